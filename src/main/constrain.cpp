@@ -11,14 +11,14 @@
 #include "base/blanks.h"
 #include "base/log.h"
 #include "base/process/streams.h"
+#include "constrain/front/gbnf.h"
+#include "constrain/front/lark.h"
+#include "constrain/front/plain_forms.h"
+#include "constrain/trial.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
 #include "service/forms/answer_form.h"
-#include "text/grammar/front/gbnf.h"
-#include "text/grammar/front/lark.h"
-#include "text/grammar/front/plain_forms.h"
-#include "text/grammar/trial.h"
 
 namespace kvik {
 namespace {

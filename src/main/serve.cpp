@@ -26,7 +26,7 @@
 #include "server/loading_server.h"
 #include "server/server.h"
 #include "service/tools/tool_format.h"
-#include "text/chat_template.h"
+#include "template/chat_template.h"
 
 namespace kvik {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "service/adapt_chat.h"
 #include "service/chat_request.h"
-#include "text/chat_template.h"
+#include "template/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace kvik {

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "service/chat_request.h"
-#include "text/jinja/text.h"
+#include "template/jinja/text.h"
 
 namespace kvik {
 

@@ -2,7 +2,7 @@
 
 #include "service/message.h"
 #include "service/tools/tool_format.h"
-#include "text/jinja/value.h"
+#include "template/jinja/value.h"
 
 namespace kvik {
 

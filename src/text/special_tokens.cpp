@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/pre_tokenizer/char_class.h"
-#include "text/utf8.h"
 #include "text/vocabulary.h"
 
 namespace kvik {

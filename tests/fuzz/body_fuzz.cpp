@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "constrain/front/lark.h"
 #include "server/dialects/chat/chat_request.h"
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/embeddings/embeddings_request.h"
@@ -16,7 +17,6 @@
 #include "server/dialects/messages/messages_request.h"
 #include "server/dialects/responses/responses_request.h"
 #include "service/template_values.h"
-#include "text/grammar/front/lark.h"
 
 namespace {
 

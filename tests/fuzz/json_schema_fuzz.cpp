@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "text/grammar/json_schema.h"
-#include "text/grammar/matcher.h"
+#include "constrain/grammar_matcher.h"
+#include "constrain/json_schema.h"
 
 namespace kvik::grammar {
 namespace {
@@ -18,7 +18,7 @@ void follow(Grammar grammar, std::string_view choices) {
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     return std::make_shared<const VocabularyTrie>(std::move(tokens));
   }();
-  Matcher matcher = Constraint::make(std::move(grammar), vocabulary)->start();
+  GrammarMatcher matcher = CompiledGrammar::make(std::move(grammar), vocabulary)->start();
   std::vector<uint64_t> mask(vocabulary->n_mask_words());
   for (const char choice : choices.substr(0, 64)) {
     if (!matcher.mask(mask)) return;

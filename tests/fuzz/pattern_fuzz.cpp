@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "constrain/front/plain_forms.h"
 #include "fuzz/walk_grammar.h"
-#include "text/grammar/front/plain_forms.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   using namespace kvik::grammar;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "text/chat_template.h"
+#include "template/chat_template.h"
 
 namespace kvik {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "text/grammar/matcher.h"
+#include "constrain/grammar_matcher.h"
 
 namespace kvik::grammar {
 
@@ -26,8 +26,8 @@ inline void walk(Grammar grammar, uint32_t seed) {
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     return std::make_shared<VocabularyTrie>(std::move(tokens));
   }();
-  const auto constraint = Constraint::make(std::move(grammar), vocabulary);
-  Matcher matcher = constraint->start();
+  const auto constraint = CompiledGrammar::make(std::move(grammar), vocabulary);
+  GrammarMatcher matcher = constraint->start();
   std::vector<uint64_t> before(vocabulary->n_mask_words());
   std::vector<uint64_t> mask(vocabulary->n_mask_words());
   for (int step = 0; step < 12; ++step) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "service/template_values.h"
-#include "text/jinja/runtime.h"
+#include "template/jinja/runtime.h"
 
 namespace kvik {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "constrain/front/lark.h"
+#include "constrain/grammar_matcher.h"
 #include "service/answer_parts.h"
 #include "service/tools/argument_rules.h"
 #include "service/tools/tool_schemas.h"
-#include "text/grammar/front/lark.h"
-#include "text/grammar/matcher.h"
 
 // Calls that are made to come: whatever a model would rather say, what it says is read back as
 // calls that keep to their tools' schemas.
@@ -94,14 +94,14 @@ class Babbler {
     auto parsed = grammar::parse_lark(grammar, {});
     EXPECT_TRUE(parsed.has_value()) << (parsed ? "" : parsed.error().message) << "\n" << grammar;
     if (!parsed) return;
-    constraint_ = grammar::Constraint::make(
+    constraint_ = grammar::CompiledGrammar::make(
         std::move(*parsed), std::make_shared<const grammar::VocabularyTrie>(std::move(tokens)));
   }
 
   // Returns whether the grammar allows the text from its beginning to its end.
   bool allows(std::string_view text) {
     if (!constraint_) return false;
-    grammar::Matcher matcher = constraint_->start();
+    grammar::GrammarMatcher matcher = constraint_->start();
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
 
@@ -109,7 +109,7 @@ class Babbler {
   std::string say(uint32_t seed) {
     if (!constraint_) return "";
     std::mt19937 random(seed);
-    grammar::Matcher matcher = constraint_->start();
+    grammar::GrammarMatcher matcher = constraint_->start();
     std::string said;
     for (int step = 0; step < 4'000; ++step) {
       const bool is_complete = *matcher.is_complete();
@@ -136,7 +136,7 @@ class Babbler {
 
  private:
   std::vector<std::string> marks_;
-  std::shared_ptr<grammar::Constraint> constraint_;
+  std::shared_ptr<grammar::CompiledGrammar> constraint_;
 };
 
 class CallForms : public testing::TestWithParam<Template> {
@@ -390,10 +390,10 @@ TEST(CallForm, json_that_was_asked_for_may_come_in_the_place_of_calls) {
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   std::vector<std::string> bytes;
   for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
-  const auto constraint = grammar::Constraint::make(
+  const auto constraint = grammar::CompiledGrammar::make(
       std::move(*parsed), std::make_shared<const grammar::VocabularyTrie>(bytes));
   const auto reads = [&](std::string_view said) {
-    grammar::Matcher matcher = constraint->start();
+    grammar::GrammarMatcher matcher = constraint->start();
     return *matcher.accept_bytes(said) == said.size() && *matcher.is_complete();
   };
   EXPECT_TRUE(reads("7"));

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "text/grammar/front/gbnf.h"
-#include "text/grammar/matcher.h"
+#include "constrain/front/gbnf.h"
+#include "constrain/grammar_matcher.h"
 
 namespace kvik::grammar {
 
@@ -37,7 +37,7 @@ inline std::shared_ptr<const VocabularyTrie> company_vocabulary() {
 // A matcher as the engine drives it: small efforts first, draws by its own seed.
 class Walker {
  public:
-  Walker(const Constraint& constraint, uint32_t seed)
+  Walker(const CompiledGrammar& constraint, uint32_t seed)
       : matcher_(constraint.start()), mask_(constraint.vocabulary().n_mask_words()), seed_(seed) {}
 
   // Returns false once the text has ended.
@@ -64,10 +64,10 @@ class Walker {
     return false;
   }
   bool attempt(bool (Walker::*part)()) {
-    matcher_.set_effort(Matcher::Effort::kSmall);
+    matcher_.set_effort(GrammarMatcher::Effort::kSmall);
     if ((this->*part)()) return true;
     if (matcher_.has_failed()) return false;
-    matcher_.set_effort(Matcher::Effort::kFull);
+    matcher_.set_effort(GrammarMatcher::Effort::kFull);
     return (this->*part)();
   }
   bool look() {
@@ -80,7 +80,7 @@ class Walker {
     return taken.has_value();
   }
 
-  Matcher matcher_;
+  GrammarMatcher matcher_;
   std::vector<uint64_t> mask_;
   uint32_t seed_;
   TokenId next_ = 0;
@@ -125,7 +125,7 @@ struct Company {
 
 // Returns whether some matcher met a limit. What each one says in company is what it says alone.
 inline bool try_company(const Grammar& grammar, const Company& company, std::mt19937& random) {
-  const auto constraint = Constraint::make(grammar, company_vocabulary());
+  const auto constraint = CompiledGrammar::make(grammar, company_vocabulary());
   std::vector<Walker> walkers;
   for (uint32_t i = 0; i < company.n_matchers; ++i) {
     walkers.emplace_back(*constraint, company.seed + i);
@@ -135,7 +135,7 @@ inline bool try_company(const Grammar& grammar, const Company& company, std::mt1
   }
   bool has_met_limit = false;
   for (uint32_t i = 0; i < company.n_matchers; ++i) {
-    Walker alone(*Constraint::make(grammar, company_vocabulary()), company.seed + i);
+    Walker alone(*CompiledGrammar::make(grammar, company_vocabulary()), company.seed + i);
     const Transcript& in_company = walkers[i].transcript();
     while (alone.transcript().tokens.size() < in_company.tokens.size() && alone.step()) {
     }

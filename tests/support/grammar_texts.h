@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "text/grammar/matcher.h"
+#include "constrain/grammar_matcher.h"
 
 namespace kvik::grammar {
 
@@ -16,12 +16,12 @@ class GrammarTexts {
   explicit GrammarTexts(Grammar grammar) {
     std::vector<std::string> bytes;
     for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
-    constraint_ =
-        Constraint::make(std::move(grammar), std::make_shared<VocabularyTrie>(std::move(bytes)));
+    constraint_ = CompiledGrammar::make(std::move(grammar),
+                                        std::make_shared<VocabularyTrie>(std::move(bytes)));
   }
 
   bool has(std::string_view text) const {
-    Matcher matcher = constraint_->start();
+    GrammarMatcher matcher = constraint_->start();
     const auto n_read = matcher.accept_bytes(text);
     CHECK(n_read.has_value());
     const auto is_complete = matcher.is_complete();
@@ -30,14 +30,14 @@ class GrammarTexts {
   }
   // How many of its bytes can stand at the beginning of some text.
   size_t n_read(std::string_view text) const {
-    Matcher matcher = constraint_->start();
+    GrammarMatcher matcher = constraint_->start();
     const auto n_read = matcher.accept_bytes(text);
     CHECK(n_read.has_value());
     return *n_read;
   }
 
  private:
-  std::shared_ptr<Constraint> constraint_;
+  std::shared_ptr<CompiledGrammar> constraint_;
 };
 
 }  // namespace kvik::grammar

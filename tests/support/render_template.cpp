@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "text/chat_template.h"
+#include "template/chat_template.h"
 
 namespace json = boost::json;
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
-#include "text/utf8.h"
 #include "text/vocabularies.h"
 
 namespace kvik {

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kvik {
 namespace {

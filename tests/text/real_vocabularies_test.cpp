@@ -6,7 +6,7 @@
 #include <random>
 #include <sstream>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 #include "text/vocabularies.h"
 
 // Each real vocabulary lies beside texts (.inp) and the ids that llama.cpp makes of them (.out),

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "text/blank_mark.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/pre_tokenizer_patterns.h"
-#include "text/utf8.h"
 #include "text/vocabularies.h"
 
 namespace kvik {

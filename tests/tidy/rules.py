@@ -12,8 +12,8 @@ import subprocess
 
 TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
-FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "kv", "model", "engine", "service", "host", "study",
-          "server", "cli", "main")
+FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "template", "constrain", "kv", "model", "engine", "service",
+          "host", "study", "server", "cli", "main")
 
 # What a floor may include beside its own files, `base` and `tensor`: a floor, or one header of it.
 MAY_INCLUDE = {
@@ -23,14 +23,16 @@ MAY_INCLUDE = {
     "backend": (),
     "format": ("catalogue",),
     "text": (),
+    "template": (),
+    "constrain": ("text",),
     "kv": ("backend/copy_lane.h", "backend/memory.h"),
     "model": ("catalogue", "format", "backend/exact_math.h", "backend/memory.h", "backend/forwarding_backend.h", "backend/ops.h", "kv/kv_view.h"),
     "engine": ("model", "kv"),
-    "service": ("engine", "text"),
-    "host": ("service", "engine", "text", "model", "kv", "backend", "format", "catalogue"),
-    "study": ("host", "service", "engine", "text", "model", "kv", "backend", "format", "catalogue"),
+    "service": ("engine", "text", "template", "constrain"),
+    "host": ("service", "engine", "text", "template", "constrain", "model", "kv", "backend", "format", "catalogue"),
+    "study": ("host", "service", "engine", "text", "template", "constrain", "model", "kv", "backend", "format", "catalogue"),
     "server": ("service",),
-    "cli": ("service", "text/utf8.h"),
+    "cli": ("service",),
     "main": FLOORS,
 }
 
@@ -54,7 +56,7 @@ LIBRARIES = {
     "pcre2.h": ("format", "text"),
     "CLI/": ("main",),
     "prometheus/": ("server",),
-    "unicode/": ("text",),
+    "unicode/": ("text", "template", "constrain"),
     "immintrin.h": ("backend",),
     "openssl/": ("base", "kv", "server", "main"),
     "xxhash.h": ("base",),

@@ -24,7 +24,8 @@ void set_only(TokenId token, std::span<uint64_t> mask) {
 }  // namespace
 
 AnswerConstraint::AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                                   std::shared_ptr<const grammar::Constraint> form, FormLead lead)
+                                   std::shared_ptr<const grammar::CompiledGrammar> form,
+                                   FormLead lead)
     : vocabulary_(std::move(vocabulary)),
       lead_(std::make_shared<const FormLead>(std::move(lead))),
       form_(std::move(form)),
@@ -164,7 +165,7 @@ void AnswerConstraint::advance(TokenId token) {
 // not on the thread that asks or on when it does.
 template <class Step>
 Constraint::Outcome AnswerConstraint::attempt(Effort effort, const Step& step) {
-  using MatcherEffort = grammar::Matcher::Effort;
+  using MatcherEffort = grammar::GrammarMatcher::Effort;
   if (!was_small_tried_) {
     const size_t n_states = states_.size();
     const State before = now();

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "constrain/grammar_matcher.h"
 #include "engine/sample/constraint.h"
 #include "service/forms/form_vocabulary.h"
-#include "text/grammar/matcher.h"
 
 namespace kvik {
 
@@ -23,7 +23,7 @@ namespace kvik {
 class AnswerConstraint final : public Constraint {
  public:
   AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                   std::shared_ptr<const grammar::Constraint> form, FormLead lead = {});
+                   std::shared_ptr<const grammar::CompiledGrammar> form, FormLead lead = {});
 
   std::unique_ptr<Constraint> fork() const override;
   void fill_mask(std::span<uint64_t> mask) override;
@@ -72,9 +72,9 @@ class AnswerConstraint final : public Constraint {
   Outcome attempt(Effort effort, const Step& step);
 
   std::shared_ptr<const FormVocabulary> vocabulary_;
-  std::shared_ptr<const FormLead> lead_;             // shared with forks
-  std::shared_ptr<const grammar::Constraint> form_;  // counted as long as an answer uses it
-  grammar::Matcher matcher_;
+  std::shared_ptr<const FormLead> lead_;                  // shared with forks
+  std::shared_ptr<const grammar::CompiledGrammar> form_;  // counted as long as an answer uses it
+  grammar::GrammarMatcher matcher_;
   std::vector<State> states_;     // before each of the newest tokens; the last one is now
   bool was_small_tried_ = false;  // for the step that comes next, and did not suffice
 };

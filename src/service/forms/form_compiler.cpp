@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/grammar/front/gbnf.h"
-#include "text/grammar/front/lark.h"
-#include "text/grammar/front/plain_forms.h"
-#include "text/grammar/json_schema.h"
+#include "constrain/front/gbnf.h"
+#include "constrain/front/lark.h"
+#include "constrain/front/plain_forms.h"
+#include "constrain/json_schema.h"
 
 namespace kvik {
 namespace {
@@ -180,8 +180,8 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& 
   auto made = make(form, language_, limits);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
   CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
-  auto grammar = grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie(),
-                                           meter_->matching());
+  auto grammar = grammar::CompiledGrammar::make(std::move(made->grammar),
+                                                compiled.vocabulary->trie(), meter_->matching());
   const size_t bytes = grammar->bytes() + bytes_of(form);
   const MutexLock lock(mutex_);
   if (const Kept* meanwhile = find(form, owner)) return meanwhile->compiled;  // by another thread

@@ -10,11 +10,11 @@
 #include "base/mutex.h"
 #include "base/process/processor_budget.h"
 #include "base/result.h"
+#include "constrain/grammar_matcher.h"
 #include "service/forms/answer_form.h"
 #include "service/forms/form_vocabulary.h"
 #include "service/forms/grammar_memory.h"
 #include "service/forms/grammar_meter.h"
-#include "text/grammar/matcher.h"
 
 namespace kvik {
 
@@ -22,7 +22,7 @@ namespace kvik {
 struct CompiledForm {
   std::shared_ptr<const FormVocabulary> vocabulary;
   // Shared with the answers in progress; counted in GrammarMemory until the last of them is gone.
-  std::shared_ptr<const grammar::Constraint> grammar;
+  std::shared_ptr<const grammar::CompiledGrammar> grammar;
   std::vector<std::string> relaxed;  // paths of the keywords that it does not keep
 };
 

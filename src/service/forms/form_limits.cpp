@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "text/grammar/grammar.h"
+#include "constrain/grammar.h"
 
 namespace kvik {
 

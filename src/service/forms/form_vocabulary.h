@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/token_id.h"
+#include "constrain/vocabulary/vocabulary_trie.h"
 #include "service/forms/form_lead.h"
-#include "text/grammar/vocabulary/vocabulary_trie.h"
 #include "text/tokenizer.h"
 
 namespace kvik {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "text/grammar/matcher.h"
+#include "constrain/grammar_matcher.h"
 
 namespace kvik {
 
@@ -15,8 +15,9 @@ namespace kvik {
 class GrammarMeter : public std::enable_shared_from_this<GrammarMeter> {
  public:
   // Returns the grammar, counted as so many bytes until its last reference is gone.
-  std::shared_ptr<const grammar::Constraint> count(
-      std::shared_ptr<const grammar::Constraint> grammar, size_t bytes, const std::string& tenant);
+  std::shared_ptr<const grammar::CompiledGrammar> count(
+      std::shared_ptr<const grammar::CompiledGrammar> grammar, size_t bytes,
+      const std::string& tenant);
 
   size_t bytes() const;
   size_t bytes_of(const std::string& tenant) const;

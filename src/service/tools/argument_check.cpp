@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "constrain/schema/json.h"
 #include "service/tools/tool_schemas.h"
-#include "text/grammar/schema/json.h"
 
 namespace kvik {
 namespace {

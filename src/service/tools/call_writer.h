@@ -5,7 +5,7 @@
 
 #include "service/message.h"
 #include "service/tools/tool_format.h"
-#include "text/jinja/text.h"
+#include "template/jinja/text.h"
 
 namespace kvik {
 

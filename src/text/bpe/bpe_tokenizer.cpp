@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/bpe/seams.h"
@@ -12,7 +13,6 @@
 #include "text/bpe/token_joins.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/text_index.h"
-#include "text/utf8.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "text/blank_mark.h"
 #include "text/bpe/seams.h"
 #include "text/bpe/seen_words.h"
 #include "text/bpe/spm_joins.h"
-#include "text/utf8.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {

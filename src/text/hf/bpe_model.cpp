@@ -4,9 +4,9 @@
 #include <boost/json/string.hpp>
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/bpe/token_joins.h"
 #include "text/hf/word_model.h"
-#include "text/utf8.h"
 
 namespace kvik::hf {
 namespace {

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "text/bpe/seams.h"
 #include "text/bpe/seen_words.h"
 #include "text/hf/json_file.h"
 #include "text/token_trie.h"
-#include "text/utf8.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik::hf {

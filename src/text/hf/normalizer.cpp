@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/hf/fields.h"
 #include "text/hf/regex.h"
 #include "text/pre_tokenizer/char_class.h"
 #include "text/unigram/charsmap.h"
-#include "text/utf8.h"
 #include "text/word_piece/bert_text.h"
 
 namespace kvik::hf {

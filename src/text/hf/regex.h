@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/utf8.h"
 #include "text/hf/fields.h"
-#include "text/utf8.h"
 
 namespace kvik::hf {
 

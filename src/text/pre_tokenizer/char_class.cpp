@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kvik {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "base/utf8.h"
 #include "text/pre_tokenizer/char_class.h"
-#include "text/utf8.h"
 
 namespace kvik {
 namespace {

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "text/blank_mark.h"
 #include "text/bpe/seams.h"
 #include "text/bpe/seen_words.h"
 #include "text/unigram/charsmap.h"
 #include "text/unigram/unigram_search.h"
-#include "text/utf8.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {

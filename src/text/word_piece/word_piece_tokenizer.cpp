@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "text/blank_mark.h"
 #include "text/bpe/seen_words.h"
 #include "text/pre_tokenizer/char_class.h"
-#include "text/utf8.h"
 #include "text/vocabulary_tokenizer.h"
 #include "text/word_piece/bert_text.h"
 #include "text/word_piece/word_piece_search.h"

@@ -1,0 +1,77 @@
+#include "constrain/code_points.h"
+
+#include <algorithm>
+
+namespace kvik::grammar {
+namespace {
+
+constexpr CodePointSet::Range kSurrogates{0xD800, 0xDFFF};
+
+using Range = CodePointSet::Range;
+
+// The first range that ends at or behind `c`.
+auto find_range(const std::vector<Range>& ranges, char32_t c) {
+  return std::ranges::lower_bound(ranges, c, {}, &Range::last);
+}
+
+}  // namespace
+
+CodePointSet::CodePointSet(std::vector<Range> ranges) {
+  std::ranges::sort(ranges);
+  const auto put = [&](char32_t first, char32_t last) {
+    if (first > last) return;
+    if (!ranges_.empty() && first <= ranges_.back().last + 1) {
+      ranges_.back().last = std::max(ranges_.back().last, last);
+    } else {
+      ranges_.push_back({first, last});
+    }
+  };
+  for (auto [first, last] : ranges) {
+    last = std::min(last, kMaxCodePoint);
+    if (last < kSurrogates.first || first > kSurrogates.last) {
+      put(first, last);
+      continue;
+    }
+    if (first < kSurrogates.first) put(first, kSurrogates.first - 1);
+    put(kSurrogates.last + 1, last);
+  }
+}
+
+CodePointSet CodePointSet::all() { return {{0, kMaxCodePoint}}; }
+
+bool CodePointSet::contains(char32_t c) const { return meets(c, c); }
+
+bool CodePointSet::meets(char32_t first, char32_t last) const {
+  const auto found = find_range(ranges_, first);
+  return found != ranges_.end() && found->first <= last;
+}
+
+CodePointSet CodePointSet::operator|(const CodePointSet& other) const {
+  std::vector<Range> both = ranges_;
+  both.insert(both.end(), other.ranges_.begin(), other.ranges_.end());
+  return CodePointSet(std::move(both));
+}
+
+CodePointSet CodePointSet::operator&(const CodePointSet& other) const {
+  std::vector<Range> both;
+  for (size_t i = 0, j = 0; i < ranges_.size() && j < other.ranges_.size();) {
+    const char32_t first = std::max(ranges_[i].first, other.ranges_[j].first);
+    const char32_t last = std::min(ranges_[i].last, other.ranges_[j].last);
+    if (first <= last) both.push_back({first, last});
+    ++(ranges_[i].last < other.ranges_[j].last ? i : j);
+  }
+  return CodePointSet(std::move(both));
+}
+
+CodePointSet CodePointSet::complement() const {
+  std::vector<Range> rest;
+  char32_t next = 0;
+  for (const auto& [first, last] : ranges_) {
+    if (first > next) rest.push_back({next, first - 1});
+    next = last + 1;
+  }
+  if (next <= kMaxCodePoint) rest.push_back({next, kMaxCodePoint});
+  return CodePointSet(std::move(rest));
+}
+
+}  // namespace kvik::grammar

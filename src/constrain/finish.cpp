@@ -1,0 +1,360 @@
+#include "constrain/finish.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "constrain/compare/comparer.h"
+#include "constrain/grammar_parts.h"
+#include "constrain/object_needs.h"
+
+namespace kvik::grammar {
+namespace {
+
+// Passes over all nodes until nothing changes: parts mostly come before what holds them.
+constexpr size_t kMinPasses = 8, kMaxVisits = 4'000'000;
+
+size_t count_bits(std::span<const uint32_t> words) {
+  size_t n = 0;
+  for (const uint32_t word : words) n += static_cast<size_t>(std::popcount(word));
+  return n;
+}
+
+class Finisher {
+ public:
+  explicit Finisher(GrammarParts& parts) : parts_(parts) {}
+
+  Result<void> run() {
+    if (exhausted()) return too_large();
+    for (const Rule& rule : parts_.rules) {
+      if (rule.body) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("rule {} is used and never defined", rule.name));
+    }
+    sort_objects();
+    TRY(settle([this](NodeParts& node) { return find_nullable(node); }));
+    TRY(refuse_left_recursion());
+    TRY(find_all_productive());
+    if (exhausted()) return too_large();
+    if (!is_productive(parts_.start)) {
+      return fail(ErrorCode::kInvalidArgument, "no text is left that would keep to the form");
+    }
+    return {};
+  }
+
+ private:
+  bool exhausted() const { return parts_.exhausted || parts_.pool.exhausted(); }
+
+  static std::unexpected<Error> too_large() {
+    return fail(ErrorCode::kInvalidArgument,
+                "the form is too large or too deeply nested to be kept");
+  }
+
+  NodeParts& node(uint32_t id) { return parts_.nodes[id]; }
+  bool is_productive(Node n) { return node(id_of(n)).productive; }
+
+  template <class Find>
+  Result<void> settle(const Find& find) {
+    const size_t n_passes = std::max<size_t>(kMinPasses, kMaxVisits / parts_.nodes.size());
+    for (size_t pass = 0; pass < n_passes; ++pass) {
+      bool changed = false;
+      for (NodeParts& node : parts_.nodes) changed |= find(node);
+      if (!changed) return {};
+    }
+    return too_large();
+  }
+
+  // That items can differ shows once it is known which of them can be; what cannot be then, makes
+  // others impossible, until nothing changes.
+  Result<void> find_all_productive() {
+    constexpr int kMostRounds = 16;
+    for (int round = 0; round < kMostRounds; ++round) {
+      for (NodeParts& node : parts_.nodes) node.productive = false;
+      TRY(settle([this](NodeParts& node) { return find_productive(node); }));
+      for (ArrayForm& array : parts_.arrays) shorten(array);
+      std::vector<uint32_t> open;
+      for (uint32_t i = 0; i < parts_.arrays.size(); ++i) {
+        const ArrayForm& array = parts_.arrays[i];
+        const bool needs_others =
+            array.repeated || (array.unique && (array.min > 1 || !array.counts.empty()));
+        if (needs_others && array.min <= array.max) open.push_back(i);
+      }
+      if (open.empty() || exhausted()) return {};
+      // Looks at the parts as they are now, and ends before they change.
+      Machine machine(std::shared_ptr<const GrammarParts>(std::shared_ptr<void>(), &parts_));
+      machine.allow_work(parts_.limits.max_work);
+      bool changed = false;
+      for (const uint32_t i : open) {
+        if (Comparer(machine).is_possible(i)) continue;
+        parts_.arrays[i].min = 1;
+        parts_.arrays[i].max = 0;
+        changed = true;
+      }
+      if (machine.exhausted()) {
+        parts_.is_out_of_work = true;
+        return too_large();
+      }
+      if (!changed) return {};
+    }
+    return too_large();
+  }
+
+  bool find_nullable(NodeParts& n) {
+    if (n.nullable) return false;
+    switch (n.kind) {
+      case NodeKind::kEmptyText:
+        return n.nullable = true;
+      case NodeKind::kText:
+        return n.nullable = parts_.pool.accepts_empty(Regular{n.a});
+      case NodeKind::kSequence:
+        return n.nullable = node(n.a).nullable && node(n.b).nullable;
+      case NodeKind::kChoice:
+        return n.nullable = std::ranges::any_of(parts_.list(n),
+                                                [&](uint32_t id) { return node(id).nullable; });
+      case NodeKind::kRepeat:
+        return n.nullable = n.b == 0 || node(n.a).nullable;
+      case NodeKind::kRule:
+        return n.nullable = node(id_of(*parts_.rules[n.a].body)).nullable;
+      default:
+        return false;
+    }
+  }
+
+  bool find_productive(NodeParts& n) {
+    if (n.productive) return false;
+    switch (n.kind) {
+      case NodeKind::kNothing:
+        return false;
+      case NodeKind::kEmptyText:
+        return n.productive = true;
+      case NodeKind::kText:
+      case NodeKind::kString:
+        return n.productive = parts_.pool.is_alive(Regular{n.a});
+      case NodeKind::kSequence:
+        return n.productive = node(n.a).productive && node(n.b).productive;
+      case NodeKind::kChoice:
+        return n.productive = std::ranges::any_of(parts_.list(n),
+                                                  [&](uint32_t id) { return node(id).productive; });
+      case NodeKind::kRepeat:
+        return n.productive = n.b == 0 || node(n.a).productive;
+      case NodeKind::kRule:
+        return n.productive = is_productive(*parts_.rules[n.a].body);
+      case NodeKind::kObject:
+        return n.productive = is_productive_object(parts_.objects[n.a]);
+      case NodeKind::kArray:
+        return n.productive = is_productive_array(parts_.arrays[n.a]);
+    }
+    return false;
+  }
+
+  void sort_objects() {
+    for (ObjectForm& form : parts_.object_forms) {
+      std::vector<uint32_t> order(form.properties.size());
+      for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::ranges::sort(
+          order, {}, [&](uint32_t i) -> const auto& { return form.properties[i].name; });
+      std::vector<uint32_t> place(order.size());
+      for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+      ObjectParts made;
+      made.required.assign((order.size() + 31) / 32, 0);
+      made.needs.resize(order.size());
+      for (const uint32_t i : order) {
+        ObjectForm::Property& property = form.properties[i];
+        if (property.required) set_bit(made.required, made.names.size());
+        auto& needs = made.needs[made.names.size()];
+        if (!property.needs.empty()) needs.assign(made.required.size(), 0);
+        for (const uint32_t other : property.needs) set_bit(needs, place[other]);
+        made.names.push_back(std::move(property.name));
+        made.values.push_back(property.value);
+        made.also.push_back(std::move(property.also));
+      }
+      made.n_witnesses = form.n_witnesses;
+      if (can_be_ordered(form)) made.ranks = order;
+      made.min = form.min;
+      made.max = form.max;
+      const Regular named = parts_.pool.one_of(made.names);
+      for (ObjectForm::Others& others : form.others) {
+        const Regular rest = parts_.pool.difference(others.names, named);
+        if (parts_.pool.is_alive(rest)) {
+          made.others.push_back({rest, others.value, std::move(others.also)});
+        }
+      }
+      close_needs(made);
+      parts_.objects.push_back(std::move(made));
+    }
+    parts_.object_forms.clear();
+  }
+
+  // In any order every object can be completed. In a fixed one that holds where the minimum does
+  // not depend on what was skipped, or only on how much.
+  static bool can_be_ordered(const ObjectForm& form) {
+    if (!form.ordered || form.n_witnesses > 0) return false;
+    const auto n_required = std::ranges::count_if(form.properties, &ObjectForm::Property::required);
+    if (static_cast<size_t>(n_required) >= form.min) return true;
+    const bool has_needs = std::ranges::any_of(
+        form.properties, [](const ObjectForm::Property& one) { return !one.needs.empty(); });
+    return !has_needs && form.others.empty();
+  }
+
+  // What a property needs, needs in its turn.
+  static void close_needs(ObjectParts& object) {
+    const auto add = [&](std::vector<uint32_t>& all, const std::vector<uint32_t>& more) {
+      bool changed = false;
+      for (size_t w = 0; w < more.size(); ++w) {
+        changed |= (more[w] & ~all[w]) != 0;
+        all[w] |= more[w];
+      }
+      return changed;
+    };
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = 0; i < object.names.size(); ++i) {
+        for (size_t j = 0; j < object.names.size() && !object.needs[i].empty(); ++j) {
+          if (has_bit(object.needs[i], j)) changed |= add(object.needs[i], object.needs[j]);
+        }
+        if (has_bit(object.required, i)) changed |= add(object.required, object.needs[i]);
+      }
+    }
+  }
+
+  // Properties count as possible once their values do; what needs an impossible one is impossible.
+  bool is_productive_object(const ObjectParts& object) {
+    if (count_bits(object.required) > object.max || object.min > object.max) return false;
+    uint64_t n_possible = 0;
+    for (size_t i = 0; i < object.names.size(); ++i) {
+      if (is_possible(object, i)) {
+        ++n_possible;
+      } else if (has_bit(object.required, i)) {
+        return false;
+      }
+    }
+    const std::vector<uint32_t> none(object.n_words());
+    const auto n = n_needed(parts_, object, {none, object.required, 0});
+    if (!n || *n > object.max) return false;
+    for (const auto& [names, value, also] : object.others) {
+      if (!is_productive(value) || n_possible >= object.min) continue;
+      n_possible += parts_.pool.count_texts(names, object.min).value_or(object.min);
+    }
+    return n_possible >= object.min;
+  }
+
+  bool is_possible(const ObjectParts& object, size_t i) {
+    if (!is_productive(object.values[i])) return false;
+    for (size_t j = 0; j < object.names.size() && !object.needs[i].empty(); ++j) {
+      if (has_bit(object.needs[i], j) && !is_productive(object.values[j])) return false;
+    }
+    return true;
+  }
+
+  bool any_productive(const std::vector<ArrayForm::Item>& items, uint32_t counting) {
+    return std::ranges::any_of(items, [&](const ArrayForm::Item& item) {
+      return is_productive(item.value) && (item.counts & counting) == counting;
+    });
+  }
+
+  const std::vector<ArrayForm::Item>& items_at(const ArrayForm& array, size_t place) {
+    return place < array.first.size() ? array.first[place] : array.rest;
+  }
+
+  bool is_productive_array(const ArrayForm& array) {
+    if (array.min > array.max) return false;
+    uint64_t n_needed = array.min;
+    for (const auto& [min, max] : array.counts) n_needed = std::max<uint64_t>(n_needed, min);
+    if (n_needed > array.max) return false;
+    for (size_t i = 0; i < std::min<uint64_t>(n_needed, array.first.size() + 1); ++i) {
+      if (!any_productive(items_at(array, i), 0)) return false;
+    }
+    for (size_t c = 0; c < array.counts.size(); ++c) {
+      if (!can_count(array, 1u << c, array.counts[c].min)) return false;
+    }
+    return true;
+  }
+
+  // `n` items that count can stand in it.
+  bool can_count(const ArrayForm& array, uint32_t counting, uint64_t n) {
+    uint64_t n_found = 0;
+    for (size_t i = 0; i <= array.first.size() && n_found < n; ++i) {
+      if (i >= array.max || !any_productive(items_at(array, i), 0)) break;
+      if (!any_productive(items_at(array, i), counting)) continue;
+      n_found += i == array.first.size() ? array.max - i : 1;
+    }
+    return n_found >= n;
+  }
+
+  // An array ends before the first item that cannot be.
+  void shorten(ArrayForm& array) {
+    for (size_t i = 0; i <= array.first.size(); ++i) {
+      if (any_productive(items_at(array, i), 0)) continue;
+      array.max = std::min(array.max, static_cast<uint32_t>(i));
+      return;
+    }
+  }
+
+  // A rule may not come back to itself before a character is read.
+  Result<void> refuse_left_recursion() {
+    enum class Colour : uint8_t { kWhite, kGrey, kBlack };
+    std::vector<Colour> colours(parts_.nodes.size(), Colour::kWhite);
+    std::vector<uint32_t> left;
+    std::vector<uint32_t> edges;
+    for (uint32_t root = 0; root < parts_.nodes.size(); ++root) {
+      if (colours[root] == Colour::kWhite) left.push_back(root);
+      while (!left.empty()) {
+        const uint32_t at = left.back();
+        if (colours[at] != Colour::kWhite) {
+          colours[at] = Colour::kBlack;
+          left.pop_back();
+          continue;
+        }
+        colours[at] = Colour::kGrey;
+        edges.clear();
+        left_edges(node(at), edges);
+        for (const uint32_t to : edges) {
+          if (colours[to] == Colour::kGrey) return left_recursion(to);
+          if (colours[to] == Colour::kWhite) left.push_back(to);
+        }
+      }
+    }
+    return {};
+  }
+
+  void left_edges(const NodeParts& n, std::vector<uint32_t>& edges) {
+    switch (n.kind) {
+      case NodeKind::kSequence:
+        edges.push_back(n.a);
+        if (node(n.a).nullable) edges.push_back(n.b);
+        return;
+      case NodeKind::kChoice:
+        edges.insert(edges.end(), parts_.list(n).begin(), parts_.list(n).end());
+        return;
+      case NodeKind::kRepeat:
+        edges.push_back(n.a);
+        return;
+      case NodeKind::kRule:
+        edges.push_back(id_of(*parts_.rules[n.a].body));
+        return;
+      default:
+        return;
+    }
+  }
+
+  std::unexpected<Error> left_recursion(uint32_t id) {
+    const NodeParts& n = node(id);
+    std::string_view name;
+    if (n.kind == NodeKind::kRule) name = parts_.rules[n.a].name;
+    for (const Rule& rule : parts_.rules) {
+      if (name.empty() && id_of(*rule.body) == id) name = rule.name;
+    }
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("rule {} begins with itself; expected a character before it does",
+                            name.empty() ? "of the form" : name));
+  }
+
+  GrammarParts& parts_;
+};
+
+}  // namespace
+
+Result<void> finish_parts(GrammarParts& parts) { return Finisher(parts).run(); }
+
+}  // namespace kvik::grammar

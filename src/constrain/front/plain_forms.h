@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "constrain/grammar.h"
+
+namespace kvik::grammar {
+
+// Forms that need no grammar of their own to be written. Errors: kInvalidArgument, kUnsupported.
+
+// The texts that match an expression (pattern.h) from their beginning to their end.
+Result<Grammar> regex_grammar(std::string_view expression, const Limits& limits);
+
+// One of these texts.
+Result<Grammar> choice_grammar(std::span<const std::string> choices, const Limits& limits);
+
+}  // namespace kvik::grammar

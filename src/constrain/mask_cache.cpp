@@ -1,0 +1,334 @@
+#include "constrain/mask_cache.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace kvik::grammar {
+namespace {
+
+void allow(std::span<uint64_t> words, TokenId id) { words[id / 64] |= uint64_t{1} << (id % 64); }
+void forbid(std::span<uint64_t> words, TokenId id) {
+  words[id / 64] &= ~(uint64_t{1} << (id % 64));
+}
+
+bool has_byte(const Machine::ByteSet& set, uint8_t byte) {
+  return (set[byte / 64] >> (byte % 64) & 1) != 0;
+}
+
+// Subtrees of fewer tokens are walked rather than asked about.
+constexpr size_t kFewTokens = 8;
+
+}  // namespace
+
+bool MaskCache::copy_states(const MaskCache& from, std::span<uint32_t> states) {
+  machine.allow(from.machine.limits().max_work_per_token, from.machine.limits().max_matching_bytes);
+  uint32_t before = 0, made = 0;  // of the last one: neighbors are mostly alike
+  for (uint32_t& state : states) {
+    if (state != before) {
+      made = static_cast<uint32_t>(machine.copy_state(from.machine, State{state}));
+      before = state;
+    }
+    state = made;
+  }
+  return !machine.exhausted();
+}
+
+void MaskCache::make_mask(State state, std::span<uint64_t> allowed) {
+  // What a token cannot reach the end of is one for all masks.
+  State alike = machine.within(state, vocabulary_->max_token_bytes());
+  if (machine.exhausted()) alike = state;
+  unsure_.clear();
+  machine.forget_asking();
+  if (!copy_kept(alike, allowed)) fill_new(alike, allowed);
+  settle(state, allowed);
+}
+
+// True where what was just read hangs on what a string has been, which is not known there.
+bool MaskCache::asked() {
+  const bool has_asked = machine.asked_for_forgotten();
+  machine.forget_asking();
+  return has_asked;
+}
+
+// Reads the tokens that are unsure one by one.
+void MaskCache::settle(State state, std::span<uint64_t> allowed) {
+  for (const TokenId id : unsure_) {
+    State to = state;
+    for (const char c : vocabulary_->bytes(id)) {
+      to = machine.step(to, static_cast<uint8_t>(c));
+      if (to == State::kDead) break;
+    }
+    if (to == State::kDead) {
+      forbid(allowed, id);
+    } else {
+      allow(allowed, id);
+    }
+  }
+}
+
+bool MaskCache::copy_kept(State state, std::span<uint64_t> allowed) {
+  const auto found = masks_.find(static_cast<uint32_t>(state));
+  if (found == masks_.end()) return false;
+  const Mask& mask = found->second;
+  unsure_.insert(unsure_.end(), mask.unsure.begin(), mask.unsure.end());
+  if (!mask.words.empty()) {
+    std::ranges::copy(mask.words, allowed.begin());
+    return true;
+  }
+  if (mask.plain) {
+    std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+  } else {
+    std::ranges::fill(allowed, 0);
+  }
+  for (const TokenId id : mask.tokens) allow(allowed, id);
+  return true;
+}
+
+// Of a state whose mask is not kept.
+void MaskCache::fill_new(State state, std::span<uint64_t> allowed) {
+  if (const auto place = machine.any_string(state)) return fill_any_string(*place, allowed);
+  const std::vector<TokenId> before = std::exchange(unsure_, {});
+  if (machine.threads(state).size() > 1) {
+    fill_by_threads(state, allowed);
+  } else if (!fill_string(state, allowed)) {
+    fill(state, allowed);
+  }
+  if (!machine.exhausted()) keep(state, allowed);
+  unsure_.insert(unsure_.end(), before.begin(), before.end());
+}
+
+void MaskCache::fill_by_threads(State state, std::span<uint64_t> allowed) {
+  const std::span<const Thread> its = machine.threads(state);
+  const std::vector<Thread> threads(its.begin(), its.end());
+  std::vector<Thread> rest;
+  std::vector<State> strings;
+  for (const Thread& thread : threads) {
+    const bool in_string = thread.kind == Thread::kString || thread.kind == Thread::kKey;
+    const State alone = in_string ? machine.part_of({&thread, 1}) : State::kDead;
+    if (alone != State::kDead && (machine.any_string(alone) || machine.mostly(alone))) {
+      strings.push_back(alone);
+    } else {
+      rest.push_back(thread);
+    }
+  }
+  if (strings.empty()) return fill(state, allowed);
+  std::ranges::fill(allowed, 0);
+  if (!rest.empty()) fill(machine.part_of(rest), allowed);
+  std::vector<uint64_t> more(allowed.size());
+  for (const State string : strings) {
+    if (!copy_kept(string, more)) fill_new(string, more);
+    for (size_t w = 0; w < more.size(); ++w) allowed[w] |= more[w];
+  }
+}
+
+void MaskCache::fill_any_string(const Machine::AnyString& place, std::span<uint64_t> allowed) {
+  const StringTokens& tokens = vocabulary_->in_strings();
+  machine.forget_asking();
+  tokens.copy_inside(place.max, allowed);
+  const Tails& tails = tails_of(place.behind);
+  const auto fits = [&](uint32_t n) { return n >= place.min && n <= place.max; };
+  for (const StringTokens::Tail tail : tails.sure) {
+    for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
+      if (fits(n_characters)) allow(allowed, token);
+    }
+  }
+  for (const StringTokens::Tail tail : tails.unsure) {
+    for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
+      if (fits(n_characters)) unsure_.push_back(token);
+    }
+  }
+}
+
+const MaskCache::Tails& MaskCache::tails_of(State behind) {
+  const auto key = static_cast<uint32_t>(behind);
+  if (const auto found = tails_.find(key); found != tails_.end()) return found->second;
+  Tails tails;
+  const TokenTree& tree = vocabulary_->in_strings().tails();
+  if (behind != State::kDead) tails.sure.push_back(StringTokens::kNoTail);
+  std::vector<std::pair<State, uint32_t>> levels = {
+      {behind, static_cast<uint32_t>(tree.nodes.size())}};
+  for (uint32_t at = 0; at < tree.nodes.size() && behind != State::kDead;) {
+    while (levels.back().second <= at) levels.pop_back();
+    const State state = levels.back().first;
+    const TokenTree::Node& node = tree.nodes[at];
+    const bool may_be = has_byte(machine.first_bytes(state), node.byte);
+    const State to = may_be ? machine.step(state, node.byte) : State::kDead;
+    if (asked()) {
+      const auto below = tree.tokens_below(at);
+      tails.unsure.insert(tails.unsure.end(), below.begin(), below.end());
+      at = node.end;
+      continue;
+    }
+    if (to == State::kDead) {
+      at = node.end;
+      continue;
+    }
+    if (node.n_tokens > 0) tails.sure.push_back(tree.tokens[node.first_token]);
+    levels.emplace_back(to, node.end);
+    ++at;
+  }
+  mask_bytes_ += (tails.sure.size() + tails.unsure.size()) * sizeof(StringTokens::Tail) + 128;
+  return tails_.emplace(key, std::move(tails)).first->second;
+}
+
+bool MaskCache::fill_string(State state, std::span<uint64_t> allowed) {
+  const auto mostly = machine.mostly(state);
+  if (!mostly) return false;
+  const auto place = machine.any_string(mostly->to);
+  if (!place) return false;
+  fill_any_string(*place, allowed);
+  mend(state, mostly->to, 0, static_cast<uint32_t>(vocabulary_->all().nodes.size()), allowed);
+  return true;
+}
+
+// `allowed` is of the state that most characters lead to. Goes where others lead, and mends what is
+// not so there.
+void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
+                     std::span<uint64_t> allowed) {
+  const TokenTree& tree = vocabulary_->all();
+  const Machine::ByteSet others = machine.others_than(state, mostly);
+  const bool is_between = machine.is_between(state);
+  for (uint32_t at = begin; at < end && !machine.exhausted(); at = tree.nodes[at].end) {
+    const TokenTree::Node& node = tree.nodes[at];
+    // Controls are in no string.
+    if (node.byte < 0x20 || !has_byte(others, node.byte)) continue;
+    const State to = machine.step(state, node.byte);
+    const bool is_end = is_between && node.byte == '"';
+    const auto below = tree.tokens_below(at);
+    if (asked()) {
+      unsure_.insert(unsure_.end(), below.begin(), below.end());
+      continue;
+    }
+    if (to == mostly) continue;
+    if (to == State::kDead || is_end) {
+      for (const TokenId id : below) forbid(allowed, id);
+    }
+    if (to == State::kDead) continue;
+    for (const TokenId id : below.first(node.n_tokens)) allow(allowed, id);
+    if (is_end) {
+      walk_below(tree, at + 1, node.end, to, allowed);
+    } else {
+      mend(to, mostly, at + 1, node.end, allowed);
+    }
+  }
+}
+
+void MaskCache::fill(State state, std::span<uint64_t> allowed) {
+  std::ranges::fill(allowed, 0);
+  if (is_free(state)) {
+    std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+  } else {
+    walk_plain(state, allowed);
+  }
+  walk(vocabulary_->other(), state, allowed);
+}
+
+bool MaskCache::is_free(State state) {
+  const auto [found, is_new] = free_.try_emplace(static_cast<uint32_t>(state), false);
+  if (is_new) {
+    found->second = machine.runs_free(state, VocabularyTrie::plain_characters(),
+                                      VocabularyTrie::kMaxPlainCharacters);
+  }
+  return found->second;
+}
+
+// Where most first characters lead to where all others are free, as in a key that may be anything
+// but some, the others are taken away from the mask of all.
+void MaskCache::walk_plain(State state, std::span<uint64_t> allowed) {
+  const TokenTree& plain = vocabulary_->plain();
+  const Machine::ByteSet first = machine.first_bytes(state);
+  size_t n_free = 0;
+  std::vector<std::pair<uint32_t, State>> roots;
+  for (uint32_t at = 0; at < plain.nodes.size(); at = plain.nodes[at].end) {
+    const State to = has_byte(first, plain.nodes[at].byte)
+                         ? machine.step(state, plain.nodes[at].byte)
+                         : State::kDead;
+    if (asked()) {
+      const auto below = plain.tokens_below(at);
+      unsure_.insert(unsure_.end(), below.begin(), below.end());
+      roots.emplace_back(at, State::kDead);
+      continue;
+    }
+    roots.emplace_back(at, to);
+    if (to != State::kDead && is_free(to)) n_free += plain.tokens_below(at).size();
+  }
+  const bool most = n_free > plain.tokens.size() / 2;
+  if (most) std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+  for (const auto& [at, to] : roots) {
+    const bool whole = to != State::kDead && is_free(to);
+    if (whole && most) continue;
+    if (most) {
+      for (const TokenId id : plain.tokens_below(at)) forbid(allowed, id);
+    }
+    if (to != State::kDead) walk_below(plain, at, plain.nodes[at].end, state, allowed);
+  }
+}
+
+void MaskCache::walk(const TokenTree& tree, State state, std::span<uint64_t> allowed) {
+  const Machine::ByteSet first = machine.first_bytes(state);
+  for (uint32_t at = 0; at < tree.nodes.size(); at = tree.nodes[at].end) {
+    if (!has_byte(first, tree.nodes[at].byte)) continue;
+    walk_below(tree, at, tree.nodes[at].end, state, allowed);
+  }
+}
+
+void MaskCache::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, State state,
+                           std::span<uint64_t> allowed) {
+  struct Level {
+    State state;
+    uint32_t end;
+  };
+  std::vector<Level> levels = {{state, end}};
+  const bool is_plain = &tree == &vocabulary_->plain();
+  for (uint32_t at = begin; at < end && !machine.exhausted();) {
+    while (levels.back().end <= at) levels.pop_back();
+    const TokenTree::Node& node = tree.nodes[at];
+    const State to = machine.step(levels.back().state, node.byte);
+    if (asked()) {
+      const auto unsure = tree.tokens_below(at);
+      unsure_.insert(unsure_.end(), unsure.begin(), unsure.end());
+      at = node.end;
+      continue;
+    }
+    if (to == State::kDead) {
+      at = node.end;
+      continue;
+    }
+    const auto below = tree.tokens_below(at);
+    if (is_plain && below.size() > kFewTokens && is_free(to)) {
+      for (const TokenId id : below) allow(allowed, id);
+      at = node.end;
+      continue;
+    }
+    for (const TokenId id : below.first(node.n_tokens)) allow(allowed, id);
+    levels.push_back({to, node.end});
+    ++at;
+  }
+}
+
+void MaskCache::keep(State state, std::span<const uint64_t> allowed) {
+  Mask mask;
+  const auto plain = vocabulary_->plain_mask();
+  mask.plain = is_free(state);
+  const auto rest_of = [&](size_t w) { return mask.plain ? allowed[w] & ~plain[w] : allowed[w]; };
+  size_t n = 0;
+  for (size_t w = 0; w < allowed.size(); ++w) n += static_cast<size_t>(std::popcount(rest_of(w)));
+  if (n > allowed.size()) {
+    mask.words.assign(allowed.begin(), allowed.end());
+  } else {
+    mask.tokens.reserve(n);
+    for (size_t w = 0; w < allowed.size(); ++w) {
+      for (uint64_t rest = rest_of(w); rest != 0; rest &= rest - 1) {
+        mask.tokens.push_back(static_cast<TokenId>(w * 64) +
+                              static_cast<TokenId>(std::countr_zero(rest)));
+      }
+    }
+  }
+  mask.unsure = unsure_;
+  mask_bytes_ += (mask.tokens.size() + mask.unsure.size()) * sizeof(TokenId) +
+                 mask.words.size() * sizeof(uint64_t) + 120;
+  masks_.emplace(static_cast<uint32_t>(state), std::move(mask));
+}
+
+}  // namespace kvik::grammar

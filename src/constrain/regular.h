@@ -1,0 +1,217 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "constrain/code_points.h"
+#include "constrain/decimal.h"
+
+namespace kvik::grammar {
+
+// A set of texts (a regular language over Unicode characters), as the number of an expression in a
+// RegularPool.
+enum class Regular : uint32_t { kNothing = 0, kEmptyText = 1 };
+inline uint32_t id_of(Regular r) { return static_cast<uint32_t>(r); }
+
+// Expressions for regular languages, each kept once, with their derivatives: the derivative of L by
+// c is what may follow c in L (Brzozowski 1964). That makes an automaton of any expression, state
+// by state as it is asked for, intersection and complement included.
+//
+// A pool may stand on another, finished one and reads what is there; it never writes to it.
+// Beyond its budget it makes kNothing and is exhausted: whoever asked must look. One thread.
+class RegularPool {
+ public:
+  static constexpr uint32_t kUnbounded = ~uint32_t{0};
+
+  explicit RegularPool(uint32_t max_expressions, const RegularPool* base = nullptr);
+
+  Regular characters(const CodePointSet& set);
+  Regular any_character() { return characters(CodePointSet::all()); }
+  Regular any_text() { return repeat(any_character(), 0, kUnbounded); }
+  Regular literal(std::u32string_view text);
+  Regular one_of(std::vector<std::u32string> texts);
+  Regular sequence(Regular a, Regular b);
+  Regular sequence(std::span<const Regular> parts);
+  Regular choice(std::span<const Regular> parts);
+  Regular choice(Regular a, Regular b);
+  // `max` may be kUnbounded; nothing where it is below `min`.
+  Regular repeat(Regular part, uint32_t min, uint32_t max);
+  Regular optional(Regular part) { return choice(part, Regular::kEmptyText); }
+  Regular intersection(std::span<const Regular> parts);
+  Regular intersection(Regular a, Regular b);
+  Regular complement(Regular part);
+  Regular difference(Regular a, Regular b) { return intersection(a, complement(b)); }
+  // The empty text, with a mark that marks() finds where a text ends there.
+  Regular mark(uint32_t number);
+  // The plain decimal texts that compare with `bound` as one of `results` (a set of
+  // DecimalComparison::Result) says; only for intersections with a number's syntax.
+  Regular compared(const Decimal& bound, uint32_t results);
+  // The plain decimal texts of multiples.
+  Regular divisible(const DecimalDivision& division);
+
+  bool accepts_empty(Regular r) const { return get(r).nullable; }
+  // What may follow `c`; kNothing where nothing may.
+  Regular step(Regular r, char32_t c);
+  Regular step(Regular r, std::u32string_view text);
+  // Some character from `first` to `last` may come next.
+  bool any_step(Regular r, char32_t first, char32_t last);
+  // Some text is in it.
+  bool is_alive(Regular r);
+  // Where r = part{min,max} for a set of characters that includes all of `set`: max. Else zero.
+  uint32_t free_run(Regular r, const CodePointSet& set) const;
+  // Where r is any_character() repeated, with or without a mark behind it: how often.
+  struct AnyRun {
+    uint32_t min, max;
+    Regular behind;  // the mark, or the empty text
+  };
+  std::optional<AnyRun> any_run(Regular r) const;
+  // An expression that has the same beginnings of up to `n_characters`, and of which there are
+  // fewer.
+  Regular within(Regular r, uint32_t n_characters);
+  // The number of texts in it, if it is not above `limit`.
+  std::optional<uint32_t> count_texts(Regular r, uint32_t limit);
+  // Some text that is in it; nothing where there is none or it would be above `max_length`.
+  std::optional<std::u32string> example(Regular r, size_t max_length);
+  // The marks that the empty text carries.
+  std::vector<uint32_t> marks(Regular r) const;
+
+  // Of the characters below 0x80 those that may come next, and whether one above may.
+  struct Next {
+    std::array<uint64_t, 2> ascii = {};
+    bool beyond = false;
+  };
+  Next next(Regular r);
+
+  // Calls take(first, last) with ranges that may come next, ascending.
+  template <class Take>
+  void each_next(Regular r, const Take& take) {
+    const size_t n = steps_of(r).starts.size();
+    for (size_t i = 0; i < n; ++i) {
+      if (target(r, i) == Regular::kNothing) continue;
+      const Steps& steps = steps_of(r);
+      take(steps.starts[i], i + 1 < n ? steps.starts[i + 1] - 1 : kMaxCodePoint);
+    }
+  }
+
+  // Calls take(first, last, target) with all ranges that step alike, ascending.
+  template <class Take>
+  void each_step(Regular r, const Take& take) {
+    const size_t n = steps_of(r).starts.size();
+    for (size_t i = 0; i < n; ++i) {
+      const Regular to = target(r, i);
+      const Steps& steps = steps_of(r);
+      take(steps.starts[i], i + 1 < n ? steps.starts[i + 1] - 1 : kMaxCodePoint, to);
+    }
+  }
+
+  // An expression of another pool, in this one.
+  Regular copy(const RegularPool& from, Regular r);
+
+  bool exhausted() const { return exhausted_; }
+  // Whether it is exhausted for want of steps, so that more of them might suffice.
+  bool is_out_of_work() const { return is_out_of_work_; }
+  // Beyond so many steps of work from here on, of some ten nanoseconds each, it is exhausted.
+  void allow_work(uint64_t n_steps) { work_left_ = n_steps; }
+  uint64_t work_left() const { return work_left_; }
+  // Counts work that is done for the expressions elsewhere.
+  void spend(uint64_t n_steps) {
+    if (n_steps > work_left_) exhausted_ = is_out_of_work_ = true;
+    work_left_ -= std::min(n_steps, work_left_);
+  }
+  // Beyond so many bytes it is exhausted, too.
+  void allow_bytes(size_t n_bytes) { max_bytes_ = n_bytes; }
+  uint32_t size() const { return base_size_ + static_cast<uint32_t>(expressions_.size()); }
+  size_t bytes() const;
+  size_t bytes_of_sets() const;  // the rest, which grows with what a grammar says
+
+ private:
+  enum class Kind : uint8_t {
+    kNothing,
+    kEmptyText,
+    kCharacters,
+    kSequence,
+    kChoice,
+    kIntersection,
+    kComplement,
+    kRepeat,
+    kMark,
+    kCompared,
+    kDivisible,
+  };
+  // a, b, c: ids of parts; of a list its place and length in lists_; of a repeat its bounds; …
+  struct Expression {
+    Kind kind;
+    bool nullable;
+    bool may_be_dead;  // holds an intersection or a complement
+    bool finite;       // its texts are of bounded length
+    uint32_t depth;
+    uint32_t a, b, c;
+  };
+  struct Steps {
+    std::vector<char32_t> starts;  // of the ranges that step alike
+    std::vector<Regular> targets;
+  };
+  static constexpr Regular kUnknown{~uint32_t{0}};
+  static constexpr uint32_t kMaxDepth = 2000;
+  static constexpr uint64_t kDefaultWork = 4'000'000;
+
+  const Expression& get(Regular r) const {
+    const auto id = static_cast<uint32_t>(r);
+    return id < base_size_ ? base_->get(r) : expressions_[id - base_size_];
+  }
+  std::span<const uint32_t> list(Regular r) const;
+  const CodePointSet& set(uint32_t id) const;
+  const Decimal& bound(uint32_t id) const;
+  const DecimalDivision& division(uint32_t id) const;
+
+  Regular intern(Expression e, std::span<const uint32_t> list = {});
+  std::optional<Regular> find(uint64_t hash, const Expression& e,
+                              std::span<const uint32_t> list) const;
+  bool same(Regular r, const Expression& e, std::span<const uint32_t> list) const;
+  // Sorted, without doubles, lists of the same kind opened.
+  std::vector<uint32_t> flatten(Kind kind, std::span<const Regular> parts) const;
+  void merge_repeats(std::vector<uint32_t>& parts);
+  void drop_syntax(std::vector<uint32_t>& parts);
+  Regular from_sorted(std::span<const std::u32string> texts, size_t depth);
+
+  Steps& steps_of(Regular r);
+  Regular target(Regular r, size_t i);
+  void find_starts(Regular r, std::vector<char32_t>& starts) const;
+  Regular derive(Regular r, char32_t c);
+  Regular derive_compared(const Expression& e, char32_t c);
+  Regular make_compared(uint32_t bound_id, uint32_t state, uint32_t results);
+  Regular make_divisible(uint32_t division_id, DecimalDivision::State state);
+  enum class Life : uint8_t { kUnknown, kAlive, kDead };
+  Life known_life(Regular r) const;
+  bool explore(Regular r);
+  // Both look at `n_left` expressions at most.
+  std::optional<uint32_t> longest_need(Regular r, uint32_t& n_left) const;
+  std::optional<uint32_t> shortest(Regular r, uint32_t& n_left) const;
+  Regular within_intersection(Regular r, uint32_t n_characters);
+
+  const RegularPool* base_;
+  uint32_t base_size_;
+  uint32_t max_expressions_;
+  bool exhausted_ = false;
+  bool is_out_of_work_ = false;
+  uint64_t work_left_ = kDefaultWork;
+  size_t max_bytes_ = SIZE_MAX;
+  size_t steps_bytes_ = 0;  // of steps_
+  std::vector<Expression> expressions_;
+  std::vector<uint32_t> lists_;
+  std::vector<uint32_t> table_;  // hash → id + 1, open addressing
+  std::vector<CodePointSet> sets_;
+  std::vector<Decimal> bounds_;
+  std::vector<DecimalDivision> divisions_;
+  uint32_t base_sets_ = 0, base_bounds_ = 0, base_divisions_ = 0;
+  std::unordered_map<uint32_t, Steps> steps_;
+  std::unordered_map<uint32_t, Life> lives_;
+};
+
+}  // namespace kvik::grammar

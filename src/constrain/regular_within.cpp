@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <array>
+
+#include "constrain/regular.h"
+
+// What of an expression shows within a few characters.
+namespace kvik::grammar {
+namespace {
+
+// What one looks at before one gives up.
+constexpr uint32_t kMaxLookedAt = 600;
+
+std::optional<uint32_t> sum(std::optional<uint32_t> a, std::optional<uint32_t> b) {
+  constexpr uint32_t kMost = 1'000'000;
+  if (!a || !b || *a + *b > kMost) return {};
+  return *a + *b;
+}
+
+}  // namespace
+
+// The length of its shortest text, at most; nothing where that is not plain to see.
+std::optional<uint32_t> RegularPool::shortest(Regular r, uint32_t& n_left) const {
+  const Expression& e = get(r);
+  if (e.nullable) return 0;
+  if (n_left == 0) return {};
+  --n_left;
+  switch (e.kind) {
+    case Kind::kCharacters:
+      return 1;
+    case Kind::kSequence:
+      return sum(shortest(Regular{e.a}, n_left), shortest(Regular{e.b}, n_left));
+    case Kind::kChoice: {
+      std::optional<uint32_t> least;
+      for (const uint32_t id : list(r)) {
+        const auto one = shortest(Regular{id}, n_left);
+        if (!one) return {};
+        least = std::min(least.value_or(*one), *one);
+      }
+      return least;
+    }
+    case Kind::kRepeat: {
+      const auto part = shortest(Regular{e.a}, n_left);
+      if (!part || uint64_t{*part} * e.b > 1'000'000) return {};
+      return *part * e.b;
+    }
+    default:
+      return {};
+  }
+}
+
+// So many characters are enough to end a text of it, wherever in it one stands.
+std::optional<uint32_t> RegularPool::longest_need(Regular r, uint32_t& n_left) const {
+  if (n_left == 0) return {};
+  --n_left;
+  const Expression& e = get(r);
+  switch (e.kind) {
+    case Kind::kEmptyText:
+    case Kind::kMark:
+      return 0;
+    case Kind::kCharacters:
+      return 1;
+    case Kind::kSequence: {
+      const auto behind = longest_need(Regular{e.b}, n_left);
+      const auto first = sum(longest_need(Regular{e.a}, n_left), shortest(Regular{e.b}, n_left));
+      if (!behind || !first) return {};
+      return std::max(*first, *behind);
+    }
+    case Kind::kChoice: {
+      uint32_t most = 0;
+      for (const uint32_t id : list(r)) {
+        const auto one = longest_need(Regular{id}, n_left);
+        if (!one) return {};
+        most = std::max(most, *one);
+      }
+      return most;
+    }
+    case Kind::kRepeat:
+      return sum(longest_need(Regular{e.a}, n_left), shortest(r, n_left));
+    default:
+      return {};
+  }
+}
+
+// A bound on the length that is met whatever comes says nothing.
+Regular RegularPool::within_intersection(Regular r, uint32_t n_characters) {
+  const auto parts = list(r);
+  const std::vector<uint32_t> ids(parts.begin(), parts.end());
+  const Regular any = any_character();
+  if (ids.size() != 2) return r;
+  for (const size_t i : {0, 1}) {
+    const Expression bound = get(Regular{ids[i]});
+    if (bound.kind != Kind::kRepeat || Regular{bound.a} != any || bound.b > 0) continue;
+    const Regular other{ids[1 - i]};
+    uint32_t n_left = kMaxLookedAt;
+    const auto need = longest_need(other, n_left);
+    if (!need || uint64_t{*need} + n_characters > bound.c) continue;
+    return within(other, n_characters);
+  }
+  return r;
+}
+
+// Where only so many characters are read, x{m,n} for a larger m does as for the smallest such, and
+// without an end for a larger n.
+Regular RegularPool::within(Regular r, uint32_t n_characters) {
+  const Expression e = get(r);
+  if (e.kind == Kind::kSequence) {
+    const Regular head = within(Regular{e.a}, n_characters);
+    return head == Regular{e.a} ? r : sequence(head, Regular{e.b});
+  }
+  if (e.kind == Kind::kChoice) {
+    std::vector<Regular> parts;
+    for (const uint32_t id : list(r)) parts.push_back(Regular{id});
+    bool changed = false;
+    for (Regular& part : parts) {
+      const Regular made = within(part, n_characters);
+      changed |= made != part;
+      part = made;
+    }
+    return changed ? choice(parts) : r;
+  }
+  if (e.kind == Kind::kIntersection) return within_intersection(r, n_characters);
+  if (e.kind != Kind::kRepeat || get(Regular{e.a}).nullable) return r;
+  const uint32_t most = n_characters + 1;
+  return repeat(Regular{e.a}, std::min(e.b, most), e.c > most ? kUnbounded : e.c);
+}
+
+std::optional<RegularPool::AnyRun> RegularPool::any_run(Regular r) const {
+  const auto is_any = [this](Regular part) {
+    static const CodePointSet kAll = CodePointSet::all();
+    return get(part).kind == Kind::kCharacters && set(get(part).a) == kAll;
+  };
+  Regular behind = Regular::kEmptyText;
+  if (get(r).kind == Kind::kMark) return AnyRun{0, 0, r};
+  if (get(r).kind == Kind::kSequence && get(Regular{get(r).b}).kind == Kind::kMark) {
+    behind = Regular{get(r).b};
+    r = Regular{get(r).a};
+  }
+  const Expression& e = get(r);
+  if (e.kind == Kind::kEmptyText) return AnyRun{0, 0, behind};
+  if (is_any(r)) return AnyRun{1, 1, behind};
+  if (e.kind != Kind::kRepeat || !is_any(Regular{e.a})) return {};
+  return AnyRun{e.b, e.c, behind};
+}
+
+}  // namespace kvik::grammar

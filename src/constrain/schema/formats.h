@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "constrain/regular.h"
+
+namespace kvik::grammar {
+
+// The strings of a format; nothing where the format is not known.
+std::optional<Regular> format_texts(RegularPool& pool, std::string_view format);
+
+}  // namespace kvik::grammar

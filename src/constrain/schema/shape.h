@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "constrain/regular.h"
+
+namespace kvik::grammar {
+
+// A schema that a value must keep to, or must not: its number, doubled, plus one for "not".
+using Literal = uint32_t;
+inline Literal negated(Literal literal) { return literal ^ 1; }
+
+// Schemas that a value must keep to all at once: ascending, none twice.
+using Conjunction = std::vector<Literal>;
+
+// What one schema says of an object's properties: by name, by pattern, of all others.
+struct ObjectRules {
+  struct Pattern {
+    Regular names;
+    Conjunction rules;
+  };
+  std::map<std::string, Conjunction> named;
+  std::vector<Pattern> patterns;
+  Conjunction others;
+};
+
+// What one schema says of an array's items: the first ones, all others.
+struct ItemRules {
+  std::vector<Conjunction> first;
+  Conjunction rest;
+};
+
+struct ContainsRule {
+  Literal schema;
+  uint32_t min = 1;
+  uint32_t max = RegularPool::kUnbounded;
+  uint32_t from = 0;  // items before this place do not count
+};
+
+// Some property has such a name, and a value that keeps to these.
+struct SomeProperty {
+  Regular names;
+  Conjunction rules;
+};
+
+// What of an object or an array some keyword has looked at.
+struct Evaluated {
+  bool all_names = false;
+  bool lists_names = false;         // by properties or patternProperties
+  std::set<std::string> mentioned;  // by keywords that do not evaluate (required, const, …)
+  std::set<std::string> names;
+  std::vector<Regular> patterns;
+  bool all_items = false;
+  size_t n_items = 0;
+};
+
+// Spelling of a shape's numbers in the canonical language.
+struct NumberStyle {
+  bool are_integers = false;
+  bool has_wide_divisor = false;  // with a bound on digits a multiple is expensive to find
+  Regular written;                // any text, or the constants as the schema writes them
+};
+
+// A set of values, type by type; all that is said holds at once.
+struct Shape {
+  enum Type : uint8_t {
+    kNull = 1,
+    kFalse = 2,
+    kTrue = 4,
+    kNumber = 8,
+    kString = 16,
+    kArray = 32,
+    kObject = 64,
+    kAll = 127,
+  };
+  uint8_t types = kAll;
+  Regular string;
+  Regular number;  // any text, or less: plain decimals then
+  NumberStyle number_style;
+  std::vector<ObjectRules> object;
+  std::vector<SomeProperty> some;
+  std::vector<std::string> order;  // names as the schema lists them
+  std::set<std::string> required;
+  std::map<std::string, std::set<std::string>> needs;
+  Regular names;  // of all properties
+  uint32_t min_properties = 0, max_properties = RegularPool::kUnbounded;
+  std::vector<ItemRules> items;
+  std::vector<ContainsRule> contains;
+  uint32_t min_items = 0, max_items = RegularPool::kUnbounded;
+  bool unique = false;    // no two items are equal
+  bool repeated = false;  // some two are
+  Evaluated evaluated;
+};
+
+using Shapes = std::vector<Shape>;
+
+}  // namespace kvik::grammar

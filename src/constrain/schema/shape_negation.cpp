@@ -1,0 +1,303 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "constrain/number_syntax.h"
+#include "constrain/schema/shape_maker.h"
+
+namespace kvik::grammar {
+
+// A value breaks a schema where it breaks one of its keywords: a union, keyword by keyword.
+Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
+  if (schema.is(Json::Kind::kTrue)) return Shapes{};
+  if (schema.is(Json::Kind::kFalse)) return Shapes{everything()};
+  if (!schema.is(Json::Kind::kObject)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: expected a schema: an object, true or false", document_.path_of(schema)));
+  }
+  Shapes shapes;
+  const bool ref_alone = document_.draft() <= Draft::k7 && schema.find("$ref") != nullptr;
+  if (!ref_alone) {
+    TRY(negate_scalars(schema, shapes));
+    TRY(negate_objects(schema, shapes));
+    TRY(negate_arrays(schema, shapes));
+  }
+  TRY(negate_applicators(schema, shapes));
+  // What does not hold evaluates nothing.
+  for (Shape& shape : shapes) shape.evaluated = {};
+  std::erase_if(shapes, [&](Shape& shape) { return !clean(shape); });
+  if (shapes.size() > kMaxShapes) {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: there are too many ways not to keep to it", document_.path_of(schema)));
+  }
+  return shapes;
+}
+
+Shapes ShapeMaker::not_constant(const Json& value) {
+  const Shape its = constant(value).front();
+  Shapes shapes = {only(Shape::kAll & static_cast<uint8_t>(~its.types))};
+  const auto add = [&]() -> Shape& {
+    shapes.push_back(only(its.types));
+    return shapes.back();
+  };
+  const auto n_items = static_cast<uint32_t>(value.items.size());
+  if (value.is(Json::Kind::kArray) || value.is(Json::Kind::kObject)) {
+    const bool is_array = value.is(Json::Kind::kArray);
+    if (n_items > 0 && is_array) add().max_items = n_items - 1;
+    Shape& longer = add();
+    (is_array ? longer.min_items : longer.min_properties) = n_items + 1;
+  }
+  switch (value.kind) {
+    case Json::Kind::kString:
+      add().string = pool_.complement(its.string);
+      break;
+    case Json::Kind::kNumber:
+      add().number = pool_.complement(its.number);
+      break;
+    case Json::Kind::kArray:
+      for (uint32_t i = 0; i < n_items; ++i) {
+        Shape& shape = add();
+        shape.min_items = i + 1;
+        ItemRules& rules = shape.items.emplace_back();
+        rules.first.resize(i);
+        rules.first.push_back({negated(number_of(value.items[i], Meaning::kConstant))});
+      }
+      break;
+    case Json::Kind::kObject:
+      for (uint32_t i = 0; i < n_items; ++i) {
+        add().object.emplace_back().named[value.names[i]] = {never()};
+        Shape& shape = add();
+        shape.required.insert(value.names[i]);
+        shape.object.emplace_back().named[value.names[i]] = {
+            negated(number_of(value.items[i], Meaning::kConstant))};
+      }
+      break;
+    default:
+      break;
+  }
+  return shapes;
+}
+
+Result<void> ShapeMaker::negate_scalars(const Json& schema, Shapes& shapes) {
+  if (const Json* type = schema.find("type")) {
+    Regular number{};
+    TRY_ASSIGN(const uint8_t types, types_of(schema, *type, number));
+    shapes.push_back(only(Shape::kAll & static_cast<uint8_t>(~types)));
+    if ((types & Shape::kNumber) != 0 && number != pool_.any_text()) {
+      shapes.push_back(only(Shape::kNumber));
+      shapes.back().number = pool_.complement(number);
+    }
+  }
+  const auto negate_values = [&](const std::vector<const Json*>& values) -> Result<void> {
+    Shapes none = {everything()};
+    for (const Json* value : values) {
+      TRY_ASSIGN(none, join(none, not_constant(*value)));
+    }
+    std::ranges::move(none, std::back_inserter(shapes));
+    return {};
+  };
+  if (const Json* values = schema.find("enum")) {
+    std::vector<const Json*> all;
+    for (const Json& value : values->items) all.push_back(&value);
+    TRY(negate_values(all));
+  }
+  if (const Json* value = schema.find("const"); value && document_.draft() >= Draft::k6) {
+    TRY(negate_values({value}));
+  }
+  const auto add_number = [&](Regular numbers) {
+    shapes.push_back(only(Shape::kNumber));
+    shapes.back().number = pool_.intersection(decimal_syntax(pool_), pool_.complement(numbers));
+  };
+  for (const std::string_view keyword :
+       {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+    const Json* bound = schema.find(keyword);
+    if (!bound || bound->is_bool()) continue;
+    TRY_ASSIGN(const Regular numbers, number_bound(schema, keyword));
+    add_number(numbers);
+  }
+  if (schema.find("multipleOf")) {
+    TRY_ASSIGN(const Regular numbers, multiples(schema));
+    add_number(numbers);
+  }
+  const auto add_string = [&](Regular texts) {
+    shapes.push_back(only(Shape::kString));
+    shapes.back().string = pool_.complement(texts);
+  };
+  TRY_ASSIGN(const auto min, count(schema, "minLength"));
+  TRY_ASSIGN(const auto max, count(schema, "maxLength"));
+  if (min) add_string(pool_.repeat(pool_.any_character(), *min, RegularPool::kUnbounded));
+  if (max) add_string(pool_.repeat(pool_.any_character(), 0, *max));
+  TRY_ASSIGN(const auto texts, pattern(schema));
+  if (texts) add_string(*texts);
+  TRY_ASSIGN(const auto form, format(schema));
+  if (form) add_string(*form);
+  return {};
+}
+
+Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
+  const auto add = [&]() -> Shape& {
+    shapes.push_back(only(Shape::kObject));
+    return shapes.back();
+  };
+  TRY_ASSIGN(const auto required, strings(schema, "required"));
+  const Json* properties = schema.find("properties");
+  if (properties && !properties->is(Json::Kind::kObject)) {
+    return invalid(schema, "properties", "an object");
+  }
+  for (const std::string& name : required) {
+    // Not there, or not as it must be: both at once, where the schema says of it what it must be.
+    const Json* its = properties ? properties->find(name) : nullptr;
+    add().object.emplace_back().named[name] = {its ? negated(of_schema(*its)) : never()};
+  }
+  TRY_ASSIGN(const auto min, count(schema, "minProperties"));
+  TRY_ASSIGN(const auto max, count(schema, "maxProperties"));
+  if (min && *min > 0) add().max_properties = *min - 1;
+  if (max) add().min_properties = *max + 1;
+  for (size_t i = 0; properties && i < properties->items.size(); ++i) {
+    if (properties->items[i].is(Json::Kind::kTrue)) continue;
+    if (std::ranges::count(required, properties->names[i]) > 0) continue;
+    Shape& shape = add();
+    shape.required.insert(properties->names[i]);
+    shape.object.emplace_back().named[properties->names[i]] = {
+        negated(of_schema(properties->items[i]))};
+  }
+  std::vector<Regular> known;
+  const Json* patterns = schema.find("patternProperties");
+  for (size_t i = 0; patterns && i < patterns->items.size(); ++i) {
+    TRY_ASSIGN(const Regular names, pattern_text(schema, "patternProperties", patterns->names[i]));
+    known.push_back(names);
+    if (patterns->items[i].is(Json::Kind::kTrue)) continue;
+    add().some.push_back({names, {negated(of_schema(patterns->items[i]))}});
+  }
+  if (const Json* names = schema.find("propertyNames");
+      names && document_.draft() >= Draft::k6 && !names->is(Json::Kind::kTrue)) {
+    TRY_ASSIGN(const Regular allowed, names_of(*names));
+    add().some.push_back({pool_.complement(allowed), {}});
+  }
+  const Json* others = schema.find("additionalProperties");
+  if (others && !others->is(Json::Kind::kTrue)) {
+    std::vector<std::u32string> names;
+    for (size_t i = 0; properties && i < properties->items.size(); ++i) {
+      names.push_back(to_characters(properties->names[i]));
+    }
+    known.push_back(pool_.one_of(std::move(names)));
+    add().some.push_back({pool_.complement(pool_.choice(known)), {negated(of_schema(*others))}});
+  }
+  if (const Json* rest = schema.find("unevaluatedProperties");
+      rest && document_.draft() >= Draft::k2019 && !rest->is(Json::Kind::kTrue)) {
+    return unsupported(schema, "unevaluatedProperties", "it stands where it must not hold");
+  }
+  return {};
+}
+
+Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
+  const auto add = [&]() -> Shape& {
+    shapes.push_back(only(Shape::kArray));
+    return shapes.back();
+  };
+  TRY_ASSIGN(const auto min, count(schema, "minItems"));
+  TRY_ASSIGN(const auto max, count(schema, "maxItems"));
+  if (min && *min > 0) add().max_items = *min - 1;
+  if (max) add().min_items = *max + 1;
+  Shape its = everything();
+  TRY(apply_arrays(schema, its));
+  for (const auto& [first, rest] : its.items) {
+    for (size_t i = 0; i < first.size(); ++i) {
+      Shape& shape = add();
+      shape.min_items = static_cast<uint32_t>(i) + 1;
+      ItemRules& rules = shape.items.emplace_back();
+      rules.first.resize(i);
+      rules.first.push_back({negated(first[i].front())});
+    }
+    if (rest.empty() || meant_[rest.front() / 2].json->is(Json::Kind::kTrue)) continue;
+    if (meant_[rest.front() / 2].json->is(Json::Kind::kFalse)) {
+      add().min_items = static_cast<uint32_t>(first.size()) + 1;
+    } else {
+      add().contains.push_back(
+          {negated(rest.front()), 1, RegularPool::kUnbounded, static_cast<uint32_t>(first.size())});
+    }
+  }
+  for (const auto& [literal, least, most, from] : its.contains) {
+    if (least > 1) {
+      add().contains.push_back({literal, 0, least - 1});
+    } else if (least == 1) {
+      add().items.emplace_back().rest = {negated(literal)};
+    }
+    if (most != RegularPool::kUnbounded) {
+      add().contains.push_back({literal, most + 1});
+    }
+  }
+  if (its.unique) {
+    Shape& shape = add();
+    shape.repeated = true;
+    shape.min_items = 2;
+  }
+  if (const Json* rest = schema.find("unevaluatedItems");
+      rest && document_.draft() >= Draft::k2019 && !rest->is(Json::Kind::kTrue)) {
+    return unsupported(schema, "unevaluatedItems", "it stands where it must not hold");
+  }
+  return {};
+}
+
+Result<void> ShapeMaker::negate_applicators(const Json& schema, Shapes& shapes) {
+  const auto add = [&](const Conjunction& conjunction) -> Result<void> {
+    TRY_ASSIGN(Shapes its, shapes_of(conjunction));
+    std::ranges::move(its, std::back_inserter(shapes));
+    return {};
+  };
+  TRY_ASSIGN(const Json* target, reference(schema));
+  if (target) TRY(add({negated(of_schema(*target))}));
+  if (document_.draft() <= Draft::k7 && schema.find("$ref")) return {};
+  const auto parts_of = [&](std::string_view keyword) {
+    Conjunction parts;
+    const Json* list = schema.find(keyword);
+    for (size_t i = 0; list && i < list->items.size(); ++i) {
+      parts.push_back(of_schema(list->items[i]));
+    }
+    return parts;
+  };
+  for (const Literal part : parts_of("allOf")) TRY(add({negated(part)}));
+  const auto none_of = [](Conjunction parts) {
+    for (Literal& part : parts) part = negated(part);
+    return parts;
+  };
+  if (const Conjunction parts = parts_of("anyOf"); !parts.empty()) TRY(add(none_of(parts)));
+  if (const Conjunction parts = parts_of("oneOf"); !parts.empty()) {
+    TRY(add(none_of(parts)));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      for (size_t j = i + 1; j < parts.size(); ++j) TRY(add({parts[i], parts[j]}));
+    }
+  }
+  if (const Json* other = schema.find("not")) TRY(add({of_schema(*other)}));
+  if (const Json* condition = schema.find("if"); condition && document_.draft() >= Draft::k7) {
+    const Literal its = of_schema(*condition);
+    if (const Json* then = schema.find("then")) TRY(add({its, negated(of_schema(*then))}));
+    if (const Json* other = schema.find("else")) {
+      TRY(add({negated(its), negated(of_schema(*other))}));
+    }
+  }
+  for (const std::string_view keyword : {"dependencies", "dependentRequired", "dependentSchemas"}) {
+    const Json* all = schema.find(keyword);
+    if (!all || (keyword != "dependencies" && document_.draft() < Draft::k2019)) continue;
+    for (size_t i = 0; i < all->items.size(); ++i) {
+      Shape with = only(Shape::kObject);
+      with.required.insert(all->names[i]);
+      const Json& what = all->items[i];
+      if (what.is(Json::Kind::kArray)) {
+        for (const Json& needed : what.items) {
+          shapes.push_back(with);
+          shapes.back().object.emplace_back().named[needed.text] = {never()};
+        }
+        continue;
+      }
+      TRY_ASSIGN(const Shapes its, shapes_of(negated(of_schema(what))));
+      TRY_ASSIGN(Shapes both, join({with}, its));
+      std::ranges::move(both, std::back_inserter(shapes));
+    }
+  }
+  return {};
+}
+
+}  // namespace kvik::grammar

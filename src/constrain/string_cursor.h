@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "constrain/code_points.h"
+
+namespace kvik::grammar {
+
+// What part of a character was read: of its UTF-8, or of the escape that a JSON string writes it
+// by. A word, zero between characters.
+struct CharacterCursor {
+  enum class Kind : uint8_t { kInvalid, kInside, kCharacter, kQuote };
+  struct Step {
+    Kind kind;
+    uint32_t partial = 0;     // of kInside
+    char32_t code_point = 0;  // of kCharacter
+  };
+
+  static Step step_plain(uint32_t partial, uint8_t byte);
+  // kQuote: the string's end.
+  static Step step_string(uint32_t partial, uint8_t byte);
+
+  // What the character may become, in up to two ranges; an empty range has its last below its
+  // first.
+  using Ranges = std::array<CodePointSet::Range, 2>;
+  static Ranges may_become(uint32_t partial);
+
+  static bool is_escape(uint32_t partial);
+};
+
+}  // namespace kvik::grammar

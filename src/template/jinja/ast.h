@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "template/jinja/value.h"
+
+namespace kvik::jinja {
+
+struct Expr;
+using ExprPtr = std::unique_ptr<const Expr>;
+
+// An argument of a call; `name` is empty where it is given by position. *items and **entries bring
+// several.
+struct Argument {
+  enum class Spread : uint8_t { kNone, kItems, kEntries };
+  std::string name;
+  ExprPtr value;
+  Spread spread = Spread::kNone;
+};
+
+struct Expr {
+  enum class Kind : uint8_t {
+    kLiteral,      // literal
+    kName,         // name
+    kList,         // children
+    kTuple,        // children
+    kDict,         // children: key, value, key, value …
+    kAttribute,    // children[0].name
+    kIndex,        // children[0][children[1]]
+    kSlice,        // children[0][children[1]:children[2]:children[3]], each of the last may be null
+    kCall,         // children[0](arguments)
+    kFilter,       // children[0] | name(arguments); no child in a {% filter %} or {% set %} block
+    kTest,         // children[0] is name(arguments)
+    kNot,          // children[0]
+    kNegative,     // children[0]
+    kPositive,     // children[0]
+    kBinary,       // children[0] name children[1]
+    kCompare,      // children[0] comparisons[0] children[1] comparisons[1] …
+    kAnd,          // children[0], children[1]
+    kOr,           // the same
+    kConditional,  // children[0] if children[1] else children[2], which may be null
+  };
+  Kind kind;
+  uint32_t line = 0;
+  uint32_t depth = 1;
+  std::string name = {};
+  Value literal = {};
+  std::vector<ExprPtr> children = {};
+  std::vector<Argument> arguments = {};
+  std::vector<Comparison> comparisons = {};
+};
+
+struct Statement;
+using Body = std::vector<std::unique_ptr<const Statement>>;
+
+// Names that a macro has without declaring them, where its body asks for them: bits.
+enum ImplicitName : uint8_t { kCaller = 1, kVarargs = 2, kKwargs = 4 };
+
+struct Parameter {
+  std::string name;
+  ExprPtr otherwise;  // may be null
+};
+
+struct Statement {
+  enum class Kind : uint8_t {
+    kText,       // text
+    kOutput,     // expr
+    kIf,         // conditions and bodies; one more body than conditions where there is an else
+    kFor,        // for targets in expr if condition: bodies[0] else bodies[1]
+    kSet,        // targets = expr
+    kSetBlock,   // targets = bodies[0] through the filters of expr, which may be null
+    kMacro,      // name(parameters): bodies[0]
+    kCallBlock,  // expr with the macro caller(parameters): bodies[0]
+    kFilter,     // bodies[0] through the filters of expr
+    kWith,       // targets[i] = conditions[i]: bodies[0]
+    kGroup,      // bodies[0] in a scope of its own: {% generation %}
+    kBreak,
+    kContinue,
+  };
+  Kind kind;
+  uint32_t line = 0;
+  std::string text = {};
+  ExprPtr expr = {};
+  ExprPtr condition = {};
+  std::vector<ExprPtr> conditions = {};
+  std::vector<Body> bodies = {};
+  // What is assigned to: names, "ns.attribute", more than one where a tuple is taken apart.
+  std::vector<std::string> targets = {};
+  std::string name = {};
+  std::vector<Parameter> parameters = {};
+  uint8_t implicit_names = 0;
+  bool is_recursive = false;
+};
+
+// Jinja's grammar as Hugging Face sets it up, without templates that load others. Errors: kCorrupt,
+// naming the line; also where it nests deeper than kMaxDepth.
+Result<Body> parse_template(std::string_view source);
+
+inline constexpr uint32_t kMaxDepth = 200;
+
+// Counts how deep what calls itself stands in itself.
+class Deeper {
+ public:
+  explicit Deeper(uint32_t& depth) : depth_(depth) { ++depth_; }
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+
+ private:
+  uint32_t& depth_;
+};
+
+}  // namespace kvik::jinja

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <utility>
+
+#include "template/jinja/parser_state.h"
+
+namespace kvik::jinja {
+
+// Expressions, by Jinja's precedence: if-else, or, and, not, comparison, + -, ~, * / // %, **,
+// sign, then what follows a value: .name, [index], (call), | filter, is test.
+class ExpressionParser {
+ public:
+  explicit ExpressionParser(ParserState& state) : s_(state) {}
+
+  enum class Conditional { kAllowed, kNot };
+  Result<ExprPtr> expression(Conditional conditional = Conditional::kAllowed);
+
+  // An expression, or several with commas between: a tuple.
+  Result<ExprPtr> tuple(Conditional conditional = Conditional::kAllowed);
+
+  // Further filters of `value`, which is null where a block's text is filtered.
+  Result<ExprPtr> filters(ExprPtr value);
+
+  Result<ExprPtr> postfix(ExprPtr value);
+  Result<ExprPtr> primary();
+  Result<std::vector<Argument>> arguments();
+
+  // Which of the ImplicitNames were read since the last call.
+  uint8_t take_implicit_names() { return std::exchange(implicit_names_, 0); }
+  void add_implicit_names(uint8_t names) { implicit_names_ |= names; }
+
+ private:
+  enum class Filters { kTaken, kLeft };
+  using Level = Result<ExprPtr> (ExpressionParser::*)();
+
+  Result<ExprPtr> or_();
+  Result<ExprPtr> and_();
+  Result<ExprPtr> not_();
+  Result<ExprPtr> compare();
+  std::optional<Comparison> skip_comparison();
+  Result<ExprPtr> sum();
+  Result<ExprPtr> concat();
+  Result<ExprPtr> product();
+  Result<ExprPtr> power();
+  Result<ExprPtr> plain_unary() { return unary(Filters::kTaken); }
+  Result<ExprPtr> unary(Filters filters);
+  Result<ExprPtr> binary(Level level, std::initializer_list<std::string_view> operators);
+  Result<ExprPtr> subscript(ExprPtr value);
+  Result<ExprPtr> index_or_slice(ExprPtr value);
+  Result<ExprPtr> test(ExprPtr value);
+  Result<ExprPtr> filters_and_tests(ExprPtr value);
+  Result<ExprPtr> list();
+  Result<ExprPtr> dict();
+  Result<ExprPtr> literal();
+  Result<ExprPtr> name();
+  bool ends_tuple() const;
+
+  Expr node(Expr::Kind kind) const { return Expr{.kind = kind, .line = s_.token().line}; }
+  // The node, with these children behind those that it has.
+  template <class... Children>
+  Result<ExprPtr> finish(Expr expr, Children... children) const {
+    (expr.children.push_back(std::move(children)), ...);
+    return checked(std::move(expr));
+  }
+  Result<ExprPtr> checked(Expr expr) const;
+
+  ParserState& s_;
+  uint32_t depth_ = 0;
+  uint8_t implicit_names_ = 0;
+};
+
+}  // namespace kvik::jinja
