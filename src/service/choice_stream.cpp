@@ -127,9 +127,15 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   all.drafted_tokens += usage.drafted_tokens;
   all.accepted_tokens += usage.accepted_tokens;
   if (thoughts_) all.reasoning_tokens += thoughts_->n_tokens();
-  if (options_.choice == 0) {
+  // The choice that was admitted first found what was there before the request; others may have
+  // found what it computed as well.
+  const bool is_whole = reason != FinishReason::kCancelled && reason != FinishReason::kFailed;
+  const bool is_first = !std::exchange(state_->has_found, true);
+  if (is_first || (is_whole && usage.cached_tokens < all.cached_tokens)) {
     all.cached_tokens = usage.cached_tokens;
     all.cache = usage.cache;
+  }
+  if (options_.choice == 0) {
     all.queue_time = usage.queue_time;
     all.ttft = usage.ttft;
     all.decode_time = usage.decode_time;

@@ -21,6 +21,7 @@ struct CompletionState {
   std::shared_ptr<CompletionSink> sink;
   uint32_t n_running = 0;
   Usage usage;                          // of all choices together, the prompt counted once
+  bool has_found = false;               // usage.cached_tokens is that of a choice
   std::atomic<bool> abandoned = false;  // nobody listens any more
 };
 

@@ -1,4 +1,5 @@
 """Promise 1 over HTTP: a prefix is computed once, found again to the token, and changes no answer."""
+import random
 import unittest
 
 import kvik
@@ -74,6 +75,15 @@ class Prefix(unittest.TestCase):
         self.assertEqual(cached([TOKENS, other]), (n + 100, n - 1))
         self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))  # all logits are wanted: all is computed
         self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))
+
+    def test_cached_tokens_hold_no_find_of_what_the_own_choices_computed_though_memory_is_short(self):
+        rng = random.Random(7)
+        with Server("demo", "--kv-type", "int4", "--kv-memory", "600KiB", "--ctx", 512, "--threads", 1) as server:
+            for _ in range(8):
+                prompts = [[rng.randrange(3, 2045) for _ in range(rng.choice([64, 100, 128, 160]))] for _ in range(4)]
+                calls = [lambda p=p: server.complete(p, max_tokens=20, n=2, temperature=1, seed=5, ignore_eos=True) for p in prompts]
+                found = [got["usage"]["prompt_tokens_details"]["cached_tokens"] for got in in_parallel(*calls)]
+                self.assertEqual(found, [0] * 4)  # no prompt was there before
 
     def explained(self, tokens, **fields):
         got = self.server.complete(tokens, max_tokens=1, kvik={"explain_cache": True}, **fields)
