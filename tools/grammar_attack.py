@@ -130,9 +130,9 @@ def attack(options):
                 itl, limit, compared = figures["itl_ms"], 2 * before, ""
                 n_bytes = len(json.dumps(fields))
                 if n_bytes > LARGE_BYTES:
-                    same_bytes, _ = look(server, options.seconds, options.attackers, {"metadata": {"note": "x" * n_bytes}})
+                    same_bytes, answers = look(server, options.seconds, options.attackers, {"metadata": {"note": "x" * n_bytes}})
                     limit = 2 * same_bytes["itl_ms"]["p99"]
-                    compared = f"; p99 {same_bytes['itl_ms']['p99']} beside {n_bytes} bytes without a grammar"
+                    compared = f"; p99 {same_bytes['itl_ms']['p99']} beside {n_bytes} bytes without a grammar ({answers})"
                 if server.process.poll() is not None:
                     raise SystemExit(f"broken: {name}: the server died with {server.process.wait()}\n{server.said()[-3000:]}")
                 said = f"{name}: ITL p50 {itl.get('p50')}, p99 {itl.get('p99')}, max {itl.get('max')} ms; {statuses}; RSS {mib(server.rss_bytes())}{compared}"

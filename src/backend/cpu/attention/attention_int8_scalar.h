@@ -24,8 +24,8 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
-// Of the channels of K that are unpacked together, at most 64: nibble n stands for the level
-// (first + n · step) / 256, rounded down. 128 of first round to the nearest level.
+// Steps of the channels of K that are unpacked together, at most 64. Nibble n stands for the level
+// (first + n · step) / 256, rounded down; `first` includes 128, which rounds to the nearest level.
 struct ChannelSteps {
   uint32_t first[64], step[64];
 };
@@ -38,8 +38,8 @@ inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, u
   }
   return out;
 }
-// 64 bytes of two nibbles each: four channels of sixteen tokens from `channel` on in the low ones,
-// whose levels go to levels[0 … 63], the next four in the high ones, to levels[64 … 127].
+// 64 bytes of two nibbles each, of sixteen tokens: the low ones are of four channels from `channel`
+// on and become levels[0 … 63], the high ones of the next four, levels[64 … 127].
 inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of, uint32_t channel,
                                    uint8_t* levels) {
   const auto level = [&](uint32_t c, uint32_t nibble) {

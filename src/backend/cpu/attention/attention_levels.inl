@@ -197,7 +197,7 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
   const KvBlockLayout& layout = block.task.layout;
   uint8_t* values = layout.keys_by_channel ? take_channel_keys(layout, page, data, room, out)
                                            : take_int4_keys(layout, page, data, room, out);
-  // As K takes twice the room that it has in the page, this fetches most of V as well.
+  // The levels of K take twice the bytes of its nibbles, so this fetches most of V as well.
   out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
   if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);
   take_int4_values(layout, page, data + layout.k_bytes(), values, out);
