@@ -40,7 +40,7 @@ class CompiledGrammar : public std::enable_shared_from_this<CompiledGrammar> {
   CompiledGrammar(Grammar grammar, std::shared_ptr<const VocabularyTrie> vocabulary, Meter meter);
 
   Grammar grammar_;
-  std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with other constraints
+  std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with other grammars
   Meter meter_;                                       // shared with its reader
 };
 

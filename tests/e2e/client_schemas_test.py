@@ -146,7 +146,7 @@ class ClientSchemas(unittest.TestCase):
     @unittest.skipIf(trained.ALL, "the whole list follows")
     def test_a_small_model_ends_what_clients_ask_for(self):
         cases = read_cases()[::43]
-        # Whether one of 14 sampled answers ends is chance, but with f32 pages it is the same on every machine and in every version:
+        # It is chance if one of 14 sampled answers ends, but with f32 pages it is the same on every machine and in every version:
         # of 112 with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8, 96 with bf16.
         tally = self.ask(trained.model("smollm2"), cases, (0, TOOL_SEED), "f32")
         self.check_wrong(tally)

@@ -25,8 +25,9 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
+inline constexpr uint32_t kMostChannels = 64;
 struct ChannelSteps {
-  alignas(32) uint16_t first[64], step[64];
+  alignas(32) uint16_t first[kMostChannels], step[kMostChannels];
 };
 inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
   ChannelSteps out;

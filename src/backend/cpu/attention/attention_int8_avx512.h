@@ -18,6 +18,7 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
 }
 
+inline constexpr uint32_t kMostChannels = 64;  // a byte of each fills a vector
 // Even channels, then odd ones: a level of an even one is the low byte of a word, that of an odd
 // one the high byte, where the sum leaves it.
 struct ChannelSteps {

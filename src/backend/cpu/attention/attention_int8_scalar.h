@@ -24,10 +24,11 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
-// Steps of the channels of K that are unpacked together, at most 64. Nibble n stands for the level
+inline constexpr uint32_t kMostChannels = 64;  // of K that are unpacked together
+// Nibble n stands for the level
 // (first + n · step) / 256, rounded down; `first` includes 128, which rounds to the nearest level.
 struct ChannelSteps {
-  uint32_t first[64], step[64];
+  uint32_t first[kMostChannels], step[kMostChannels];
 };
 // firsts, steps: [n] bytes of a page (ChannelBlock::channels), n a multiple of 8.
 inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {

@@ -145,8 +145,8 @@ inline void unpack_channels(const KvBlockLayout& layout, const std::byte* data, 
   for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
     const uint8_t* firsts = block.channels + size_t{tile} * 2 * dims;
     const uint8_t* steps = firsts + dims;
-    for (uint32_t begin = 0; begin < dims; begin += 64) {
-      const uint32_t n = lesser(64, dims - begin);
+    for (uint32_t begin = 0; begin < dims; begin += kMostChannels) {
+      const uint32_t n = lesser(kMostChannels, dims - begin);
       const ChannelSteps channels = channel_steps(firsts + begin, steps + begin, n);
       for (uint32_t channel = 0; channel < n; channel += 8) {
         unpack_channel_nibbles(nibbles, channels, channel, out);
