@@ -3,19 +3,37 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 namespace kvik {
 namespace {
 
+constexpr std::chrono::milliseconds kPause{2};
+
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
+thread_local int n_pauses_allowed = 0;
+thread_local int n_pauses_left = 0;
+thread_local TimePoint last_pause;
 
-// Called by operator new where malloc has nothing to give; it tries again when this returns, and
-// fails where no handler is set. In this order: restore() of another thread in
-// between does nothing, and its next call sets the reserve aside.
-void let_go() {
-  std::set_new_handler(nullptr);
-  std::free(held.exchange(nullptr));
+// False where this thread has waited for as long as it may.
+bool wait_for_others() {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (now - last_pause > 10 * kPause) n_pauses_left = n_pauses_allowed;  // another allocation
+  if (n_pauses_left == 0) return false;
+  --n_pauses_left;
+  std::this_thread::sleep_for(kPause);
+  last_pause = std::chrono::steady_clock::now();
+  return true;
+}
+
+// Called by operator new where malloc has nothing to give; it tries again when this returns.
+void on_shortage() {
+  if (void* const memory = held.exchange(nullptr)) {
+    std::free(memory);
+  } else if (!wait_for_others()) {
+    throw std::bad_alloc();
+  }
 }
 
 }  // namespace
@@ -23,6 +41,7 @@ void let_go() {
 void MemoryReserve::keep(size_t n_bytes) {
   size_t before = wanted_bytes.load();
   while (before < n_bytes && !wanted_bytes.compare_exchange_weak(before, n_bytes)) continue;
+  std::set_new_handler(on_shortage);
   static_cast<void>(restore());
 }
 
@@ -33,8 +52,12 @@ bool MemoryReserve::restore() {
   if (!memory) return false;
   void* expected = nullptr;
   if (!held.compare_exchange_strong(expected, memory)) std::free(memory);
-  std::set_new_handler(let_go);
   return true;
+}
+
+void MemoryReserve::be_patient(Duration at_most) {
+  n_pauses_allowed = static_cast<int>(at_most / kPause);
+  std::set_new_handler(on_shortage);
 }
 
 }  // namespace kvik

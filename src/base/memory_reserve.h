@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/clock.h"
+
 namespace kvik {
 
 // Memory that is set aside for those who cannot do without. When the system has none left, it is
@@ -15,6 +17,10 @@ class MemoryReserve {
 
   // Sets it aside again where it was let go; false where there is still no memory.
   static bool restore();
+
+  // The calling thread waits for what others give back, for so long in a row, before it gets
+  // std::bad_alloc: for a thread whose own failure would be everybody's.
+  static void be_patient(Duration at_most);
 };
 
 }  // namespace kvik

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/memory_reserve.h"
 #include "base/process/thread.h"
 #include "base/rare_warning.h"
 #include "engine/engine.h"
@@ -13,14 +14,16 @@ namespace {
 
 constexpr std::chrono::milliseconds kTierPatience{20};
 constexpr std::chrono::milliseconds kMemoryPause{5};
+// Requests that fail give their memory back within milliseconds; a step that fails ends them all.
+constexpr std::chrono::seconds kMemoryPatience{2};
 
-// Ends sequences, however little memory there is: those that have ended give theirs back, so that
-// another attempt comes further.
-template <class Cancel>
-void insist(const Cancel& cancel) {
+// For what ends sequences, however little memory there is: those that have ended give theirs back,
+// so that another attempt comes further.
+template <class End>
+void insist(const End& end) {
   for (;;) {
     try {
-      return cancel();
+      return end();
     } catch (const std::bad_alloc&) {
       std::this_thread::sleep_for(kMemoryPause);
     }
@@ -88,11 +91,11 @@ Result<void> EngineThread::check_room() const {
 }
 
 void EngineThread::cancel(RequestId id) {
-  {
+  insist([&] {
     const MutexLock lock(mutex_);
     cancels_.push_back(id);
     has_cancels_ = true;
-  }
+  });
   wake_.notify_one();
 }
 
@@ -125,6 +128,7 @@ EngineSnapshot EngineThread::snapshot() const {
 const EngineLimits& EngineThread::limits() const { return engine_->limits(); }
 
 void EngineThread::main() {
+  MemoryReserve::be_patient(kMemoryPatience);
   for (bool goes_on = true; goes_on;) {
     try {
       goes_on = turn();

@@ -36,6 +36,7 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)),
       states_(pool_, layout_, buffer_.data()),
       open_slots_(memory, layout_) {
+  unused_.reserve(pool_.n_pages());
   CHECK(budget_bytes / layout_.page_bytes + n_pages_of_states(layout_) <= UINT32_MAX);
 }
 
@@ -427,8 +428,9 @@ void KvCache::log_stored(PageId page) const {
       {.key = node->key, .parent = parent, .tokens = node->tokens, .adapter = node->adapter});
 }
 
+// A second call for a sealed page repeats what a first one lacked the memory for.
 void KvCache::publish(PageId page) {
-  pool_.seal(page);
+  if (pool_.state(page) == PageState::kLeased) pool_.seal(page);
   log_stored(page);
   if (sink_) sink_->on_sealed(page);
 }

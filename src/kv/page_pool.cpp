@@ -1,5 +1,7 @@
 #include "kv/page_pool.h"
 
+#include <utility>
+
 #include "base/check.h"
 
 namespace kvik {
@@ -12,6 +14,7 @@ PagePool::PagePool(uint32_t n_pages, uint32_t n_groups, uint32_t n_apart)
     : pages_(n_pages), n_apart_(n_apart), by_group_(n_groups) {
   CHECK(n_groups > 0 && n_apart <= n_pages);
   free_.reserve(n_pages - n_apart);
+  unused_.reserve(n_pages);
   for (uint32_t i = n_pages - n_apart; i > 0; --i) free_.push_back(PageId{i - 1});
   counts_.free = n_pages;
   counts_apart_.free = n_apart;
@@ -93,6 +96,13 @@ PageLease PagePool::lease(PageId id) {
   return PageLease(*this, id);
 }
 
+void PagePool::take_unused(std::vector<PageId>& out) {
+  out.clear();
+  out.reserve(pages_.size());
+  std::swap(out, unused_);
+  for (const PageId id : out) page(id).is_listed = false;
+}
+
 void PagePool::evict(PageId id) {
   CHECK(page(id).state == State::kCached);
   give_back(id);
@@ -105,7 +115,7 @@ void PagePool::end_lease(PageId id) {
   if (--p.n_owners > 0) return;
   if (p.state == State::kSealed) {
     move_to(id, State::kCached);
-    unused_.push_back(id);
+    if (!std::exchange(p.is_listed, true)) unused_.push_back(id);
     return;
   }
   give_back(id);

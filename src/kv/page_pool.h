@@ -90,12 +90,9 @@ class PagePool {
   // Counts one that the pool itself does not see.
   void note_change(PageId id) { page(id).last_change = ++n_changes_; }
 
-  // Hands over the pages whose last lease ended since the last call, in that order. Some may be
-  // there twice, or have been leased again.
-  void take_unused(std::vector<PageId>& out) {
-    out.clear();
-    std::swap(out, unused_);
-  }
+  // Hands over the pages whose last lease ended since the last call, in the order of its first end.
+  // Some may have been leased again.
+  void take_unused(std::vector<PageId>& out);
 
  private:
   friend class PageLease;
@@ -105,6 +102,7 @@ class PagePool {
     uint32_t group = 0;
     uint32_t n_owners = 0;
     uint64_t last_change = 0;
+    bool is_listed = false;  // in unused_
   };
 
   const Page& page(PageId id) const;
@@ -117,8 +115,8 @@ class PagePool {
 
   std::vector<Page> pages_;
   const uint32_t n_apart_;
-  std::vector<PageId> free_;  // used as a stack: the page freed last is warm in the cache
-  std::vector<PageId> unused_;
+  std::vector<PageId> free_;    // used as a stack: the page freed last is warm in the cache
+  std::vector<PageId> unused_;  // with room for all: leases end where there is no memory as well
   PageCounts counts_, counts_apart_;
   std::vector<PageCounts> by_group_;
   uint64_t n_changes_ = 0;

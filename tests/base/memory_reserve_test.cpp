@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <new>
+#include <thread>
 
 namespace kvik {
 namespace {
@@ -13,21 +15,34 @@ namespace {
 
 TEST(MemoryReserve, is_let_go_once_for_whoever_asks_for_more_than_there_is_and_kept_again) {
   MemoryReserve::keep(size_t{1} << 20);
-  const std::new_handler let_go = std::get_new_handler();
-  ASSERT_NE(let_go, nullptr);
-  let_go();
-  EXPECT_EQ(std::get_new_handler(), nullptr) << "the next one who finds nothing is refused";
+  const std::new_handler on_shortage = std::get_new_handler();
+  ASSERT_NE(on_shortage, nullptr);
+  on_shortage();
+  EXPECT_THROW(on_shortage(), std::bad_alloc) << "the next one who finds nothing is refused";
   EXPECT_TRUE(MemoryReserve::restore());
-  EXPECT_EQ(std::get_new_handler(), let_go);
+  EXPECT_NO_THROW(on_shortage());
+  EXPECT_TRUE(MemoryReserve::restore());
 }
 
 TEST(MemoryReserve, does_not_help_who_asks_for_more_than_it_has) {
   MemoryReserve::keep(size_t{1} << 20);
   const volatile size_t too_much = size_t{1} << 50;
   EXPECT_THROW(static_cast<void>(std::make_unique<char[]>(too_much)), std::bad_alloc);
-  EXPECT_EQ(std::get_new_handler(), nullptr);
   EXPECT_TRUE(MemoryReserve::restore());
-  EXPECT_NE(std::get_new_handler(), nullptr);
+}
+
+TEST(MemoryReserve, a_patient_thread_waits_before_it_is_refused) {
+  const std::chrono::milliseconds patience{60};
+  const volatile size_t too_much = size_t{1} << 50;
+  std::thread([&] {
+    MemoryReserve::be_patient(patience);
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_THROW(static_cast<void>(std::make_unique<char[]>(too_much)), std::bad_alloc);
+      EXPECT_GE(std::chrono::steady_clock::now() - begin, patience) << attempt;
+      std::this_thread::sleep_for(patience);
+    }
+  }).join();
 }
 
 #endif

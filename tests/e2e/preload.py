@@ -76,13 +76,54 @@ int gettimeofday(struct timeval* now, void* zone) {
 }
 """
 
+# Refuses allocations at random, as a system without memory does: the program's new_handler is called first. The file
+# $REFUSED holds how many of a million are refused, as a number of four bytes.
+REFUSES_MEMORY = """
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <cstdlib>
+#include <new>
+static volatile uint32_t* refused = nullptr;
+__attribute__((constructor)) static void begin() {
+  const char* path = getenv("REFUSED");
+  const int fd = path ? open(path, O_RDONLY) : -1;
+  void* const there = fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(uint32_t), PROT_READ, MAP_SHARED, fd, 0);
+  if (there != MAP_FAILED) refused = static_cast<uint32_t*>(there);
+}
+static bool is_refused() {
+  static thread_local uint64_t state = reinterpret_cast<uintptr_t>(&state) | 1;
+  state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+  return refused && state % 1000000 < *refused;
+}
+static void* take(size_t n, size_t alignment) {
+  for (;; std::get_new_handler()()) {
+    void* const memory = is_refused() ? nullptr : aligned_alloc(alignment, (n + alignment) / alignment * alignment);
+    if (memory) return memory;
+    if (!std::get_new_handler()) throw std::bad_alloc();
+  }
+}
+void* operator new(size_t n) { return take(n, 16); }
+void* operator new[](size_t n) { return take(n, 16); }
+void* operator new(size_t n, std::align_val_t alignment) { return take(n, static_cast<size_t>(alignment)); }
+void* operator new[](size_t n, std::align_val_t alignment) { return take(n, static_cast<size_t>(alignment)); }
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete[](void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
+void operator delete[](void* memory, size_t) noexcept { free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { free(memory); }
+"""
 
-def library(source):
+
+def library(source, language="c"):
     """The path of a shared library, which is compiled once."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     path = os.path.join(tempfile.gettempdir(), f"kvik-test-preload-{os.getuid()}-{digest}.so")
     if not os.path.exists(path):
         unfinished = f"{path}.{os.getpid()}"
-        subprocess.run(["g++", "-x", "c", "-shared", "-fPIC", "-o", unfinished, "-", "-ldl"], input=source.encode(), check=True)
+        subprocess.run(["g++", "-x", language, "-O1", "-shared", "-fPIC", "-o", unfinished, "-", "-ldl"], input=source.encode(), check=True)
         os.replace(unfinished, path)
     return path

@@ -1,15 +1,23 @@
 """Small requests that ask for much, and clients that hold what they can: memory stays within the plan, goes back
 afterwards, and others are served meanwhile. The numbers are those of the list of threats: 36 to 38."""
+import http.client
 import json
 import os
 import random
 import resource
 import socket
+import struct
+import sys
+import tempfile
 import time
 import unittest
 
 import kvik
+import preload
 from server import Server, in_parallel, read_all, status_of
+
+sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
+from hostile_grammars import EXHAUSTING, GRAMMARS  # noqa: E402: it lies in tools
 
 MIB = 1 << 20
 FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
@@ -235,6 +243,44 @@ class NoMemory(unittest.TestCase):
                 all_seen |= seen
             self.assertIn(503, all_seen)
             self.assertEqual(server.stop(), 0)
+
+
+@unittest.skipIf(kvik.SANITIZED, "a sanitizer has an operator new of its own")
+class Refused(unittest.TestCase):
+    """Any allocation may be refused: it costs the requests that wanted it, never the process, and nothing afterwards."""
+
+    def bodies(self, chance):
+        for name in chance.sample(sorted(GRAMMARS), 2) + [EXHAUSTING[0]]:
+            yield COMPLETIONS, {"prompt": PROMPT, "max_tokens": 60, "temperature": 2, "n": 2, **GRAMMARS[name]}
+        yield COMPLETIONS, {"prompt": f"{PROMPT} {chance.random()}", "max_tokens": 40, "stream": True}
+        for path, said in SAID.items():
+            yield path, {**said, **({"max_tokens": 20} if path in (CHAT, MESSAGES) else {})}
+
+    def ask(self, server, seconds, seed):
+        chance, end = random.Random(seed), time.monotonic() + seconds
+        while time.monotonic() < end:
+            for path, body in self.bodies(chance):
+                try:
+                    self.assertIn(server.post(path, body, timeout=1).status, (200, 400, 500, 503))
+                except (OSError, http.client.HTTPException):
+                    pass  # cut off, or not in time
+
+    def test_memory_refused_at_random_ends_no_process_and_changes_no_answer(self):
+        with tempfile.NamedTemporaryFile() as share:
+            def refuse(per_million):
+                os.pwrite(share.fileno(), struct.pack("<I", per_million), 0)
+
+            refuse(0)
+            env = {"LD_PRELOAD": preload.library(preload.REFUSES_MEMORY, "c++"), "REFUSED": share.name}
+            with Server("demo", *FLAGS[:2], "--kv-memory", "16MiB", env=env) as server:
+                want = server.text(PROMPT)
+                for per_million in (300, 3000, 30000):
+                    refuse(per_million)
+                    in_parallel(*(lambda s=seed: self.ask(server, 5, s) for seed in range(3)))
+                    self.assertIsNone(server.process.poll(), server.said()[-2000:])
+                    refuse(0)
+                    self.assertEqual(server.text(PROMPT), want)
+                self.assertEqual(server.stop(), 0)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ class Interpreter {
   class InnerScope;
 
   // statements.cpp
+  // A macro that holds the current scope is defined in it.
+  void keep_scope();
   Result<Flow> run(const Body& body);
   Result<void> act(const Statement& statement);  // of the kinds that go on with the next one
   Result<Flow> run(const Statement& statement);

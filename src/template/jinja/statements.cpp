@@ -47,10 +47,7 @@ class Interpreter::InnerScope {
     interpreter_.scope_ = std::make_shared<Scope>();
     interpreter_.scope_->outer = std::move(outer);
   }
-  ~InnerScope() {
-    if (interpreter_.scope_->has_macros) interpreter_.scopes_.push_back(interpreter_.scope_);
-    interpreter_.scope_ = before_;
-  }
+  ~InnerScope() { interpreter_.scope_ = before_; }
 
  private:
   Interpreter& interpreter_;
@@ -67,6 +64,12 @@ Interpreter::~Interpreter() {
   for (const auto& made : namespaces_) made->values.entries.clear();
   for (const auto& scope : scopes_) scope->values.clear();
   scope_->values.clear();
+}
+
+void Interpreter::keep_scope() {
+  if (scope_->has_macros) return;
+  scopes_.push_back(scope_);
+  scope_->has_macros = true;
 }
 
 Result<Text> Interpreter::render(const Body& body) {
@@ -135,7 +138,7 @@ Result<void> Interpreter::act(const Statement& statement) {
       return assign(statement.targets, value);
     }
     case StatementKind::kMacro:
-      scope_->has_macros = true;
+      keep_scope();
       scope_->set(statement.name, std::make_shared<const Macro>(&statement, scope_));
       return {};
     case StatementKind::kCallBlock:
@@ -209,7 +212,7 @@ Result<Interpreter::Flow> Interpreter::run_with(const Statement& statement) {
 Result<void> Interpreter::run_call_block(const Statement& statement) {
   TRY_ASSIGN(const Value callee, eval(*statement.expr->children[0]));
   TRY_ASSIGN(Arguments given, arguments(*statement.expr));
-  scope_->has_macros = true;
+  keep_scope();
   if (given.find_named("caller")) return wrong("'caller' is given twice");
   given.named.emplace_back("caller", std::make_shared<const Macro>(&statement, scope_));
   TRY_ASSIGN(const Value value, call_value(callee, given));
