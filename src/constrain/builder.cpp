@@ -9,7 +9,7 @@
 #include "constrain/grammar_parts.h"
 #include "constrain/number_syntax.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 Builder::Builder(const Limits& limits, Whitespace whitespace, Numbers numbers)
     : parts_(std::make_unique<GrammarParts>(limits, whitespace, numbers)),
@@ -203,4 +203,4 @@ size_t GrammarParts::bytes() const {
   return n;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

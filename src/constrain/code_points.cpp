@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr CodePointSet::Range kSurrogates{0xD800, 0xDFFF};
@@ -74,4 +74,4 @@ CodePointSet CodePointSet::complement() const {
   return CodePointSet(std::move(rest));
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

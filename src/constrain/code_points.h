@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <vector>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 inline constexpr char32_t kMaxCodePoint = 0x10FFFF;
 
@@ -40,4 +40,4 @@ class CodePointSet {
   std::vector<Range> ranges_;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr size_t kMaxDigits = 1000;
@@ -205,4 +205,4 @@ bool DecimalDivision::is_alive(State state) const {
   return rest == 0 || divisor - rest < power;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

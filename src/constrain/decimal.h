@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A number as it is written, exactly: (-1)^negative × whole.fraction. No digit is superfluous, and
 // zero is not negative.
@@ -66,4 +66,4 @@ struct DecimalDivision {
   friend bool operator==(const DecimalDivision&, const DecimalDivision&) = default;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -9,7 +9,7 @@
 #include "constrain/grammar_parts.h"
 #include "constrain/object_needs.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // Passes over all nodes until nothing changes: parts mostly come before what holds them.
@@ -357,4 +357,4 @@ class Finisher {
 
 Result<void> finish_parts(GrammarParts& parts) { return Finisher(parts).run(); }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

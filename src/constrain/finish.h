@@ -2,7 +2,7 @@
 
 #include "base/result.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 struct GrammarParts;
 
@@ -10,4 +10,4 @@ struct GrammarParts;
 // is matched by. Errors as Builder::finish().
 Result<void> finish_parts(GrammarParts& parts);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "constrain/regular.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A set of texts that may nest, as a number of a Builder.
 enum class Node : uint32_t { kNothing = 0, kEmptyText = 1 };
@@ -158,4 +158,4 @@ class Builder {
   bool* is_out_of_work_;                 // of the limits
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "constrain/mask_cache.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const VocabularyTrie> vocabulary,
                                  Meter meter)
@@ -127,8 +127,8 @@ void GrammarMatcher::set_effort(Effort effort) {
   work_left_ = effort == Effort::kSmall ? std::min(kSmallWork, most) : most;
 }
 
-Result<void> GrammarMatcher::mask(std::span<uint64_t> allowed) {
-  CHECK(allowed.size() == grammar_->vocabulary().n_mask_words());
+Result<void> GrammarMatcher::mask(TokenBitmask& allowed) {
+  CHECK(allowed.n_tokens() >= grammar_->vocabulary().n_vocab());
   TRY(run([&](MaskCache& cache, State state) {
     cache.make_mask(state, allowed);
     return true;
@@ -231,4 +231,4 @@ size_t GrammarMatcher::n_states() const {
 
 size_t GrammarMatcher::bytes() const { return mask_cache_ ? mask_cache_->bytes() : 0; }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -14,7 +14,7 @@
 #include "constrain/grammar.h"
 #include "constrain/vocabulary/vocabulary_trie.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 class MaskCache;
 class GrammarMatcher;
@@ -66,9 +66,9 @@ class GrammarMatcher {
   // True once a call with kFull has met the limits.
   bool has_failed() const { return has_failed_; }
 
-  // A bit for each token: word id / 64, bit id % 64. Tokens that are not text never get one, those
-  // that end an answer neither: they may come where is_complete(). [n_mask_words]
-  Result<void> mask(std::span<uint64_t> allowed);
+  // The tokens that may come next; never those that are not text, nor those that end an answer:
+  // they may come where is_complete(). allowed: of the vocabulary, or larger.
+  Result<void> mask(TokenBitmask& allowed);
   // Returns the token's bit in the mask, without making one.
   Result<bool> allows(TokenId id);
   // Reads a token; returns false, and changes nothing, where it is not allowed.
@@ -124,4 +124,4 @@ class GrammarMatcher {
   size_t counted_bytes_ = 0;  // in the meter
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -5,7 +5,7 @@
 
 #include "constrain/grammar.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 enum class NodeKind : uint8_t {
   kNothing,
@@ -90,4 +90,4 @@ inline bool has_bit(std::span<const uint32_t> words, size_t bit) {
 }
 inline void set_bit(std::span<uint32_t> words, size_t bit) { words[bit / 32] |= 1u << (bit % 32); }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 #include "constrain/number_syntax.h"
 #include "constrain/schema/shape_maker.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // Shapes as rules of a grammar, one for each conjunction that is met.
@@ -366,4 +366,4 @@ Result<Grammar> compile_json_object(const SchemaOptions& options) {
   return builder.finish(start);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "constrain/grammar.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 struct SchemaOptions {
   Limits limits;
@@ -51,4 +51,4 @@ Result<SchemaNode> add_json_schema(Builder& builder, std::string_view schema,
 // Any JSON object.
 Result<Grammar> compile_json_object(const SchemaOptions& options = {});
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -7,7 +7,7 @@
 #include "constrain/object_needs.h"
 #include "constrain/thread_stepper.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 uint64_t pair_key(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
@@ -396,4 +396,4 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
   return made;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -14,7 +14,7 @@
 #include "constrain/grammar_parts.h"
 #include "constrain/tables.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // One reading of the text so far: what it is in the middle of, and the stack of what is around
 // that.
@@ -268,4 +268,4 @@ class Machine {
   std::unordered_map<uint64_t, bool> known_takes_;  // by node and value
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -1,6 +1,6 @@
 #include "constrain/machine.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 uint32_t Machine::copy_text(const Machine& from, uint32_t text) {
   if (text == kForgotten) return text;
@@ -118,4 +118,4 @@ State Machine::copy_state(const Machine& from, State state) {
   return intern(copy);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

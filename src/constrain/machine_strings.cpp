@@ -2,7 +2,7 @@
 
 #include "constrain/machine.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // No text of people has it: it stands for all characters that a form does not speak of.
@@ -93,4 +93,4 @@ Machine::ByteSet Machine::others_than(State state, State to) {
   return others;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

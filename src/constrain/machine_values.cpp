@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "constrain/machine.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr std::array<std::string_view, 3> kWords = {"null", "true", "false"};
@@ -150,4 +150,4 @@ std::string Machine::json_of(uint32_t value) const {
   return out + '}';
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -3,7 +3,7 @@
 #include "constrain/machine.h"
 
 // The ways on in an object or an array: what is read next, and what is known then.
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 Regular Machine::join_kinds(std::span<const std::pair<uint32_t, Regular>> kinds) {
   std::vector<Regular> marked;
@@ -176,4 +176,4 @@ std::vector<Machine::Way> Machine::item_ways(uint32_t form, uint32_t list) {
   return ways;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -4,13 +4,8 @@
 #include <bit>
 #include <utility>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
-
-void allow(std::span<uint64_t> words, TokenId id) { words[id / 64] |= uint64_t{1} << (id % 64); }
-void forbid(std::span<uint64_t> words, TokenId id) {
-  words[id / 64] &= ~(uint64_t{1} << (id % 64));
-}
 
 bool has_byte(const Machine::ByteSet& set, uint8_t byte) {
   return (set[byte / 64] >> (byte % 64) & 1) != 0;
@@ -34,7 +29,7 @@ bool MaskCache::copy_states(const MaskCache& from, std::span<uint32_t> states) {
   return !machine.exhausted();
 }
 
-void MaskCache::make_mask(State state, std::span<uint64_t> allowed) {
+void MaskCache::make_mask(State state, TokenBitmask& allowed) {
   // What a token cannot reach the end of is one for all masks.
   State alike = machine.within(state, vocabulary_->max_token_bytes());
   if (machine.exhausted()) alike = state;
@@ -52,41 +47,37 @@ bool MaskCache::asked() {
 }
 
 // Reads the tokens that are unsure one by one.
-void MaskCache::settle(State state, std::span<uint64_t> allowed) {
+void MaskCache::settle(State state, TokenBitmask& allowed) {
   for (const TokenId id : unsure_) {
     State to = state;
     for (const char c : vocabulary_->bytes(id)) {
       to = machine.step(to, static_cast<uint8_t>(c));
       if (to == State::kDead) break;
     }
-    if (to == State::kDead) {
-      forbid(allowed, id);
-    } else {
-      allow(allowed, id);
-    }
+    allowed.set(id, to != State::kDead);
   }
 }
 
-bool MaskCache::copy_kept(State state, std::span<uint64_t> allowed) {
+bool MaskCache::copy_kept(State state, TokenBitmask& allowed) {
   const auto found = masks_.find(static_cast<uint32_t>(state));
   if (found == masks_.end()) return false;
   const Mask& mask = found->second;
   unsure_.insert(unsure_.end(), mask.unsure.begin(), mask.unsure.end());
-  if (!mask.words.empty()) {
-    std::ranges::copy(mask.words, allowed.begin());
+  if (mask.bits) {
+    allowed.allow_those_of(*mask.bits);
     return true;
   }
   if (mask.plain) {
-    std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+    allowed.allow_those_of(vocabulary_->plain_mask());
   } else {
-    std::ranges::fill(allowed, 0);
+    allowed.allow_none();
   }
-  for (const TokenId id : mask.tokens) allow(allowed, id);
+  for (const TokenId id : mask.tokens) allowed.allow(id);
   return true;
 }
 
 // Of a state whose mask is not kept.
-void MaskCache::fill_new(State state, std::span<uint64_t> allowed) {
+void MaskCache::fill_new(State state, TokenBitmask& allowed) {
   if (const auto place = machine.any_string(state)) return fill_any_string(*place, allowed);
   const std::vector<TokenId> before = std::exchange(unsure_, {});
   if (machine.threads(state).size() > 1) {
@@ -98,7 +89,7 @@ void MaskCache::fill_new(State state, std::span<uint64_t> allowed) {
   unsure_.insert(unsure_.end(), before.begin(), before.end());
 }
 
-void MaskCache::fill_by_threads(State state, std::span<uint64_t> allowed) {
+void MaskCache::fill_by_threads(State state, TokenBitmask& allowed) {
   const std::span<const Thread> its = machine.threads(state);
   const std::vector<Thread> threads(its.begin(), its.end());
   std::vector<Thread> rest;
@@ -113,16 +104,16 @@ void MaskCache::fill_by_threads(State state, std::span<uint64_t> allowed) {
     }
   }
   if (strings.empty()) return fill(state, allowed);
-  std::ranges::fill(allowed, 0);
+  allowed.allow_none();
   if (!rest.empty()) fill(machine.part_of(rest), allowed);
-  std::vector<uint64_t> more(allowed.size());
+  TokenBitmask more(allowed.n_tokens());
   for (const State string : strings) {
     if (!copy_kept(string, more)) fill_new(string, more);
-    for (size_t w = 0; w < more.size(); ++w) allowed[w] |= more[w];
+    allowed.allow_too(more);
   }
 }
 
-void MaskCache::fill_any_string(const Machine::AnyString& place, std::span<uint64_t> allowed) {
+void MaskCache::fill_any_string(const Machine::AnyString& place, TokenBitmask& allowed) {
   const StringTokens& tokens = vocabulary_->in_strings();
   machine.forget_asking();
   tokens.copy_inside(place.max, allowed);
@@ -130,7 +121,7 @@ void MaskCache::fill_any_string(const Machine::AnyString& place, std::span<uint6
   const auto fits = [&](uint32_t n) { return n >= place.min && n <= place.max; };
   for (const StringTokens::Tail tail : tails.sure) {
     for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
-      if (fits(n_characters)) allow(allowed, token);
+      if (fits(n_characters)) allowed.allow(token);
     }
   }
   for (const StringTokens::Tail tail : tails.unsure) {
@@ -172,7 +163,7 @@ const MaskCache::Tails& MaskCache::tails_of(State behind) {
   return tails_.emplace(key, std::move(tails)).first->second;
 }
 
-bool MaskCache::fill_string(State state, std::span<uint64_t> allowed) {
+bool MaskCache::fill_string(State state, TokenBitmask& allowed) {
   const auto mostly = machine.mostly(state);
   if (!mostly) return false;
   const auto place = machine.any_string(mostly->to);
@@ -185,7 +176,7 @@ bool MaskCache::fill_string(State state, std::span<uint64_t> allowed) {
 // `allowed` is of the state that most characters lead to. Goes where others lead, and mends what is
 // not so there.
 void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
-                     std::span<uint64_t> allowed) {
+                     TokenBitmask& allowed) {
   const TokenTree& tree = vocabulary_->all();
   const Machine::ByteSet others = machine.others_than(state, mostly);
   const bool is_between = machine.is_between(state);
@@ -202,10 +193,10 @@ void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
     }
     if (to == mostly) continue;
     if (to == State::kDead || is_end) {
-      for (const TokenId id : below) forbid(allowed, id);
+      for (const TokenId id : below) allowed.forbid(id);
     }
     if (to == State::kDead) continue;
-    for (const TokenId id : below.first(node.n_tokens)) allow(allowed, id);
+    for (const TokenId id : below.first(node.n_tokens)) allowed.allow(id);
     if (is_end) {
       walk_below(tree, at + 1, node.end, to, allowed);
     } else {
@@ -214,10 +205,10 @@ void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
   }
 }
 
-void MaskCache::fill(State state, std::span<uint64_t> allowed) {
-  std::ranges::fill(allowed, 0);
+void MaskCache::fill(State state, TokenBitmask& allowed) {
+  allowed.allow_none();
   if (is_free(state)) {
-    std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+    allowed.allow_those_of(vocabulary_->plain_mask());
   } else {
     walk_plain(state, allowed);
   }
@@ -235,7 +226,7 @@ bool MaskCache::is_free(State state) {
 
 // Where most first characters lead to where all others are free, as in a key that may be anything
 // but some, the others are taken away from the mask of all.
-void MaskCache::walk_plain(State state, std::span<uint64_t> allowed) {
+void MaskCache::walk_plain(State state, TokenBitmask& allowed) {
   const TokenTree& plain = vocabulary_->plain();
   const Machine::ByteSet first = machine.first_bytes(state);
   size_t n_free = 0;
@@ -254,18 +245,18 @@ void MaskCache::walk_plain(State state, std::span<uint64_t> allowed) {
     if (to != State::kDead && is_free(to)) n_free += plain.tokens_below(at).size();
   }
   const bool most = n_free > plain.tokens.size() / 2;
-  if (most) std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+  if (most) allowed.allow_those_of(vocabulary_->plain_mask());
   for (const auto& [at, to] : roots) {
     const bool whole = to != State::kDead && is_free(to);
     if (whole && most) continue;
     if (most) {
-      for (const TokenId id : plain.tokens_below(at)) forbid(allowed, id);
+      for (const TokenId id : plain.tokens_below(at)) allowed.forbid(id);
     }
     if (to != State::kDead) walk_below(plain, at, plain.nodes[at].end, state, allowed);
   }
 }
 
-void MaskCache::walk(const TokenTree& tree, State state, std::span<uint64_t> allowed) {
+void MaskCache::walk(const TokenTree& tree, State state, TokenBitmask& allowed) {
   const Machine::ByteSet first = machine.first_bytes(state);
   for (uint32_t at = 0; at < tree.nodes.size(); at = tree.nodes[at].end) {
     if (!has_byte(first, tree.nodes[at].byte)) continue;
@@ -274,7 +265,7 @@ void MaskCache::walk(const TokenTree& tree, State state, std::span<uint64_t> all
 }
 
 void MaskCache::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, State state,
-                           std::span<uint64_t> allowed) {
+                           TokenBitmask& allowed) {
   struct Level {
     State state;
     uint32_t end;
@@ -297,38 +288,39 @@ void MaskCache::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, 
     }
     const auto below = tree.tokens_below(at);
     if (is_plain && below.size() > kFewTokens && is_free(to)) {
-      for (const TokenId id : below) allow(allowed, id);
+      for (const TokenId id : below) allowed.allow(id);
       at = node.end;
       continue;
     }
-    for (const TokenId id : below.first(node.n_tokens)) allow(allowed, id);
+    for (const TokenId id : below.first(node.n_tokens)) allowed.allow(id);
     levels.push_back({to, node.end});
     ++at;
   }
 }
 
-void MaskCache::keep(State state, std::span<const uint64_t> allowed) {
+void MaskCache::keep(State state, const TokenBitmask& allowed) {
   Mask mask;
-  const auto plain = vocabulary_->plain_mask();
+  const auto plain = vocabulary_->plain_mask().words();
+  const auto words = allowed.words().first(plain.size());
   mask.plain = is_free(state);
-  const auto rest_of = [&](size_t w) { return mask.plain ? allowed[w] & ~plain[w] : allowed[w]; };
+  const auto rest_of = [&](size_t w) { return mask.plain ? words[w] & ~plain[w] : words[w]; };
   size_t n = 0;
-  for (size_t w = 0; w < allowed.size(); ++w) n += static_cast<size_t>(std::popcount(rest_of(w)));
-  if (n > allowed.size()) {
-    mask.words.assign(allowed.begin(), allowed.end());
+  for (size_t w = 0; w < words.size(); ++w) n += static_cast<size_t>(std::popcount(rest_of(w)));
+  if (n > words.size()) {
+    mask.bits.emplace(allowed);
   } else {
     mask.tokens.reserve(n);
-    for (size_t w = 0; w < allowed.size(); ++w) {
+    for (size_t w = 0; w < words.size(); ++w) {
       for (uint64_t rest = rest_of(w); rest != 0; rest &= rest - 1) {
-        mask.tokens.push_back(static_cast<TokenId>(w * 64) +
+        mask.tokens.push_back(static_cast<TokenId>(w * TokenBitmask::kWordBits) +
                               static_cast<TokenId>(std::countr_zero(rest)));
       }
     }
   }
   mask.unsure = unsure_;
   mask_bytes_ += (mask.tokens.size() + mask.unsure.size()) * sizeof(TokenId) +
-                 mask.words.size() * sizeof(uint64_t) + 120;
+                 (mask.bits ? words.size_bytes() : 0) + 120;
   masks_.emplace(static_cast<uint32_t>(state), std::move(mask));
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

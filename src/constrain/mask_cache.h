@@ -1,13 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "base/token_bitmask.h"
 #include "constrain/machine.h"
 #include "constrain/vocabulary/vocabulary_trie.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // The machine of one matcher, and the masks that were made with it. One thread.
 class MaskCache {
@@ -19,7 +21,8 @@ class MaskCache {
             std::shared_ptr<const VocabularyTrie> vocabulary)
       : machine(std::move(parts)), vocabulary_(std::move(vocabulary)) {}
 
-  void make_mask(State state, std::span<uint64_t> allowed);
+  // allowed: of the vocabulary, or larger.
+  void make_mask(State state, TokenBitmask& allowed);
   // Puts states of another cache of the same grammar, by their numbers there, into this one,
   // which changes the numbers. Returns false where they do not fit.
   bool copy_states(const MaskCache& from, std::span<uint32_t> states);
@@ -34,31 +37,31 @@ class MaskCache {
   struct Mask {
     bool plain = false;
     std::vector<TokenId> tokens;
-    std::vector<uint64_t> words;  // in the place of both where tokens would be many
-    std::vector<TokenId> unsure;  // that hang on what strings have been
+    std::optional<TokenBitmask> bits;  // in the place of both where tokens would be many
+    std::vector<TokenId> unsure;       // that hang on what strings have been
   };
   // Tails that may follow a string, and those that hang on what strings have been.
   struct Tails {
     std::vector<StringTokens::Tail> sure, unsure;
   };
-  void fill_new(State state, std::span<uint64_t> allowed);
+  void fill_new(State state, TokenBitmask& allowed);
   // Each thread allows what it allows, whatever others there are.
-  void fill_by_threads(State state, std::span<uint64_t> allowed);
+  void fill_by_threads(State state, TokenBitmask& allowed);
   // Of states that stand in a string, and most of whose characters lead to where any may come.
-  bool fill_string(State state, std::span<uint64_t> allowed);
-  void fill_any_string(const Machine::AnyString& place, std::span<uint64_t> allowed);
-  void mend(State state, State mostly, uint32_t begin, uint32_t end, std::span<uint64_t> allowed);
+  bool fill_string(State state, TokenBitmask& allowed);
+  void fill_any_string(const Machine::AnyString& place, TokenBitmask& allowed);
+  void mend(State state, State mostly, uint32_t begin, uint32_t end, TokenBitmask& allowed);
   const Tails& tails_of(State behind);
   // All others.
-  void fill(State state, std::span<uint64_t> allowed);
-  void walk(const TokenTree& tree, State state, std::span<uint64_t> allowed);
-  void walk_plain(State state, std::span<uint64_t> allowed);
+  void fill(State state, TokenBitmask& allowed);
+  void walk(const TokenTree& tree, State state, TokenBitmask& allowed);
+  void walk_plain(State state, TokenBitmask& allowed);
   void walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, State state,
-                  std::span<uint64_t> allowed);
-  void keep(State state, std::span<const uint64_t> allowed);
-  bool copy_kept(State state, std::span<uint64_t> allowed);
+                  TokenBitmask& allowed);
+  void keep(State state, const TokenBitmask& allowed);
+  bool copy_kept(State state, TokenBitmask& allowed);
   bool asked();
-  void settle(State state, std::span<uint64_t> allowed);
+  void settle(State state, TokenBitmask& allowed);
   bool is_free(State state);
 
   std::shared_ptr<const VocabularyTrie> vocabulary_;
@@ -69,4 +72,4 @@ class MaskCache {
   size_t mask_bytes_ = 0;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

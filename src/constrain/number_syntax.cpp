@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 Regular digits(RegularPool& pool, uint32_t min) {
@@ -80,4 +80,4 @@ Regular integer_syntax(RegularPool& pool) {
   return pool.sequence(whole_syntax(pool), pool.optional(zeros));
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

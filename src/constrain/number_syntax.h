@@ -2,7 +2,7 @@
 
 #include "constrain/regular.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // The plain decimal syntax of JSON's numbers, without exponents.
 Regular decimal_syntax(RegularPool& pool);
@@ -19,4 +19,4 @@ Regular bounded_integer_syntax(RegularPool& pool);
 Regular bounded_decimal_syntax(RegularPool& pool);
 Regular bounded_number_syntax(RegularPool& pool);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

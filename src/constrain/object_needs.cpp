@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr uint32_t kNever = ~uint32_t{0};
@@ -47,4 +47,4 @@ std::optional<uint32_t> n_needed(const GrammarParts& parts, const ObjectParts& o
   return n_missing + costs[all];
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

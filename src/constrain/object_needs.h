@@ -6,7 +6,7 @@
 
 #include "constrain/grammar_parts.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Where an object stands: what it has of properties and witnesses, and what it still must have.
 struct ObjectPlace {
@@ -20,4 +20,4 @@ struct ObjectPlace {
 std::optional<uint32_t> n_needed(const GrammarParts& parts, const ObjectParts& object,
                                  const ObjectPlace& place);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -4,7 +4,7 @@
 
 #include "constrain/number_syntax.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -460,4 +460,4 @@ std::vector<uint32_t> RegularPool::marks(Regular r) const {
   return found;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

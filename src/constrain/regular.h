@@ -12,7 +12,7 @@
 #include "constrain/code_points.h"
 #include "constrain/decimal.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A set of texts (a regular language over Unicode characters), as the number of an expression in a
 // RegularPool.
@@ -214,4 +214,4 @@ class RegularPool {
   std::unordered_map<uint32_t, Life> lives_;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -3,7 +3,7 @@
 
 #include "constrain/regular.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // What a walk over states may look at before it gives up.
@@ -379,4 +379,4 @@ Regular RegularPool::copy(const RegularPool& from, Regular r) {
   return made[id_of(r)];
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -4,7 +4,7 @@
 #include "constrain/regular.h"
 
 // What of an expression shows within a few characters.
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // What one looks at before one gives up.
@@ -142,4 +142,4 @@ std::optional<RegularPool::AnyRun> RegularPool::any_run(Regular r) const {
   return AnyRun{e.b, e.c, behind};
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // The upper four bits of a cursor; what is below hangs on it.
@@ -191,4 +191,4 @@ CharacterCursor::Ranges CharacterCursor::may_become(uint32_t partial) {
   }
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

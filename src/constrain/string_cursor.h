@@ -6,7 +6,7 @@
 
 #include "constrain/code_points.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // What part of a character was read: of its UTF-8, or of the escape that a JSON string writes it
 // by. A word, zero between characters.
@@ -30,4 +30,4 @@ struct CharacterCursor {
   static bool is_escape(uint32_t partial);
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

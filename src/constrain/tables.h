@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 inline uint64_t hash_words(std::span<const uint32_t> words) {
   uint64_t hash = words.size();
@@ -103,4 +103,4 @@ struct HashedLists {
   }
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

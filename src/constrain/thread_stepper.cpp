@@ -5,7 +5,7 @@
 #include "constrain/compare/comparer.h"
 #include "constrain/string_cursor.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 using Cursor = CharacterCursor;
@@ -297,4 +297,4 @@ void ThreadStepper::open_object(const Thread& thread) {
   out_.push_back({.kind = Thread::kFirstKey, .stack = stack, .left = max_run_});
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

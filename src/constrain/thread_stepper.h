@@ -5,7 +5,7 @@
 
 #include "constrain/machine.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // One byte for the threads of a state: what becomes of each is added to threads().
 class ThreadStepper {
@@ -69,4 +69,4 @@ class ThreadStepper {
   std::vector<Thread> out_;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

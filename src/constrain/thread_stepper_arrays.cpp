@@ -4,7 +4,7 @@
 #include "constrain/thread_stepper.h"
 
 // Arrays: what may stand at each place.
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 void ThreadStepper::open_array(const Thread& thread) {
   if (byte_ != '[') return;
@@ -57,4 +57,4 @@ std::vector<Thread> ThreadStepper::items_of(uint32_t stack, uint32_t n_blanks) {
   return made;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

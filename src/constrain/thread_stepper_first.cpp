@@ -4,7 +4,7 @@
 #include "constrain/thread_stepper.h"
 
 // What may come next, without a byte.
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 void set_byte(Machine::ByteSet& set, uint32_t byte) {
@@ -123,4 +123,4 @@ bool ThreadStepper::needs_no_escape(const Thread& thread) {
   return !may_be(0, 0x1F) && !may_be('"', '"') && !may_be('\\', '\\');
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 
 #include "constrain/schema/json.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // Lines are of our own making: larger than what a client may send.
@@ -49,10 +49,10 @@ Trial::Trial(const Tokenizer& tokenizer, SchemaOptions options)
       vocabulary_(std::make_shared<VocabularyTrie>(tokenizer)) {}
 
 template <class Time>
-Result<Trial::Outcome> Trial::run(CompiledGrammar& constraint, std::string_view text,
+Result<Trial::Outcome> Trial::run(CompiledGrammar& compiled, std::string_view text,
                                   const Time& time) const {
-  GrammarMatcher matcher = constraint.start();
-  std::vector<uint64_t> mask(vocabulary_->n_mask_words());
+  GrammarMatcher matcher = compiled.start();
+  TokenBitmask mask(vocabulary_->n_vocab());
   Outcome outcome;
   for (const TokenId id : tokenizer_.tokenize(text, {.add_bos = false, .parse_special = false})) {
     const std::string_view rest = text.substr(outcome.n_bytes);
@@ -63,8 +63,7 @@ Result<Trial::Outcome> Trial::run(CompiledGrammar& constraint, std::string_view 
     ++outcome.n_tokens;
     if (rest.starts_with(bytes) && !bytes.empty()) {
       TRY_ASSIGN(const bool allowed, matcher.allows(id));
-      const bool bit = (mask[id / 64] >> (id % 64) & 1) != 0;
-      if (bit != allowed) {
+      if (mask.allows(id) != allowed) {
         return fail(ErrorCode::kCorrupt, fmt::format("the mask is wrong about token {}", id));
       }
     }
@@ -88,8 +87,8 @@ Result<Trial::Outcome> Trial::run(CompiledGrammar& constraint, std::string_view 
   return outcome;
 }
 
-Result<Trial::Outcome> Trial::run(CompiledGrammar& constraint, std::string_view text) const {
-  return run(constraint, text, [](double) {});
+Result<Trial::Outcome> Trial::run(CompiledGrammar& compiled, std::string_view text) const {
+  return run(compiled, text, [](double) {});
 }
 
 Result<std::string> Trial::run_line(std::string_view line) {
@@ -110,7 +109,7 @@ Result<std::string> Trial::run_line(std::string_view line) {
                        R"("tests":[],"mask_us":[0,0,0],"tokens":0}})",
                        id->compact(), quoted(grammar.error().message), compile_us);
   }
-  const auto constraint = this->constraint(std::move(grammar->grammar));
+  const auto compiled = compile(std::move(grammar->grammar));
   std::vector<double> times;
   std::vector<bool> accepted;
   size_t n_tokens = 0;
@@ -118,7 +117,7 @@ Result<std::string> Trial::run_line(std::string_view line) {
   for (const Json& test : tests->items) {
     const Json* data = test.find("data");
     if (!data) return fail(ErrorCode::kInvalidArgument, R"(expected "data" in each test)");
-    const auto outcome = run(*constraint, data->compact(), [&](double us) { times.push_back(us); });
+    const auto outcome = run(*compiled, data->compact(), [&](double us) { times.push_back(us); });
     accepted.push_back(outcome && outcome->accepted);
     if (!outcome) error = quoted(outcome.error().message);
     n_tokens += outcome ? outcome->n_tokens : 0;
@@ -145,4 +144,4 @@ std::string Trial::times() {
       quantile(mask_us_, 1));
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -11,9 +11,9 @@
 #include "constrain/json_schema.h"
 #include "text/tokenizer.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
-// Tries texts on constraints, as an answer of a model would be: token by token, a mask before each.
+// Tries texts on grammars, as an answer of a model would be: token by token, a mask before each.
 // One thread.
 class Trial {
  public:
@@ -28,10 +28,10 @@ class Trial {
   };
   // Calls time(nanoseconds) of each mask.
   template <class Time>
-  Result<Outcome> run(CompiledGrammar& constraint, std::string_view text, const Time& time) const;
-  Result<Outcome> run(CompiledGrammar& constraint, std::string_view text) const;
+  Result<Outcome> run(CompiledGrammar& compiled, std::string_view text, const Time& time) const;
+  Result<Outcome> run(CompiledGrammar& compiled, std::string_view text) const;
 
-  std::shared_ptr<CompiledGrammar> constraint(Grammar grammar) const {
+  std::shared_ptr<CompiledGrammar> compile(Grammar grammar) const {
     return CompiledGrammar::make(std::move(grammar), vocabulary_);
   }
 
@@ -45,8 +45,8 @@ class Trial {
  private:
   const Tokenizer& tokenizer_;
   SchemaOptions options_;
-  std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with the constraints over it
+  std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with what is compiled
   std::vector<double> compile_us_, mask_us_;          // of all lines
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

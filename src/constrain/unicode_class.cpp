@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 CodePointSet to_set(const icu::UnicodeSet& set) {
@@ -39,4 +39,4 @@ CodePointSet without_case(const CodePointSet& set) {
   return to_set(all);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

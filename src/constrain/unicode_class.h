@@ -5,7 +5,7 @@
 
 #include "constrain/code_points.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // The characters of a property as regular expressions name it ("L", "Script=Greek", "Alphabetic").
 std::optional<CodePointSet> unicode_class(std::string_view name);
@@ -13,4 +13,4 @@ std::optional<CodePointSet> unicode_class(std::string_view name);
 // The set and all that differs from it by the case of letters alone.
 CodePointSet without_case(const CodePointSet& set);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

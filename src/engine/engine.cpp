@@ -206,10 +206,10 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
         std::make_shared<const std::string>(sequence->request.adapter_name);
   }
   if (sequence->request.constraint) {
-    sequence->constraint.emplace(*sequence->request.constraint,
-                                 SequenceConstraint::Owner{.tenant = sequence->request.tenant,
-                                                           .ends = sequence->request.stop_tokens,
-                                                           .n_vocab = limits_.n_vocab});
+    sequence->next_tokens.emplace(*sequence->request.constraint,
+                                  NextTokens::Owner{.tenant = sequence->request.tenant,
+                                                    .ends = sequence->request.stop_tokens,
+                                                    .n_vocab = limits_.n_vocab});
   }
   scheduler_.add(std::move(sequence));
 }
@@ -358,8 +358,8 @@ void Engine::accept(const StepPlan& plan) {
 // Begins the masks of the tokens that the step is to sample: they are made while it is computed.
 void Engine::begin_masks(const StepPlan& plan) {
   for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
-    if (sequence->constraint && n_new >= sequence->n_pending()) {
-      mask_maker_.begin(*sequence->constraint);
+    if (sequence->next_tokens && n_new >= sequence->n_pending()) {
+      mask_maker_.begin(*sequence->next_tokens);
     }
   }
 }

@@ -10,13 +10,13 @@ namespace {
 
 // The reason why a sequence ends whose constraint has failed.
 std::optional<FinishReason> failure_of(const Sequence& sequence) {
-  if (!sequence.constraint || !sequence.constraint->knows_end()) return std::nullopt;
-  switch (sequence.constraint->failure()) {
-    case ConstraintWork::Failure::kNone:
+  if (!sequence.next_tokens || !sequence.next_tokens->knows_end()) return std::nullopt;
+  switch (sequence.next_tokens->failure()) {
+    case MaskJob::Failure::kNone:
       return std::nullopt;
-    case ConstraintWork::Failure::kExhausted:
+    case MaskJob::Failure::kExhausted:
       return FinishReason::kExhausted;
-    case ConstraintWork::Failure::kNoMemory:
+    case MaskJob::Failure::kNoMemory:
       break;
   }
   return FinishReason::kFailed;
@@ -38,7 +38,7 @@ void Engine::sample(const StepPlan& plan) {
       accepted_.push_back(entry.n_new);
       continue;
     }
-    if (entry.sequence->constraint && !entry.sequence->constraint->is_ready()) {
+    if (entry.sequence->next_tokens && !entry.sequence->next_tokens->is_ready()) {
       accepted_.push_back(entry.n_own());
       hold(entry, n_rows - entry.n_guesses() - 1);
       continue;
@@ -61,7 +61,7 @@ void Engine::hold(const StepPlan::Entry& entry, size_t row) {
 bool Engine::sample_held() {
   ready_.clear();
   for (const auto& sequence : scheduler_.running()) {
-    if (sequence->is_held() && sequence->constraint->is_ready()) ready_.push_back(sequence->id);
+    if (sequence->is_held() && sequence->next_tokens->is_ready()) ready_.push_back(sequence->id);
   }
   if (ready_.empty()) return false;
   step_end_ = clock_.now();
@@ -101,8 +101,8 @@ Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_r
     ++outcome.n_tokens;
     if (has_penalties(sequence.request.sampling)) sequence.counts.add_answer(id);
     const bool is_right = r < sequence.draft.size() && sequence.draft[r] == id;
-    auto& constraint = sequence.constraint;
-    if (!is_right || (constraint && !mask_maker_.make_now(*constraint)) || sequence.must_end()) {
+    auto& next_tokens = sequence.next_tokens;
+    if (!is_right || (next_tokens && !mask_maker_.make_now(*next_tokens)) || sequence.must_end()) {
       outcome.last = id;
       return outcome;
     }
@@ -128,9 +128,9 @@ std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, const LogitsR
     token = request.script[sequence.n_generated()];
   }
   if (std::ranges::count(request.stop_tokens, *token) > 0) return end(FinishReason::kStop);
-  if (sequence.constraint) {
-    sequence.constraint->advance(*token);
-    mask_maker_.advance(*sequence.constraint);
+  if (sequence.next_tokens) {
+    sequence.next_tokens->advance(*token);
+    mask_maker_.advance(*sequence.next_tokens);
   }
   TokenEvent event{.id = *token, .chosen = {}, .top = {}};
   if (request.n_logprobs) {
@@ -155,7 +155,7 @@ std::optional<TokenId> Engine::pick(Sequence& sequence, const LogitsRow& row) {
        .counts = sequence.counts,
        .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
        .position = sequence.n_tokens(),
-       .constraint = sequence.constraint ? &*sequence.constraint : nullptr});
+       .next_tokens = sequence.next_tokens ? &*sequence.next_tokens : nullptr});
 }
 
 // --- publishing ---
@@ -287,7 +287,7 @@ void Engine::settle(Sequence& sequence, const Outcome& outcome) {
   if (outcome.last) scheduler_.append(sequence, *outcome.last);
   if (outcome.end) return finish(sequence, *outcome.end);
   if (!outcome.last) return;
-  if (sequence.constraint && !sequence.constraint->knows_end()) return;
+  if (sequence.next_tokens && !sequence.next_tokens->knows_end()) return;
   if (const auto failed = failure_of(sequence)) return finish(sequence, *failed);
   if (sequence.must_end()) return finish(sequence, FinishReason::kStop);
   if (sequence.n_generated() == sequence.request.max_tokens) {

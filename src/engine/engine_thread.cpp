@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "base/memory_reserve.h"
+#include "base/process/memory_reserve.h"
 #include "base/process/thread.h"
 #include "base/rare_warning.h"
 #include "engine/engine.h"

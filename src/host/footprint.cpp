@@ -38,10 +38,10 @@ uint64_t guessing_bytes(const EngineOptions& options, uint64_t n_pages) {
 // Compiled grammars, the vocabularies that they are read with, what the running sequences know of
 // theirs, and the one that is worked on. A sequence that waits for its mask keeps a row of logits.
 uint64_t grammar_bytes(const EngineOptions& options, uint32_t n_vocab) {
-  const uint64_t of_sequence = grammar::GrammarMatcher::kSmallBytes + n_vocab * sizeof(float);
+  const uint64_t of_sequence = constrain::GrammarMatcher::kSmallBytes + n_vocab * sizeof(float);
   return FormCompiler::kMaxBytes +
          FormCompiler::kMaxVocabularies * FormVocabulary::most_bytes(n_vocab) +
-         options.max_running * of_sequence + grammar::Limits().max_matching_bytes;
+         options.max_running * of_sequence + constrain::Limits().max_matching_bytes;
 }
 
 TypeSize size_as(const ModelSource& source, std::string name,

@@ -23,9 +23,9 @@
 namespace kvik {
 namespace {
 
-using grammar::Grammar;
-using grammar::SchemaOptions;
-using grammar::Trial;
+using constrain::Grammar;
+using constrain::SchemaOptions;
+using constrain::Trial;
 
 struct ConstrainOptions {
   std::string vocabulary;
@@ -47,7 +47,7 @@ SchemaOptions schema_options(const ConstrainOptions& options) {
   SchemaOptions made;
   if (options.formats == "ignore") made.formats = SchemaOptions::Formats::kRemarks;
   if (options.whitespace == "flexible") made.whitespace.max_run = 64;
-  if (options.whitespace == "spaced") made.whitespace = grammar::Whitespace::spaced();
+  if (options.whitespace == "spaced") made.whitespace = constrain::Whitespace::spaced();
   if (options.schema_language == "canonical") made.language = SchemaOptions::Language::kCanonical;
   return made;
 }
@@ -55,13 +55,13 @@ SchemaOptions schema_options(const ConstrainOptions& options) {
 Result<Grammar> read_grammar(const ConstrainOptions& options) {
   if (options.schema) {
     TRY_ASSIGN(const std::string schema, read_all(*options.schema));
-    TRY_ASSIGN(auto made, grammar::compile_json_schema(schema, schema_options(options)));
+    TRY_ASSIGN(auto made, constrain::compile_json_schema(schema, schema_options(options)));
     return std::move(made.grammar);
   }
-  if (options.regex) return grammar::regex_grammar(*options.regex, {});
+  if (options.regex) return constrain::regex_grammar(*options.regex, {});
   TRY_ASSIGN(const std::string text, read_all(*options.grammar));
-  if (grammar_kind(text) == AnswerForm::Kind::kGbnf) return grammar::parse_gbnf(text, {});
-  return grammar::parse_lark(text, schema_options(options));
+  if (grammar_kind(text) == AnswerForm::Kind::kGbnf) return constrain::parse_gbnf(text, {});
+  return constrain::parse_lark(text, schema_options(options));
 }
 
 // 'a', or \x1f where the byte is no printable ASCII character.
@@ -112,8 +112,8 @@ Result<int> check_text(const ConstrainOptions& options, const Trial& trial) {
   // Exit code 1 means that the text does not match.
   if (!grammar) return fail(ErrorCode::kInvalidArgument, std::move(grammar.error().message));
   TRY_ASSIGN(const std::string text, read_text(options));
-  const auto constraint = trial.constraint(std::move(*grammar));
-  TRY_ASSIGN(const auto outcome, trial.run(*constraint, text));
+  const auto compiled = trial.compile(std::move(*grammar));
+  TRY_ASSIGN(const auto outcome, trial.run(*compiled, text));
   if (outcome.accepted) {
     streams::print("OK\n");
     return kExitOk;
@@ -144,7 +144,7 @@ Result<int> run_batch(const ConstrainOptions& options, Trial& trial) {
   return kExitOk;
 }
 
-Result<int> constrain(const ConstrainOptions& options) {
+Result<int> run_constrain(const ConstrainOptions& options) {
   const int n_forms = int{options.schema.has_value()} + int{options.regex.has_value()} +
                       int{options.grammar.has_value()};
   const bool has_text = options.text || options.text_file;
@@ -165,7 +165,7 @@ void add_constrain(CommandLine& line) {
   auto options = std::make_shared<ConstrainOptions>();
   Flags flags = line.add("constrain",
                          "check whether a text matches a JSON schema, an expression or a grammar",
-                         [options] { return finish(constrain(*options)); });
+                         [options] { return finish(run_constrain(*options)); });
   flags.add({
       Flag("VOCAB", &options->vocabulary, "any model with a vocabulary").required(),
       {"--json-schema", &options->schema, "a file with a JSON Schema; - is stdin"},

@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/memory_reserve.h"
 #include "base/process/heap.h"
+#include "base/process/memory_reserve.h"
 #include "base/process/thread.h"
 #include "base/rare_warning.h"
 #include "server/http/await.h"

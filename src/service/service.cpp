@@ -9,7 +9,7 @@
 #include "service/answer_size.h"
 #include "service/check_request.h"
 #include "service/choice_stream.h"
-#include "service/forms/answer_constraint.h"
+#include "service/forms/answer_matcher.h"
 #include "service/pooling_stream.h"
 
 namespace kvik {
@@ -167,7 +167,7 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   std::vector<std::string> relaxed;
   if (request.form) {
     TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form, owner_of(request)));
-    to_run.constraint = std::make_shared<const AnswerConstraint>(
+    to_run.constraint = std::make_shared<const AnswerMatcher>(
         form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
     relaxed = std::move(form.relaxed);
   }

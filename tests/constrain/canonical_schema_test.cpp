@@ -9,7 +9,7 @@
 #include "constrain/grammar_matcher.h"
 #include "constrain/json_schema.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 std::shared_ptr<const VocabularyTrie> bytes_vocabulary() {
@@ -28,28 +28,28 @@ class Canonical {
       ADD_FAILURE() << made.error().message;
       return;
     }
-    constraint_ = CompiledGrammar::make(std::move(made->grammar), bytes_vocabulary());
+    compiled_ = CompiledGrammar::make(std::move(made->grammar), bytes_vocabulary());
   }
 
   bool takes(std::string_view text) const {
-    GrammarMatcher matcher = constraint_->start();
+    GrammarMatcher matcher = compiled_->start();
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
   // Returns the text that must follow.
   std::string forced_after(std::string_view text) const {
-    GrammarMatcher matcher = constraint_->start();
+    GrammarMatcher matcher = compiled_->start();
     EXPECT_EQ(*matcher.accept_bytes(text), text.size());
     return *matcher.forced_bytes(1000);
   }
   std::string next_after(std::string_view text) const {
-    GrammarMatcher matcher = constraint_->start();
+    GrammarMatcher matcher = compiled_->start();
     EXPECT_EQ(*matcher.accept_bytes(text), text.size());
     return *matcher.next_bytes();
   }
-  CompiledGrammar& constraint() const { return *constraint_; }
+  CompiledGrammar& compiled() const { return *compiled_; }
 
  private:
-  std::shared_ptr<CompiledGrammar> constraint_;
+  std::shared_ptr<CompiledGrammar> compiled_;
 };
 
 TEST(CanonicalSchema, an_object_with_properties_has_no_others) {
@@ -324,12 +324,12 @@ TEST(CanonicalSchema, the_full_language_is_unchanged) {
   const auto made = compile_json_schema(
       R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "null"}}})");
   ASSERT_TRUE(made);
-  const auto constraint = CompiledGrammar::make(made->grammar, bytes_vocabulary());
-  GrammarMatcher matcher = constraint->start();
+  const auto compiled = CompiledGrammar::make(made->grammar, bytes_vocabulary());
+  GrammarMatcher matcher = compiled->start();
   const std::string_view text = R"({"x":[1e400],"b":null,"a":-0.00})";
   EXPECT_EQ(*matcher.accept_bytes(text), text.size());
   EXPECT_TRUE(*matcher.is_complete());
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

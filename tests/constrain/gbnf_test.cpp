@@ -7,7 +7,7 @@
 
 #include "support/grammar_texts.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 GrammarTexts texts_of(std::string_view text) {
@@ -131,4 +131,4 @@ TEST(Gbnf, of_any_depth_and_size_there_is_an_answer_at_once) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

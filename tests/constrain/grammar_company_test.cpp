@@ -6,7 +6,7 @@
 #include "support/grammar_company.h"
 
 // Several matchers of one grammar, some of which meet its limits.
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 std::shared_ptr<CompiledGrammar> compile(const std::string& text) {
@@ -17,17 +17,17 @@ std::shared_ptr<CompiledGrammar> compile(const std::string& text) {
 
 constexpr const char* kHostile = "root ::= a{1,100}\na ::= b{1,100}\nb ::= [a-z ]{1,100} | \"x\" a";
 
-Transcript walk(const CompiledGrammar& constraint, uint32_t seed) {
-  Walker walker(constraint, seed);
+Transcript walk(const CompiledGrammar& compiled, uint32_t seed) {
+  Walker walker(compiled, seed);
   while (walker.step()) {
   }
   return walker.transcript();
 }
 
 TEST(GrammarCompany, an_exhausted_grammar_is_an_error_and_never_a_wrong_verdict) {
-  const auto constraint = compile(kHostile);
+  const auto compiled = compile(kHostile);
   std::vector<Walker> walkers;
-  for (uint32_t i = 0; i < 2; ++i) walkers.emplace_back(*constraint, i);
+  for (uint32_t i = 0; i < 2; ++i) walkers.emplace_back(*compiled, i);
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
     for (Walker& walker : walkers) goes_on |= walker.step();
@@ -39,8 +39,8 @@ TEST(GrammarCompany, an_exhausted_grammar_is_an_error_and_never_a_wrong_verdict)
 }
 
 TEST(GrammarCompany, what_has_failed_says_so_again_and_a_fresh_matcher_works) {
-  const auto constraint = compile(kHostile);
-  GrammarMatcher matcher = constraint->start();
+  const auto compiled = compile(kHostile);
+  GrammarMatcher matcher = compiled->start();
   while (true) {
     const auto read = matcher.accept_bytes("ab");
     if (!read) break;
@@ -50,12 +50,12 @@ TEST(GrammarCompany, what_has_failed_says_so_again_and_a_fresh_matcher_works) {
   EXPECT_EQ(matcher.accept_bytes("a").error().code, ErrorCode::kExhausted);
   EXPECT_FALSE(matcher.is_complete().has_value());
   EXPECT_EQ(matcher.bytes(), 0u) << "it keeps no memory";
-  EXPECT_EQ(*constraint->start().accept_bytes("ab"), 2u);
+  EXPECT_EQ(*compiled->start().accept_bytes("ab"), 2u);
 }
 
 TEST(GrammarCompany, a_small_effort_changes_nothing_where_it_does_not_suffice) {
-  const auto constraint = compile(kHostile);
-  GrammarMatcher matcher = constraint->start();
+  const auto compiled = compile(kHostile);
+  GrammarMatcher matcher = compiled->start();
   size_t n_small = 0;
   for (int i = 0; i < 200; ++i) {
     matcher.set_effort(GrammarMatcher::Effort::kSmall);
@@ -74,8 +74,8 @@ TEST(GrammarCompany, a_matcher_keeps_a_bounded_memory) {
   auto grammar = parse_gbnf(kHostile, {});
   ASSERT_TRUE(grammar.has_value());
   {
-    const auto constraint = CompiledGrammar::make(*grammar, company_vocabulary(), meter);
-    GrammarMatcher matcher = constraint->start();
+    const auto compiled = CompiledGrammar::make(*grammar, company_vocabulary(), meter);
+    GrammarMatcher matcher = compiled->start();
     for (int i = 0; i < 400 && matcher.accept_bytes("a"); ++i) {
       EXPECT_LE(matcher.bytes(), GrammarMatcher::kSmallBytes);
       EXPECT_EQ(*meter, static_cast<int64_t>(matcher.bytes()));
@@ -99,4 +99,4 @@ TEST(GrammarCompany, every_matcher_says_in_company_what_it_says_alone) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

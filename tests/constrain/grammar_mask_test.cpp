@@ -10,7 +10,7 @@
 #include "constrain/grammar_matcher.h"
 #include "constrain/json_schema.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // What strings, keys and what stands between them are made of, cut in all places: in characters, in
@@ -92,17 +92,17 @@ const std::vector<std::string>& schemas() {
 class Masks : public testing::Test {
  protected:
   // Walks along a text at random; the number of (state, token) pairs that were looked at.
-  size_t walk(CompiledGrammar& constraint, std::mt19937& random) {
-    GrammarMatcher matcher = constraint.start();
-    const VocabularyTrie& vocabulary = constraint.vocabulary();
-    std::vector<uint64_t> mask(vocabulary.n_mask_words());
+  size_t walk(CompiledGrammar& compiled, std::mt19937& random) {
+    GrammarMatcher matcher = compiled.start();
+    const VocabularyTrie& vocabulary = compiled.vocabulary();
+    TokenBitmask mask(vocabulary.n_vocab());
     std::string text;
     size_t n_pairs = 0;
     for (int step = 0; step < 24 && !HasFailure(); ++step) {
       EXPECT_TRUE(matcher.mask(mask));
       std::vector<TokenId> allowed;
       for (TokenId id = 0; id < vocabulary.n_vocab(); ++id, ++n_pairs) {
-        const bool bit = (mask[id / 64] >> (id % 64) & 1) != 0;
+        const bool bit = mask.allows(id);
         EXPECT_EQ(bit, *matcher.allows(id)) << text << " + " << vocabulary.bytes(id);
         if (bit) allowed.push_back(id);
       }
@@ -129,14 +129,14 @@ TEST_F(Masks, allow_the_tokens_whose_every_byte_may_come) {
       options.whitespace.max_run = seed % 3;
       auto made = compile_json_schema(schema, options);
       ASSERT_TRUE(made) << schema << made.error().message;
-      const auto constraint = CompiledGrammar::make(std::move(made->grammar), vocabulary);
+      const auto compiled = CompiledGrammar::make(std::move(made->grammar), vocabulary);
       std::mt19937 random(seed);
       SCOPED_TRACE(schema);
-      for (int run = 0; run < 2; ++run) n_pairs += walk(*constraint, random);
+      for (int run = 0; run < 2; ++run) n_pairs += walk(*compiled, random);
       if (HasFailure()) return;
     }
   }
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -13,7 +13,7 @@
 #include "constrain/grammar.h"
 #include "constrain/grammar_matcher.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 using Texts = std::set<std::string>;
@@ -405,13 +405,13 @@ size_t walk(const Both<Node>& both, Builder& builder, uint32_t seed) {
   auto grammar = builder.finish(both.form);
   EXPECT_EQ(grammar.has_value(), !both.texts.empty()) << seed;
   if (!grammar || both.texts.empty()) return 0;
-  const auto constraint = CompiledGrammar::make(*grammar, small_vocabulary());
-  const VocabularyTrie& vocabulary = constraint->vocabulary();
+  const auto compiled = CompiledGrammar::make(*grammar, small_vocabulary());
+  const VocabularyTrie& vocabulary = compiled->vocabulary();
   std::mt19937 random(seed);
-  std::vector<uint64_t> mask(vocabulary.n_mask_words());
+  TokenBitmask mask(vocabulary.n_vocab());
   size_t n_pairs = 0;
   for (int run = 0; run < 6; ++run) {
-    GrammarMatcher matcher = constraint->start();
+    GrammarMatcher matcher = compiled->start();
     for (std::string text;;) {
       EXPECT_TRUE(matcher.mask(mask));
       EXPECT_EQ(*matcher.is_complete(), both.texts.contains(text)) << seed << ": " << text;
@@ -420,7 +420,7 @@ size_t walk(const Both<Node>& both, Builder& builder, uint32_t seed) {
                                             : begins_some(both.texts, text + *forced));
       std::vector<TokenId> allowed;
       for (TokenId id = 0; id < vocabulary.n_vocab(); ++id, ++n_pairs) {
-        const bool bit = (mask[id / 64] >> (id % 64) & 1) != 0;
+        const bool bit = mask.allows(id);
         const bool possible = begins_some(both.texts, text + vocabulary.bytes(id));
         // The plain matcher writes no escapes.
         if (vocabulary.bytes(id) != "\\") {
@@ -472,4 +472,4 @@ TEST(GrammarOracle, masks_know_which_values_are_still_unlike_all_others) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

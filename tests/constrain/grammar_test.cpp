@@ -7,7 +7,7 @@
 
 #include "constrain/grammar_matcher.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 std::shared_ptr<const VocabularyTrie> make_vocabulary(std::vector<std::string> words = {}) {
@@ -22,8 +22,8 @@ std::shared_ptr<CompiledGrammar> compile(Builder& builder, Node start) {
                                make_vocabulary({"\":", "},", "ab", "\"}", "{\"", "true"}));
 }
 
-bool takes(const std::shared_ptr<CompiledGrammar>& constraint, std::string_view text) {
-  GrammarMatcher matcher = constraint->start();
+bool takes(const std::shared_ptr<CompiledGrammar>& compiled, std::string_view text) {
+  GrammarMatcher matcher = compiled->start();
   return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
 }
 
@@ -87,13 +87,13 @@ TEST(Grammar, the_mask_has_the_tokens_that_accept_takes) {
   const auto json = compile(builder, builder.json_value());
   std::optional<GrammarMatcher> matcher(json->start());
   std::mt19937 random(7);
-  std::vector<uint64_t> mask(json->vocabulary().n_mask_words());
+  TokenBitmask mask(json->vocabulary().n_vocab());
   for (int step = 0; step < 2000; ++step) {
     ASSERT_TRUE(matcher->mask(mask));
     GrammarMatcher copy = *matcher;
     std::vector<TokenId> allowed;
     for (TokenId id = 0; id < json->vocabulary().n_vocab(); ++id) {
-      const bool bit = (mask[id / 64] >> (id % 64) & 1) != 0;
+      const bool bit = mask.allows(id);
       ASSERT_EQ(*copy.accept(id), bit) << id << " at step " << step;
       if (bit) copy.roll_back(1);
       ASSERT_EQ(*matcher->allows(id), bit);
@@ -131,4 +131,4 @@ TEST(Grammar, rolled_back_tokens_were_never_there) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

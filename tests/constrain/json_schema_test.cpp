@@ -7,7 +7,7 @@
 
 #include "constrain/grammar_matcher.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 std::shared_ptr<const VocabularyTrie> bytes_vocabulary() {
@@ -21,30 +21,30 @@ class Schema {
   explicit Schema(std::string_view text, const SchemaOptions& options = {}) {
     auto made = compile_json_schema(text, options);
     if (made) {
-      constraint_ = CompiledGrammar::make(std::move(made->grammar), bytes_vocabulary());
+      compiled_ = CompiledGrammar::make(std::move(made->grammar), bytes_vocabulary());
     } else {
       error_ = made.error().message;
     }
   }
 
   bool takes(std::string_view text) const {
-    if (!constraint_) {
+    if (!compiled_) {
       ADD_FAILURE() << error_;
       return false;
     }
-    GrammarMatcher matcher = constraint_->start();
+    GrammarMatcher matcher = compiled_->start();
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
   std::string forced() const { return forced_behind(""); }
   std::string forced_behind(std::string_view text) const {
-    GrammarMatcher matcher = constraint_->start();
+    GrammarMatcher matcher = compiled_->start();
     EXPECT_EQ(*matcher.accept_bytes(text), text.size());
     return *matcher.forced_bytes(1000);
   }
   const std::string& error() const { return error_; }
 
  private:
-  std::shared_ptr<CompiledGrammar> constraint_;
+  std::shared_ptr<CompiledGrammar> compiled_;
   std::string error_;
 };
 
@@ -360,4 +360,4 @@ TEST(JsonSchema, a_long_chain_of_references_is_refused) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

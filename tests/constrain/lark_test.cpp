@@ -7,7 +7,7 @@
 
 #include "support/grammar_texts.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 GrammarTexts texts_of(std::string_view text) {
@@ -168,4 +168,4 @@ TEST(Lark, of_any_depth_and_size_there_is_an_answer_at_once) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

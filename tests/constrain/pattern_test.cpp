@@ -7,7 +7,7 @@
 
 #include "support/grammar_texts.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 using Options = PatternOptions;
@@ -154,4 +154,4 @@ TEST(Pattern, of_any_depth_and_size_there_is_an_answer_at_once) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

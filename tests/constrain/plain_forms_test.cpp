@@ -7,7 +7,7 @@
 
 #include "support/grammar_texts.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 TEST(PlainForms, an_expression_is_matched_as_a_whole) {
@@ -35,4 +35,4 @@ TEST(Choice, is_one_of_its_texts) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

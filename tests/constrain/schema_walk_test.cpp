@@ -10,12 +10,12 @@
 #include "constrain/grammar_matcher.h"
 #include "constrain/json_schema.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 using Language = SchemaOptions::Language;
 
-std::shared_ptr<CompiledGrammar> constraint_of(std::string_view schema, Language language) {
+std::shared_ptr<CompiledGrammar> compiled_of(std::string_view schema, Language language) {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   auto made = compile_json_schema(schema, {.limits = {}, .whitespace = {}, .language = language});
@@ -28,24 +28,24 @@ std::shared_ptr<CompiledGrammar> constraint_of(std::string_view schema, Language
 }
 
 bool takes(std::string_view schema, std::string_view text, Language language) {
-  GrammarMatcher matcher = constraint_of(schema, language)->start();
+  GrammarMatcher matcher = compiled_of(schema, language)->start();
   return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
 }
 
 std::string next_after(std::string_view schema, std::string_view text, Language language) {
-  GrammarMatcher matcher = constraint_of(schema, language)->start();
+  GrammarMatcher matcher = compiled_of(schema, language)->start();
   EXPECT_EQ(*matcher.accept_bytes(text), text.size());
   return *matcher.next_bytes();
 }
 
 // Follows a random text that prefers some bytes, so that it gets far. Returns the text where it is
 // stuck, or nothing.
-std::string stuck_text(const CompiledGrammar& constraint, uint32_t seed) {
+std::string stuck_text(const CompiledGrammar& compiled, uint32_t seed) {
   constexpr std::array<std::string_view, 4> kPreferred = {"[]{}\",:0123456789eE+-.tfn", "[],0e1-.",
                                                           "[]\",a{}:b1", "[],0123456789e-.E+"};
   std::mt19937 random(seed);
   const std::string_view preferred = kPreferred[random() % kPreferred.size()];
-  GrammarMatcher matcher = constraint.start();
+  GrammarMatcher matcher = compiled.start();
   std::string said;
   while (said.size() < 100) {
     const std::string next = *matcher.next_bytes();
@@ -87,10 +87,10 @@ TEST(SchemaWalk, there_is_always_a_way_on) {
       R"({"type":"array","uniqueItems":true,"items":{"type":"number"}})"};
   for (const Language language : {Language::kCanonical, Language::kFull}) {
     for (const std::string_view schema : kSchemas) {
-      const auto constraint = constraint_of(schema, language);
-      ASSERT_TRUE(constraint);
+      const auto compiled = compiled_of(schema, language);
+      ASSERT_TRUE(compiled);
       for (uint32_t seed = 0; seed < 15; ++seed) {
-        EXPECT_EQ(stuck_text(*constraint, seed), "") << schema;
+        EXPECT_EQ(stuck_text(*compiled, seed), "") << schema;
       }
     }
   }
@@ -150,4 +150,4 @@ TEST(SchemaWalk, items_of_different_schemas_repeat_in_the_words_of_both) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -190,10 +190,10 @@ TEST(Constraint, logprobs_are_the_models_own_whatever_is_allowed) {
 
 TEST(MaskMaker, makes_every_mask_once_step_after_step) {
   std::vector<std::shared_ptr<Form>> forms;
-  std::vector<SequenceConstraint> constraints;
+  std::vector<NextTokens> constraints;
   for (size_t i = 0; i < 20; ++i) {
     forms.push_back(make_form());
-    constraints.emplace_back(*forms[i], SequenceConstraint::Owner{.tenant = "", .n_vocab = 260});
+    constraints.emplace_back(*forms[i], NextTokens::Owner{.tenant = "", .n_vocab = 260});
   }
   MaskMaker maker;
   std::vector<int> n_masks(constraints.size());

@@ -16,10 +16,10 @@ namespace {
 class HalfForced final : public Constraint {
  public:
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<HalfForced>(*this); }
-  void fill_mask(std::span<uint64_t> mask) override {
-    std::ranges::fill(mask, 0);
+  void fill_mask(TokenBitmask& mask) override {
+    mask.allow_none();
     for (TokenId id = 0; id < 260; ++id) {
-      if (fits(id, n_)) mask[id / kMaskBits] |= uint64_t{1} << id % kMaskBits;
+      if (fits(id, n_)) mask.allow(id);
     }
   }
   bool allows(TokenId token) override { return fits(token, n_); }

@@ -67,14 +67,15 @@ void check(const Result<CompletionCall>& call) {
   const auto& form = call->requests.front().form;
   const bool is_ours = form && (form->param == "tools" || form->param == "tool_choice");
   if (!is_ours) return;
-  using Strictness = grammar::SchemaOptions::Strictness;
-  grammar::SchemaOptions options;
+  using Strictness = constrain::SchemaOptions::Strictness;
+  constrain::SchemaOptions options;
   options.limits.max_work = 400'000;
   if (form->strictness == AnswerForm::Strictness::kRelaxed) {
     options.strictness = Strictness::kRelaxed;
   }
-  options.language = grammar::SchemaOptions::Language::kCanonical;
-  if (const auto parsed = grammar::parse_lark(form->text, options); !parsed) check(parsed.error());
+  options.language = constrain::SchemaOptions::Language::kCanonical;
+  if (const auto parsed = constrain::parse_lark(form->text, options); !parsed)
+    check(parsed.error());
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "constrain/grammar_matcher.h"
 #include "constrain/json_schema.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 void follow(Grammar grammar, std::string_view choices) {
@@ -19,12 +19,12 @@ void follow(Grammar grammar, std::string_view choices) {
     return std::make_shared<const VocabularyTrie>(std::move(tokens));
   }();
   GrammarMatcher matcher = CompiledGrammar::make(std::move(grammar), vocabulary)->start();
-  std::vector<uint64_t> mask(vocabulary->n_mask_words());
+  TokenBitmask mask(vocabulary->n_vocab());
   for (const char choice : choices.substr(0, 64)) {
     if (!matcher.mask(mask)) return;
     std::vector<TokenId> allowed;
     for (TokenId id = 0; id < vocabulary->n_vocab(); ++id) {
-      if ((mask[id / 64] >> (id % 64) & 1) != 0) allowed.push_back(id);
+      if (mask.allows(id)) allowed.push_back(id);
     }
     const auto complete = matcher.is_complete();
     if (!complete) return;
@@ -37,10 +37,10 @@ void follow(Grammar grammar, std::string_view choices) {
 }
 
 }  // namespace
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
-  using namespace kvik::grammar;
+  using namespace kvik::constrain;
   const std::string_view text(reinterpret_cast<const char*>(data), n_bytes);
   SchemaOptions options;
   options.limits.max_work = 400'000;

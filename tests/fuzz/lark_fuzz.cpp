@@ -9,7 +9,7 @@
 #include "fuzz/walk_grammar.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
-  using namespace kvik::grammar;
+  using namespace kvik::constrain;
   const std::string_view text(reinterpret_cast<const char*>(data), n_bytes);
   auto grammar = parse_lark(text, {.limits = small_limits(), .whitespace = {}});
   if (grammar) walk(std::move(*grammar), static_cast<uint32_t>(n_bytes));

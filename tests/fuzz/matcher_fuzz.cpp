@@ -10,7 +10,7 @@
 #include "support/grammar_company.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
-  using namespace kvik::grammar;
+  using namespace kvik::constrain;
   if (n_bytes < 5) return 0;
   uint32_t seed = 0;
   std::memcpy(&seed, data, sizeof(seed));

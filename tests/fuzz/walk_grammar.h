@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "constrain/grammar_matcher.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // What a fuzz target's grammars may take: little, so that a run tries many.
 inline Limits small_limits() {
@@ -26,15 +26,15 @@ inline void walk(Grammar grammar, uint32_t seed) {
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     return std::make_shared<VocabularyTrie>(std::move(tokens));
   }();
-  const auto constraint = CompiledGrammar::make(std::move(grammar), vocabulary);
-  GrammarMatcher matcher = constraint->start();
-  std::vector<uint64_t> before(vocabulary->n_mask_words());
-  std::vector<uint64_t> mask(vocabulary->n_mask_words());
+  const auto compiled = CompiledGrammar::make(std::move(grammar), vocabulary);
+  GrammarMatcher matcher = compiled->start();
+  TokenBitmask before(vocabulary->n_vocab());
+  TokenBitmask mask(vocabulary->n_vocab());
   for (int step = 0; step < 12; ++step) {
     if (!matcher.mask(mask)) return;  // beyond the limits
     std::vector<TokenId> allowed;
     for (TokenId token = 0; token < vocabulary->n_vocab(); ++token) {
-      if ((mask[token / 64] >> token % 64 & 1) != 0) allowed.push_back(token);
+      if (mask.allows(token)) allowed.push_back(token);
     }
     if (allowed.empty()) return;
     seed = seed * 1'664'525 + 1'013'904'223;
@@ -52,4 +52,4 @@ inline void walk(Grammar grammar, uint32_t seed) {
   }
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

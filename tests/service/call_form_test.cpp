@@ -91,35 +91,35 @@ class Babbler {
     std::vector<std::string> tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     std::ranges::copy(marks_, std::back_inserter(tokens));
-    auto parsed = grammar::parse_lark(grammar, {});
+    auto parsed = constrain::parse_lark(grammar, {});
     EXPECT_TRUE(parsed.has_value()) << (parsed ? "" : parsed.error().message) << "\n" << grammar;
     if (!parsed) return;
-    constraint_ = grammar::CompiledGrammar::make(
-        std::move(*parsed), std::make_shared<const grammar::VocabularyTrie>(std::move(tokens)));
+    compiled_ = constrain::CompiledGrammar::make(
+        std::move(*parsed), std::make_shared<const constrain::VocabularyTrie>(std::move(tokens)));
   }
 
   // Returns whether the grammar allows the text from its beginning to its end.
   bool allows(std::string_view text) {
-    if (!constraint_) return false;
-    grammar::GrammarMatcher matcher = constraint_->start();
+    if (!compiled_) return false;
+    constrain::GrammarMatcher matcher = compiled_->start();
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
 
   // Empty where it does not end in time.
   std::string say(uint32_t seed) {
-    if (!constraint_) return "";
+    if (!compiled_) return "";
     std::mt19937 random(seed);
-    grammar::GrammarMatcher matcher = constraint_->start();
+    constrain::GrammarMatcher matcher = compiled_->start();
     std::string said;
     for (int step = 0; step < 4'000; ++step) {
       const bool is_complete = *matcher.is_complete();
       const bool may_go_on = !matcher.next_bytes()->empty();
       if (is_complete && (!may_go_on || random() % 2 == 0)) return said;
-      std::vector<uint64_t> mask((256 + marks_.size() + 63) / 64);
+      TokenBitmask mask(static_cast<uint32_t>(256 + marks_.size()));
       EXPECT_TRUE(matcher.mask(mask).has_value());
       std::vector<TokenId> plain, marks;
       for (TokenId token = 0; token < 256 + marks_.size(); ++token) {
-        if ((mask[token / 64] >> (token % 64) & 1) == 0) continue;
+        if (!mask.allows(token)) continue;
         const bool is_letter = token < 128 && token >= 32;
         if (token >= 256) marks.push_back(token);
         if (is_letter || (token < 256 && plain.empty())) plain.push_back(token);
@@ -136,7 +136,7 @@ class Babbler {
 
  private:
   std::vector<std::string> marks_;
-  std::shared_ptr<grammar::CompiledGrammar> constraint_;
+  std::shared_ptr<constrain::CompiledGrammar> compiled_;
 };
 
 class CallForms : public testing::TestWithParam<Template> {
@@ -386,14 +386,14 @@ TEST(CallForm, json_that_was_asked_for_may_come_in_the_place_of_calls) {
   const AnswerForm other{.kind = AnswerForm::Kind::kJsonSchema, .text = R"({"const": 7})"};
   const auto form = form_of_calls({.tools = tools, .strict = none, .other = other});
   ASSERT_TRUE(form.has_value());
-  auto parsed = grammar::parse_lark(form->form->text, {});
+  auto parsed = constrain::parse_lark(form->form->text, {});
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   std::vector<std::string> bytes;
   for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
-  const auto constraint = grammar::CompiledGrammar::make(
-      std::move(*parsed), std::make_shared<const grammar::VocabularyTrie>(bytes));
+  const auto constraint = constrain::CompiledGrammar::make(
+      std::move(*parsed), std::make_shared<const constrain::VocabularyTrie>(bytes));
   const auto reads = [&](std::string_view said) {
-    grammar::GrammarMatcher matcher = constraint->start();
+    constrain::GrammarMatcher matcher = constraint->start();
     return *matcher.accept_bytes(said) == said.size() && *matcher.is_complete();
   };
   EXPECT_TRUE(reads("7"));

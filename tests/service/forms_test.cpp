@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "service/forms/answer_constraint.h"
+#include "service/forms/answer_matcher.h"
 #include "service/forms/form_compiler.h"
 #include "support/tiny_service.h"
 
@@ -64,32 +64,32 @@ void say(Constraint& constraint, std::string_view text) {
   }
 }
 
-std::vector<uint64_t> mask_of(Constraint& constraint, uint32_t n_vocab) {
-  std::vector<uint64_t> mask(mask_words(n_vocab));
+TokenBitmask mask_of(Constraint& constraint, uint32_t n_vocab) {
+  TokenBitmask mask(n_vocab);
   constraint.fill_mask(mask);
   return mask;
 }
 
 std::vector<TokenId> allowed_by(Constraint& constraint, uint32_t n_vocab) {
-  const std::vector<uint64_t> mask = mask_of(constraint, n_vocab);
+  const TokenBitmask mask = mask_of(constraint, n_vocab);
   std::vector<TokenId> tokens;
   for (TokenId token = 0; token < n_vocab; ++token) {
-    if ((mask[token / kMaskBits] >> token % kMaskBits & 1) != 0) tokens.push_back(token);
+    if (mask.allows(token)) tokens.push_back(token);
   }
   return tokens;
 }
 
 class Forms : public testing::Test {
  protected:
-  AnswerConstraint constraint(const AnswerForm& form, AnswerBegin begin = AnswerBegin::kText,
-                              const AnswerSyntax& syntax = {}) {
+  AnswerMatcher constraint(const AnswerForm& form, AnswerBegin begin = AnswerBegin::kText,
+                           const AnswerSyntax& syntax = {}) {
     auto compiled = compiler_.compile(form);
     CHECK(compiled.has_value());
     return {compiled->vocabulary, compiled->grammar,
             compiled->vocabulary->lead(begin, syntax, form.brings_header)};
   }
   // In which the model may open a thought, with a mark that it has as tokens of its own.
-  AnswerConstraint offering(const AnswerForm& form) {
+  AnswerMatcher offering(const AnswerForm& form) {
     auto compiled = compiler_.compile(form);
     CHECK(compiled.has_value());
     FormLead lead;
@@ -294,7 +294,7 @@ TEST_F(Forms, an_exhausted_grammar_ends_neither_the_process_nor_the_answers_besi
 }
 
 TEST_F(Forms, choices_and_roll_backs_are_states_of_their_own) {
-  AnswerConstraint first = constraint(schema_form(kSchema));
+  AnswerMatcher first = constraint(schema_form(kSchema));
   say(first, "{\"");
   const auto second = first.fork();
   say(first, "kind\":\"cat\",");
@@ -309,10 +309,10 @@ TEST_F(Forms, choices_and_roll_backs_are_states_of_their_own) {
 
 TEST_F(Forms, a_mask_allows_what_allows_says_however_one_came_there) {
   std::mt19937 random(5);
-  AnswerConstraint walked = constraint(schema_form(R"({
+  AnswerMatcher walked = constraint(schema_form(R"({
     "type":"object","properties":{"a":{"type":"string","maxLength":4},"b":{"type":"number"},
     "list":{"type":"array","items":{"enum":["x",null,[1]]}}},"required":["b"]})"));
-  std::vector<std::vector<uint64_t>> masks;
+  std::vector<TokenBitmask> masks;
   for (int step = 0; step < 300; ++step) {
     masks.push_back(mask_of(walked, n_vocab()));
     const auto allowed = allowed_by(walked, n_vocab());
@@ -339,7 +339,7 @@ TEST_F(Forms, a_mask_allows_what_allows_says_however_one_came_there) {
 }
 
 TEST_F(Forms, text_that_must_come_is_told_ahead) {
-  AnswerConstraint pet = constraint(schema_form(
+  AnswerMatcher pet = constraint(schema_form(
       R"({"type":"object","properties":{"kind":{"const":"cat"}},"required":["kind"],
           "additionalProperties":false})"));
   std::vector<TokenId> tokens;
@@ -356,7 +356,7 @@ TEST_F(Forms, text_that_must_come_is_told_ahead) {
 }
 
 TEST_F(Forms, a_thought_comes_before_the_form_and_may_be_any_text) {
-  AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kThought);
+  AnswerMatcher pet = constraint(schema_form(kSchema), AnswerBegin::kThought);
   EXPECT_GT(allowed_by(pet, n_vocab()).size(), 255u);
   say(pet, "a {cat}? </think </thi");
   EXPECT_EQ(pet.end(), Constraint::End::kNotYet);
@@ -372,7 +372,7 @@ TEST_F(Forms, a_thought_comes_before_the_form_and_may_be_any_text) {
 TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
   for (const std::string_view chat_template : {"[THINK]", "<seed:think>", "<|START_THINKING|>"}) {
     AnswerSyntax syntax{.thoughts = &find_thought_format(chat_template)};
-    AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kThought, syntax);
+    AnswerMatcher pet = constraint(schema_form(kSchema), AnswerBegin::kThought, syntax);
     say(pet, "a cat] </think> >");
     EXPECT_GT(allowed_by(pet, n_vocab()).size(), 200u);
     say(pet, syntax.thoughts->end_thought);
@@ -381,7 +381,7 @@ TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
 }
 
 TEST_F(Forms, a_model_may_open_a_thought_itself_where_its_template_knows_thoughts) {
-  AnswerConstraint pet = offering(schema_form(kSchema));
+  AnswerMatcher pet = offering(schema_form(kSchema));
   EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('<'), byte_token('{')));
   std::vector<TokenId> tokens;
   pet.forced(100, tokens);
@@ -403,19 +403,18 @@ TEST_F(Forms, a_model_may_open_a_thought_itself_where_its_template_knows_thought
 }
 
 TEST_F(Forms, a_mark_that_is_no_token_of_the_models_own_opens_no_thought) {
-  AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kText, {.may_think = true});
+  AnswerMatcher pet = constraint(schema_form(kSchema), AnswerBegin::kText, {.may_think = true});
   EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('{')));
 }
 
 TEST_F(Forms, what_a_form_can_begin_with_opens_no_thought) {
-  AnswerConstraint tag = offering({.kind = Kind::kRegex, .text = "<[a-z]+>"});
+  AnswerMatcher tag = offering({.kind = Kind::kRegex, .text = "<[a-z]+>"});
   say(tag, "<tag>");
   EXPECT_EQ(tag.end(), Constraint::End::kMust);
 }
 
 TEST_F(Forms, in_channels_the_form_is_of_the_last_message) {
-  AnswerConstraint pet =
-      constraint(schema_form(kSchema), AnswerBegin::kText, {.has_channels = true});
+  AnswerMatcher pet = constraint(schema_form(kSchema), AnswerBegin::kText, {.has_channels = true});
   const auto take_forced = [&] {
     std::vector<TokenId> tokens;
     pet.forced(100, tokens);
@@ -441,7 +440,7 @@ TEST_F(Forms, in_channels_the_form_is_of_the_last_message) {
 TEST_F(Forms, in_channels_a_form_may_bring_the_header_of_its_message) {
   AnswerForm form = schema_form(kSchema);
   form.brings_header = true;
-  AnswerConstraint pet = constraint(form, AnswerBegin::kText, {.has_channels = true});
+  AnswerMatcher pet = constraint(form, AnswerBegin::kText, {.has_channels = true});
   std::vector<TokenId> tokens;
   pet.forced(100, tokens);
   for (const TokenId token : tokens) pet.advance(token);

@@ -30,11 +30,11 @@ class CountingConstraint final : public Constraint {
   std::unique_ptr<Constraint> fork() const override {
     return std::make_unique<CountingConstraint>(*this);
   }
-  void fill_mask(std::span<uint64_t> mask) override {
+  void fill_mask(TokenBitmask& mask) override {
     ++counts_->masks;
-    std::ranges::fill(mask, 0);
+    mask.allow_none();
     for (TokenId id = 0; id < options_.n_vocab; ++id) {
-      if (fits(id)) mask[id / kMaskBits] |= uint64_t{1} << id % kMaskBits;
+      if (fits(id)) mask.allow(id);
     }
   }
   bool allows(TokenId token) override {

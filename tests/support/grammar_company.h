@@ -12,7 +12,7 @@
 #include "constrain/front/gbnf.h"
 #include "constrain/grammar_matcher.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Random grammars whose answers meet the limits, and matchers of one grammar that take turns: each
 // must say what it says alone.
@@ -37,16 +37,16 @@ inline std::shared_ptr<const VocabularyTrie> company_vocabulary() {
 // A matcher as the engine drives it: small efforts first, draws by its own seed.
 class Walker {
  public:
-  Walker(const CompiledGrammar& constraint, uint32_t seed)
-      : matcher_(constraint.start()), mask_(constraint.vocabulary().n_mask_words()), seed_(seed) {}
+  Walker(const CompiledGrammar& compiled, uint32_t seed)
+      : matcher_(compiled.start()), mask_(compiled.vocabulary().n_vocab()), seed_(seed) {}
 
   // Returns false once the text has ended.
   bool step() {
     if (transcript_.end != Transcript::End::kOpen) return false;
     if (!attempt(&Walker::look)) return end(Transcript::End::kExhausted);
     std::vector<TokenId> allowed;
-    for (TokenId token = 0; token < mask_.size() * 64; ++token) {
-      if ((mask_[token / 64] >> token % 64 & 1) != 0) allowed.push_back(token);
+    for (TokenId token = 0; token < mask_.n_tokens(); ++token) {
+      if (mask_.allows(token)) allowed.push_back(token);
     }
     if (allowed.empty()) return end(Transcript::End::kStuck);
     seed_ = seed_ * 1'664'525 + 1'013'904'223;
@@ -81,7 +81,7 @@ class Walker {
   }
 
   GrammarMatcher matcher_;
-  std::vector<uint64_t> mask_;
+  TokenBitmask mask_;
   uint32_t seed_;
   TokenId next_ = 0;
   bool is_taken_ = false;
@@ -125,10 +125,10 @@ struct Company {
 
 // Returns whether some matcher met a limit. What each one says in company is what it says alone.
 inline bool try_company(const Grammar& grammar, const Company& company, std::mt19937& random) {
-  const auto constraint = CompiledGrammar::make(grammar, company_vocabulary());
+  const auto compiled = CompiledGrammar::make(grammar, company_vocabulary());
   std::vector<Walker> walkers;
   for (uint32_t i = 0; i < company.n_matchers; ++i) {
-    walkers.emplace_back(*constraint, company.seed + i);
+    walkers.emplace_back(*compiled, company.seed + i);
   }
   for (uint32_t step = 0; step < company.n_steps * company.n_matchers; ++step) {
     walkers[random() % company.n_matchers].step();
@@ -154,4 +154,4 @@ inline bool try_company(const Company& company) {
   return grammar && try_company(*grammar, company, random);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "constrain/grammar_matcher.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Whether texts are in a grammar, whole; and where they leave it.
 class GrammarTexts {
@@ -40,4 +40,4 @@ class GrammarTexts {
   std::shared_ptr<CompiledGrammar> constraint_;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -61,7 +61,7 @@ class SlowConstraint final : public Constraint {
   std::unique_ptr<Constraint> fork() const override {
     return std::make_unique<SlowConstraint>(*this);
   }
-  void fill_mask(std::span<uint64_t> mask) override { inner_->fill_mask(mask); }
+  void fill_mask(TokenBitmask& mask) override { inner_->fill_mask(mask); }
   bool allows(TokenId token) override { return inner_->allows(token); }
   void advance(TokenId token) override {
     inner_->advance(token);
@@ -83,7 +83,7 @@ class SlowConstraint final : public Constraint {
     }
     return Constraint::try_advance(effort, token, next, n_max);
   }
-  Outcome try_mask(Effort effort, std::span<uint64_t> mask) override {
+  Outcome try_mask(Effort effort, TokenBitmask& mask) override {
     if (is_slow(n_, options_.slow_mask_at)) {
       if (const auto outcome = take_long(effort); outcome != Outcome::kDone) return outcome;
     }

@@ -7,7 +7,7 @@
 
 #include "constrain/number_syntax.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr uint32_t kForgotten = ~uint32_t{0};
@@ -458,4 +458,4 @@ std::optional<Machine::KeyChoice> Comparer::key_choice(uint32_t form, const Memo
   return made;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -7,7 +7,7 @@
 
 #include "constrain/machine.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // What values must not be (or must), so that the items of an array differ: asked where a value
 // begins, so that nothing is begun that could only become what it must not be.
@@ -139,4 +139,4 @@ class Comparer {
   size_t depth_ = 0;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -4,7 +4,7 @@
 #include "constrain/compare/comparer.h"
 
 // Arrays whose items differ, or of which some do not: what may still stand at their places.
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // A value that no other is like, and one that within() forgot.
@@ -299,4 +299,4 @@ bool Comparer::is_possible(uint32_t form) {
   return reaches_end({form, m_.lists_.put(std::vector<uint32_t>(1 + array.counts.size())), {}});
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -4,7 +4,7 @@
 #include "constrain/compare/comparer.h"
 
 // Whether a value can be written: what must be equal to another one is only begun where it can.
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 void add_once(std::vector<uint32_t>& list, uint32_t value) {
@@ -168,4 +168,4 @@ void Comparer::add_written(uint32_t form, uint32_t list, uint32_t value, uint32_
   }
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

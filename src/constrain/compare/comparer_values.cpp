@@ -6,7 +6,7 @@
 #include "constrain/number_syntax.h"
 
 // The different values that there are, up to a number of them.
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // How deep objects and arrays are looked into before the answer is that it takes too much.
@@ -283,4 +283,4 @@ void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, 
   }
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

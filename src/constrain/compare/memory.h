@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Values that are compared as wholes are kept by a Machine, each once: a list of its kind and of
 //   kWord: 0 null, 1 true, 2 false      kNumber: its text, in a form that is one for equal numbers
@@ -41,4 +41,4 @@ struct SomeValues {
   std::vector<uint32_t> all;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

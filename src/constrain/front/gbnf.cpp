@@ -8,7 +8,7 @@
 #include "constrain/front/grammar_text.h"
 #include "constrain/front/rule_set.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 bool is_in_rule_name(char c) {
@@ -208,4 +208,4 @@ Result<Grammar> parse_gbnf(std::string_view text, const Limits& limits) {
   return builder.finish(root);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -4,7 +4,7 @@
 
 #include "constrain/code_points.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 Result<char32_t> GrammarText::hex(size_t n_digits) {
   const std::string_view digits = text_.substr(at_, n_digits);
@@ -57,4 +57,4 @@ std::unexpected<Error> GrammarText::unsupported(std::string_view what) const {
               fmt::format("the grammar has {} in line {}, which cannot be kept", what, line_));
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

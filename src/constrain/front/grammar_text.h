@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "base/utf8.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // What a grammar that is written as text may have.
 inline constexpr int kMaxGroupDepth = 200;
@@ -68,4 +68,4 @@ class GrammarText {
   size_t line_ = 1;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -16,7 +16,7 @@
 #include "constrain/pattern/pattern.h"
 #include "constrain/unicode_class.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr std::string_view kIgnored = "%ignore";  // the rule of what may follow a terminal
@@ -420,4 +420,4 @@ Result<Grammar> parse_lark(std::string_view text, const SchemaOptions& options) 
   return builder.finish(start);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "constrain/json_schema.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A grammar as Lark writes it and LLGuidance takes it: rules, terminals, texts ("x"i too), regular
 // expressions, ranges, groups, repetitions, aliases, %ignore, %import of `common`, %json {schema}.
@@ -18,4 +18,4 @@ namespace kvik::grammar {
 // line; those of Builder::finish().
 Result<Grammar> parse_lark(std::string_view text, const SchemaOptions& options);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

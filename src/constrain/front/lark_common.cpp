@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 std::optional<std::string_view> lark_common_terminal(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kTerminals[] = {
@@ -39,4 +39,4 @@ std::optional<std::string_view> lark_common_terminal(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -9,7 +9,7 @@
 #include "constrain/pattern/pattern.h"
 #include "constrain/schema/json.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 bool is_utf8(std::string_view text) {
@@ -43,4 +43,4 @@ Result<Grammar> choice_grammar(std::span<const std::string> choices, const Limit
   return builder.finish(builder.text(builder.regulars().one_of(std::move(texts))));
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "constrain/grammar.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Forms that need no grammar of their own to be written. Errors: kInvalidArgument, kUnsupported.
 
@@ -17,4 +17,4 @@ Result<Grammar> regex_grammar(std::string_view expression, const Limits& limits)
 // One of these texts.
 Result<Grammar> choice_grammar(std::span<const std::string> choices, const Limits& limits);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 using Kind = Production::Kind;
@@ -195,4 +195,4 @@ Result<Node> RuleSet::build(Builder& builder, uint32_t start) {
   return rules_[start].node;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "constrain/grammar.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A part of a rule, as it was written.
 struct Production {
@@ -70,4 +70,4 @@ class RuleSet {
   std::unordered_map<std::string, uint32_t> numbers_;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 
 #include "constrain/unicode_class.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 CodePointSet digits() { return {{U'0', U'9'}}; }
@@ -203,4 +203,4 @@ Result<CharacterClass> read_class(PatternCursor& in) {
   return CharacterClass{CodePointSet(std::move(ranges)), negated};
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 #include "constrain/pattern/pattern_cursor.h"
 
 // Sets of characters as regular expressions write them: \d, \p{L}, [a-z], and single escapes.
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 CodePointSet line_ends();
 
@@ -26,4 +26,4 @@ struct CharacterClass {
 };
 Result<CharacterClass> read_class(PatternCursor& in);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

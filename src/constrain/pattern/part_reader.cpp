@@ -11,7 +11,7 @@
 #include "constrain/pattern/pattern_cursor.h"
 #include "constrain/unicode_class.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 using Part = PatternPart;
@@ -246,4 +246,4 @@ Result<PatternPart> read_parts(RegularPool& pool, std::u32string text,
   return PartReader(pool, std::move(text), options).run();
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

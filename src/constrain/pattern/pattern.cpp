@@ -7,7 +7,7 @@
 #include "constrain/pattern/pattern_part.h"
 #include "constrain/schema/json.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 18;
@@ -120,4 +120,4 @@ Result<Regular> parse_pattern(RegularPool& pool, std::string_view pattern,
   return made;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "constrain/regular.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 struct PatternOptions {
   // The texts that hold a match somewhere, as JSON Schema means it, or those that are one match.
@@ -21,4 +21,4 @@ struct PatternOptions {
 Result<Regular> parse_pattern(RegularPool& pool, std::string_view pattern,
                               const PatternOptions& options);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A place in a regular expression, and what is said where it is wrong there.
 class PatternCursor {
@@ -49,4 +49,4 @@ class PatternCursor {
   size_t at_ = 0;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

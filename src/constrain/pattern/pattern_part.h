@@ -8,7 +8,7 @@
 #include "constrain/pattern/pattern.h"
 #include "constrain/regular.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A regular expression's tree. Plain parts are expressions already; what else there is hangs on
 // what stands around it.
@@ -24,4 +24,4 @@ struct PatternPart {
 Result<PatternPart> read_parts(RegularPool& pool, std::u32string text,
                                const PatternOptions& options);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

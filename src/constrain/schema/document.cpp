@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 struct Dialect {
@@ -259,4 +259,4 @@ std::string SchemaDocument::path_of(const Json& schema) const {
   return "#";
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

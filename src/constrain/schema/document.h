@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "constrain/schema/json.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Where keywords mean different things. Others are as in the next one.
 enum class Draft : uint8_t { k4, k6, k7, k2019, k2020 };
@@ -47,4 +47,4 @@ class SchemaDocument {
   bool mentions_unevaluated_ = false;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -5,7 +5,7 @@
 
 #include "constrain/pattern/pattern.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 struct Format {
@@ -105,4 +105,4 @@ std::optional<Regular> format_texts(RegularPool& pool, std::string_view format) 
   return {};
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -9,7 +9,7 @@
 #include "constrain/decimal.h"
 #include "constrain/string_cursor.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr size_t kMaxPlainDigits = 400;
@@ -273,4 +273,4 @@ std::u32string to_characters(std::string_view utf8) {
   return characters;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A JSON value as a schema needs it: numbers as they are written, members in their order.
 struct Json {
@@ -40,4 +40,4 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 // The characters of UTF-8 that is valid.
 std::u32string to_characters(std::string_view utf8);
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 
 #include "constrain/regular.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A schema that a value must keep to, or must not: its number, doubled, plus one for "not".
 using Literal = uint32_t;
@@ -98,4 +98,4 @@ struct Shape {
 
 using Shapes = std::vector<Shape>;
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -3,7 +3,7 @@
 #include "constrain/number_syntax.h"
 #include "constrain/schema/shape_maker.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 // How far into properties and items it is looked whether a schema allows nothing.
@@ -222,4 +222,4 @@ bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int dept
   return pool_.is_alive(others);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -8,7 +8,7 @@
 #include "constrain/schema/formats.h"
 #include "constrain/schema/shape_maker.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 constexpr uint32_t kLess = DecimalComparison::kLess, kEqual = DecimalComparison::kEqual,
@@ -378,4 +378,4 @@ Shapes ShapeMaker::constant(const Json& value) {
   return {shape};
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

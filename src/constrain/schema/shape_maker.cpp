@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 std::unexpected<Error> ShapeMaker::unsupported(const Json& schema, std::string_view keyword,
                                                std::string_view why) {
@@ -294,4 +294,4 @@ Result<void> ShapeMaker::apply_unevaluated(const Json& schema, Shapes& shapes) {
   return {};
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -11,7 +11,7 @@
 #include "constrain/schema/document.h"
 #include "constrain/schema/shape.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Schemas as unions of shapes, so that what several say at once can be joined type by type. What
 // lies behind a property or an item is not opened until it is asked for, so recursion ends.
@@ -118,4 +118,4 @@ class ShapeMaker {
   bool is_pruning_ = false;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

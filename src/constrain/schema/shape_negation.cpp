@@ -5,7 +5,7 @@
 #include "constrain/number_syntax.h"
 #include "constrain/schema/shape_maker.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A value breaks a schema where it breaks one of its keywords: a union, keyword by keyword.
 Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
@@ -300,4 +300,4 @@ Result<void> ShapeMaker::negate_applicators(const Json& schema, Shapes& shapes) 
   return {};
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -5,10 +5,8 @@
 
 #include "constrain/string_cursor.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
-
-void set_bit(std::span<uint64_t> words, TokenId id) { words[id / 64] |= uint64_t{1} << (id % 64); }
 
 struct Reading {
   enum class Kind { kNotInString, kInside, kEnds } kind;
@@ -37,23 +35,20 @@ Reading read(std::string_view token) {
 }  // namespace
 
 StringTokens::StringTokens(const std::vector<std::string>& tokens) {
-  const size_t n_words = (tokens.size() + 63) / 64;
-  inside_.assign(kMaxMasks + 1, std::vector<uint64_t>(n_words));
+  inside_.assign(kMaxMasks + 1, TokenBitmask(static_cast<uint32_t>(tokens.size())));
   std::map<std::string, std::vector<Ending>, std::less<>> by_tail;
   by_tail[""];
   for (TokenId id = 0; id < tokens.size(); ++id) {
     if (tokens[id].empty()) continue;
     const auto [kind, n_characters, n_read] = read(tokens[id]);
     if (kind == Reading::Kind::kInside) {
-      set_bit(inside_[std::min(n_characters, kMaxMasks)], id);
+      inside_[std::min(n_characters, kMaxMasks)].allow(id);
       if (n_characters >= kMaxMasks) long_.push_back({id, n_characters});
     } else if (kind == Reading::Kind::kEnds) {
       by_tail[tokens[id].substr(n_read)].push_back({id, n_characters});
     }
   }
-  for (size_t n = 1; n < inside_.size(); ++n) {
-    for (size_t w = 0; w < n_words; ++w) inside_[n][w] |= inside_[n - 1][w];
-  }
+  for (size_t n = 1; n < inside_.size(); ++n) inside_[n].allow_too(inside_[n - 1]);
   std::ranges::sort(long_, {}, &Inside::n_characters);
   std::vector<std::string> texts;
   std::vector<TokenId> ids;
@@ -67,15 +62,15 @@ StringTokens::StringTokens(const std::vector<std::string>& tokens) {
   tails_ = TokenTree::make(std::move(ids), texts);
 }
 
-void StringTokens::copy_inside(uint32_t max_characters, std::span<uint64_t> allowed) const {
+void StringTokens::copy_inside(uint32_t max_characters, TokenBitmask& allowed) const {
   const bool all = max_characters >= (long_.empty() ? kMaxMasks : long_.back().n_characters);
   const uint32_t n = all ? kMaxMasks : std::min(max_characters, kMaxMasks - 1);
-  std::ranges::copy(inside_[n], allowed.begin());
+  allowed.allow_those_of(inside_[n]);
   if (all) return;
   for (const auto& [token, n_characters] : long_) {
     if (n_characters > max_characters) break;
-    set_bit(allowed, token);
+    allowed.allow(token);
   }
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "base/token_id.h"
+#include "base/token_bitmask.h"
 #include "constrain/vocabulary/token_tree.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Tokens as they are read between the quotes of a JSON string, where any character may come: those
 // that stay inside, and those that end it, by what they say behind the quote (their tail). Most
@@ -22,9 +22,8 @@ class StringTokens {
 
   static constexpr uint32_t kAnyNumber = ~uint32_t{0};
 
-  // Sets exactly the bits of the tokens inside that have up to so many characters, begun ones
-  // counted.
-  void copy_inside(uint32_t max_characters, std::span<uint64_t> allowed) const;
+  // Allows the tokens inside that have up to so many characters, begun ones counted, and no others.
+  void copy_inside(uint32_t max_characters, TokenBitmask& allowed) const;
 
   using Tail = uint32_t;
   static constexpr Tail kNoTail = 0;  // ends with the quote
@@ -48,11 +47,11 @@ class StringTokens {
     TokenId token;
     uint32_t n_characters;
   };
-  std::vector<std::vector<uint64_t>> inside_;  // by the number of characters at most; all at last
-  std::vector<Inside> long_;                   // of at least kMaxMasks, ascending
+  std::vector<TokenBitmask> inside_;  // by the number of characters at most; all at last
+  std::vector<Inside> long_;          // of at least kMaxMasks, ascending
   TokenTree tails_;
   std::vector<Ending> endings_;  // by tail
   std::vector<uint32_t> first_;  // by tail: place in endings_; the end at last
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 TokenTree TokenTree::make(std::vector<TokenId> ids, const std::vector<std::string>& texts) {
   std::ranges::sort(ids, [&](TokenId a, TokenId b) {
@@ -35,4 +35,4 @@ TokenTree TokenTree::make(std::vector<TokenId> ids, const std::vector<std::strin
   return tree;
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

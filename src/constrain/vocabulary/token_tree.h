@@ -7,7 +7,7 @@
 
 #include "base/token_id.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // Texts as a tree of their bytes, each with the number that it has. Immutable: any thread.
 struct TokenTree {
@@ -32,4 +32,4 @@ struct TokenTree {
   }
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 namespace {
 
 bool is_plain(std::string_view token) {
@@ -42,14 +42,14 @@ const CodePointSet& VocabularyTrie::plain_characters() {
 VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer) : VocabularyTrie(texts_of(tokenizer)) {}
 
 VocabularyTrie::VocabularyTrie(std::vector<std::string> tokens)
-    : tokens_(std::move(tokens)), plain_mask_((tokens_.size() + 63) / 64) {
+    : tokens_(std::move(tokens)), plain_mask_(n_vocab()) {
   std::vector<TokenId> plain, other;
   for (TokenId id = 0; id < tokens_.size(); ++id) {
     if (tokens_[id].empty()) continue;
     max_token_bytes_ = std::max(max_token_bytes_, static_cast<uint32_t>(tokens_[id].size()));
     if (is_plain(tokens_[id])) {
       plain.push_back(id);
-      plain_mask_[id / 64] |= uint64_t{1} << (id % 64);
+      plain_mask_.allow(id);
     } else {
       other.push_back(id);
     }
@@ -62,4 +62,4 @@ VocabularyTrie::VocabularyTrie(std::vector<std::string> tokens)
   in_strings_ = StringTokens(tokens_);
 }
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

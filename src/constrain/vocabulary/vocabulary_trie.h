@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "base/token_id.h"
+#include "base/token_bitmask.h"
 #include "constrain/code_points.h"
 #include "constrain/vocabulary/string_tokens.h"
 #include "constrain/vocabulary/token_tree.h"
 #include "text/tokenizer.h"
 
-namespace kvik::grammar {
+namespace kvik::constrain {
 
 // A vocabulary's tokens by their bytes, to be walked beside a grammar. Those that are plain text
 // within a JSON string (whole characters, no quote, backslash or control character) are a tree of
@@ -30,7 +30,7 @@ class VocabularyTrie {
   // Both together.
   const Tree& all() const { return all_; }
   // The bits of all tokens in plain().
-  std::span<const uint64_t> plain_mask() const { return plain_mask_; }
+  const TokenBitmask& plain_mask() const { return plain_mask_; }
   // What plain tokens are made of, at most so many each.
   static const CodePointSet& plain_characters();
   static constexpr uint32_t kMaxPlainCharacters = 48;
@@ -39,7 +39,6 @@ class VocabularyTrie {
   const StringTokens& in_strings() const { return in_strings_; }
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(tokens_.size()); }
-  size_t n_mask_words() const { return (tokens_.size() + 63) / 64; }
   // Empty where the token is never allowed.
   const std::string& bytes(TokenId id) const { return tokens_[id]; }
   uint32_t max_token_bytes() const { return max_token_bytes_; }
@@ -47,9 +46,9 @@ class VocabularyTrie {
  private:
   std::vector<std::string> tokens_;
   Tree plain_, other_, all_;
-  std::vector<uint64_t> plain_mask_;
+  TokenBitmask plain_mask_;
   StringTokens in_strings_;
   uint32_t max_token_bytes_ = 0;
 };
 
-}  // namespace kvik::grammar
+}  // namespace kvik::constrain

@@ -42,7 +42,7 @@ struct Sequence {
   PageTable table;
   PageKey root;  // above the keys of its pages
   TokenCounts counts;
-  std::optional<SequenceConstraint> constraint;  // as far as its answer goes
+  std::optional<NextTokens> next_tokens;  // as far as its answer goes
   // Logits of the newest token, [n_vocab], kept while its constraint is not ready for the next one:
   // the sequence sits steps out. Empty where it does not.
   std::vector<float> held_logits;
@@ -96,7 +96,7 @@ struct Sequence {
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
   bool is_held() const { return !held_logits.empty(); }
   // The answer satisfies its constraint, and nothing can follow.
-  bool must_end() const { return constraint && constraint->must_end(); }
+  bool must_end() const { return next_tokens && next_tokens->must_end(); }
   int32_t priority_among_all() const {
     return request.ranks == Request::Ranks::kAmongAll ? request.priority : 0;
   }
@@ -120,7 +120,7 @@ struct Sequence {
     const SamplingParams& p = request.sampling;
     const bool masks = n_generated() < request.min_tokens && !request.stop_tokens.empty();
     return p.temperature == 0 && p.logit_bias.empty() && !has_penalties(p) && !masks &&
-           !constraint && !request.n_logprobs;
+           !next_tokens && !request.n_logprobs;
   }
   bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
   // The logits, or hidden states, of all of its tokens, not of the last one alone.

@@ -3,18 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "base/token_id.h"
+#include "base/token_bitmask.h"
 
 namespace kvik {
-
-// Bits of tokens: bit i % 64 of word i / 64 is token i's.
-inline constexpr uint32_t kMaskBits = 64;
-inline constexpr size_t mask_words(uint32_t n_vocab) {
-  return (size_t{n_vocab} + kMaskBits - 1) / kMaskBits;
-}
 
 // Number of its newest tokens that a constraint can take back.
 inline constexpr uint32_t kMaxRollBack = 64;
@@ -32,8 +25,8 @@ class Constraint {
   // has one.
   virtual std::unique_ptr<Constraint> fork() const = 0;
 
-  // Sets the bits of the tokens that may come next and clears all others. mask: [mask_words()].
-  virtual void fill_mask(std::span<uint64_t> mask) = 0;
+  // Allows the tokens that may come next, and no others. mask: of the model's vocabulary.
+  virtual void fill_mask(TokenBitmask& mask) = 0;
   // Returns that token's bit, for less than the whole mask costs.
   virtual bool allows(TokenId token) = 0;
 
@@ -69,7 +62,7 @@ class Constraint {
     forced(n_max, next.forced);
     return Outcome::kDone;
   }
-  virtual Outcome try_mask(Effort effort, std::span<uint64_t> mask) {
+  virtual Outcome try_mask(Effort effort, TokenBitmask& mask) {
     static_cast<void>(effort);
     fill_mask(mask);
     return Outcome::kDone;

@@ -35,76 +35,76 @@ void MaskMaker::begin_step(Budgets budgets) {
   budgets_ = budgets;
 }
 
-MaskMaker::Lane MaskMaker::lane_of(const ConstraintWork& work) {
-  if (work.was_heavy) return Lane::kHeavy;
+MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
+  if (job.was_heavy) return Lane::kHeavy;
   const MutexLock lock(mutex_);
-  const bool may_work = budgets_ == Budgets::kOff || budget_.left(work.tenant, now()) > Duration{};
+  const bool may_work = budgets_ == Budgets::kOff || budget_.left(job.tenant, now()) > Duration{};
   return may_work ? Lane::kSmall : Lane::kHeavy;
 }
 
 // Does a part in the engine's thread, if that takes little and the step has time for it. Otherwise
 // puts the work into a queue.
 template <class Part>
-void MaskMaker::do_or_queue(const Work& work, const Part& part) {
-  const Lane lane = lane_of(*work);
-  if (lane == Lane::kHeavy || helped_ >= kMostHelp) return queue(work, lane);
+void MaskMaker::do_or_queue(const Job& job, const Part& part) {
+  const Lane lane = lane_of(*job);
+  if (lane == Lane::kHeavy || helped_ >= kMostHelp) return queue(job, lane);
   const Duration begin = thread_time();
   const bool is_done = part();
   const Duration took = thread_time() - begin;
   helped_ += took;
   {
     const MutexLock lock(mutex_);
-    charge(*work, took);
+    charge(*job, took);
   }
-  if (!is_done) queue(work, Lane::kHeavy);
+  if (!is_done) queue(job, Lane::kHeavy);
 }
 
-void MaskMaker::advance(SequenceConstraint& constraint) {
-  const Work& work = constraint.work();
-  if (constraint.is_queued() || work->is_done() || work->is_advanced) return;
-  do_or_queue(work, [&] { return work->advance(Effort::kSmall); });
+void MaskMaker::advance(NextTokens& next) {
+  const Job& job = next.job();
+  if (next.is_queued() || job->is_done() || job->is_advanced) return;
+  do_or_queue(job, [&] { return job->advance(Effort::kSmall); });
 }
 
-void MaskMaker::begin(SequenceConstraint& constraint) {
-  advance(constraint);
-  if (constraint.is_queued() || constraint.is_ready()) return;
-  queue(constraint.work(), lane_of(*constraint.work()));
+void MaskMaker::begin(NextTokens& next) {
+  advance(next);
+  if (next.is_queued() || next.is_ready()) return;
+  queue(next.job(), lane_of(*next.job()));
 }
 
-bool MaskMaker::make_now(SequenceConstraint& constraint) {
-  advance(constraint);
-  if (constraint.is_queued() || constraint.is_ready()) return constraint.is_ready();
-  const Work& work = constraint.work();
-  do_or_queue(work, [&] { return work->make_mask(Effort::kSmall); });
-  return constraint.is_ready();
+bool MaskMaker::make_now(NextTokens& next) {
+  advance(next);
+  if (next.is_queued() || next.is_ready()) return next.is_ready();
+  const Job& job = next.job();
+  do_or_queue(job, [&] { return job->make_mask(Effort::kSmall); });
+  return next.is_ready();
 }
 
-void MaskMaker::queue(const Work& work, Lane lane) {
+void MaskMaker::queue(const Job& job, Lane lane) {
   start_threads();
   const MutexLock lock(mutex_);
   has_heavy_thread_ = heavy_thread_.joinable();
-  put(work, lane);
+  put(job, lane);
 }
 
 // Without memory or a thread for it, the answer fails.
-void MaskMaker::put(const Work& work, Lane lane) {
+void MaskMaker::put(const Job& job, Lane lane) {
   const auto give_up = [&] {
-    work->failure = ConstraintWork::Failure::kNoMemory;
-    work->is_queued.store(false, std::memory_order_release);
+    job->failure = MaskJob::Failure::kNoMemory;
+    job->is_queued.store(false, std::memory_order_release);
   };
   if (lane == Lane::kHeavy && !has_heavy_thread_) return give_up();
   try {
-    work->is_queued = true;
-    (lane == Lane::kSmall ? small_ : heavy_).push_back(work);
+    job->is_queued = true;
+    (lane == Lane::kSmall ? small_ : heavy_).push_back(job);
   } catch (const std::bad_alloc&) {
     return give_up();
   }
   (lane == Lane::kSmall ? small_added_ : heavy_added_).notify_one();
 }
 
-void MaskMaker::charge(const ConstraintWork& work, Duration time) {
+void MaskMaker::charge(const MaskJob& job, Duration time) {
   try {
-    budget_.charge(work.tenant, time, now());
+    budget_.charge(job.tenant, time, now());
   } catch (const std::bad_alloc&) {  // then this once nothing is charged
   }
 }
@@ -121,19 +121,19 @@ void MaskMaker::start_threads() {
 }
 
 void MaskMaker::do_next_small() {
-  const Work work = std::move(small_.front());
+  const Job job = std::move(small_.front());
   small_.pop_front();
   mutex_.unlock();
   bool is_done = true;
   const Duration begin = thread_time();
-  if (!work->is_abandoned) {
-    is_done = work->advance(Effort::kSmall) && work->make_mask(Effort::kSmall);
+  if (!job->is_abandoned) {
+    is_done = job->advance(Effort::kSmall) && job->make_mask(Effort::kSmall);
   }
   const Duration took = thread_time() - begin;
   mutex_.lock();
-  charge(*work, took);
-  if (!is_done) return put(work, Lane::kHeavy);
-  work->is_queued.store(false, std::memory_order_release);
+  charge(*job, took);
+  if (!is_done) return put(job, Lane::kHeavy);
+  job->is_queued.store(false, std::memory_order_release);
 }
 
 // Waits for the mask that the other thread is making, too: it takes little if that thread has a
@@ -160,20 +160,19 @@ void MaskMaker::main_small() {
 }
 
 // The work of the tenant that has most of its budget left; none where all have overdrawn it.
-MaskMaker::Work MaskMaker::take_heavy() {
-  std::erase_if(heavy_, [](const Work& work) { return work->is_abandoned.load(); });
+MaskMaker::Job MaskMaker::take_heavy() {
+  std::erase_if(heavy_, [](const Job& job) { return job->is_abandoned.load(); });
   const TimePoint at = now();
-  const auto left = [&](const Work& work)
-                        REQUIRES(mutex_) { return budget_.left(work->tenant, at); };
+  const auto left = [&](const Job& job) REQUIRES(mutex_) { return budget_.left(job->tenant, at); };
   auto best = heavy_.begin();
   for (auto it = heavy_.begin(); it != heavy_.end(); ++it) {
     if (left(*it) > left(*best)) best = it;
   }
   if (best == heavy_.end()) return nullptr;
   if (budgets_ == Budgets::kOn && left(*best) <= Duration{}) return nullptr;
-  Work work = std::move(*best);
+  Job job = std::move(*best);
   heavy_.erase(best);
-  return work;
+  return job;
 }
 
 void MaskMaker::main_heavy() {
@@ -185,22 +184,22 @@ void MaskMaker::main_heavy() {
                         [this]() REQUIRES(mutex_) { return !heavy_.empty() || is_stopping_; });
     }
     if (is_stopping_) return;
-    const Work work = take_heavy();
-    if (!work) {
+    const Job job = take_heavy();
+    if (!job) {
       heavy_added_.wait_for(mutex_, kLookAgain, [this]() REQUIRES(mutex_) { return is_stopping_; });
       continue;
     }
     is_heavy_busy_ = true;
     lock.unlock();
     const Duration begin = thread_time();
-    static_cast<void>(work->advance(Effort::kFull) && work->make_mask(Effort::kFull));
+    static_cast<void>(job->advance(Effort::kFull) && job->make_mask(Effort::kFull));
     const Duration took = thread_time() - begin;
-    work->was_heavy = took > kHeavy;
+    job->was_heavy = took > kHeavy;
     lock.lock();
     ++n_heavy_;
     is_heavy_busy_ = false;
-    charge(*work, took);
-    work->is_queued.store(false, std::memory_order_release);
+    charge(*job, took);
+    job->is_queued.store(false, std::memory_order_release);
     done_.notify_all();
   }
 }

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/process/processor_budget.h"
-#include "engine/sample/sequence_constraint.h"
+#include "engine/sample/next_tokens.h"
 
 namespace kvik {
 
@@ -34,13 +34,13 @@ class MaskMaker {
   void begin_step(Budgets budgets);
 
   // Takes the newest token: knows_end() afterwards, unless that takes more.
-  void advance(SequenceConstraint& constraint);
+  void advance(NextTokens& next);
   // Begins to make the mask of the next token.
-  void begin(SequenceConstraint& constraint);
+  void begin(NextTokens& next);
   // Helps with what was begun, for kMostHelp at most.
   void finish();
   // Makes the mask at once where that takes little. Returns is_ready().
-  bool make_now(SequenceConstraint& constraint);
+  bool make_now(NextTokens& next);
 
   // Waits until the second thread has done something, or until the time is over.
   void wait(Duration at_most);
@@ -54,28 +54,28 @@ class MaskMaker {
                                                     .burst = std::chrono::milliseconds(250)};
 
  private:
-  using Work = std::shared_ptr<ConstraintWork>;
+  using Job = std::shared_ptr<MaskJob>;
   enum class Lane : uint8_t { kSmall, kHeavy };
 
-  Lane lane_of(const ConstraintWork& work);
+  Lane lane_of(const MaskJob& job);
   template <class Part>
-  void do_or_queue(const Work& work, const Part& part);
-  void queue(const Work& work, Lane lane);
+  void do_or_queue(const Job& job, const Part& part);
+  void queue(const Job& job, Lane lane);
   void start_threads();
-  void put(const Work& work, Lane lane) REQUIRES(mutex_);
-  void charge(const ConstraintWork& work, Duration time) REQUIRES(mutex_);
+  void put(const Job& job, Lane lane) REQUIRES(mutex_);
+  void charge(const MaskJob& job, Duration time) REQUIRES(mutex_);
   void do_next_small() REQUIRES(mutex_);
   void main_small();
   void main_heavy();
-  Work take_heavy() REQUIRES(mutex_);
+  Job take_heavy() REQUIRES(mutex_);
 
   Duration helped_{};  // in this step, by the engine's thread
   std::thread small_thread_, heavy_thread_;
 
   mutable Mutex mutex_;
   CondVar small_added_, heavy_added_, done_;
-  std::deque<Work> small_ GUARDED_BY(mutex_);
-  std::deque<Work> heavy_ GUARDED_BY(mutex_);
+  std::deque<Job> small_ GUARDED_BY(mutex_);
+  std::deque<Job> heavy_ GUARDED_BY(mutex_);
   ProcessorBudget budget_ GUARDED_BY(mutex_){kBudget};
   Budgets budgets_ GUARDED_BY(mutex_) = Budgets::kOff;
   bool is_small_busy_ GUARDED_BY(mutex_) = false;

@@ -47,12 +47,12 @@ bool Sampler::heavier(const Candidate& a, const Candidate& b) {
 std::optional<TokenId> Sampler::sample(const Input& input) {
   CHECK(input.logits.size() == logits_.size());
   adjust(input);
-  if (input.constraint && input.params.temperature == 0) {
+  if (input.next_tokens && input.params.temperature == 0) {
     // Mostly the model says what it should, and no mask is needed.
     const std::optional<TokenId> likeliest = place_of_largest(logits_);
-    if (!likeliest || input.constraint->allows(*likeliest)) return likeliest;
+    if (!likeliest || input.next_tokens->allows(*likeliest)) return likeliest;
   }
-  if (input.constraint) keep_only(input.constraint->mask());
+  if (input.next_tokens) keep_only(input.next_tokens->mask());
   const std::optional<TokenId> best = place_of_largest(logits_);
   if (!best || input.params.temperature == 0) return best;
   return draw(input.params, input.position, *best);
@@ -74,18 +74,19 @@ void Sampler::adjust(const Input& input) {
   for (const TokenId id : input.masked) logits_[id] = kNever;
 }
 
-void Sampler::keep_only(std::span<const uint64_t> mask) {
-  CHECK(mask.size() == mask_words(static_cast<uint32_t>(logits_.size())));
-  for (size_t w = 0; w < mask.size(); ++w) {
-    const size_t begin = w * kMaskBits;
-    const size_t end = std::min(begin + kMaskBits, logits_.size());
-    if (mask[w] == 0) {
+void Sampler::keep_only(const TokenBitmask& mask) {
+  CHECK(mask.n_tokens() == logits_.size());
+  const std::span<const uint64_t> words = mask.words();
+  for (size_t w = 0; w < words.size(); ++w) {
+    const size_t begin = w * TokenBitmask::kWordBits;
+    const size_t end = std::min(begin + TokenBitmask::kWordBits, logits_.size());
+    if (words[w] == 0) {
       std::fill(logits_.begin() + static_cast<ptrdiff_t>(begin),
                 logits_.begin() + static_cast<ptrdiff_t>(end), kNever);
       continue;
     }
     for (size_t id = begin; id < end; ++id) {
-      if ((mask[w] >> (id - begin) & 1) == 0) logits_[id] = kNever;
+      if ((words[w] >> (id - begin) & 1) == 0) logits_[id] = kNever;
     }
   }
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/request/request.h"
-#include "engine/sample/sequence_constraint.h"
+#include "engine/sample/next_tokens.h"
 
 namespace kvik {
 
@@ -64,9 +64,9 @@ class Sampler {
     std::span<const float> logits;
     const SamplingParams& params;
     const TokenCounts& counts;
-    std::span<const TokenId> masked;           // never picked
-    uint64_t position;                         // of the token to be picked, in its sequence
-    SequenceConstraint* constraint = nullptr;  // null: none
+    std::span<const TokenId> masked;    // never picked
+    uint64_t position;                  // of the token to be picked, in its sequence
+    NextTokens* next_tokens = nullptr;  // null: none
   };
 
   // std::nullopt where no logit of a token that may be picked is a finite number: the weights are
@@ -75,7 +75,7 @@ class Sampler {
 
  private:
   void adjust(const Input& input);
-  void keep_only(std::span<const uint64_t> mask);
+  void keep_only(const TokenBitmask& mask);
   TokenId draw(const SamplingParams& params, uint64_t position, TokenId best);
   void keep_top_k(uint32_t k);
   void keep_top_p(float p);

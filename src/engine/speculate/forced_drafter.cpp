@@ -7,8 +7,8 @@
 namespace kvik {
 
 void ForcedDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
-  if (!sequence.constraint) return;
-  const auto forced = sequence.constraint->forced();
+  if (!sequence.next_tokens) return;
+  const auto forced = sequence.next_tokens->forced();
   for (const TokenId token : forced.first(std::min<size_t>(forced.size(), n_most))) {
     draft.push_back({token, {GuessSource::kForced, 0}});
   }

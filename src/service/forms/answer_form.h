@@ -18,7 +18,7 @@ struct JsonStyle {
     kFlexible,  // up to 64 blanks, tabs and line ends wherever JSON allows them
   };
   // Language of a schema: the texts that a program would write, or every text that the schema
-  // allows (grammar::SchemaOptions::Language).
+  // allows (constrain::SchemaOptions::Language).
   enum class Language : uint8_t { kCanonical, kFull };
 
   Whitespace whitespace = Whitespace::kSpaced;

@@ -16,11 +16,11 @@ namespace {
 using Kind = AnswerForm::Kind;
 
 struct Made {
-  grammar::Grammar grammar;
+  constrain::Grammar grammar;
   std::vector<std::string> relaxed = {};
 };
 
-grammar::Whitespace whitespace_of(JsonStyle::Whitespace whitespace) {
+constrain::Whitespace whitespace_of(JsonStyle::Whitespace whitespace) {
   // Deep as people may indent.
   constexpr uint32_t kFlexibleBlanks = 64;
   switch (whitespace) {
@@ -31,12 +31,12 @@ grammar::Whitespace whitespace_of(JsonStyle::Whitespace whitespace) {
     case JsonStyle::Whitespace::kSpaced:
       break;
   }
-  return grammar::Whitespace::spaced();
+  return constrain::Whitespace::spaced();
 }
 
-grammar::SchemaOptions schema_options(const AnswerForm& form, JsonStyle::Language by_default,
-                                      const grammar::Limits& limits) {
-  using Options = grammar::SchemaOptions;
+constrain::SchemaOptions schema_options(const AnswerForm& form, JsonStyle::Language by_default,
+                                        const constrain::Limits& limits) {
+  using Options = constrain::SchemaOptions;
   const bool is_relaxed = form.strictness == AnswerForm::Strictness::kRelaxed;
   const bool is_full = form.style.language.value_or(by_default) == JsonStyle::Language::kFull;
   return {.limits = limits,
@@ -46,27 +46,27 @@ grammar::SchemaOptions schema_options(const AnswerForm& form, JsonStyle::Languag
 }
 
 Result<Made> make(const AnswerForm& form, JsonStyle::Language language,
-                  const grammar::Limits& limits) {
-  const grammar::SchemaOptions options = schema_options(form, language, limits);
-  const auto made = [](Result<grammar::Grammar> grammar) -> Result<Made> {
-    TRY_ASSIGN(grammar::Grammar all, std::move(grammar));
+                  const constrain::Limits& limits) {
+  const constrain::SchemaOptions options = schema_options(form, language, limits);
+  const auto made = [](Result<constrain::Grammar> grammar) -> Result<Made> {
+    TRY_ASSIGN(constrain::Grammar all, std::move(grammar));
     return Made{std::move(all)};
   };
   switch (form.kind) {
     case Kind::kJsonObject:
-      return made(grammar::compile_json_object(options));
+      return made(constrain::compile_json_object(options));
     case Kind::kRegex:
-      return made(grammar::regex_grammar(form.text, options.limits));
+      return made(constrain::regex_grammar(form.text, options.limits));
     case Kind::kChoice:
-      return made(grammar::choice_grammar(form.choices, options.limits));
+      return made(constrain::choice_grammar(form.choices, options.limits));
     case Kind::kGbnf:
-      return made(grammar::parse_gbnf(form.text, options.limits));
+      return made(constrain::parse_gbnf(form.text, options.limits));
     case Kind::kLark:
-      return made(grammar::parse_lark(form.text, options));
+      return made(constrain::parse_lark(form.text, options));
     case Kind::kJsonSchema:
       break;
   }
-  TRY_ASSIGN(grammar::SchemaGrammar schema, grammar::compile_json_schema(form.text, options));
+  TRY_ASSIGN(constrain::SchemaGrammar schema, constrain::compile_json_schema(form.text, options));
   return Made{std::move(schema.grammar), std::move(schema.left_out)};
 }
 
@@ -167,7 +167,7 @@ Result<bool> FormCompiler::try_compile(const AnswerForm& form, const Owner& owne
 }
 
 Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& owner,
-                                           const grammar::Limits& limits) {
+                                           const constrain::Limits& limits) {
   {
     const MutexLock lock(mutex_);
     const auto place = std::ranges::find_if(
@@ -180,8 +180,8 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& 
   auto made = make(form, language_, limits);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
   CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
-  auto grammar = grammar::CompiledGrammar::make(std::move(made->grammar),
-                                                compiled.vocabulary->trie(), meter_->matching());
+  auto grammar = constrain::CompiledGrammar::make(std::move(made->grammar),
+                                                  compiled.vocabulary->trie(), meter_->matching());
   const size_t bytes = grammar->bytes() + bytes_of(form);
   const MutexLock lock(mutex_);
   if (const Kept* meanwhile = find(form, owner)) return meanwhile->compiled;  // by another thread

@@ -22,7 +22,7 @@ namespace kvik {
 struct CompiledForm {
   std::shared_ptr<const FormVocabulary> vocabulary;
   // Shared with the answers in progress; counted in GrammarMemory until the last of them is gone.
-  std::shared_ptr<const grammar::CompiledGrammar> grammar;
+  std::shared_ptr<const constrain::CompiledGrammar> grammar;
   std::vector<std::string> relaxed;  // paths of the keywords that it does not keep
 };
 
@@ -51,7 +51,7 @@ class FormCompiler {
   // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
   // it in the sentence; kExhausted where the grammars in use leave no memory for it.
   Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner = {}) {
-    return compile(form, owner, grammar::Limits());
+    return compile(form, owner, constrain::Limits());
   }
 
   // Compiles within kSmallWork. Returns false if that does not suffice, or if the tenant has used
@@ -67,7 +67,7 @@ class FormCompiler {
   static constexpr size_t kMaxBytes = size_t{64} << 20;
   static constexpr size_t kMaxVocabularies = 4;
   static constexpr size_t kMaxKept = 128;
-  static constexpr uint64_t kSmallWork = 100'000;  // steps, as of grammar::Limits::max_work
+  static constexpr uint64_t kSmallWork = 100'000;  // steps, as of constrain::Limits::max_work
   // Budget of each tenant for try_compile(), which delays the engine.
   static constexpr ProcessorBudget::Rule kAttempts = {.share = 0.005,
                                                       .burst = std::chrono::milliseconds(20)};
@@ -81,7 +81,7 @@ class FormCompiler {
   using KeptList = std::list<Kept>;
 
   Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner,
-                               const grammar::Limits& limits);
+                               const constrain::Limits& limits);
   std::shared_ptr<const FormVocabulary> vocabulary(const std::vector<TokenId>& marks);
   const Kept* find(const AnswerForm& form, const Owner& owner) const REQUIRES(mutex_);
   Result<void> make_room(size_t bytes, const Owner& owner) REQUIRES(mutex_);

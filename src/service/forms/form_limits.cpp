@@ -7,7 +7,7 @@
 namespace kvik {
 
 Error exhausted_error(const std::string& param) {
-  const grammar::Limits limits;
+  const constrain::Limits limits;
   return {ErrorCode::kUnsupported,
           fmt::format("the grammar in {} takes more than {} steps of work or {} MiB of memory for "
                       "one token; fewer counted repeats within each other take less",

@@ -10,7 +10,7 @@
 namespace kvik {
 namespace {
 
-using Tree = grammar::TokenTree;
+using Tree = constrain::TokenTree;
 
 // Some token of the tree begins with the text and goes on.
 bool goes_on(const Tree& tree, std::string_view text) {
@@ -27,9 +27,9 @@ bool goes_on(const Tree& tree, std::string_view text) {
 }
 
 // The same vocabulary in which these tokens are text.
-std::shared_ptr<const grammar::VocabularyTrie> with_marks(const Tokenizer& tokenizer,
-                                                          const grammar::VocabularyTrie& plain,
-                                                          const std::vector<TokenId>& marks) {
+std::shared_ptr<const constrain::VocabularyTrie> with_marks(const Tokenizer& tokenizer,
+                                                            const constrain::VocabularyTrie& plain,
+                                                            const std::vector<TokenId>& marks) {
   std::vector<std::string> texts(plain.n_vocab());
   for (TokenId token = 0; token < texts.size(); ++token) texts[token] = plain.bytes(token);
   const auto ends = tokenizer.end_tokens();
@@ -37,7 +37,7 @@ std::shared_ptr<const grammar::VocabularyTrie> with_marks(const Tokenizer& token
     if (mark >= texts.size() || std::ranges::find(ends, mark) != ends.end()) continue;
     texts[mark] = tokenizer.piece(mark, Tokenizer::Special::kShow);
   }
-  return std::make_shared<const grammar::VocabularyTrie>(std::move(texts));
+  return std::make_shared<const constrain::VocabularyTrie>(std::move(texts));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::shared_ptr<const grammar::VocabularyTrie> with_marks(const Tokenizer& token
 FormVocabulary::FormVocabulary(const Tokenizer& tokenizer, const std::vector<TokenId>& marks)
     : tokenizer_(tokenizer),
       has_marks_(!marks.empty()),
-      trie_(std::make_shared<grammar::VocabularyTrie>(tokenizer)) {
+      trie_(std::make_shared<constrain::VocabularyTrie>(tokenizer)) {
   if (has_marks_) trie_ = with_marks(tokenizer, *trie_, marks);
   for (TokenId token = 0; token < n_vocab(); ++token) {
     const std::string text = tokenizer.piece(token, Tokenizer::Special::kHide);

@@ -23,7 +23,7 @@ class FormVocabulary {
   // An estimate of the bytes of one for vocabularies of 32,000 to 262,144 tokens, rounded up.
   static uint64_t most_bytes(uint32_t n_vocab) { return uint64_t{n_vocab} * kTokenBytes; }
 
-  const std::shared_ptr<const grammar::VocabularyTrie>& trie() const { return trie_; }
+  const std::shared_ptr<const constrain::VocabularyTrie>& trie() const { return trie_; }
   uint32_t n_vocab() const { return trie_->n_vocab(); }
 
   // The tokens that a text is cut into wherever it stands, and whatever follows it: the last ones,
@@ -47,7 +47,7 @@ class FormVocabulary {
 
   const Tokenizer& tokenizer_;
   const bool has_marks_;
-  std::shared_ptr<const grammar::VocabularyTrie> trie_;  // shared with compiled forms
+  std::shared_ptr<const constrain::VocabularyTrie> trie_;  // shared with compiled forms
   std::array<std::vector<TokenId>, kLastBytes.size()> beyond_thoughts_;  // by the last byte
 };
 

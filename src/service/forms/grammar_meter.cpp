@@ -5,7 +5,7 @@
 namespace kvik {
 
 struct GrammarMeter::Counted {
-  std::shared_ptr<const grammar::CompiledGrammar> grammar;
+  std::shared_ptr<const constrain::CompiledGrammar> grammar;
   std::shared_ptr<GrammarMeter> meter;
   std::string tenant;
   size_t bytes;
@@ -13,10 +13,10 @@ struct GrammarMeter::Counted {
   ~Counted() { meter->give_back(tenant, bytes); }
 };
 
-std::shared_ptr<const grammar::CompiledGrammar> GrammarMeter::count(
-    std::shared_ptr<const grammar::CompiledGrammar> grammar, size_t bytes,
+std::shared_ptr<const constrain::CompiledGrammar> GrammarMeter::count(
+    std::shared_ptr<const constrain::CompiledGrammar> grammar, size_t bytes,
     const std::string& tenant) {
-  const grammar::CompiledGrammar* const its = grammar.get();
+  const constrain::CompiledGrammar* const its = grammar.get();
   {
     const MutexLock lock(mutex_);
     by_tenant_[tenant] += bytes;

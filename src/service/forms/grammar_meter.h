@@ -15,8 +15,8 @@ namespace kvik {
 class GrammarMeter : public std::enable_shared_from_this<GrammarMeter> {
  public:
   // Returns the grammar, counted as so many bytes until its last reference is gone.
-  std::shared_ptr<const grammar::CompiledGrammar> count(
-      std::shared_ptr<const grammar::CompiledGrammar> grammar, size_t bytes,
+  std::shared_ptr<const constrain::CompiledGrammar> count(
+      std::shared_ptr<const constrain::CompiledGrammar> grammar, size_t bytes,
       const std::string& tenant);
 
   size_t bytes() const;

@@ -12,7 +12,7 @@
 namespace kvik {
 namespace {
 
-using grammar::Json;
+using constrain::Json;
 using JsonKind = Json::Kind;
 
 constexpr int kMaxCheckDepth = 64;          // of references and values within each other
@@ -222,7 +222,7 @@ bool Check::fits_items(const Data& schema, const Json& value, int depth) {
 }  // namespace
 
 bool fits_schema(const Data* schema, std::string_view json) {
-  const auto value = grammar::parse_json(json);
+  const auto value = constrain::parse_json(json);
   if (!value || !value->is(JsonKind::kObject)) return false;
   return !schema || Check(*schema).fits_root(*value);
 }

@@ -17,20 +17,17 @@ namespace kvik {
 //
 // While is_queued, the thread of the MaskMaker that took it from the queue is the only one to touch
 // it; otherwise the engine's thread is.
-struct ConstraintWork {
+struct MaskJob {
   enum class Failure : uint8_t { kNone, kExhausted, kNoMemory };
 
-  ConstraintWork(std::unique_ptr<Constraint> its_constraint, std::string its_tenant,
-                 uint32_t n_vocab)
-      : constraint(std::move(its_constraint)),
-        tenant(std::move(its_tenant)),
-        mask(mask_words(n_vocab)) {}
+  MaskJob(std::unique_ptr<Constraint> its_constraint, std::string its_tenant, uint32_t n_vocab)
+      : constraint(std::move(its_constraint)), tenant(std::move(its_tenant)), mask(n_vocab) {}
 
   std::unique_ptr<Constraint> constraint;
   const std::string tenant;      // that is charged for the work
   std::optional<TokenId> token;  // the next to be taken
   Constraint::Next next;         // what follows it
-  std::vector<uint64_t> mask;    // of the token after that
+  TokenBitmask mask;             // of the token after that
   bool is_advanced = false;      // `next` is known
   bool has_mask = false;         // so is `mask`
   bool was_heavy = false;        // the last part needed Effort::kFull

@@ -1,4 +1,4 @@
-#include "engine/sample/constraint_work.h"
+#include "engine/sample/mask_job.h"
 
 #include <new>
 
@@ -10,7 +10,7 @@ constexpr uint32_t kMostForced =
 
 }  // namespace
 
-bool ConstraintWork::record(Constraint::Outcome outcome, Constraint::Effort effort, bool& is_made) {
+bool MaskJob::record(Constraint::Outcome outcome, Constraint::Effort effort, bool& is_made) {
   is_made = outcome == Constraint::Outcome::kDone;
   if (outcome == Constraint::Outcome::kExhausted) failure = Failure::kExhausted;
   was_heavy = effort == Constraint::Effort::kFull;
@@ -18,7 +18,7 @@ bool ConstraintWork::record(Constraint::Outcome outcome, Constraint::Effort effo
 }
 
 // Without memory, this answer fails and the others continue.
-bool ConstraintWork::advance(Constraint::Effort effort) {
+bool MaskJob::advance(Constraint::Effort effort) {
   if (is_advanced || failure != Failure::kNone) return true;
   try {
     return record(constraint->try_advance(effort, token, next, kMostForced), effort, is_advanced);
@@ -28,7 +28,7 @@ bool ConstraintWork::advance(Constraint::Effort effort) {
   }
 }
 
-bool ConstraintWork::make_mask(Constraint::Effort effort) {
+bool MaskJob::make_mask(Constraint::Effort effort) {
   if (is_done()) return true;
   try {
     return record(constraint->try_mask(effort, mask), effort, has_mask);

@@ -1,4 +1,4 @@
-#include "service/forms/answer_constraint.h"
+#include "service/forms/answer_matcher.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,20 +12,10 @@ constexpr size_t kMaxForcedBytes = 256;
 // Shorter text is not worth a look at how the tokenizer would cut it.
 constexpr size_t kMinForcedBytes = 2;
 
-bool is_set(std::span<const uint64_t> mask, TokenId token) {
-  return token / kMaskBits < mask.size() && (mask[token / kMaskBits] >> token % kMaskBits & 1) != 0;
-}
-
-void set_only(TokenId token, std::span<uint64_t> mask) {
-  std::ranges::fill(mask, 0);
-  if (token / kMaskBits < mask.size()) mask[token / kMaskBits] = uint64_t{1} << token % kMaskBits;
-}
-
 }  // namespace
 
-AnswerConstraint::AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                                   std::shared_ptr<const grammar::CompiledGrammar> form,
-                                   FormLead lead)
+AnswerMatcher::AnswerMatcher(std::shared_ptr<const FormVocabulary> vocabulary,
+                             std::shared_ptr<const constrain::CompiledGrammar> form, FormLead lead)
     : vocabulary_(std::move(vocabulary)),
       lead_(std::make_shared<const FormLead>(std::move(lead))),
       form_(std::move(form)),
@@ -35,7 +25,7 @@ AnswerConstraint::AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabul
 }
 
 // Goes on there, or behind it where nothing stands there.
-void AnswerConstraint::enter(Place place) {
+void AnswerMatcher::enter(Place place) {
   State& state = now();
   const auto must_come = [&](const std::vector<TokenId>& tokens) {
     state.next_forced = 0;
@@ -54,16 +44,16 @@ void AnswerConstraint::enter(Place place) {
   state.place = Place::kForm;
 }
 
-std::unique_ptr<Constraint> AnswerConstraint::fork() const {
-  return std::make_unique<AnswerConstraint>(*this);
+std::unique_ptr<Constraint> AnswerMatcher::fork() const {
+  return std::make_unique<AnswerMatcher>(*this);
 }
 
-void AnswerConstraint::fail() {
+void AnswerMatcher::fail() {
   now().has_failed = true;
   now().forced = nullptr;
 }
 
-std::optional<TokenId> AnswerConstraint::must_come() {
+std::optional<TokenId> AnswerMatcher::must_come() {
   State& state = now();
   if (state.place == Place::kThought || state.has_failed) return std::nullopt;
   if (!state.forced && !state.has_looked) {
@@ -82,32 +72,31 @@ std::optional<TokenId> AnswerConstraint::must_come() {
   return (*state.forced)[state.next_forced];
 }
 
-void AnswerConstraint::fill_mask(std::span<uint64_t> mask) {
+void AnswerMatcher::fill_mask(TokenBitmask& mask) {
   if (now().place == Place::kThought) return fill_thought_mask(mask);
   fill_form_mask(mask);
   if (now().place != Place::kOffer || now().has_failed) return;
   const TokenId opening = lead_->offered.front();
-  if (opening / kMaskBits < mask.size()) {
-    mask[opening / kMaskBits] |= uint64_t{1} << opening % kMaskBits;
-  }
+  if (opening < mask.n_tokens()) mask.allow(opening);
 }
 
-void AnswerConstraint::fill_form_mask(std::span<uint64_t> mask) {
-  if (const auto token = must_come()) return set_only(*token, mask);
-  std::ranges::fill(mask, 0);
-  if (now().has_failed) return;
-  const size_t n_words = vocabulary_->trie()->n_mask_words();
-  if (mask.size() >= n_words) {
-    if (!matcher_.mask(mask.first(n_words))) fail();
+void AnswerMatcher::fill_form_mask(TokenBitmask& mask) {
+  const auto token = must_come();
+  mask.allow_none();
+  if (token && *token < mask.n_tokens()) mask.allow(*token);
+  if (token || now().has_failed) return;
+  const uint32_t n_vocab = vocabulary_->n_vocab();
+  if (mask.n_tokens() >= n_vocab) {
+    if (!matcher_.mask(mask)) fail();
   } else {  // a model that knows fewer tokens than its tokenizer
-    std::vector<uint64_t> all(n_words);
+    TokenBitmask all(n_vocab);
     if (!matcher_.mask(all)) fail();
-    std::copy_n(all.begin(), mask.size(), mask.begin());
+    for (TokenId id = 0; id < mask.n_tokens(); ++id) mask.set(id, all.allows(id));
   }
-  if (now().has_failed) std::ranges::fill(mask, 0);
+  if (now().has_failed) mask.allow_none();
 }
 
-bool AnswerConstraint::allows(TokenId token) {
+bool AnswerMatcher::allows(TokenId token) {
   if (token >= vocabulary_->n_vocab()) return false;
   if (now().place == Place::kThought) {
     if (std::ranges::count(lead_->not_in_thought, token) > 0) return false;
@@ -118,11 +107,11 @@ bool AnswerConstraint::allows(TokenId token) {
   return is_offered(token) || form_allows(token);
 }
 
-bool AnswerConstraint::is_offered(TokenId token) const {
+bool AnswerMatcher::is_offered(TokenId token) const {
   return states_.back().place == Place::kOffer && token == lead_->offered.front();
 }
 
-bool AnswerConstraint::form_allows(TokenId token) {
+bool AnswerMatcher::form_allows(TokenId token) {
   if (const auto forced = must_come()) return token == *forced;
   if (now().has_failed) return false;
   const auto allowed = matcher_.allows(token);
@@ -130,12 +119,12 @@ bool AnswerConstraint::form_allows(TokenId token) {
   return allowed && *allowed;
 }
 
-void AnswerConstraint::drop_old_states() {
+void AnswerMatcher::drop_old_states() {
   if (states_.size() <= 2 * size_t{kMaxRollBack}) return;
   states_.erase(states_.begin(), states_.end() - static_cast<ptrdiff_t>(kMaxRollBack) - 1);
 }
 
-void AnswerConstraint::advance(TokenId token) {
+void AnswerMatcher::advance(TokenId token) {
   drop_old_states();
   auto forced = must_come();
   const bool is_opening = is_offered(token) && !form_allows(token);
@@ -164,8 +153,8 @@ void AnswerConstraint::advance(TokenId token) {
 // Tries a small effort first, always: the effort that a step takes must depend on the tokens alone,
 // not on the thread that asks or on when it does.
 template <class Step>
-Constraint::Outcome AnswerConstraint::attempt(Effort effort, const Step& step) {
-  using MatcherEffort = grammar::GrammarMatcher::Effort;
+Constraint::Outcome AnswerMatcher::attempt(Effort effort, const Step& step) {
+  using MatcherEffort = constrain::GrammarMatcher::Effort;
   if (!was_small_tried_) {
     const size_t n_states = states_.size();
     const State before = now();
@@ -185,24 +174,24 @@ Constraint::Outcome AnswerConstraint::attempt(Effort effort, const Step& step) {
   return matcher_.has_failed() ? Outcome::kExhausted : Outcome::kDone;
 }
 
-Constraint::Outcome AnswerConstraint::try_advance(Effort effort, std::optional<TokenId> token,
-                                                  Next& next, uint32_t n_max) {
+Constraint::Outcome AnswerMatcher::try_advance(Effort effort, std::optional<TokenId> token,
+                                               Next& next, uint32_t n_max) {
   drop_old_states();
   return attempt(effort, [&] { Constraint::try_advance(effort, token, next, n_max); });
 }
 
-Constraint::Outcome AnswerConstraint::try_mask(Effort effort, std::span<uint64_t> mask) {
+Constraint::Outcome AnswerMatcher::try_mask(Effort effort, TokenBitmask& mask) {
   return attempt(effort, [&] { fill_mask(mask); });
 }
 
-void AnswerConstraint::roll_back(uint32_t n) {
+void AnswerMatcher::roll_back(uint32_t n) {
   CHECK(n < states_.size());
   const uint32_t n_read = now().n_read;
   states_.resize(states_.size() - n);
   matcher_.roll_back(n_read - now().n_read);
 }
 
-Constraint::End AnswerConstraint::end() {
+Constraint::End AnswerMatcher::end() {
   const bool is_in_form = now().place == Place::kForm || now().place == Place::kOffer;
   if (!is_in_form || now().has_failed) return End::kNotYet;
   const auto is_complete = matcher_.is_complete();
@@ -213,7 +202,7 @@ Constraint::End AnswerConstraint::end() {
   return next && next->empty() && now().place == Place::kForm ? End::kMust : End::kMay;
 }
 
-void AnswerConstraint::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
+void AnswerMatcher::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
   if (now().place == Place::kOffer || !must_come()) return;
   const std::vector<TokenId>& all = *now().forced;
   const size_t n = std::min<size_t>(n_max, all.size() - now().next_forced);
@@ -221,7 +210,7 @@ void AnswerConstraint::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
   tokens.insert(tokens.end(), first, first + static_cast<ptrdiff_t>(n));
 }
 
-std::optional<std::string_view> AnswerConstraint::behind_thought(std::string_view piece) const {
+std::optional<std::string_view> AnswerMatcher::behind_thought(std::string_view piece) const {
   const std::string& tail = states_.back().tail;
   const std::string_view mark = lead_->end_thought;
   // A mark that ends in the piece: at most its first bytes stand in the tail.
@@ -240,7 +229,7 @@ std::optional<std::string_view> AnswerConstraint::behind_thought(std::string_vie
 }
 
 // The form may begin with these bytes.
-bool AnswerConstraint::is_readable(std::string_view text) {
+bool AnswerMatcher::is_readable(std::string_view text) {
   if (text.empty()) return true;
   const auto n_read = matcher_.accept_bytes(text);
   if (!n_read) {
@@ -251,26 +240,17 @@ bool AnswerConstraint::is_readable(std::string_view text) {
   return *n_read == text.size();
 }
 
-void AnswerConstraint::fill_thought_mask(std::span<uint64_t> mask) {
-  std::ranges::fill(mask, ~uint64_t{0});
-  const uint32_t n_vocab = vocabulary_->n_vocab();
-  for (size_t w = 0; w < mask.size(); ++w) {
-    const size_t begin = w * kMaskBits;
-    if (begin >= n_vocab)
-      mask[w] = 0;
-    else if (n_vocab - begin < kMaskBits)
-      mask[w] = (uint64_t{1} << (n_vocab - begin)) - 1;
+void AnswerMatcher::fill_thought_mask(TokenBitmask& mask) {
+  mask.allow_first(vocabulary_->n_vocab());
+  for (const TokenId token : lead_->not_in_thought) {
+    if (mask.allows(token)) mask.forbid(token);
   }
-  const auto clear = [&](TokenId token) {
-    if (is_set(mask, token)) mask[token / kMaskBits] &= ~(uint64_t{1} << token % kMaskBits);
-  };
-  for (const TokenId token : lead_->not_in_thought) clear(token);
   for (const TokenId token : vocabulary_->beyond_thoughts(lead_->end_thought)) {
-    if (is_set(mask, token) && !allows(token)) clear(token);
+    if (mask.allows(token) && !allows(token)) mask.forbid(token);
   }
 }
 
-void AnswerConstraint::think(TokenId token) {
+void AnswerMatcher::think(TokenId token) {
   const std::string piece = vocabulary_->piece(token, *lead_);
   const auto behind = behind_thought(piece);
   if (!behind) {

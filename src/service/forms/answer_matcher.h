@@ -20,13 +20,13 @@ namespace kvik {
 // Text that must come comes in the tokens that the tokenizer would cut it into: no other one is
 // allowed in their place. Where the grammar takes more than its limits for an answer, nothing is
 // allowed any more, and the answer ends with an error.
-class AnswerConstraint final : public Constraint {
+class AnswerMatcher final : public Constraint {
  public:
-  AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                   std::shared_ptr<const grammar::CompiledGrammar> form, FormLead lead = {});
+  AnswerMatcher(std::shared_ptr<const FormVocabulary> vocabulary,
+                std::shared_ptr<const constrain::CompiledGrammar> form, FormLead lead = {});
 
   std::unique_ptr<Constraint> fork() const override;
-  void fill_mask(std::span<uint64_t> mask) override;
+  void fill_mask(TokenBitmask& mask) override;
   bool allows(TokenId token) override;
   void advance(TokenId token) override;
   void roll_back(uint32_t n) override;
@@ -34,7 +34,7 @@ class AnswerConstraint final : public Constraint {
   void forced(uint32_t n_max, std::vector<TokenId>& tokens) override;
   Outcome try_advance(Effort effort, std::optional<TokenId> token, Next& next,
                       uint32_t n_max) override;
-  Outcome try_mask(Effort effort, std::span<uint64_t> mask) override;
+  Outcome try_mask(Effort effort, TokenBitmask& mask) override;
 
  private:
   using Tokens = std::shared_ptr<const std::vector<TokenId>>;  // shared by states and forks
@@ -61,8 +61,8 @@ class AnswerConstraint final : public Constraint {
   bool is_readable(std::string_view text);
   bool form_allows(TokenId token);
   bool is_offered(TokenId token) const;
-  void fill_form_mask(std::span<uint64_t> mask);
-  void fill_thought_mask(std::span<uint64_t> mask);
+  void fill_form_mask(TokenBitmask& mask);
+  void fill_thought_mask(TokenBitmask& mask);
   void think(TokenId token);
   void enter(Place place);
   void fail();
@@ -72,9 +72,9 @@ class AnswerConstraint final : public Constraint {
   Outcome attempt(Effort effort, const Step& step);
 
   std::shared_ptr<const FormVocabulary> vocabulary_;
-  std::shared_ptr<const FormLead> lead_;                  // shared with forks
-  std::shared_ptr<const grammar::CompiledGrammar> form_;  // counted as long as an answer uses it
-  grammar::GrammarMatcher matcher_;
+  std::shared_ptr<const FormLead> lead_;                    // shared with forks
+  std::shared_ptr<const constrain::CompiledGrammar> form_;  // counted as long as an answer uses it
+  constrain::GrammarMatcher matcher_;
   std::vector<State> states_;     // before each of the newest tokens; the last one is now
   bool was_small_tried_ = false;  // for the step that comes next, and did not suffice
 };

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/token_id.h"
+
+namespace kvik {
+
+// A bit for each token of a vocabulary: which of them may come next. Token i's is bit i % 64 of
+// word i / 64; bits behind the last token are 0.
+class TokenBitmask {
+ public:
+  static constexpr uint32_t kWordBits = 64;
+
+  TokenBitmask() = default;  // of no vocabulary
+  // None of the tokens may come.
+  explicit TokenBitmask(uint32_t n_tokens)
+      : n_tokens_(n_tokens), words_((size_t{n_tokens} + kWordBits - 1) / kWordBits) {}
+
+  uint32_t n_tokens() const { return n_tokens_; }
+  std::span<const uint64_t> words() const { return words_; }
+
+  // False for a token that is not in the vocabulary.
+  bool allows(TokenId id) const {
+    return id < n_tokens_ && (words_[id / kWordBits] >> id % kWordBits & 1) != 0;
+  }
+  // Of a token of the vocabulary.
+  void allow(TokenId id) { words_[id / kWordBits] |= bit(id); }
+  void forbid(TokenId id) { words_[id / kWordBits] &= ~bit(id); }
+  void set(TokenId id, bool allowed) { allowed ? allow(id) : forbid(id); }
+
+  // These tokens and no others.
+  void allow_none() { std::ranges::fill(words_, 0); }
+  void allow_first(uint32_t n_tokens) {
+    allow_none();
+    const uint32_t n = std::min(n_tokens, n_tokens_);
+    std::fill_n(words_.begin(), n / kWordBits, ~uint64_t{0});
+    if (n % kWordBits > 0) words_[n / kWordBits] = bit(n) - 1;
+  }
+  // Those of a vocabulary that is not larger.
+  void allow_those_of(const TokenBitmask& other) {
+    CHECK(other.n_tokens_ <= n_tokens_);
+    const auto behind = std::ranges::copy(other.words_, words_.begin()).out;
+    std::fill(behind, words_.end(), 0);
+  }
+  // These as well.
+  void allow_too(const TokenBitmask& other) {
+    CHECK(other.n_tokens_ <= n_tokens_);
+    for (size_t w = 0; w < other.words_.size(); ++w) words_[w] |= other.words_[w];
+  }
+
+  friend bool operator==(const TokenBitmask&, const TokenBitmask&) = default;
+
+ private:
+  static constexpr uint64_t bit(TokenId id) { return uint64_t{1} << id % kWordBits; }
+
+  uint32_t n_tokens_ = 0;
+  std::vector<uint64_t> words_;
+};
+
+}  // namespace kvik
