@@ -12,7 +12,7 @@
 namespace kvik {
 
 // A bit for each token of a vocabulary: which of them may come next. Token i's is bit i % 64 of
-// word i / 64; bits behind the last token are 0.
+// word i / 64; the last word is filled up with zeros.
 class TokenBitmask {
  public:
   static constexpr uint32_t kWordBits = 64;
@@ -29,7 +29,7 @@ class TokenBitmask {
   bool allows(TokenId id) const {
     return id < n_tokens_ && (words_[id / kWordBits] >> id % kWordBits & 1) != 0;
   }
-  // Of a token of the vocabulary.
+  // The token must be in the vocabulary.
   void allow(TokenId id) { words_[id / kWordBits] |= bit(id); }
   void forbid(TokenId id) { words_[id / kWordBits] &= ~bit(id); }
   void set(TokenId id, bool allowed) { allowed ? allow(id) : forbid(id); }
@@ -42,7 +42,7 @@ class TokenBitmask {
     std::fill_n(words_.begin(), n / kWordBits, ~uint64_t{0});
     if (n % kWordBits > 0) words_[n / kWordBits] = bit(n) - 1;
   }
-  // Those of a vocabulary that is not larger.
+  // As the other mask, whose vocabulary may be smaller.
   void allow_those_of(const TokenBitmask& other) {
     CHECK(other.n_tokens_ <= n_tokens_);
     const auto behind = std::ranges::copy(other.words_, words_.begin()).out;

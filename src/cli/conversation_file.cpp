@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/file/atomic_file.h"
 
 namespace kvik {
 namespace {

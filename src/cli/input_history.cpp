@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/atomic_file.h"
-#include "base/file_descriptor.h"
+#include "base/file/atomic_file.h"
+#include "base/file/file_descriptor.h"
+#include "base/file/private_files.h"
 #include "base/printable.h"
-#include "base/private_files.h"
 
 namespace kvik {
 namespace {

@@ -23,8 +23,8 @@
 #include "engine/watch/step_hooks.h"
 #include "kv/kv_cache.h"
 #include "kv/ledger.h"
-#include "kv/tiers/tier_link.h"
 #include "model/decoder.h"
+#include "tier/tier_link.h"
 
 namespace kvik {
 

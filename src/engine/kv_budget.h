@@ -5,8 +5,8 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "kv/kv_layout.h"
-#include "kv/tiers/tier_link.h"
 #include "model/model.h"
+#include "tier/tier_link.h"
 
 namespace kvik {
 

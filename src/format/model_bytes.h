@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "base/input_file.h"
+#include "base/file/input_file.h"
 #include "base/memory_region.h"
 #include "base/result.h"
 

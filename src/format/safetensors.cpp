@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/input_file.h"
+#include "base/file/input_file.h"
 #include "format/hf/json_object.h"
 #include "format/lfs_pointer.h"
 #include "format/model_bytes.h"

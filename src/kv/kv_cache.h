@@ -19,7 +19,7 @@
 #include "kv/page_story.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
-#include "kv/tiers/tier.h"
+#include "kv/tier_page.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/quantity.h"
-#include "kv/tiers/disk_tier.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "tier/disk_tier.h"
 
 namespace kvik {
 namespace {

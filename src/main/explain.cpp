@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
+#include "base/file/new_file.h"
 #include "base/log.h"
-#include "base/new_file.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"

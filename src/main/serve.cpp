@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "base/input_file.h"
+#include "base/file/input_file.h"
 #include "base/log.h"
 #include "base/process/interrupts.h"
 #include "base/quantity.h"
@@ -20,9 +20,9 @@
 #include "main/exit_code.h"
 #include "main/kv_event_options.h"
 #include "main/model_flags.h"
-#include "main/response_file.h"
 #include "main/speculation_flags.h"
 #include "main/tier_options.h"
+#include "server/dialects/responses/response_file.h"
 #include "server/loading_server.h"
 #include "server/server.h"
 #include "service/tools/tool_format.h"

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "kv/tiers/disk_tier.h"
-#include "kv/tiers/folder_tier.h"
-#include "kv/tiers/redis_tier.h"
+#include "tier/disk_tier.h"
+#include "tier/folder_tier.h"
+#include "tier/redis_tier.h"
 
 namespace kvik {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kv/tiers/tier.h"
 #include "main/flags.h"
+#include "tier/tier.h"
 
 namespace kvik {
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "kv/tiers/disk_tier.h"
 #include "support/guessing_drafter.h"
 #include "support/open_page_backend.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_engine.h"
+#include "tier/disk_tier.h"
 
 // Types with open pages give the same bits whatever the chunks, the company and the cache: each
 // row's own page is always there, as all of its tokens up to the row left it. Attention here

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "kv/tiers/disk_tier.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_engine.h"
+#include "tier/disk_tier.h"
 
 // Models that remember in a state: whatever a sequence goes on from, its answer is that of one that
 // was computed alone, from its first token on, without the cache.

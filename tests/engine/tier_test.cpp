@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "kv/tiers/disk_tier.h"
-#include "kv/tiers/folder_tier.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_engine.h"
+#include "tier/disk_tier.h"
+#include "tier/folder_tier.h"
 
 // Pages that went through a disk are the same bytes, and are found to the token.
 namespace kvik {

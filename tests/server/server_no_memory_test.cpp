@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process/memory_reserve.h"
 #include "server_fixture.h"
 
 namespace {
@@ -48,10 +49,10 @@ class ServerNoMemory : public ServerFixture {
   // Returns whether the reserve is set aside again after it was used: the server does that from
   // time to time.
   static bool restores_reserve() {
-    if (const auto let_go = std::get_new_handler()) let_go();
-    for (int i = 0; i < 5000 && !std::get_new_handler(); ++i)
+    if (MemoryReserve::is_kept()) std::get_new_handler()();
+    for (int i = 0; i < 5000 && !MemoryReserve::is_kept(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return std::get_new_handler() != nullptr;
+    return MemoryReserve::is_kept();
   }
 };
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kv/tiers/redis_address.h"
-#include "kv/tiers/redis_connection.h"
 #include "support/temporary_folder.h"
+#include "tier/redis_address.h"
+#include "tier/redis_connection.h"
 
 extern char** environ;
 

@@ -12,8 +12,8 @@ import subprocess
 
 TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
-FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "template", "constrain", "kv", "model", "engine", "service",
-          "host", "study", "server", "cli", "main")
+FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "template", "constrain", "kv", "tier", "model", "engine",
+          "service", "host", "study", "server", "cli", "main")
 
 # What a floor may include beside its own files, `base` and `tensor`: a floor, or one header of it.
 MAY_INCLUDE = {
@@ -27,10 +27,11 @@ MAY_INCLUDE = {
     "constrain": ("text",),
     "kv": ("backend/copy_lane.h", "backend/memory.h"),
     "model": ("catalogue", "format", "backend/exact_math.h", "backend/memory.h", "backend/forwarding_backend.h", "backend/ops.h", "kv/kv_view.h"),
-    "engine": ("model", "kv"),
+    "tier": ("kv", "backend/copy_lane.h", "backend/memory.h"),
+    "engine": ("model", "kv", "tier"),
     "service": ("engine", "text", "template", "constrain"),
-    "host": ("service", "engine", "text", "template", "constrain", "model", "kv", "backend", "format", "catalogue"),
-    "study": ("host", "service", "engine", "text", "template", "constrain", "model", "kv", "backend", "format", "catalogue"),
+    "host": ("service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
+    "study": ("host", "service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
     "server": ("service",),
     "cli": ("service",),
     "main": FLOORS,
@@ -39,7 +40,7 @@ MAY_INCLUDE = {
 # Headers of values, which travel up: they include `base`, `tensor` and each other alone, so who reaches one reaches nothing else.
 VALUE_HEADERS = (
     "engine/request/request.h", "engine/speculate/speculation_counters.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "engine/watch/step_hooks.h", "kv/cache_report.h", "kv/memory_kind.h",
-    "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_story.h", "kv/pin.h", "kv/tiers/tier_counters.h",
+    "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_story.h", "kv/pin.h", "tier/tier_counters.h",
     "model/max_layer_groups.h", "text/tokenize_options.h",
 )
 
@@ -58,9 +59,9 @@ LIBRARIES = {
     "prometheus/": ("server",),
     "unicode/": ("text", "template", "constrain"),
     "immintrin.h": ("backend",),
-    "openssl/": ("base", "kv", "server", "main"),
+    "openssl/": ("base", "kv", "tier", "server"),
     "xxhash.h": ("base",),
-    "sqlite3.h": ("kv",),
+    "sqlite3.h": ("base",),
     "histedit.h": ("cli",),
     "gtest/": (),
     "gmock/": (),

@@ -55,6 +55,8 @@ bool MemoryReserve::restore() {
   return true;
 }
 
+bool MemoryReserve::is_kept() { return held.load() != nullptr; }
+
 void MemoryReserve::be_patient(Duration at_most) {
   n_pauses_allowed = static_cast<int>(at_most / kPause);
   std::set_new_handler(on_shortage);

@@ -17,6 +17,7 @@ class MemoryReserve {
 
   // Sets it aside again where it was let go; false where there is still no memory.
   static bool restore();
+  static bool is_kept();
 
   // The calling thread waits for what others give back, for so long in a row, before it gets
   // std::bad_alloc: for a thread whose own failure would be everybody's.

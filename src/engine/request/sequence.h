@@ -15,7 +15,7 @@
 #include "engine/schedule/tenants.h"
 #include "engine/speculate/draft_state.h"
 #include "kv/page_table.h"
-#include "kv/tiers/tier_link.h"
+#include "tier/tier_link.h"
 
 namespace kvik {
 

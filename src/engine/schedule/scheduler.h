@@ -14,7 +14,7 @@
 #include "engine/schedule/tenants.h"
 #include "engine/speculate/speculation_options.h"
 #include "kv/kv_cache.h"
-#include "kv/tiers/tier_link.h"
+#include "tier/tier_link.h"
 
 namespace kvik {
 

@@ -11,8 +11,8 @@
 #include "engine/watch/step_hooks.h"
 #include "kv/memory_kind.h"
 #include "kv/page_counts.h"
-#include "kv/tiers/tier_counters.h"
 #include "model/max_layer_groups.h"
+#include "tier/tier_counters.h"
 
 namespace kvik {
 

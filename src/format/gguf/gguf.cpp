@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/input_file.h"
+#include "base/file/input_file.h"
 #include "format/gguf/fused_experts.h"
 #include "format/gguf/gguf_cursor.h"
 #include "format/gguf/gguf_experts.h"

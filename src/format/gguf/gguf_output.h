@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file/new_file.h"
 #include "base/metadata.h"
-#include "base/new_file.h"
 #include "base/result.h"
 #include "tensor/tensor_view.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/input_file.h"
+#include "base/file/input_file.h"
 #include "base/quantity.h"
 #include "format/hf/json_object.h"
 #include "format/joined_source.h"

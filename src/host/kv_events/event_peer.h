@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/file_descriptor.h"
+#include "base/file/file_descriptor.h"
 #include "host/kv_events/batch_ring.h"
 #include "host/kv_events/zmtp.h"
 

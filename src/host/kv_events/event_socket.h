@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file_descriptor.h"
+#include "base/file/file_descriptor.h"
 #include "base/result.h"
 #include "host/kv_events/batch_ring.h"
 #include "host/kv_events/event_peer.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file_descriptor.h"
+#include "base/file/file_descriptor.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "host/kv_events/batch_ring.h"

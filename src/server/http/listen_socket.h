@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/file_descriptor.h"
+#include "base/file/file_descriptor.h"
 #include "base/result.h"
 
 namespace kvik {

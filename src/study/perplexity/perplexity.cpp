@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/file/atomic_file.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
 #include "study/perplexity/text_scores.h"

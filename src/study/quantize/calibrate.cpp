@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/atomic_file.h"
+#include "base/file/atomic_file.h"
 #include "host/progress_bar.h"
 #include "study/quantize/input_recorder.h"
 #include "study/window_logits.h"

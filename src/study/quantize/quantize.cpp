@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/file/new_file.h"
 #include "base/log.h"
-#include "base/new_file.h"
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
 #include "format/adapter/merged_source.h"

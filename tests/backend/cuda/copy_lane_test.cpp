@@ -5,9 +5,9 @@
 
 #include "backend/cuda/both_backends.h"
 #include "base/log.h"
-#include "kv/stored_pages.h"
-#include "kv/tiers/aligned_bytes.h"
-#include "kv/tiers/tier_queue.h"
+#include "tier/aligned_bytes.h"
+#include "tier/stored_pages.h"
+#include "tier/tier_queue.h"
 
 // Copies beside the operations, on a device whose side streams are as late as they may be.
 namespace kvik {

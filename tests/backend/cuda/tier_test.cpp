@@ -4,7 +4,7 @@
 
 #include "backend/cuda/both_backends.h"
 #include "base/log.h"
-#include "kv/tiers/disk_tier.h"
+#include "tier/disk_tier.h"
 
 namespace kvik {
 namespace {

@@ -1,0 +1,50 @@
+#include "base/file/input_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace kvik {
+
+Result<InputFile> InputFile::open(const std::string& path) {
+  // A pipe must not be waited for.
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) {
+    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+    return fail(code, fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  }
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) {
+    return fail(ErrorCode::kIo, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return fail(ErrorCode::kIo, fmt::format("'{}' is not a regular file", path));
+  }
+  if (info.st_size == 0) return fail(ErrorCode::kCorrupt, fmt::format("'{}' is empty", path));
+  return InputFile(std::move(file), static_cast<uint64_t>(info.st_size), path);
+}
+
+Result<void> InputFile::read(uint64_t offset, std::span<std::byte> bytes) const {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::pread(file_.get(), bytes.data() + done, bytes.size() - done,
+                              static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return fail(ErrorCode::kIo, fmt::format("cannot read '{}': {}", path_, std::strerror(errno)));
+    }
+    if (n == 0) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' ends at byte {}, expected {}: it was cut while it was read",
+                              path_, offset + done, size_));
+    }
+    done += static_cast<size_t>(n);
+  }
+  return {};
+}
+
+}  // namespace kvik

@@ -1,0 +1,118 @@
+#include "base/file/new_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_of(const fs::path& path) {
+  return path.parent_path().empty() ? "." : path.parent_path().string();
+}
+
+// Calls body(name) with names beside `target` until one is not taken.
+template <class Body>
+int with_free_name(const std::string& target, std::string& name, const Body& body) {
+  for (unsigned i = 0; i < 1000; ++i) {
+    name = fmt::format("{}.{}-{}", target, ::getpid(), i);
+    const int got = body(name.c_str());
+    if (got >= 0 || errno != EEXIST) return got;
+  }
+  return -1;
+}
+
+// A rename is on the device once its folder is.
+void flush_folder_of(const std::string& path) {
+  const FileDescriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.is_open()) ::fsync(folder.get());
+}
+
+}  // namespace
+
+std::unexpected<Error> NewFile::error() const {
+  return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+              fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+}
+
+Result<NewFile> NewFile::create(const std::string& path, unsigned mode) {
+  NewFile file(path);
+  std::error_code ignored;
+  const fs::path at_link = fs::canonical(path, ignored);  // a link stays one
+  file.target_ = at_link.empty() ? path : at_link.string();
+  if (fs::is_directory(file.target_, ignored)) {
+    errno = EISDIR;
+    return file.error();
+  }
+  file.file_ = FileDescriptor(
+      ::open(folder_of(file.target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
+  if (!file.file_.is_open()) {
+    file.file_ = FileDescriptor(with_free_name(file.target_, file.beside_, [&](const char* name) {
+      return ::open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
+    }));
+  }
+  if (!file.file_.is_open()) {
+    file.beside_.clear();
+    return file.error();
+  }
+  struct stat old {};
+  if (::stat(file.target_.c_str(), &old) == 0) ::fchmod(file.file_.get(), old.st_mode & 0777u);
+  return file;
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      beside_(std::exchange(other.beside_, {})),
+      file_(std::move(other.file_)) {}
+
+NewFile::~NewFile() {
+  if (!beside_.empty()) ::unlink(beside_.c_str());
+}
+
+Result<void> NewFile::reserve(uint64_t n_bytes) {
+  if (n_bytes == 0) return {};
+  if (::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(n_bytes)) == 0) return {};
+  if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) return error();
+  return {};  // a file system that cannot say
+}
+
+Result<void> NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return error();
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Result<void> NewFile::commit() {
+  if (::fsync(file_.get()) != 0) return error();
+  if (beside_.empty()) {
+    // A link has to be new, so that a file that is there is replaced by renaming.
+    const std::string self = fmt::format("/proc/self/fd/{}", file_.get());
+    const int linked = with_free_name(target_, beside_, [&](const char* name) {
+      return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+    });
+    if (linked < 0) {
+      beside_.clear();
+      return error();
+    }
+  }
+  if (::rename(beside_.c_str(), target_.c_str()) != 0) return error();
+  beside_.clear();
+  flush_folder_of(target_);
+  return {};
+}
+
+}  // namespace kvik

@@ -1,0 +1,323 @@
+#include "tier/disk_tier.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/file/private_files.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "tier/aligned_bytes.h"
+#include "tier/page_record.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kMinBytes = uint64_t{4} << 20;
+constexpr uint64_t kProbeBytes = uint64_t{1} << 20;
+constexpr size_t kMaxTouched = 65536;
+constexpr const char* kIndexName = "index.db";
+constexpr const char* kIndexEndings[] = {"", "-wal", "-shm", "-journal"};
+constexpr const char* kLockName = "lock";
+constexpr uint64_t kMaxTick = uint64_t{1} << 62;
+
+std::unexpected<Error> failed(int error, const char* what, const std::string& path) {
+  return fail(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
+}
+
+// Pages are checked against accidents: who writes them can also make their checksums.
+void warn_of_other_writers(const std::string& folder) {
+  struct stat about {};
+  if (::stat(folder.c_str(), &about) != 0 || (about.st_mode & (S_IWGRP | S_IWOTH)) == 0) return;
+  log::warn("disk tier: others may write into '{}', and so into answers; chmod 700 keeps them out",
+            folder);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options, FileCalls& calls) {
+  if (options.max_bytes < kMinBytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a disk tier of {}, expected at least {}",
+                            format_bytes(options.max_bytes), format_bytes(kMinBytes)));
+  }
+  std::unique_ptr<DiskTier> tier(new DiskTier(options, calls));
+  const MutexLock lock(tier->mutex_);
+  TRY(tier->open_folder());
+  return tier;
+}
+
+DiskTier::~DiskTier() {
+  const MutexLock lock(mutex_);
+  // What is not noted was used a moment less recently: no harm.
+  if (folder_ && folder_->index) static_cast<void>(write_touches());
+}
+
+Result<void> DiskTier::open_folder() {
+  folder_ = std::make_unique<Folder>();
+  if (const Result<void> locked = lock_folder(); !locked) {
+    folder_.reset();
+    return locked;
+  }
+  auto files = SegmentFiles::open(calls_, options_.folder, SegmentFiles::Mode::kReadWrite);
+  if (!files) {
+    folder_.reset();
+    return std::unexpected<Error>(files.error());
+  }
+  folder_->files = std::move(*files);
+  n_bytes_ = folder_->files->n_bytes();
+  Result<void> done = load_index();
+  if (!done && done.error().code == ErrorCode::kCorrupt) done = rebuild_index();
+  if (!done) folder_.reset();
+  return done;
+}
+
+Result<void> DiskTier::lock_folder() {
+  TRY(make_private_folders(options_.folder));
+  const std::string path = path_of(kLockName);
+  // Nothing is written to it, and another process may hold it: a file stays where it is.
+  struct stat there {};
+  const bool is_file = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
+  if (!is_file) TRY(ready_private_place(path));
+  folder_->lock =
+      FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile));
+  if (!folder_->lock.is_open()) return failed(errno, "create", path);
+  const bool is_ours = is_file && there.st_nlink == 1;
+  if (is_ours) static_cast<void>(::fchmod(folder_->lock.get(), kPrivateFile));
+  if (::flock(folder_->lock.get(), LOCK_EX | LOCK_NB) == 0) {
+    warn_of_other_writers(options_.folder);
+    return {};
+  }
+  if (errno != EWOULDBLOCK) return failed(errno, "lock", path);
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("the cache folder '{}' is in use by another process; each needs its own",
+                          options_.folder));
+}
+
+// kCorrupt where it is gone, though there are pages.
+Result<void> DiskTier::load_index() {
+  const std::string path = path_of(kIndexName);
+  for (const char* ending : kIndexEndings) TRY(ready_private_place(path + ending));
+  struct stat there {};
+  if (folder_->files->n_slots() > 0 && ::stat(path.c_str(), &there) != 0) {
+    return fail(ErrorCode::kCorrupt, fmt::format("there is no '{}'", path));
+  }
+  TRY_ASSIGN(folder_->index, open_index());
+  return read_index();
+}
+
+// SQLite gives the files beside its own the permissions of that one.
+Result<DiskIndex> DiskTier::open_index() {
+  const std::string path = path_of(kIndexName);
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  if (!FileDescriptor(::open(path.c_str(), flags, kPrivateFile)).is_open()) {
+    return failed(errno, "create", path);
+  }
+  TRY_ASSIGN(DiskIndex index, DiskIndex::open(path, Sqlite::Mode::kReadWrite));
+  index.expect_rows(folder_->files->n_slots());
+  return index;
+}
+
+// What the index says of counts and slots. kCorrupt where it makes no sense.
+Result<void> DiskTier::read_index() {
+  TRY_ASSIGN(const DiskIndex::Totals totals, folder_->index->totals());
+  if (totals.last_use > kMaxTick) {
+    return fail(ErrorCode::kCorrupt, fmt::format("the index of '{}' knows the use number {}",
+                                                 options_.folder, totals.last_use));
+  }
+  n_pages_ = totals.n_pages;
+  tick_ = totals.last_use + 1;
+  free_slots_.clear();
+  for (const auto& [id, segment] : folder_->files->segments()) {
+    TRY_ASSIGN(const auto rows, folder_->index->rows_of_segment(id));
+    std::vector<bool> is_taken(segment.n_slots);
+    for (const DiskIndex::Row& row : rows) {
+      if (row.slot.slot < segment.n_slots) is_taken[row.slot.slot] = true;
+    }
+    for (uint32_t slot = segment.n_slots; slot > 0; --slot) {
+      if (!is_taken[slot - 1]) free_slots_[segment.slot_bytes].push_back({id, slot - 1});
+    }
+  }
+  return {};
+}
+
+// Makes the index again from what the heads of all slots say. A page that had given way already
+// may come back: its bytes are as right as ever.
+Result<void> DiskTier::rebuild_index() {
+  log::warn("disk tier: the index of '{}' is damaged or gone; it is made again from the pages",
+            options_.folder);
+  folder_->index.reset();
+  for (const char* ending : kIndexEndings) ::unlink((path_of(kIndexName) + ending).c_str());
+  TRY_ASSIGN(folder_->index, open_index());
+  const AlignedBytes head(SegmentFiles::kAlignment, SegmentFiles::kAlignment);
+  TRY(folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
+    for (const auto& [id, segment] : folder_->files->segments())
+      TRY(index_segment(id, head.span()));
+    return {};
+  }));
+  return read_index();
+}
+
+Result<void> DiskTier::index_segment(uint32_t id, std::span<std::byte> head) {
+  const SegmentFiles::Segment& segment = *folder_->files->find(id);
+  for (uint32_t slot = 0; slot < segment.n_slots; ++slot) {
+    if (!segment.file->read(head, slot * segment.slot_bytes)) continue;
+    const auto record = read_record_head(head);
+    if (!record || slot_bytes(record->n_bytes) != segment.slot_bytes) continue;
+    TRY_ASSIGN(const auto known, folder_->index->find(record->page.key, record->page.group));
+    if (known) continue;
+    TRY(folder_->index->insert(record->page, {id, slot}, segment.slot_bytes, record->n_bytes,
+                               tick_));
+  }
+  return {};
+}
+
+// Under a damaged index lie whole pages: it is made again, once. Returns what to tell the caller.
+Error DiskTier::restore(const Error& error) {
+  if (error.code != ErrorCode::kCorrupt) return error;
+  const Result<void> done = rebuild_index();
+  if (!done) folder_.reset();
+  return done ? error : done.error();
+}
+
+Result<void> DiskTier::check_folder() const {
+  if (!folder_ || !folder_->index) {
+    return fail(ErrorCode::kIo, fmt::format("the folder '{}' is not open", options_.folder));
+  }
+  struct stat there {};
+  struct stat ours {};
+  if (::stat(path_of(kLockName).c_str(), &there) == 0 && ::fstat(folder_->lock.get(), &ours) == 0 &&
+      there.st_ino == ours.st_ino && there.st_dev == ours.st_dev) {
+    return {};
+  }
+  return fail(ErrorCode::kIo, fmt::format("the folder '{}' was removed", options_.folder));
+}
+
+// Whether the device takes bytes.
+Result<void> DiskTier::probe() const {
+  const std::string path = path_of("probe");
+  TRY(ready_private_place(path));
+  const FileDescriptor file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kPrivateFile));
+  if (!file.is_open()) return failed(errno, "create", path);
+  int error = calls_.allocate(file.get(), kProbeBytes);
+  if (error == 0) error = calls_.sync(file.get());
+  ::unlink(path.c_str());
+  if (error != 0) return failed(error, "write to", options_.folder);
+  return {};
+}
+
+Result<void> DiskTier::recover() {
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
+  if (!check_folder()) {
+    folder_.reset();
+    free_slots_.clear();
+    touched_.clear();
+    n_pages_ = n_bytes_ = 0;
+    TRY(open_folder());
+  }
+  return probe();
+}
+
+Result<void> DiskTier::tidy_up() {
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
+  TRY(check_folder());
+  if (const Result<void> done = write_touches(); !done) {
+    return std::unexpected<Error>(restore(done.error()));
+  }
+  return {};
+}
+
+void DiskTier::touch(const TierPage& page) {
+  if (touched_.size() < kMaxTouched) touched_.emplace_back(page.key, page.group);
+}
+
+Result<void> DiskTier::write_touches() {
+  if (touched_.empty()) return {};
+  const uint64_t tick = tick_++;
+  const auto touched = std::exchange(touched_, {});
+  return folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
+    for (const auto& [key, group] : touched) TRY(folder_->index->touch(key, group, tick));
+    return {};
+  });
+}
+
+Tier::Get DiskTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
+                        size_t n_bytes) {
+  MutexLock lock(mutex_);
+  if (!folder_ || !folder_->index) return Get::kFailed;
+  const auto row = folder_->index->find(wanted.key, wanted.group);
+  if (!row) {
+    static_cast<void>(restore(row.error()));
+    return Get::kFailed;
+  }
+  if (!*row || !may_find(reader, (*row)->known)) return Get::kAbsent;
+  wanted.known = (*row)->known;
+  const SlotId id = (*row)->slot;
+  const SegmentFiles::Segment* segment = folder_->files->find(id.segment);
+  if (!segment || id.slot >= segment->n_slots || segment->slot_bytes != slot_bytes(n_bytes)) {
+    forget(wanted, id);
+    return Get::kDamaged;
+  }
+  const auto file = segment->file;
+  const auto bytes = slot.first(segment->slot_bytes);
+  reading_.push_back(id);
+  lock.unlock();
+  const Result<void> done = file->read(bytes, id.slot * bytes.size());
+  const auto record = done ? read_record(bytes) : std::nullopt;
+  const bool is_right = record && record->page == wanted && record->n_bytes == n_bytes;
+  lock.lock();
+  reading_.erase(std::ranges::find(reading_, id));
+  if (!done) return Get::kFailed;
+  if (!is_right) {
+    forget(wanted, id);
+    return Get::kDamaged;
+  }
+  touch(wanted);
+  return Get::kFound;
+}
+
+// Takes a page that failed a check out of the index. Where that fails too, the next one who asks
+// finds it damaged again.
+void DiskTier::forget(const TierPage& page, SlotId slot) {
+  if (!folder_ || !folder_->index) return;
+  const auto row = folder_->index->find(page.key, page.group);
+  if (!row || !*row || (*row)->slot != slot) return;
+  const auto done = folder_->index->in_transaction(
+      [&]() REQUIRES(mutex_) { return folder_->index->remove(**row); });
+  if (!done) return;
+  --n_pages_;
+  const SegmentFiles::Segment* segment = folder_->files->find(slot.segment);
+  if (segment && slot.slot < segment->n_slots) free_slots_[segment->slot_bytes].push_back(slot);
+}
+
+std::vector<Tier::Child> DiskTier::children(const PageKey& parent, uint32_t group, KnownBy reader,
+                                            size_t limit) {
+  const MutexLock lock(mutex_);
+  if (!folder_ || !folder_->index) return {};
+  auto found = folder_->index->children(parent, group, reader, limit);
+  if (found) return std::move(*found);
+  static_cast<void>(restore(found.error()));
+  return {};
+}
+
+TierSize DiskTier::size() const {
+  return {.n_pages = n_pages_, .n_bytes = n_bytes_, .n_evictions = n_evictions_};
+}
+
+size_t DiskTier::head_bytes() const { return kRecordHeadBytes; }
+
+size_t DiskTier::slot_bytes(size_t n_page_bytes) const {
+  constexpr size_t kUnit = SegmentFiles::kAlignment;
+  return (kRecordHeadBytes + n_page_bytes + kUnit - 1) / kUnit * kUnit;
+}
+
+}  // namespace kvik

@@ -1,0 +1,319 @@
+#include "tier/tier_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kMinSlots = 2;
+constexpr uint32_t kMaxSlots = 64;
+constexpr uint64_t kBudgetPart = 32;  // slots of one direction take one of so many parts
+
+// A page of 32 tokens takes longer to compute, but for the smallest models.
+constexpr std::chrono::milliseconds kPatiencePerPage{20};
+constexpr std::chrono::milliseconds kPatience{500};
+// Of one step of the engine, in which nothing can be taken, only so much is the tier's fault.
+constexpr std::chrono::milliseconds kMaxCounted{50};
+
+}  // namespace
+
+PageFetch::~PageFetch() {
+  if (!is_done_) link_.levels_[level_].queue->cancel(id_);
+  std::erase(link_.fetches_, this);
+}
+
+TierLink::Slots TierLink::slots_for(std::span<const TierPlace> tiers, size_t page_bytes,
+                                    uint64_t budget_bytes) {
+  Slots slots;
+  for (const TierPlace& place : tiers) {
+    const uint64_t slot_bytes = TierQueue::bytes_per_slot(*place.tier, page_bytes);
+    const uint64_t n = std::clamp<uint64_t>(budget_bytes / kBudgetPart / slot_bytes / tiers.size(),
+                                            kMinSlots, kMaxSlots);
+    slots.n = slots.n == 0 ? static_cast<uint32_t>(n) : std::min(slots.n, static_cast<uint32_t>(n));
+  }
+  for (const TierPlace& place : tiers) {
+    slots.bytes += 2 * slots.n * TierQueue::bytes_per_slot(*place.tier, page_bytes);
+  }
+  return slots;
+}
+
+uint64_t TierLink::budget_for(std::span<const TierPlace> tiers, size_t page_bytes,
+                              uint64_t page_bytes_wanted) {
+  uint64_t bytes = page_bytes_wanted;
+  if (!tiers.empty()) bytes += page_bytes_wanted / 8;
+  for (const TierPlace& place : tiers) {
+    bytes += 2 * kMinSlots * TierQueue::bytes_per_slot(*place.tier, page_bytes);
+  }
+  return bytes;
+}
+
+TierLink::TierLink(KvCache& kv, std::span<const TierPlace> tiers, const Slots& slots,
+                   const Clock& clock)
+    : kv_(kv), clock_(clock), last_pump_(clock.now()) {
+  CHECK(!tiers.empty() && tiers.size() <= kTierKinds);
+  for (const TierPlace& place : tiers) {
+    Level& level = levels_.emplace_back();
+    level.kind = place.kind;
+    level.queue = std::make_unique<TierQueue>(*place.tier, kv.memory(),
+                                              TierQueueOptions{.kind = place.kind,
+                                                               .page_bytes = kv.page_bytes(),
+                                                               .n_write_slots = slots.n,
+                                                               .n_read_slots = slots.n},
+                                              [this] { wake(); });
+  }
+  kv_.set_sink(this);
+}
+
+TierLink::~TierLink() { kv_.set_sink(nullptr); }
+
+// --- waking ---
+
+void TierLink::wake() {
+  const MutexLock lock(wake_mutex_);
+  is_woken_ = true;
+  woken_.notify_all();
+  if (on_wake_) on_wake_();
+}
+
+void TierLink::wait(Duration at_most) {
+  const MutexLock lock(wake_mutex_);
+  woken_.wait_for(wake_mutex_, at_most, [this]() REQUIRES(wake_mutex_) { return is_woken_; });
+  is_woken_ = false;
+}
+
+void TierLink::set_wake(std::function<void()> wake) {
+  const MutexLock lock(wake_mutex_);
+  on_wake_ = std::move(wake);
+}
+
+// --- saving ---
+
+void TierLink::on_sealed(PageId page) {
+  for (Level& level : levels_) {
+    level.pending.push_back(page);
+    save_pending(level);
+  }
+}
+
+void TierLink::save_pending(Level& level) {
+  while (!level.pending.empty()) {
+    const PageId id = level.pending.front();
+    // A page that was given up meanwhile is lost; another in its place is as worth saving.
+    const auto page = kv_.describe(id);
+    if (page && !level.queue->save(*page, kv_.bytes_of(id))) return;
+    if (page) kv_.note_saved(id);
+    level.pending.pop_front();
+  }
+}
+
+// The tier may have lost everything: parents before children, as they were sealed, is not known
+// any more, and need not be.
+void TierLink::save_all_again(Level& level) {
+  for (uint32_t i = 0; i < kv_.n_pages(); ++i) level.pending.push_back(PageId{i});
+}
+
+void TierLink::promote(PageId page, size_t from) {
+  for (size_t i = 0; i < from; ++i) levels_[i].pending.push_back(page);
+}
+
+void TierLink::flush(Duration at_most) {
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  const auto is_pending = [](const Level& level) { return !level.pending.empty(); };
+  while (std::chrono::steady_clock::now() < deadline) {
+    for (Level& level : levels_) save_pending(level);
+    if (std::ranges::none_of(levels_, is_pending)) break;
+    wait(std::chrono::milliseconds(20));
+  }
+  for (Level& level : levels_) level.queue->flush(deadline - std::chrono::steady_clock::now());
+}
+
+// --- fetching ---
+
+std::unique_ptr<PageFetch> TierLink::fetch(const PrefixQuery& query, FoundPrefix& found,
+                                           const Rest& rest) {
+  std::vector<size_t> levels;
+  for (size_t i = levels_.size(); i > 0; --i) {
+    if (is_worth_asking(levels_[i - 1], rest)) levels.push_back(i - 1);
+  }
+  if (levels.empty()) return nullptr;
+  std::unique_ptr<PageFetch> fetch(new PageFetch(*this, query, found));
+  fetch->levels_ = std::move(levels);
+  fetches_.push_back(fetch.get());
+  found.begin_fetch();
+  kv_.hold(found);
+  ask_next(*fetch);
+  return fetch;
+}
+
+// Whether bringing the tokens beats computing them, as far as both are known.
+bool TierLink::is_worth_asking(const Level& level, const Rest& rest) const {
+  const auto page_ms = level.queue->page_read_ms();
+  if (!page_ms || !rest.compute_ms) return true;
+  const auto n_pages = static_cast<double>(pages_at_once(kv_.layout(), rest.n_tokens));
+  if (*page_ms * n_pages < *rest.compute_ms) return true;
+  level.queue->note_declined();
+  return false;
+}
+
+// Lets the next tier bring what the ones before it did not; the fetch ends where nothing is left
+// to bring, or nobody to ask.
+void TierLink::ask_next(PageFetch& fetch) {
+  while (!fetch.levels_.empty() && fetch.found_.n_tokens() < fetch.query_.tokens.size()) {
+    fetch.level_ = fetch.levels_.back();
+    fetch.levels_.pop_back();
+    fetch.id_ = FetchId{++last_id_};
+    fetch.n_before_ = fetch.found_.n_tokens();
+    fetch.waited_ = {};
+    fetch.patience_ = patience_of(fetch);
+    const auto rest = fetch.query_.tokens.subspan(fetch.found_.n_whole_tokens());
+    if (levels_[fetch.level_].queue->fetch({.id = fetch.id_,
+                                            .root = fetch.query_.root,
+                                            .parent = fetch.found_.last_key(),
+                                            .n_before = fetch.found_.n_whole_tokens(),
+                                            .tokens = {rest.begin(), rest.end()},
+                                            .rules = kv_.layout().rules,
+                                            .reader = kv_.mark_of(fetch.query_.tenant),
+                                            .has_state = kv_.layout().has_state(),
+                                            .n_snapshot_pages = kv_.layout().n_snapshot_pages(),
+                                            .n_resumed = fetch.found_.n_tokens()})) {
+      return;
+    }
+    fetch.found_.note_tier_miss(MissReason::kTierTimedOut);  // it still hangs over another's
+  }
+  fetch.is_done_ = true;
+}
+
+// As long as computing the pages would take at best, behind the others that wait for this tier.
+Duration TierLink::patience_of(const PageFetch& fetch) const {
+  const auto n_rest = fetch.query_.tokens.size() - fetch.found_.n_whole_tokens();
+  Duration patience =
+      kPatience + static_cast<int64_t>(pages_for(n_rest)) * Duration(kPatiencePerPage);
+  for (const PageFetch* other : fetches_) {
+    if (other == &fetch || other->is_done_ || other->level_ != fetch.level_) continue;
+    patience += other->patience_ - other->waited_;
+  }
+  return patience;
+}
+
+uint32_t TierLink::n_under_way() const {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(fetches_, [](const PageFetch* fetch) { return !fetch->is_done_; }));
+}
+
+// What this tier had to say is said.
+void TierLink::end(PageFetch& fetch) {
+  fetch.found_ = kv_.find(fetch.query_, std::move(fetch.found_));
+  const uint32_t n_found = fetch.found_.n_tokens();
+  fetch.hits_[fetch.level_] = n_found - std::min(fetch.n_before_, n_found);
+  ask_next(fetch);
+}
+
+void TierLink::count_hits(const PageFetch& fetch) {
+  for (size_t i = 0; i < levels_.size(); ++i) levels_[i].queue->count_hit(fetch.hits_[i]);
+}
+
+// All at once: a page is held only where those before it are.
+void TierLink::on_shortage() {
+  for (PageFetch* fetch : fetches_) {
+    if (!fetch->is_done_) {
+      TierQueue& queue = *levels_[fetch->level_].queue;
+      queue.cancel(fetch->id_);
+      queue.count_no_room();
+      fetch->is_done_ = true;
+    }
+    fetch->found_.let_go();
+    fetch->pieces_.clear();
+  }
+}
+
+void TierLink::take(size_t level, const TierArrival& arrival) {
+  const auto it = std::ranges::find_if(fetches_, [&](const PageFetch* fetch) {
+    return fetch->level_ == level && fetch->id_ == arrival.id && !fetch->is_done_;
+  });
+  if (it == fetches_.end()) return;
+  PageFetch& fetch = **it;
+  if (!arrival.end) return take_page(fetch, arrival);
+  if (arrival.end == FetchEnd::kDamaged) fetch.found_.note_tier_miss(MissReason::kTierDamaged);
+  end(fetch);
+}
+
+// The pages of a snapshot come one behind the other, and serve when all are there.
+bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
+  const uint32_t index = arrival.page.group - kSnapshotGroup;
+  if (index == 0) fetch.pieces_.clear();
+  if (index != fetch.pieces_.size()) return true;  // one before it did not come
+  auto piece = kv_.take_piece(arrival.bytes);
+  if (!piece) return false;
+  fetch.pieces_.push_back(std::move(*piece));
+  if (fetch.pieces_.size() < kv_.layout().n_snapshot_pages()) return true;
+  if (kv_.insert_snapshot(arrival.page, fetch.pieces_, fetch.query_)) {
+    for (const PageLease& page : fetch.pieces_) promote(page.id(), fetch.level_);
+  }
+  return true;
+}
+
+void TierLink::take_page(PageFetch& fetch, const TierArrival& arrival) {
+  if (arrival.page.group >= kSnapshotGroup) {
+    if (!take_piece(fetch, arrival)) end_without_room(fetch);
+    return;
+  }
+  auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.query_);
+  if (lease) {
+    promote(lease->id(), fetch.level_);
+    fetch.found_.hold(std::move(*lease));
+    return;
+  }
+  end_without_room(fetch);
+}
+
+void TierLink::end_without_room(PageFetch& fetch) {
+  TierQueue& queue = *levels_[fetch.level_].queue;
+  queue.cancel(fetch.id_);
+  queue.count_no_room();
+  fetch.is_done_ = true;
+}
+
+void TierLink::count_time() {
+  const TimePoint now = clock_.now();
+  const Duration passed = std::min<Duration>(now - last_pump_, kMaxCounted);
+  last_pump_ = now;
+  for (PageFetch* fetch : fetches_) {
+    if (fetch->is_done_) continue;
+    fetch->waited_ += passed;
+    if (fetch->waited_ < fetch->patience_) continue;
+    levels_[fetch->level_].queue->give_up(fetch->id_);
+    fetch->found_.note_tier_miss(MissReason::kTierTimedOut);
+    end(*fetch);
+  }
+}
+
+Result<void> TierLink::started() const {
+  for (const Level& level : levels_) TRY(level.queue->started());
+  return {};
+}
+
+AllTierCounters TierLink::counters() const {
+  AllTierCounters all;
+  for (const Level& level : levels_) {
+    all[static_cast<size_t>(level.kind)] = level.queue->counters();
+  }
+  return all;
+}
+
+void TierLink::pump() {
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    Level& level = levels_[i];
+    if (const uint32_t n = level.queue->n_recoveries(); n != level.n_recoveries) {
+      level.n_recoveries = n;
+      save_all_again(level);
+    }
+    save_pending(level);
+    level.queue->take_arrivals([&](const TierArrival& arrival) { take(i, arrival); });
+  }
+  count_time();
+}
+
+}  // namespace kvik

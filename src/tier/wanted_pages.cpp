@@ -1,0 +1,99 @@
+#include "tier/wanted_pages.h"
+
+#include <algorithm>
+
+#include "tensor/kv_type.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kMaxChildren = 256;  // looked at for the best head of a page
+
+}  // namespace
+
+size_t first_page_needed(const TierFetch& fetch, uint32_t group, size_t n_tokens) {
+  const uint64_t first = fetch.rules[group].first_page_needed(fetch.n_before + n_tokens);
+  return first - std::min<uint64_t>(first, fetch.n_before / kPageTokens);
+}
+
+bool leads(const TierFetch& fetch, uint32_t group) {
+  const bool has_leader = std::ranges::any_of(fetch.rules, &GroupRule::needs_all);
+  return has_leader ? fetch.rules[group].needs_all() : group == 0;
+}
+
+std::vector<TierPage> whole_pages(const TierFetch& fetch) {
+  std::vector<TierPage> pages;
+  PageKey parent = fetch.parent;
+  for (size_t at = 0; at + kPageTokens <= fetch.tokens.size(); at += kPageTokens) {
+    const auto tokens = std::span(fetch.tokens).subspan(at, kPageTokens);
+    TierPage page{.root = fetch.root,
+                  .parent = parent,
+                  .key = child_key(parent, tokens),
+                  .group = 0,
+                  .tokens = {tokens.begin(), tokens.end()}};
+    parent = page.key;
+    pages.push_back(std::move(page));
+  }
+  return pages;
+}
+
+FetchEnd end_of(Tier::Get get) {
+  switch (get) {
+    case Tier::Get::kFound:
+      return FetchEnd::kComplete;
+    case Tier::Get::kAbsent:
+      return FetchEnd::kAbsent;
+    case Tier::Get::kDamaged:
+      return FetchEnd::kDamaged;
+    case Tier::Get::kFailed:
+      break;
+  }
+  return FetchEnd::kFailed;
+}
+
+std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
+                                   uint32_t group, KnownBy reader,
+                                   std::span<const TokenId> tokens) {
+  std::optional<TierPage> best;
+  ptrdiff_t n_best = 0;
+  for (Tier::Child& child : tier.children(parent, group, reader, kMaxChildren)) {
+    const ptrdiff_t n = std::ranges::mismatch(child.tokens, tokens).in1 - child.tokens.begin();
+    if (n <= n_best) continue;
+    n_best = n;
+    best = TierPage{.root = root,
+                    .parent = parent,
+                    .key = child.key,
+                    .group = 0,
+                    .tokens = std::move(child.tokens)};
+  }
+  return best;
+}
+
+std::optional<WantedSnapshot> last_snapshot(Tier& tier, const TierFetch& fetch,
+                                            std::span<const TierPage> pages, size_t n_whole) {
+  std::optional<WantedSnapshot> best;
+  for (size_t n = n_whole + 1; n-- > 0 && !best;) {
+    const PageKey& parent = n > 0 ? pages[n - 1].key : fetch.parent;
+    const auto rest = std::span<const TokenId>(fetch.tokens).subspan(n * kPageTokens);
+    for (Tier::Child& child : tier.children(parent, kSnapshotGroup, fetch.reader, kMaxChildren)) {
+      const size_t n_tokens = child.tokens.size();
+      // A whole page is one of the chain's, and must be there.
+      const bool is_reached = n_tokens < kPageTokens || n < n_whole;
+      if (!is_reached || n_tokens > rest.size() ||
+          !std::ranges::equal(child.tokens, rest.first(n_tokens)) ||
+          (best && n_tokens <= best->page.tokens.size()) ||
+          fetch.n_before + n * kPageTokens + n_tokens <= fetch.n_resumed) {
+        continue;
+      }
+      best = WantedSnapshot{.n_pages = n,
+                            .page = {.root = fetch.root,
+                                     .parent = parent,
+                                     .key = child.key,
+                                     .group = kSnapshotGroup,
+                                     .tokens = std::move(child.tokens)}};
+    }
+  }
+  return best;
+}
+
+}  // namespace kvik

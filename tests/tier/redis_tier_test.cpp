@@ -1,0 +1,270 @@
+#include "tier/redis_tier.h"
+
+#include <gtest/gtest.h>
+#include <hiredis/hiredis.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/hash.h"
+#include "support/redis_process.h"
+#include "tier/stored_pages.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kPageBytes = 5000;
+const PageKey kRoot = root_key("a model", "");
+
+RedisTierOptions options_of(const RedisAddress& address) {
+  return {.address = address,
+          .name_space = "kvik:test",
+          .timeout = std::chrono::seconds(5),
+          .retry_after = std::chrono::milliseconds(1)};
+}
+
+std::string page_name(const TierPage& page) {
+  return "kvik:test:page:" + to_hex(page.key.bytes) + ":" + std::to_string(page.group);
+}
+std::string next_name(const TierPage& page) {
+  return "kvik:test:next:" + to_hex(page.parent.bytes) + ":" + std::to_string(page.group);
+}
+
+// Says something to Redis behind the tier's back.
+void tell(const RedisProcess& redis, std::initializer_list<std::string_view> words) {
+  auto connection = RedisConnection::open(redis.address(), std::chrono::seconds(5));
+  ASSERT_TRUE(connection.has_value());
+  const auto reply = (*connection)->ask(words, 1 << 20, std::chrono::seconds(5));
+  ASSERT_TRUE(reply.has_value());
+  ASSERT_NE((*reply)->type, REDIS_REPLY_ERROR) << (*reply)->str;
+}
+
+TEST(RedisTier, gives_one_server_what_another_one_put) {
+  const RedisProcess redis;
+  RedisTier one(options_of(redis.address()));
+  RedisTier other(options_of(redis.address()));
+  const auto pages = chain_of_pages(kRoot, 330, 1, kPageBytes);
+  EXPECT_EQ(n_found(other, pages), 0u);
+  ASSERT_TRUE(store(one, pages).has_value());
+  ASSERT_TRUE(store(other, pages).has_value());
+  EXPECT_EQ(n_found(other, pages), 11u);
+  ASSERT_TRUE(other.tidy_up().has_value());
+  EXPECT_EQ(other.size().n_pages, 22u) << "a page, and its place behind its parent";
+  EXPECT_GT(other.size().n_bytes, 11 * kPageBytes);
+}
+
+TEST(RedisTier, a_child_that_redis_gave_up_is_forgotten) {
+  const RedisProcess redis;
+  RedisTier tier(options_of(redis.address()));
+  const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  tell(redis, {"DEL", page_name(pages[0].page)});
+  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 1u);
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kAbsent);
+  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 0u);
+}
+
+TEST(RedisTier, what_is_no_page_of_ours_is_a_miss_that_heals) {
+  const RedisProcess redis;
+  RedisTier tier(options_of(redis.address()));
+  const auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
+  const std::string name = page_name(pages[0].page);
+  const auto with = [&](std::initializer_list<std::string_view> words) {
+    tell(redis, {"FLUSHALL"});
+    ASSERT_TRUE(store(tier, pages).has_value());
+    if (words.begin()[0] == "RPUSH" || words.begin()[0] == "COPY") tell(redis, {"DEL", name});
+    tell(redis, words);
+    EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kDamaged);
+    EXPECT_EQ(look_up(tier, pages[1]), Tier::Get::kFound) << "the connection is in order";
+    ASSERT_TRUE(store(tier, pages).has_value());
+    EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFound);
+  };
+  with({"SET", name, "garbage"});
+  with({"RPUSH", name, "a list"});
+  with({"APPEND", name, "one byte more"});
+  with({"SETRANGE", name, "2000", "torn"});
+  with({"SETRANGE", name, "100000000", "long"});
+  with({"COPY", page_name(pages[1].page), name});
+}
+
+TEST(RedisTier, a_writer_that_forges_a_mark_opens_no_page) {
+  const RedisProcess redis;
+  RedisTierOptions options = options_of(redis.address());
+  options.mark_key = "secret";
+  RedisTier tier(options);
+  auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
+  for (StoredPage& page : pages) page.page.known = KnownBy{7};
+  ASSERT_TRUE(store(tier, pages).has_value());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound);
+  auto forged = pages;
+  for (StoredPage& page : forged) page.page.known = KnownBy::kAll;
+  tell(redis, {"FLUSHALL"});
+  RedisTier forger(options_of(redis.address()));  // writes right checksums, and knows no key
+  ASSERT_TRUE(store(forger, forged).has_value());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
+  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy{8}, 10).empty());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy::kAll), Tier::Get::kFound) << "where all share";
+  ASSERT_TRUE(store(tier, pages).has_value());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound) << "it was written again";
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
+}
+
+TEST(RedisTier, servers_of_one_key_file_join_their_marks) {
+  const RedisProcess redis;
+  RedisTierOptions options = options_of(redis.address());
+  options.mark_key = "secret";
+  RedisTier one(options), other(options);
+  auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  pages[0].page.known = KnownBy{7};
+  ASSERT_TRUE(store(one, pages).has_value());
+  pages[0].page.known = KnownBy{8};
+  ASSERT_TRUE(store(other, pages).has_value());
+  EXPECT_EQ(look_up(one, pages[0], KnownBy{9}), Tier::Get::kFound) << "two computed it";
+}
+
+TEST(RedisTier, children_that_make_no_sense_are_none) {
+  const RedisProcess redis;
+  RedisTier tier(options_of(redis.address()));
+  const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  const std::string name = next_name(pages[0].page);
+  tell(redis, {"SADD", name, "x", std::string(100, 'x'), std::string(200, 'y')});
+  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 1u);
+  tell(redis, {"DEL", name});
+  tell(redis, {"SET", name, "no set"});
+  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFound);
+  tell(redis, {"SADD", name, std::string(50000, 'z')});
+  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFound) << "it goes on at once";
+  ASSERT_TRUE(store(tier, pages).has_value());
+  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 1u) << "in a set of its own";
+}
+
+TEST(RedisTier, a_full_redis_is_an_error_that_passes) {
+  const RedisProcess redis;
+  RedisTier tier(options_of(redis.address()));
+  const auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
+  tell(redis, {"CONFIG", "SET", "maxmemory", "1"});
+  const auto done = store(tier, pages);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_NE(done.error().message.find("OOM"), std::string::npos) << done.error().message;
+  tell(redis, {"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_TRUE(tier.recover().has_value());
+  EXPECT_TRUE(store(tier, pages).has_value());
+  EXPECT_EQ(n_found(tier, pages), 2u);
+}
+
+TEST(RedisTier, a_redis_that_hangs_fails_within_the_time_that_it_has) {
+  RedisProcess redis;
+  auto options = options_of(redis.address());
+  options.timeout = std::chrono::milliseconds(50);
+  RedisTier tier(options);
+  const auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  redis.hang();
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFailed);
+  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+  EXPECT_FALSE(store(tier, pages).has_value());
+  redis.go_on();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(tier.recover().has_value());
+  EXPECT_EQ(n_found(tier, pages), 2u) << "and no late answer is taken for another's";
+}
+
+TEST(RedisTier, a_redis_that_died_and_came_back_empty_is_filled_again) {
+  auto redis = std::make_unique<RedisProcess>();
+  RedisTier tier(options_of(redis->address()));
+  const auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  redis->stop();
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFailed);
+  EXPECT_FALSE(store(tier, pages).has_value());
+  EXPECT_FALSE(tier.recover().has_value());
+}
+
+TEST(RedisTier, wants_the_password_that_redis_wants) {
+  const RedisProcess redis;
+  tell(redis, {"CONFIG", "SET", "requirepass", "secret"});
+  RedisTier stranger(options_of(redis.address()));
+  const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  const auto done = store(stranger, pages);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_NE(done.error().message.find("NOAUTH"), std::string::npos) << done.error().message;
+  auto options = options_of(redis.address());
+  options.address.password = "secret";
+  RedisTier friendly(options);
+  EXPECT_TRUE(store(friendly, pages).has_value());
+  EXPECT_EQ(n_found(friendly, pages), 1u);
+}
+
+// Something on a socket that says what it was told to, whatever it hears.
+class Babbler {
+ public:
+  explicit Babbler(std::string answer) : answer_(std::move(answer)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path().c_str());
+    fd_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    CHECK(::listen(fd_, 8) == 0);
+    thread_ = std::thread([this] { babble(); });
+  }
+  ~Babbler() {
+    ::shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    ::close(fd_);
+  }
+  RedisAddress address() const {
+    return {
+        .transport = RedisAddress::Transport::kUnix, .host = path(), .user = {}, .password = {}};
+  }
+
+ private:
+  std::string path() const { return folder_.path() + "/socket"; }
+  void babble() {
+    while (true) {
+      const int fd = ::accept(fd_, nullptr, nullptr);
+      if (fd < 0) return;
+      char heard[4096];
+      // The database is chosen as it should be: what comes then is the tier's to judge.
+      if (::recv(fd, heard, sizeof(heard), 0) > 0) ::send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
+      while (::recv(fd, heard, sizeof(heard), 0) > 0 &&
+             ::send(fd, answer_.data(), answer_.size(), MSG_NOSIGNAL) > 0) {
+      }
+      ::close(fd);
+    }
+  }
+  TemporaryFolder folder_;
+  std::string answer_;
+  int fd_ = -1;
+  std::thread thread_;
+};
+
+TEST(RedisTier, no_answer_makes_it_believe_or_take_memory) {
+  const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  for (const std::string& answer :
+       {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string("*2147483647\r\n"),
+        std::string("$-2\r\n"), std::string("$99999999999\r\n"),
+        std::string("$5000000\r\n") + std::string(1 << 20, 'x'), std::string("+OK\r\n"),
+        std::string(":7\r\n"), std::string("*1\r\n*1\r\n*99999999\r\n"),
+        std::string("*2\r\n:1\r\n$1\r\nx\r\n"), std::string("-ERR no\r\n"),
+        std::string("-LOADING\r\n"), std::string("\0\0\0\r\n", 5), std::string("$-1\r\n")}) {
+    const Babbler babbler(answer);
+    auto options = options_of(babbler.address());
+    options.timeout = std::chrono::milliseconds(100);
+    RedisTier tier(options);
+    EXPECT_NE(look_up(tier, pages[0]), Tier::Get::kFound);
+    EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+    static_cast<void>(store(tier, pages));
+    static_cast<void>(tier.recover());
+    static_cast<void>(tier.tidy_up());
+  }
+}
+
+}  // namespace
+}  // namespace kvik
