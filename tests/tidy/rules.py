@@ -59,7 +59,7 @@ LIBRARIES = {
     "prometheus/": ("server",),
     "unicode/": ("text", "template", "constrain"),
     "immintrin.h": ("backend",),
-    "openssl/": ("base", "kv", "tier", "server"),
+    "openssl/": ("base", "kv", "tier", "server", "main"),
     "xxhash.h": ("base",),
     "sqlite3.h": ("base",),
     "histedit.h": ("cli",),
