@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 
 namespace kvik {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/mutex.h"
 #include "format/adapter/adapter_source.h"
 #include "host/load_adapter.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/result.h"
 #include "format/adapter/adapter_source.h"
 #include "model/adapter.h"

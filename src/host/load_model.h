@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cpu/cpu_memory.h"
-#include "backend/ops.h"
 #include "base/printable.h"
 #include "base/result.h"
 #include "engine/engine.h"

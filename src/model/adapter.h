@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/result.h"
 #include "catalogue/tensor_roles.h"
 #include "model/model.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "model/bases/key_bases.h"
 #include "model/latent_projection.h"
 #include "model/layer_groups.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/token_id.h"
 #include "kv/kv_view.h"
 #include "model/adapted_backend.h"

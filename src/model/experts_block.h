@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "model/expert_router.h"
 #include "model/mlp_block.h"
 #include "model/model.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/token_id.h"
 #include "model/attention_block.h"
 #include "model/model.h"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "model/model.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"

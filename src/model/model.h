@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/result.h"
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"

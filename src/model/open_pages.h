@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "kv/kv_view.h"
 #include "model/model.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/token_id.h"
 #include "model/model.h"
 #include "model/residual_stream.h"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 
 namespace kvik {
 

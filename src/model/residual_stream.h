@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "catalogue/model_config.h"
 #include "model/row_buffers.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/result.h"
 #include "catalogue/tensor_roles.h"
 #include "format/model_source.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 
 namespace kvik {
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"

@@ -123,11 +123,11 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_include_arrows(self):
         wrong = {
             "src/base/a.h": ["tensor/tensor_view.h", "kv/page_pool.h"],
-            "src/tensor/a.h": ["backend/ops.h", "format/gguf/gguf.h"],
+            "src/tensor/a.h": ["backend/backend.h", "format/gguf/gguf.h"],
             "src/backend/cpu/a.cpp": ["kv/kv_view.h", "model/config.h", "engine/engine.h", "format/gguf/gguf.h"],
-            "src/format/a.cpp": ["model/config.h", "backend/ops.h"],
+            "src/format/a.cpp": ["model/config.h", "backend/backend.h"],
             "src/text/a.cpp": ["engine/request/request.h", "format/gguf/gguf.h"],
-            "src/kv/a.cpp": ["model/config.h", "backend/ops.h", "engine/engine.h", "backend/cpu/cpu_memory.h"],
+            "src/kv/a.cpp": ["model/config.h", "backend/backend.h", "engine/engine.h", "backend/cpu/cpu_memory.h"],
             "src/model/a.cpp": ["kv/page_pool.h", "backend/cpu/cpu_backend.h", "text/tokenizer.h", "engine/engine.h"],
             "src/engine/a.cpp": ["text/tokenizer.h", "service/service.h", "backend/cpu/cpu_backend.h"],
             "src/service/a.cpp": ["server/server.h", "kv/page_pool.h", "model/decoder.h"],
@@ -143,7 +143,7 @@ class EveryRuleCanFail(unittest.TestCase):
         right = {
             "src/tensor/a.h": ["base/check.h", "tensor/half.h"],
             "src/kv/a.h": ["backend/memory.h", "kv/page_pool.h", "tensor/kv_type.h"],
-            "src/model/a.h": ["format/gguf/gguf.h", "backend/ops.h", "kv/kv_view.h", "base/metadata.h"],
+            "src/model/a.h": ["format/gguf/gguf.h", "backend/backend.h", "kv/kv_view.h", "base/metadata.h"],
             "src/server/a.h": ["service/service.h", "base/log.h"],
             "src/main/a.cpp": ["backend/cpu/cpu_backend.h", "server/server.h"],
         }
@@ -158,7 +158,7 @@ class EveryRuleCanFail(unittest.TestCase):
         for name in ("kv/kv_cache.h", "engine/engine.h"):
             tree["src/service/service_api.h"] = f'#include "{name}"'
             self.assertTrue([w for w in rules.reached_arrows(tree) if w.startswith(f"server may not reach {name}: src/server/a.cpp → ")])
-        tree = {"src/engine/a.cpp": '#include "model/decoder.h"', "src/model/decoder.h": '#include "backend/ops.h"\n#include "format/gguf/gguf.h"'}
+        tree = {"src/engine/a.cpp": '#include "model/decoder.h"', "src/model/decoder.h": '#include "backend/backend.h"\n#include "format/gguf/gguf.h"'}
         self.assertEqual(len(rules.reached_arrows(tree)), 1)
         self.assertEqual(rules.reached_arrows({"src/main/a.cpp": '#include "service/b.h"', "src/service/b.h": '#include "engine/c.h"'}), [])
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cpu/cpu_memory.h"
-#include "backend/ops.h"
 
 namespace kvik {
 

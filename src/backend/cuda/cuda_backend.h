@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "backend/backend.h"
 #include "backend/cuda/device/device.h"
-#include "backend/ops.h"
 
 namespace kvik::cuda {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "catalogue/model_config.h"
 #include "tensor/kv_type.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "model/decoder.h"
 #include "model/recurrent/state_layout.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "model/model.h"
 #include "model/recurrent/state_layout.h"
 #include "model/residual_stream.h"

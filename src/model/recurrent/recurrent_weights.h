@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 #include "catalogue/model_config.h"
 
 namespace kvik {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 
 namespace kvik {
 

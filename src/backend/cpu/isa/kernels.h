@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/ops.h"
+#include "backend/backend.h"
 
 // The leaf loops of the CPU backend, one table per instruction set. The scalar one is the
 // specification; all tables give the same bits unless a comment says otherwise.

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cpu/low_rank/low_rank_kernels.h"
-#include "backend/ops.h"
 #include "base/thread_pool.h"
 
 namespace kvik::cpu {

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
-#include "backend/ops.h"
 #include "base/thread_pool.h"
 
 namespace kvik::cpu {

@@ -2,10 +2,10 @@
 
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cpu/attention/attention_plan.h"
 #include "backend/cuda/attention/attention_kernels.h"
 #include "backend/cuda/device/cuda_memory.h"
-#include "backend/ops.h"
 
 namespace kvik::cuda {
 

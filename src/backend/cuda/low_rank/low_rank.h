@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/low_rank/low_rank_kernels.h"
-#include "backend/ops.h"
 
 namespace kvik::cuda {
 

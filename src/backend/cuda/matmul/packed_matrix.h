@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cuda/device/cuda_memory.h"
-#include "backend/ops.h"
 #include "base/thread_pool.h"
 
 namespace kvik::cuda {

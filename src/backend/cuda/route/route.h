@@ -1,8 +1,8 @@
 #pragma once
 
+#include "backend/backend.h"
 #include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/route/routed_lists.h"
-#include "backend/ops.h"
 
 namespace kvik::cuda {
 

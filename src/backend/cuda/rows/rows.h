@@ -1,9 +1,9 @@
 #pragma once
 
+#include "backend/backend.h"
 #include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/route/routed_lists.h"
 #include "backend/cuda/rows/rows_kernels.h"
-#include "backend/ops.h"
 
 namespace kvik::cuda {
 

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/state/state_kernels.h"
-#include "backend/ops.h"
 
 namespace kvik::cuda {
 

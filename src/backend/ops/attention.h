@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tensor/kv_type.h"
+
+namespace kvik {
+
+// What decides where in a page the K and V of a token lie. One page holds kPageTokens tokens of
+// all layers of a layer group.
+struct KvGeometry {
+  KvType type = KvType::kF32;
+  uint32_t n_layers = 0;
+  uint32_t n_kv_heads = 0;
+  uint32_t head_dim = 0;
+  // Where not 0, there is no V: it is the first latent_dim dimensions of K, a multiple of sixteen
+  // (DeepSeek-V2, 2024).
+  uint32_t latent_dim = 0;
+  // K of int4 has a step and a zero point for each dimension, its channel, of kChannelTokens tokens
+  // (KIVI, Liu et al. 2024), and is written when the page is full, from the open page: all runs
+  // have open pages.
+  bool keys_by_channel = false;
+
+  uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
+  // Returns the geometry of the open pages beside pages of this one.
+  KvGeometry of_open_pages() const {
+    KvGeometry open = *this;
+    open.type = kOpenType;
+    open.keys_by_channel = false;
+    return open;
+  }
+};
+
+// Consecutive tokens of one sequence inside a batch: rows [first_row, first_row + n_rows) stand at
+// positions first_position … Token t of the sequence lies in pages[t / kPageTokens].
+//
+// Where `open` is not empty, each row attends to its own page in kOpenType and to the pages before
+// it as they are: open[i] holds, in the layout of a page of kOpenType, the tokens of page
+// first_position / kPageTokens + i, up to the page of the last row. write_kv() writes to both, K by
+// channel once the page is full.
+struct KvRun {
+  std::span<std::byte* const> pages;
+  uint32_t first_position = 0;
+  uint32_t first_row = 0;
+  uint32_t n_rows = 0;
+  std::span<std::byte* const> open = {};  // of all runs of a call or of none
+};
+
+// Where one layer's K and V lie, and whose.
+struct KvTarget {
+  const KvGeometry& geometry;
+  uint32_t layer;  // within its layer group
+  std::span<const KvRun> runs;
+};
+
+struct AttentionShape {
+  uint32_t n_heads = 0;
+  float scale = 0;      // scores = scale · q·k
+  float soft_cap = 0;   // 0: none; else scores = cap · tanh(scores / cap)
+  uint32_t window = 0;  // 0: all earlier tokens; else the last `window`, itself included
+  // [n_heads] in the backend's memory: one more score of each head, of no token; null: none. It
+  // takes part in the softmax and adds nothing (Xiao et al. 2023).
+  const float* sinks = nullptr;
+};
+
+// How the heads of some layers attend.
+struct HeadsUse {
+  KvGeometry kv;
+  uint32_t n_heads = 0;
+};
+
+}  // namespace kvik

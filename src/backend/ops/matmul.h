@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "tensor/tensor_view.h"
+
+namespace kvik {
+
+// A weight matrix in the form the backend computes with. The file's copy is not needed any more.
+class PackedMatrix {
+ public:
+  virtual ~PackedMatrix() = default;
+  virtual uint32_t n_rows() const = 0;  // output columns of a product with it
+  virtual uint32_t n_cols() const = 0;  // the dimension summed over
+  virtual size_t bytes() const = 0;
+  // Of the tensors that it was packed from, in their order, as tensor_digest.h has it.
+  virtual Hash128 source_digest() const = 0;
+};
+
+// Whose products have how many rows: one for each token, for each of its experts, or heads.
+enum class WeightUse : uint8_t { kRows, kExperts, kHeads };
+
+// Weights that take the same kernel: their type and the dimension summed over.
+struct WeightKind {
+  ElementType type = ElementType::kF32;
+  uint32_t n_cols = 0;
+  WeightUse use = WeightUse::kRows;
+  friend bool operator==(const WeightKind&, const WeightKind&) = default;
+};
+
+// Rows [first, first + n) of one of the matrices that are being packed, with its order of columns
+// and its scale; valid until the next call. Asked for in ascending order.
+using ReadRows = std::function<Result<TensorView>(size_t matrix, uint64_t first, uint64_t n)>;
+
+// What is added to a matrix: scale · b · a, in host memory (Hu et al. 2021).
+struct LowRankView {
+  std::span<const float> a;  // [rank, n_cols]
+  std::span<const float> b;  // [n_rows, rank]
+  uint32_t n_rows = 0;
+  uint32_t n_cols = 0;
+  uint32_t rank = 0;
+  float scale = 1.0f;
+  ElementType type = ElementType::kF32;  // f32, f16 or bf16: what it is packed as
+};
+
+// The same in the form the backend computes with.
+class LowRankMatrix {
+ public:
+  virtual ~LowRankMatrix() = default;
+  virtual uint32_t n_rows() const = 0;  // output columns of a product with it
+  virtual uint32_t n_cols() const = 0;  // the dimension summed over
+  virtual uint32_t rank() const = 0;
+};
+
+// Some rows that one such matrix is for: row x_rows[i] of x, from x_column on, is multiplied, and
+// added to row out_rows[i] of out, from out_column on.
+struct LowRankTerm {
+  const LowRankMatrix* matrix = nullptr;
+  std::span<const uint32_t> x_rows, out_rows;
+  uint32_t x_column = 0, out_column = 0;
+};
+
+}  // namespace kvik

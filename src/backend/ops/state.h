@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "backend/ops/rows.h"
+
+namespace kvik {
+
+// Consecutive tokens of one sequence inside a batch, and the part of its state that one layer
+// keeps, in the backend's memory: what stands there is behind the tokens before them, and
+// afterwards behind these, but for the last n_guesses of them: they see what stands before them and
+// leave no trace.
+struct StateRun {
+  float* state = nullptr;
+  uint32_t first_row = 0;
+  uint32_t n_rows = 0;
+  uint32_t n_guesses = 0;  // n_rows at most
+
+  uint32_t n_kept() const { return n_rows - n_guesses; }
+};
+
+// A convolution of each channel over its newest n_taps inputs, those of the state before the first
+// row's: out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i, then SiLU where it is
+// activated.
+// State: [n_taps − 1, n_channels], the oldest first.
+struct ConvShape {
+  const float* taps = nullptr;  // [n_taps, n_channels], the oldest first
+  const float* bias = nullptr;  // [n_channels]; null: none
+  uint32_t n_taps = 0;
+  bool is_activated = false;
+};
+
+// The matrices of a recurrent layer: of each of n_heads heads [key_dim, value_dim], which decays by
+// a factor for each token, g. Before that the outer product of the key and β (v − Sᵀ k) is added to
+// it (DeltaConfig); q and k of head h are those of key_head(h).
+struct RecurrenceShape {
+  uint32_t n_heads = 0, n_key_heads = 0;
+  uint32_t key_dim = 0, value_dim = 0;  // multiples of 16
+  bool is_tiled = false;
+
+  uint32_t key_head(uint32_t head) const {
+    return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
+  }
+  // What queries of length 1 are multiplied by.
+  float query_length() const { return 1.0f / std::sqrt(static_cast<float>(key_dim)); }
+  // The i-th of a key head's.
+  uint32_t head(uint32_t key_head, uint32_t i) const {
+    return is_tiled ? i * n_key_heads + key_head : key_head * (n_heads / n_key_heads) + i;
+  }
+};
+
+// What a recurrence meets: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay and
+// rate (g and β) [M, n_heads].
+struct RecurrenceRows {
+  Rows q, k, v, decay, rate;
+};
+
+}  // namespace kvik
