@@ -42,7 +42,7 @@ class TokenBitmask {
     std::fill_n(words_.begin(), n / kWordBits, ~uint64_t{0});
     if (n % kWordBits > 0) words_[n / kWordBits] = bit(n) - 1;
   }
-  // As the other mask, whose vocabulary may be smaller.
+  // Copies the other mask. Its vocabulary may be smaller.
   void allow_those_of(const TokenBitmask& other) {
     CHECK(other.n_tokens_ <= n_tokens_);
     const auto behind = std::ranges::copy(other.words_, words_.begin()).out;

@@ -13,7 +13,7 @@ namespace kvik {
 // kSnapshotGroup + k: no model has so many layer groups.
 inline constexpr uint32_t kSnapshotGroup = 1024;
 
-// What is stored beside the bytes of a page. A key is no proof: whoever reads compares all of it.
+// The record stored beside the bytes of a page. A key is no proof: readers compare all of it.
 struct TierPage {
   PageKey root;                 // above the first page: model, KV type, layout, numerics, salt
   PageKey parent;               // the page before, or the root
@@ -22,7 +22,7 @@ struct TierPage {
   std::vector<TokenId> tokens;  // 1 to kPageTokens
   KnownBy known = KnownBy::kNobody;
 
-  // The same page, whoever knows it.
+  // The same page; `known` may differ.
   friend bool operator==(const TierPage& a, const TierPage& b) {
     return a.root == b.root && a.parent == b.parent && a.key == b.key && a.group == b.group &&
            a.tokens == b.tokens;

@@ -15,7 +15,7 @@ TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "template", "constrain", "kv", "tier", "model", "engine",
           "service", "host", "study", "server", "cli", "main")
 
-# What a floor may include beside its own files, `base` and `tensor`: a floor, a folder of it, or one header.
+# Includes allowed to a floor beside its own files, `base` and `tensor`: a floor, a folder of it, or one header.
 MAY_INCLUDE = {
     "base": (),
     "tensor": (),

@@ -8,14 +8,14 @@
 
 namespace kvik {
 
-// What decides where in a page the K and V of a token lie. One page holds kPageTokens tokens of
+// The layout of the K and V of a token in a page. One page holds kPageTokens tokens of
 // all layers of a layer group.
 struct KvGeometry {
   KvType type = KvType::kF32;
   uint32_t n_layers = 0;
   uint32_t n_kv_heads = 0;
   uint32_t head_dim = 0;
-  // Where not 0, there is no V: it is the first latent_dim dimensions of K, a multiple of sixteen
+  // If not 0, there is no V: it is the first latent_dim dimensions of K, a multiple of sixteen
   // (DeepSeek-V2, 2024).
   uint32_t latent_dim = 0;
   // K of int4 has a step and a zero point for each dimension, its channel, of kChannelTokens tokens
@@ -36,7 +36,7 @@ struct KvGeometry {
 // Consecutive tokens of one sequence inside a batch: rows [first_row, first_row + n_rows) stand at
 // positions first_position … Token t of the sequence lies in pages[t / kPageTokens].
 //
-// Where `open` is not empty, each row attends to its own page in kOpenType and to the pages before
+// If `open` is not empty, each row attends to its own page in kOpenType and to the pages before
 // it as they are: open[i] holds, in the layout of a page of kOpenType, the tokens of page
 // first_position / kPageTokens + i, up to the page of the last row. write_kv() writes to both, K by
 // channel once the page is full.
@@ -48,7 +48,7 @@ struct KvRun {
   std::span<std::byte* const> open = {};  // of all runs of a call or of none
 };
 
-// Where one layer's K and V lie, and whose.
+// The pages of one layer's K and V, and the sequences that they belong to.
 struct KvTarget {
   const KvGeometry& geometry;
   uint32_t layer;  // within its layer group
@@ -65,7 +65,7 @@ struct AttentionShape {
   const float* sinks = nullptr;
 };
 
-// How the heads of some layers attend.
+// The attention heads of one kind of layer.
 struct HeadsUse {
   KvGeometry kv;
   uint32_t n_heads = 0;

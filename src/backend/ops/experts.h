@@ -22,8 +22,7 @@ struct GroupedRows {
   std::span<const uint32_t> rows = {};
   std::span<const RowGroup> groups = {};
   uint32_t n_matrices = 0;
-  // Which row of the batch each is of, for whoever must know that of rows in order; empty: as
-  // `rows` says.
+  // The row of the batch that each is of, needed where rows are in order; empty: as `rows` says.
   std::span<const uint32_t> owners = {};
   Routed routed = Routed::kNot;  // else the lists are empty here
   uint32_t n_routed = 0;         // rows of the product then
@@ -42,14 +41,14 @@ struct WeightedRows {
   Routed routed = Routed::kNot;  // else the lists are empty here
 };
 
-// How rows choose the experts that they go through (ExpertRouter says it in full): the n_used best
+// The choice of experts for each row (in full: ExpertRouter): the n_used best
 // of the groups that are best.
 struct RouteShape {
   uint32_t n_experts = 0, n_used = 0;
   uint32_t n_groups = 1, n_groups_used = 1;
   bool is_sigmoid = false;  // what a score stands for; else softmax
   bool normalizes = true;
-  bool has_shared_gate = false;  // in a column behind the experts'
+  bool has_shared_gate = false;  // in a column after the experts'
   float weight_scale = 1.0f;
   std::span<const float> choice_bias = {}, factors = {};  // on the host; [n_experts], or empty
 };

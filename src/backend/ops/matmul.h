@@ -18,11 +18,11 @@ class PackedMatrix {
   virtual uint32_t n_rows() const = 0;  // output columns of a product with it
   virtual uint32_t n_cols() const = 0;  // the dimension summed over
   virtual size_t bytes() const = 0;
-  // Of the tensors that it was packed from, in their order, as tensor_digest.h has it.
+  // Digest of the tensors that it was packed from, in their order (tensor_digest.h).
   virtual Hash128 source_digest() const = 0;
 };
 
-// Whose products have how many rows: one for each token, for each of its experts, or heads.
+// The rows of products with a matrix: one for each token, for each of its experts, or heads.
 enum class WeightUse : uint8_t { kRows, kExperts, kHeads };
 
 // Weights that take the same kernel: their type and the dimension summed over.
@@ -37,7 +37,7 @@ struct WeightKind {
 // and its scale; valid until the next call. Asked for in ascending order.
 using ReadRows = std::function<Result<TensorView>(size_t matrix, uint64_t first, uint64_t n)>;
 
-// What is added to a matrix: scale · b · a, in host memory (Hu et al. 2021).
+// A change that is added to a matrix: scale · b · a, in host memory (Hu et al. 2021).
 struct LowRankView {
   std::span<const float> a;  // [rank, n_cols]
   std::span<const float> b;  // [n_rows, rank]

@@ -9,9 +9,9 @@
 namespace kvik {
 
 // Consecutive tokens of one sequence inside a batch, and the part of its state that one layer
-// keeps, in the backend's memory: what stands there is behind the tokens before them, and
-// afterwards behind these, but for the last n_guesses of them: they see what stands before them and
-// leave no trace.
+// keeps, in the backend's memory: before a call the state that the tokens before them left, then
+// that which these leave. The last n_guesses of them see all tokens before them, and leave it as it
+// is.
 struct StateRun {
   float* state = nullptr;
   uint32_t first_row = 0;
@@ -43,7 +43,7 @@ struct RecurrenceShape {
   uint32_t key_head(uint32_t head) const {
     return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
   }
-  // What queries of length 1 are multiplied by.
+  // The factor of queries of length 1.
   float query_length() const { return 1.0f / std::sqrt(static_cast<float>(key_dim)); }
   // The i-th of a key head's.
   uint32_t head(uint32_t key_head, uint32_t i) const {
@@ -51,8 +51,8 @@ struct RecurrenceShape {
   }
 };
 
-// What a recurrence meets: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay and
-// rate (g and β) [M, n_heads].
+// The inputs of a recurrence: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay
+// and rate (g and β) [M, n_heads].
 struct RecurrenceRows {
   Rows q, k, v, decay, rate;
 };
