@@ -42,11 +42,11 @@ class TokenBitmask {
     std::fill_n(words_.begin(), n / kWordBits, ~uint64_t{0});
     if (n % kWordBits > 0) words_[n / kWordBits] = bit(n) - 1;
   }
-  // Copies the other mask. Its vocabulary may be smaller.
+  // Copies the other mask. Tokens that only one of the vocabularies has are forbidden.
   void allow_those_of(const TokenBitmask& other) {
-    CHECK(other.n_tokens_ <= n_tokens_);
-    const auto behind = std::ranges::copy(other.words_, words_.begin()).out;
-    std::fill(behind, words_.end(), 0);
+    const size_t n = std::min(words_.size(), other.words_.size());
+    std::fill(std::copy_n(other.words_.begin(), n, words_.begin()), words_.end(), 0);
+    if (n_tokens_ % kWordBits > 0) words_.back() &= bit(n_tokens_) - 1;
   }
   // These as well.
   void allow_too(const TokenBitmask& other) {

@@ -36,7 +36,6 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)),
       states_(pool_, layout_, buffer_.data()),
       open_slots_(memory, layout_) {
-  unused_.reserve(pool_.n_pages());
   CHECK(budget_bytes / layout_.page_bytes + n_pages_of_states(layout_) <= UINT32_MAX);
 }
 

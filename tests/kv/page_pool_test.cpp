@@ -49,6 +49,24 @@ TEST(PagePool, pages_that_are_apart_are_taken_by_their_number_alone) {
   EXPECT_FALSE(pool.take().has_value()) << "it did not come among the others";
 }
 
+TEST(PagePool, pages_without_an_owner_are_told_once_in_the_order_of_their_first_end) {
+  PagePool pool(2);
+  auto first = pool.take(), second = pool.take();
+  const PageId ids[] = {first->id(), second->id()};
+  for (const PageId id : ids) pool.seal(id);
+  first.reset();
+  second.reset();
+  for (int i = 0; i < 10; ++i) const PageLease again = pool.lease(ids[0]);
+  std::vector<PageId> unused;
+  pool.take_unused(unused);
+  EXPECT_EQ(unused, std::vector<PageId>(std::begin(ids), std::end(ids)));
+  pool.take_unused(unused);
+  EXPECT_TRUE(unused.empty());
+  for (int i = 0; i < 2; ++i) const PageLease again = pool.lease(ids[1]);
+  pool.take_unused(unused);
+  EXPECT_EQ(unused, std::vector<PageId>{ids[1]});
+}
+
 TEST(PagePool, a_page_shared_by_two_sequences_survives_the_end_of_one) {
   PagePool pool(1);
   auto first = pool.take();

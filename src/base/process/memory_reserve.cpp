@@ -12,18 +12,16 @@ constexpr std::chrono::milliseconds kPause{2};
 
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
-thread_local int n_pauses_allowed = 0;
-thread_local int n_pauses_left = 0;
-thread_local TimePoint last_pause;
+thread_local Duration patience{};
+thread_local TimePoint first_shortage, last_shortage;
 
 // False where this thread has waited for as long as it may.
 bool wait_for_others() {
   const TimePoint now = std::chrono::steady_clock::now();
-  if (now - last_pause > 10 * kPause) n_pauses_left = n_pauses_allowed;  // another allocation
-  if (n_pauses_left == 0) return false;
-  --n_pauses_left;
+  if (now - last_shortage > 10 * kPause) first_shortage = now;  // of another allocation
+  last_shortage = now;
+  if (now - first_shortage >= patience) return false;
   std::this_thread::sleep_for(kPause);
-  last_pause = std::chrono::steady_clock::now();
   return true;
 }
 
@@ -58,7 +56,7 @@ bool MemoryReserve::restore() {
 bool MemoryReserve::is_kept() { return held.load() != nullptr; }
 
 void MemoryReserve::be_patient(Duration at_most) {
-  n_pauses_allowed = static_cast<int>(at_most / kPause);
+  patience = at_most;
   std::set_new_handler(on_shortage);
 }
 

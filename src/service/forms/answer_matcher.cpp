@@ -91,7 +91,7 @@ void AnswerMatcher::fill_form_mask(TokenBitmask& mask) {
   } else {  // a model that knows fewer tokens than its tokenizer
     TokenBitmask all(n_vocab);
     if (!matcher_.mask(all)) fail();
-    for (TokenId id = 0; id < mask.n_tokens(); ++id) mask.set(id, all.allows(id));
+    mask.allow_those_of(all);
   }
   if (now().has_failed) mask.allow_none();
 }
