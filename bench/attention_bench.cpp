@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "attention_benches.h"
-#include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/isa/isa.h"
+#include "backend/host_memory.h"
 
 namespace kvik::cpu {
 namespace {
@@ -103,7 +103,7 @@ class Fixture {
   const InstructionSet& isa_;
   Shape shape_;
   KvBlockLayout layout_;
-  CpuMemory memory_;
+  HostMemory memory_;
   Buffer buffer_, open_buffer_, scratch_;
   std::vector<std::byte*> pages_;
   std::vector<float> q_, out_;

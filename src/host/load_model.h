@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 #include "base/printable.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -28,7 +28,7 @@ struct ModelOptions {
   uint32_t n_threads = 0;  // 0: one per processor
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // 0: as trained
-  cpu::HugePages huge_pages = cpu::HugePages::kOn;
+  HugePages huge_pages = HugePages::kOn;
   std::string isa = {};      // instruction set; empty: the best here
   std::string adapter = {};  // "PATH[:SCALE]"; empty: none
   // The number of the GPU that computes, as CUDA counts them; none: the processor.

@@ -79,7 +79,7 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
            Words{.type = "on|off",
                  .read =
                      [&options](const std::string& text) {
-                       using enum cpu::HugePages;
+                       using enum HugePages;
                        options.huge_pages = text == "on" ? kOn : kOff;
                        return std::string();
                      }},

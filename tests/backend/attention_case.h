@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "backend/cpu/attention/attention_plan.h"
 #include "backend/cpu/isa/isa.h"
+#include "backend/layout/attention_plan.h"
 #include "backend/random_matrix.h"
 #include "backend/stored_kv.h"
 

@@ -1,4 +1,4 @@
-#include "backend/cpu/attention/attention_plan.h"
+#include "backend/layout/attention_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/matmul/packed_matrix.h"
+#include "backend/layout/panel_matrix.h"
 #include "tensor/blocks.h"
 
 namespace kvik {
@@ -45,10 +45,10 @@ TEST(Isa, an_unknown_set_is_refused_with_the_names_of_those_that_exist) {
 TEST(Isa, every_set_multiplies_the_types_that_are_packed_and_those_are_the_ones_that_are_decoded) {
   for (size_t i = 0; i < kNumElementTypes; ++i) {
     const auto type = static_cast<ElementType>(i);
-    EXPECT_EQ(cpu::can_pack(type), can_dequantize(type)) << name_of(type);
+    EXPECT_EQ(can_pack(type), can_dequantize(type)) << name_of(type);
     for (const cpu::InstructionSet& set : cpu::instruction_sets()) {
       const cpu::WeightKernels& kernels = set.matmul.weights(type);
-      EXPECT_EQ(kernels.multiply != nullptr, cpu::can_pack(type)) << set.name << name_of(type);
+      EXPECT_EQ(kernels.multiply != nullptr, can_pack(type)) << set.name << name_of(type);
       if (!kernels.multiply) continue;
       EXPECT_NE(set.matmul.activations(kernels.format).pack, nullptr) << set.name << name_of(type);
     }

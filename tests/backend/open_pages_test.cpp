@@ -1,7 +1,7 @@
 #include "backend/attention_case.h"
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 
 // Rows that read the page of their own token from an open page. tests/backend/attention_test.cpp
 // compares them with the formula.
@@ -193,7 +193,7 @@ TEST(OpenPages, chunks_of_any_size_on_any_set_and_threads_give_the_same_bits) {
 }
 
 TEST(OpenPages, a_context_of_several_waves_of_splits_gives_the_same_bits) {
-  constexpr uint32_t kCached = 34 * cpu::kSplitTokens;
+  constexpr uint32_t kCached = 34 * kSplitTokens;
   const auto alone = backend_of("", 1);
   const auto threads = backend_of("", 3);
   for (const KvType type : kTypesWithOpenPages) {
@@ -234,8 +234,8 @@ TEST(OpenPages, what_is_written_is_what_pages_of_each_type_have) {
                                    backend->page_bytes(geometry)));
           continue;
         }
-        const cpu::KvBlockLayout layout = cpu::layout_of(geometry);
-        const cpu::KvBlockLayout plain = cpu::layout_of(rounded.geometry());
+        const KvBlockLayout layout = layout_of(geometry);
+        const KvBlockLayout plain = layout_of(rounded.geometry());
         for (uint32_t block = heads.n_kv_heads; block < 2 * heads.n_kv_heads; ++block) {
           const std::byte* written = sequence.page(page) + block * layout.head_bytes();
           EXPECT_EQ(0,
@@ -259,7 +259,7 @@ TEST(OpenPages, attention_within_the_limits_takes_no_more_memory_than_was_reserv
     for (const auto& [head_dim, latent_dim] : {std::pair(256u, 0u), {576u, 512u}}) {
       const Heads heads{type, head_dim, latent_dim, latent_dim != 0 ? 1u : 2u, 8};
       const auto backend = backend_of("", 3);
-      const auto& memory = static_cast<cpu::CpuMemory&>(backend->memory());
+      const auto& memory = static_cast<HostMemory&>(backend->memory());
       const WorkLimits limits = {.n_rows = 40,
                                  .n_sequences = 1,
                                  .weights = {},

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 #include "engine/schedule/scheduler.h"
 
 namespace kvik {
@@ -115,7 +115,7 @@ class Rig {
   }
 
   static constexpr size_t kPageBytes = 64;
-  cpu::CpuMemory memory_;
+  HostMemory memory_;
   KvCache kv_;
   Scheduler scheduler_;
   std::vector<Sequence*> alive_;

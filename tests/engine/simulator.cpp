@@ -7,7 +7,7 @@
 #include <random>
 #include <unordered_map>
 
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 #include "base/check.h"
 #include "engine/fcfs_scheduler.h"
 #include "engine/schedule/queue_limit.h"
@@ -207,7 +207,7 @@ class Simulation {
   std::vector<std::vector<TokenId>> texts_;
   std::vector<uint32_t> turns_left_;
   std::mt19937_64 random_;
-  cpu::CpuMemory memory_;
+  HostMemory memory_;
   KvCache kv_;
   QueueLimit queue_;
   SchedulerT scheduler_;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 #include "support/memory_source.h"
 #include "support/tiny_engine.h"
 
@@ -13,7 +13,7 @@ namespace kvik {
 namespace {
 
 uint64_t held_bytes(Backend& backend) {
-  return static_cast<const cpu::CpuMemory&>(backend.memory()).held_bytes();
+  return static_cast<const HostMemory&>(backend.memory()).held_bytes();
 }
 
 uint64_t part_of(const MemoryPlan& plan, const std::string& name) {

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <vector>
 
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 
 namespace kvik {
 namespace {
@@ -44,7 +44,7 @@ void expect_angles(const RopeTables& tables, const RopeConfig& rope,
 }
 
 TEST(Rope, angles_are_those_of_the_definition_near_and_far) {
-  cpu::CpuMemory memory;
+  HostMemory memory;
   const std::vector<uint32_t> positions = {0, 1, 2, 31, 32, 4095, 131071, 1000000};
   for (const float base : {1e4f, 5e5f, 1e6f}) {
     for (const uint32_t n_dims : {2u, 6u, 64u, 128u}) {
@@ -57,7 +57,7 @@ TEST(Rope, angles_are_those_of_the_definition_near_and_far) {
 }
 
 TEST(Rope, divisors_slow_each_pair_by_its_own_factor) {
-  cpu::CpuMemory memory;
+  HostMemory memory;
   const RopeConfig rope{.base = 5e5f, .n_dims = 8};
   const std::vector<float> divisors = {1.0f, 1.5f, 8.0f, 32.0f};
   RopeTables tables(memory, config_with({rope}), divisors, 3);
@@ -67,7 +67,7 @@ TEST(Rope, divisors_slow_each_pair_by_its_own_factor) {
 }
 
 TEST(Rope, linear_scaling_brings_positions_together) {
-  cpu::CpuMemory memory;
+  HostMemory memory;
   const RopeConfig rope{.base = 1e4f, .position_scale = 0.125f, .n_dims = 16};
   RopeTables tables(memory, config_with({rope}), {}, 2);
   tables.prepare(std::vector<uint32_t>{800, 7});
@@ -115,7 +115,7 @@ TEST(Rope, llama3_goes_over_between_two_wavelengths) {
 }
 
 TEST(Rope, the_magnitude_multiplies_cos_and_sin) {
-  cpu::CpuMemory memory;
+  HostMemory memory;
   RopeTables plain(memory, config_with({{.base = 1e4f, .n_dims = 4}}), {}, 1);
   RopeTables larger(memory, config_with({{.base = 1e4f, .n_dims = 4, .magnitude = 2.0f}}), {}, 1);
   plain.prepare(std::vector<uint32_t>{9});
@@ -127,7 +127,7 @@ TEST(Rope, the_magnitude_multiplies_cos_and_sin) {
 }
 
 TEST(Rope, each_rope_of_a_model_has_a_table_of_its_own) {
-  cpu::CpuMemory memory;
+  HostMemory memory;
   const RopeConfig wide{.base = 1e6f, .n_dims = 32, .pairing = RopePairing::kHalves};
   const RopeConfig local{.base = 1e4f, .n_dims = 16};
   RopeTables tables(memory, config_with({wide, local}), {}, 1);
@@ -141,7 +141,7 @@ TEST(Rope, each_rope_of_a_model_has_a_table_of_its_own) {
 }
 
 TEST(Rope, a_rows_angles_do_not_depend_on_the_rows_beside_it) {
-  cpu::CpuMemory memory;
+  HostMemory memory;
   const ModelConfig config = config_with({{.base = 1e4f, .n_dims = 64}});
   RopeTables together(memory, config, {}, 5);
   RopeTables alone(memory, config, {}, 5);

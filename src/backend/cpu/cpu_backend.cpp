@@ -7,11 +7,11 @@
 #include <algorithm>
 
 #include "backend/cpu/attention/attention.h"
-#include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/isa/isa.h"
 #include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/state/state.h"
+#include "backend/host_memory.h"
 #include "base/check.h"
 #include "tensor/largest.h"
 
@@ -56,7 +56,7 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
                                              const ReadRows& read) override;
   uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
-    return cpu::packed_bytes(type, n_rows, n_cols);
+    return kvik::packed_bytes(type, n_rows, n_cols);
   }
   uint64_t scratch_bytes(const WorkLimits& limits) const override {
     return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits);
@@ -73,10 +73,10 @@ class CpuBackend final : public Backend {
   void largest(Rows x, std::span<std::optional<uint32_t>> out) override;
   std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
                                                std::byte* place) override {
-    return std::make_unique<CpuLowRankMatrix>(change, place);
+    return std::make_unique<LowRankPanels>(change, place);
   }
   uint64_t low_rank_bytes(const LowRankView& shape) const override {
-    return CpuLowRankMatrix::bytes_of(shape.type, shape.n_rows, shape.n_cols, shape.rank);
+    return LowRankPanels::bytes_of(shape.type, shape.n_rows, shape.n_cols, shape.rank);
   }
   void add_low_rank(Rows x, std::span<const LowRankTerm> terms, Rows out) override {
     low_rank_.add(x, terms, out);
@@ -130,7 +130,7 @@ class CpuBackend final : public Backend {
 
   const InstructionSet& isa_;
   const std::string name_;
-  CpuMemory memory_;
+  HostMemory memory_;
   ThreadPool pool_;
   Matmul matmul_;
   Attention attention_;
@@ -189,32 +189,32 @@ Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorVie
                   fmt::format("a matrix of {} rows: expected fewer than 2^31", source.n_rows));
     }
   }
-  auto packed = std::make_unique<CpuPackedMatrix>(stacked, memory_);
+  auto packed = std::make_unique<PanelMatrix>(stacked, memory_);
   TRY(packed->fill(read, pool_));
   return packed;
 }
 
 void CpuBackend::embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) {
-  const auto& packed = static_cast<const CpuPackedMatrix&>(table);
+  const auto& packed = static_cast<const PanelMatrix&>(table);
   CHECK(out.n_rows == tokens.size() && out.n_cols == packed.n_cols());
   for_rows(out, [&](size_t row) { packed.unpack_row(tokens[row], row_of(out, row)); });
 }
 
 void CpuBackend::matmul(Rows x, const PackedMatrix& w, Rows out) {
-  matmul_.run(x, static_cast<const CpuPackedMatrix&>(w), out, MatmulInto::kOverwrite);
+  matmul_.run(x, static_cast<const PanelMatrix&>(w), out, MatmulInto::kOverwrite);
 }
 
 void CpuBackend::matmul_add(Rows x, const PackedMatrix& w, Rows out) {
-  matmul_.run(x, static_cast<const CpuPackedMatrix&>(w), out, MatmulInto::kAdd);
+  matmul_.run(x, static_cast<const PanelMatrix&>(w), out, MatmulInto::kAdd);
 }
 
 void CpuBackend::grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups,
                                 Rows out) {
-  matmul_.run_grouped(x, static_cast<const CpuPackedMatrix&>(w), groups, out);
+  matmul_.run_grouped(x, static_cast<const PanelMatrix&>(w), groups, out);
 }
 
 void CpuBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) {
-  matmul_.run_heads(x, static_cast<const CpuPackedMatrix&>(w), out);
+  matmul_.run_heads(x, static_cast<const PanelMatrix&>(w), out);
 }
 
 void CpuBackend::largest(Rows x, std::span<std::optional<uint32_t>> out) {

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 
 namespace kvik {
 
 struct CpuBackendOptions {
   uint32_t n_threads = 0;  // 0: one per processor that this process may use
   std::string isa;         // empty: the best this machine has; else one of cpu_isa_names()
-  cpu::HugePages huge_pages = cpu::HugePages::kOn;
+  HugePages huge_pages = HugePages::kOn;
 };
 
 // Instruction sets whose kernels are in this binary and that this machine can run, slowest first:

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "backend/cpu/attention/attention.h"
-#include "backend/cpu/low_rank/low_rank.h"
-#include "backend/cpu/matmul/packed_matrix.h"
 #include "backend/cuda/attention/attention.h"
 #include "backend/cuda/device/kernel_tables.h"
 #include "backend/cuda/low_rank/low_rank.h"
@@ -12,6 +9,9 @@
 #include "backend/cuda/route/route.h"
 #include "backend/cuda/rows/rows.h"
 #include "backend/cuda/state/state.h"
+#include "backend/layout/kv_block.h"
+#include "backend/layout/low_rank_panels.h"
+#include "backend/layout/panel_matrix.h"
 #include "base/check.h"
 
 namespace kvik::cuda {
@@ -56,7 +56,7 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
                                              const ReadRows& read) override;
   uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
-    return cpu::packed_bytes(type, n_rows, n_cols);
+    return kvik::packed_bytes(type, n_rows, n_cols);
   }
   uint64_t scratch_bytes(const WorkLimits& limits) const override {
     return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits) +
@@ -98,7 +98,7 @@ class CudaBackend final : public Backend {
     return std::make_unique<CudaLowRankMatrix>(change, memory_, place);
   }
   uint64_t low_rank_bytes(const LowRankView& shape) const override {
-    return cpu::CpuLowRankMatrix::bytes_of(shape.type, shape.n_rows, shape.n_cols, shape.rank);
+    return LowRankPanels::bytes_of(shape.type, shape.n_rows, shape.n_cols, shape.rank);
   }
   void add_low_rank(Rows x, std::span<const LowRankTerm> terms, Rows out) override {
     low_rank_.add(x, terms, out);
@@ -161,7 +161,7 @@ class CudaBackend final : public Backend {
   }
 
   size_t page_bytes(const KvGeometry& geometry) const override {
-    return size_t{geometry.n_layers} * geometry.n_kv_heads * cpu::layout_of(geometry).head_bytes();
+    return size_t{geometry.n_layers} * geometry.n_kv_heads * layout_of(geometry).head_bytes();
   }
   void write_kv(const KvTarget& kv, Rows k, Rows v) override;
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;
@@ -211,7 +211,7 @@ void CudaBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
   const bool has_values = kv.geometry.latent_dim == 0;
   CHECK(k.n_cols == kv.geometry.n_kv_heads * kv.geometry.head_dim);
   CHECK(!has_values || (v.n_rows == k.n_rows && v.n_cols == k.n_cols));
-  cpu::check_runs(kv, k.n_rows);
+  check_runs(kv, k.n_rows);
   attention_.write_kv(kv, k, v);
 }
 
@@ -219,7 +219,7 @@ void CudaBackend::attention(const KvTarget& kv, const AttentionShape& shape, Row
   CHECK(q.n_rows == out.n_rows && q.n_cols == shape.n_heads * kv.geometry.head_dim);
   CHECK(out.n_cols == shape.n_heads * kv.geometry.value_dim());
   CHECK(kv.geometry.n_kv_heads > 0 && shape.n_heads % kv.geometry.n_kv_heads == 0);
-  cpu::check_runs(kv, q.n_rows);
+  check_runs(kv, q.n_rows);
   attention_.run(kv, shape, q, out);
 }
 

@@ -27,33 +27,7 @@ SplitRange common(SplitRange a, SplitRange b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-size_t block_number(const KvTarget& kv, uint32_t kv_head) {
-  return size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
-}
-
 }  // namespace
-
-// A page: [layers][KV heads] of one head's K and V.
-size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
-  return block_number(kv, kv_head) * layout_of(kv.geometry).head_bytes();
-}
-size_t open_block_offset(const KvTarget& kv, uint32_t kv_head) {
-  return block_number(kv, kv_head) * layout_of(kv.geometry).open_layout().head_bytes();
-}
-
-void check_runs(const KvTarget& kv, uint32_t n_rows) {
-  CHECK(kv.layer < kv.geometry.n_layers);
-  const bool is_open = !kv.runs.empty() && !kv.runs.front().open.empty();
-  CHECK(!is_open || has_open_pages(kv.geometry.type));
-  CHECK(!kv.geometry.keys_by_channel || kv.runs.empty() || is_open);
-  for (const KvRun& run : kv.runs) {
-    CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
-    CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);
-    CHECK(run.open.empty() != is_open);
-    CHECK(!is_open ||
-          run.open.size() * kPageTokens >= size_t{run.first_position} % kPageTokens + run.n_rows);
-  }
-}
 
 Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool)
     : kernels_(kernels), memory_(memory), pool_(pool), scratch_(pool.n_threads()) {}

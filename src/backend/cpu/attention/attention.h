@@ -2,8 +2,9 @@
 
 #include <vector>
 
-#include "backend/cpu/attention/attention_plan.h"
+#include "backend/backend.h"
 #include "backend/cpu/isa/kernels.h"
+#include "backend/layout/attention_plan.h"
 #include "base/thread_pool.h"
 
 namespace kvik::cpu {
@@ -65,21 +66,5 @@ class Attention {
   Buffer merged_;                   // [slice to split][KV head] what is merged so far
   Buffer partials_;                 // [unit of a wave][KV head]
 };
-
-inline KvBlockLayout layout_of(const KvGeometry& geometry) {
-  return {geometry.type, geometry.head_dim, geometry.latent_dim, geometry.keys_by_channel};
-}
-
-// Bytes of a page that lie before one head's K, and of an open page.
-size_t block_offset(const KvTarget& kv, uint32_t kv_head);
-size_t open_block_offset(const KvTarget& kv, uint32_t kv_head);
-
-// Returns the index of a token's own page in KvRun::open.
-inline size_t open_index(const KvRun& run, uint32_t position) {
-  return position / kPageTokens - run.first_position / kPageTokens;
-}
-
-// Checks the runs of a call against its rows.
-void check_runs(const KvTarget& kv, uint32_t n_rows);
 
 }  // namespace kvik::cpu

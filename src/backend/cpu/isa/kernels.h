@@ -3,7 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/backend.h"
+#include "backend/layout/kv_block.h"
+#include "backend/layout/query_row.h"
+#include "backend/ops/attention.h"
+#include "backend/ops/rows.h"
+#include "tensor/op_kinds.h"
 
 // The leaf loops of the CPU backend, one table per instruction set. The scalar one is the
 // specification; all tables give the same bits unless a comment says otherwise.
@@ -22,66 +26,6 @@ struct RowKernels {
   // One head in place; cos, sin: [n_pairs].
   void (*rope)(float* head, RopePairing pairing, const float* cos, const float* sin,
                uint32_t n_pairs);
-};
-
-// Where in a page one layer's K and V of one KV head lie (D = head_dim rounded up to 16):
-//   f32, bf16  K as [32 / 16][head_dim][16 tokens], V as [D / 16][32 tokens][16 of d]
-//   int8       K as [32 / 16][head_dim / 4, rounded up][16 tokens][4] bytes, level + 128,
-//              then a scale for each of the 32 tokens, f32;
-//              V as [D / 16][32 / 4][16 of d][4 tokens] levels, then 32 scales
-//   int4       K as [32 / 16][head_dim / 8, rounded up][16 tokens][4] bytes, the low nibbles for
-//              four dimensions and the high ones for the next four, then scales in bf16:
-//              [groups of dimensions][32 tokens];
-//              V as [head_dim / 32, rounded up][32 / 4][16 of d][4 tokens] bytes, the low nibbles
-//              for sixteen dimensions and the high ones for the next sixteen, then scales as K's
-//   int8/int4  K as int8 has it, V as int4
-//   int4, keys by channel
-//              K's nibbles as int4 has them, then for each sixteen tokens the level of nibble 0
-//              of each dimension, rounded up to eight, and the steps of a nibble in fifteenths of
-//              a level, in bytes, then sixteen scales in f32, of each group of dimensions; V as
-//              int4
-// An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
-// − 15) of a head that was turned by attention_rotate.inl, and one by channel for scale · (level −
-// 128), where level = (256 · first + 128 + 17 · step · nibble) / 256, rounded down.
-//
-// Where K is latent there is no V: it is the first latent_dim dimensions of K, a multiple of
-// sixteen. Int8 K has a scale for those and one for the rest, and int4 groups do not cross that
-// border, behind which K is turned for itself.
-struct KvBlockLayout {
-  KvType type;
-  uint32_t head_dim;
-  uint32_t latent_dim = 0;  // 0: K and V are heads of their own
-  bool keys_by_channel = false;
-  size_t k_bytes() const;  // of one head's K in one page
-  size_t v_bytes() const;
-  size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
-  uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
-  // Return the types that K and V are stored as.
-  KvType key_type() const { return kvik::key_type(type); }
-  KvType value_type() const { return latent_dim != 0 ? key_type() : kvik::value_type(type); }
-  // Dimensions that share a scale.
-  uint32_t key_group_dims() const { return group_dims(key_type()); }
-  uint32_t value_group_dims() const { return group_dims(value_type()); }
-  uint32_t n_key_groups() const;
-  uint32_t n_value_groups() const;
-  uint32_t group_dims(KvType of) const;  // of K or V of that type
-  // Returns whether K is turned before it becomes levels.
-  bool turns_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
-  // Returns the layout of the open pages beside pages of this layout.
-  KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim}; }
-};
-
-// One row of q and of out, with the position of its token.
-struct QueryRow {
-  const float* q;
-  float* out;
-  uint32_t position;
-  // The page of that token in kOpenType, where the row reads that one; null: it reads all tokens
-  // where they are stored.
-  const std::byte* open = nullptr;
-
-  // Returns the end of the tokens that the row reads from AttendTask::pages.
-  uint32_t sealed_end() const { return open ? position / kPageTokens * kPageTokens : position + 1; }
 };
 
 // Query rows of one KV head, with all the query heads that share it. Rows of several sequences may
@@ -110,16 +54,6 @@ struct KeysAhead {
   uint32_t n_pages = 0;
   size_t block_offset = 0;
 };
-
-// Tokens whose scores share one maximum: split s begins at position s · kSplitTokens.
-inline constexpr uint32_t kSplitTokens = 512;
-
-// Splits [begin, end).
-struct SplitRange {
-  uint32_t begin, end;
-};
-// Of what one split gives to n pairs of a row and a query head; merged splits have the same form.
-size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs);
 
 // Where the rows of a task find what a split gave them: among the n_rows of the task that attended
 // it they begin with first_row.

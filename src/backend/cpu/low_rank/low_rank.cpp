@@ -17,63 +17,10 @@ constexpr uint32_t kStripColumns = 512;
 constexpr uint32_t kMostPieces = 4;
 // Items per thread that absorb a noisy neighbour.
 constexpr size_t kItemsPerThread = 4;
-constexpr uint64_t kVectorBytes = 64;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
-uint32_t padded(uint64_t n) {
-  return ceil_div(static_cast<uint32_t>(n), kLowRankLanes) * kLowRankLanes;
-}
-
-size_t element_bytes(ElementType type) { return traits(type).block_bytes; }
-
 }  // namespace
-
-uint64_t CpuLowRankMatrix::bytes_of(ElementType type, uint64_t n_rows, uint64_t n_cols,
-                                    uint32_t rank) {
-  const uint64_t bytes =
-      (n_cols * padded(rank) + uint64_t{padded(n_rows)} * rank) * element_bytes(type);
-  return (bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
-}
-
-CpuLowRankMatrix::CpuLowRankMatrix(const LowRankView& view, std::byte* place)
-    : type_(view.type),
-      scale_(view.scale),
-      n_rows_(view.n_rows),
-      n_cols_(view.n_cols),
-      rank_(view.rank),
-      padded_rank_(padded(view.rank)),
-      a_bytes_(size_t{view.n_cols} * padded_rank_ * element_bytes(view.type)),
-      bytes_(place) {
-  CHECK(type_ == ElementType::kF32 || type_ == ElementType::kF16 || type_ == ElementType::kBF16);
-  CHECK(rank_ > 0 && n_rows_ > 0 && n_cols_ > 0);
-  CHECK(view.a.size() == size_t{rank_} * n_cols_ && view.b.size() == size_t{n_rows_} * rank_);
-  std::vector<float> row(padded_rank_);
-  for (uint32_t k = 0; k < n_cols_; ++k) {
-    for (uint32_t r = 0; r < rank_; ++r) row[r] = view.a[size_t{r} * n_cols_ + k];
-    quantize_row(type_, row, bytes_ + size_t{k} * padded_rank_ * element_bytes(type_));
-  }
-  row.assign(kLowRankLanes, 0.0f);
-  std::byte* to = bytes_ + a_bytes_;
-  for (uint32_t first = 0; first < n_rows_; first += kLowRankLanes) {
-    const uint32_t n = std::min(kLowRankLanes, n_rows_ - first);
-    for (uint32_t r = 0; r < rank_; ++r, to += kLowRankLanes * element_bytes(type_)) {
-      for (uint32_t i = 0; i < kLowRankLanes; ++i) {
-        row[i] = i < n ? view.b[size_t{first + i} * rank_ + r] : 0.0f;
-      }
-      quantize_row(type_, row, to);
-    }
-  }
-}
-
-const std::byte* CpuLowRankMatrix::a(uint32_t k) const {
-  return bytes_ + size_t{k} * padded_rank_ * element_bytes(type_);
-}
-
-const std::byte* CpuLowRankMatrix::b(uint32_t n) const {
-  DCHECK(n % kLowRankLanes == 0);
-  return bytes_ + a_bytes_ + size_t{n} * rank_ * element_bytes(type_);
-}
 
 // Few rows share out their k, many rows themselves. The sums are the same.
 void LowRank::cut(std::span<const LowRankTerm> terms) {
@@ -84,7 +31,7 @@ void LowRank::cut(std::span<const LowRankTerm> terms) {
   n_down_ = n_up_ = 0;
   size_t n_floats = 0;
   for (const LowRankTerm& term : terms) {
-    const auto& matrix = static_cast<const CpuLowRankMatrix&>(*term.matrix);
+    const auto& matrix = static_cast<const LowRankPanels&>(*term.matrix);
     const auto n_rows = static_cast<uint32_t>(term.x_rows.size());
     CHECK(term.out_rows.size() == n_rows);
     for (uint32_t first = 0; first < n_rows; first += kLowRankRows) {
@@ -130,7 +77,7 @@ const std::byte* LowRank::weights_of(size_t item) const {
 
 void LowRank::down(size_t item, Rows x) {
   const Block& block = down_block(item);
-  const CpuLowRankMatrix& matrix = *block.matrix;
+  const LowRankPanels& matrix = *block.matrix;
   const float* rows[kLowRankRows];
   for (uint32_t r = 0; r < block.n_rows; ++r) {
     const size_t row = block.term->x_rows[block.first + r];
@@ -158,7 +105,7 @@ void LowRank::down(size_t item, Rows x) {
 
 void LowRank::up(size_t item, Rows out, uint32_t thread) {
   const Block& block = up_block(item);
-  const CpuLowRankMatrix& matrix = *block.matrix;
+  const LowRankPanels& matrix = *block.matrix;
   const uint32_t first = static_cast<uint32_t>(item - block.first_up) * kStripColumns;
   float* rows[kLowRankRows];
   for (uint32_t r = 0; r < block.n_rows; ++r) {

@@ -1,43 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/cpu/low_rank/low_rank_kernels.h"
+#include "backend/layout/low_rank_panels.h"
 #include "base/thread_pool.h"
 
 namespace kvik::cpu {
-
-// a and b as the kernels read them: a as [n_cols][ranks, padded to whole lanes], b in panels of 16
-// rows, [rank][16] each, the last one padded; both of one type.
-class CpuLowRankMatrix final : public LowRankMatrix {
- public:
-  // place: bytes_of() the view, borrowed.
-  CpuLowRankMatrix(const LowRankView& view, std::byte* place);
-
-  uint32_t n_rows() const override { return n_rows_; }
-  uint32_t n_cols() const override { return n_cols_; }
-  uint32_t rank() const override { return rank_; }
-
-  static uint64_t bytes_of(ElementType type, uint64_t n_rows, uint64_t n_cols, uint32_t rank);
-
-  ElementType type() const { return type_; }
-  float scale() const { return scale_; }
-  uint32_t padded_rank() const { return padded_rank_; }
-  // From column k of a on; from row n of b on, a multiple of the lanes.
-  const std::byte* a(uint32_t k) const;
-  const std::byte* b(uint32_t n) const;
-
- private:
-  ElementType type_;
-  float scale_;
-  uint32_t n_rows_, n_cols_, rank_, padded_rank_;
-  size_t a_bytes_;
-  std::byte* bytes_;
-};
 
 // Spreads products of low rank over the threads. Owns the sums in between, which grow to the most
 // that was needed and are never given back.
@@ -53,7 +25,7 @@ class LowRank {
   // Up to kLowRankRows rows of one term.
   struct Block {
     const LowRankTerm* term;
-    const CpuLowRankMatrix* matrix;
+    const LowRankPanels* matrix;
     uint32_t first;  // of the term's rows
     uint32_t n_rows;
     uint32_t n_chunks;    // of k, that are summed apart: its pieces, or all of it

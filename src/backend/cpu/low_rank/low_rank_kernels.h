@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/layout/low_rank_panels.h"
 #include "tensor/element_enum.h"
 
 // Products of low rank of the CPU backend, out += scale · b · (a · x), one table per instruction
@@ -17,7 +18,6 @@ namespace kvik::cpu {
 
 inline constexpr uint32_t kLowRankPiece = 256;
 inline constexpr uint32_t kLowRankRows = 8;  // of one task
-inline constexpr uint32_t kLowRankLanes = 16;
 
 // Sums of some rows over whole pieces of k, each by itself or all of them.
 struct LowRankDownTask {

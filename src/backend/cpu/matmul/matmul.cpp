@@ -30,9 +30,9 @@ constexpr size_t kRowBlockBytes = size_t{6} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // Neighbours that want activations in one order, from the first part on.
-std::span<const CpuPackedMatrix::Part> of_one_order(std::span<const CpuPackedMatrix::Part> parts) {
+std::span<const PanelMatrix::Part> of_one_order(std::span<const PanelMatrix::Part> parts) {
   const auto other = std::ranges::find_if(
-      parts, [&](const CpuPackedMatrix::Part& part) { return part.gather != parts[0].gather; });
+      parts, [&](const PanelMatrix::Part& part) { return part.gather != parts[0].gather; });
   return {parts.begin(), other};
 }
 
@@ -93,7 +93,7 @@ void join_rows(const std::byte* rows, size_t row_bytes, std::span<const uint32_t
 }  // namespace
 
 struct Matmul::Strip {
-  const CpuPackedMatrix::Part& part;
+  const PanelMatrix::Part& part;
   uint32_t k;
   uint32_t first_panel, n_panels;  // within the part
   uint32_t first_row, n_rows;      // of the packed activations and of out
@@ -172,7 +172,7 @@ bool Matmul::quantises_once(ActivationFormat format, Rows x, const GroupedRows& 
   return is_quantised && groups.rows.size() > x.n_rows;
 }
 
-void Matmul::quantise_rows(Rows x, const CpuPackedMatrix::Part& part, ActivationFormat format) {
+void Matmul::quantise_rows(Rows x, const PanelMatrix::Part& part, ActivationFormat format) {
   const ActivationKernels& kernels = kernels_.activations(format);
   const size_t row_bytes = kernels.row_bytes(x.n_cols);
   grow(quantised_rows_, x.n_rows * row_bytes, memory_);
@@ -189,8 +189,7 @@ void Matmul::quantise_rows(Rows x, const CpuPackedMatrix::Part& part, Activation
 }
 
 // Activations of each group's rows as tiles for that part, one group behind the other.
-void Matmul::pack_activations(Rows x, const CpuPackedMatrix::Part& part,
-                              const GroupedRows& groups) {
+void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const GroupedRows& groups) {
   const ActivationFormat format = kernels_.weights(part.type).format;
   const ActivationKernels& kernels = kernels_.activations(format);
   Buffer& packed = activations_[std::to_underlying(format)];
@@ -234,10 +233,9 @@ void Matmul::pack_activations(Rows x, const CpuPackedMatrix::Part& part,
 }
 
 // In each of the formats that the parts want, which agree on the order of activations.
-void Matmul::pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts,
-                      const GroupedRows& groups) {
+void Matmul::pack_all(Rows x, std::span<const PanelMatrix::Part> parts, const GroupedRows& groups) {
   bool is_packed[kNumActivationFormats] = {};
-  for (const CpuPackedMatrix::Part& part : parts) {
+  for (const PanelMatrix::Part& part : parts) {
     const ActivationFormat format = kernels_.weights(part.type).format;
     if (!std::exchange(is_packed[std::to_underlying(format)], true)) {
       pack_activations(x, part, groups);
@@ -246,7 +244,7 @@ void Matmul::pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts,
 }
 
 void Matmul::multiply(const Strip& strip, uint32_t thread) {
-  const CpuPackedMatrix::Part& part = strip.part;
+  const PanelMatrix::Part& part = strip.part;
   const WeightKernels& kernels = kernels_.weights(part.type);
   const size_t row_bytes = kernels_.activations(kernels.format).row_bytes(strip.k);
   const uint32_t first_column = strip.first_panel * kPanelColumns;
@@ -270,7 +268,7 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
 
 // All parts, and all groups, in one list of items: a barrier between them would cost more than a
 // small part.
-void Matmul::cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape) {
+void Matmul::cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutShape& shape) {
   const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
   const ActivationKernels& kernels = kernels_.activations(kernels_.weights(part.type).format);
   const uint32_t tile_rows = kernels.tile_rows(rows.n_rows);
@@ -325,7 +323,7 @@ void Matmul::run_cuts(uint32_t k, size_t out_stride, MatmulInto into) {
   });
 }
 
-void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
+void Matmul::run(Rows x, const PanelMatrix& w, Rows out, MatmulInto into) {
   CHECK(x.n_cols == w.n_cols() && out.n_cols == w.n_rows() && x.n_rows == out.n_rows);
   if (x.n_rows == 0) return;
   const RowGroup all = {.matrix = 0, .first = 0, .n_rows = x.n_rows};
@@ -335,14 +333,14 @@ void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
     pack_all(x, parts, {.rows = {}, .groups = {&all, 1}, .n_matrices = 1});
     cuts_.clear();
     n_items_ = 0;
-    for (const CpuPackedMatrix::Part& part : parts) {
+    for (const PanelMatrix::Part& part : parts) {
       cut(part, all, {.k = x.n_cols, .out = out.data});
     }
     run_cuts(x.n_cols, out.stride, into);
   }
 }
 
-void Matmul::run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& groups, Rows out) {
+void Matmul::run_grouped(Rows x, const PanelMatrix& w, const GroupedRows& groups, Rows out) {
   CHECK(groups.n_matrices > 0 && w.parts().size() % groups.n_matrices == 0);
   CHECK(x.n_cols == w.n_cols() && size_t{out.n_cols} * groups.n_matrices == w.n_rows());
   if (groups.groups.empty()) return;
@@ -357,7 +355,7 @@ void Matmul::run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& gr
   for (const RowGroup& group : groups.groups) {
     CHECK(group.matrix < groups.n_matrices);
     const auto parts = w.parts().subspan(group.matrix * n_parts, n_parts);
-    for (const CpuPackedMatrix::Part& part : parts) {
+    for (const PanelMatrix::Part& part : parts) {
       cut(part, group,
           {.k = x.n_cols,
            .n_groups = static_cast<uint32_t>(groups.groups.size()),
@@ -369,7 +367,7 @@ void Matmul::run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& gr
 }
 
 // Heads are groups of rows, each head of a row a row of its own of the packed activations.
-void Matmul::run_heads(const HeadRows& x, const CpuPackedMatrix& w, const HeadRows& out) {
+void Matmul::run_heads(const HeadRows& x, const PanelMatrix& w, const HeadRows& out) {
   const uint32_t n_rows = x.rows.n_rows;
   CHECK(x.n_heads > 0 && x.n_heads == out.n_heads && n_rows == out.rows.n_rows);
   CHECK(w.parts().size() == x.n_heads && x.n_cols == w.n_cols());
@@ -390,7 +388,7 @@ void Matmul::run_heads(const HeadRows& x, const CpuPackedMatrix& w, const HeadRo
   cuts_.clear();
   n_items_ = 0;
   for (uint32_t head = 0; head < x.n_heads; ++head) {
-    const CpuPackedMatrix::Part& part = w.parts()[head];
+    const PanelMatrix::Part& part = w.parts()[head];
     cut(part, heads_[head],
         {.k = x.n_cols,
          .n_groups = x.n_heads,

@@ -3,7 +3,9 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/matmul/packed_matrix.h"
+#include "backend/cpu/matmul/matmul_kernels.h"
+#include "backend/layout/panel_matrix.h"
+#include "base/thread_pool.h"
 
 namespace kvik::cpu {
 
@@ -17,13 +19,13 @@ class Matmul {
   ~Matmul();
 
   // out = x · wᵀ, or out += x · wᵀ. x: [M, K], w: [N, K], out: [M, N]
-  void run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into);
+  void run(Rows x, const PanelMatrix& w, Rows out, MatmulInto into);
 
   // out[i] = x[rows[i]] · wᵀ with the matrix of i's group alone, as ops.h says.
-  void run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& groups, Rows out);
+  void run_grouped(Rows x, const PanelMatrix& w, const GroupedRows& groups, Rows out);
 
   // Each head of x with the matrix of its own, as ops.h says.
-  void run_heads(const HeadRows& x, const CpuPackedMatrix& w, const HeadRows& out);
+  void run_heads(const HeadRows& x, const PanelMatrix& w, const HeadRows& out);
 
   // Bytes that products within the limits need, and taking them now.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
@@ -33,7 +35,7 @@ class Matmul {
   // How some rows' product with one part of the weights is cut into items: strips of panels, by
   // blocks of rows.
   struct Cut {
-    const CpuPackedMatrix::Part& part;
+    const PanelMatrix::Part& part;
     uint32_t strip_panels, n_strips;
     uint32_t first_row, n_rows;  // of the packed activations and of out
     uint32_t tile_rows, block_rows;
@@ -59,12 +61,12 @@ class Matmul {
   size_t activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const;
   size_t quantised_bytes(const WorkLimits& limits) const;
   static bool quantises_once(ActivationFormat format, Rows x, const GroupedRows& groups);
-  void quantise_rows(Rows x, const CpuPackedMatrix::Part& part, ActivationFormat format);
+  void quantise_rows(Rows x, const PanelMatrix::Part& part, ActivationFormat format);
   static size_t sum_bytes(uint32_t n_rows);
   static size_t thread_bytes(const WorkLimits& limits);
-  void pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts, const GroupedRows& groups);
-  void pack_activations(Rows x, const CpuPackedMatrix::Part& part, const GroupedRows& groups);
-  void cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape);
+  void pack_all(Rows x, std::span<const PanelMatrix::Part> parts, const GroupedRows& groups);
+  void pack_activations(Rows x, const PanelMatrix::Part& part, const GroupedRows& groups);
+  void cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutShape& shape);
   void run_cuts(uint32_t k, size_t out_stride, MatmulInto into);
   void multiply(const Strip& strip, uint32_t thread);
 

@@ -3,15 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/layout/panel.h"
 #include "tensor/element_enum.h"
 
 // The matrix products of the CPU backend, one table per instruction set.
 //
-// Weights lie in panels of 32 output columns over all of k (packed_matrix.h), so that columns sit
-// in lanes, 16 to a half, and an output element is one chain of additions in ascending k, in one
-// lane. Activations are packed too, in tiles of a few rows whose values lie side by side, so that a
-// kernel walks through memory in one direction; the strides of whole rows, powers of two mostly,
-// would fall into the same few sets of the first-level cache.
+// Weights lie in panels of 32 output columns over all of k (layout/panel_matrix.h), so that columns
+// sit in lanes, 16 to a half, and an output element is one chain of additions in ascending k, in
+// one lane. Activations are packed too, in tiles of a few rows whose values lie side by side, so
+// that a kernel walks through memory in one direction; the strides of whole rows, powers of two
+// mostly, would fall into the same few sets of the first-level cache.
 //
 // The arithmetic of one output element, the same bits for any number of rows and all tables:
 //   f32, f16, bf16, fp8: sum = fma(x[k], w[k], sum), from sum = 0
@@ -27,7 +28,6 @@
 // vdpbf16ps.
 namespace kvik::cpu {
 
-inline constexpr uint32_t kPanelColumns = 32;
 inline constexpr uint32_t kActivationBlock = 32;  // activations that share one scale
 
 // What a kernel wants its activations packed as. A tile of r rows lies as
@@ -91,18 +91,6 @@ struct MultiplyTask {
 // Scratch of one MultiplyTask: its sums, then the part of the weights that is at work, widened.
 inline constexpr size_t kScratchFloatsPerRow = kPanelColumns;
 inline constexpr size_t kWideBytes = size_t{64} << 10;
-
-// The levels of iq4_nl and iq4_xs, 128 more than they stand for.
-inline constexpr uint8_t kIq4Operands[16] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                             129, 141, 153, 166, 181, 197, 217, 241};
-
-// The levels of mxfp4, likewise.
-inline constexpr uint8_t kFp4Operands[16] = {128, 129, 130, 131, 132, 134, 136, 140,
-                                             128, 127, 126, 125, 124, 122, 120, 116};
-
-// The same levels, 32 more than they stand for.
-inline constexpr uint8_t kNvFp4Operands[16] = {32, 33, 34, 35, 36, 38, 40, 44,
-                                               32, 31, 30, 29, 28, 26, 24, 20};
 
 // How weights of one type are multiplied.
 struct WeightKernels {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "backend/cpu/attention/attention.h"
+#include "backend/layout/kv_block.h"
 #include "base/check.h"
 
 namespace kvik::cuda {
@@ -36,8 +36,8 @@ PageType page_type(KvType type) {
   return PageType::kInt4;
 }
 
-PageLayout layout_of(const KvGeometry& geometry) {
-  const cpu::KvBlockLayout layout = cpu::layout_of(geometry);
+PageLayout page_layout_of(const KvGeometry& geometry) {
+  const KvBlockLayout layout = layout_of(geometry);
   const bool has_int4_keys = layout.key_type() == KvType::kInt4;
   const bool has_int4_values = layout.value_type() == KvType::kInt4;
   CHECK(geometry.head_dim <= kMostHeadDim);
@@ -62,7 +62,7 @@ PageLayout layout_of(const KvGeometry& geometry) {
 
 // The CPU's plan knows rows by pointers that it does not follow: here these are numbers.
 const float* row_as_pointer(uint32_t row) { return reinterpret_cast<const float*>(uintptr_t{row}); }
-uint32_t row_of(const cpu::QueryRow& row) {
+uint32_t row_of(const QueryRow& row) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row.q));
 }
 
@@ -163,12 +163,12 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
     first_page += run.n_pages;
   }
   if (written_.empty()) return;
-  const PageLayout layout = layout_of(kv.geometry);
-  write_pages({layout, key_.pages, cpu::block_offset(kv, 0)}, k, v);
+  const PageLayout layout = page_layout_of(kv.geometry);
+  write_pages({layout, key_.pages, block_offset(kv, 0)}, k, v);
   if (!has_open_pages()) return;
   place_open_rows(written_);
-  const PageLayout open_layout = layout_of(kv.geometry.of_open_pages());
-  write_pages({open_layout, open_pages_, cpu::open_block_offset(kv, 0)}, k, v);
+  const PageLayout open_layout = page_layout_of(kv.geometry.of_open_pages());
+  write_pages({open_layout, open_pages_, open_block_offset(kv, 0)}, k, v);
   if (kv.geometry.keys_by_channel) write_channels(kv);
 }
 
@@ -188,14 +188,15 @@ void Attention::write_channels(const KvTarget& kv) {
   const auto n_pages = static_cast<uint32_t>(full_pages_.size());
   const Grid grid = {
       .x = kv.geometry.n_kv_heads, .y = grid_rows(n_pages), .z = 1, .n_threads = kAttendThreads};
-  require(stream_.launch(kernels_.write_channels, grid,
-                         {.layout = layout_of(kv.geometry),
-                          .pages = put_pages(full_pages_),
-                          .open_pages = put_pages(full_open_pages_),
-                          .n_pages = n_pages,
-                          .first_block = cpu::block_offset(kv, 0),
-                          .first_open_block = cpu::open_block_offset(kv, 0),
-                          .open_head_bytes = layout_of(kv.geometry.of_open_pages()).head_bytes}));
+  require(
+      stream_.launch(kernels_.write_channels, grid,
+                     {.layout = page_layout_of(kv.geometry),
+                      .pages = put_pages(full_pages_),
+                      .open_pages = put_pages(full_open_pages_),
+                      .n_pages = n_pages,
+                      .first_block = block_offset(kv, 0),
+                      .first_open_block = open_block_offset(kv, 0),
+                      .open_head_bytes = page_layout_of(kv.geometry.of_open_pages()).head_bytes}));
 }
 
 void Attention::write_pages(const WrittenPages& to, Rows k, Rows v) {
@@ -232,7 +233,7 @@ void Attention::list_slices() {
                        has_open_pages() ? open_pages_.front() : nullptr});
     }
     for (uint32_t first = 0; first < run.n_rows; first += kSliceRows) {
-      const cpu::RowSlice slice = {
+      const RowSlice slice = {
           .pages = key_.pages.data() + first_page,
           .rows = {rows_.data() + begin + first, std::min(kSliceRows, run.n_rows - first)},
           .is_whole_run = run.n_rows <= kSliceRows};
@@ -249,15 +250,15 @@ void Attention::choose_slices_to_split() {
     to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
     whole_.clear();
   }
-  const auto sees_no_split = [&](const cpu::RowSlice& slice) {
-    const cpu::SplitRange splits = cpu::splits_seen_by(slice.rows, key_.window);
+  const auto sees_no_split = [&](const RowSlice& slice) {
+    const SplitRange splits = splits_seen_by(slice.rows, key_.window);
     return splits.begin == splits.end;
   };
   std::ranges::copy_if(to_split_, std::back_inserter(whole_), sees_no_split);
   std::erase_if(to_split_, sees_no_split);
   uint64_t n_parts = 0;
-  for (const cpu::RowSlice& slice : to_split_) {
-    const cpu::SplitRange seen = cpu::splits_seen_by(slice.rows, key_.window);
+  for (const RowSlice& slice : to_split_) {
+    const SplitRange seen = splits_seen_by(slice.rows, key_.window);
     n_parts += uint64_t{slice.rows.size()} * (seen.end - seen.begin);
   }
   if (partial_bytes(n_parts, key_.n_heads, key_.value_dim) <= kMostPartialBytes) {
@@ -272,8 +273,8 @@ void Attention::choose_slices_to_split() {
 void Attention::list_items(Plan& plan) {
   plan.rows.clear();
   plan.items.clear();
-  const auto add = [&](std::span<const cpu::QueryRow> rows, const std::byte* const* pages,
-                       cpu::SplitRange splits) {
+  const auto add = [&](std::span<const QueryRow> rows, const std::byte* const* pages,
+                       SplitRange splits) {
     const auto first_page = static_cast<uint32_t>(pages - key_.pages.data());
     if (splits.begin != splits.end) {
       plan.items.push_back({.first_row = static_cast<uint32_t>(plan.rows.size()),
@@ -282,18 +283,18 @@ void Attention::list_items(Plan& plan) {
                             .first_split = splits.begin,
                             .n_splits = splits.end - splits.begin});
     }
-    for (const cpu::QueryRow& row : rows) {
+    for (const QueryRow& row : rows) {
       plan.rows.push_back({row_of(row), row.position, first_page});
     }
   };
   if (!to_split_.empty()) {
-    for (const cpu::SplitUnit& unit : plan_.units()) {
+    for (const SplitUnit& unit : plan_.units()) {
       add(plan_.rows().subspan(unit.first_row, unit.n_rows), unit.pages,
           {unit.split, unit.split + 1});
     }
   }
-  for (const cpu::RowSlice& slice : whole_) {
-    add(slice.rows, slice.pages, cpu::splits_seen_by(slice.rows, key_.window));
+  for (const RowSlice& slice : whole_) {
+    add(slice.rows, slice.pages, splits_seen_by(slice.rows, key_.window));
   }
 }
 
@@ -322,31 +323,31 @@ void Attention::list_open_items(Plan& plan) {
 void Attention::list_merges(Plan& plan) {
   plan.merges.clear();
   plan.parts.clear();
-  const auto begin = [&](const cpu::QueryRow& row, uint32_t n_parts) {
+  const auto begin = [&](const QueryRow& row, uint32_t n_parts) {
     const uint32_t n_open = plan.open_rows.empty() ? 0 : 1;
     plan.merges.push_back(
         {row_of(row), static_cast<uint32_t>(plan.parts.size()), n_parts + n_open});
   };
-  const auto end = [&](const cpu::QueryRow& row) {
+  const auto end = [&](const QueryRow& row) {
     if (plan.open_rows.empty()) return;
     plan.parts.push_back(static_cast<uint32_t>(plan.rows.size() + (&row - rows_.data())));
   };
   for (size_t s = 0; s < to_split_.size(); ++s) {
     for (uint32_t i = 0; i < to_split_[s].rows.size(); ++i) {
-      const cpu::QueryRow& row = to_split_[s].rows[i];
-      const cpu::SplitRange seen = cpu::splits_seen_by({&row, 1}, key_.window);
+      const QueryRow& row = to_split_[s].rows[i];
+      const SplitRange seen = splits_seen_by({&row, 1}, key_.window);
       begin(row, seen.end - seen.begin);
       for (uint32_t split = seen.begin; split < seen.end; ++split) {
-        const cpu::UnitPart part = plan_.part(s, split);
+        const UnitPart part = plan_.part(s, split);
         plan.parts.push_back(plan_.units()[part.unit].first_row + part.first_row + i);
       }
       end(row);
     }
   }
   auto next = static_cast<uint32_t>(to_split_.empty() ? 0 : plan_.rows().size());
-  for (const cpu::RowSlice& slice : whole_) {
-    for (const cpu::QueryRow& row : slice.rows) {
-      const cpu::SplitRange seen = cpu::splits_seen_by({&row, 1}, key_.window);
+  for (const RowSlice& slice : whole_) {
+    for (const QueryRow& row : slice.rows) {
+      const SplitRange seen = splits_seen_by({&row, 1}, key_.window);
       const uint32_t part = next++;
       begin(row, seen.begin == seen.end ? 0 : 1);
       if (seen.begin != seen.end) plan.parts.push_back(part);
@@ -402,7 +403,7 @@ Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& sh
 }
 
 void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
-  const PageLayout layout = layout_of(kv.geometry);
+  const PageLayout layout = page_layout_of(kv.geometry);
   const Plan& plan = plan_for(kv, shape);
   if (plan.rows.empty()) return;
   const size_t n_parts = plan.rows.size() + plan.open_rows.size();
@@ -417,7 +418,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
                      .items = tables_.put<AttendItem>(plan.items),
                      .rows = tables_.put<PlacedRow>(plan.rows),
                      .pages = put_pages(key_.pages),
-                     .first_block = cpu::block_offset(kv, 0),
+                     .first_block = block_offset(kv, 0),
                      .q = q.data,
                      .q_stride = q.stride,
                      .queries = {},
@@ -434,11 +435,11 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
                            task));
   }
   if (has_open_pages()) {
-    task.layout = layout_of(kv.geometry.of_open_pages());
+    task.layout = page_layout_of(kv.geometry.of_open_pages());
     task.items = tables_.put<AttendItem>(plan.open_items);
     task.rows = tables_.put<PlacedRow>(plan.open_rows);
     task.pages = put_pages(open_pages_);
-    task.first_block = cpu::open_block_offset(kv, 0);
+    task.first_block = open_block_offset(kv, 0);
     task.ends_before_own_page = false;
     task.partials +=
         partial_bytes(plan.rows.size(), shape.n_heads, layout.value_dim) / sizeof(float);

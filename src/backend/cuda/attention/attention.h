@@ -3,14 +3,14 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/attention/attention_plan.h"
 #include "backend/cuda/attention/attention_kernels.h"
 #include "backend/cuda/device/cuda_memory.h"
+#include "backend/layout/attention_plan.h"
 
 namespace kvik::cuda {
 
 // Attention on a device. As on the CPU rows are cut into slices of one run; slices that share pages
-// (cpu::AttentionPlan), and all of them if they are too few to keep the device busy, are attended
+// (AttentionPlan), and all of them if they are too few to keep the device busy, are attended
 // split by split and merged in ascending order, the others whole: the bits are the same. That is
 // planned once for all layers that see the same pages in the same way. Owns the partial results and
 // the queries in levels, which grow to the most that was needed and are never given back. One
@@ -94,9 +94,9 @@ class Attention {
   std::vector<Plan> plans_;
   uint64_t now_ = 0;
   // While a plan is made.
-  std::vector<cpu::QueryRow> rows_;
-  std::vector<cpu::RowSlice> whole_, to_split_;
-  cpu::AttentionPlan plan_;
+  std::vector<QueryRow> rows_;
+  std::vector<RowSlice> whole_, to_split_;
+  AttentionPlan plan_;
 };
 
 }  // namespace kvik::cuda

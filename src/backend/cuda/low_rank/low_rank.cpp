@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/low_rank/low_rank.h"
+#include "backend/layout/low_rank_panels.h"
 #include "base/check.h"
 
 namespace kvik::cuda {
@@ -19,10 +19,9 @@ const uint8_t* bytes_at(const std::byte* p) { return reinterpret_cast<const uint
 }  // namespace
 
 CudaLowRankMatrix::CudaLowRankMatrix(const LowRankView& view, Memory& memory, std::byte* place) {
-  const uint64_t n_bytes =
-      cpu::CpuLowRankMatrix::bytes_of(view.type, view.n_rows, view.n_cols, view.rank);
+  const uint64_t n_bytes = LowRankPanels::bytes_of(view.type, view.n_rows, view.n_cols, view.rank);
   std::vector<std::byte> bytes(n_bytes);
-  const cpu::CpuLowRankMatrix on_host(view, bytes.data());
+  const LowRankPanels on_host(view, bytes.data());
   memory.copy_in(place, bytes);
   weights_ = {.a = bytes_at(place),
               .b = bytes_at(place + (on_host.b(0) - bytes.data())),

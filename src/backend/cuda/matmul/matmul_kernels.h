@@ -8,7 +8,7 @@
 #include "tensor/element_enum.h"
 
 // The matrix products of the CUDA backend: weights in the CPU's panels of 32 output columns
-// (backend/cpu/matmul/packed_matrix.h), a lane of a warp for each column, and the arithmetic of
+// (backend/layout/panel_matrix.h), a lane of a warp for each column, and the arithmetic of
 // backend/cpu/matmul/matmul_kernels.h to the bit. Sums inside a block of 32 are integers, so any
 // lane may make them; what has an order is one chain of fma over the blocks of a column, and one
 // lane goes through it. All pointers are the device's.

@@ -4,15 +4,15 @@
 
 #include <map>
 
-#include "backend/cpu/cpu_memory.h"
-#include "backend/cpu/matmul/packed_matrix.h"
+#include "backend/host_memory.h"
+#include "backend/layout/panel_matrix.h"
 
 namespace kvik::cuda {
 
 Result<std::unique_ptr<CudaPackedMatrix>> CudaPackedMatrix::pack(
     std::span<const TensorView> stacked, const ReadRows& read, Place place) {
-  cpu::CpuMemory host_memory;
-  cpu::CpuPackedMatrix on_host(stacked, host_memory);
+  HostMemory host_memory;
+  PanelMatrix on_host(stacked, host_memory);
   TRY(on_host.fill(read, place.pool));
   CudaMemory& memory = place.memory;
   auto packed = std::make_unique<CudaPackedMatrix>();
@@ -23,7 +23,7 @@ Result<std::unique_ptr<CudaPackedMatrix>> CudaPackedMatrix::pack(
   std::map<const uint32_t*, const uint32_t*> orders;
   orders[nullptr] = nullptr;
   std::byte* at = packed->bytes_.data();
-  for (const cpu::CpuPackedMatrix::Part& part : on_host.parts()) {
+  for (const PanelMatrix::Part& part : on_host.parts()) {
     if (part.scale != 1) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("a {} matrix that is times {} beside its blocks: expected 1 on a GPU",

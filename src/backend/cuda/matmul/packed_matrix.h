@@ -10,7 +10,7 @@
 
 namespace kvik::cuda {
 
-// Weights in a device's memory, in the CPU's panels (backend/cpu/matmul/packed_matrix.h): a warp
+// Weights in a device's memory, in the CPU's panels (backend/layout/panel_matrix.h): a warp
 // reads four bytes of each of a panel's 32 columns at once.
 class CudaPackedMatrix final : public PackedMatrix {
  public:

@@ -1,7 +1,7 @@
 #pragma once
 
 // How the weights of each type lie in a panel of 32 columns, for one column: the layouts are those
-// of backend/cpu/matmul/packed_matrix.h. A type states how many blocks of 32 k share a unit, the
+// of backend/layout/panel_matrix.h. A type states how many blocks of 32 k share a unit, the
 // bytes of a unit's header and of a block, the sub-blocks with a scale of their own (kParts), how
 // many minima a block has, and what its words are more than its levels (kOffset). word() has four
 // of them in signed bytes: k = 4 · group … of the block.

@@ -1,4 +1,4 @@
-#include "backend/cpu/matmul/packed_format.h"
+#include "backend/layout/packed_format.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "tensor/half.h"
 #include "tensor/round.h"
 
-namespace kvik::cpu {
+namespace kvik {
 namespace {
 
 constexpr size_t kHalvesBytes = sizeof(uint16_t) * kPanelColumns;
@@ -382,4 +382,4 @@ void unpack_column(const PackedFormat& format, const std::byte* panel, uint32_t 
   packing_of(format).unpack(format, panel, column, out);
 }
 
-}  // namespace kvik::cpu
+}  // namespace kvik

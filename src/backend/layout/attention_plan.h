@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/isa/kernels.h"
+#include "backend/layout/query_row.h"
 
-namespace kvik::cpu {
+namespace kvik {
 
 // A few query rows of one run, in ascending order, that are attended together.
 struct RowSlice {
@@ -81,4 +81,4 @@ class AttentionPlan {
 // page alone.
 SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window);
 
-}  // namespace kvik::cpu
+}  // namespace kvik

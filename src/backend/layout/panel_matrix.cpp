@@ -1,13 +1,13 @@
-#include "backend/cpu/matmul/packed_matrix.h"
+#include "backend/layout/panel_matrix.h"
 
 #include <algorithm>
 
-#include "backend/cpu/matmul/packed_format.h"
+#include "backend/layout/packed_format.h"
 #include "base/check.h"
 #include "tensor/block_format.h"
 #include "tensor/tensor_digest.h"
 
-namespace kvik::cpu {
+namespace kvik {
 namespace {
 
 constexpr size_t kReadBytes = size_t{16} << 20;  // of the source at a time
@@ -33,7 +33,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) {
   return n_panels * panel_bytes(packed_format(type), static_cast<uint32_t>(n_cols));
 }
 
-CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory) {
+PanelMatrix::PanelMatrix(std::span<const TensorView> stacked, Memory& memory) {
   CHECK(!stacked.empty());
   n_cols_ = static_cast<uint32_t>(stacked.front().n_cols);
   size_t n_bytes = 0;
@@ -57,15 +57,15 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
   }
 }
 
-Result<void> CpuPackedMatrix::fill(const ReadRows& read, ThreadPool& pool) {
+Result<void> PanelMatrix::fill(const ReadRows& read, ThreadPool& pool) {
   std::vector<Hash128> digests(parts_.back().first_panel + parts_.back().n_panels);
   for (size_t i = 0; i < parts_.size(); ++i) TRY(fill_part(i, read, pool, digests));
   source_digest_ = digest_of_pieces(digests);
   return {};
 }
 
-Result<void> CpuPackedMatrix::fill_part(size_t number, const ReadRows& read, ThreadPool& pool,
-                                        std::span<Hash128> digests) {
+Result<void> PanelMatrix::fill_part(size_t number, const ReadRows& read, ThreadPool& pool,
+                                    std::span<Hash128> digests) {
   static_assert(kPanelColumns == kDigestRows);
   Part& part = parts_[number];
   const size_t row_bytes = TensorView{part.type, 1, n_cols_, {}}.row_bytes();
@@ -93,7 +93,7 @@ Result<void> CpuPackedMatrix::fill_part(size_t number, const ReadRows& read, Thr
   return {};
 }
 
-const uint32_t* CpuPackedMatrix::keep_order(std::span<const uint32_t> gather) {
+const uint32_t* PanelMatrix::keep_order(std::span<const uint32_t> gather) {
   if (gather.empty()) return nullptr;
   CHECK(gather.size() == n_cols_);
   for (const std::vector<uint32_t>& order : orders_) {
@@ -108,7 +108,7 @@ const uint32_t* CpuPackedMatrix::keep_order(std::span<const uint32_t> gather) {
   return orders_.back().data();
 }
 
-void CpuPackedMatrix::unpack_row(uint32_t row, float* out) const {
+void PanelMatrix::unpack_row(uint32_t row, float* out) const {
   CHECK(row < n_rows_);
   const auto part = std::find_if(parts_.begin(), parts_.end(),
                                  [row](const Part& p) { return row - p.first_row < p.n_rows; });
@@ -120,4 +120,4 @@ void CpuPackedMatrix::unpack_row(uint32_t row, float* out) const {
   for (uint32_t i = 0; i < n_cols_; ++i) out[i] *= part->scale;
 }
 
-}  // namespace kvik::cpu
+}  // namespace kvik

@@ -1,6 +1,8 @@
-#include "backend/cpu/isa/kernels.h"
+#include "backend/layout/kv_block.h"
 
-namespace kvik::cpu {
+#include "base/check.h"
+
+namespace kvik {
 namespace {
 
 constexpr size_t kLanes = 16;
@@ -8,6 +10,10 @@ constexpr size_t kLanes = 16;
 size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 uint32_t n_groups_of(uint32_t n_dims, uint32_t group) { return (n_dims + group - 1) / group; }
+
+size_t block_number(const KvTarget& kv, uint32_t kv_head) {
+  return size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
+}
 
 }  // namespace
 
@@ -52,4 +58,26 @@ size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs) {
   return n_pairs * (round_up(layout.value_dim(), kLanes) + 2);
 }
 
-}  // namespace kvik::cpu
+// A page: [layers][KV heads] of one head's K and V.
+size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
+  return block_number(kv, kv_head) * layout_of(kv.geometry).head_bytes();
+}
+size_t open_block_offset(const KvTarget& kv, uint32_t kv_head) {
+  return block_number(kv, kv_head) * layout_of(kv.geometry).open_layout().head_bytes();
+}
+
+void check_runs(const KvTarget& kv, uint32_t n_rows) {
+  CHECK(kv.layer < kv.geometry.n_layers);
+  const bool is_open = !kv.runs.empty() && !kv.runs.front().open.empty();
+  CHECK(!is_open || has_open_pages(kv.geometry.type));
+  CHECK(!kv.geometry.keys_by_channel || kv.runs.empty() || is_open);
+  for (const KvRun& run : kv.runs) {
+    CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
+    CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);
+    CHECK(run.open.empty() != is_open);
+    CHECK(!is_open ||
+          run.open.size() * kPageTokens >= size_t{run.first_position} % kPageTokens + run.n_rows);
+  }
+}
+
+}  // namespace kvik

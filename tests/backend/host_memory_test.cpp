@@ -1,4 +1,4 @@
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-TEST(CpuMemory, buffers_of_every_size_come_zeroed_and_aligned) {
-  CpuMemory memory;
+TEST(HostMemory, buffers_of_every_size_come_zeroed_and_aligned) {
+  HostMemory memory;
   for (const size_t bytes : {size_t{1}, size_t{65}, 2 * kMiB - 1, 2 * kMiB, 5 * kMiB + 3}) {
     const Buffer buffer = memory.allocate(bytes);
     EXPECT_EQ(buffer.size(), bytes);
@@ -26,8 +26,8 @@ TEST(CpuMemory, buffers_of_every_size_come_zeroed_and_aligned) {
   }
 }
 
-TEST(CpuMemory, a_buffer_of_nothing_is_empty) {
-  CpuMemory memory;
+TEST(HostMemory, a_buffer_of_nothing_is_empty) {
+  HostMemory memory;
   EXPECT_EQ(memory.allocate(0).data(), nullptr);
 }
 
@@ -36,7 +36,7 @@ void expect_end_of_memory(size_t buffer_bytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer ends the process itself";
 #endif
-  CpuMemory memory;
+  HostMemory memory;
   std::vector<Buffer> buffers(1000);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
@@ -56,19 +56,19 @@ void expect_end_of_memory(size_t buffer_bytes) {
   EXPECT_EQ(memory.held_bytes(), 0u);
 }
 
-TEST(CpuMemory, a_small_buffer_that_is_not_to_be_had_ends_no_process) {
+TEST(HostMemory, a_small_buffer_that_is_not_to_be_had_ends_no_process) {
   expect_end_of_memory(kMiB);
 }
 
-TEST(CpuMemory, a_large_buffer_that_is_not_to_be_had_ends_no_process) {
+TEST(HostMemory, a_large_buffer_that_is_not_to_be_had_ends_no_process) {
   expect_end_of_memory(16 * kMiB);
 }
 
-TEST(CpuMemory, a_large_buffer_gets_what_a_handler_lets_go) {
+TEST(HostMemory, a_large_buffer_gets_what_a_handler_lets_go) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer ends the process itself";
 #endif
-  CpuMemory memory;
+  HostMemory memory;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
   static rlimit wide;
@@ -86,18 +86,18 @@ TEST(CpuMemory, a_large_buffer_gets_what_a_handler_lets_go) {
   EXPECT_EQ(std::get_new_handler(), nullptr);
 }
 
-TEST(CpuMemory, large_buffers_cost_nothing_before_they_are_written) {
+TEST(HostMemory, large_buffers_cost_nothing_before_they_are_written) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer of threads has no room for a terabyte";
 #endif
-  CpuMemory memory;
+  HostMemory memory;
   const Buffer buffer = memory.allocate(size_t{1} << 40);
   buffer.data()[size_t{1} << 39] = std::byte{1};
   EXPECT_EQ(buffer.data()[0], std::byte{0});
 }
 
-TEST(CpuMemory, what_is_copied_in_comes_out_and_can_be_cleared) {
-  CpuMemory memory;
+TEST(HostMemory, what_is_copied_in_comes_out_and_can_be_cleared) {
+  HostMemory memory;
   const Buffer buffer = memory.allocate(8);
   const std::vector<std::byte> in(8, std::byte{7});
   std::vector<std::byte> out(8);

@@ -5,7 +5,7 @@
 
 #include "backend/memory.h"
 
-namespace kvik::cpu {
+namespace kvik {
 
 // Whether the system is asked for pages of 2 MiB: fewer misses of the address cache in every walk
 // through weights and pages, for memory that is touched 2 MiB at a time.
@@ -15,9 +15,9 @@ enum class HugePages { kOff, kOn };
 // nothing before they are written; smaller ones come zeroed from the heap, aligned to 64 bytes. A
 // buffer's end never lies in a huge page that it does not fill, so that what is resident is what
 // was asked for.
-class CpuMemory final : public Memory {
+class HostMemory final : public Memory {
  public:
-  explicit CpuMemory(HugePages huge_pages = HugePages::kOn) : huge_pages_(huge_pages) {}
+  explicit HostMemory(HugePages huge_pages = HugePages::kOn) : huge_pages_(huge_pages) {}
 
   Buffer allocate(size_t bytes) override;
   void copy_in(std::byte* destination, std::span<const std::byte> host) override;
@@ -37,4 +37,4 @@ class CpuMemory final : public Memory {
   std::atomic<uint64_t> held_bytes_ = 0;
 };
 
-}  // namespace kvik::cpu
+}  // namespace kvik

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/cpu/matmul/matmul_kernels.h"
+#include "backend/layout/panel.h"
 #include "tensor/block_format.h"
 #include "tensor/element_type.h"
 
-// How the weights of each type lie in a panel of 32 columns, as a table: packed_matrix.h states the
+// A table of how the weights of each type lie in a panel of 32 columns; panel_matrix.h states the
 // layouts in words.
-namespace kvik::cpu {
+namespace kvik {
 
 // Some bits of the levels of 32 k: where a column's lie, and how they get there, onto zeros, and
 // back. levels: [32]
@@ -63,4 +63,4 @@ void pack_column(const PackedFormat& format, std::span<const std::byte> row, uin
 void unpack_column(const PackedFormat& format, const std::byte* panel, uint32_t column,
                    std::span<float> out);
 
-}  // namespace kvik::cpu
+}  // namespace kvik

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/matmul/matmul_kernels.h"
 #include "base/thread_pool.h"
 
-namespace kvik::cpu {
+namespace kvik {
 
 // Whether weights of this type have a packed form and kernels.
 bool can_pack(ElementType type);
@@ -49,7 +48,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //              each 32 k quants as [8][32][4] bytes
 //   fp8, fp8g32  for each block: f32 scales [32], times 256, then bytes [k][32]
 // Every part begins a panel of its own; columns past its end are zero.
-class CpuPackedMatrix final : public PackedMatrix {
+class PanelMatrix final : public PackedMatrix {
  public:
   struct Part {
     ElementType type;
@@ -63,7 +62,7 @@ class CpuPackedMatrix final : public PackedMatrix {
 
   // Takes the memory. Every type is one that can_pack, all of the same n_cols, whole blocks of each
   // type.
-  CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory);
+  PanelMatrix(std::span<const TensorView> stacked, Memory& memory);
 
   // Packs what `read` gives; once, before anything else is asked. Only quantised tensors may have a
   // `gather` or a `scale`. Errors: those of `read`.
@@ -92,4 +91,4 @@ class CpuPackedMatrix final : public PackedMatrix {
   Hash128 source_digest_;
 };
 
-}  // namespace kvik::cpu
+}  // namespace kvik

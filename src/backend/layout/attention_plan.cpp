@@ -1,9 +1,9 @@
-#include "backend/cpu/attention/attention_plan.h"
+#include "backend/layout/attention_plan.h"
 
 #include <algorithm>
 #include <functional>
 
-namespace kvik::cpu {
+namespace kvik {
 namespace {
 
 constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
@@ -108,4 +108,4 @@ void AttentionPlan::place_rows(uint32_t split, size_t first_unit) {
   }
 }
 
-}  // namespace kvik::cpu
+}  // namespace kvik

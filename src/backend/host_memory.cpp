@@ -1,4 +1,4 @@
-#include "backend/cpu/cpu_memory.h"
+#include "backend/host_memory.h"
 
 #include <sys/mman.h>
 
@@ -9,7 +9,7 @@
 #include "backend/plain_lane.h"
 #include "base/check.h"
 
-namespace kvik::cpu {
+namespace kvik {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -34,7 +34,7 @@ void* map_pages(size_t bytes) {
 }  // namespace
 
 // Aligned to a huge page: maps one more than needed and gives back both ends.
-std::byte* CpuMemory::map_zero_pages(size_t bytes) const {
+std::byte* HostMemory::map_zero_pages(size_t bytes) const {
   const size_t kept = round_up(bytes, kSmallPage);
   auto* begin = static_cast<std::byte*>(map_pages(kept + kHugePage));
   const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
@@ -53,7 +53,7 @@ std::byte* CpuMemory::map_zero_pages(size_t bytes) const {
 }
 
 // Throws std::bad_alloc if there is no memory, which fails requests and not the process.
-Buffer CpuMemory::allocate(size_t bytes) {
+Buffer HostMemory::allocate(size_t bytes) {
   if (bytes == 0) return {};
   CHECK(bytes < (size_t{1} << 47));
   if (bytes >= kHugePage) {
@@ -68,27 +68,27 @@ Buffer CpuMemory::allocate(size_t bytes) {
   return Buffer(*this, static_cast<std::byte*>(data), bytes);
 }
 
-void CpuMemory::copy_in(std::byte* destination, std::span<const std::byte> host) {
+void HostMemory::copy_in(std::byte* destination, std::span<const std::byte> host) {
   if (!host.empty()) std::memcpy(destination, host.data(), host.size());
 }
 
-void CpuMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
+void HostMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
   if (!host.empty()) std::memcpy(host.data(), source, host.size());
 }
 
-void CpuMemory::copy(std::byte* destination, const std::byte* source, size_t bytes) {
+void HostMemory::copy(std::byte* destination, const std::byte* source, size_t bytes) {
   if (bytes > 0) std::memcpy(destination, source, bytes);
 }
 
-std::unique_ptr<CopyLane> CpuMemory::make_lane(std::vector<std::span<std::byte>> slots) {
+std::unique_ptr<CopyLane> HostMemory::make_lane(std::vector<std::span<std::byte>> slots) {
   return std::make_unique<PlainLane>(*this, std::move(slots));
 }
 
-void CpuMemory::clear(std::byte* destination, size_t bytes) {
+void HostMemory::clear(std::byte* destination, size_t bytes) {
   if (bytes > 0) std::memset(destination, 0, bytes);
 }
 
-void CpuMemory::free(std::byte* data, size_t bytes) {
+void HostMemory::free(std::byte* data, size_t bytes) {
   held_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   if (bytes >= kHugePage) {
     munmap(data, round_up(bytes, kSmallPage));
@@ -97,4 +97,4 @@ void CpuMemory::free(std::byte* data, size_t bytes) {
   }
 }
 
-}  // namespace kvik::cpu
+}  // namespace kvik

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/ops/attention.h"
+#include "tensor/kv_type.h"
+
+namespace kvik {
+
+// The place of one layer's K and V of one KV head in a page (D = head_dim rounded up to 16):
+//   f32, bf16  K as [32 / 16][head_dim][16 tokens], V as [D / 16][32 tokens][16 of d]
+//   int8       K as [32 / 16][head_dim / 4, rounded up][16 tokens][4] bytes, level + 128,
+//              then a scale for each of the 32 tokens, f32;
+//              V as [D / 16][32 / 4][16 of d][4 tokens] levels, then 32 scales
+//   int4       K as [32 / 16][head_dim / 8, rounded up][16 tokens][4] bytes, the low nibbles for
+//              four dimensions and the high ones for the next four, then scales in bf16:
+//              [groups of dimensions][32 tokens];
+//              V as [head_dim / 32, rounded up][32 / 4][16 of d][4 tokens] bytes, the low nibbles
+//              for sixteen dimensions and the high ones for the next sixteen, then scales as K's
+//   int8/int4  K as int8 has it, V as int4
+//   int4, keys by channel
+//              K's nibbles as int4 has them, then for each sixteen tokens the level of nibble 0
+//              of each dimension, rounded up to eight, and the steps of a nibble in fifteenths of
+//              a level, in bytes, then sixteen scales in f32, of each group of dimensions; V as
+//              int4
+// An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
+// − 15) of a head that was turned by attention_rotate.inl, and one by channel for scale · (level −
+// 128), where level = (256 · first + 128 + 17 · step · nibble) / 256, rounded down.
+//
+// If K is latent there is no V: it is the first latent_dim dimensions of K, a multiple of
+// sixteen. Int8 K has a scale for those and one for the rest, and int4 groups do not cross that
+// border; K is rotated on either side of it separately.
+struct KvBlockLayout {
+  KvType type;
+  uint32_t head_dim;
+  uint32_t latent_dim = 0;  // 0: K and V are heads of their own
+  bool keys_by_channel = false;
+  size_t k_bytes() const;  // of one head's K in one page
+  size_t v_bytes() const;
+  size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
+  uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
+  // Return the types that K and V are stored as.
+  KvType key_type() const { return kvik::key_type(type); }
+  KvType value_type() const { return latent_dim != 0 ? key_type() : kvik::value_type(type); }
+  // Dimensions that share a scale.
+  uint32_t key_group_dims() const { return group_dims(key_type()); }
+  uint32_t value_group_dims() const { return group_dims(value_type()); }
+  uint32_t n_key_groups() const;
+  uint32_t n_value_groups() const;
+  uint32_t group_dims(KvType of) const;  // of K or V of that type
+  // Returns whether K is turned before it becomes levels.
+  bool turns_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
+  // Returns the layout of the open pages beside pages of this layout.
+  KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim}; }
+};
+
+// Floats of the result of one split for n pairs of a row and a query head; merged splits have the
+// same form.
+size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs);
+
+inline KvBlockLayout layout_of(const KvGeometry& geometry) {
+  return {geometry.type, geometry.head_dim, geometry.latent_dim, geometry.keys_by_channel};
+}
+
+// Bytes of a page that lie before one head's K, and of an open page.
+size_t block_offset(const KvTarget& kv, uint32_t kv_head);
+size_t open_block_offset(const KvTarget& kv, uint32_t kv_head);
+
+// Returns the index of a token's own page in KvRun::open.
+inline size_t open_index(const KvRun& run, uint32_t position) {
+  return position / kPageTokens - run.first_position / kPageTokens;
+}
+
+// Checks the runs of a call against its rows.
+void check_runs(const KvTarget& kv, uint32_t n_rows);
+
+}  // namespace kvik
