@@ -191,7 +191,7 @@ Result<void> Engine::check(const Request& request) const {
 void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink,
                     QueuePlace place) {
   auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
-  sequence->place = std::move(place);
+  sequence->queue_place = std::move(place);
   sequence->root =
       root_key(identity_for(sequence->request.adapter.get()), sequence->request.cache_salt);
   sequence->table = kv_.make_table();
@@ -270,8 +270,8 @@ void Engine::record_starts(const StepPlan& plan, TimePoint now) {
   for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
     if (sequence->started) continue;
     sequence->started = now;
-    sequence->place = {};
-    sequence->usage.cache = sequence->found.report();
+    sequence->queue_place = {};
+    sequence->usage.cache = sequence->queue.found.report();
     counters_.histograms.queue_s.record(to_s(now - sequence->submitted));
     ++n_started;
   }
@@ -376,10 +376,11 @@ bool Engine::wait_for_masks() {
 std::span<const TokenId> Engine::tokens_of(const StepPlan::Entry& entry) {
   const Sequence& sequence = *entry.sequence;
   const auto own = std::span(sequence.tokens).subspan(sequence.n_cached);
-  if (sequence.draft.empty()) return own.first(entry.n_new);
+  if (sequence.speculation.draft.empty()) return own.first(entry.n_new);
   const size_t begin = draft_tokens_.size();
   draft_tokens_.insert(draft_tokens_.end(), own.begin(), own.end());
-  draft_tokens_.insert(draft_tokens_.end(), sequence.draft.begin(), sequence.draft.end());
+  draft_tokens_.insert(draft_tokens_.end(), sequence.speculation.draft.begin(),
+                       sequence.speculation.draft.end());
   return std::span(draft_tokens_).subspan(begin);
 }
 

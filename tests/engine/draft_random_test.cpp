@@ -67,7 +67,7 @@ class PlainModel {
 
 void check_plan(Rig& rig, const StepPlan& plan) {
   for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
-    const auto n_draft = static_cast<uint32_t>(sequence->draft.size());
+    const auto n_draft = static_cast<uint32_t>(sequence->speculation.draft.size());
     EXPECT_LE(n_new, sequence->n_pending() + n_draft);
     EXPECT_GE(sequence->table.n_tokens_max(), sequence->n_cached + n_new);
     if (n_draft == 0) continue;
@@ -96,7 +96,7 @@ void run_seed(uint32_t seed, uint64_t& n_operations, uint64_t& n_drafted) {
   rig.cost_ms = [&](const StepWork& work) { return 5 + 1.0 * work.n_rows + random() % 5; };
   rig.on_plan = [&](const StepPlan& plan) {
     check_plan(rig, plan);
-    for (const auto& entry : plan.entries) n_drafted += entry.sequence->draft.size();
+    for (const auto& entry : plan.entries) n_drafted += entry.sequence->speculation.draft.size();
   };
   // Called before the commit: what stands then has K and V.
   rig.on_sampled = [&](const StepPlan& plan, std::vector<uint32_t>& accepted) {

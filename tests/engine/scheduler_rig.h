@@ -108,10 +108,11 @@ class Rig {
  private:
   // Guesses are right up to the first that is no answer; returns how many are not.
   uint32_t play_draft(Sequence& sequence) const {
-    auto wrong = sequence.draft.begin();
-    for (; wrong != sequence.draft.end() && *wrong == answer(sequence.tokens.size()); ++wrong)
+    auto wrong = sequence.speculation.draft.begin();
+    for (; wrong != sequence.speculation.draft.end() && *wrong == answer(sequence.tokens.size());
+         ++wrong)
       sequence.tokens.push_back(*wrong);
-    return static_cast<uint32_t>(sequence.draft.end() - wrong);
+    return static_cast<uint32_t>(sequence.speculation.draft.end() - wrong);
   }
 
   static constexpr size_t kPageBytes = 64;

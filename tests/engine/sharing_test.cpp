@@ -110,7 +110,7 @@ class World {
     Observation seen;
     uint32_t n_steps = 0;
     while (std::ranges::count(rig_.alive(), sequence) > 0) {
-      const CacheReport report = sequence->found.report();
+      const CacheReport report = sequence->queue.found.report();
       seen = {sequence->usage.cached_tokens,
               report.miss,
               report.position,

@@ -104,7 +104,7 @@ class Simulation {
     const TimePoint submitted = TimePoint{} + from_ms(at_s * 1e3);
     auto sequence = std::make_unique<Sequence>(RequestId{++n_requests_}, std::move(request),
                                                nullptr, submitted);
-    sequence->place = std::move(*place);
+    sequence->queue_place = std::move(*place);
     flights_[sequence.get()] = {.conversation = index, .arrived_s = at_s, .tenant = &tenant};
     result_.prompt_tokens += text.size();
     scheduler_.add(std::move(sequence));
@@ -149,7 +149,7 @@ class Simulation {
 
   void publish(Sequence& sequence) {
     Flight& flight = flights_.at(&sequence);
-    sequence.place = {};
+    sequence.queue_place = {};
     if (sequence.n_pending() > 0) return;
     if (sequence.n_generated() == 0) {
       flight.ttft_s = now_s_ - flight.arrived_s;

@@ -66,7 +66,7 @@ Outcome simulate(const Simulation& s) {
     return taken;
   };
   rig.on_plan = [&](const StepPlan& plan) {
-    for (const auto& entry : plan.entries) n_drafted += entry.sequence->draft.size();
+    for (const auto& entry : plan.entries) n_drafted += entry.sequence->speculation.draft.size();
   };
   for (uint32_t i = 0; i < s.n_users; ++i) rig.add({.n_prompt = 1, .max_tokens = 100'000});
   for (uint32_t i = 0; i < s.n_without; ++i) {

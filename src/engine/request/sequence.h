@@ -19,6 +19,50 @@
 
 namespace kvik {
 
+// The state of a sequence in the admission queue, kept while it runs. Written by AdmissionQueue.
+struct QueueState {
+  uint64_t arrival = 0;  // in what order it came
+  // Its place among those that wait: when it came and as which; or, by priority, the place of
+  // another sequence of its tenant.
+  struct Place {
+    TimePoint since;
+    uint64_t arrival = 0;
+  };
+  Place place;
+  std::pair<TimePoint, uint64_t> turn;
+  double prompt_ms = 0;              // time of its prompt alone, when it was looked up last
+  TimePoint due;                     // arrival plus that; three times that until it is admitted
+  FoundPrefix found;                 // what the cache had of it when it was looked up last
+  std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
+  bool was_tier_asked = false;       // since it waits
+  bool was_preempted = false;
+};
+
+// Written by RunningSet.
+struct RunState {
+  uint64_t seat = 0;  // its place in the order of preemption, among equal priorities
+  uint64_t admitted_step = 0;
+};
+
+// Written by ReuseCounter.
+struct ReuseState {
+  uint32_t n_pages_found = 0;
+  uint32_t n_cached_before = 0;  // the most tokens that it had when it was preempted
+};
+
+// Written by Speculator and its drafters.
+struct SpeculationState {
+  std::vector<TokenId> draft;          // tokens that this step verifies after the known ones
+  std::unique_ptr<DraftState> drafts;  // null before the first decoding step, and without drafters
+};
+
+// Written by SnapshotPlanner.
+struct SnapshotState {
+  std::vector<SnapshotMark> marks = {};               // where its prompt's state is kept, ascending
+  std::optional<FoundPrefix::Snapshot> resumed = {};  // the snapshot that it began with
+  uint32_t n_kept = 0;  // the number of tokens whose state was kept last
+};
+
 // One request on its way: its tokens so far, how many of them have K and V, and the pages that hold
 // them. Engine thread only.
 //
@@ -46,42 +90,21 @@ struct Sequence {
   // Logits of the newest token, [n_vocab], kept while its constraint is not ready for the next one:
   // the sequence sits steps out. Empty where it does not.
   std::vector<float> held_logits;
-  FoundPrefix found;                 // what the cache had of it when it was looked up last
-  std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
-
-  std::vector<SnapshotMark> marks;               // where its prompt's state is kept, ascending
-  std::optional<FoundPrefix::Snapshot> resumed;  // what it goes on from
-  uint32_t n_kept = 0;                           // behind so many tokens its state is findable
-
-  std::vector<TokenId> draft;          // guesses that this step computes behind `tokens`
-  std::unique_ptr<DraftState> drafts;  // null before its first decoding step, and where none are
 
   uint64_t n_kv_rows = 0;  // tokens whose K and V were computed, each time that they were
 
   // Positions handed to on_logits or on_hidden: none twice, preempted or not.
   uint32_t n_rows_sent = 0;
 
-  // Of the scheduler.
   Tenant* tenant = nullptr;
-  uint64_t arrival = 0;  // in what order it came
-  // Its places among those that wait and among those that run: when it came, as which, and what it
-  // waits for by them; or, by priority, what another sequence of its tenant had.
-  struct Place {
-    TimePoint since;
-    uint64_t arrival = 0;
-  };
-  Place queued;
-  std::pair<TimePoint, uint64_t> turn;
-  uint64_t seat = 0;
-  double prompt_ms = 0;       // what its prompt takes alone, when it was looked up last
-  TimePoint due;              // arrival plus that; three times that until it is admitted
-  uint64_t last_advance = 0;  // the step in which it was last served
-  uint32_t n_pages_found = 0;
-  uint32_t n_cached_before = 0;  // the most that it had when it was preempted
-  bool was_preempted = false;
-  bool was_tier_asked = false;  // since it waits
+  QueueState queue;
+  RunState run;
+  ReuseState reuse;
+  SpeculationState speculation;
+  SnapshotState snapshots;
+  uint64_t last_served_step = 0;  // written by StepPlanner
 
-  QueuePlace place;  // until its first step
+  QueuePlace queue_place;  // until its first step
 
   TimePoint submitted;
   std::optional<TimePoint> started;  // its first step
@@ -105,8 +128,9 @@ struct Sequence {
   }
   // Tokens behind those that it has, up to the next mark; all where there is none.
   uint32_t n_to_mark() const {
-    const auto next = std::ranges::upper_bound(marks, n_cached, {}, &SnapshotMark::n_tokens);
-    return next == marks.end() ? UINT32_MAX : next->n_tokens - n_cached;
+    const auto next =
+        std::ranges::upper_bound(snapshots.marks, n_cached, {}, &SnapshotMark::n_tokens);
+    return next == snapshots.marks.end() ? UINT32_MAX : next->n_tokens - n_cached;
   }
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }

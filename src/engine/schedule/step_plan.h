@@ -18,7 +18,7 @@ struct StepPlan {
     uint32_t n_new;     // rows: the sequence's next tokens, then those of its draft
     uint32_t n_wanted;  // of them, the last ones: their logits, or hidden states, are wanted
 
-    uint32_t n_guesses() const { return static_cast<uint32_t>(sequence->draft.size()); }
+    uint32_t n_guesses() const { return static_cast<uint32_t>(sequence->speculation.draft.size()); }
     uint32_t n_own() const { return n_new - n_guesses(); }
     // The guesses among the first n_accepted rows.
     uint32_t n_true(uint32_t n_accepted) const {

@@ -59,7 +59,7 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
   page_tables_.reserve(sequences.size() * kv_.layout().n_groups());  // batch_ points into it
   uint32_t n_rows_left = kStepRows;
   for (Sequence* sequence : sequences) {
-    sequence->drafts->model.draft.clear();
+    sequence->speculation.drafts->model.draft.clear();
     if (prepare(*sequence, n_most, n_rows_left)) drafting_.push_back(sequence);
   }
   if (batch_.empty()) return;
@@ -71,7 +71,7 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
     batch_.clear();
     page_tables_.clear();
     for (Sequence* sequence : drafting_) {
-      const Draft& draft = sequence->drafts->model.draft;
+      const Draft& draft = sequence->speculation.drafts->model.draft;
       add_row(*sequence, std::span(&draft.back().token, 1), WantLogits::kLast);
     }
     forward();
@@ -84,7 +84,7 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
 // Adds what the model has not seen of a sequence to the step. Whether all of it: then the row
 // behind it is sampled from.
 bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_left) {
-  DraftLane& lane = sequence.drafts->model;
+  DraftLane& lane = sequence.speculation.drafts->model;
   const std::span<const TokenId> tokens = sequence.tokens;
   if (tokens.size() + n_most > options_.n_ctx_max || n_rows_left == 0) return false;
   // Behind the first wrong guess nothing holds.
@@ -112,7 +112,7 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
 }
 
 bool DraftModel::open(Sequence& sequence) {
-  DraftLane& lane = sequence.drafts->model;
+  DraftLane& lane = sequence.speculation.drafts->model;
   lane.table = kv_.make_table();
   lane.table.owner.tenant = sequence.table.owner.tenant;
   lane.root = root_key(identity_, sequence.request.cache_salt);
@@ -129,7 +129,7 @@ bool DraftModel::open(Sequence& sequence) {
 
 void DraftModel::add_row(const Sequence& sequence, std::span<const TokenId> tokens,
                          WantLogits want) {
-  DraftLane& lane = sequence.drafts->model;
+  DraftLane& lane = sequence.speculation.drafts->model;
   const uint32_t n_groups = kv_.layout().n_groups();
   const size_t begin = page_tables_.size();
   for (uint32_t g = 0; g < n_groups; ++g) page_tables_.push_back(lane.table.addresses(g));
@@ -146,7 +146,7 @@ void DraftModel::forward() { decoder_.forward(batch_); }
 
 // The next guess of a sequence; false where none stands behind it.
 bool DraftModel::sample(Sequence& sequence, size_t row) {
-  DraftLane& lane = sequence.drafts->model;
+  DraftLane& lane = sequence.speculation.drafts->model;
   const auto drawn = draw_guess(sampler_, sequence, lane.draft, decoder_.logits(row));
   if (!drawn) return false;
   lane.draft.push_back(drawn->guess);
@@ -155,15 +155,15 @@ bool DraftModel::sample(Sequence& sequence, size_t row) {
 }
 
 void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
-  const Draft& guessed = sequence.drafts->model.draft;
+  const Draft& guessed = sequence.speculation.drafts->model.draft;
   draft.insert(draft.end(), guessed.begin(),
                guessed.begin() + std::min<ptrdiff_t>(n_most, std::ssize(guessed)));
 }
 
 // Guesses that were right stay findable, as far as they are known to be.
 void DraftModel::let_go(Sequence& sequence) {
-  if (!sequence.drafts || !sequence.drafts->model.is_open) return;
-  DraftLane& lane = sequence.drafts->model;
+  if (!sequence.speculation.drafts || !sequence.speculation.drafts->model.is_open) return;
+  DraftLane& lane = sequence.speculation.drafts->model;
   const uint32_t n_known = std::min({lane.n_cached, lane.n_then, sequence.n_tokens()});
   kv_.close(lane.table, lane.root, std::span<const TokenId>(sequence.tokens).first(n_known));
   lane = {};

@@ -16,7 +16,7 @@ HeadDrafter::HeadDrafter(Decoder& decoder, uint32_t n_vocab, const Clock& clock)
 void HeadDrafter::begin_step(std::span<Sequence* const> sequences, uint32_t n_most) {
   lanes_.clear();
   for (Sequence* sequence : sequences) {
-    sequence->drafts->model.draft.clear();
+    sequence->speculation.drafts->model.draft.clear();
     const bool is_ready = sequence->n_cached > 0 && sequence->n_cached + 1 == sequence->n_tokens();
     if (is_ready && lanes_.size() < Decoder::kMostGuessRows) lanes_.push_back({sequence});
   }
@@ -49,7 +49,7 @@ void HeadDrafter::pass(uint32_t n_guessed) {
                  .kv = {.groups = std::span(page_tables_).subspan(begin, n_groups),
                         .state = sequence.table.state()}};
     if (n_guessed > 0) {
-      row.token = sequence.drafts->model.draft.back().token;
+      row.token = sequence.speculation.drafts->model.draft.back().token;
       row.behind = lane.row;
     }
     rows_.push_back(row);
@@ -60,7 +60,7 @@ void HeadDrafter::pass(uint32_t n_guessed) {
 // The next guess of a lane; false where none stands behind it.
 bool HeadDrafter::sample(Lane& lane, uint32_t row) {
   Sequence& sequence = *lane.sequence;
-  Draft& draft = sequence.drafts->model.draft;
+  Draft& draft = sequence.speculation.drafts->model.draft;
   const auto drawn = draw_guess(sampler_, sequence, draft, decoder_.guess_logits(row));
   if (!drawn) return false;
   draft.push_back(drawn->guess);
@@ -69,7 +69,7 @@ bool HeadDrafter::sample(Lane& lane, uint32_t row) {
 }
 
 void HeadDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
-  const Draft& guessed = sequence.drafts->model.draft;
+  const Draft& guessed = sequence.speculation.drafts->model.draft;
   draft.insert(draft.end(), guessed.begin(),
                guessed.begin() + std::min<ptrdiff_t>(n_most, std::ssize(guessed)));
 }

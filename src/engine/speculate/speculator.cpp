@@ -44,7 +44,7 @@ void Speculator::Candidate::take() {
 
 // What came since the last proposals tells which of them were right.
 void Speculator::learn(Sequence& sequence) {
-  DraftState& state = *sequence.drafts;
+  DraftState& state = *sequence.speculation.drafts;
   const auto came = std::span(sequence.tokens).subspan(state.n_then);
   for (Draft& draft : state.proposals) {
     for (size_t i = 0; i < std::min(came.size(), draft.size()); ++i) {
@@ -61,7 +61,7 @@ void Speculator::learn(Sequence& sequence) {
 double Speculator::expected(const Sequence& sequence, const Draft& draft) const {
   double all_true = 1, sum = 0;
   for (const Guess& guess : draft) {
-    all_true *= sequence.drafts->acceptance.chance(guess.kind);
+    all_true *= sequence.speculation.drafts->acceptance.chance(guess.kind);
     if (all_true < kLeastChance) break;
     sum += all_true;
   }
@@ -70,29 +70,29 @@ double Speculator::expected(const Sequence& sequence, const Draft& draft) const 
 
 // What costs next to nothing is asked first.
 void Speculator::begin(Sequence& sequence, uint32_t n_most) {
-  if (!sequence.drafts) {
+  if (!sequence.speculation.drafts) {
     const uint64_t n_tokens =
         uint64_t{sequence.n_tokens()} + std::min(sequence.request.max_tokens, kReserveTokens);
-    sequence.drafts = std::make_unique<DraftState>(n_tokens);
-    sequence.draft.reserve(kMostGuesses);
+    sequence.speculation.drafts = std::make_unique<DraftState>(n_tokens);
+    sequence.speculation.draft.reserve(kMostGuesses);
   } else {
     learn(sequence);
   }
   Candidate candidate{.sequence = &sequence,
-                      .acceptance = &sequence.drafts->acceptance,
+                      .acceptance = &sequence.speculation.drafts->acceptance,
                       .n_most = std::min(n_most, options_.n_most)};
   for (const auto source :
        {GuessSource::kForced, GuessSource::kSuffix, GuessSource::kResume, GuessSource::kChain}) {
     propose(candidate, source);
   }
-  sequence.drafts->n_then = sequence.n_tokens();
+  sequence.speculation.drafts->n_then = sequence.n_tokens();
   candidates_.push_back(candidate);
 }
 
 void Speculator::propose(Candidate& candidate, GuessSource source) {
   Drafter* drafter = drafters_[static_cast<size_t>(source)];
   if (!drafter) return;
-  Draft& draft = candidate.sequence->drafts->proposals[static_cast<size_t>(source)];
+  Draft& draft = candidate.sequence->speculation.drafts->proposals[static_cast<size_t>(source)];
   drafter->propose(*candidate.sequence, kMostGuesses, draft);
   const double worth = expected(*candidate.sequence, draft);
   if (worth <= candidate.worth) return;
@@ -128,7 +128,7 @@ uint32_t Speculator::n_to_draft(const StepPlan& plan, const CostModel& costs) {
   const double base_ms = rows_ms + context_ms(plan.work, costs);
   const double token_ms = drafters_[static_cast<size_t>(GuessSource::kModel)]->token_ms();
   double share = 0;
-  for (const Sequence* sequence : asked_) share += sequence->drafts->model_share;
+  for (const Sequence* sequence : asked_) share += sequence->speculation.drafts->model_share;
   share /= static_cast<double>(asked_.size());
   double most = kLeastGain, all_true = 1, sum = 1;
   uint32_t best = 0;
@@ -159,7 +159,7 @@ void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_most, 
   candidates_.clear();
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     Sequence& sequence = *plan.entries[i].sequence;
-    sequence.draft.clear();
+    sequence.speculation.draft.clear();
     const bool may_guess = options_.mode != SpeculationOptions::Mode::kOff &&
                            sequence.request.speculate == Request::Speculate::kOn;
     if (may_guess) begin(sequence, n_most[i]);
@@ -170,7 +170,8 @@ void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_most, 
   const uint32_t n = n_that_pay(plan, room, costs);
   for (uint32_t i = 0; i < n; ++i) {
     Sequence& sequence = *order_[i]->sequence;
-    sequence.draft.push_back((*order_[i]->draft)[sequence.draft.size()].token);
+    sequence.speculation.draft.push_back(
+        (*order_[i]->draft)[sequence.speculation.draft.size()].token);
   }
 }
 

@@ -40,10 +40,13 @@ class Speculator {
     uint32_t n_rows = 0;     // beside those planned
     uint32_t n_prompts = 0;  // that wait for this step to end
   };
-  // Chooses Sequence::draft of the entries of a plan in which nothing but decoding is planned. Each
+  // Chooses SpeculationState::draft of the entries of a plan in which nothing but decoding is planned. Each
   // entry's n_most, by its place: guesses that it has pages for.
   void choose(const StepPlan& plan, std::span<const uint32_t> n_most, const Room& room,
               const CostModel& costs);
+
+  // Cuts a sequence's draft to its first n tokens.
+  void shorten(Sequence& sequence, uint32_t n) { sequence.speculation.draft.resize(n); }
 
   // What a step took; its sequences may be gone. Teaches the costs of all but guesses to `costs`.
   void observe(const StepPlan& plan, double ms, CostModel& costs);

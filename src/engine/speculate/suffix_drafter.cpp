@@ -24,7 +24,7 @@ void copy_behind(std::span<const TokenId> tokens, const SuffixMatch& match, Gues
 }  // namespace
 
 void SuffixDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
-  DraftState& state = *sequence.drafts;
+  DraftState& state = *sequence.speculation.drafts;
   const std::span<const TokenId> tokens = sequence.tokens;
   const uint32_t n = sequence.n_tokens();
   SuffixMatch copy = state.copy;
@@ -48,7 +48,7 @@ void SuffixDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
 }
 
 void ResumeDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
-  DraftState& state = *sequence.drafts;
+  DraftState& state = *sequence.speculation.drafts;
   if (state.left_at == 0) return;
   if (sequence.n_tokens() > state.left_when + kLeftFor) state.left_at = 0;
   const std::span<const TokenId> tokens = sequence.tokens;

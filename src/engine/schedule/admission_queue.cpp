@@ -1,0 +1,228 @@
+#include "engine/schedule/admission_queue.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/schedule/own_priority.h"
+
+namespace kvik {
+namespace {
+
+constexpr double kBacklogMs = 1000;  // of prompts, while which no longer one is admitted
+constexpr double kDueAfter = 3;      // times what a waiting prompt would take alone
+
+auto admission_rank(const Sequence& sequence) {
+  return std::tuple(sequence.priority_among_all(), !sequence.queue.was_preempted,
+                    sequence.tenant->level(), sequence.queue.turn);
+}
+
+}  // namespace
+
+AdmissionQueue::AdmissionQueue(const Context& context, const SchedulerOptions& options)
+    : kv_(context.kv),
+      costs_(context.costs),
+      tenants_(context.tenants),
+      running_(context.running),
+      snapshots_(context.snapshots),
+      reuse_(context.reuse),
+      options_(options) {}
+
+void AdmissionQueue::add(std::unique_ptr<Sequence> sequence) {
+  QueueState& state = sequence->queue;
+  state.arrival = ++n_added_;
+  state.place = {.since = sequence->submitted, .arrival = state.arrival};
+  look_up(*sequence);
+  waiting_.push_back(std::move(sequence));
+}
+
+void AdmissionQueue::put_back(std::unique_ptr<Sequence> sequence) {
+  QueueState& state = sequence->queue;
+  state.found = {};
+  state.was_tier_asked = false;
+  state.was_preempted = true;
+  const auto place = std::ranges::upper_bound(
+      waiting_, state.arrival, {}, [](const auto& waiting) { return waiting->queue.arrival; });
+  waiting_.insert(place, std::move(sequence));
+}
+
+std::unique_ptr<Sequence> AdmissionQueue::take(const Sequence& sequence) {
+  const auto place = std::ranges::find(waiting_, &sequence, &std::unique_ptr<Sequence>::get);
+  if (place == waiting_.end()) return nullptr;
+  std::unique_ptr<Sequence> taken = std::move(*place);
+  waiting_.erase(place);
+  return taken;
+}
+
+// The cache's knowledge of a prompt changes while it waits: each step looks one of them up.
+void AdmissionQueue::admit(uint64_t step) {
+  if (!waiting_.empty()) look_up(*waiting_[step % waiting_.size()]);
+  assign_turns();
+  while (running_.size() < options_.max_running) {
+    const auto first = next_admissible();
+    if (first == waiting_.end() || is_blocked(**first) || must_let_pass(**first)) return;
+    if (!open(**first)) {
+      blocked_ = {.id = (*first)->id, .n_available = kv_.n_available()};
+      return;
+    }
+    take_turn(**first);
+    std::unique_ptr<Sequence> sequence = std::move(*first);
+    waiting_.erase(first);
+    if (!sequence->queue.was_preempted) {
+      sequence->queue.due = sequence->submitted + from_ms(pending_ms(*sequence));
+    }
+    running_.add(std::move(sequence), step);
+  }
+}
+
+// Orders by due time; requests of one tenant then exchange places by priority.
+void AdmissionQueue::assign_turns() {
+  in_order_.clear();
+  for (const auto& waiting : waiting_) {
+    waiting->queue.turn = {waiting->queue.due, waiting->queue.place.arrival};
+    if (waiting->tenant->n_ranked > 0) in_order_.push_back(waiting.get());
+  }
+  if (in_order_.size() < 2) return;
+  std::ranges::sort(in_order_, {}, [](const Sequence* waiting) { return waiting->queue.turn; });
+  std::vector<std::pair<TimePoint, uint64_t>> turns;
+  for (const Sequence* waiting : in_order_) turns.push_back(waiting->queue.turn);
+  order_within_tenants(in_order_);
+  for (size_t i = 0; i < turns.size(); ++i) in_order_[i]->queue.turn = turns[i];
+}
+
+// The sequence that had the turn gets the place of the one that took it: no place serves twice.
+void AdmissionQueue::take_turn(Sequence& sequence) {
+  QueueState& own = sequence.queue;
+  const uint64_t taken = own.turn.second;
+  if (taken == own.place.arrival) return;
+  const auto at = std::ranges::find(
+      waiting_, taken, [](const auto& waiting) { return waiting->queue.place.arrival; });
+  CHECK(at != waiting_.end());
+  QueueState& other = (*at)->queue;
+  std::swap(other.place, own.place);
+  other.due = other.place.since + from_ms(kDueAfter * other.prompt_ms);
+}
+
+// Updates the prompt's time and so its due time. A prompt of which the cache knows little waits for
+// those of which it knows much to use what is there, for a while; as long as those wait, their
+// pages are kept.
+void AdmissionQueue::look_up(Sequence& sequence) {
+  QueueState& state = sequence.queue;
+  state.found = kv_.look_up(sequence.query(), std::move(state.found));
+  const uint32_t n_known = state.found.n_tokens();
+  state.prompt_ms =
+      costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
+  state.due = state.place.since + from_ms(kDueAfter * state.prompt_ms);
+}
+
+// An admitted sequence holds pages, which the cache then lacks: a prompt that would not be computed
+// soon is better left waiting.
+bool AdmissionQueue::must_let_pass(const Sequence& sequence) const {
+  double backlog_ms = 0;
+  for (const auto& running : running_.all()) {
+    if (running->is_decoding()) continue;
+    const double ms = pending_ms(*running);
+    if (ms <= sequence.queue.prompt_ms) backlog_ms += ms;
+  }
+  return backlog_ms > kBacklogMs;
+}
+
+double AdmissionQueue::pending_ms(const Sequence& sequence) const {
+  return costs_.prompt_ms(sequence.n_cached, sequence.n_pending(), options_.max_step_tokens);
+}
+
+// Looking up a long prompt in each step would cost more than it can save: a sequence that did not
+// fit does not fit before more pages are available.
+bool AdmissionQueue::is_blocked(const Sequence& sequence) const {
+  return !running_.empty() && sequence.id == blocked_.id &&
+         kv_.n_available() <= blocked_.n_available;
+}
+
+// Passes over sequences whose pages are still being fetched.
+Sequences::iterator AdmissionQueue::next_admissible() {
+  auto passed = waiting_.end();
+  for (uint32_t i = 0; i < kFetchAhead; ++i) {
+    const auto next = next_after(passed);
+    if (next == waiting_.end() || (!snapshots_.waits_for_state(**next) && is_fetched(**next)))
+      return next;
+    passed = next;
+  }
+  return waiting_.end();
+}
+
+Sequences::iterator AdmissionQueue::next_after(Sequences::iterator passed) {
+  auto best = waiting_.end();
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if (!may_run(**it)) continue;
+    if (passed != waiting_.end() && admission_rank(**it) <= admission_rank(**passed)) continue;
+    if (best == waiting_.end() || admission_rank(**it) < admission_rank(**best)) best = it;
+  }
+  return best;
+}
+
+// Returns whether all of the sequence's pages that are worth fetching from a slower tier are in
+// memory; begins to fetch them.
+bool AdmissionQueue::is_fetched(Sequence& sequence) {
+  QueueState& state = sequence.queue;
+  if (state.fetch) return state.fetch->is_done();
+  if (!tier_ || state.was_tier_asked) return true;
+  const PrefixQuery query = sequence.query();
+  if (!query.tokens.empty() && !tier_->may_fetch()) return false;
+  state.was_tier_asked = true;
+  FoundPrefix& found = state.found;
+  found = kv_.find(query, std::move(found));
+  const auto n_rest = static_cast<uint32_t>(query.tokens.size()) - found.n_tokens();
+  if (n_rest == 0) return true;
+  state.fetch =
+      tier_->fetch(query, found, {n_rest, costs_.known_compute_ms(found.n_tokens(), n_rest)});
+  if (!state.fetch) {
+    // If memory knows another continuation of the prefix, that is the reason.
+    const MissReason reason = found.report().miss;
+    if (reason == MissReason::kNeverSeen || reason == MissReason::kEvicted) {
+      found.note_tier_miss(MissReason::kTierDeclined);
+    }
+    return true;
+  }
+  return state.fetch->is_done();
+}
+
+// Returns the pages, in all layer groups, of a sequence that shares none.
+uint64_t AdmissionQueue::pages_held(uint64_t n_tokens) const {
+  return pages_at_once(kv_.layout(), n_tokens);
+}
+
+// If tenants share, each may take at most three times what is left of the places and of the pages:
+// a single one gets three quarters, two get three sevenths each, and the next one to come need not
+// wait for a sequence of theirs to end (Choudhury and Hahne 1998, dynamic thresholds).
+bool AdmissionQueue::may_run(const Sequence& sequence) const {
+  if (!tenants_.is_shared() || sequence.tenant->n_running == 0) return true;
+  const uint64_t n_places_left = options_.max_running - running_.size();
+  if (sequence.tenant->n_running >= 3 * n_places_left) return false;
+  uint64_t n_own = pages_held(sequence.n_tokens());
+  uint64_t n_all = n_own;
+  for (const auto& other : running_.all()) {
+    const uint32_t n_found = std::min(other->reuse.n_pages_found, other->table.n_pages());
+    const uint64_t n =
+        pages_held(other->table.n_tokens_max()) - pages_held(uint64_t{n_found} * kPageTokens);
+    n_all += n;
+    if (other->tenant == sequence.tenant) n_own += n;
+  }
+  return n_own <= 3 * (kv_.n_token_pages() - std::min<uint64_t>(kv_.n_token_pages(), n_all));
+}
+
+bool AdmissionQueue::open(Sequence& sequence) {
+  QueueState& state = sequence.queue;
+  if (!kv_.open(sequence.table, sequence.query(), state.found, sequence.n_tokens(),
+                running_.empty() ? 0 : kWatermark)) {
+    return false;
+  }
+  if (state.fetch) tier_->count_hits(*state.fetch);
+  state.fetch.reset();
+  state.found.let_go();
+  reuse_.count(sequence, state.found.n_tokens());
+  snapshots_.plan_marks(sequence);
+  return true;
+}
+
+}  // namespace kvik

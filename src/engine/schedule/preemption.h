@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/request/sequence.h"
+#include "engine/schedule/admission_queue.h"
+#include "engine/schedule/reuse_counter.h"
+#include "engine/schedule/running_set.h"
+#include "engine/schedule/snapshot_planner.h"
+#include "engine/speculate/speculator.h"
+#include "kv/kv_cache.h"
+
+namespace kvik {
+
+// Gives running sequences the pages that they need for their tokens. If there are none, the last
+// sequence by priority and arrival gives all its pages back and waits again; the first one always
+// advances, so every sequence ends. Engine thread only.
+class Preemption {
+ public:
+  // All borrowed.
+  struct Context {
+    KvCache& kv;
+    RunningSet& running;
+    AdmissionQueue& queue;
+    SnapshotPlanner& snapshots;
+    Speculator& speculator;
+    ReuseCounter& reuse;
+  };
+  explicit Preemption(const Context& context);
+
+  // From the first sequence to the last.
+  void grow_all();
+  // Ends the sequence's leases. What was computed stays findable.
+  void release(Sequence& sequence);
+
+  uint64_t n_preemptions() const { return n_preemptions_; }
+
+ private:
+  bool grow_or_preempt(Sequence& sequence);
+  void preempt_last();
+
+  KvCache& kv_;
+  RunningSet& running_;
+  AdmissionQueue& queue_;
+  SnapshotPlanner& snapshots_;
+  Speculator& speculator_;
+  ReuseCounter& reuse_;
+  uint64_t n_preemptions_ = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/request/sequence.h"
+
+namespace kvik {
+
+using Sequences = std::vector<std::unique_ptr<Sequence>>;
+
+// The sequences that run, by priority, then in order of arrival: the last one is the first to be
+// preempted. Writes Sequence::run and counts the running sequences of each tenant. Engine thread
+// only.
+class RunningSet {
+ public:
+  explicit RunningSet(uint32_t n_most) { sequences_.reserve(n_most); }
+
+  // step: the number of the step that admits the sequence.
+  void add(std::unique_ptr<Sequence> sequence, uint64_t step);
+  std::unique_ptr<Sequence> take_last();
+  // Returns null if the sequence does not run.
+  std::unique_ptr<Sequence> take(const Sequence& sequence);
+
+  std::span<const std::unique_ptr<Sequence>> all() const { return sequences_; }
+  size_t size() const { return sequences_.size(); }
+  bool empty() const { return sequences_.empty(); }
+
+ private:
+  void assign_seats(const Tenant& tenant);
+  std::unique_ptr<Sequence> take_at(Sequences::iterator place);
+
+  Sequences sequences_;
+  std::vector<Sequence*> in_order_;  // kept so that a step allocates nothing
+};
+
+}  // namespace kvik

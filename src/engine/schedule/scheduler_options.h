@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+#include "engine/speculate/speculation_options.h"
+
+namespace kvik {
+
+struct SchedulerOptions {
+  uint32_t max_step_tokens = 512;
+  uint32_t max_running = 64;
+  std::optional<Duration> itl_target = {};  // of a step with decoding sequences; absent: no limit
+  SpeculationOptions speculation = {.mode = SpeculationOptions::Mode::kOff};
+};
+
+}  // namespace kvik

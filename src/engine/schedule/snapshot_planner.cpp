@@ -1,0 +1,97 @@
+#include "engine/schedule/snapshot_planner.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace kvik {
+namespace {
+
+bool is_of_one_text(SnapshotKind kind) {
+  return kind == SnapshotKind::kBorder || kind == SnapshotKind::kEnd;
+}
+
+// A third prompt will part where two did, and a text that was continued will be continued again.
+Regard regard_of(const Sequence& sequence, SnapshotKind kind) {
+  const auto& resumed = sequence.snapshots.resumed;
+  const bool goes_on = resumed && is_of_one_text(resumed->kind);
+  const bool is_likely = kind == SnapshotKind::kBranch || (goes_on && is_of_one_text(kind));
+  return is_likely ? Regard::kFound : Regard::kNew;
+}
+
+}  // namespace
+
+void SnapshotPlanner::keep(Sequence& sequence, SnapshotKind kind) {
+  kv_.seal(sequence.table, sequence.root, sequence.cached_tokens());
+  if (kv_.keep_state(sequence.table, sequence.root, sequence.cached_tokens(), kind,
+                     regard_of(sequence, kind))) {
+    sequence.snapshots.n_kept = sequence.n_cached;
+  }
+}
+
+void SnapshotPlanner::keep_marked(Sequence& sequence) {
+  if (!sequence.table.state() || !sequence.uses_cache()) return;
+  const SnapshotState& state = sequence.snapshots;
+  if (sequence.n_cached <= state.n_kept) return;
+  const auto mark = std::ranges::find(state.marks, sequence.n_cached, &SnapshotMark::n_tokens);
+  if (mark != state.marks.end()) {
+    keep(sequence, mark->kind);
+  } else if (sequence.is_decoding() && policy_.keeps_within(sequence.n_cached)) {
+    keep(sequence, SnapshotKind::kGrid);
+  }
+}
+
+// A preempted sequence always comes again.
+void SnapshotPlanner::keep_end(Sequence& sequence) {
+  if (!sequence.table.state() || !sequence.uses_cache()) return;
+  const SnapshotState& state = sequence.snapshots;
+  const bool is_over = sequence.n_generated() > 0 || sequence.n_pending() == 0;
+  const uint32_t n_begin = sequence.usage.prompt_tokens;
+  if (!is_over && sequence.n_cached > state.n_kept) {
+    keep(sequence, SnapshotKind::kGrid);
+  } else if (is_over && policy_.keeps_end(sequence.n_cached, state.n_kept)) {
+    keep(sequence, SnapshotKind::kEnd);
+  }
+  // A continuation of this text will begin with the newer snapshot.
+  if (state.resumed && state.n_kept >= n_begin) kv_.outdate_snapshot(state.resumed->key);
+}
+
+void SnapshotPlanner::plan_marks(Sequence& sequence) {
+  const FoundPrefix& found = sequence.queue.found;
+  sequence.snapshots = {.n_kept = sequence.n_cached};
+  if (!policy_.is_on() || !sequence.uses_cache()) return;
+  SnapshotState& state = sequence.snapshots;
+  state.resumed = found.snapshot();
+  if (state.resumed) policy_.note_found(state.resumed->kind);
+  std::vector<uint32_t> wanted;
+  for (const Pin& pin : sequence.request.pins) wanted.push_back(pin.n_tokens);
+  state.marks = policy_.marks({.n_tokens = sequence.n_tokens(),
+                               .n_found = sequence.n_cached,
+                               .n_known = found.n_known(),
+                               .borders = sequence.request.borders,
+                               .wanted = wanted});
+}
+
+bool SnapshotPlanner::waits_for_state(const Sequence& waiting) {
+  const auto tokens = waiting.findable_tokens();
+  if (!policy_.is_on() || tokens.empty()) return false;
+  const KnownBy reader = kv_.mark_of(waiting.table.owner.tenant);
+  for (const auto& other : running_.all()) {
+    if (other->is_decoding() || !other->uses_cache() || other->root != waiting.root) continue;
+    if (!may_find(reader, kv_.mark_of(other->table.owner.tenant))) continue;
+    const auto theirs = std::span(other->tokens).first(other->n_tokens() - 1);
+    const uint32_t n_shared = common_prefix(theirs, tokens) / kPageTokens * kPageTokens;
+    if (n_shared < waiting.queue.found.n_tokens() + SnapshotPolicy::kLeastShared) continue;
+    if (n_shared <= other->n_cached) continue;
+    std::vector<SnapshotMark>& marks = other->snapshots.marks;
+    const auto place = std::ranges::lower_bound(marks, n_shared, {}, &SnapshotMark::n_tokens);
+    if (place != marks.end() && place->n_tokens == n_shared) {
+      place->kind = SnapshotKind::kBranch;
+    } else {
+      marks.insert(place, {n_shared, SnapshotKind::kBranch});
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace kvik

@@ -1,0 +1,206 @@
+#include "engine/schedule/step_planner.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "engine/schedule/admission_queue.h"
+#include "engine/schedule/own_priority.h"
+
+namespace kvik {
+namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr uint32_t kFavouredPart = 4;   // one of so many parts of what prompts get
+constexpr double kBacklogSteps = 5;     // within which a backlog is done, where steps may stretch
+constexpr double kStretch = 1.7;        // of the ITL target, at most
+constexpr uint32_t kRoomForDrafts = 8;  // tokens that a drafter leaves in a sequence's own pages
+
+auto group(const Sequence& sequence) {
+  return std::tuple(sequence.priority_among_all(), sequence.tenant->level());
+}
+
+auto prompt_rank(const Sequence& sequence) {
+  return std::tuple(group(sequence), sequence.n_pending(), sequence.queue.arrival);
+}
+
+auto due_rank(const Sequence& sequence) {
+  return std::tuple(group(sequence), sequence.queue.due, sequence.queue.arrival);
+}
+
+// The step in which a prompt was served last, or admitted.
+uint64_t advanced_step(const Sequence& sequence) {
+  return std::max(sequence.last_served_step, sequence.run.admitted_step);
+}
+
+}  // namespace
+
+StepPlanner::StepPlanner(const Context& context, const SchedulerOptions& options)
+    : kv_(context.kv),
+      costs_(context.costs),
+      running_(context.running),
+      speculator_(context.speculator),
+      sharing_(context.kv, context.running, context.reuse),
+      options_(options) {
+  prompts_.reserve(options.max_running);
+}
+
+const StepPlan& StepPlanner::plan(uint64_t step) {
+  step_ = step;
+  plan_.clear();
+  left_ = {.tokens = options_.max_step_tokens};
+  plan_decodes();
+  plan_drafts();
+  plan_prompts();
+  plan_.ms = plan_.empty() ? 0 : costs_.ms(plan_.work);
+  return plan_;
+}
+
+void StepPlanner::plan_decodes() {
+  for (const auto& sequence : running_.all()) {
+    if (!sequence->is_decoding() || left_.tokens == 0) continue;
+    plan_.add(*sequence, 1);
+    --left_.tokens;
+    sequence->tenant->charge_generated(1);
+    sequence->last_served_step = step_;
+  }
+}
+
+// Planned after all decodes and before prompts, which get the rows that drafts leave.
+void StepPlanner::plan_drafts() {
+  draft_rooms_.clear();
+  for (const StepPlan::Entry& entry : plan_.entries) {
+    draft_rooms_.push_back(draft_room(*entry.sequence));
+    if (drafts_in_pages()) make_draft_room(*entry.sequence, draft_rooms_.back());
+  }
+  const auto n_prompts = static_cast<uint32_t>(
+      std::ranges::count_if(running_.all(), [](const auto& s) { return !s->is_held(); }) -
+      std::ssize(plan_.entries));
+  speculator_.choose(plan_, draft_rooms_, {.n_rows = left_.tokens, .n_prompts = n_prompts}, costs_);
+  for (StepPlan::Entry& entry : plan_.entries) {
+    Sequence& sequence = *entry.sequence;
+    if (drafts_in_pages()) {
+      kv_.shrink(sequence.table, sequence.n_tokens() + sequence.speculation.draft.size());
+    }
+    if (sequence.speculation.draft.empty()) continue;
+    const auto n_rows = static_cast<uint32_t>(1 + sequence.speculation.draft.size());
+    speculator_.shorten(sequence, kv_.make_room(sequence.table, sequence.n_cached, n_rows) - 1);
+    left_.tokens -= static_cast<uint32_t>(sequence.speculation.draft.size());
+    plan_.add_draft(entry);
+  }
+}
+
+// Returns the length of a draft that a sequence may have verified: no more tokens than it will
+// have, and no page that another sequence could want in this step.
+uint32_t StepPlanner::draft_room(const Sequence& sequence) const {
+  const uint32_t n_to_come = sequence.request.max_tokens - sequence.n_generated();
+  if (n_to_come <= 1) return 0;
+  const uint32_t n_in_page = kPageTokens - 1 - sequence.n_cached % kPageTokens;
+  const uint64_t n_spared =
+      AdmissionQueue::kWatermark + running_.size() * kv_.layout().n_groups() * 2;
+  const uint32_t n_most = kv_.n_available() > n_spared ? kMostGuesses : n_in_page;
+  return std::min(n_to_come - 1, n_most);
+}
+
+// A drafter writes K and V of its tokens before it is known how many of them are verified.
+void StepPlanner::make_draft_room(Sequence& sequence, uint32_t n_most) {
+  if (sequence.request.speculate != Request::Speculate::kOn) return;
+  kv_.make_room(sequence.table, sequence.n_cached, 1 + std::min(n_most, kRoomForDrafts));
+}
+
+void StepPlanner::plan_prompts() {
+  prompts_.clear();
+  for (const auto& sequence : running_.all()) {
+    if (!sequence->is_decoding() && !sequence->is_held()) prompts_.push_back(sequence.get());
+  }
+  if (prompts_.empty()) return;
+  std::ranges::sort(prompts_, {}, [](const Sequence* prompt) { return prompt_rank(*prompt); });
+  order_within_tenants(prompts_);
+  Sequence& favoured = choose_favoured();
+  left_.ms = prompt_budget_ms();
+  const Budget kept = {.tokens = std::max(1u, left_.tokens / kFavouredPart),
+                       .ms = left_.ms < kNoLimit ? left_.ms / kFavouredPart : 0};
+  bool is_favoured_planned = false;
+  for (Sequence* prompt : prompts_) {
+    if (prompt == &favoured) {
+      is_favoured_planned = true;
+      plan_prompt(
+          *prompt,
+          {.tokens = left_.tokens, .ms = std::max(left_.ms, kept.ms), .is_for_favoured = true});
+    } else if (is_favoured_planned) {
+      plan_prompt(*prompt, left_);
+    } else {
+      plan_prompt(*prompt, {.tokens = left_.tokens - std::min(left_.tokens, kept.tokens),
+                            .ms = left_.ms - kept.ms});
+    }
+  }
+}
+
+// Decodes alone are in the plan. The step stretches for a backlog of prompts, and past three
+// quarters of the target it grows with the decodes, so that prompts keep a quarter of it.
+double StepPlanner::prompt_budget_ms() const {
+  if (!options_.itl_target || plan_.empty()) return kNoLimit;
+  const double decode_ms = costs_.ms(plan_.work);
+  double backlog_ms = 0;
+  for (const Sequence* prompt : prompts_)
+    backlog_ms += costs_.prompt_ms(prompt->n_cached, prompt->n_pending(), options_.max_step_tokens);
+  const double target_ms = to_ms(*options_.itl_target);
+  const double stretched_ms =
+      std::clamp(decode_ms + backlog_ms / kBacklogSteps, target_ms, kStretch * target_ms);
+  return std::max(stretched_ms - decode_ms, decode_ms / 3);
+}
+
+Sequence& StepPlanner::choose_favoured() {
+  Sequence& chosen = longest_unserved();
+  chosen.last_served_step = step_;
+  adopt(chosen);
+  return sharing_.most_advanced_alike(
+      chosen, prompts_, plan_);  // the prompt that computes its next page is favoured in its place
+}
+
+// Returns the prompt that waited beyond kPatience; else the first in order of due time of those
+// with the highest priority.
+Sequence& StepPlanner::longest_unserved() const {
+  Sequence* const oldest =
+      *std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return advanced_step(*p); });
+  if (step_ - advanced_step(*oldest) > kPatience) return *oldest;
+  const Sequence& first =
+      **std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return due_rank(*p); });
+  return **std::ranges::min_element(prompts_, {}, [&](const Sequence* p) {
+    const bool is_others = p->tenant != first.tenant || group(*p) != group(first);
+    return std::tuple(is_others, p->priority_among_own(), due_rank(*p));
+  });
+}
+
+void StepPlanner::plan_prompt(Sequence& sequence, const Budget& budget) {
+  adopt(sequence);
+  if (sharing_.is_computed_in(plan_, sequence)) return;
+  compute(sharing_.most_advanced_alike(sequence, prompts_, plan_), budget);
+}
+
+// However little the target leaves, the favoured one goes on.
+void StepPlanner::compute(Sequence& sequence, const Budget& budget) {
+  const uint32_t n_most = std::min(
+      {sequence.n_pending(), budget.tokens, sequence.request.max_chunk, sequence.n_to_mark()});
+  if (n_most == 0) return;
+  uint32_t n = n_most;
+  if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_most);
+  if (n == 0 && !budget.is_for_favoured) return;
+  n = kv_.make_room(sequence.table, sequence.n_cached, std::max(n, 1u));
+
+  const double before_ms = costs_.ms(plan_.work);
+  plan_.add(sequence, n);
+  left_.tokens -= n;
+  left_.ms -= costs_.ms(plan_.work) - before_ms;
+  if (options_.itl_target && n == sequence.n_pending()) {
+    left_.ms = std::min(left_.ms, kStretch * to_ms(*options_.itl_target) - costs_.ms(plan_.work));
+  }
+  sequence.tenant->charge_computed(n);
+  sequence.last_served_step = step_;
+}
+
+void StepPlanner::adopt(Sequence& sequence) {
+  if (sharing_.adopt(sequence)) sequence.last_served_step = step_;
+}
+
+}  // namespace kvik

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/request/sequence.h"
+#include "engine/schedule/cost_model.h"
+#include "engine/schedule/prompt_sharing.h"
+#include "engine/schedule/running_set.h"
+#include "engine/schedule/scheduler_options.h"
+#include "engine/schedule/step_plan.h"
+#include "engine/speculate/speculator.h"
+#include "kv/kv_cache.h"
+
+namespace kvik {
+
+// Decides how many rows each running sequence gets in a step. Writes Sequence::last_served_step.
+// Engine thread only.
+//
+// Decode first: every sequence whose prompt is computed gets its next token. Then prompts fill the
+// rest of the ITL target, by the cost model; never less than a quarter of the step, and without a
+// limit if no sequence decodes. If more prompts are pending than that computes soon, steps stretch
+// to 1.7 times the target: a full machine makes no more tokens by letting prompts wait. A prompt
+// that the step completes counts as a decoding sequence.
+//
+// Prompts are ordered by priority, by how much their tenant was served, then by due time: arrival
+// plus the time that the prompt would take alone, so that a short one, or one of which the cache
+// knows most, does not wait for the whole of a long one, and a long one does not wait for ever. A
+// priority among the tenant's own requests exchanges places among these. Every prompt advances
+// within kPatience + n_running steps: the one that waited longest beyond kPatience gets up to a
+// quarter of the rows of prompts.
+class StepPlanner {
+ public:
+  static constexpr uint64_t kPatience = 32;  // steps
+
+  // All borrowed.
+  struct Context {
+    KvCache& kv;
+    const CostModel& costs;
+    const RunningSet& running;
+    ReuseCounter& reuse;
+    Speculator& speculator;
+  };
+  StepPlanner(const Context& context, const SchedulerOptions& options);
+
+  // step: its number. The plan is valid until the next call.
+  const StepPlan& plan(uint64_t step);
+  // The plan that was made last.
+  const StepPlan& last() const { return plan_; }
+
+ private:
+  // The rest of a step, for all prompts or one of them.
+  struct Budget {
+    uint32_t tokens = 0;
+    double ms = 0;
+    bool is_for_favoured = false;  // at least one token
+  };
+
+  void plan_decodes();
+  void plan_drafts();
+  uint32_t draft_room(const Sequence& sequence) const;
+  bool drafts_in_pages() const {
+    return options_.speculation.drafts_in_pages &&
+           options_.speculation.mode != SpeculationOptions::Mode::kOff;
+  }
+  void make_draft_room(Sequence& sequence, uint32_t n_most);
+  void plan_prompts();
+  double prompt_budget_ms() const;
+  Sequence& choose_favoured();
+  Sequence& longest_unserved() const;
+  void plan_prompt(Sequence& sequence, const Budget& budget);
+  void compute(Sequence& sequence, const Budget& budget);
+  void adopt(Sequence& sequence);
+
+  KvCache& kv_;
+  const CostModel& costs_;
+  const RunningSet& running_;
+  Speculator& speculator_;
+  PromptSharing sharing_;
+  const SchedulerOptions options_;
+  uint64_t step_ = 0;
+
+  // The step being planned; kept so that a step allocates nothing.
+  StepPlan plan_;
+  std::vector<uint32_t> draft_rooms_;
+  std::vector<Sequence*> prompts_;
+  Budget left_;
+};
+
+}  // namespace kvik
