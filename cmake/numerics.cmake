@@ -23,7 +23,7 @@ function(kvik_numerics target)
     ${PROJECT_SOURCE_DIR}/cmake/instruction_sets.cmake ${PROJECT_SOURCE_DIR}/cmake/cuda.cmake)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   get_directory_property(options COMPILE_OPTIONS)
-  list(FILTER options EXCLUDE REGEX "^-fmacro-prefix-map=")  # where the repository lies decides no bits
+  list(FILTER options EXCLUDE REGEX "^-fmacro-prefix-map=|^-fpch-preprocess$")  # these decide no bits
   set(flags "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_SYSTEM_PROCESSOR} ${CMAKE_CXX_STANDARD}")
   string(APPEND flags " ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
   foreach(isa avx2 avxvnni avx512 avx512bf16)

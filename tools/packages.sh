@@ -80,22 +80,12 @@ unpack_promtool() {
 }
 
 # configure [CMAKE ARGUMENT…]: the preset `$preset`, or release, through ccache where there is one. Then paths count from the
-# root of the repository, so that another clone takes what this one compiled. Release builds have no precompiled headers then:
-# what changes in one of those compiles everything again. Those of sanitizers, seldom built, have them, and ccache must be told.
+# root of the repository, so that another clone takes what this one compiled; of precompiled headers ccache must be told.
 configure() {
   local with_ccache=()
   if command -v ccache >/dev/null; then
-    local launcher="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1"
-    if [[ ${preset:-release} == release ]]; then
-      with_ccache=("-DCMAKE_CXX_COMPILER_LAUNCHER=$launcher;ccache" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON)
-    elif [[ $preset == sanitize* ]]; then
-      with_ccache=(
-        "-DCMAKE_CXX_COMPILER_LAUNCHER=$launcher;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache"
-        -DCMAKE_CXX_FLAGS=-fpch-preprocess
-      )
-    else
-      with_ccache=("-DCMAKE_CXX_COMPILER_LAUNCHER=$launcher;ccache")
-    fi
+    local launcher="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache"
+    with_ccache=("-DCMAKE_CXX_COMPILER_LAUNCHER=$launcher")
   fi
   cmake --preset "${preset:-release}" "${with_ccache[@]}" "$@" --log-level=WARNING >/dev/null  # trouble goes to stderr
 }
