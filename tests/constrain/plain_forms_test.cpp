@@ -24,14 +24,14 @@ TEST(PlainForms, an_expression_is_matched_as_a_whole) {
 }
 
 TEST(Choice, is_one_of_its_texts) {
-  const std::vector<std::string> texts = {"yes", "no", "yes, but", "\xC3\xA9"};
+  const TextList texts = {"yes", "no", "yes, but", "\xC3\xA9"};
   auto grammar = choice_grammar(texts, {});
   ASSERT_TRUE(grammar.has_value());
   const GrammarTexts choice(*grammar);
-  for (const std::string& text : texts) EXPECT_TRUE(choice.has(text)) << text;
+  for (size_t i = 0; i < texts.size(); ++i) EXPECT_TRUE(choice.has(texts[i])) << texts[i];
   for (const char* text : {"", "y", "yes,", "yesno", "maybe"})
     EXPECT_FALSE(choice.has(text)) << text;
-  EXPECT_FALSE(choice_grammar(std::vector<std::string>{"a", "\xFF"}, {}).has_value());
+  EXPECT_FALSE(choice_grammar({"a", "\xFF"}, {}).has_value());
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST(FormFields, vllms_words_are_understood) {
   EXPECT_EQ(form_of(R"("guided_regex":"a+")").kind, Kind::kRegex);
   const AnswerForm choice = form_of(R"("guided_choice":["yes","no"])");
   EXPECT_EQ(choice.kind, Kind::kChoice);
-  EXPECT_EQ(choice.choices, (std::vector<std::string>{"yes", "no"}));
+  EXPECT_EQ(choice.choices, (TextList{"yes", "no"}));
   EXPECT_EQ(form_of(R"("guided_grammar":"root ::= \"a\"")").kind, Kind::kGbnf);
   EXPECT_EQ(form_of(R"("guided_grammar":"start: \"a\"")").kind, Kind::kLark);
   const AnswerForm regex = form_of(R"("structured_outputs":{"regex":"a+"})");

@@ -121,7 +121,7 @@ TEST_F(Forms, an_answer_keeps_to_its_schema_greedy_or_drawn) {
 TEST_F(Forms, choices_expressions_and_grammars_are_kept) {
   const AnswerForm choice{.kind = Kind::kChoice, .choices = {"yes", "no", "perhaps"}};
   const std::string chosen = rig.answer(request_for(choice)).choices[0].text;
-  EXPECT_TRUE(std::ranges::count(choice.choices, chosen) == 1) << chosen;
+  EXPECT_TRUE(chosen == "yes" || chosen == "no" || chosen == "perhaps") << chosen;
 
   const std::string matched =
       rig.answer(request_for({.kind = Kind::kRegex, .text = "(ab|c){3}[0-9]{4}"})).choices[0].text;

@@ -31,14 +31,13 @@ Result<Grammar> regex_grammar(std::string_view expression, const Limits& limits)
   return builder.finish(builder.text(text));
 }
 
-Result<Grammar> choice_grammar(std::span<const std::string> choices, const Limits& limits) {
+Result<Grammar> choice_grammar(const TextList& choices, const Limits& limits) {
   Builder builder(limits);
   std::vector<std::u32string> texts;
-  for (const std::string& choice : choices) {
-    if (!is_utf8(choice))
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("choice {} is no UTF-8", texts.size() + 1));
-    texts.push_back(to_characters(choice));
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (!is_utf8(choices[i]))
+      return fail(ErrorCode::kInvalidArgument, fmt::format("choice {} is no UTF-8", i + 1));
+    texts.push_back(to_characters(choices[i]));
   }
   return builder.finish(builder.text(builder.regulars().one_of(std::move(texts))));
 }

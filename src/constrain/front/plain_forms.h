@@ -1,10 +1,9 @@
 #pragma once
 
-#include <span>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "base/text/text_list.h"
 #include "constrain/grammar.h"
 
 namespace kvik::constrain {
@@ -15,6 +14,6 @@ namespace kvik::constrain {
 Result<Grammar> regex_grammar(std::string_view expression, const Limits& limits);
 
 // One of these texts.
-Result<Grammar> choice_grammar(std::span<const std::string> choices, const Limits& limits);
+Result<Grammar> choice_grammar(const TextList& choices, const Limits& limits);
 
 }  // namespace kvik::constrain

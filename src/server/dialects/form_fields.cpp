@@ -58,14 +58,13 @@ Result<MaybeForm> choice_form(const json::value& choices, std::string_view param
     return refuse(param, fmt::format("{} holds {} strings, expected 1 to {}", param, array.size(),
                                      RequestBounds::kFormChoices));
   TRY_ASSIGN(MaybeForm form, make_form(Kind::kChoice, "", param));
-  size_t n_bytes = 0;
+  form->choices.reserve(array.size());
   for (const json::value& choice : array) {
     if (!choice.is_string()) return wrong_type(param, "an array of strings", choice);
-    n_bytes += choice.get_string().size();
-    if (n_bytes > RequestBounds::kFormBytes)
+    form->choices.add(view(choice.get_string()));
+    if (form->choices.n_bytes() > RequestBounds::kFormBytes)
       return refuse(param,
                     fmt::format("{} has more than {} bytes", param, RequestBounds::kFormBytes));
-    form->choices.emplace_back(view(choice.get_string()));
   }
   return form;
 }

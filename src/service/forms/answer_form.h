@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/text_list.h"
 #include "base/token_id.h"
 
 namespace kvik {
@@ -59,7 +60,7 @@ struct AnswerForm {
 
   Kind kind = Kind::kJsonObject;
   std::string text = {};
-  std::vector<std::string> choices = {};
+  TextList choices = {};
   Strictness strictness = Strictness::kStrict;
   JsonStyle style = {};
   // Special tokens that stand for their text in it, ascending; no others may come.

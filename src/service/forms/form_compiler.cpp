@@ -71,9 +71,8 @@ Result<Made> make(const AnswerForm& form, JsonStyle::Language language,
 }
 
 size_t bytes_of(const AnswerForm& form) {
-  size_t n = sizeof(form) + form.text.size();
-  for (const std::string& choice : form.choices) n += sizeof(choice) + choice.size();
-  return n;
+  return sizeof(form) + form.text.size() + form.choices.n_bytes() +
+         form.choices.size() * sizeof(size_t);
 }
 
 // The same form, whatever field it came in.

@@ -69,11 +69,9 @@ Result<CompletionCall> parse_completions_call(std::string_view body) {
   TRY_ASSIGN(const auto echo, fields.boolean("echo"));
   common.echo = echo.value_or(false);
   TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
-  call.requests.clear();
-  for (Prompt& prompt : prompts) {
-    call.requests.push_back(common);
-    call.requests.back().prompt = std::move(prompt);
-  }
+  call.requests.assign(prompts.size() - 1, common);  // a single prompt copies nothing
+  call.requests.push_back(std::move(common));
+  for (size_t i = 0; i < prompts.size(); ++i) call.requests[i].prompt = std::move(prompts[i]);
   return call;
 }
 
