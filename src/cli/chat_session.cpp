@@ -89,11 +89,11 @@ ChatSession::Outcome ChatSession::answer() {
   }
   CompletionRequest request = completion_request(state_.settings);
   request.prompt = prompt->ids;
-  request.return_token_ids = true;
+  request.output.return_token_ids = true;
   if (request.seed) *request.seed += state_.n_regenerated;
-  request.answer_begin = prompt->answer_begin;
-  request.answer_syntax = prompt->answer_syntax;
-  if (prompt->last_border) request.borders = {*prompt->last_border};
+  request.output.answer_begin = prompt->answer_begin;
+  request.output.answer_syntax = prompt->answer_syntax;
+  if (prompt->last_border) request.engine.borders = {*prompt->last_border};
   const auto sink = std::make_shared<AnswerSink>(console_);
   auto completion = service_.complete(request, sink);
   if (!completion) {

@@ -117,13 +117,13 @@ std::unexpected<Error> refuse(std::string message) {
 
 CompletionRequest completion_request(const ChatSettings& settings) {
   CompletionRequest request;
-  request.sampling = settings.sampling;
+  request.engine.sampling = settings.sampling;
   request.seed = settings.seed;
   request.max_tokens = settings.max_tokens;
-  request.stop = settings.stop;
+  request.output.stop = settings.stop;
   request.form = settings.form;
   request.ignore_eos = settings.ignore_eos;
-  request.cache = settings.cache;
+  request.engine.cache = settings.cache;
   return request;
 }
 

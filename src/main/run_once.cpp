@@ -125,8 +125,8 @@ Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, co
   state.conversation.add("user", task.prompt);
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(state.prompt()));
   request.prompt = std::move(prompt.ids);
-  request.answer_begin = prompt.answer_begin;
-  request.answer_syntax = prompt.answer_syntax;
+  request.output.answer_begin = prompt.answer_begin;
+  request.output.answer_syntax = prompt.answer_syntax;
   return {};
 }
 
@@ -134,7 +134,7 @@ Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, co
 
 Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task) {
   CompletionRequest request = completion_request(options.settings());
-  request.return_token_ids = options.ids;
+  request.output.return_token_ids = options.ids;
   TRY(set_prompt(service, options, task, request));
   const Form form = options.ids                         ? Form::kIds
                     : task.kind == RunTask::Kind::kTurn ? Form::kTurn

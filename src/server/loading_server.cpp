@@ -18,11 +18,11 @@ class LoadingService final : public ServiceApi {
  public:
   LoadingService() { card_.n_ctx_max = kContext; }
 
-  Result<std::unique_ptr<Completion>> complete(const CompletionRequest&,
+  Result<std::unique_ptr<Completion>> complete(CompletionRequest,
                                                std::shared_ptr<CompletionSink>) override {
     return still_loading();
   }
-  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
+  Result<std::unique_ptr<Completion>> embed(EmbeddingRequest,
                                             std::shared_ptr<EmbeddingSink>) override {
     return still_loading();
   }

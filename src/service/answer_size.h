@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/result.h"
 #include "service/service_api.h"
@@ -18,12 +19,25 @@ struct AnswerSize {
   AnswerSize& operator+=(const AnswerSize& more);
 };
 
-// Of one prompt of so many tokens, where each choice's answer may have so many new ones.
-AnswerSize answer_size(const CompletionRequest& request, uint64_t prompt_tokens,
-                       uint64_t new_tokens);
+// The fields of a request that the size of its answer depends on.
+struct AnswerShape {
+  AnswerShape(const CompletionRequest& request)
+      : n(request.n),
+        echo(request.output.echo),
+        n_logprobs(request.engine.n_logprobs),
+        n_prompt_logprobs(request.output.n_prompt_logprobs) {}
+
+  uint32_t n;
+  bool echo;
+  std::optional<uint32_t> n_logprobs;
+  std::optional<uint32_t> n_prompt_logprobs;
+};
+
+// Returns the size of the answer to one prompt, if each choice may have so many new tokens.
+AnswerSize answer_size(const AnswerShape& shape, uint64_t prompt_tokens, uint64_t new_tokens);
 
 // Errors: kInvalidArgument, with the field that is too many in `param`.
-Result<void> check_answer_size(const AnswerSize& size, const CompletionRequest& request);
+Result<void> check_answer_size(const AnswerSize& size, const AnswerShape& shape);
 
 // New tokens of each choice for which there are entries, where a call of so many prompts does not
 // say how many it wants.

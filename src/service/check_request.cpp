@@ -37,20 +37,20 @@ Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {
 }
 
 Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
-  if (r.stop.size() > Bounds::kStops) {
-    return out_of_range("stop", static_cast<double>(r.stop.size()),
+  if (r.output.stop.size() > Bounds::kStops) {
+    return out_of_range("stop", static_cast<double>(r.output.stop.size()),
                         fmt::format("at most {} strings", Bounds::kStops));
   }
-  for (const std::string& stop : r.stop) {
+  for (const std::string& stop : r.output.stop) {
     if (!stop.empty() && stop.size() <= Bounds::kStopBytes) continue;
     return out_of_range("stop", static_cast<double>(stop.size()),
                         fmt::format("strings of 1 to {} bytes", Bounds::kStopBytes));
   }
-  if (r.stop_token_ids.size() > Bounds::kStopTokens) {
-    return out_of_range("stop_token_ids", static_cast<double>(r.stop_token_ids.size()),
+  if (r.engine.stop_tokens.size() > Bounds::kStopTokens) {
+    return out_of_range("stop_token_ids", static_cast<double>(r.engine.stop_tokens.size()),
                         fmt::format("at most {} ids", Bounds::kStopTokens));
   }
-  for (const TokenId id : r.stop_token_ids) {
+  for (const TokenId id : r.engine.stop_tokens) {
     if (id >= n_vocab) {
       return out_of_range("stop_token_ids", id, fmt::format("ids below {}", n_vocab));
     }
@@ -79,20 +79,21 @@ Result<void> check_model(const std::optional<std::string>& model, const ModelCar
 Result<void> check_request(const CompletionRequest& r, const ModelCard& card,
                            const AdapterBook* adapters) {
   TRY(check_model(r.model, card, adapters));
-  TRY(check_sampling(r.sampling));
-  TRY(check_logit_bias(r.sampling, card.n_vocab));
+  TRY(check_sampling(r.engine.sampling));
+  TRY(check_logit_bias(r.engine.sampling, card.n_vocab));
   TRY(check_stops(r, card.n_vocab));
   if (r.n < 1 || r.n > Bounds::kChoices) {
     return out_of_range("n", r.n, fmt::format("1 to {}", Bounds::kChoices));
   }
-  if (r.n_logprobs.value_or(0) > Bounds::kLogprobs) {
-    return out_of_range("logprobs", *r.n_logprobs, fmt::format("0 to {}", Bounds::kLogprobs));
-  }
-  if (r.n_prompt_logprobs.value_or(0) > Bounds::kLogprobs) {
-    return out_of_range("prompt_logprobs", *r.n_prompt_logprobs,
+  if (r.engine.n_logprobs.value_or(0) > Bounds::kLogprobs) {
+    return out_of_range("logprobs", *r.engine.n_logprobs,
                         fmt::format("0 to {}", Bounds::kLogprobs));
   }
-  if (r.max_tokens == 0 && !r.echo) return out_of_range("max_tokens", 0, "at least 1");
+  if (r.output.n_prompt_logprobs.value_or(0) > Bounds::kLogprobs) {
+    return out_of_range("prompt_logprobs", *r.output.n_prompt_logprobs,
+                        fmt::format("0 to {}", Bounds::kLogprobs));
+  }
+  if (r.max_tokens == 0 && !r.output.echo) return out_of_range("max_tokens", 0, "at least 1");
   if (r.max_tokens && r.min_tokens > *r.max_tokens) {
     return out_of_range("min_tokens", static_cast<double>(r.min_tokens),
                         fmt::format("at most max_tokens, {}", *r.max_tokens));

@@ -13,14 +13,14 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
       state_(std::move(state)),
       options_(std::move(options)),
       detokenizer_(tokenizer, Detokenizer::Position::kContinuation, Tokenizer::Special::kHide),
-      stops_(StopMatcher::sharing(options_.stop)) {
+      stops_(StopMatcher::sharing({options_.output, &output().stop})) {
   pending_.choice = options_.choice;
-  if (options_.answer_begin) {
-    thoughts_.emplace(*options_.answer_begin, options_.answer_syntax);
-    parts_.emplace(*options_.answer_begin, options_.answer_syntax);
+  if (output().answer_begin) {
+    thoughts_.emplace(*output().answer_begin, output().answer_syntax);
+    parts_.emplace(*output().answer_begin, output().answer_syntax);
   }
-  if (options_.n_prompt_logprobs) pending_.prompt_logprobs.emplace_back();
-  if (options_.echo && !options_.prompt.empty()) echo_prompt();
+  if (tells_prompt()) pending_.prompt_logprobs.emplace_back();
+  if (output().echo && !options_.prompt.empty()) echo_prompt();
 }
 
 ChoiceStream::Echo ChoiceStream::echo_of(const Tokenizer& tokenizer,
@@ -38,10 +38,10 @@ ChoiceStream::Echo ChoiceStream::echo_of(const Tokenizer& tokenizer,
 void ChoiceStream::echo_prompt() {
   const Echo echo = options_.echoed ? *options_.echoed : echo_of(tokenizer_, options_.prompt);
   echo_ = echo.text;
-  if (options_.with_logprobs) echo_offsets_ = echo.offsets;
+  if (options_.n_logprobs) echo_offsets_ = echo.offsets;
   text_bytes_ = static_cast<uint32_t>(echo_.size());
-  if (options_.return_token_ids) pending_.token_ids = options_.prompt;
-  if (!options_.with_logprobs) return;
+  if (output().return_token_ids) pending_.token_ids = options_.prompt;
+  if (!options_.n_logprobs) return;
   to_chunk({options_.prompt.front(), 0}, {}, 0);
   pending_.logprobs.back().logprob.reset();
 }
@@ -50,14 +50,14 @@ void ChoiceStream::echo_prompt() {
 void ChoiceStream::on_logits(uint32_t position, std::span<const float> logits) {
   if (position + 1 >= options_.prompt.size()) return;
   const TokenId id = options_.prompt[position + 1];
-  if (options_.n_prompt_logprobs) prompt_to_chunk(id, logits);
-  if (!options_.echo || !options_.with_logprobs) return;
-  to_chunk(logprob_of(logits, id), top_logprobs(logits, options_.n_top_logprobs),
+  if (tells_prompt()) prompt_to_chunk(id, logits);
+  if (!output().echo || !options_.n_logprobs) return;
+  to_chunk(logprob_of(logits, id), top_logprobs(logits, *options_.n_logprobs),
            echo_offsets_[position + 1]);
 }
 
 void ChoiceStream::prompt_to_chunk(TokenId id, std::span<const float> logits) {
-  const auto top = top_logprobs(logits, *options_.n_prompt_logprobs);
+  const auto top = top_logprobs(logits, *output().n_prompt_logprobs);
   std::vector<PromptLogprob> all;
   all.reserve(1 + top.size());
   all.push_back({id, logprob_of(logits, id).logprob, rank_of(logits, id), text_of(id)});
@@ -95,7 +95,7 @@ void ChoiceStream::on_trace(const TokenTrace& trace) {
 
 // What one more token says; marks of the answer's syntax are seen, other special tokens are not.
 std::string ChoiceStream::said(TokenId id) {
-  if (!std::ranges::binary_search(options_.answer_syntax.shown_tokens, id)) {
+  if (!std::ranges::binary_search(output().answer_syntax.shown_tokens, id)) {
     return detokenizer_.push(id);
   }
   return detokenizer_.finish() + tokenizer_.piece(id, Tokenizer::Special::kShow);
@@ -103,7 +103,7 @@ std::string ChoiceStream::said(TokenId id) {
 
 EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   ++state_->usage.completion_tokens;
-  if (options_.return_token_ids) pending_.token_ids.push_back(event.id);
+  if (output().return_token_ids) pending_.token_ids.push_back(event.id);
   if (event.chosen) to_chunk(*event.chosen, event.top, text_bytes_);
   const std::string whole = said(event.id);
   text_bytes_ += static_cast<uint32_t>(whole.size());
@@ -149,12 +149,12 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
 
 // Calls without markup are known when the answer ends, which may be more than were wanted.
 void ChoiceStream::keep_allowed_calls(std::vector<AnswerPart>& parts) {
-  if (!options_.max_calls) return;
+  if (!output().max_calls) return;
   std::erase_if(parts, [this](const AnswerPart& part) {
     if (part.kind == AnswerPart::Kind::kCall) ++n_begun_calls_;
     const bool is_of_call =
         part.kind == AnswerPart::Kind::kCall || part.kind == AnswerPart::Kind::kArguments;
-    return is_of_call && n_begun_calls_ > *options_.max_calls;
+    return is_of_call && n_begun_calls_ > *output().max_calls;
   });
 }
 

@@ -38,17 +38,10 @@ class ChoiceStream final : public EventSink {
 
   struct Options {
     uint32_t choice = 0;
-    StopMatcher::Stops stop;  // of all choices
-    bool return_token_ids = false;
-    bool with_logprobs = false;
-    uint32_t n_top_logprobs = 0;
-    std::optional<uint32_t> n_prompt_logprobs;
-    std::vector<TokenId> prompt;              // where it is echoed or has logprobs
-    bool echo = false;                        // its text comes first
-    std::shared_ptr<const Echo> echoed;       // that text, shared by all choices; null: made here
-    std::optional<AnswerBegin> answer_begin;  // where thoughts are parted and counted
-    AnswerSyntax answer_syntax;
-    std::optional<uint32_t> max_calls;  // behind the last one the answer ends
+    std::shared_ptr<const OutputOptions> output;  // of all choices, never null
+    std::optional<uint32_t> n_logprobs = {};      // Request::n_logprobs
+    std::vector<TokenId> prompt = {};             // if it is echoed or has logprobs here
+    std::shared_ptr<const Echo> echoed = {};  // the prompt's text, of all choices; null: made here
   };
   // The tokenizer outlives this.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
@@ -61,6 +54,9 @@ class ChoiceStream final : public EventSink {
   void on_trace(const TokenTrace& trace) override;
 
  private:
+  const OutputOptions& output() const { return *options_.output; }
+  // The first choice tells the prompt's log probabilities.
+  bool tells_prompt() const { return output().n_prompt_logprobs && options_.choice == 0; }
   void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
                 uint32_t text_offset);
   void prompt_to_chunk(TokenId id, std::span<const float> logits);
@@ -70,7 +66,7 @@ class ChoiceStream final : public EventSink {
   void send(std::string text, std::optional<FinishReason> finish);
   void keep_allowed_calls(std::vector<AnswerPart>& parts);
   bool has_called_enough() const {
-    return options_.max_calls && parts_ && parts_->n_calls() >= *options_.max_calls;
+    return output().max_calls && parts_ && parts_->n_calls() >= *output().max_calls;
   }
 
   const Tokenizer& tokenizer_;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/token_id.h"
 #include "engine/request/request.h"
 
 namespace kvik {
@@ -16,15 +15,11 @@ struct EmbeddingRequest {
   // trained for this; or that of the last token, for one that was.
   enum class Pooling { kMean, kLast };
 
-  std::vector<TokenId> prompt;
+  Request engine;  // goes to the engine: the prompt, its pages' salt, the tenant and its priority
   Pooling pooling = Pooling::kMean;
   // The first so many dimensions; absent: all. What is left is as long as before: 1. Models trained
   // for it lose little (Kusupati et al. 2022); others lose what they lose.
   std::optional<uint32_t> n_dims;
-  std::string cache_salt;  // of the pages that it leaves behind
-  std::string tenant;
-  int32_t priority = 0;
-  Request::Ranks ranks = Request::Ranks::kAmongAll;
   std::optional<std::string> model;
 };
 

@@ -99,8 +99,8 @@ Result<std::string> Service::detokenize(std::span<const TokenId> ids) const {
 
 // Special tokens in a completion's prompt are meant; a beginning that the text has already is not
 // put there twice.
-std::vector<TokenId> Service::prompt_ids(const CompletionRequest& request) const {
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) return *ids;
+std::vector<TokenId> Service::take_prompt(CompletionRequest& request) const {
+  if (auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) return std::move(*ids);
   auto ids = tokenizer_.tokenize(std::get<std::string>(request.prompt),
                                  {.add_bos = true, .parse_special = true});
   const auto bos = tokenizer_.bos();
@@ -108,10 +108,10 @@ std::vector<TokenId> Service::prompt_ids(const CompletionRequest& request) const
   return ids;
 }
 
-Result<Request> Service::engine_request(const CompletionRequest& request) const {
-  Request out;
-  out.prompt = prompt_ids(request);
-  out.sampling = request.sampling;
+// Sets what the engine needs and other fields say.
+Result<void> Service::prepare(CompletionRequest& request) const {
+  Request& out = request.engine;
+  out.prompt = take_prompt(request);
   const uint64_t n_ctx = engine_.limits().n_ctx_max;
   // A prompt must leave room for one token; a longer answer is cut where the context ends.
   if (out.prompt.size() + (request.max_tokens == 0 ? 0 : 1) > n_ctx) {
@@ -126,44 +126,34 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   const uint64_t n_left = n_ctx - out.prompt.size();
   out.max_tokens = static_cast<uint32_t>(std::min(request.max_tokens.value_or(n_left), n_left));
   out.min_tokens = static_cast<uint32_t>(std::min<uint64_t>(request.min_tokens, out.max_tokens));
-  out.stop_tokens = request.stop_token_ids;
   if (!request.ignore_eos) {
     const auto ends = tokenizer_.end_tokens();
     out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
-    const auto& more = request.answer_syntax.end_tokens;
+    const auto& more = request.output.answer_syntax.end_tokens;
     out.stop_tokens.insert(out.stop_tokens.end(), more.begin(), more.end());
   }
-  out.n_logprobs = request.n_logprobs;
-  out.cache = request.cache;
-  out.cache_salt = request.cache_salt;
-  out.tenant = request.tenant;
-  out.priority = request.priority;
-  out.ranks = request.ranks;
-  out.pins = request.pins;
-  out.borders = request.borders;
-  out.trace = request.trace;
-  out.speculate = request.speculate;
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   out.sampling.seed = request.seed ? *request.seed : random_seed();
-  return out;
+  return choose_adapter(request.model, out);
 }
 
 namespace {
 
 FormLead lead_of(const FormVocabulary& vocabulary, const CompletionRequest& request) {
-  if (!request.answer_begin) return {};
-  return vocabulary.lead(*request.answer_begin, request.answer_syntax, request.form->brings_header);
+  const OutputOptions& output = request.output;
+  if (!output.answer_begin) return {};
+  return vocabulary.lead(*output.answer_begin, output.answer_syntax, request.form->brings_header);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& request,
+Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                                                       std::shared_ptr<CompletionSink> sink) {
   TRY(check_request(request, card_, adapters_.book));
   TRY(engine_.check_room());  // before the tokenizer works for nothing
-  TRY_ASSIGN(Request to_run, engine_request(request));
-  TRY(choose_adapter(request.model, to_run));
+  TRY(prepare(request));
+  Request& to_run = request.engine;
   std::vector<std::string> relaxed;
   if (request.form) {
     TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form, owner_of(request)));
@@ -178,13 +168,13 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   state->n_running = request.n;
   auto completion =
       std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state, std::move(relaxed));
-  const auto echo = request.echo ? std::make_shared<const ChoiceStream::Echo>(
+  const auto output = std::make_shared<const OutputOptions>(std::move(request.output));
+  const auto echo = output->echo ? std::make_shared<const ChoiceStream::Echo>(
                                        ChoiceStream::echo_of(tokenizer_, to_run.prompt))
                                  : nullptr;
-  const auto stops = std::make_shared<const std::vector<std::string>>(request.stop);
   for (uint32_t choice = 0; choice < request.n; ++choice) {
-    const bool echoes_logprobs = request.echo && request.n_logprobs;
-    const bool tells_prompt = request.n_prompt_logprobs && choice == 0;
+    const bool echoes_logprobs = output->echo && to_run.n_logprobs;
+    const bool tells_prompt = output->n_prompt_logprobs && choice == 0;
     to_run.sampling.choice_index = choice;
     to_run.logits =
         echoes_logprobs || tells_prompt ? Request::Logits::kAll : Request::Logits::kNone;
@@ -192,40 +182,30 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
         tokenizer_, state,
         ChoiceStream::Options{
             .choice = choice,
-            .stop = stops,
-            .return_token_ids = request.return_token_ids,
-            .with_logprobs = request.n_logprobs.has_value(),
-            .n_top_logprobs = request.n_logprobs.value_or(0),
-            .n_prompt_logprobs = tells_prompt ? request.n_prompt_logprobs : std::nullopt,
-            .prompt = request.echo || tells_prompt ? to_run.prompt : std::vector<TokenId>(),
-            .echo = request.echo,
-            .echoed = echo,
-            .answer_begin = request.answer_begin,
-            .answer_syntax = request.answer_syntax,
-            .max_calls = request.max_calls});
+            .output = output,
+            .n_logprobs = to_run.n_logprobs,
+            .prompt = output->echo || tells_prompt ? to_run.prompt : std::vector<TokenId>(),
+            .echoed = echo});
+    const bool is_last = choice + 1 == request.n;
     // Where one is refused, the handle's end cancels those before it.
-    TRY_ASSIGN(const RequestId id, engine_.submit(to_run, std::move(stream)));
+    TRY_ASSIGN(const RequestId id,
+               engine_.submit(is_last ? std::move(to_run) : to_run, std::move(stream)));
     completion->add(id);
   }
   return completion;
 }
 
-Result<std::unique_ptr<Completion>> Service::embed(const EmbeddingRequest& request,
+Result<std::unique_ptr<Completion>> Service::embed(EmbeddingRequest request,
                                                    std::shared_ptr<EmbeddingSink> sink) {
-  Request to_run;
+  Request& to_run = request.engine;
   TRY(choose_adapter(request.model, to_run));
   if (request.n_dims && (*request.n_dims < 1 || *request.n_dims > card_.model_dim)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("dimensions is {}, expected 1 to {}", *request.n_dims, card_.model_dim),
                 "dimensions");
   }
-  to_run.prompt = request.prompt;
   to_run.max_tokens = 0;
   to_run.wants = Request::Wants::kHiddenStates;
-  to_run.tenant = request.tenant;
-  to_run.priority = request.priority;
-  to_run.ranks = request.ranks;
-  to_run.cache_salt = request.cache_salt;
   auto stream = std::make_shared<PoolingStream>(request.pooling, request.n_dims, std::move(sink));
   auto running = std::make_unique<Running>(engine_, to_run.prompt.size());
   TRY_ASSIGN(const RequestId id, engine_.submit(std::move(to_run), std::move(stream)));

@@ -27,7 +27,7 @@ class Service final : public ServiceApi {
   Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
           const ChatFormatOptions& chat = {}, ServiceAdapters adapters = {});
 
-  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+  Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
                                                std::shared_ptr<CompletionSink> sink) override;
 
   bool must_compile(const CompletionRequest& request) const override {
@@ -39,7 +39,7 @@ class Service final : public ServiceApi {
   }
   GrammarMemory grammar_memory() const override { return forms_.memory(); }
 
-  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
+  Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override;
 
   std::vector<TokenId> tokenize(std::string_view text,
@@ -60,12 +60,12 @@ class Service final : public ServiceApi {
 
  private:
   static FormCompiler::Owner owner_of(const CompletionRequest& request) {
-    return {.tenant = request.tenant, .salt = request.cache_salt};
+    return {.tenant = request.engine.tenant, .salt = request.engine.cache_salt};
   }
   // Puts the adapter that the model's name means, where it means one, into the request.
   Result<void> choose_adapter(const std::optional<std::string>& model, Request& to_run) const;
-  std::vector<TokenId> prompt_ids(const CompletionRequest& request) const;
-  Result<Request> engine_request(const CompletionRequest& request) const;
+  std::vector<TokenId> take_prompt(CompletionRequest& request) const;
+  Result<void> prepare(CompletionRequest& request) const;
 
   const Tokenizer& tokenizer_;
   EngineThread& engine_;

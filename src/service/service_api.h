@@ -28,38 +28,34 @@ namespace kvik {
 
 class AdapterBook;
 
+// The part of a completion's request that says what of its tokens clients get to see.
+struct OutputOptions {
+  std::vector<std::string> stop;
+  bool echo = false;  // the prompt's text comes first
+  bool return_token_ids = false;
+  std::optional<uint32_t> n_prompt_logprobs;  // so many besides each prompt token's own
+  // Present: the answer comes in parts, and thoughts are counted.
+  std::optional<AnswerBegin> answer_begin;
+  AnswerSyntax answer_syntax;         // how the parts are told apart
+  std::optional<uint32_t> max_calls;  // of tools; the answer ends after the last one
+};
+
 // One completion as a client asks for it, before any check.
 struct CompletionRequest {
   Variant<std::string, std::vector<TokenId>> prompt;
-  SamplingParams sampling;             // choice_index is set here for each choice
+  // Goes to the engine, once for each choice. complete() sets what follows from other fields: the
+  // tokens of the prompt, max_tokens, min_tokens, end tokens, seed, constraint and adapter.
+  Request engine;
+  OutputOptions output;
   std::optional<uint64_t> seed;        // absent: a random one
   std::optional<uint64_t> max_tokens;  // absent: what the context holds
   uint64_t min_tokens = 0;
-  std::vector<std::string> stop;
-  std::vector<TokenId> stop_token_ids;
   uint32_t n = 1;
   bool ignore_eos = false;
-  bool echo = false;  // the prompt's text comes first
-  bool return_token_ids = false;
-  std::optional<uint32_t> n_logprobs;
-  std::optional<uint32_t> n_prompt_logprobs;  // so many besides each prompt token's own
-  Request::Cache cache = Request::Cache::kUse;
-  std::string cache_salt;                       // pages are shared among requests of the same salt
   std::optional<std::chrono::seconds> pin_ttl;  // the prompt's pages are kept in preference so long
-  std::vector<Pin> pins;                        // the same for beginnings of the prompt
-  std::vector<uint32_t> borders = {};           // ChatPrompt::last_border
-  std::string tenant;                           // whom fairness counts it for
-  int32_t priority = 0;                         // lower first
-  Request::Ranks ranks = Request::Ranks::kAmongAll;  // what it is compared with
-  Request::Speculate speculate = Request::Speculate::kOn;
-  Request::Trace trace = Request::Trace::kOff;  // the sink hears of on_trace
   // Absent, or a name of the served model or of an adapter; another is kNotFound.
   std::optional<std::string> model;
   std::optional<AnswerForm> form;  // absent: any text
-  // Present: the answer comes in parts, and thoughts are counted.
-  std::optional<AnswerBegin> answer_begin;
-  AnswerSyntax answer_syntax;         // how the parts are told
-  std::optional<uint32_t> max_calls;  // of tools; behind the last one the answer ends
 };
 
 struct ChunkLogprob {
@@ -144,7 +140,7 @@ class ServiceApi {
   // Checks, tokenizes, compiles the form and submits. Errors name the field in `param`:
   // kInvalidArgument, kContextLength, kNotFound (model), kExhausted (the queue is full),
   // kUnavailable (stopping).
-  virtual Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+  virtual Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
                                                        std::shared_ptr<CompletionSink> sink) = 0;
 
   // Returns whether complete() has to compile the request's form first.
@@ -164,7 +160,7 @@ class ServiceApi {
 
   // Computes the whole prompt, whatever the cache knows of it. The handle is one of a completion.
   // Errors as complete()'s.
-  virtual Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
+  virtual Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                                     std::shared_ptr<EmbeddingSink> sink) = 0;
 
   virtual std::vector<TokenId> tokenize(std::string_view text,

@@ -72,11 +72,11 @@ TEST_F(Commands, set_reaches_the_next_request) {
   after({"/set temperature 0.25", "/set top_k 7", "/set seed 5", "/set max_tokens 9",
          "/set stop The End", "/set thinking off", "Hello"});
   const CompletionRequest& request = service.requests.at(0);
-  EXPECT_EQ(request.sampling.temperature, 0.25f);
-  EXPECT_EQ(request.sampling.top_k, 7u);
+  EXPECT_EQ(request.engine.sampling.temperature, 0.25f);
+  EXPECT_EQ(request.engine.sampling.top_k, 7u);
   EXPECT_EQ(request.seed, 5u);
   EXPECT_EQ(request.max_tokens, 9u);
-  EXPECT_THAT(request.stop, ElementsAre("The End"));
+  EXPECT_THAT(request.output.stop, ElementsAre("The End"));
   EXPECT_EQ(service.prompts.at(0), "user: Hello|enable_thinking=False|");
 }
 
@@ -88,7 +88,7 @@ TEST_F(Commands, set_refuses_what_the_api_refuses_in_its_words) {
   EXPECT_TRUE(console.shows("top_p is 0, expected a number above 0, at most 1.\n"));
   EXPECT_TRUE(console.shows("temperature is nan, expected a number from 0 to 100.\n"));
   EXPECT_TRUE(console.shows("max_tokens is 0, expected at least 1.\n"));
-  EXPECT_EQ(service.requests.at(0).sampling.temperature, 1.0f);
+  EXPECT_EQ(service.requests.at(0).engine.sampling.temperature, 1.0f);
   EXPECT_EQ(service.requests.at(0).max_tokens, std::nullopt);
 }
 
@@ -116,7 +116,7 @@ TEST_F(Commands, a_setting_without_a_value_is_shown) {
   after({"/set temperature", "/set seed", "Hello"});
   EXPECT_TRUE(console.shows("temperature is 0.5.\n"));
   EXPECT_TRUE(console.shows("seed is random.\n"));
-  EXPECT_EQ(service.requests.at(0).sampling.temperature, 0.5f);
+  EXPECT_EQ(service.requests.at(0).engine.sampling.temperature, 0.5f);
 }
 
 TEST_F(Commands, words_of_other_programs_are_answered_with_ours) {
@@ -133,7 +133,7 @@ TEST_F(Commands, default_is_what_the_program_was_started_with) {
   service.scripts = {says("x")};
   after({"/set temperature 1", "/set seed random", "/set temperature default", "/set seed default",
          "Hello"});
-  EXPECT_EQ(service.requests.at(0).sampling.temperature, 0.5f);
+  EXPECT_EQ(service.requests.at(0).engine.sampling.temperature, 0.5f);
   EXPECT_EQ(service.requests.at(0).seed, 3u);
 }
 

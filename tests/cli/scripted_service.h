@@ -49,7 +49,7 @@ class ScriptedService final : public ServiceApi {
   std::vector<CompletionRequest> requests;
   int n_cancelled = 0;
 
-  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+  Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
                                                std::shared_ptr<CompletionSink> sink) override {
     const auto& ids = std::get<std::vector<TokenId>>(request.prompt);
     if (ids.size() > model.n_ctx_max) {
@@ -60,11 +60,11 @@ class ScriptedService final : public ServiceApi {
     CHECK(!scripts.empty());
     const Script script = std::move(scripts.front());
     scripts.pop_front();
-    play(script, AnswerSplitter(request.answer_begin.value()), *sink);
+    play(script, AnswerSplitter(request.output.answer_begin.value()), *sink);
     return std::make_unique<Running>(script.finish ? nullptr : &n_cancelled);
   }
 
-  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
+  Result<std::unique_ptr<Completion>> embed(EmbeddingRequest,
                                             std::shared_ptr<EmbeddingSink>) override {
     return fail(ErrorCode::kUnsupported, "a script has no hidden states");
   }

@@ -25,11 +25,11 @@ using namespace kvik;
 // Reads all that a template could be given, and makes a prompt of it.
 class WordlessService final : public ServiceApi {
  public:
-  Result<std::unique_ptr<Completion>> complete(const CompletionRequest&,
+  Result<std::unique_ptr<Completion>> complete(CompletionRequest,
                                                std::shared_ptr<CompletionSink>) override {
     return fail(ErrorCode::kExhausted, "nothing runs here");
   }
-  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
+  Result<std::unique_ptr<Completion>> embed(EmbeddingRequest,
                                             std::shared_ptr<EmbeddingSink>) override {
     return fail(ErrorCode::kExhausted, "nothing runs here");
   }

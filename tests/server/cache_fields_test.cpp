@@ -29,11 +29,11 @@ std::string refused(const std::string& fields) {
 TEST(CacheFields, who_asks_and_with_what_priority_is_read) {
   const CompletionRequest request =
       request_of(R"("user":"ann","priority":-3,"cache_salt":"s","prompt_cache_key":"k")");
-  EXPECT_EQ(request.tenant, "ann");
-  EXPECT_EQ(request.priority, -3);
-  EXPECT_EQ(request.cache_salt, "s");
-  EXPECT_EQ(request_of(R"("user":null)").tenant, "");
-  EXPECT_EQ(request_of(R"("priority":2147483647)").priority, INT32_MAX);
+  EXPECT_EQ(request.engine.tenant, "ann");
+  EXPECT_EQ(request.engine.priority, -3);
+  EXPECT_EQ(request.engine.cache_salt, "s");
+  EXPECT_EQ(request_of(R"("user":null)").engine.tenant, "");
+  EXPECT_EQ(request_of(R"("priority":2147483647)").engine.priority, INT32_MAX);
 }
 
 TEST(CacheFields, wrong_types_and_ranges_name_the_field) {

@@ -62,10 +62,10 @@ TEST(CompletionJson, a_bare_prompt_gets_the_defaults) {
   EXPECT_FALSE(call.is_stream);
   EXPECT_FALSE(call.include_usage);
   const CompletionRequest& request = call.requests.at(0);
-  EXPECT_EQ(request.sampling.temperature, 1.0f);
+  EXPECT_EQ(request.engine.sampling.temperature, 1.0f);
   EXPECT_EQ(request.n, 1u);
   EXPECT_EQ(request.max_tokens, 16u);
-  EXPECT_FALSE(request.seed || request.n_logprobs || request.model);
+  EXPECT_FALSE(request.seed || request.engine.n_logprobs || request.model);
 }
 
 TEST(CompletionJson, every_field_arrives_where_it_belongs) {
@@ -77,21 +77,21 @@ TEST(CompletionJson, every_field_arrives_where_it_belongs) {
   EXPECT_EQ(request.model, "m");
   EXPECT_EQ(request.max_tokens, 5u);
   EXPECT_EQ(request.min_tokens, 2u);
-  EXPECT_EQ(request.sampling.temperature, 0.5f);
-  EXPECT_EQ(request.sampling.top_p, 0.25f);
-  EXPECT_EQ(request.sampling.top_k, 40u);
-  EXPECT_EQ(request.sampling.min_p, 0.125f);
-  EXPECT_EQ(request.sampling.presence_penalty, 1.0f);
-  EXPECT_EQ(request.sampling.frequency_penalty, -1.0f);
-  EXPECT_EQ(request.sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(request.engine.sampling.temperature, 0.5f);
+  EXPECT_EQ(request.engine.sampling.top_p, 0.25f);
+  EXPECT_EQ(request.engine.sampling.top_k, 40u);
+  EXPECT_EQ(request.engine.sampling.min_p, 0.125f);
+  EXPECT_EQ(request.engine.sampling.presence_penalty, 1.0f);
+  EXPECT_EQ(request.engine.sampling.frequency_penalty, -1.0f);
+  EXPECT_EQ(request.engine.sampling.repetition_penalty, 1.5f);
   const std::vector<std::pair<TokenId, float>> biases = {{5, -100.0f}, {6, 1.5f}};
-  EXPECT_EQ(request.sampling.logit_bias, biases);
-  EXPECT_EQ(request.n_logprobs, 3u);
+  EXPECT_EQ(request.engine.sampling.logit_bias, biases);
+  EXPECT_EQ(request.engine.n_logprobs, 3u);
   EXPECT_EQ(request.n, 2u);
-  EXPECT_EQ(request.stop, (std::vector<std::string>{"x", "y"}));
-  EXPECT_EQ(request.stop_token_ids, std::vector<TokenId>{9});
+  EXPECT_EQ(request.output.stop, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(request.engine.stop_tokens, std::vector<TokenId>{9});
   EXPECT_EQ(request.seed, 42u);
-  EXPECT_TRUE(request.ignore_eos && request.echo && request.return_token_ids);
+  EXPECT_TRUE(request.ignore_eos && request.output.echo && request.output.return_token_ids);
 }
 
 TEST(CompletionJson, streaming_and_its_options_are_read) {
@@ -109,7 +109,7 @@ TEST(CompletionJson, null_is_the_same_as_absent) {
   const CompletionRequest request = parse_fields(
       R"("max_tokens":null,"temperature":null,"stop":null,"seed":null,"n":null,"best_of":null,
          "logit_bias":null,"logprobs":null,"model":null,"suffix":null,"echo":null,"top_k":null)");
-  EXPECT_EQ(request.sampling.temperature, 1.0f);
+  EXPECT_EQ(request.engine.sampling.temperature, 1.0f);
   EXPECT_EQ(request.max_tokens, 16u);
 }
 
@@ -145,19 +145,19 @@ TEST(CompletionJson, what_fits_is_left_to_the_service) {
   EXPECT_EQ(parse_fields(R"("n":2147483648)").n, 2147483648u);
   EXPECT_EQ(parse_fields(R"("max_tokens":9223372036854775808)").max_tokens, uint64_t{1} << 63);
   EXPECT_EQ(parse_fields(R"("max_tokens":16.0)").max_tokens, 16u);
-  EXPECT_EQ(parse_fields(R"("temperature":-1)").sampling.temperature, -1.0f);
-  EXPECT_EQ(parse_fields(R"("temperature":1e6)").sampling.temperature, 1e6f);
+  EXPECT_EQ(parse_fields(R"("temperature":-1)").engine.sampling.temperature, -1.0f);
+  EXPECT_EQ(parse_fields(R"("temperature":1e6)").engine.sampling.temperature, 1e6f);
 }
 
 TEST(CompletionJson, seeds_are_any_64_bits_and_top_k_may_be_minus_one) {
   EXPECT_EQ(parse_fields(R"("seed":-1)").seed, UINT64_MAX);
   EXPECT_EQ(parse_fields(R"("seed":18446744073709551615)").seed, UINT64_MAX);
-  EXPECT_EQ(parse_fields(R"("top_k":-1)").sampling.top_k, 0u);
+  EXPECT_EQ(parse_fields(R"("top_k":-1)").engine.sampling.top_k, 0u);
 }
 
 TEST(CompletionJson, lists_have_limits) {
-  EXPECT_EQ(parse_fields(R"("stop":"one")").stop, std::vector<std::string>{"one"});
-  EXPECT_EQ(parse_fields(R"("stop":[)" + list_of("\"x\"", 16) + "]").stop.size(), 16u);
+  EXPECT_EQ(parse_fields(R"("stop":"one")").output.stop, std::vector<std::string>{"one"});
+  EXPECT_EQ(parse_fields(R"("stop":[)" + list_of("\"x\"", 16) + "]").output.stop.size(), 16u);
   EXPECT_EQ(refused_fields(R"("stop":[)" + list_of("\"x\"", 17) + "]"), "stop");
   EXPECT_EQ(refused_fields(R"("stop":[)" + list_of("\"x\"", 1'000'000) + "]"), "stop");
   EXPECT_EQ(refused_fields(R"("stop":"")"), "stop");
@@ -179,15 +179,15 @@ TEST(CompletionJson, logit_bias_maps_ids_to_numbers_up_to_100) {
 }
 
 TEST(CompletionJson, logprobs_are_given_for_up_to_20) {
-  EXPECT_EQ(parse_fields(R"("logprobs":0)").n_logprobs, 0u);
-  EXPECT_EQ(parse_fields(R"("logprobs":20)").n_logprobs, 20u);
+  EXPECT_EQ(parse_fields(R"("logprobs":0)").engine.n_logprobs, 0u);
+  EXPECT_EQ(parse_fields(R"("logprobs":20)").engine.n_logprobs, 20u);
   EXPECT_EQ(refused_fields(R"("logprobs":21)"), "logprobs");
 }
 
 TEST(CompletionJson, logprobs_of_the_prompt_are_given_for_up_to_20_and_not_in_a_stream) {
-  EXPECT_FALSE(parse_fields(R"("prompt_logprobs":null)").n_prompt_logprobs);
-  EXPECT_EQ(parse_fields(R"("prompt_logprobs":0)").n_prompt_logprobs, 0u);
-  EXPECT_EQ(parse_fields(R"("prompt_logprobs":20,"stream":false)").n_prompt_logprobs, 20u);
+  EXPECT_FALSE(parse_fields(R"("prompt_logprobs":null)").output.n_prompt_logprobs);
+  EXPECT_EQ(parse_fields(R"("prompt_logprobs":0)").output.n_prompt_logprobs, 0u);
+  EXPECT_EQ(parse_fields(R"("prompt_logprobs":20,"stream":false)").output.n_prompt_logprobs, 20u);
   EXPECT_EQ(refused_fields(R"("prompt_logprobs":21)"), "prompt_logprobs");
   EXPECT_EQ(refused_fields(R"("prompt_logprobs":1,"stream":true)"), "prompt_logprobs");
 }
@@ -200,7 +200,7 @@ TEST(CompletionJson, best_of_must_equal_n) {
 
 TEST(CompletionJson, what_cannot_be_obeyed_is_refused_and_the_rest_ignored) {
   EXPECT_EQ(refused_fields(R"("suffix":"x")"), "suffix");
-  EXPECT_EQ(parse_fields(R"("cache_salt":"tenant")").cache_salt, "tenant");
+  EXPECT_EQ(parse_fields(R"("cache_salt":"tenant")").engine.cache_salt, "tenant");
   EXPECT_EQ(refused_fields(R"("response_format":{"type":"xml"})"), "response_format.type");
   parse_fields(R"("response_format":{"type":"text"},"cache_salt":"","user":"u","cache_prompt":true,
                   "unknown":{"deep":[1,2,{}]},"priority":3)");

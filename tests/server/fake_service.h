@@ -38,9 +38,10 @@ class FakeCall {
   }
   // In parts where they are asked for, as the service does it.
   void send(CompletionChunk chunk) {
-    if (request.answer_begin) {
+    if (request.output.answer_begin) {
       AnswerSplitter& splitter =
-          splitters_.try_emplace(chunk.choice, *request.answer_begin, request.answer_syntax)
+          splitters_
+              .try_emplace(chunk.choice, *request.output.answer_begin, request.output.answer_syntax)
               .first->second;
       const auto ending = chunk.finish == FinishReason::kLength ? AnswerSplitter::Ending::kCut
                                                                 : AnswerSplitter::Ending::kWhole;
@@ -118,7 +119,7 @@ class FakeService final : public ServiceApi {
     if (engine_.joinable()) engine_.join();
   }
 
-  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+  Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
                                                std::shared_ptr<CompletionSink> sink) override {
     const std::scoped_lock lock(mutex_);
     nice_values_.push_back(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())));
@@ -144,14 +145,14 @@ class FakeService final : public ServiceApi {
   }
 
   // An embedding is (number of tokens, pooling), at once.
-  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
+  Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override {
     const std::scoped_lock lock(mutex_);
     if (refusal_) return std::unexpected(*refusal_);
     embedded_.push_back(request);
     Usage usage;
-    usage.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
-    sink->on_embedding(std::vector<float>{static_cast<float>(request.prompt.size()) / 4,
+    usage.prompt_tokens = static_cast<uint32_t>(request.engine.prompt.size());
+    sink->on_embedding(std::vector<float>{static_cast<float>(request.engine.prompt.size()) / 4,
                                           static_cast<float>(request.pooling)},
                        usage);
     return std::make_unique<Nothing>();

@@ -14,7 +14,7 @@ namespace {
 
 double value_of(const SamplingField& field, const Result<CompletionCall>& call) {
   if (!call) return -1;
-  return std::visit([&](auto member) -> double { return call->requests.front().sampling.*member; },
+  return std::visit([&](auto member) -> double { return call->requests.front().engine.sampling.*member; },
                     field.member);
 }
 

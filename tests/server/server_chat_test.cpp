@@ -91,7 +91,7 @@ TEST_F(ServerChat, the_tokens_of_thoughts_are_told_in_the_usage) {
   });
   constexpr const char* kTokens = "/usage/completion_tokens_details/reasoning_tokens";
   EXPECT_EQ(json(client().post(kPath, kHi).body).at_pointer(kTokens), 7);
-  EXPECT_EQ(service.wait_for_call(0)->request.answer_begin, AnswerBegin::kText);
+  EXPECT_EQ(service.wait_for_call(0)->request.output.answer_begin, AnswerBegin::kText);
   const auto events =
       client()
           .post(
@@ -100,7 +100,7 @@ TEST_F(ServerChat, the_tokens_of_thoughts_are_told_in_the_usage) {
               R"("stream":true,"stream_options":{"include_usage":true}})")
           .events();
   EXPECT_EQ(json(events.at(events.size() - 2)).at_pointer(kTokens), 7);
-  EXPECT_EQ(service.wait_for_call(1)->request.answer_begin, AnswerBegin::kThought);
+  EXPECT_EQ(service.wait_for_call(1)->request.output.answer_begin, AnswerBegin::kThought);
 }
 
 TEST_F(ServerChat, logprobs_of_the_prompt_stand_beside_the_choices) {
@@ -119,7 +119,7 @@ TEST_F(ServerChat, logprobs_of_the_prompt_stand_beside_the_choices) {
   EXPECT_EQ(boost::json::serialize(value.at("prompt_logprobs")),
             R"([null,{"7":{"logprob":-2.5E0,"rank":1,"decoded_token":"x"}}])");
   EXPECT_FALSE(value.at_pointer("/choices/0").as_object().contains("prompt_logprobs"));
-  EXPECT_FALSE(service.wait_for_call()->request.echo);
+  EXPECT_FALSE(service.wait_for_call()->request.output.echo);
   const auto refused = client().post(
       kPath, R"({"messages":[{"role":"user","content":"Hi"}],"prompt_logprobs":0,"stream":true})");
   EXPECT_EQ(expect_error(refused, 400), "prompt_logprobs");

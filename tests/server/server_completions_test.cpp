@@ -110,7 +110,7 @@ TEST_F(ServerCompletions, logprobs_come_in_the_legacy_shape) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"Hi","logprobs":2})");
   const auto call = service.wait_for_call();
-  EXPECT_EQ(call->request.n_logprobs, 2u);
+  EXPECT_EQ(call->request.engine.n_logprobs, 2u);
   CompletionChunk chunk;
   chunk.text = "ab";
   chunk.logprobs.push_back({.token = "a",
@@ -167,7 +167,7 @@ TEST_F(ServerCompletions, logprobs_of_the_prompt_come_in_vllms_shape_with_every_
   });
   const auto value =
       json(client().post(kPath, R"({"prompt":["a","b"],"n":2,"prompt_logprobs":1})").body);
-  EXPECT_EQ(service.wait_for_call()->request.n_prompt_logprobs, 1u);
+  EXPECT_EQ(service.wait_for_call()->request.output.n_prompt_logprobs, 1u);
   const auto& choices = value.at("choices").as_array();
   ASSERT_EQ(choices.size(), 4u);
   for (size_t i = 0; i < 4; ++i) {

@@ -36,7 +36,7 @@ TEST_F(ServerEmbeddings, texts_and_token_ids_come_alone_or_in_lists) {
     const std::vector<EmbeddingRequest> requests = service.embedded();
     ASSERT_EQ(requests.size(), n_before + c.n_tokens.size()) << c.input;
     for (size_t i = 0; i < c.n_tokens.size(); ++i)
-      EXPECT_EQ(requests[n_before + i].prompt.size(), c.n_tokens[i]) << c.input;
+      EXPECT_EQ(requests[n_before + i].engine.prompt.size(), c.n_tokens[i]) << c.input;
   }
 }
 
@@ -51,15 +51,15 @@ TEST_F(ServerEmbeddings, pooling_dimensions_and_user_are_passed_on) {
   const EmbeddingRequest request = service.embedded().front();
   EXPECT_EQ(request.pooling, EmbeddingRequest::Pooling::kLast);
   EXPECT_EQ(request.n_dims, 2u);
-  EXPECT_EQ(request.tenant, "u");
-  EXPECT_EQ(request.priority, -3);
+  EXPECT_EQ(request.engine.tenant, "u");
+  EXPECT_EQ(request.engine.priority, -3);
 }
 
 TEST_F(ServerEmbeddings, a_key_names_the_tenant) {
   options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "ann"}};
   client().post(kPath, R"({"input":"a","user":"u"})", "Authorization: Bearer k\r\n");
   ASSERT_EQ(service.embedded().size(), 1u);
-  EXPECT_EQ(service.embedded().front().tenant, "ann");
+  EXPECT_EQ(service.embedded().front().engine.tenant, "ann");
 }
 
 TEST_F(ServerEmbeddings, a_keys_salt_parts_the_pages_that_a_text_leaves_behind) {
@@ -69,11 +69,11 @@ TEST_F(ServerEmbeddings, a_keys_salt_parts_the_pages_that_a_text_leaves_behind) 
   client().post(kPath, R"({"input":"a"})", "x-api-key: l\r\n");
   client().post(kPath, R"({"input":"a","cache_salt":"x","priority":-3})", "x-api-key: l\r\n");
   ASSERT_EQ(service.embedded().size(), 3u);
-  EXPECT_NE(service.embedded()[0].cache_salt, "");
-  EXPECT_EQ(service.embedded()[1].cache_salt, "");
-  EXPECT_NE(service.embedded()[2].cache_salt, service.embedded()[0].cache_salt);
-  EXPECT_NE(service.embedded()[2].cache_salt, "");
-  EXPECT_EQ(service.embedded()[2].ranks, Request::Ranks::kAmongOwn);
+  EXPECT_NE(service.embedded()[0].engine.cache_salt, "");
+  EXPECT_EQ(service.embedded()[1].engine.cache_salt, "");
+  EXPECT_NE(service.embedded()[2].engine.cache_salt, service.embedded()[0].engine.cache_salt);
+  EXPECT_NE(service.embedded()[2].engine.cache_salt, "");
+  EXPECT_EQ(service.embedded()[2].engine.ranks, Request::Ranks::kAmongOwn);
 }
 
 TEST_F(ServerEmbeddings, many_texts_come_back_in_order) {

@@ -71,15 +71,15 @@ TEST_F(ServerExplain, asks_for_the_same_greedy_answer_with_the_cache_without_and
   const auto cold = service.wait_for_call(0), naive = service.wait_for_call(1);
   const auto warm = service.wait_for_call(2);
   ASSERT_TRUE(cold && naive && warm);
-  EXPECT_EQ(cold->request.cache, Request::Cache::kUse);
-  EXPECT_EQ(naive->request.cache, Request::Cache::kOff);
-  EXPECT_EQ(warm->request.cache, Request::Cache::kUse);
-  EXPECT_EQ(cold->request.cache_salt, warm->request.cache_salt);
-  EXPECT_FALSE(cold->request.cache_salt.empty());
+  EXPECT_EQ(cold->request.engine.cache, Request::Cache::kUse);
+  EXPECT_EQ(naive->request.engine.cache, Request::Cache::kOff);
+  EXPECT_EQ(warm->request.engine.cache, Request::Cache::kUse);
+  EXPECT_EQ(cold->request.engine.cache_salt, warm->request.engine.cache_salt);
+  EXPECT_FALSE(cold->request.engine.cache_salt.empty());
   for (const auto& call : {cold, naive, warm}) {
-    EXPECT_EQ(call->request.sampling.temperature, 0);
+    EXPECT_EQ(call->request.engine.sampling.temperature, 0);
     EXPECT_TRUE(call->request.ignore_eos);
-    EXPECT_GT(call->request.priority, 1'000'000) << "others come first";
+    EXPECT_GT(call->request.engine.priority, 1'000'000) << "others come first";
   }
 }
 
@@ -90,8 +90,8 @@ TEST_F(ServerExplain, the_key_says_whose_it_is) {
   const auto response =
       client().post("/kvik/explain", R"({"prompt":"abc"})", "Authorization: Bearer k\r\n");
   ASSERT_EQ(response.status, 200);
-  EXPECT_EQ(service.wait_for_call()->request.tenant, "bank");
-  EXPECT_THAT(service.wait_for_call()->request.cache_salt, HasSubstr("1:s:explain-"));
+  EXPECT_EQ(service.wait_for_call()->request.engine.tenant, "bank");
+  EXPECT_THAT(service.wait_for_call()->request.engine.cache_salt, HasSubstr("1:s:explain-"));
 }
 
 TEST_F(ServerExplain, one_at_a_time) {

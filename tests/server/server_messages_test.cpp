@@ -133,11 +133,11 @@ TEST_F(ServerMessages, fields_become_those_of_a_completion) {
       R"("top_p":0.25,"top_k":3,"metadata":{"user_id":"u"},"n":5,"stop":"ignored",)"
       R"("messages":[{"role":"user","content":"Hi"}]})");
   EXPECT_EQ(request.max_tokens, 7u);
-  EXPECT_EQ(request.stop, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(request.sampling.temperature, 0.5f);
-  EXPECT_EQ(request.sampling.top_p, 0.25f);
-  EXPECT_EQ(request.sampling.top_k, 3u);
-  EXPECT_EQ(request.tenant, "u");
+  EXPECT_EQ(request.output.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request.engine.sampling.temperature, 0.5f);
+  EXPECT_EQ(request.engine.sampling.top_p, 0.25f);
+  EXPECT_EQ(request.engine.sampling.top_k, 3u);
+  EXPECT_EQ(request.engine.tenant, "u");
   EXPECT_EQ(request.n, 1u);
 }
 
@@ -170,11 +170,11 @@ TEST_F(ServerMessages, cache_control_of_blocks_pins_what_stands_before_it) {
       R"({"system":[{"type":"text","text":"four","cache_control":{"type":"ephemeral","ttl":"1h"}}],)"
       R"("messages":[{"role":"user","content":[{"type":"text","text":"sixsix",)"
       R"("cache_control":{"type":"ephemeral"}},{"type":"text","text":"x"}]}]})");
-  ASSERT_EQ(request.pins.size(), 2u);
-  EXPECT_EQ(request.pins[0].n_tokens, 4u);
-  EXPECT_EQ(request.pins[0].ttl, minutes(60));
-  EXPECT_EQ(request.pins[1].n_tokens, 6u);
-  EXPECT_EQ(request.pins[1].ttl, minutes(5));
+  ASSERT_EQ(request.engine.pins.size(), 2u);
+  EXPECT_EQ(request.engine.pins[0].n_tokens, 4u);
+  EXPECT_EQ(request.engine.pins[0].ttl, minutes(60));
+  EXPECT_EQ(request.engine.pins[1].n_tokens, 6u);
+  EXPECT_EQ(request.engine.pins[1].ttl, minutes(5));
   EXPECT_EQ(request.pin_ttl, std::nullopt);
 }
 

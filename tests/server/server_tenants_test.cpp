@@ -27,7 +27,8 @@ class ServerTenants : public ServerFixture {
   }
 
   std::string salt(const std::string& key, const std::string& requested = "") {
-    return asked(requested.empty() ? "" : R"(,"cache_salt":")" + requested + "\"", key).cache_salt;
+    return asked(requested.empty() ? "" : R"(,"cache_salt":")" + requested + "\"", key)
+        .engine.cache_salt;
   }
 
  private:
@@ -35,14 +36,14 @@ class ServerTenants : public ServerFixture {
 };
 
 TEST_F(ServerTenants, without_keys_the_user_is_the_tenant) {
-  EXPECT_EQ(asked(R"(,"user":"u")").tenant, "u");
-  EXPECT_EQ(asked("").tenant, "");
+  EXPECT_EQ(asked(R"(,"user":"u")").engine.tenant, "u");
+  EXPECT_EQ(asked("").engine.tenant, "");
 }
 
 TEST_F(ServerTenants, with_keys_the_keys_name_is_the_tenant_whoever_the_user_is) {
   use_keys();
-  EXPECT_EQ(asked(R"(,"user":"bob")", "k1").tenant, "ann");
-  EXPECT_EQ(asked("", "k2").tenant, "bob");
+  EXPECT_EQ(asked(R"(,"user":"bob")", "k1").engine.tenant, "ann");
+  EXPECT_EQ(asked("", "k2").engine.tenant, "bob");
 }
 
 TEST_F(ServerTenants, a_keys_salt_is_shared_by_its_holders_alone) {
@@ -57,14 +58,14 @@ TEST_F(ServerTenants, a_keys_salt_is_shared_by_its_holders_alone) {
 }
 
 TEST_F(ServerTenants, without_keys_a_priority_counts_among_all) {
-  EXPECT_EQ(asked(R"(,"priority":-5)").ranks, Request::Ranks::kAmongAll);
+  EXPECT_EQ(asked(R"(,"priority":-5)").engine.ranks, Request::Ranks::kAmongAll);
 }
 
 TEST_F(ServerTenants, a_priority_counts_among_all_for_the_keys_that_may) {
   use_keys();
   options.api_keys->at(1).may_outrank = true;
-  EXPECT_EQ(asked(R"(,"priority":-5)", "k1").ranks, Request::Ranks::kAmongOwn);
-  EXPECT_EQ(asked(R"(,"priority":-5)", "k2").ranks, Request::Ranks::kAmongAll);
+  EXPECT_EQ(asked(R"(,"priority":-5)", "k1").engine.ranks, Request::Ranks::kAmongOwn);
+  EXPECT_EQ(asked(R"(,"priority":-5)", "k2").engine.ranks, Request::Ranks::kAmongAll);
 }
 
 TEST_F(ServerTenants, without_keys_the_bodys_salt_counts) { EXPECT_EQ(salt("", "x"), "x"); }

@@ -17,7 +17,7 @@ std::string refused_by(const AnswerSize& size, const CompletionRequest& request 
 TEST(AnswerSize, prompts_choices_and_entries_multiply) {
   CompletionRequest request;
   request.n = 8;
-  request.n_prompt_logprobs = 20;
+  request.output.n_prompt_logprobs = 20;
   const AnswerSize one = answer_size(request, 990, 1);
   EXPECT_EQ(one.n_sequences, 8u);
   EXPECT_EQ(one.n_prompt_copies, 8u * 990);
@@ -32,12 +32,12 @@ TEST(AnswerSize, prompts_choices_and_entries_multiply) {
 TEST(AnswerSize, an_echo_has_entries_of_the_prompt_and_of_what_is_new) {
   CompletionRequest request;
   request.n = 2;
-  request.n_logprobs = 4;
+  request.engine.n_logprobs = 4;
   EXPECT_EQ(answer_size(request, 100, 10).n_entries, 2u * 10 * 5);
-  request.echo = true;
+  request.output.echo = true;
   EXPECT_EQ(answer_size(request, 100, 10).n_entries, 2u * 110 * 5);
   EXPECT_EQ(answer_size(request, 100, 10).n_echoed, 200u);
-  request.n_prompt_logprobs = 0;
+  request.output.n_prompt_logprobs = 0;
   EXPECT_EQ(answer_size(request, 100, 10).n_entries, 2u * (110 * 5 + 100));
 }
 
@@ -54,7 +54,7 @@ TEST(AnswerSize, each_bound_names_its_field) {
 TEST(AnswerSize, without_a_limit_there_are_as_many_tokens_as_may_have_entries) {
   CompletionRequest request;
   EXPECT_EQ(tokens_with_logprobs(request, 1), UINT64_MAX);
-  request.n_logprobs = 20;
+  request.engine.n_logprobs = 20;
   request.n = 4;
   const uint64_t most = tokens_with_logprobs(request, 2);
   AnswerSize size = answer_size(request, 0, most);

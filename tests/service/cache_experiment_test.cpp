@@ -104,12 +104,12 @@ TEST(CacheExperiment, holds_every_logit_against_the_first_run_byte_for_byte) {
 // take as long as a test says.
 class UnequalService final : public ServiceApi {
  public:
-  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+  Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
                                                std::shared_ptr<CompletionSink> sink) override {
     ++n_runs_;
     const std::vector<float> logits = {1, n_runs_ == 2 ? -0.0f : 0.0f, 3};
     const int ms = n_runs_ <= static_cast<int>(token_ms_.size()) ? token_ms_[n_runs_ - 1] : 1;
-    salts_.push_back(request.cache_salt);
+    salts_.push_back(request.engine.cache_salt);
     for (uint32_t i = 0; i < request.max_tokens; ++i) {
       sink->on_trace({.id = 2,
                       .began = {},
@@ -129,7 +129,7 @@ class UnequalService final : public ServiceApi {
   void take_ms(std::vector<int> token_ms) { token_ms_ = std::move(token_ms); }
   const std::vector<std::string>& salts() const { return salts_; }
 
-  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
+  Result<std::unique_ptr<Completion>> embed(EmbeddingRequest,
                                             std::shared_ptr<EmbeddingSink>) override {
     return std::make_unique<Nothing>();
   }

@@ -55,26 +55,30 @@ TEST(CheckRequest, the_defaults_are_fine) {
 }
 
 TEST(CheckRequest, values_at_their_bounds_are_fine) {
-  for (const float t : {0.0f, 100.0f}) expect_fine([&](auto& r) { r.sampling.temperature = t; });
-  for (const float p : {1e-9f, 1.0f}) expect_fine([&](auto& r) { r.sampling.top_p = p; });
-  for (const float p : {0.0f, 1.0f}) expect_fine([&](auto& r) { r.sampling.min_p = p; });
+  for (const float t : {0.0f, 100.0f})
+    expect_fine([&](auto& r) { r.engine.sampling.temperature = t; });
+  for (const float p : {1e-9f, 1.0f}) expect_fine([&](auto& r) { r.engine.sampling.top_p = p; });
+  for (const float p : {0.0f, 1.0f}) expect_fine([&](auto& r) { r.engine.sampling.min_p = p; });
   for (const float p : {1e-9f, 100.0f}) {
-    expect_fine([&](auto& r) { r.sampling.repetition_penalty = p; });
+    expect_fine([&](auto& r) { r.engine.sampling.repetition_penalty = p; });
   }
   for (const float p : {-2.0f, 2.0f}) {
-    expect_fine([&](auto& r) { r.sampling.presence_penalty = r.sampling.frequency_penalty = p; });
+    expect_fine([&](auto& r) {
+      r.engine.sampling.presence_penalty = r.engine.sampling.frequency_penalty = p;
+    });
   }
-  expect_fine([](auto& r) { r.sampling.top_k = UINT32_MAX; });
+  expect_fine([](auto& r) { r.engine.sampling.top_k = UINT32_MAX; });
   for (const float b : {-100.0f, 100.0f}) {
-    expect_fine([&](auto& r) { r.sampling.logit_bias = {{0, b}, {259, b}}; });
+    expect_fine([&](auto& r) { r.engine.sampling.logit_bias = {{0, b}, {259, b}}; });
   }
   for (const uint32_t n : {1u, 128u}) expect_fine([&](auto& r) { r.n = n; });
-  for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.n_logprobs = n; });
-  for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.n_prompt_logprobs = n; });
+  for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.engine.n_logprobs = n; });
+  for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.output.n_prompt_logprobs = n; });
   expect_fine([](auto& r) { r.max_tokens = 1; });
   expect_fine([](auto& r) { r.max_tokens = r.min_tokens = 5; });
-  expect_fine([](auto& r) { r.stop = std::vector<std::string>(16, std::string(1024, 'x')); });
-  expect_fine([](auto& r) { r.stop_token_ids = std::vector<TokenId>(256, 259); });
+  expect_fine(
+      [](auto& r) { r.output.stop = std::vector<std::string>(16, std::string(1024, 'x')); });
+  expect_fine([](auto& r) { r.engine.stop_tokens = std::vector<TokenId>(256, 259); });
 }
 
 TEST(CheckRequest, a_longer_answer_than_any_context_is_cut_later_not_refused) {
@@ -86,7 +90,7 @@ TEST(CheckRequest, an_answer_of_no_tokens_is_refused_unless_the_prompt_is_echoed
   expect_refused("max_tokens", "0", [](auto& r) { r.max_tokens = 0; });
   expect_fine([](auto& r) {
     r.max_tokens = 0;
-    r.echo = true;
+    r.output.echo = true;
   });
 }
 
@@ -97,65 +101,74 @@ TEST(CheckRequest, a_number_of_choices_nobody_needs_is_refused) {
 }
 
 TEST(CheckRequest, temperatures_that_are_none_are_refused) {
-  expect_refused("temperature", "-1", [](auto& r) { r.sampling.temperature = -1; });
-  expect_refused("temperature", "1000000", [](auto& r) { r.sampling.temperature = 1e6f; });
-  expect_refused("temperature", "nan", [](auto& r) { r.sampling.temperature = kNan; });
-  expect_refused("temperature", "inf", [](auto& r) { r.sampling.temperature = kInf; });
+  expect_refused("temperature", "-1", [](auto& r) { r.engine.sampling.temperature = -1; });
+  expect_refused("temperature", "1000000", [](auto& r) { r.engine.sampling.temperature = 1e6f; });
+  expect_refused("temperature", "nan", [](auto& r) { r.engine.sampling.temperature = kNan; });
+  expect_refused("temperature", "inf", [](auto& r) { r.engine.sampling.temperature = kInf; });
 }
 
 TEST(CheckRequest, shares_outside_their_range_are_refused) {
-  expect_refused("top_p", "-1", [](auto& r) { r.sampling.top_p = -1; });
-  expect_refused("top_p", "0", [](auto& r) { r.sampling.top_p = 0; });
-  expect_refused("top_p", "1.5", [](auto& r) { r.sampling.top_p = 1.5f; });
-  expect_refused("top_p", "nan", [](auto& r) { r.sampling.top_p = kNan; });
-  expect_refused("min_p", "-0.5", [](auto& r) { r.sampling.min_p = -0.5f; });
-  expect_refused("min_p", "2", [](auto& r) { r.sampling.min_p = 2; });
-  expect_refused("min_p", "nan", [](auto& r) { r.sampling.min_p = kNan; });
+  expect_refused("top_p", "-1", [](auto& r) { r.engine.sampling.top_p = -1; });
+  expect_refused("top_p", "0", [](auto& r) { r.engine.sampling.top_p = 0; });
+  expect_refused("top_p", "1.5", [](auto& r) { r.engine.sampling.top_p = 1.5f; });
+  expect_refused("top_p", "nan", [](auto& r) { r.engine.sampling.top_p = kNan; });
+  expect_refused("min_p", "-0.5", [](auto& r) { r.engine.sampling.min_p = -0.5f; });
+  expect_refused("min_p", "2", [](auto& r) { r.engine.sampling.min_p = 2; });
+  expect_refused("min_p", "nan", [](auto& r) { r.engine.sampling.min_p = kNan; });
 }
 
 TEST(CheckRequest, penalties_outside_their_range_are_refused) {
-  expect_refused("repetition_penalty", "0", [](auto& r) { r.sampling.repetition_penalty = 0; });
-  expect_refused("repetition_penalty", "-1", [](auto& r) { r.sampling.repetition_penalty = -1; });
+  expect_refused("repetition_penalty", "0",
+                 [](auto& r) { r.engine.sampling.repetition_penalty = 0; });
+  expect_refused("repetition_penalty", "-1",
+                 [](auto& r) { r.engine.sampling.repetition_penalty = -1; });
   expect_refused("repetition_penalty", "inf",
-                 [](auto& r) { r.sampling.repetition_penalty = kInf; });
+                 [](auto& r) { r.engine.sampling.repetition_penalty = kInf; });
   expect_refused("repetition_penalty", "nan",
-                 [](auto& r) { r.sampling.repetition_penalty = kNan; });
-  expect_refused("presence_penalty", "3", [](auto& r) { r.sampling.presence_penalty = 3; });
-  expect_refused("presence_penalty", "nan", [](auto& r) { r.sampling.presence_penalty = kNan; });
-  expect_refused("frequency_penalty", "-3", [](auto& r) { r.sampling.frequency_penalty = -3; });
-  expect_refused("frequency_penalty", "nan", [](auto& r) { r.sampling.frequency_penalty = kNan; });
+                 [](auto& r) { r.engine.sampling.repetition_penalty = kNan; });
+  expect_refused("presence_penalty", "3", [](auto& r) { r.engine.sampling.presence_penalty = 3; });
+  expect_refused("presence_penalty", "nan",
+                 [](auto& r) { r.engine.sampling.presence_penalty = kNan; });
+  expect_refused("frequency_penalty", "-3",
+                 [](auto& r) { r.engine.sampling.frequency_penalty = -3; });
+  expect_refused("frequency_penalty", "nan",
+                 [](auto& r) { r.engine.sampling.frequency_penalty = kNan; });
 }
 
 TEST(CheckRequest, biases_for_unknown_tokens_or_of_absurd_size_are_refused) {
-  expect_refused("logit_bias", "260", [](auto& r) { r.sampling.logit_bias = {{260, 1.0f}}; });
-  expect_refused("logit_bias", "4294967295", [](auto& r) {
-    r.sampling.logit_bias = {{static_cast<TokenId>(-1), 1.0f}};
+  expect_refused("logit_bias", "260", [](auto& r) {
+    r.engine.sampling.logit_bias = {{260, 1.0f}};
   });
-  expect_refused("logit_bias", "101", [](auto& r) { r.sampling.logit_bias = {{5, 101.0f}}; });
-  expect_refused("logit_bias", "nan", [](auto& r) { r.sampling.logit_bias = {{5, kNan}}; });
-  expect_refused("logit_bias", "1025", [](auto& r) { r.sampling.logit_bias.resize(1025); });
+  expect_refused("logit_bias", "4294967295", [](auto& r) {
+    r.engine.sampling.logit_bias = {{static_cast<TokenId>(-1), 1.0f}};
+  });
+  expect_refused("logit_bias", "101", [](auto& r) {
+    r.engine.sampling.logit_bias = {{5, 101.0f}};
+  });
+  expect_refused("logit_bias", "nan", [](auto& r) { r.engine.sampling.logit_bias = {{5, kNan}}; });
+  expect_refused("logit_bias", "1025", [](auto& r) { r.engine.sampling.logit_bias.resize(1025); });
 }
 
 TEST(CheckRequest, stop_tokens_outside_the_vocabulary_are_refused) {
-  expect_refused("stop_token_ids", "260", [](auto& r) { r.stop_token_ids = {5, 260}; });
+  expect_refused("stop_token_ids", "260", [](auto& r) { r.engine.stop_tokens = {5, 260}; });
   expect_refused("stop_token_ids", "4294967295",
-                 [](auto& r) { r.stop_token_ids = {static_cast<TokenId>(-1)}; });
+                 [](auto& r) { r.engine.stop_tokens = {static_cast<TokenId>(-1)}; });
   expect_refused("stop_token_ids", "257",
-                 [](auto& r) { r.stop_token_ids = std::vector<TokenId>(257, 5); });
+                 [](auto& r) { r.engine.stop_tokens = std::vector<TokenId>(257, 5); });
 }
 
 TEST(CheckRequest, empty_huge_or_too_many_stop_strings_are_refused) {
-  expect_refused("stop", "0", [](auto& r) { r.stop = {"fine", ""}; });
-  expect_refused("stop", "1025", [](auto& r) { r.stop = {std::string(1025, 'x')}; });
-  expect_refused("stop", "17", [](auto& r) { r.stop = std::vector<std::string>(17, "x"); });
+  expect_refused("stop", "0", [](auto& r) { r.output.stop = {"fine", ""}; });
+  expect_refused("stop", "1025", [](auto& r) { r.output.stop = {std::string(1025, 'x')}; });
+  expect_refused("stop", "17", [](auto& r) { r.output.stop = std::vector<std::string>(17, "x"); });
   expect_refused("stop", "1000000",
-                 [](auto& r) { r.stop = std::vector<std::string>(1000000, "x"); });
+                 [](auto& r) { r.output.stop = std::vector<std::string>(1000000, "x"); });
 }
 
 TEST(CheckRequest, more_logprobs_than_anybody_reads_are_refused) {
-  expect_refused("logprobs", "21", [](auto& r) { r.n_logprobs = 21; });
-  expect_refused("logprobs", "4294967295", [](auto& r) { r.n_logprobs = UINT32_MAX; });
-  expect_refused("prompt_logprobs", "21", [](auto& r) { r.n_prompt_logprobs = 21; });
+  expect_refused("logprobs", "21", [](auto& r) { r.engine.n_logprobs = 21; });
+  expect_refused("logprobs", "4294967295", [](auto& r) { r.engine.n_logprobs = UINT32_MAX; });
+  expect_refused("prompt_logprobs", "21", [](auto& r) { r.output.n_prompt_logprobs = 21; });
 }
 
 TEST(CheckRequest, more_tokens_at_least_than_at_most_are_refused) {

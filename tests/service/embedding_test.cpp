@@ -23,7 +23,7 @@ struct FutureSink final : EmbeddingSink {
 
 EmbeddingRequest request_of(uint32_t n_tokens, Pooling pooling = Pooling::kMean) {
   EmbeddingRequest request;
-  for (uint32_t i = 0; i < n_tokens; ++i) request.prompt.push_back(4 + i * 7 % 90);
+  for (uint32_t i = 0; i < n_tokens; ++i) request.engine.prompt.push_back(4 + i * 7 % 90);
   request.pooling = pooling;
   return request;
 }

@@ -40,7 +40,7 @@ CompletionRequest request_for(AnswerForm form, float temperature = 2) {
   request.prompt = "Once upon a time";
   request.max_tokens = 200;
   request.seed = 7;
-  request.sampling.temperature = temperature;
+  request.engine.sampling.temperature = temperature;
   request.form = std::move(form);
   return request;
 }
@@ -138,7 +138,7 @@ TEST_F(Forms, choices_expressions_and_grammars_are_kept) {
 
 TEST_F(Forms, any_object_begins_and_ends_with_its_braces) {
   CompletionRequest request = request_for({.kind = Kind::kJsonObject}, 1);
-  request.sampling.logit_bias = {{byte_token('}'), 50.0f}};
+  request.engine.sampling.logit_bias = {{byte_token('}'), 50.0f}};
   EXPECT_EQ(rig.answer(request).choices[0].text, "{}");
 }
 
@@ -204,15 +204,15 @@ TEST_F(Forms, a_form_that_came_before_is_not_compiled_again) {
 
 TEST_F(Forms, no_key_and_no_salt_finds_the_grammars_of_another) {
   CompletionRequest own = request_for(schema_form(kSchema));
-  own.tenant = "own";
-  own.cache_salt = "salt";
+  own.engine.tenant = "own";
+  own.engine.cache_salt = "salt";
   rig.answer(own);
   EXPECT_FALSE(rig.service().must_compile(own));
   CompletionRequest others = own;
-  others.tenant = "other";
+  others.engine.tenant = "other";
   EXPECT_TRUE(rig.service().must_compile(others));
   CompletionRequest salted = own;
-  salted.cache_salt = "another";
+  salted.engine.cache_salt = "another";
   EXPECT_TRUE(rig.service().must_compile(salted));
 }
 

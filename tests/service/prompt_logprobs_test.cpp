@@ -14,7 +14,7 @@ namespace {
 CompletionRequest request_of(std::vector<TokenId> prompt, uint32_t n_prompt_logprobs) {
   CompletionRequest request = letters_request(5);
   request.prompt = std::move(prompt);
-  request.n_prompt_logprobs = n_prompt_logprobs;
+  request.output.n_prompt_logprobs = n_prompt_logprobs;
   return request;
 }
 
@@ -55,8 +55,8 @@ TEST(PromptLogprobs, equal_those_of_echo_with_logprobs) {
   ServiceRig rig;
   const auto prompt = some_tokens(30);
   CompletionRequest request = request_of(prompt, 2);
-  request.n_logprobs = 2;
-  request.echo = true;
+  request.engine.n_logprobs = 2;
+  request.output.echo = true;
   const Choice both = rig.answer(request).choices[0];
   ASSERT_EQ(both.logprobs.size(), 35u);
   ASSERT_EQ(both.prompt_logprobs.size(), 30u);
@@ -69,9 +69,9 @@ TEST(PromptLogprobs, equal_those_of_echo_with_logprobs) {
 TEST(PromptLogprobs, leave_the_answer_and_its_own_logprobs_as_they_are) {
   ServiceRig rig;
   CompletionRequest request = letters_request(20);
-  request.n_logprobs = 1;
+  request.engine.n_logprobs = 1;
   const Choice plain = rig.answer(request).choices[0];
-  request.n_prompt_logprobs = 0;
+  request.output.n_prompt_logprobs = 0;
   const Choice with = rig.answer(request).choices[0];
   EXPECT_EQ(with.text, plain.text);
   ASSERT_EQ(with.logprobs.size(), 20u);
@@ -106,7 +106,7 @@ TEST(PromptLogprobs, come_once_for_all_choices_with_the_first) {
 TEST(PromptLogprobs, of_one_token_are_nothing_and_an_echo_beside_them_is_text_alone) {
   ServiceRig rig;
   CompletionRequest request = request_of({byte_token('a')}, 1);
-  request.echo = true;
+  request.output.echo = true;
   const Choice choice = rig.answer(request).choices[0];
   ASSERT_EQ(choice.prompt_logprobs.size(), 1u);
   EXPECT_TRUE(choice.prompt_logprobs[0].empty());

@@ -13,7 +13,7 @@ namespace {
 TEST(ServiceLogprobs, come_one_per_token_with_as_many_others_as_asked_for) {
   ServiceRig rig;
   CompletionRequest request = letters_request(20);
-  request.n_logprobs = 3;
+  request.engine.n_logprobs = 3;
   const Choice choice = rig.answer(request).choices[0];
   ASSERT_EQ(choice.logprobs.size(), 20u);
   for (size_t i = 0; i < 20; ++i) {
@@ -31,7 +31,7 @@ TEST(ServiceLogprobs, come_one_per_token_with_as_many_others_as_asked_for) {
 TEST(ServiceLogprobs, of_none_besides_the_chosen_ones_are_possible) {
   ServiceRig rig;
   CompletionRequest request = letters_request(5);
-  request.n_logprobs = 0;
+  request.engine.n_logprobs = 0;
   const Choice choice = rig.answer(request).choices[0];
   ASSERT_EQ(choice.logprobs.size(), 5u);
   for (const ChunkLogprob& logprob : choice.logprobs) EXPECT_TRUE(logprob.top.empty());
@@ -40,8 +40,8 @@ TEST(ServiceLogprobs, of_none_besides_the_chosen_ones_are_possible) {
 TEST(ServiceLogprobs, a_token_that_is_part_of_a_character_is_a_replacement_character_as_text) {
   ServiceRig rig;
   CompletionRequest request = letters_request(60);
-  request.sampling.logit_bias = only_bytes("aé€");
-  request.n_logprobs = 5;
+  request.engine.sampling.logit_bias = only_bytes("aé€");
+  request.engine.n_logprobs = 5;
   int n_parts = 0;
   const Choice choice = rig.answer(request).choices[0];
   for (const ChunkLogprob& logprob : choice.logprobs) {
@@ -56,9 +56,9 @@ TEST(ServiceLogprobs, a_token_that_is_part_of_a_character_is_a_replacement_chara
 TEST(ServiceLogprobs, offsets_point_into_the_text_also_behind_bytes_that_are_no_characters) {
   ServiceRig rig;
   CompletionRequest request = letters_request(200);
-  request.sampling.logit_bias = only_bytes("xyzé€");
-  request.n_logprobs = 0;
-  request.echo = true;
+  request.engine.sampling.logit_bias = only_bytes("xyzé€");
+  request.engine.n_logprobs = 0;
+  request.output.echo = true;
   const Choice choice = rig.answer(request).choices[0];
   ASSERT_NE(choice.text.find("\uFFFD"), std::string::npos);
   uint32_t last = 0;
@@ -81,8 +81,8 @@ TEST(ServiceLogprobs, with_echo_cover_the_prompt_too) {
   const auto prompt = some_tokens(40);
   CompletionRequest request = letters_request(10);
   request.prompt = prompt;
-  request.n_logprobs = 2;
-  request.echo = true;
+  request.engine.n_logprobs = 2;
+  request.output.echo = true;
   const Choice choice = rig.answer(request).choices[0];
   ASSERT_EQ(choice.logprobs.size(), 50u);
   EXPECT_FALSE(choice.logprobs[0].logprob.has_value());  // no token precedes it
@@ -106,20 +106,20 @@ TEST(ServiceLogprobs, with_echo_of_no_answer_are_those_of_the_prompt) {
   ServiceRig rig;
   CompletionRequest request = letters_request(0);
   request.prompt = some_tokens(10);
-  request.n_logprobs = 1;
-  request.echo = true;
+  request.engine.n_logprobs = 1;
+  request.output.echo = true;
   EXPECT_EQ(rig.answer(request).choices[0].logprobs.size(), 10u);
 }
 
 TEST(ServiceLogprobs, are_the_models_own_whatever_bends_the_drawing) {
   ServiceRig rig;
   CompletionRequest request = letters_request(1);
-  request.n_logprobs = 20;
-  request.sampling.logit_bias = {{byte_token('q'), 100.0f}};
+  request.engine.n_logprobs = 20;
+  request.engine.sampling.logit_bias = {{byte_token('q'), 100.0f}};
   const ChunkLogprob biased = rig.answer(request).choices[0].logprobs[0];
   EXPECT_EQ(biased.bytes, "q");
-  request.sampling.logit_bias.clear();
-  request.sampling.temperature = 0;
+  request.engine.sampling.logit_bias.clear();
+  request.engine.sampling.temperature = 0;
   const ChunkLogprob plain = rig.answer(request).choices[0].logprobs[0];
   EXPECT_EQ(biased.top, plain.top);
   EXPECT_LE(biased.logprob, plain.logprob);

@@ -32,7 +32,7 @@ TEST(Service, the_text_is_that_of_the_tokens) {
   CompletionRequest request;
   request.prompt = "Once upon a time";
   request.max_tokens = 200;
-  request.return_token_ids = true;
+  request.output.return_token_ids = true;
   request.ignore_eos = true;
   for (uint64_t seed = 0; seed < 5; ++seed) {
     request.seed = seed;
@@ -55,7 +55,7 @@ TEST(Service, characters_are_never_cut) {
   // Bytes of "é", "€" and "😀" in any order: whole characters, and much that is none.
   ServiceRig rig;
   CompletionRequest request = letters_request(300);
-  request.sampling.logit_bias = only_bytes("é€😀");
+  request.engine.sampling.logit_bias = only_bytes("é€😀");
   const auto sink = std::make_shared<RecordingCompletionSink>();
   const auto completion = rig.service().complete(request, sink);
   ASSERT_TRUE(completion.has_value());
@@ -84,13 +84,13 @@ TEST(Service, a_stop_string_across_tokens_ends_the_answer_and_is_never_sent) {
   ASSERT_EQ(all.size(), 60u);
   for (const size_t at : {0u, 20u, 57u}) {
     CompletionRequest request = letters_request(60);
-    request.stop = {"@@@", all.substr(at, 3)};
+    request.output.stop = {"@@@", all.substr(at, 3)};
     const Answered answered = rig.answer(request);
     const Choice& choice = answered.choices[0];
-    const size_t found = all.find(request.stop[1]);
+    const size_t found = all.find(request.output.stop[1]);
     EXPECT_EQ(choice.text, all.substr(0, found));
     EXPECT_THAT(choice.finishes, ElementsAre(FinishReason::kStop));
-    EXPECT_EQ(choice.stop_string, request.stop[1]);
+    EXPECT_EQ(choice.stop_string, request.output.stop[1]);
     EXPECT_EQ(answered.usage.completion_tokens, found + 3);
   }
 }
@@ -99,7 +99,7 @@ TEST(Service, what_could_have_become_a_stop_string_is_sent_at_the_end) {
   ServiceRig rig;
   const std::string all = rig.answer(letters_request(20)).choices[0].text;
   CompletionRequest request = letters_request(20);
-  request.stop = {all.substr(17) + "!"};
+  request.output.stop = {all.substr(17) + "!"};
   const Choice choice = rig.answer(request).choices[0];
   EXPECT_EQ(choice.text, all);
   EXPECT_THAT(choice.finishes, ElementsAre(FinishReason::kLength));
@@ -109,8 +109,8 @@ TEST(Service, what_could_have_become_a_stop_string_is_sent_at_the_end) {
 TEST(Service, an_end_token_ends_the_answer_unless_it_is_ignored) {
   ServiceRig rig;
   CompletionRequest request = letters_request(10);
-  request.sampling.logit_bias = {{2, 100.0f}};
-  request.return_token_ids = true;
+  request.engine.sampling.logit_bias = {{2, 100.0f}};
+  request.output.return_token_ids = true;
   Answered answered = rig.answer(request);
   EXPECT_EQ(answered.choices[0].text, "");
   EXPECT_TRUE(answered.choices[0].token_ids.empty());
@@ -132,7 +132,7 @@ TEST(Service, a_stop_token_ends_the_answer) {
   ServiceRig rig;
   const std::string all = rig.answer(letters_request(30)).choices[0].text;
   CompletionRequest request = letters_request(30);
-  request.stop_token_ids = {byte_token(all[10])};
+  request.engine.stop_tokens = {byte_token(all[10])};
   EXPECT_EQ(rig.answer(request).choices[0].text, all.substr(0, all.find(all[10])));
 }
 
@@ -140,8 +140,8 @@ TEST(Service, echo_puts_the_prompt_first_in_every_choice) {
   ServiceRig rig;
   const std::string plain = rig.answer(letters_request(8)).choices[0].text;
   CompletionRequest request = letters_request(8);
-  request.echo = true;
-  request.return_token_ids = true;
+  request.output.echo = true;
+  request.output.return_token_ids = true;
   request.n = 2;
   const Answered answered = rig.answer(request);
   const auto prompt = rig.tokenizer().tokenize("Once upon a time", {});
@@ -159,7 +159,7 @@ TEST(Service, echo_of_no_answer_is_the_prompt_alone) {
   CompletionRequest request;
   request.prompt = std::vector<TokenId>{byte_token('h'), byte_token('i')};
   request.max_tokens = 0;
-  request.echo = true;
+  request.output.echo = true;
   const Answered answered = rig.answer(request);
   EXPECT_EQ(answered.choices[0].text, "hi");
   EXPECT_THAT(answered.choices[0].finishes, ElementsAre(FinishReason::kLength));
@@ -170,8 +170,8 @@ TEST(Service, echo_of_no_answer_is_the_prompt_alone) {
 TEST(Service, a_stop_string_in_an_echoed_prompt_stops_nothing) {
   ServiceRig rig;
   CompletionRequest request = letters_request(8);
-  request.echo = true;
-  request.stop = {"upon"};
+  request.output.echo = true;
+  request.output.stop = {"upon"};
   EXPECT_THAT(rig.answer(request).choices[0].finishes, ElementsAre(FinishReason::kLength));
 }
 
@@ -204,14 +204,14 @@ TEST(Service, the_cache_switched_off_changes_no_text) {
   ServiceRig rig;
   CompletionRequest request = letters_request(40);
   const std::string cached = rig.answer(request).choices[0].text;
-  request.cache = Request::Cache::kOff;
+  request.engine.cache = Request::Cache::kOff;
   EXPECT_EQ(rig.answer(request).choices[0].text, cached);
 }
 
 TEST(Service, text_prompts_get_one_beginning_and_never_two) {
   ServiceRig rig;
   CompletionRequest request = letters_request(1);
-  request.echo = request.return_token_ids = true;
+  request.output.echo = request.output.return_token_ids = true;
   const auto prompt_of = [&](const std::string& text) {
     request.prompt = text;
     auto ids = rig.answer(request).choices[0].token_ids;
@@ -229,7 +229,7 @@ TEST(Service, special_tokens_in_a_text_prompt_are_meant) {
   ServiceRig rig;
   CompletionRequest request = letters_request(1);
   request.prompt = "a</s>b";
-  request.echo = request.return_token_ids = true;
+  request.output.echo = request.output.return_token_ids = true;
   const auto ids = rig.answer(request).choices[0].token_ids;
   EXPECT_EQ(std::ranges::count(ids, 2u), 1);
   EXPECT_EQ(std::ranges::count(ids, byte_token('<')), 0);
@@ -240,7 +240,7 @@ TEST(Service, prompts_of_ids_are_fed_as_they_are) {
   CompletionRequest request = letters_request(1);
   const std::vector<TokenId> prompt = {1, 1, byte_token('x')};
   request.prompt = prompt;
-  request.echo = request.return_token_ids = true;
+  request.output.echo = request.output.return_token_ids = true;
   auto ids = rig.answer(request).choices[0].token_ids;
   ids.pop_back();
   EXPECT_EQ(ids, prompt);
@@ -273,7 +273,7 @@ TEST(Service, a_prompt_that_leaves_no_room_for_an_answer_is_too_long) {
   EXPECT_EQ(rig.answer(request).usage.completion_tokens, 1u);
   request.prompt = some_tokens(50);
   request.max_tokens = 0;
-  request.echo = true;
+  request.output.echo = true;
   EXPECT_EQ(rig.answer(request).usage.prompt_tokens, 50u);
 }
 
@@ -295,7 +295,7 @@ TEST(Service, requests_are_checked_before_anything_runs) {
   request.model = "another";
   EXPECT_EQ(rig.error_of(request).code, ErrorCode::kNotFound);
   request = letters_request(10);
-  request.sampling.temperature = -1;
+  request.engine.sampling.temperature = -1;
   EXPECT_EQ(rig.error_of(request).param, "temperature");
   EXPECT_EQ(rig.service().snapshot().steps, 0u);
 }

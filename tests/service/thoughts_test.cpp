@@ -49,12 +49,13 @@ TEST(ThoughtCounter, a_token_that_holds_both_counts) {
 }
 
 // A choice that says this text, a token for each byte. What the usage tells of it.
-Usage usage_of(const ServiceRig& rig, const std::string& text, ChoiceStream::Options options) {
+Usage usage_of(const ServiceRig& rig, const std::string& text, const OutputOptions& output) {
   const auto sink = std::make_shared<RecordingCompletionSink>();
   const auto state = std::make_shared<CompletionState>();
   state->sink = sink;
   state->n_running = 1;
-  ChoiceStream stream(rig.tokenizer(), state, std::move(options));
+  ChoiceStream stream(rig.tokenizer(), state,
+                      {.output = std::make_shared<const OutputOptions>(output)});
   for (const char byte : text) {
     TokenEvent event;
     event.id = byte_token(byte);
@@ -67,9 +68,9 @@ Usage usage_of(const ServiceRig& rig, const std::string& text, ChoiceStream::Opt
 TEST(Thoughts, are_counted_in_tokens_whatever_becomes_of_the_chunks) {
   const ServiceRig rig;
   const std::string thought = "<think>\u00e9\u20ac a</think>";
-  ChoiceStream::Options options;
-  options.answer_begin = AnswerBegin::kText;
-  const Usage usage = usage_of(rig, "\n" + thought + "\nyes", options);
+  OutputOptions output;
+  output.answer_begin = AnswerBegin::kText;
+  const Usage usage = usage_of(rig, "\n" + thought + "\nyes", output);
   EXPECT_EQ(usage.reasoning_tokens, thought.size());
   EXPECT_EQ(usage.completion_tokens, thought.size() + 5);
 }
@@ -108,10 +109,10 @@ TEST(Thoughts, are_not_counted_where_nobody_asks) {
 
 TEST(Thoughts, that_a_stop_string_ends_are_all_thought) {
   const ServiceRig rig;
-  ChoiceStream::Options options;
-  options.stop = std::make_shared<const std::vector<std::string>>(1, "STOP");
-  options.answer_begin = AnswerBegin::kThought;
-  const Usage usage = usage_of(rig, "ab STOP cd", options);
+  OutputOptions output;
+  output.stop = {"STOP"};
+  output.answer_begin = AnswerBegin::kThought;
+  const Usage usage = usage_of(rig, "ab STOP cd", output);
   EXPECT_EQ(usage.completion_tokens, 7u);
   EXPECT_EQ(usage.reasoning_tokens, 7u);
 }
@@ -120,9 +121,9 @@ TEST(Thoughts, of_all_choices_are_added) {
   ServiceRig rig;
   CompletionRequest request = letters_request(10);  // letters alone: the thought never ends
   request.n = 3;
-  request.answer_begin = AnswerBegin::kThought;
+  request.output.answer_begin = AnswerBegin::kThought;
   EXPECT_EQ(rig.answer(request).usage.reasoning_tokens, 30u);
-  request.answer_begin = AnswerBegin::kText;
+  request.output.answer_begin = AnswerBegin::kText;
   EXPECT_EQ(rig.answer(request).usage.reasoning_tokens, 0u);
 }
 

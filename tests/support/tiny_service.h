@@ -168,7 +168,7 @@ inline CompletionRequest letters_request(uint64_t max_tokens, uint64_t seed = 1)
   request.prompt = "Once upon a time";
   request.max_tokens = max_tokens;
   request.seed = seed;
-  request.sampling.logit_bias = only_bytes("abcdefghijklmnopqrstuvwxyz");
+  request.engine.sampling.logit_bias = only_bytes("abcdefghijklmnopqrstuvwxyz");
   return request;
 }
 

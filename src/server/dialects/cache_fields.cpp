@@ -75,9 +75,9 @@ Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
 
 Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request) {
   TRY_ASSIGN(const auto salt, fields.string("cache_salt"));
-  request.cache_salt = salt.value_or("");
+  request.engine.cache_salt = salt.value_or("");
   TRY_ASSIGN(const auto priority, fields.integer("priority"));
-  request.priority = priority.value_or(0);
+  request.engine.priority = priority.value_or(0);
   TRY(fields.string("prompt_cache_key"));
   TRY_ASSIGN(const auto pin, read_pin(fields));
   TRY_ASSIGN(const auto control, read_cache_control(fields));
@@ -88,10 +88,10 @@ Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& requ
 Result<void> read_user(const JsonFields& fields, std::string_view name,
                        CompletionRequest& request) {
   TRY_ASSIGN(const auto user, fields.string(name));
-  request.tenant = user.value_or("");
-  if (request.tenant.size() <= RequestBounds::kTenantBytes) return {};
+  request.engine.tenant = user.value_or("");
+  if (request.engine.tenant.size() <= RequestBounds::kTenantBytes) return {};
   return refuse("user", fmt::format("user has {} bytes, at most {} are allowed",
-                                    request.tenant.size(), RequestBounds::kTenantBytes));
+                                    request.engine.tenant.size(), RequestBounds::kTenantBytes));
 }
 
 Result<bool> wants_cache_explained(const JsonFields& fields) {

@@ -149,7 +149,7 @@ Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat) {
 Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call) {
   TRY_ASSIGN(const auto parallel, fields.boolean("parallel_tool_calls"));
   if (parallel.value_or(true)) return {};
-  for (CompletionRequest& request : call.requests) request.max_calls = 1;
+  for (CompletionRequest& request : call.requests) request.output.max_calls = 1;
   return {};
 }
 
@@ -191,7 +191,7 @@ bool is_json_form(const AnswerForm& form) {
 // The form of an answer whose calls are forced, or must keep to their tools' schemas; where the
 // answer itself has a form of JSON, either may come. A form of another kind stands as it is.
 Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request) {
-  AnswerSyntax& syntax = request.answer_syntax;
+  AnswerSyntax& syntax = request.output.answer_syntax;
   // Forced calls come in markup, and JSON that the request asks for is no call.
   if (chat.forced || request.form) syntax.reads_bare_calls = false;
   const bool is_other = request.form && !is_json_form(*request.form);
@@ -207,13 +207,14 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
                 .formats = syntax.calls};
   const bool has_one = !syntax.calls.empty() && syntax.calls.front()->has_one_call;
   const bool is_one = chat.forced && chat.forced->is_one;
-  wish.may_be_several = request.max_calls != 1 && !has_one && !is_one;
+  wish.may_be_several = request.output.max_calls != 1 && !has_one && !is_one;
   TRY_ASSIGN(CallForm made, form_of_calls(wish));
   if (!made.form) return {};
   request.form = std::move(made.form);
   request.form->marks = syntax.shown_tokens;
   if (!chat.forced) return {};
-  if (!wish.may_be_several) request.max_calls.reset();  // the form ends behind the call's last mark
+  if (!wish.may_be_several)
+    request.output.max_calls.reset();  // the form ends behind the call's last mark
   if (!made.is_hermes) return {};
   syntax.calls = {&hermes_format()};
   syntax.has_channels = false;
@@ -227,10 +228,10 @@ Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest&
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
   CompletionRequest& request = call.requests.front();
   request.prompt = std::move(prompt.ids);
-  request.pins = std::move(prompt.pins);
-  if (prompt.last_border) request.borders = {*prompt.last_border};
-  request.answer_begin = prompt.answer_begin;
-  request.answer_syntax = std::move(prompt.answer_syntax);
+  request.engine.pins = std::move(prompt.pins);
+  if (prompt.last_border) request.engine.borders = {*prompt.last_border};
+  request.output.answer_begin = prompt.answer_begin;
+  request.output.answer_syntax = std::move(prompt.answer_syntax);
   TRY(constrain_calls(chat, request));
   return call;
 }

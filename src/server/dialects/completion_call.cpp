@@ -153,17 +153,17 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   TRY(read_flag(fields, "stream", call.is_stream));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
   CompletionRequest& request = call.requests.emplace_back();
-  TRY_ASSIGN(request.sampling, read_sampling(fields));
+  TRY_ASSIGN(request.engine.sampling, read_sampling(fields));
   TRY_ASSIGN(request.seed, read_seed(fields));
   TRY_ASSIGN(const auto min_tokens, fields.count<uint64_t>("min_tokens"));
   request.min_tokens = min_tokens.value_or(0);
-  TRY_ASSIGN(request.stop_token_ids, read_stop_tokens(fields));
+  TRY_ASSIGN(request.engine.stop_tokens, read_stop_tokens(fields));
   TRY_ASSIGN(request.model, fields.string("model"));
   TRY(read_cache_fields(fields, request));
   TRY(read_flag(fields, "ignore_eos", request.ignore_eos));
   TRY_ASSIGN(const auto speculate, fields.boolean("speculate"));
-  if (speculate == false) request.speculate = Request::Speculate::kOff;
-  TRY(read_flag(fields, "return_token_ids", request.return_token_ids));
+  if (speculate == false) request.engine.speculate = Request::Speculate::kOff;
+  TRY(read_flag(fields, "return_token_ids", request.output.return_token_ids));
   return call;
 }
 
@@ -179,11 +179,11 @@ Result<void> read_answer_format(const JsonFields& fields, CompletionCall& call) 
 Result<void> read_choices(const JsonFields& fields, CompletionCall& call) {
   CompletionRequest& request = call.requests.front();
   if (const json::value* stop = fields.find("stop")) {
-    TRY_ASSIGN(request.stop, read_stops(*stop));
+    TRY_ASSIGN(request.output.stop, read_stops(*stop));
   }
   TRY_ASSIGN(request.n, read_n(fields));
-  TRY_ASSIGN(request.n_prompt_logprobs, read_logprobs(fields, "prompt_logprobs"));
-  if (call.is_stream && request.n_prompt_logprobs)
+  TRY_ASSIGN(request.output.n_prompt_logprobs, read_logprobs(fields, "prompt_logprobs"));
+  if (call.is_stream && request.output.n_prompt_logprobs)
     return refuse("prompt_logprobs", "prompt_logprobs are not to be had in a stream");
   return read_user(fields, "user", request);
 }

@@ -24,13 +24,14 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
       first.model && adapter_name(service.adapters(), service.card(), *first.model);
   envelope.model = has_adapter ? *first.model : service.card().id.text();
   envelope.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-  envelope.wants_logprobs = first.n_logprobs.has_value();
-  envelope.wants_prompt_logprobs = first.n_prompt_logprobs.has_value();
-  envelope.wants_token_ids = first.return_token_ids;
+  envelope.wants_logprobs = first.engine.n_logprobs.has_value();
+  envelope.wants_prompt_logprobs = first.output.n_prompt_logprobs.has_value();
+  envelope.wants_token_ids = first.output.return_token_ids;
   envelope.include_usage = call.include_usage;
   envelope.names_function_call = call.names_function_call;
   envelope.n_marked = first.pin_ttl ? UINT32_MAX : 0;
-  for (const Pin& pin : first.pins) envelope.n_marked = std::max(envelope.n_marked, pin.n_tokens);
+  for (const Pin& pin : first.engine.pins)
+    envelope.n_marked = std::max(envelope.n_marked, pin.n_tokens);
   return envelope;
 }
 
@@ -40,7 +41,7 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   std::vector<std::vector<TokenId>> prompts;
   for (const CompletionRequest& request : call.requests) {
     const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt);
-    const bool is_chat = ids && request.answer_begin;
+    const bool is_chat = ids && request.output.answer_begin;
     prompts.push_back(is_chat ? *ids : std::vector<TokenId>());
   }
   return [&service, prompts = std::move(prompts)](size_t prompt,
@@ -60,9 +61,9 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
 // The key decides what the body may only wish where there are no keys.
 void apply_key(const ApiKey& key, CompletionCall& call) {
   for (CompletionRequest& request : call.requests) {
-    request.tenant = key.name;
-    request.cache_salt = salt_of(key, request.cache_salt);
-    request.ranks = ranks_of(key);
+    request.engine.tenant = key.name;
+    request.engine.cache_salt = salt_of(key, request.engine.cache_salt);
+    request.engine.ranks = ranks_of(key);
   }
 }
 
@@ -73,11 +74,11 @@ CacheReach reach_of(const ApiKey* key) {
 
 // What the engine holds of a prompt for each of its choices, besides pages: tokens, their counts, a
 // text to repeat; and of the choice itself.
-size_t running_bytes(const CompletionRequest& request, size_t prompt_tokens) {
+size_t running_bytes(const AnswerShape& shape, size_t prompt_tokens) {
   constexpr size_t kChoice = size_t{4} << 10;
   constexpr size_t kToken = 12;
   constexpr size_t kEchoedToken = 16;
-  return request.n * (kChoice + prompt_tokens * (kToken + (request.echo ? kEchoedToken : 0)));
+  return shape.n * (kChoice + prompt_tokens * (kToken + (shape.echo ? kEchoedToken : 0)));
 }
 
 // New tokens of each choice that count in the size of an answer: a stream's go as they come.
@@ -112,12 +113,12 @@ std::optional<size_t> buffer_bytes(const ServerOptions& options, const Completio
   const CompletionRequest& first = call.requests.front();
   const size_t n_choices = call.requests.size() * std::max(1u, first.n);
   const size_t bytes =
-      options.stream_buffer_bytes * n_choices * (first.n_logprobs ? kWithLogprobs : 1);
+      options.stream_buffer_bytes * n_choices * (first.engine.n_logprobs ? kWithLogprobs : 1);
   return std::min(bytes, std::max(kMaxBytes, options.stream_buffer_bytes));
 }
 
-// All or none: where one is refused, those before it are cancelled.
-Result<RunningCompletions> submit(const HandlerContext& context, const CompletionCall& call,
+// All or none: where one is refused, those before it are cancelled. Takes the requests.
+Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall& call,
                                   const ApiKey* key) {
   const uint64_t n_ctx = context.service.card().n_ctx_max;
   TRY(check_before(call, n_ctx));
@@ -130,17 +131,19 @@ Result<RunningCompletions> submit(const HandlerContext& context, const Completio
   running.has_room = running.share.grow(kRepeats * call.kept_bytes + call.stored_bytes);
   AnswerSize size;
   uint32_t first_choice = 0;
-  for (const CompletionRequest& request : call.requests) {
+  for (CompletionRequest& request : call.requests) {
+    const AnswerShape shape = request;
+    const uint64_t n_new = new_tokens(call, request, n_ctx);
     auto sink = std::make_shared<MailboxSink>(running.mailbox, context.accounts.of(key),
                                               running.completions.size(), first_choice);
-    TRY_ASSIGN(auto completion, context.service.complete(request, std::move(sink)));
+    TRY_ASSIGN(auto completion, context.service.complete(std::move(request), std::move(sink)));
     running.relaxed = completion->relaxed();
     const uint32_t n_prompt = completion->prompt_tokens();
     running.completions.push_back(std::move(completion));
-    first_choice += request.n;
-    size += answer_size(request, n_prompt, new_tokens(call, request, n_ctx));
-    TRY(check_answer_size(size, request));
-    running.has_room = running.has_room && running.share.grow(running_bytes(request, n_prompt));
+    first_choice += shape.n;
+    size += answer_size(shape, n_prompt, n_new);
+    TRY(check_answer_size(size, shape));
+    running.has_room = running.has_room && running.share.grow(running_bytes(shape, n_prompt));
     if (!running.has_room) break;
   }
   return running;
@@ -165,14 +168,9 @@ Error in_words_of(const AnswerDialect& dialect, Error error) {
 
 namespace {
 
-Reply start(const HandlerContext& context, const HttpRequest& request, const CompletionCall& call,
+Reply start(const HandlerContext& context, const HttpRequest& request, CompletionCall call,
             const AnswerDialect& dialect) {
   const ApiKey* key = find_key(request, context.options);
-  auto running = submit(context, call, key);
-  if (!running) {
-    return error_response(in_words_of(dialect, running.error()), wait_of(context.service));
-  }
-  if (!running->has_room) return error_response(no_memory());
   AnswerEnvelope envelope = envelope_of(call, context.service);
   envelope.id = random_id(dialect.id_prefix);
   envelope.request_id = request.id;
@@ -181,12 +179,17 @@ Reply start(const HandlerContext& context, const HttpRequest& request, const Com
     envelope.explain_cache = reach_of(key);
     envelope.find_text = text_finder(context.service, call);
   }
-  std::string id = envelope.id;
-  running->left_out = call.left_out;
-  if (const auto& form = call.requests.front().form) {
-    running->form_param =
-        in_words_of(dialect, {.code = {}, .message = {}, .param = form->param}).param;
+  const auto& form = call.requests.front().form;
+  std::string form_param =
+      form ? in_words_of(dialect, {.code = {}, .message = {}, .param = form->param}).param : "";
+  auto running = submit(context, call, key);
+  if (!running) {
+    return error_response(in_words_of(dialect, running.error()), wait_of(context.service));
   }
+  if (!running->has_room) return error_response(no_memory());
+  running->left_out = std::move(call.left_out);
+  running->form_param = std::move(form_param);
+  std::string id = envelope.id;
   auto writer = dialect.make_writer(std::move(envelope));
   if (call.is_stream)
     return std::make_unique<StreamedCompletion>(std::move(id), std::move(writer),
@@ -207,7 +210,7 @@ class StartedLater final : public DeferredReply {
         kind_(kind) {}
 
   Kind kind() const override { return kind_; }
-  std::string tenant() const override { return call_.requests.front().tenant; }
+  std::string tenant() const override { return call_.requests.front().engine.tenant; }
 
   // All requests of a call are alike.
   Reply make() override {
@@ -222,7 +225,7 @@ class StartedLater final : public DeferredReply {
                                               Kind::kSlow);
       }
     }
-    return start(context_, request_, call_, dialect_);
+    return start(context_, request_, std::move(call_), dialect_);
   }
 
  private:
@@ -253,7 +256,7 @@ Reply start_completion(const HandlerContext& context, const HttpRequest& request
   limit_answer(*call);
   if (must_compile(context.service, *call) || must_read_adapter(context.service, *call))
     return std::make_unique<StartedLater>(context, request, std::move(*call), dialect);
-  return start(context, request, *call, dialect);
+  return start(context, request, std::move(*call), dialect);
 }
 
 }  // namespace kvik

@@ -59,7 +59,7 @@ Reply handle_route(const HandlerContext& context, const HttpRequest& request) {
           : context.service.tokenize(std::get<std::string>(first.prompt),
                                      {.add_bos = true, .parse_special = true});
   const ApiKey* key = find_key(request, context.options);
-  const std::string salt = key ? salt_of(*key, first.cache_salt) : first.cache_salt;
+  const std::string salt = key ? salt_of(*key, first.engine.cache_salt) : first.engine.cache_salt;
   const size_t n = std::min(tokens.size(), kRouteTokens);
   const boost::json::object out{{"route", route_of(salt, std::span(tokens).first(n))},
                                 {"tokens", n},

@@ -143,17 +143,17 @@ Result<void> CacheExperiment::begin(CacheWay way) {
   CompletionRequest request;
   request.prompt = options_.prompt;
   request.max_tokens = options_.max_tokens;
-  request.sampling.temperature = 0;
+  request.engine.sampling.temperature = 0;
   request.seed = 0;
   request.ignore_eos = true;  // all runs are equally long
-  request.cache = way == CacheWay::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
-  request.cache_salt = options_.cache_salt;
-  if (n_repeats_ > 1) request.cache_salt += "-" + std::to_string(n_repeats_);
+  request.engine.cache = way == CacheWay::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
+  request.engine.cache_salt = options_.cache_salt;
+  if (n_repeats_ > 1) request.engine.cache_salt += "-" + std::to_string(n_repeats_);
   request.model = options_.model;
-  request.tenant = options_.tenant;
-  request.priority = options_.priority;
-  request.trace = Request::Trace::kOn;
-  request.speculate = Request::Speculate::kOff;  // a step a token, in all runs
+  request.engine.tenant = options_.tenant;
+  request.engine.priority = options_.priority;
+  request.engine.trace = Request::Trace::kOn;
+  request.engine.speculate = Request::Speculate::kOff;  // a step a token, in all runs
   const bool is_first = way == CacheWay::kCold && n_repeats_ == 1;
   const auto recorder = std::make_shared<Recorder>(
       is_first ? Recorder::Role::kReference : Recorder::Role::kCompared, logits_);

@@ -61,10 +61,10 @@ Result<Usage> first_token(ServiceApi& service, std::vector<TokenId> prompt,
   CompletionRequest request;
   request.prompt = std::move(prompt);
   request.max_tokens = 1;
-  request.sampling.temperature = 0;
+  request.engine.sampling.temperature = 0;
   request.seed = 0;
   request.ignore_eos = true;
-  request.cache_salt = salt;
+  request.engine.cache_salt = salt;
   const auto sink = std::make_shared<EndSink>();
   TRY_ASSIGN(const auto completion, service.complete(request, sink));
   return sink->wait();

@@ -247,13 +247,13 @@ Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_vi
   TRY(read_parallel_calls(fields, call));
   if (fields.find("functions") && !fields.find("tools")) {
     call.names_function_call = true;
-    call.requests.front().max_calls = 1;  // as many as an answer of that form can hold
+    call.requests.front().output.max_calls = 1;  // as many as an answer of that form can hold
   }
   if (!max_tokens) {
     TRY_ASSIGN(max_tokens, read_max_tokens(fields, "max_tokens"));
   }
   call.requests.front().max_tokens = max_tokens;
-  call.requests.front().n_logprobs = n_logprobs;
+  call.requests.front().engine.n_logprobs = n_logprobs;
   return with_prompt(service, chat, std::move(call));
 }
 

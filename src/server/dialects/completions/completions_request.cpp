@@ -65,9 +65,9 @@ Result<CompletionCall> parse_completions_call(std::string_view body) {
   CompletionRequest common = std::move(call.requests.front());
   TRY_ASSIGN(const auto max_tokens, read_max_tokens(fields, "max_tokens"));
   common.max_tokens = max_tokens.value_or(kDefaultMaxTokens);
-  TRY_ASSIGN(common.n_logprobs, read_logprobs(fields, "logprobs"));
+  TRY_ASSIGN(common.engine.n_logprobs, read_logprobs(fields, "logprobs"));
   TRY_ASSIGN(const auto echo, fields.boolean("echo"));
-  common.echo = echo.value_or(false);
+  common.output.echo = echo.value_or(false);
   TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
   call.requests.assign(prompts.size() - 1, common);  // a single prompt copies nothing
   call.requests.push_back(std::move(common));

@@ -16,9 +16,9 @@ Reply handle_embeddings(const HandlerContext& context, const HttpRequest& reques
   const ApiKey* key = find_key(request, context.options);
   if (key) {
     for (EmbeddingRequest& one : call->requests) {
-      one.tenant = key->name;
-      one.cache_salt = salt_of(*key, one.cache_salt);
-      one.ranks = ranks_of(*key);
+      one.engine.tenant = key->name;
+      one.engine.cache_salt = salt_of(*key, one.engine.cache_salt);
+      one.engine.ranks = ranks_of(*key);
     }
   }
   ByteShare share(context.memory.answers);

@@ -99,7 +99,8 @@ EmbeddingsReply::EmbeddingsReply(ServiceApi& service, EmbeddingsCall call,
 
 Result<void> EmbeddingsReply::start() { return submit_next(); }
 
-// A queue that is full is waited for while there is something of this call to wait for.
+// A queue that is full is waited for while there is something of this call to wait for: the
+// refused request is submitted again.
 Result<void> EmbeddingsReply::submit_next() {
   const size_t n_done = mailbox_->n_done();
   while (running_.size() < std::min(call_.requests.size(), n_done + kAtOnce)) {

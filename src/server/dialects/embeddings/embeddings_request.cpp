@@ -81,13 +81,11 @@ Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, std::str
   CompletionRequest who;
   TRY(read_cache_fields(fields, who));
   TRY(read_user(fields, "user", who));
-  common.tenant = who.tenant;
-  common.priority = who.priority;
-  common.cache_salt = who.cache_salt;
+  common.engine = std::move(who.engine);
   TRY_ASSIGN(std::vector<Ids> inputs, read_input(service, fields));
   for (Ids& ids : inputs) {
     call.requests.push_back(common);
-    call.requests.back().prompt = std::move(ids);
+    call.requests.back().engine.prompt = std::move(ids);
   }
   return call;
 }

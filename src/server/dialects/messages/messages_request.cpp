@@ -62,7 +62,7 @@ Result<void> read_choice(const json::object& body, ChatRequest& chat, Completion
   if (!choice) return {};
   TRY_ASSIGN(const auto one,
              JsonFields(**choice, "tool_choice").boolean("disable_parallel_tool_use"));
-  if (one.value_or(false)) request.max_calls = 1;
+  if (one.value_or(false)) request.output.max_calls = 1;
   const std::string_view type = text_at(**choice, "type");
   if (type == "none") chat.tools.clear();
   if (type == "any") chat.forced.emplace();
@@ -133,7 +133,7 @@ Result<CompletionCall> parse_call(const ServiceApi& service, std::string_view bo
   if (form) request.form = std::move(form);
   TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("max_tokens"));
   if (stops) {
-    TRY_ASSIGN(request.stop, read_stops(at(object, "stop_sequences")));
+    TRY_ASSIGN(request.output.stop, read_stops(at(object, "stop_sequences")));
   }
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
   if (metadata) TRY(read_user(JsonFields(**metadata, "metadata"), "user_id", request));

@@ -114,7 +114,7 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
     // What a conversation goes on from: the input of this answer, and its output. Shared, because
     // functions that hold it are copied.
     const auto record = std::make_shared<ResponseStore::Record>();
-    record->owner = owner_of(context, request, call->call.requests.front().cache_salt);
+    record->owner = owner_of(context, request, call->call.requests.front().engine.cache_salt);
     record->previous = std::move(call->previous);
     add_items(std::exchange(call->items, {}), *record);
     call->call.stored_bytes = record->n_bytes();

@@ -113,7 +113,7 @@ Result<bool> seals_thoughts(const JsonFields& fields) {
 Result<void> read_max_calls(const JsonFields& fields, CompletionCall& call) {
   TRY_ASSIGN(const auto most, fields.count<uint32_t>("max_tool_calls"));
   if (most == 0u) return refuse("max_tool_calls", "max_tool_calls is 0, expected at least 1");
-  call.requests.front().max_calls = most;
+  call.requests.front().output.max_calls = most;
   return read_parallel_calls(fields, call);
 }
 
@@ -217,7 +217,7 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::strin
   TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_output_tokens"));
   TRY_ASSIGN(out.call, read_call(fields));
   const KeptResponses kept =
-      kept_for ? kept_for(out.call.requests.front().cache_salt) : KeptResponses{};
+      kept_for ? kept_for(out.call.requests.front().engine.cache_salt) : KeptResponses{};
   TRY_ASSIGN(ChatRequest chat, read_conversation(fields, service.card().id.text(), kept, out));
   TRY(read_effort(fields, chat));
   CompletionRequest& request = out.call.requests.front();
