@@ -12,11 +12,12 @@ namespace kvik {
 namespace {
 
 using Kind = AnswerForm::Kind;
-using Read = Result<std::optional<AnswerForm>> (*)(const JsonFields&);
+using Read = Result<std::optional<AnswerForm>> (*)(const JsonFields&, std::string_view);
 
 Result<std::optional<AnswerForm>> read(Read reader, const std::string& fields) {
-  const auto body = boost::json::parse("{" + fields + "}");
-  return reader(JsonFields(body.get_object()));
+  const std::string text = "{" + fields + "}";
+  const auto body = boost::json::parse(text);
+  return reader(JsonFields(body.get_object()), text);
 }
 
 // A request without one has none, which is a bug of the test.

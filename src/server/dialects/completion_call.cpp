@@ -167,12 +167,13 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   return call;
 }
 
-Result<void> read_answer_format(const JsonFields& fields, CompletionCall& call) {
+Result<void> read_answer_format(const JsonFields& fields, std::string_view body,
+                                CompletionCall& call) {
   TRY_ASSIGN(const auto stream_options, fields.object("stream_options"));
   if (stream_options)
     TRY(read_flag(JsonFields(**stream_options, "stream_options"), "include_usage",
                   call.include_usage));
-  TRY_ASSIGN(call.requests.front().form, read_answer_form(fields));
+  TRY_ASSIGN(call.requests.front().form, read_answer_form(fields, body));
   return {};
 }
 

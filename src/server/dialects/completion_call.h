@@ -35,7 +35,8 @@ struct CompletionCall {
 Result<CompletionCall> read_call(const JsonFields& fields);
 
 // stream_options, and the form that read_answer_form() reads: how the answer is to come.
-Result<void> read_answer_format(const JsonFields& fields, CompletionCall& call);
+Result<void> read_answer_format(const JsonFields& fields, std::string_view body,
+                                CompletionCall& call);
 
 // stop, n, best_of, prompt_logprobs and user, of OpenAI's completions and chats.
 Result<void> read_choices(const JsonFields& fields, CompletionCall& call);

@@ -5,12 +5,12 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "server/dialects/raw_json.h"
 #include "service/request_bounds.h"
 
 namespace kvik {
@@ -20,17 +20,22 @@ namespace json = boost::json;
 using Kind = AnswerForm::Kind;
 using MaybeForm = std::optional<AnswerForm>;
 
+Result<void> check_bytes(size_t n_bytes, std::string_view param) {
+  if (n_bytes <= RequestBounds::kFormBytes) return {};
+  return refuse(param, fmt::format("{} has {} bytes, at most {} are allowed", param, n_bytes,
+                                   RequestBounds::kFormBytes));
+}
+
 Result<MaybeForm> make_form(Kind kind, std::string text, std::string_view param) {
-  if (text.size() > RequestBounds::kFormBytes)
-    return refuse(param, fmt::format("{} has {} bytes, at most {} are allowed", param, text.size(),
-                                     RequestBounds::kFormBytes));
+  TRY(check_bytes(text.size(), param));
   return MaybeForm(AnswerForm{.kind = kind, .text = std::move(text), .param = std::string(param)});
 }
 
+// Its text is read later, from the body: there its numbers are exact.
 Result<MaybeForm> schema_form(const json::value& schema, std::string_view param) {
   if (!schema.is_object() && !schema.is_bool())
     return wrong_type(param, "a JSON schema: an object, true or false", schema);
-  return make_form(Kind::kJsonSchema, json::serialize(schema), param);
+  return make_form(Kind::kJsonSchema, "", param);
 }
 
 // As vLLM takes one: an object, or its text.
@@ -57,16 +62,17 @@ Result<MaybeForm> choice_form(const json::value& choices, std::string_view param
   if (array.empty() || array.size() > RequestBounds::kFormChoices)
     return refuse(param, fmt::format("{} holds {} strings, expected 1 to {}", param, array.size(),
                                      RequestBounds::kFormChoices));
-  TRY_ASSIGN(MaybeForm form, make_form(Kind::kChoice, "", param));
-  form->choices.reserve(array.size());
+  TextList texts;
+  texts.reserve(array.size());
   for (const json::value& choice : array) {
     if (!choice.is_string()) return wrong_type(param, "an array of strings", choice);
-    form->choices.add(view(choice.get_string()));
-    if (form->choices.n_bytes() > RequestBounds::kFormBytes)
+    texts.add(view(choice.get_string()));
+    if (texts.n_bytes() > RequestBounds::kFormBytes)
       return refuse(param,
                     fmt::format("{} has more than {} bytes", param, RequestBounds::kFormBytes));
   }
-  return form;
+  return MaybeForm(
+      AnswerForm{.kind = Kind::kChoice, .choices = std::move(texts), .param = std::string(param)});
 }
 
 using Reader = Result<MaybeForm> (*)(const json::value&, std::string_view param);
@@ -154,9 +160,15 @@ Result<MaybeForm> structured_outputs_form(const json::value& value, std::string_
   return read_one_of(fields, kReaders, fmt::format("{}.", param));
 }
 
-Result<MaybeForm> with_style(const JsonFields& fields, MaybeForm form) {
+Result<MaybeForm> with_style_and_schema(const JsonFields& fields, MaybeForm form,
+                                        std::string_view body) {
   TRY_ASSIGN(const JsonStyle style, read_json_style(fields));
-  if (form) form->style = style;
+  if (!form) return form;
+  form->style = style;
+  if (form->kind != Kind::kJsonSchema || !form->text.empty()) return form;
+  const std::string_view schema = raw_value(body, form->param);
+  TRY(check_bytes(schema.size(), form->param));
+  form->text = schema;
   return form;
 }
 
@@ -178,7 +190,8 @@ Result<JsonStyle> read_json_style(const JsonFields& fields) {
   return JsonStyle{*its_whitespace, its_language};
 }
 
-Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields) {
+Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields,
+                                                   std::string_view body) {
   constexpr auto kReaders =
       std::to_array<FormField>({{"response_format", response_format_form},
                                 {"structured_outputs", structured_outputs_form},
@@ -190,19 +203,20 @@ Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields) {
                                 {"grammar", grammar_form}});
   if (fields.find("guided_whitespace_pattern")) return unsupported("guided_whitespace_pattern");
   TRY_ASSIGN(MaybeForm form, read_one_of(fields, kReaders, ""));
-  return with_style(fields, std::move(form));
+  return with_style_and_schema(fields, std::move(form), body);
 }
 
-Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields) {
+Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::string_view body) {
   TRY_ASSIGN(const auto text, fields.object("text"));
   if (!text) return MaybeForm();
   const json::value* format = JsonFields(**text).find("format");
   if (!format) return MaybeForm();
   TRY_ASSIGN(MaybeForm form, flat_format_form(*format, "text.format"));
-  return with_style(fields, std::move(form));
+  return with_style_and_schema(fields, std::move(form), body);
 }
 
-Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields) {
+Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields,
+                                                   std::string_view body) {
   constexpr auto kNewer = std::to_array<FormField>({{"format", flat_format_form}});
   constexpr auto kOlder = std::to_array<FormField>({{"output_format", flat_format_form}});
   TRY_ASSIGN(MaybeForm form, read_one_of(fields, kOlder, ""));
@@ -216,7 +230,7 @@ Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields) {
           "output_config.format and output_format both say what form the answer is to have");
     if (newer) form = std::move(newer);
   }
-  return with_style(fields, std::move(form));
+  return with_style_and_schema(fields, std::move(form), body);
 }
 
 }  // namespace kvik

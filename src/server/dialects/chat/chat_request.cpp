@@ -242,7 +242,7 @@ Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_vi
   TRY_ASSIGN(const auto n_logprobs, read_chat_logprobs(fields));
   TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
-  TRY(read_answer_format(fields, call));
+  TRY(read_answer_format(fields, body, call));
   TRY(read_choices(fields, call));
   TRY(read_parallel_calls(fields, call));
   if (fields.find("functions") && !fields.find("tools")) {

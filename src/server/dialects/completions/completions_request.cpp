@@ -60,7 +60,7 @@ Result<CompletionCall> parse_completions_call(std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
   TRY_ASSIGN(CompletionCall call, read_call(fields));
-  TRY(read_answer_format(fields, call));
+  TRY(read_answer_format(fields, body, call));
   TRY(read_choices(fields, call));
   CompletionRequest common = std::move(call.requests.front());
   TRY_ASSIGN(const auto max_tokens, read_max_tokens(fields, "max_tokens"));

@@ -127,9 +127,9 @@ Result<CompletionCall> parse_call(const ServiceApi& service, std::string_view bo
   TRY_ASSIGN(const auto stops, fields.array("stop_sequences"));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
   TRY_ASSIGN(const ChatRequest chat, read_conversation(object, service.card().id.text(), call));
-  TRY(read_answer_format(fields, call));
+  TRY(read_answer_format(fields, body, call));
   CompletionRequest& request = call.requests.front();
-  TRY_ASSIGN(auto form, read_output_form(fields));
+  TRY_ASSIGN(auto form, read_output_form(fields, body));
   if (form) request.form = std::move(form);
   TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("max_tokens"));
   if (stops) {

@@ -222,7 +222,7 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::strin
   TRY(read_effort(fields, chat));
   CompletionRequest& request = out.call.requests.front();
   request.max_tokens = max_tokens;
-  TRY_ASSIGN(request.form, read_text_form(fields));
+  TRY_ASSIGN(request.form, read_text_form(fields, body));
   TRY(read_max_calls(fields, out.call));
   TRY(read_user(fields, "user", request));
   TRY_ASSIGN(out.call, is_cut ? with_fitting_prompt(service, chat, out.call)
