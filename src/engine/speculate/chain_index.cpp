@@ -42,7 +42,6 @@ uint32_t common_suffix(ChainPlace place, std::span<const TokenId> tokens) {
 }  // namespace
 
 bool may_read(const PrefixNode& node, const ChainReader& reader) {
-  if (!may_find(reader.as, node.known)) return false;
   const PrefixNode* root = &node;
   while (root->parent) root = root->parent;
   return root->key == reader.root && may_find(reader.as, node.known);
