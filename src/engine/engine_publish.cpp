@@ -100,7 +100,8 @@ Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_r
     sampled_.push_back(std::move(*token));
     ++outcome.n_tokens;
     if (has_penalties(sequence.request.sampling)) sequence.counts.add_answer(id);
-    const bool is_right = r < sequence.speculation.draft.size() && sequence.speculation.draft[r] == id;
+    const bool is_right =
+        r < sequence.speculation.draft.size() && sequence.speculation.draft[r] == id;
     auto& next_tokens = sequence.next_tokens;
     if (!is_right || (next_tokens && !mask_maker_.make_now(*next_tokens)) || sequence.must_end()) {
       outcome.last = id;

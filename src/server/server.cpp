@@ -303,7 +303,7 @@ class Server::Impl {
       }
       ByteLedger& all = state_.memory.all;
       if (all.take_peak_bytes() > all.used_bytes() + kWorthTrimming)
-        asio::post(state_.offload.get_executor(), heap::release);
+        state_.offload.post(heap::release);
     }
   }
 

@@ -14,8 +14,9 @@ namespace {
 
 double value_of(const SamplingField& field, const Result<CompletionCall>& call) {
   if (!call) return -1;
-  return std::visit([&](auto member) -> double { return call->requests.front().engine.sampling.*member; },
-                    field.member);
+  return std::visit(
+      [&](auto member) -> double { return call->requests.front().engine.sampling.*member; },
+      field.member);
 }
 
 TEST(SamplingFields, reach_the_engine_from_every_dialect) {

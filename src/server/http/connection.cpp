@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <new>
@@ -232,10 +231,7 @@ asio::awaitable<Reply> Connection::make_elsewhere(const HttpRequest& request,
     if (state_.is_aborting || peer_->is_gone()) co_return error_response(stopping());
   }
   Offload& threads = is_slow ? state_.slow_work : state_.offload;
-  co_return co_await asio::co_spawn(
-      threads.get_executor(),
-      [&]() -> asio::awaitable<Reply> { co_return state_.router.make(request, deferred); },
-      asio::use_awaitable);
+  co_return co_await threads.call([&] { return state_.router.make(request, deferred); });
 }
 
 asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
@@ -297,14 +293,11 @@ asio::awaitable<void> Connection::send_pieces(Exchange& exchange, HttpResponse r
 
 asio::awaitable<bool> Connection::make_piece(BodySource& source, std::string& out) {
   if (source.weight_bytes() <= kSmallBytes) co_return source.next(out);
-  co_return co_await asio::co_spawn(
-      state_.offload.get_executor(), [&]() -> asio::awaitable<bool> { co_return source.next(out); },
-      asio::use_awaitable);
+  co_return co_await state_.offload.call([&] { return source.next(out); });
 }
 
 void Connection::let_go(std::unique_ptr<BodySource> source) {
-  asio::post(state_.offload.get_executor(),
-             [source = std::move(source)]() mutable { source.reset(); });
+  state_.offload.post([source = std::move(source)]() mutable { source.reset(); });
 }
 
 asio::awaitable<void> Connection::send_when_done(Exchange& exchange, PendingReply& reply) {
