@@ -34,7 +34,7 @@ struct OutputOptions {
   bool echo = false;  // the prompt's text comes first
   bool return_token_ids = false;
   std::optional<uint32_t> n_prompt_logprobs;  // so many besides each prompt token's own
-  // Present: the answer comes in parts, and thoughts are counted.
+  // Present: the answer comes in parts, and reasoning is counted.
   std::optional<AnswerBegin> answer_begin;
   AnswerSyntax answer_syntax;         // how the parts are told apart
   std::optional<uint32_t> max_calls;  // of tools; the answer ends after the last one

@@ -28,7 +28,7 @@ class TextList {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];
     return std::string_view(bytes_).substr(begin, ends_[i] - begin);
   }
-  // Of all texts together.
+  // Returns the bytes of all texts together.
   size_t n_bytes() const { return bytes_.size(); }
 
   friend bool operator==(const TextList&, const TextList&) = default;

@@ -41,7 +41,7 @@ class Speculator {
     uint32_t n_prompts = 0;  // that wait for this step to end
   };
   // Chooses SpeculationState::draft of the entries of a plan in which nothing but decoding is
-  // planned. Each entry's n_most, by its place: guesses that it has pages for.
+  // planned. n_most: for each entry, the draft tokens that it has pages for.
   void choose(const StepPlan& plan, std::span<const uint32_t> n_most, const Room& room,
               const CostModel& costs);
 

@@ -214,7 +214,7 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
   request.form->marks = syntax.shown_tokens;
   if (!chat.forced) return {};
   if (!wish.may_be_several)
-    request.output.max_calls.reset();  // the form ends behind the call's last mark
+    request.output.max_calls.reset();  // the form ends after the call's last mark
   if (!made.is_hermes) return {};
   syntax.calls = {&hermes_format()};
   syntax.has_channels = false;
