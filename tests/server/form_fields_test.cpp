@@ -89,6 +89,18 @@ TEST(FormFields, responses_and_messages_have_their_own_places) {
             "output_format.schema");
 }
 
+TEST(FormFields, a_schema_is_kept_as_the_body_has_it) {
+  constexpr const char* kSchema = R"({"maximum" : 12345678901234567890123, "multipleOf": 1e-30})";
+  for (const char* outer : {R"("guided_json":)", R"("json_schema":)"}) {
+    EXPECT_EQ(form_of(std::string(outer) + kSchema).text, kSchema);
+  }
+  EXPECT_EQ(form_of(std::string(R"("response_format":{"type":"json_schema","json_schema":
+                    {"name":"x", "schema" : )") +
+                    kSchema + "}}")
+                .text,
+            kSchema);
+}
+
 TEST(FormFields, vllms_words_are_understood) {
   EXPECT_EQ(form_of(R"("guided_json":{"type":"string"})").text, R"({"type":"string"})");
   EXPECT_EQ(form_of(R"("guided_json":"{\"type\":\"null\"}")").text, R"({"type":"null"})");
