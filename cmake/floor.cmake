@@ -16,11 +16,6 @@ function(kvik_floor name)
   endif()
 endfunction()
 
-# kvik_optimize_little(TARGET): tests spend their time in what they test, and two thirds of compiling them would be optimisation.
-function(kvik_optimize_little target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-endfunction()
-
 # kvik_floor_test(NAME LINK targets…): test_NAME of all tests/NAME/*_test.cpp, with _ for each / of the name.
 function(kvik_floor_test name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
@@ -31,7 +26,8 @@ function(kvik_floor_test name)
     kvik_precompile_test(${target})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(${target} PRIVATE ${ARG_LINK} GTest::gtest_main GTest::gmock)
-    kvik_optimize_little(${target})
+    # Tests spend their time in what they test, and two thirds of compiling them would be optimisation.
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     gtest_discover_tests(${target} TEST_PREFIX ${name}/ DISCOVERY_TIMEOUT 120)
   endif()
 endfunction()

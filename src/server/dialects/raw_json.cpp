@@ -4,7 +4,6 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/string.hpp>
 #include <boost/json/value.hpp>
-#include <string>
 
 namespace kvik {
 namespace {

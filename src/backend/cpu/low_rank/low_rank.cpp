@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "tensor/blocks.h"
 
 namespace kvik::cpu {
 namespace {
