@@ -18,9 +18,9 @@ namespace asio = boost::asio;
 using Priority = Offload::Priority;
 
 TEST(Offload, a_call_runs_elsewhere_and_its_result_comes_back) {
+  asio::io_context io;  // outlives the threads
   Offload offload;
   ASSERT_TRUE(offload.start("test", 2, Priority::kNormal).has_value());
-  asio::io_context io;
   const auto here = std::this_thread::get_id();
   std::thread::id there, after;
   std::unique_ptr<std::string> result;
@@ -40,9 +40,9 @@ TEST(Offload, a_call_runs_elsewhere_and_its_result_comes_back) {
 }
 
 TEST(Offload, what_a_call_throws_is_thrown_to_its_caller) {
+  asio::io_context io;  // outlives the threads
   Offload offload;
   ASSERT_TRUE(offload.start("test", 1, Priority::kNormal).has_value());
-  asio::io_context io;
   int n_caught = 0;
   const auto caller = [&]() -> asio::awaitable<void> {
     for (int i = 0; i < 3; ++i) {
@@ -59,9 +59,9 @@ TEST(Offload, what_a_call_throws_is_thrown_to_its_caller) {
 }
 
 TEST(Offload, many_callers_get_their_own_results) {
+  asio::io_context io;  // outlives the threads
   Offload offload;
   ASSERT_TRUE(offload.start("test", 2, Priority::kNormal).has_value());
-  asio::io_context io;
   constexpr int kCallers = 64, kCalls = 50;
   std::vector<int> sums(kCallers);
   for (int i = 0; i < kCallers; ++i) {

@@ -43,7 +43,7 @@ class Offload {
   Result<void> start(std::string_view name, unsigned n_threads, Priority priority);
 
   // Runs the function on one of the threads, and returns its result, which is not void, on the
-  // caller's executor. An exception of the function is thrown to the caller.
+  // caller's executor, which must outlive join(). Its exceptions are thrown to the caller.
   template <class Function>
   boost::asio::awaitable<std::invoke_result_t<Function&>> call(Function function);
 
