@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+"""How far Kvik and llama.cpp are from the exact model: perplexity and KL divergence, by type of K and V.
+
+    kvik quantize MODEL.gguf EXACT.gguf --type f16               # the weights that MODEL's stand for
+    quality.py MODEL.gguf --exact EXACT.gguf --text prose.txt --text code.txt --node-modules /path/to/node_modules
+
+The exact distributions are Kvik's with weights of F16, activations and pages of f32 (docs/REFERENCE_VALUES.md compares those with
+Transformers). Of each text the first --ctx tokens are read, the second half of which is scored, as `kvik perplexity` does; all programs
+get the same ids. KL(exact || program) in nats, mean over positions ± its standard error. Needs numpy.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
+import kvik  # noqa: E402
+
+
+def kvik_figures(options, text, kv_type):
+    """What `kvik perplexity` says of one window."""
+    return json.loads(kvik.output("perplexity", options.model, text, "--ctx", options.ctx, "--windows", 1, "--kv-type", kv_type, "--against",
+                                  options.exact, "--against-kv-type", "f32", "--json", timeout=3600))
+
+
+def exact_logits(options, tokens):
+    """[positions of the second half, n_vocab] float32"""
+    command = kvik.command("logits", options.exact, "--kv-type", "f32", "--all", "--tokens", kvik.joined(tokens))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=kvik.environment()) as process:
+        rows = [np.array(line.split(), np.float32) for i, line in enumerate(process.stdout) if i >= len(tokens) // 2]
+    return np.array(rows)
+
+
+def peer_logits(options, tokens, kv_type, out):
+    case = {"file": os.path.abspath(options.model), "tokens": tokens, "from": len(tokens) // 2, "kv_type": kv_type, "out": out}
+    folder = os.path.dirname(out)
+    subprocess.run(["node", "llama_cpp_logits.mjs"], cwd=folder, input=json.dumps(case), stdout=subprocess.DEVNULL, text=True, check=True)
+    return np.fromfile(out, np.float32).reshape(len(tokens) - len(tokens) // 2, -1)
+
+
+def log_softmax(x):
+    x = x.astype(np.float64)
+    x -= x.max()
+    return x - np.log(np.exp(x).sum())
+
+
+def compare(exact, got, tokens):
+    """Perplexity of the exact model, perplexity of the other, KL divergence of each position."""
+    followers = tokens[len(tokens) - len(exact) + 1:]
+    nll, kl = [], []
+    for p, q, token in zip(exact, got, followers):  # nothing follows the last position
+        p, q = log_softmax(p), log_softmax(q[:len(p)])
+        nll.append((-p[token], -q[token]))
+        kl.append(np.exp(p) @ (p - q))
+    return *np.exp(np.mean(nll, axis=0)), np.array(kl)
+
+
+def row(name, perplexity, exact, kl, error):
+    print(f"| {name} | {kl:.6f} ± {error:.6f} | {perplexity:.4f} ({100 * (perplexity / exact - 1):+.2f}%) |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--exact", required=True)
+    parser.add_argument("--text", action="append", required=True)
+    parser.add_argument("--node-modules", help="has node-llama-cpp; without it Kvik alone is measured")
+    parser.add_argument("--ctx", type=int, default=4096)
+    parser.add_argument("--kv-types", default="f32,bf16,int8,int8/int4,int4")
+    parser.add_argument("--peer-kv-types", default="F16,Q8_0,Q4_0")
+    options = parser.parse_args()
+    for text in options.text:
+        print(f"{os.path.basename(options.model)}, {os.path.basename(text)}\n| pages | KL | perplexity |\n|---|---|---|")
+        for kv_type in options.kv_types.split(","):
+            said = kvik_figures(options, text, kv_type)
+            row(f"Kvik, {kv_type}", said["perplexity"], said["against_perplexity"], said["kl_mean"], said["kl_mean_error"])
+        if not options.node_modules:
+            continue
+        with open(text, "rb") as f:
+            tokens = [int(t) for t in kvik.output("tokenize", options.exact, "-", stdin=f.read()).split()][:options.ctx]
+        exact = exact_logits(options, tokens)
+        with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone
+            os.symlink(os.path.abspath(options.node_modules), os.path.join(folder, "node_modules"))
+            shutil.copy(os.path.join(ROOT, "bench/peers/llama_cpp_logits.mjs"), folder)
+            for kv_type in options.peer_kv_types.split(","):
+                got = peer_logits(options, tokens, kv_type, os.path.join(folder, "logits.f32"))
+                exact_perplexity, perplexity, kl = compare(exact, got, tokens)
+                if abs(exact_perplexity / said["against_perplexity"] - 1) > 1e-4:
+                    sys.exit(f"the exact perplexity is {exact_perplexity} here and {said['against_perplexity']} there: not the same positions")
+                row(f"llama.cpp, {kv_type}", perplexity, exact_perplexity, kl.mean(), kl.std() / len(kl) ** 0.5)
+
+
+if __name__ == "__main__":
+    main()
