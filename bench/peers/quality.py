@@ -24,7 +24,7 @@ import kvik  # noqa: E402
 
 
 def kvik_figures(options, text, kv_type):
-    """What `kvik perplexity` says of one window."""
+    """The figures of `kvik perplexity` for one window."""
     return json.loads(kvik.output("perplexity", options.model, text, "--ctx", options.ctx, "--windows", 1, "--kv-type", kv_type, "--against",
                                   options.exact, "--against-kv-type", "f32", "--json", timeout=3600))
 
