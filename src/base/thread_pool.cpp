@@ -69,11 +69,12 @@ void ThreadPool::run_erased(size_t n_items, Erased call, const void* body) {
     shares_[thread].next.store(n_items * thread / n_threads_, std::memory_order_relaxed);
     shares_[thread].end = n_items * (thread + 1) / n_threads_;
   }
-  n_busy_.store(n_threads_ - 1, std::memory_order_relaxed);
+  joined_.store(kOpen, std::memory_order_release);
   epoch_.fetch_add(1);  // seq_cst: ordered against n_asleep_, so that no worker sleeps through it
   if (n_asleep_.load() != 0) epoch_.notify_all();
   work(0);
-  const auto all_done = [this] { return n_busy_.load(std::memory_order_acquire) == 0; };
+  joined_.fetch_and(~kOpen, std::memory_order_relaxed);
+  const auto all_done = [this] { return joined_.load(std::memory_order_acquire) == 0; };
   while (!spin_until(all_done)) std::this_thread::yield();
 }
 
@@ -87,6 +88,16 @@ void ThreadPool::work(uint32_t thread) {
   }
 }
 
+// The memory of a loop may be read between a true answer and the worker's leaving.
+bool ThreadPool::join_loop() {
+  uint32_t joined = joined_.load(std::memory_order_relaxed);
+  do {
+    if ((joined & kOpen) == 0) return false;
+  } while (!joined_.compare_exchange_weak(joined, joined + 1, std::memory_order_acquire,
+                                          std::memory_order_relaxed));
+  return true;
+}
+
 void ThreadPool::worker_main(uint32_t thread) {
   uint32_t seen = 0;
   for (;;) {
@@ -98,8 +109,9 @@ void ThreadPool::worker_main(uint32_t thread) {
     }
     seen = epoch_.load(std::memory_order_acquire);
     if (stop_.load()) return;
+    if (!join_loop()) continue;
     work(thread);
-    n_busy_.fetch_sub(1, std::memory_order_release);
+    joined_.fetch_sub(1, std::memory_order_release);
   }
 }
 

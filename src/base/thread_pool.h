@@ -15,7 +15,8 @@ namespace kvik {
 // One owner: run() is called from one thread at a time. Workers spin for some 30 µs between two
 // loops (a barrier costs less than a wake-up), then sleep. Each thread takes the items of its own
 // share in their order, so that what lies side by side in memory is read as one stream, and then
-// those that others have not come to: that absorbs noisy neighbours and cannot change bits, for no
+// those that others have not come to. A loop waits for no worker that has not joined it, so one
+// that another thread keeps from its core costs its help alone. That cannot change bits, for no
 // item depends on another.
 class ThreadPool {
  public:
@@ -51,15 +52,19 @@ class ThreadPool {
 
   void run_erased(size_t n_items, Erased call, const void* body);
   void work(uint32_t thread);
+  bool join_loop();
   void worker_main(uint32_t thread);
+
+  static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
   uint32_t n_threads_ = 1;
   Result<void> started_;
   Erased call_ = nullptr;
   const void* body_ = nullptr;
-  std::vector<Share> shares_;                    // of each thread
-  alignas(64) std::atomic<uint32_t> epoch_{0};   // one more with every loop
-  alignas(64) std::atomic<uint32_t> n_busy_{0};  // workers still in this loop
+  std::vector<Share> shares_;                   // of each thread
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // one more with every loop
+  alignas(64) std::atomic<uint32_t> joined_{
+      0};  // workers in this loop, and kOpen while more may join
   alignas(64) std::atomic<uint32_t> n_asleep_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;

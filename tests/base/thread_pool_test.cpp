@@ -1,10 +1,12 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -109,6 +111,37 @@ TEST(ThreadPool, a_loop_at_any_moment_of_falling_asleep_is_not_missed) {
       while (n_arrived.load() != 2) std::this_thread::yield();
     });
   }
+}
+
+std::atomic<bool> is_held, may_go_on;
+
+// The worker is held in a signal handler, as if the system ran something else on its core.
+TEST(ThreadPool, a_loop_does_not_wait_for_a_worker_that_does_not_come) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer delays signal handlers until the thread wakes";
+#endif
+  ThreadPool pool(2);
+  pthread_t worker{};
+  std::atomic<int> n_arrived{0};
+  pool.run(2, [&](size_t, uint32_t thread) {
+    if (thread == 1) worker = pthread_self();
+    n_arrived.fetch_add(1);
+    while (n_arrived.load() != 2) std::this_thread::yield();
+  });
+  std::signal(SIGUSR1, [](int) {
+    is_held = true;
+    while (!may_go_on) {
+    }
+  });
+  pthread_kill(worker, SIGUSR1);
+  while (!is_held) std::this_thread::yield();
+  for (int round = 0; round < 3; ++round) {
+    std::atomic<int> n_done{0};
+    pool.run(100, [&](size_t, uint32_t) { n_done.fetch_add(1); });
+    EXPECT_EQ(n_done.load(), 100);
+  }
+  may_go_on = true;
+  std::signal(SIGUSR1, SIG_DFL);
 }
 
 TEST(ThreadPool, a_pool_ends_at_once_awake_or_asleep_used_or_not) {
