@@ -105,7 +105,7 @@ def look(server, seconds, n_attackers, grammar=None):
     """The user's gaps and the attackers' statuses."""
     attackers = Attackers(server.port, n_attackers, "," + json.dumps(grammar)[1:-1] if grammar else "")
     time.sleep(1)
-    user = User(server, kvik={"speculate": False})  # so that a gap is a step
+    user = User(server, speculate=False)  # so that a gap is a step
     time.sleep(seconds)
     user.stop()
     statuses = attackers.stop()

@@ -1,7 +1,9 @@
 #include "base/thread_pool.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -69,6 +71,7 @@ void ThreadPool::run_erased(size_t n_items, Erased call, const void* body) {
     shares_[thread].next.store(n_items * thread / n_threads_, std::memory_order_relaxed);
     shares_[thread].end = n_items * (thread + 1) / n_threads_;
   }
+  shares_[0].core.store(sched_getcpu(), std::memory_order_relaxed);
   joined_.store(kOpen, std::memory_order_release);
   epoch_.fetch_add(1);  // seq_cst: ordered against n_asleep_, so that no worker sleeps through it
   if (n_asleep_.load() != 0) epoch_.notify_all();
@@ -98,6 +101,24 @@ bool ThreadPool::join_loop() {
   return true;
 }
 
+void ThreadPool::leave_shared_core(uint32_t thread) {
+  const auto core_of = [](const Share& share) {
+    return share.core.load(std::memory_order_relaxed);
+  };
+  std::atomic<int>& own = shares_[thread].core;
+  own.store(sched_getcpu(), std::memory_order_relaxed);
+  if (std::ranges::count(shares_, core_of(shares_[thread]), core_of) == 1) return;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  cpu_set_t free = allowed;
+  for (const Share& share : shares_) {
+    if (core_of(share) >= 0) CPU_CLR(static_cast<size_t>(core_of(share)), &free);
+  }
+  if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof(free), &free) != 0) return;
+  own.store(sched_getcpu(), std::memory_order_relaxed);
+  static_cast<void>(sched_setaffinity(0, sizeof(allowed), &allowed));  // it stays where it is
+}
+
 void ThreadPool::worker_main(uint32_t thread) {
   uint32_t seen = 0;
   for (;;) {
@@ -106,6 +127,7 @@ void ThreadPool::worker_main(uint32_t thread) {
       n_asleep_.fetch_add(1);
       epoch_.wait(seen);
       n_asleep_.fetch_sub(1);
+      leave_shared_core(thread);
     }
     seen = epoch_.load(std::memory_order_acquire);
     if (stop_.load()) return;

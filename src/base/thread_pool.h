@@ -48,11 +48,13 @@ class ThreadPool {
   struct alignas(64) Share {
     std::atomic<size_t> next{0};
     size_t end = 0;
+    std::atomic<int> core{-1};  // where the thread was last seen
   };
 
   void run_erased(size_t n_items, Erased call, const void* body);
   void work(uint32_t thread);
   bool join_loop();
+  void leave_shared_core(uint32_t thread);
   void worker_main(uint32_t thread);
 
   static constexpr uint32_t kOpen = uint32_t{1} << 31;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -142,6 +143,55 @@ TEST(ThreadPool, a_loop_does_not_wait_for_a_worker_that_does_not_come) {
   }
   may_go_on = true;
   std::signal(SIGUSR1, SIG_DFL);
+}
+
+// Both items wait for each other. Where only one core is allowed they take turns on it.
+std::pair<int, int> cores_of_both(ThreadPool& pool) {
+  std::atomic<int> n_arrived{0};
+  int cores[2] = {-1, -1};
+  pool.run(2, [&](size_t item, uint32_t) {
+    n_arrived.fetch_add(1);
+    while (n_arrived.load() != 2) std::this_thread::yield();
+    cores[item] = sched_getcpu();
+  });
+  return {cores[0], cores[1]};
+}
+
+TEST(ThreadPool, a_worker_that_wakes_has_another_core_than_its_caller_if_there_is_one) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one core alone is allowed";
+  constexpr int kRounds = 100;
+  ThreadPool pool(2);
+  int n_shared = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // far past the spin time
+    const auto [one, other] = cores_of_both(pool);
+    n_shared += one == other;
+  }
+  EXPECT_LT(n_shared, kRounds / 2);
+  cpu_set_t afterwards;
+  pool.run(2, [&](size_t item, uint32_t) {
+    if (item == 1) sched_getaffinity(0, sizeof(afterwards), &afterwards);
+  });
+  EXPECT_TRUE(CPU_EQUAL(&afterwards, &allowed));
+}
+
+TEST(ThreadPool, one_core_does_for_a_team) {
+  cpu_set_t allowed, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  {
+    ThreadPool pool(3);
+    for (int round = 0; round < 20; ++round) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const auto [first, second] = cores_of_both(pool);
+      EXPECT_EQ(first, second);
+    }
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(allowed), &allowed), 0);
 }
 
 TEST(ThreadPool, a_pool_ends_at_once_awake_or_asleep_used_or_not) {
