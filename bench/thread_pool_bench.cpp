@@ -39,7 +39,14 @@ void BM_BarrierAfterAPause(benchmark::State& state) {
     state.SetIterationTime(std::chrono::duration<double>(Clock::now() - begin).count());
   }
 }
-BENCHMARK(BM_BarrierAfterAPause)->Arg(1)->Arg(10)->Arg(25)->Arg(100)->Arg(1000)->UseManualTime();
+BENCHMARK(BM_BarrierAfterAPause)
+    ->Arg(1)
+    ->Arg(10)
+    ->Arg(25)
+    ->Arg(100)
+    ->Arg(1000)
+    ->Iterations(10000)
+    ->UseManualTime();
 
 }  // namespace
 }  // namespace kvik
