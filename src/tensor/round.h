@@ -5,8 +5,8 @@
 #include "tensor/block_format.h"
 
 // One block of values to the numbers of a format: the plain definitions, for weights that are made
-// up; encode/ is for weights that matter. tools/k_quants.py and tools/small_quants.py give the same
-// bytes: every sum runs in ascending order.
+// up; encode/ is for weights that matter. tools/oracle/k_quants.py and small_quants.py give the
+// same bytes: every sum runs in ascending order.
 namespace kvik {
 
 using Values = std::span<const float>;

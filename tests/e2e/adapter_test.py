@@ -484,7 +484,7 @@ class Trained(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as f:
                 f.write(part)
         out = os.path.join(folder(), "documents")
-        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/train_adapter.py"), "--text", shown, "--kvik", kvik.BINARY, "--demo", kvik.DEMO,
+        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/train_adapter.py"), "--text", shown, "--kvik", kvik.BINARY, "--demo", kvik.DEMO,
                         "--out", out, "--steps", "30", "--batch", "4", "--length", "48"], check=True, capture_output=True)
         said = [json.loads(kvik.output("perplexity", "demo", held, "--ctx", 128, "--windows", 16, "--json", *more))["perplexity"]
                 for more in ((), ("--adapter", out))]

@@ -1,4 +1,4 @@
-"""tools/attack.py holds: a minute here, an hour and 100,000 requests under --long (KVIK_ATTACK_MINUTES says otherwise)."""
+"""tools/measure/attack.py holds: a minute here, an hour and 100,000 requests under --long (KVIK_ATTACK_MINUTES says otherwise)."""
 import os
 import subprocess
 import sys
@@ -14,7 +14,7 @@ SHORT = () if kvik.LONG else ("--untimed", "--scale", 0.5)
 
 class Attack(unittest.TestCase):
     def test_every_promise_holds(self):
-        command = [sys.executable, os.path.join(kvik.ROOT, "tools/attack.py"), "--minutes", MINUTES, "--requests", REQUESTS, *SHORT]
+        command = [sys.executable, os.path.join(kvik.ROOT, "tools/measure/attack.py"), "--minutes", MINUTES, "--requests", REQUESTS, *SHORT]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr[-4000:]}")
         self.assertEqual(done.stdout.splitlines()[-1], "held")

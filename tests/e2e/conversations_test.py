@@ -5,16 +5,15 @@ import subprocess
 import sys
 import unittest
 
-import kvik
+import kvik  # which finds tools/
+import conversations
 
-sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
-import conversations  # noqa: E402
 
 MIB = 2**20
 
 
 def play(**options):
-    done = subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/conversations.py"), kvik.BINARY, "demo", "--json", "--flags",
+    done = subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/measure/conversations.py"), kvik.BINARY, "demo", "--json", "--flags",
                            "--threads 1", *kvik.flags(options)], capture_output=True, text=True, timeout=600, env=kvik.environment())
     if done.returncode != 0:
         raise AssertionError(done.stderr)

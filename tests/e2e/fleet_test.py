@@ -224,11 +224,11 @@ class Fleet(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_behind_haproxy_a_killed_and_a_drained_server_lose_no_answer(self):
-        """tools/fleet.py: no turn is lost, answers are the same in every way, and what drains ends with 0."""
+        """tools/measure/fleet.py: no turn is lost, answers are the same in every way, and what drains ends with 0."""
         if not shutil.which("redis-server") or not shutil.which("haproxy"):
             self.skipTest("no redis-server or no haproxy here")
         figures = os.path.join(self.folder, "fleet.json")
-        command = [sys.executable, os.path.join(kvik.ROOT, "tools/fleet.py"), "--conversations", "6", "--turns", "4", "--ways", "affinity,both",
+        command = [sys.executable, os.path.join(kvik.ROOT, "tools/measure/fleet.py"), "--conversations", "6", "--turns", "4", "--ways", "affinity,both",
                    "--json", figures]
         done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr[-4000:]}")

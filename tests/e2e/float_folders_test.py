@@ -44,7 +44,7 @@ class BlockFloats(FolderCase):
     def as_block_floats(self, model, *options):
         """A folder with floats of a few bits, and one with what they stand for."""
         out = os.path.join(self.root.name, "-".join([self.id(), model, *options]))
-        tool = os.path.join(kvik.ROOT, "tools/block_floats.py")
+        tool = os.path.join(kvik.ROOT, "tools/make/block_floats.py")
         plain = folder_of(kvik.demo_as("bf16") if model == "demo" else kvik.preset(model, "bf16"), *[o for o in options if o == FUSED])
         subprocess.run([sys.executable, tool, *[o for o in options if o != FUSED], plain, out], check=True)
         return out, out + "-widened"

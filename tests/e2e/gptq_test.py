@@ -36,7 +36,7 @@ BY_FAMILY = tuple((name, *how) for name in FAMILIES for how in (("gptq", "--grou
 
 class PackedFolder(hf_folder.FolderCase):
     def tool(self, name, *args):
-        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools", name), *args], check=True)
+        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make", name), *args], check=True)
 
     def packed(self, model, method, *options):
         """The folder and its twin of F32, made once."""

@@ -58,7 +58,7 @@ class Guesser(unittest.TestCase):
             for name in PRESETS:
                 with self.subTest(preset=name):
                     path, tokens, folder = model(name, "bf16"), kvik.random_tokens(40, 260, 4), os.path.join(root, name)
-                    subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), path, folder], check=True)
+                    subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), path, folder], check=True)
                     self.assertIn("mtp.fc.weight", folder_tensors(folder))
                     self.assertEqual(guesses(folder, tokens, 1), guesses(path, tokens, 1))
                     self.assertIn(b"guesses the token behind the next one", kvik.output("show", folder))

@@ -17,7 +17,7 @@ N_VOCAB = 260
 def folder_of(path, *options):
     """The folder of a GGUF file, made once for all tests of this process."""
     folder = os.path.join(FolderCase.root.name, "".join([os.path.basename(path).removesuffix(".gguf"), *options]))
-    subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), *options, path, folder], check=True)
+    subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), *options, path, folder], check=True)
     return folder
 
 

@@ -16,7 +16,7 @@ DEMO_BOS, DEMO_EOS = 2045, 2046
 LONG = bool(os.environ.get("KVIK_TEST_LONG"))
 SANITIZED = "sanitize" in os.environ.get("KVIK_BUILD", "")  # and takes memory and stacks of its own
 
-sys.path.insert(0, os.path.join(ROOT, "tools"))
+sys.path[:0] = [os.path.join(ROOT, folder) for folder in ("tools", "tools/make", "tools/measure", "tools/oracle")]
 import gguf_file  # noqa: E402
 import reference_logits  # noqa: E402
 
@@ -94,7 +94,8 @@ def isas():
 @functools.cache
 def model_folder():
     digest = hashlib.sha256()
-    tools = ("make_model", "model_presets", "gguf_file", "k_quants", "small_quants", "state_layers", "convert_gguf", "reference_logits")
+    tools = ("make/make_model", "make/model_presets", "make/convert_gguf", "oracle/gguf_file", "oracle/k_quants", "oracle/small_quants",
+             "oracle/state_layers", "oracle/reference_logits")
     for name in (*(f"tools/{tool}.py" for tool in tools), "models/demo.gguf"):
         with open(os.path.join(ROOT, name), "rb") as f:
             digest.update(f.read())
@@ -108,7 +109,7 @@ def made(name, tool, *args):
     path = os.path.join(model_folder(), name)
     if not os.path.exists(path):
         unfinished = f"{path}.{os.getpid()}"
-        subprocess.run([sys.executable, os.path.join(ROOT, "tools", tool), *map(str, args), unfinished], check=True, capture_output=True)
+        subprocess.run([sys.executable, os.path.join(ROOT, "tools/make", tool), *map(str, args), unfinished], check=True, capture_output=True)
         os.replace(unfinished, path)
     return path
 

@@ -281,7 +281,7 @@ class ResidentFamilies(Resident):
     def test_and_of_a_folder(self):
         """Whose tensors are arranged in copies while they load."""
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), kvik.demo_as("f32"), folder], check=True)
+            subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), kvik.demo_as("f32"), folder], check=True)
             self.assert_within_plan(folder)
 
     def test_and_of_one_of_floats_of_8_bits(self):
@@ -289,7 +289,7 @@ class ResidentFamilies(Resident):
         with tempfile.TemporaryDirectory() as root:
             folder = os.path.join(root, "folder")
             for tool, *arguments in (("make_hf_model.py", kvik.demo_as("bf16"), folder), ("block_floats.py", "--kind=fp8", folder, f"{folder}-fp8")):
-                subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools", tool), *arguments], check=True)
+                subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make", tool), *arguments], check=True)
             wide, narrow = (json.loads(kvik.output("plan", m, "--json", "--ctx", 512))["weights_bytes"] for m in (folder, f"{folder}-fp8"))
             self.assertLess(narrow, 0.7 * wide)  # embeddings stay
             self.assert_within_plan(f"{folder}-fp8")

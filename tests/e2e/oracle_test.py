@@ -75,7 +75,7 @@ class Oracle(unittest.TestCase):
     def test_a_model_in_pieces_has_the_bytes_of_the_whole(self):
         whole = kvik.preset("test-qwen3moe", "q8_0", 1)
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_model.py"), "--preset", "test-qwen3moe", "--type", "q8_0",
+            subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_model.py"), "--preset", "test-qwen3moe", "--type", "q8_0",
                             "--seed", "1", "--split", "3", os.path.join(folder, "m.gguf")], check=True, capture_output=True)
             pieces = [os.path.join(folder, f"m-0000{i}-of-00003.gguf") for i in (1, 2, 3)]
             want = kvik.logits_text(whole, tokens_for(1), all=True)

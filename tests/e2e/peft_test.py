@@ -1,7 +1,7 @@
 """Adapters' logits against those of Hugging Face's PEFT, which tests/e2e/peft/*.json hold (tools/oracle/peft_values.py makes them).
 
 Each file is one adapter of a model of tests/e2e/transformers: its adapter_config.json, the names and shapes of its tensors, whose
-values tools/counter_weights.py makes, some tokens, and the logits of some of their positions. `python3 peft_test.py --table`
+values tools/oracle/counter_weights.py makes, some tokens, and the logits of some of their positions. `python3 peft_test.py --table`
 prints the difference of each.
 """
 import base64

@@ -1,4 +1,4 @@
-"""`tools/quality.py`: its tables come from a text file and from the model built for recall."""
+"""`tools/measure/quality.py`: its tables come from a text file and from the model built for recall."""
 import os
 import subprocess
 import sys
@@ -12,7 +12,7 @@ TEXT = "ROMEO:\nWhat light through yonder window breaks?\n\nJULIET:\nAy me, what
 
 class Quality(unittest.TestCase):
     def table(self, *args):
-        command = [sys.executable, os.path.join(kvik.ROOT, "tools/quality.py"), *args, "--kvik", kvik.BINARY]
+        command = [sys.executable, os.path.join(kvik.ROOT, "tools/measure/quality.py"), *args, "--kvik", kvik.BINARY]
         done = subprocess.run(command, capture_output=True, text=True, env=kvik.environment(PYTHONDONTWRITEBYTECODE=1))
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line.startswith("|")]

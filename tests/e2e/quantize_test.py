@@ -133,7 +133,7 @@ class Quantize(unittest.TestCase):
     def test_a_folder_becomes_the_weights_and_words_of_its_gguf_file(self):
         model = kvik.preset("test-llama")
         folder = self.path("folder")
-        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), model, folder], check=True)
+        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), model, folder], check=True)
         of_file, _ = self.quantize(model, "file.gguf", "--type", "q8_0")
         of_folder, _ = self.quantize(folder, "folder.gguf", "--type", "q8_0")
         tokens = kvik.random_tokens(20, 250, 3)
@@ -193,7 +193,7 @@ class Quantize(unittest.TestCase):
         model, files = kvik.preset("test-qwen3moe", "bf16"), []
         with open(self.path("long.txt"), "w") as f:
             f.write(TEXT)
-        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), "--fused-experts", model, self.path("fused")], check=True)
+        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), "--fused-experts", model, self.path("fused")], check=True)
         for source in (model, self.path("fused")):
             files.append(self.path(f"{len(files)}.gguf"))
             kvik.output("quantize", source, files[-1], "--calibrate", self.path("long.txt"), "--ctx", 32, "--windows", 1)

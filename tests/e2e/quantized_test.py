@@ -1,7 +1,7 @@
 """Folders of quantized weights against the values of their authors' libraries (tools/oracle/quantized_values.py makes them).
 
 Each file of tests/e2e/quantized is one small model: its config.json, the names, types and shapes of its tensors, whose contents
-tools/counter_weights.py makes, some tokens, and the logits of some of their positions, computed without rounding activations.
+tools/oracle/counter_weights.py makes, some tokens, and the logits of some of their positions, computed without rounding activations.
 `python3 quantized_test.py --table` prints the difference of each.
 """
 import base64
@@ -14,11 +14,10 @@ import unittest
 
 import numpy as np
 
-import kvik
+import kvik  # which finds tools/
+import counter_weights
 from transformers_test import write_tokenizer
 
-sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
-import counter_weights  # noqa: E402
 
 FOLDER = os.path.join(kvik.ROOT, "tests/e2e/quantized")
 # Of the largest logit: of weights that meet activations in f32; of an output matrix in bf16 where the processor's bf16 dot products round

@@ -10,7 +10,7 @@ from server import Server
 
 
 def load(server, **options):
-    done = subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/serve_load.py"), "--url", f"http://127.0.0.1:{server.port}", "--json",
+    done = subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/measure/serve_load.py"), "--url", f"http://127.0.0.1:{server.port}", "--json",
                            *kvik.flags(options)], capture_output=True, text=True, timeout=300)
     if done.returncode != 0 or "error:" in done.stdout:
         raise AssertionError(f"{done.stdout}\n{done.stderr}")

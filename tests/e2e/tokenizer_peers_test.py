@@ -32,7 +32,7 @@ EXPLAINED = {
 
 
 def compare(vocabulary, kind, peers):
-    command = ["node", ROOT / "tools" / "tokenizer_peers.mjs", vocabulary, "--as", kind, "--texts", str(N_TEXTS),
+    command = ["node", ROOT / "tools/measure/tokenizer_peers.mjs", vocabulary, "--as", kind, "--texts", str(N_TEXTS),
                "--seed", "7", "--peers", ",".join(peers), "--tool", TOOL, "--packages", PACKAGES]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(run.stdout[run.stdout.index("{"):])

@@ -1,12 +1,9 @@
 """The trained models that tests use; tools/fetch_models.py downloads them."""
 import os
-import sys
 import unittest
 
-import kvik
-
-sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
-import fetch_models  # noqa: E402
+import kvik  # which finds tools/
+import fetch_models
 
 ALL = bool(os.environ.get("KVIK_TEST_MODELS_ALL"))  # set by ./test --models
 TEXT = os.path.join(kvik.ROOT, "tests/e2e/texts/harbor.txt")  # prose written for these tests, which no model was trained on

@@ -1,6 +1,6 @@
 """Logits against those of Hugging Face's Transformers, which tests/e2e/transformers/*.json hold (tools/oracle/ makes them).
 
-Each file is one small model: its config.json, the names and shapes of its tensors, whose values tools/counter_weights.py makes,
+Each file is one small model: its config.json, the names and shapes of its tensors, whose values tools/oracle/counter_weights.py makes,
 some tokens, and the logits of some of their positions. `python3 transformers_test.py --table` prints the difference of each.
 """
 import base64
@@ -13,10 +13,9 @@ import unittest
 
 import numpy as np
 
-import kvik
+import kvik  # which finds tools/
+import counter_weights
 
-sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
-import counter_weights  # noqa: E402
 
 FOLDER = os.path.join(kvik.ROOT, "tests/e2e/transformers")
 BOUND = 2e-5  # of the largest logit

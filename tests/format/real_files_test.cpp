@@ -1,4 +1,4 @@
-// Files that others wrote: the demo model, tools/make_model.py's output, llama.cpp's vocabularies.
+// Files that others wrote: the demo model, tools/make/make_model.py's, llama.cpp's vocabularies.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -85,9 +85,9 @@ TEST(RealFiles, a_model_of_make_model_py_matches_the_synthetic_one_of_its_name) 
         "test-granitemoe"}) {
     const std::string type = preset == "test-llama" ? "q4_0" : "q8_0";
     const std::string path = folder.file(preset + ".gguf");
-    const std::string command = "/usr/bin/python3 '" + (kSource / "tools/make_model.py").string() +
-                                "' --preset " + preset + " --type " + type + " '" + path +
-                                "' 2>/dev/null";
+    const std::string command = "/usr/bin/python3 '" +
+                                (kSource / "tools/make/make_model.py").string() + "' --preset " +
+                                preset + " --type " + type + " '" + path + "' 2>/dev/null";
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
     const auto written = open_gguf(path);
     ASSERT_TRUE(written) << written.error().message;

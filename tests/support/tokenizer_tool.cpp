@@ -1,4 +1,4 @@
-// What tools/tokenizer_peers.mjs asks of Kvik about one vocabulary.
+// What tools/measure/tokenizer_peers.mjs asks of Kvik about one vocabulary.
 //   tokenizer_tool ids VOCABULARY.gguf AS    stdin: texts, each behind its length in bytes (u32,
 //                                            little endian); stdout: a line of ids for each
 //   tokenizer_tool back VOCABULARY.gguf AS   the same texts; a line for each: 1 where its ids spell

@@ -354,7 +354,7 @@ TEST(Blocks, any_bytes_mean_what_numpy_reads) {
   std::ofstream(folder + "/make.py")
       << "import sys, numpy as np\n"
          "sys.path.insert(0, '" KVIK_SOURCE_DIR
-         "/tools'); sys.dont_write_bytecode = True\n"
+         "/tools/make'); sys.dont_write_bytecode = True\n"
          "import make_model as m, reference_logits as r\n"
          "for name in '" +
              names +
@@ -388,7 +388,7 @@ TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
   const std::string script =
       "import sys, numpy as np\n"
       "sys.path.insert(0, '" KVIK_SOURCE_DIR
-      "/tools'); sys.dont_write_bytecode = True\n"
+      "/tools/make'); sys.dont_write_bytecode = True\n"
       "import make_model as m\n"
       "x = (np.random.default_rng(3).standard_normal((64, 160)) * 0.3).astype(np.float32)\n"
       "x[3, :32] = 0\n"

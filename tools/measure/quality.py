@@ -6,7 +6,7 @@
     quality.py recall                                           # one key among thousands, by page type
 
 Runs `kvik logits --all` over windows of a text that the model has not seen and compares each position's
-distribution with tools/reference_logits.py on the same weights. Perplexities are of the windows' tokens; KL is
+distribution with tools/oracle/reference_logits.py on the same weights. Perplexities are of the windows' tokens; KL is
 KL(oracle || Kvik) in nats, mean over positions and the largest; `same token` is how often both rank the same token
 first. --plays reads blank lines as the end of a speech, as train_demo_model.py does, and --last 0.05 takes the
 part that it held back. Any model and text do. `recall` asks a model that is built for it (recall_model.py) for what
@@ -21,11 +21,12 @@ import tempfile
 
 import numpy as np
 
-import recall_model
-import reference_logits
-from gguf_file import TYPES, read_metadata
+TOOLS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(TOOLS, "make"), os.path.join(TOOLS, "oracle")]
+import recall_model  # noqa: E402
+import reference_logits  # noqa: E402
+from gguf_file import TYPES, read_metadata  # noqa: E402
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 PAGES = ("f32", "bf16", "int8", "int4")
 
 
@@ -101,7 +102,7 @@ def converted(model, element_type):
     """The path of the model with its matrices in another type."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.gguf")
-        subprocess.run([sys.executable, os.path.join(HERE, "convert_gguf.py"), "--type", element_type, model, path], check=True)
+        subprocess.run([sys.executable, os.path.join(TOOLS, "make/convert_gguf.py"), "--type", element_type, model, path], check=True)
         yield path
 
 
@@ -223,8 +224,8 @@ def main():
     ap.add_argument("--text", help="UTF-8 text that the model has not seen")
     ap.add_argument("--plays", action="store_true", help="blank lines end a speech, as in the demo's training")
     ap.add_argument("--last", type=float, default=1.0, help="use this share of the text, from its end (1)")
-    ap.add_argument("--model", default=os.path.join(HERE, "../models/demo.gguf"))
-    ap.add_argument("--kvik", default=os.path.join(HERE, "../build/kvik"))
+    ap.add_argument("--model", default=os.path.join(TOOLS, "../models/demo.gguf"))
+    ap.add_argument("--kvik", default=os.path.join(TOOLS, "../build/kvik"))
     ap.add_argument("--weights", default=",".join(TYPES), help="types, with commas between")
     ap.add_argument("--pages", default=",".join(PAGES), help="types; those that the binary lacks are left out")
     ap.add_argument("--windows", type=int, default=8, help="windows; trials or questions of each kind (8)")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs MaskBench's schemas (github.com/guidance-ai/jsonschemabench, maskbench/data) through `kvik constrain --batch`.
 
-    tools/maskbench.py FOLDER VOCAB [--kvik build/kvik] [--list FILE] [--only TEXT]
+    tools/measure/maskbench.py FOLDER VOCAB [--kvik build/kvik] [--list FILE] [--only TEXT]
 
 Says how many schemas are wholly right, which keywords stand in those that are not, and how long compiling and masks took.
 --list writes a line for each schema that is wrong or not compiled: its name, what is wrong, the reason."""

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Many conversations through a KV budget that holds few of them: does all end, are the answers right, what was found?
 
-    tools/conversations.py KVIK MODEL [--conversations 64] [--turns 8] [--held 10] [--users 64] [--verify 32]
+    tools/measure/conversations.py KVIK MODEL [--conversations 64] [--turns 8] [--held 10] [--users 64] [--verify 32]
 
 Starts `kvik serve` with a KV budget for `--held` conversations at their full length. Each turn sends all that was said before:
 `--system` ids that all share, then `--own` new ones a turn and the answers of `--out`. `--users` requests are under way at a

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What forms cost a server, and what text that must come saves: requests with a form and without turn about, in one run.
 
-    tools/form_speed.py MODEL [--kvik build/kvik] [--threads 2] [--turns 4] [--key-turns 4]
+    tools/measure/form_speed.py MODEL [--kvik build/kvik] [--threads 2] [--turns 4] [--key-turns 4]
 
 16 users: the time between tokens without a form, with a schema of one long string and with one of a list of objects that differ, speculation
 off. One user: tokens a second of a schema with long keys,

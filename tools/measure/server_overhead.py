@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What the server costs beside the model: HTTP, JSON, scheduling, detokenizing, per token.
 
-  tools/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages] [--tools | --system CHARS]
+  tools/measure/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages] [--tools | --system CHARS]
 
 Streams run side by side against `kvik serve demo --threads 1`. Afterwards /proc tells the processor time of each thread
 of the server between the first token of the last stream and the last token of the first. The network thread does HTTP

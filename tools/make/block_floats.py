@@ -17,6 +17,7 @@ import shutil
 
 import numpy as np
 
+import oracle_path  # noqa: F401
 from make_hf_model import write_json, write_safetensors
 from gguf_file import BF16, F16, F32, to_bf16
 

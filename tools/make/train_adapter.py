@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 
+import oracle_path  # noqa: F401
 import make_adapter
 import reference_logits
 from train_draft_model import AdamW, flat, rope, tokens_of

@@ -10,6 +10,7 @@ import struct
 
 import numpy as np
 
+import oracle_path  # noqa: F401
 from gguf_file import ARR, F, F32, I32, STR, U32, encode, nbytes, pack_str, pack_value
 
 N_KEYS, N_VALUES = 1000, 4

@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 
+import oracle_path  # noqa: F401
 from gguf_file import F as FLOAT, FILE_TYPE, STR, TYPES, U32, encode, read_metadata, write_gguf
 
 N_LAYERS, DIM, N_HEADS, HD, FFN, CTX, EPS = 2, 128, 2, 64, 320, 1024, 1e-5

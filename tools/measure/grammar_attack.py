@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Measures what one key's grammars cost another key's user.
 
-    tools/grammar_attack.py                  30 hostile grammars, 8 s each
-    tools/grammar_attack.py --seconds 3 --only "regex"
-    tools/grammar_attack.py --trials 1000    random grammars, choices and company instead, until so many requests are answered
+    tools/measure/grammar_attack.py                  30 hostile grammars, 8 s each
+    tools/measure/grammar_attack.py --seconds 3 --only "regex"
+    tools/measure/grammar_attack.py --trials 1000    random grammars, choices and company instead, until so many requests are answered
 
 It starts `kvik serve` on loopback with keys. A user streams one answer after the other; first alone, then beside as many clients as attack, which ask for
 the same without a grammar, then beside these clients with each grammar. The user's ITL p99 with a grammar may be twice that without one, resident

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Many servers on paper: what routing and a shared tier find, how long prompts wait, how evenly the work lies.
 
-    tools/fleet_sim.py                                    1, 10, 100 servers, 500 conversations each
-    tools/fleet_sim.py --servers 1,10,100,1000 --per-server 1000    a million conversations each; an hour of processor time
+    tools/measure/fleet_sim.py                                    1, 10, 100 servers, 500 conversations each
+    tools/measure/fleet_sim.py --servers 1,10,100,1000 --per-server 1000    a million conversations each; an hour of processor time
 
 A server computes prompts one after the other at --prefill tokens a second and keeps --held tokens, the least recently used
 conversation going first (a system prompt goes when nobody behind it is left). Conversations come by a Poisson process that gives every

@@ -1,4 +1,4 @@
-"""What clients do to a server in tools/attack.py: each kind one function of (target, rng) that returns a status, or what came instead.
+"""What clients do to a server in tools/measure/attack.py: each kind one function of (target, rng) that returns a status, or what came instead.
 
 Nothing here waits for ever, and no answer is kept: what is read is counted and dropped.
 """

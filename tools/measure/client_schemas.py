@@ -3,7 +3,7 @@
 
     python3 -m venv V && V/bin/pip install pydantic
     (mkdir Z && cd Z && npm install zod@4)
-    V/bin/python tools/client_schemas.py --zod Z > tests/e2e/client_schemas.json
+    V/bin/python tools/measure/client_schemas.py --zod Z > tests/e2e/client_schemas.json
 
 The committed list is what the tests read; this tool only makes it again, or more of it (--each N)."""
 import argparse

@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 
+import oracle_path  # noqa: F401
 import make_hf_model
 import gguf_file
 import state_layers

@@ -1,6 +1,6 @@
 // Compares Kvik's tokenizers with other libraries' on generated texts.
 //   npm install --prefix bench/peers
-//   node tools/tokenizer_peers.mjs VOCABULARY.gguf [--as KIND] [--texts 100000] [--seed 1]
+//   node tools/measure/tokenizer_peers.mjs VOCABULARY.gguf [--as KIND] [--texts 100000] [--seed 1]
 //        [--peers tokenizers,tokenizers-js,llama.cpp] [--tool build/tests/tokenizer_tool] [--packages bench/peers]
 // KIND as tests/support/tokenizer_tool.cpp has it. The peers read the same vocabulary: a GGUF file
 // (llama.cpp) or a tokenizer.json that says the same (Hugging Face's library in Rust and in JavaScript).
@@ -16,7 +16,7 @@ import {parseArgs} from 'node:util';
 
 import {generator, invalid, text} from './tokenizer_texts.mjs';
 
-const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const {values: options, positionals} = parseArgs({
   allowPositionals: true,
   options: {

@@ -16,10 +16,11 @@ import sys
 
 import numpy as np
 
+import oracle_path  # noqa: F401
 import gguf_file
-import make_model
 import state_layers
 from gguf_file import BF16, F16, F32, MXFP4, nbytes, read_metadata
+from reference_logits import llama3_divisors
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
 PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
@@ -309,7 +310,7 @@ class Folder:
         if "rope_freqs.weight" in self.rope_vectors and self.arch != "gemma4":
             scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
             n_dims = self.key("rope.dimension_count", self.head_dim())
-            want = make_model.llama3_divisors(n_dims, self.key("rope.freq_base")).astype(np.float32)
+            want = llama3_divisors(n_dims, self.key("rope.freq_base")).astype(np.float32)
             assert np.array_equal(self.rope_vectors["rope_freqs.weight"], want), "divisors that Llama 3.1 does not have"
             return scaling
         kind = (self.key("rope.scaling.type") or b"").decode()

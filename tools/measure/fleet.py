@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Conversations through HAProxy before three servers, of which one is killed and one drained in the middle.
 
-    tools/fleet.py                                   24 conversations of 8 turns, each way of routing
-    tools/fleet.py --conversations 6 --turns 4 --ways affinity,both --json figures.json
+    tools/measure/fleet.py                                   24 conversations of 8 turns, each way of routing
+    tools/measure/fleet.py --conversations 6 --turns 4 --ways affinity,both --json figures.json
 
 The ways: `round robin`; `affinity`, as deploy/haproxy.cfg has it; `redis`, which is round robin with one Redis behind all; `both`.
 Each turn sends all that was said before: `--system` ids that all share, then `--own` new ones a turn and the answers. After a third of
@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from server import Server, free_port  # noqa: E402
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Attacks a server of its own as an outsider would, and says what it cost everybody else.
 
-    tools/attack.py                          100,000 requests by 12 clients in an hour
-    tools/attack.py --minutes 1 --requests 1500
-    tools/attack.py --kinds                  what it does, and how often
+    tools/measure/attack.py                          100,000 requests by 12 clients in an hour
+    tools/measure/attack.py --minutes 1 --requests 1500
+    tools/measure/attack.py --kinds                  what it does, and how often
 
 It starts `kvik serve` on loopback with keys, a small cache and a disk tier. First 12 clients behave (that is what the user is held
 against), then the same number mean harm as often as not: answers and fields that are too large, bodies of 31 MiB, slow and silent
@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from attackers import KINDS, Target, kind_named  # noqa: E402
 from server import Server, events  # noqa: E402

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """TTFT of prompts: computed, found in memory, and found in each tier by a server that did not compute them; what the tier costs for it.
 
-    tools/tier_ttft.py KVIK MODEL [--tokens 1024] [--kv-type int8] [--vocabulary 32000] [--tiers disk,shared,redis] [--samples 3]
+    tools/measure/tier_ttft.py KVIK MODEL [--tokens 1024] [--kv-type int8] [--vocabulary 32000] [--tiers disk,shared,redis] [--samples 3]
 
 Of each tier: a server computes --samples prompts, another one, just started, is asked for them: its first request is one of them. Then
 Redis is stopped (SIGSTOP), and prompts that nobody knows are asked: the first one waits for it, the others should not. Bytes and processor

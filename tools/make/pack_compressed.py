@@ -8,6 +8,7 @@ some, are those that pack_gptq.py finds. Source of the layout: compressed-tensor
 """
 import numpy as np
 
+import oracle_path  # noqa: F401
 from gguf_file import to_bf16
 from pack_gptq import arguments_of, column_groups, dequantise, is_packed, pack_folder, quantise, words_along
 

@@ -8,7 +8,7 @@ at hand, the same lines each time.
   json    scenes of a play, then who says what, as JSON
   prose   a play goes on
 
-  tools/make_replay.py edits out.jsonl [--repository .] [--plays FILE] [--turns 8] [--chars 2200]
+  tools/make/make_replay.py edits out.jsonl [--repository .] [--plays FILE] [--turns 8] [--chars 2200]
 """
 import argparse
 import json
