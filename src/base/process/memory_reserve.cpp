@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <new>
 #include <thread>
 
@@ -25,10 +26,14 @@ bool wait_for_others() {
   return true;
 }
 
-// Called by operator new where malloc has nothing to give; it tries again when this returns.
+// Called by operator new where malloc has nothing to give; it tries again when this returns. A
+// destructor that takes memory while an exception passes (of Asio's coroutines, which post to their
+// executor) would end the process by another one: it waits for as long as it takes.
 void on_shortage() {
   if (void* const memory = held.exchange(nullptr)) {
     std::free(memory);
+  } else if (std::uncaught_exceptions() > 0) {
+    std::this_thread::sleep_for(kPause);
   } else if (!wait_for_others()) {
     throw std::bad_alloc();
   }
