@@ -45,6 +45,29 @@ TEST(MemoryReserve, a_patient_thread_waits_before_it_is_refused) {
   }).join();
 }
 
+// Thrown there, std::bad_alloc would end the process.
+TEST(MemoryReserve, a_destructor_asks_again_while_an_exception_passes) {
+  MemoryReserve::keep(size_t{1} << 20);
+  const std::new_handler on_shortage = std::get_new_handler();
+  on_shortage();
+  int n_asked = 0;
+  struct Asks {
+    ~Asks() {
+      for (; n_asked < 3; ++n_asked) on_shortage();
+    }
+    const std::new_handler on_shortage;
+    int& n_asked;
+  };
+  try {
+    const Asks asks(on_shortage, n_asked);
+    throw std::bad_alloc();
+  } catch (const std::bad_alloc&) {
+  }
+  EXPECT_EQ(n_asked, 3);
+  EXPECT_THROW(on_shortage(), std::bad_alloc) << "with no exception on its way";
+  EXPECT_TRUE(MemoryReserve::restore());
+}
+
 #endif
 
 }  // namespace
