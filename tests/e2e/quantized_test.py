@@ -20,9 +20,9 @@ from transformers_test import write_tokenizer
 
 
 FOLDER = os.path.join(kvik.ROOT, "tests/e2e/quantized")
-# Of the largest logit: of weights that meet activations in f32; of an output matrix in bf16 where the processor's bf16 dot products round
-# activations to bf16; and of types for which activations are rounded to 8 bits, whose weights are compared by widening them to f16, which
-# holds these values exactly.
+# Bounds of the largest difference, as a share of the largest logit: BOUND where activations are f32, BF16_BOUND for an output matrix in
+# bf16 on processors whose bf16 dot products round activations to bf16, INT8_BOUND for types whose activations are rounded to 8 bits. The
+# weights of these types are compared by widening them to f16, which holds their values exactly.
 BOUND, BF16_BOUND, INT8_BOUND = 2e-5, 5e-3, 0.03
 
 
