@@ -13,30 +13,35 @@ constexpr std::chrono::milliseconds kPause{2};
 
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
+// A destructor that takes memory while an exception passes (of Asio's coroutines, which post to
+// their executor) would end the process by another one.
+constexpr std::chrono::seconds kPatienceOfDestructors{2};
+
 thread_local Duration patience{};
-thread_local TimePoint first_shortage, last_shortage;
 
-// False where this thread has waited for as long as it may.
-bool wait_for_others() {
-  const TimePoint now = std::chrono::steady_clock::now();
-  if (now - last_shortage > 10 * kPause) first_shortage = now;  // of another allocation
-  last_shortage = now;
-  if (now - first_shortage >= patience) return false;
-  std::this_thread::sleep_for(kPause);
-  return true;
-}
+// Shortages of one thread, each soon after the one before.
+struct Shortages {
+  TimePoint first, last;
 
-// Called by operator new where malloc has nothing to give; it tries again when this returns. A
-// destructor that takes memory while an exception passes (of Asio's coroutines, which post to their
-// executor) would end the process by another one: it waits for as long as it takes.
-void on_shortage() {
-  if (void* const memory = held.exchange(nullptr)) {
-    std::free(memory);
-  } else if (std::uncaught_exceptions() > 0) {
+  // False where the thread has waited for as long as it may.
+  bool wait_for_others(Duration at_most) {
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (now - last > 10 * kPause) first = now;  // of another allocation
+    last = now;
+    if (now - first >= at_most) return false;
     std::this_thread::sleep_for(kPause);
-  } else if (!wait_for_others()) {
-    throw std::bad_alloc();
+    return true;
   }
+};
+
+// Called by operator new where malloc has nothing to give; it tries again when this returns.
+void on_shortage() {
+  thread_local Shortages usual, of_destructors;
+  if (void* const memory = held.exchange(nullptr)) return std::free(memory);
+  const bool waited = std::uncaught_exceptions() > 0
+                          ? of_destructors.wait_for_others(kPatienceOfDestructors)
+                          : usual.wait_for_others(patience);
+  if (!waited) throw std::bad_alloc();
 }
 
 }  // namespace
