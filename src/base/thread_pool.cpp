@@ -91,7 +91,7 @@ void ThreadPool::work(uint32_t thread) {
   }
 }
 
-// The memory of a loop may be read between a true answer and the worker's leaving.
+// True: call_, body_ and shares_ stay as they are until this worker has left.
 bool ThreadPool::join_loop() {
   uint32_t joined = joined_.load(std::memory_order_relaxed);
   do {

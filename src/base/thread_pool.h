@@ -65,8 +65,8 @@ class ThreadPool {
   const void* body_ = nullptr;
   std::vector<Share> shares_;                   // of each thread
   alignas(64) std::atomic<uint32_t> epoch_{0};  // one more with every loop
-  alignas(64) std::atomic<uint32_t> joined_{
-      0};  // workers in this loop, and kOpen while more may join
+  // Workers in this loop, and kOpen while more may join it.
+  alignas(64) std::atomic<uint32_t> joined_{0};
   alignas(64) std::atomic<uint32_t> n_asleep_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;

@@ -8,7 +8,6 @@ import unittest
 import kvik  # which finds tools/
 import conversations
 
-
 MIB = 2**20
 
 

@@ -18,7 +18,6 @@ import kvik  # which finds tools/
 import counter_weights
 from transformers_test import write_tokenizer
 
-
 FOLDER = os.path.join(kvik.ROOT, "tests/e2e/quantized")
 # Bounds of the largest difference, as a share of the largest logit: BOUND where activations are f32, BF16_BOUND for an output matrix in
 # bf16 on processors whose bf16 dot products round activations to bf16, INT8_BOUND for types whose activations are rounded to 8 bits. The

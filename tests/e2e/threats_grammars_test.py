@@ -8,7 +8,6 @@ import kvik  # which finds tools/
 from hostile_grammars import EXHAUSTING, GRAMMARS
 from server import Server, in_parallel
 
-
 MIB = 1 << 20
 PROMPT = "ROMEO:"
 BODY = {"prompt": PROMPT, "max_tokens": 400, "temperature": 2, "seed": 1}

@@ -16,7 +16,6 @@ from hostile_grammars import EXHAUSTING, GRAMMARS
 import preload
 from server import Server, in_parallel, read_all, status_of
 
-
 MIB = 1 << 20
 FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
 PROMPT = "ROMEO:\nO, speak again"

@@ -16,7 +16,6 @@ import numpy as np
 import kvik  # which finds tools/
 import counter_weights
 
-
 FOLDER = os.path.join(kvik.ROOT, "tests/e2e/transformers")
 BOUND = 2e-5  # of the largest logit
 

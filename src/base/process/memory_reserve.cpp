@@ -13,6 +13,7 @@ constexpr std::chrono::milliseconds kPause{2};
 
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
+
 // A destructor that takes memory while an exception passes (of Asio's coroutines, which post to
 // their executor) would end the process by another one.
 constexpr std::chrono::seconds kPatienceOfDestructors{2};
