@@ -14,11 +14,12 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools/oracle"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools/oracle"))
 import gguf_file  # noqa: E402
 from gguf_file import ARR, F, F32, I32, STR, U32  # noqa: E402
 
-VOCABULARY = os.path.join(os.path.dirname(gguf_file.__file__), "../models/demo.gguf")
+VOCABULARY = os.path.join(ROOT, "models/demo.gguf")
 DIM, FFN, HEAD, N_CTX = 192, 32, 32, 1 << 18
 CONFIDENCE = 0.5  # of the logits: the code that is meant has DIM times it, others some of sqrt(DIM)
 PIECE_BYTES = 6   # of a token of a script: calls come in many pieces, and characters are cut

@@ -23,7 +23,6 @@ import torch
 import transformers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
 import adapters  # noqa: E402
 import counter_weights  # noqa: E402
 import transformers_values as base_values  # noqa: E402

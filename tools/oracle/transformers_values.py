@@ -22,7 +22,6 @@ import torch
 import transformers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
 import counter_weights  # noqa: E402
 import variants  # noqa: E402
 
