@@ -235,8 +235,8 @@ Engine::~Engine() {
 
 bool Engine::step() {
   if (tier_) tier_->pump();
-  mask_maker_.begin_step(scheduler_.is_shared() ? MaskMaker::Budgets::kOn
-                                                : MaskMaker::Budgets::kOff);
+  mask_maker_.begin_step(
+      scheduler_.is_shared() ? MaskMaker::Budgets::kOn : MaskMaker::Budgets::kOff, forward_time_);
   const bool has_sampled = sample_held();
   const StepPlan& plan = scheduler_.plan();
   if (plan.empty()) return has_sampled || wait_for_masks();
@@ -245,7 +245,9 @@ bool Engine::step() {
   count_rows(plan, counters_.last_step);
   announce(plan, begin);
   begin_masks(plan);
+  const TimePoint forward_begin = clock_.now();
   const bool is_computed = forward(plan);
+  forward_time_ = clock_.now() - forward_begin;
   mask_maker_.finish();
   if (!is_computed) {
     break_off();

@@ -187,6 +187,7 @@ class Engine {
   LiveRecorder live_{kv_};
   QueueEstimate queue_;
   TimePoint step_end_;  // when the newest logits were there
+  Duration forward_time_{};  // of the newest forward pass
 
   // Of the current step; kept so that a step allocates nothing.
   std::vector<BatchSequence> batch_;

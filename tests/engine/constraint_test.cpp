@@ -215,5 +215,28 @@ TEST(MaskMaker, makes_every_mask_once_step_after_step) {
   }
 }
 
+TEST(MaskMaker, leaves_to_the_slow_thread_what_would_prolong_other_tenants_steps) {
+  using std::chrono::microseconds;
+  struct Case {
+    MaskMaker::Budgets budgets;
+    Duration forward;
+    bool is_heavy;
+  };
+  for (const auto& [budgets, forward, is_heavy] :
+       {Case{MaskMaker::Budgets::kOn, microseconds(400), true},
+        Case{MaskMaker::Budgets::kOn, microseconds(4000), false},
+        Case{MaskMaker::Budgets::kOff, microseconds(400), false}}) {
+    const auto form = make_form();
+    NextTokens next(*form, NextTokens::Owner{.tenant = "a", .n_vocab = 260});
+    next.job()->cost = microseconds(300);  // of its last token
+    MaskMaker maker;
+    maker.begin_step(budgets, forward);
+    maker.advance(next);
+    if (is_heavy) maker.wait(std::chrono::seconds(60));
+    EXPECT_TRUE(next.knows_end());
+    EXPECT_EQ(maker.n_heavy(), is_heavy ? 1u : 0u);
+  }
+}
+
 }  // namespace
 }  // namespace kvik

@@ -29,7 +29,8 @@ MaskMaker::~MaskMaker() {
   join_if_started(heavy_thread_);
 }
 
-void MaskMaker::begin_step(Budgets budgets) {
+void MaskMaker::begin_step(Budgets budgets, Duration forward) {
+  may_help_ = budgets == Budgets::kOff ? kMostHelp : std::clamp(forward / 4, kLeastHelp, kMostHelp);
   helped_ = {};
   const MutexLock lock(mutex_);
   budgets_ = budgets;
@@ -38,7 +39,8 @@ void MaskMaker::begin_step(Budgets budgets) {
 MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
   if (job.was_heavy) return Lane::kHeavy;
   const MutexLock lock(mutex_);
-  const bool may_work = budgets_ == Budgets::kOff || budget_.left(job.tenant, now()) > Duration{};
+  const bool may_work = budgets_ == Budgets::kOff ||
+                        (job.cost <= may_help_ && budget_.left(job.tenant, now()) > Duration{});
   return may_work ? Lane::kSmall : Lane::kHeavy;
 }
 
@@ -47,7 +49,7 @@ MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
 template <class Part>
 void MaskMaker::do_or_queue(const Job& job, const Part& part) {
   const Lane lane = lane_of(*job);
-  if (lane == Lane::kHeavy || helped_ >= kMostHelp) return queue(job, lane);
+  if (lane == Lane::kHeavy || helped_ >= may_help_) return queue(job, lane);
   const Duration begin = thread_time();
   const bool is_done = part();
   const Duration took = thread_time() - begin;
@@ -102,7 +104,8 @@ void MaskMaker::put(const Job& job, Lane lane) {
   (lane == Lane::kSmall ? small_added_ : heavy_added_).notify_one();
 }
 
-void MaskMaker::charge(const MaskJob& job, Duration time) {
+void MaskMaker::charge(MaskJob& job, Duration time) {
+  job.cost = std::max(time, job.cost / 2);
   try {
     budget_.charge(job.tenant, time, now());
   } catch (const std::bad_alloc&) {  // then this once nothing is charged
@@ -139,7 +142,7 @@ void MaskMaker::do_next_small() {
 // Waits for the mask that the other thread is making, too: it takes little if that thread has a
 // core.
 void MaskMaker::finish() {
-  const TimePoint end = now() + kMostHelp - std::min(helped_, kMostHelp);
+  const TimePoint end = now() + may_help_ - std::min(helped_, may_help_);
   const MutexLock lock(mutex_);
   while (!small_.empty() && now() < end) do_next_small();
   done_.wait_until(mutex_, end,

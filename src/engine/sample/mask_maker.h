@@ -29,15 +29,16 @@ class MaskMaker {
   MaskMaker(const MaskMaker&) = delete;
   MaskMaker& operator=(const MaskMaker&) = delete;
 
-  // Tenants are held to their budgets only if there are several.
+  // Only if there are several tenants, each is held to its budget, and the engine's thread helps
+  // for a quarter of what a forward pass takes (`forward`: of the last step).
   enum class Budgets : uint8_t { kOff, kOn };
-  void begin_step(Budgets budgets);
+  void begin_step(Budgets budgets, Duration forward = {});
 
   // Takes the newest token: knows_end() afterwards, unless that takes more.
   void advance(NextTokens& next);
   // Begins to make the mask of the next token.
   void begin(NextTokens& next);
-  // Helps with what was begun, for kMostHelp at most.
+  // Helps with what was begun, for what is left of the step's help.
   void finish();
   // Makes the mask at once where that takes little. Returns is_ready().
   bool make_now(NextTokens& next);
@@ -48,7 +49,9 @@ class MaskMaker {
   // Parts that the second thread did so far.
   uint64_t n_heavy() const;
 
-  static constexpr Duration kMostHelp = std::chrono::milliseconds(1);  // in each step
+  // Bounds of the help in each step.
+  static constexpr Duration kLeastHelp = std::chrono::microseconds(50);
+  static constexpr Duration kMostHelp = std::chrono::milliseconds(1);
   // Budget of each tenant.
   static constexpr ProcessorBudget::Rule kBudget = {.share = 0.25,
                                                     .burst = std::chrono::milliseconds(250)};
@@ -63,13 +66,14 @@ class MaskMaker {
   void queue(const Job& job, Lane lane);
   void start_threads();
   void put(const Job& job, Lane lane) REQUIRES(mutex_);
-  void charge(const MaskJob& job, Duration time) REQUIRES(mutex_);
+  void charge(MaskJob& job, Duration time) REQUIRES(mutex_);
   void do_next_small() REQUIRES(mutex_);
   void main_small();
   void main_heavy();
   Job take_heavy() REQUIRES(mutex_);
 
-  Duration helped_{};  // in this step, by the engine's thread
+  Duration may_help_ = kMostHelp;  // in this step, the engine's thread
+  Duration helped_{};
   std::thread small_thread_, heavy_thread_;
 
   mutable Mutex mutex_;
