@@ -36,12 +36,15 @@ void MaskMaker::begin_step(Budgets budgets, Duration forward) {
   budgets_ = budgets;
 }
 
+// A tenant that has little of its budget left, because its grammars take much, has only the second
+// thread: what a token of such a grammar takes is not known before.
 MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
   if (job.was_heavy) return Lane::kHeavy;
   const MutexLock lock(mutex_);
-  const bool may_work = budgets_ == Budgets::kOff ||
-                        (job.cost <= may_help_ && budget_.left(job.tenant, now()) > Duration{});
-  return may_work ? Lane::kSmall : Lane::kHeavy;
+  if (budgets_ == Budgets::kOff) return Lane::kSmall;
+  const bool is_light =
+      job.cost <= may_help_ && budget_.left(job.tenant, now()) > kBudget.burst / 2;
+  return is_light ? Lane::kSmall : Lane::kHeavy;
 }
 
 // Does a part in the engine's thread, if that takes little and the step has time for it. Otherwise
