@@ -14,6 +14,7 @@ must be accounted for. The last line is 'held' (exit code 0), or 'broken' (1) be
 import argparse
 import asyncio
 import collections
+import contextlib
 import json
 import multiprocessing
 import os
@@ -155,6 +156,8 @@ class User(threading.Thread):
         self.start()
 
     def run(self):
+        with contextlib.suppress(PermissionError):  # waits for no core, as if it had a machine of its own
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         while not self.ends.is_set():
             try:
                 self.answer()
