@@ -235,8 +235,7 @@ Engine::~Engine() {
 
 bool Engine::step() {
   if (tier_) tier_->pump();
-  mask_maker_.begin_step(
-      scheduler_.is_shared() ? MaskMaker::Budgets::kOn : MaskMaker::Budgets::kOff, forward_time_);
+  begin_mask_step();
   const bool has_sampled = sample_held();
   const StepPlan& plan = scheduler_.plan();
   if (plan.empty()) return has_sampled || wait_for_masks();
@@ -355,6 +354,16 @@ void Engine::accept(const StepPlan& plan) {
     n_true_.push_back(plan.entries[i].n_true(accepted_[i]));
   }
   decoder_.accept(n_true_);
+}
+
+// A tenant whose requests come one after the other is company in the pauses too.
+void Engine::begin_mask_step() {
+  constexpr Duration kCompanyLasts = std::chrono::seconds(1);
+  const TimePoint now = clock_.now();
+  if (scheduler_.has_company()) company_until_ = now + kCompanyLasts;
+  const bool has_company = now < company_until_;
+  mask_maker_.begin_step(has_company ? MaskMaker::Budgets::kOn : MaskMaker::Budgets::kOff,
+                         forward_time_);
 }
 
 // Begins the masks of the tokens that the step is to sample: they are made while it is computed.

@@ -134,6 +134,7 @@ class Engine {
   bool forward(const StepPlan& plan);
   void break_off();
   void announce(const StepPlan& plan, TimePoint begin);
+  void begin_mask_step();
   void begin_masks(const StepPlan& plan);
   bool wait_for_masks();
   void accept(const StepPlan& plan);
@@ -186,8 +187,9 @@ class Engine {
   EngineSnapshot counters_;
   LiveRecorder live_{kv_};
   QueueEstimate queue_;
-  TimePoint step_end_;  // when the newest logits were there
+  TimePoint step_end_;       // when the newest logits were there
   Duration forward_time_{};  // of the newest forward pass
+  TimePoint company_until_;  // several tenants have or had requests
 
   // Of the current step; kept so that a step allocates nothing.
   std::vector<BatchSequence> batch_;

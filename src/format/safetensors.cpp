@@ -15,8 +15,8 @@
 
 #include "base/check.h"
 #include "base/file/input_file.h"
-#include "format/hf/json_object.h"
-#include "format/lfs_pointer.h"
+#include "base/file/lfs_pointer.h"
+#include "base/json/json_object.h"
 #include "format/model_bytes.h"
 #include "format/quoted.h"
 
@@ -54,7 +54,7 @@ struct Entry {
   uint64_t end = 0;
 };
 
-Result<ElementType> read_dtype(const hf::JsonObject& tensor, std::string_view name) {
+Result<ElementType> read_dtype(const JsonObject& tensor, std::string_view name) {
   TRY_ASSIGN(const auto stated, tensor.text("dtype"));
   std::string known;
   for (const Dtype& dtype : kDtypes) {
@@ -67,7 +67,7 @@ Result<ElementType> read_dtype(const hf::JsonObject& tensor, std::string_view na
                           quoted(*stated), known));
 }
 
-Result<std::vector<uint64_t>> read_shape(const hf::JsonObject& tensor, std::string_view name) {
+Result<std::vector<uint64_t>> read_shape(const JsonObject& tensor, std::string_view name) {
   if (!tensor.find("shape")) return tensor.unexpected_value("shape", "a list of whole numbers");
   TRY_ASSIGN(std::vector<uint64_t> shape, tensor.numbers("shape"));
   if (shape.size() > kMaxAxes) {
@@ -84,7 +84,7 @@ Result<std::vector<uint64_t>> read_shape(const hf::JsonObject& tensor, std::stri
 }
 
 Result<Entry> read_entry(const boost::json::value& value, std::string_view name) {
-  TRY_ASSIGN(const auto tensor, hf::JsonObject::of(value, "header", quoted(name)));
+  TRY_ASSIGN(const auto tensor, JsonObject::of(value, "header", quoted(name)));
   Entry entry;
   entry.info.name = name;
   TRY_ASSIGN(entry.info.type, read_dtype(tensor, name));
@@ -158,8 +158,8 @@ Result<std::string_view> header_of(ModelBytes& file) {
 
 Result<Contents> read_contents(ModelBytes& file) {
   TRY_ASSIGN(const std::string_view header, header_of(file));
-  TRY_ASSIGN(const auto parsed, hf::parse_json(header, "the header"));
-  TRY_ASSIGN(const auto all, hf::JsonObject::of(parsed, "the header"));
+  TRY_ASSIGN(const auto parsed, parse_json_file(header, "the header"));
+  TRY_ASSIGN(const auto all, JsonObject::of(parsed, "the header"));
   std::vector<Entry> entries;
   entries.reserve(all.all().size());
   for (const auto& member : all.all()) {

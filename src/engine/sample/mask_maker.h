@@ -29,8 +29,8 @@ class MaskMaker {
   MaskMaker(const MaskMaker&) = delete;
   MaskMaker& operator=(const MaskMaker&) = delete;
 
-  // Only if there are several tenants, each is held to its budget, and the engine's thread helps
-  // for a quarter of what a forward pass takes (`forward`: of the last step).
+  // Only beside other tenants, a tenant has a budget, to which its work is charged, and the
+  // engine's thread helps for a quarter of what a forward pass takes (`forward`: of the last step).
   enum class Budgets : uint8_t { kOff, kOn };
   void begin_step(Budgets budgets, Duration forward = {});
 

@@ -57,7 +57,7 @@ class Scheduler {
   // In the order of plan(): by priority, then as they came.
   std::span<const std::unique_ptr<Sequence>> running() const { return running_.all(); }
   // Returns whether several tenants have sent requests.
-  bool is_shared() const { return tenants_.is_shared(); }
+  bool has_company() const { return tenants_.has_company(); }
   uint64_t n_preemptions() const { return preemption_.n_preemptions(); }
   // Of prompts: tokens that were computed, and those that were found.
   uint64_t n_prompt_tokens() const { return n_prompt_tokens_; }

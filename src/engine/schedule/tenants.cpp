@@ -20,6 +20,7 @@ Tenant& TenantLedger::enter(const std::string& name) {
   Tenant& tenant = tenants_[name];
   if (tenant.n_requests == 0) {
     tenant.served = std::max({tenant.served, least_served() - Tenant::kQuantum, 0.0});
+    ++n_present_;
   }
   ++tenant.n_requests;
   return tenant;
@@ -27,7 +28,9 @@ Tenant& TenantLedger::enter(const std::string& name) {
 
 void TenantLedger::leave(Tenant& tenant) {
   CHECK(tenant.n_requests > 0);
-  if (--tenant.n_requests == 0) last_served_ = std::max(last_served_, tenant.served);
+  if (--tenant.n_requests > 0) return;
+  last_served_ = std::max(last_served_, tenant.served);
+  --n_present_;
 }
 
 // Idle tenants below the floor would come back at the floor anyhow. Those above it go only where

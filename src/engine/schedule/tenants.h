@@ -41,6 +41,8 @@ class TenantLedger {
 
   // Whether there are, or were, tenants to share with.
   bool is_shared() const { return tenants_.size() > 1; }
+  // Whether several have requests now.
+  bool has_company() const { return n_present_ > 1; }
 
  private:
   static constexpr size_t kMost = 4096;  // remembered, so that names cannot fill the memory
@@ -48,6 +50,7 @@ class TenantLedger {
   void forget_idle();
 
   std::unordered_map<std::string, Tenant> tenants_;
+  size_t n_present_ = 0;    // that have requests
   double last_served_ = 0;  // of the one that left an empty house
 };
 

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/json/json_object.h"
 #include "format/adapter/peft_adapter.h"
-#include "format/hf/json_object.h"
 #include "format/quoted.h"
 
 namespace kvik {
@@ -46,7 +46,7 @@ bool is_nothing(const json::value& value) {
   return false;
 }
 
-Result<void> refuse(const hf::JsonObject& config) {
+Result<void> refuse(const JsonObject& config) {
   TRY_ASSIGN(const auto type, config.text("peft_type"));
   if (type != "LORA") {
     return config.unexpected_value("peft_type", "\"LORA\"", ErrorCode::kUnsupported);
@@ -79,7 +79,7 @@ Result<void> refuse(const hf::JsonObject& config) {
   return {};
 }
 
-Result<double> checked_alpha(const hf::JsonObject& object, std::string_view key) {
+Result<double> checked_alpha(const JsonObject& object, std::string_view key) {
   TRY_ASSIGN(const auto alpha, object.real(key));
   constexpr double kMostAlpha = 1e6;
   if (alpha && std::abs(*alpha) <= kMostAlpha) return *alpha;
@@ -90,7 +90,7 @@ constexpr size_t kMaxPatterns = 16384;
 
 // "rank_pattern" and "alpha_pattern"; read(object, name) gives a value.
 template <class T, class Read>
-Result<std::vector<PeftConfig::OfModules<T>>> read_patterns(const hf::JsonObject& config,
+Result<std::vector<PeftConfig::OfModules<T>>> read_patterns(const JsonObject& config,
                                                             std::string_view key, Read read) {
   std::vector<PeftConfig::OfModules<T>> out;
   TRY_ASSIGN(const auto patterns, config.object(key));
@@ -165,8 +165,8 @@ bool PeftConfig::flips_stacks(ExpertStacks stacks) const {
 }
 
 Result<PeftConfig> read_peft_config(std::string_view text) {
-  TRY_ASSIGN(const auto parsed, hf::parse_json(text, kFile));
-  TRY_ASSIGN(const auto config, hf::JsonObject::of(parsed, kFile));
+  TRY_ASSIGN(const auto parsed, parse_json_file(text, kFile));
+  TRY_ASSIGN(const auto config, JsonObject::of(parsed, kFile));
   TRY(refuse(config));
   PeftConfig out;
   TRY_ASSIGN(out.rank, config.count("r", kMaxAdapterRank));

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/file/input_file.h"
+#include "base/file/lfs_pointer.h"
 #include "format/gguf/fused_experts.h"
 #include "format/gguf/gguf_cursor.h"
 #include "format/gguf/gguf_experts.h"
@@ -20,7 +21,6 @@
 #include "format/gguf/gguf_split.h"
 #include "format/gguf/gguf_tensors.h"
 #include "format/latent_up.h"
-#include "format/lfs_pointer.h"
 #include "format/model_bytes.h"
 
 namespace kvik {

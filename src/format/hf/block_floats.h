@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/json/json_object.h"
 #include "base/result.h"
-#include "format/hf/json_object.h"
 #include "format/model_source.h"
 
 namespace kvik::hf {

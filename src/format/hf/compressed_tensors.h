@@ -3,9 +3,9 @@
 #include <string_view>
 #include <variant>
 
+#include "base/json/json_object.h"
 #include "base/result.h"
 #include "format/hf/block_floats.h"
-#include "format/hf/json_object.h"
 #include "format/hf/quantization.h"
 
 namespace kvik::hf {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/json/json_object.h"
 #include "catalogue/limits.h"
 #include "format/hf/gguf_keys.h"
-#include "format/hf/json_object.h"
 #include "format/hf/layer_kinds.h"
 #include "format/hf/recurrence.h"
 #include "format/hf/rope.h"
@@ -298,7 +298,7 @@ Result<json::value> text_config(json::value parsed) {
 // With the defaults of its type for what is not there; null is there.
 json::value with_defaults(json::value config, const FolderType& type) {
   json::object& all = config.get_object();
-  auto defaults = parse_json(type.defaults, kFile);
+  auto defaults = parse_json_file(type.defaults, kFile);
   CHECK(defaults.has_value());
   for (auto& member : defaults->get_object()) all.insert(member);
   const json::value* blocks = all.if_contains("layers_block_type");
@@ -311,7 +311,7 @@ json::value with_defaults(json::value config, const FolderType& type) {
 }  // namespace
 
 Result<FolderConfig> read_folder_config(std::string_view text) {
-  TRY_ASSIGN(json::value parsed, parse_json(text, kFile));
+  TRY_ASSIGN(json::value parsed, parse_json_file(text, kFile));
   TRY_ASSIGN(json::value stated, text_config(std::move(parsed)));
   FamilyFolder of;
   {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include "base/json/json_object.h"
 #include "base/result.h"
 #include "format/hf/gguf_keys.h"
-#include "format/hf/json_object.h"
 
 namespace kvik::hf {
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
+#include "base/json/json_object.h"
 #include "base/result.h"
 #include "catalogue/family.h"
-#include "format/hf/json_object.h"
 
 namespace kvik::hf {
 

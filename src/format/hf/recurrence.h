@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/json/json_object.h"
 #include "base/result.h"
 #include "catalogue/family.h"
 #include "format/hf/gguf_keys.h"
-#include "format/hf/json_object.h"
 
 namespace kvik::hf {
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/json/json_object.h"
 #include "base/result.h"
 #include "format/hf/config.h"
 #include "format/hf/gguf_keys.h"
-#include "format/hf/json_object.h"
 
 namespace kvik::hf {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/file/input_file.h"
+#include "base/json/json_object.h"
 #include "base/quantity.h"
-#include "format/hf/json_object.h"
 #include "format/joined_source.h"
 #include "format/quoted.h"
 #include "format/safetensors.h"
@@ -78,7 +78,7 @@ Result<std::optional<std::string>> read_text_file(const std::string& path, size_
 }
 
 Result<TensorIndex> read_tensor_index(std::string_view json) {
-  TRY_ASSIGN(const auto parsed, parse_json(json, kIndex));
+  TRY_ASSIGN(const auto parsed, parse_json_file(json, kIndex));
   TRY_ASSIGN(const auto whole, JsonObject::of(parsed, kIndex));
   TRY_ASSIGN(const auto map, whole.object("weight_map"));
   if (!map || map->all().empty()) return whole.unexpected_value("weight_map", "files of tensors");

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "format/hf/json_object.h"
+#include "base/file/lfs_pointer.h"
+#include "base/json/json_object.h"
 #include "format/hf/tensor_files.h"
-#include "format/lfs_pointer.h"
 
 namespace kvik::hf {
 namespace {
@@ -25,7 +25,7 @@ constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 Result<std::optional<boost::json::value>> read_json(const std::string& folder, const char* name) {
   TRY_ASSIGN(const auto text, read_text_file(fmt::format("{}/{}", folder, name), kMaxConfigBytes));
   if (!text) return std::optional<boost::json::value>();
-  TRY_ASSIGN(auto parsed, parse_json(*text, name));
+  TRY_ASSIGN(auto parsed, parse_json_file(*text, name));
   return std::optional(std::move(parsed));
 }
 

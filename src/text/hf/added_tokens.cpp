@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // between those that a file uses
 
-Result<void> set_flags(const Fields& token, TokenId id, Vocabulary& vocabulary) {
+Result<void> set_flags(const JsonObject& token, TokenId id, Vocabulary& vocabulary) {
   TRY_ASSIGN(const bool before, token.flag("lstrip", false));
   TRY_ASSIGN(const bool behind, token.flag("rstrip", false));
   TRY_ASSIGN(const bool whole_word, token.flag("single_word", false));
@@ -21,13 +21,12 @@ Result<void> set_flags(const Fields& token, TokenId id, Vocabulary& vocabulary) 
   return {};
 }
 
-Result<void> add(const Fields& token, std::optional<uint32_t> n_vocab, AllTokens& all) {
+Result<void> add(const JsonObject& token, std::optional<uint32_t> n_vocab, AllTokens& all) {
   Vocabulary& vocabulary = all.vocabulary;
   TRY_ASSIGN(const auto number, token.number("id"));
   const uint64_t n_ids = vocabulary.texts.size() + kMaxUnusedIds;
   if (!number || *number >= n_ids) {
-    return unexpected_value(token.path_of("id"), token.find("id"),
-                            fmt::format("an id below {}", n_ids));
+    return token.unexpected_value("id", fmt::format("an id below {}", n_ids));
   }
   const auto id = static_cast<TokenId>(*number);
   TRY_ASSIGN(const std::string content, token.required_text("content"));
@@ -39,14 +38,13 @@ Result<void> add(const Fields& token, std::optional<uint32_t> n_vocab, AllTokens
   }
   std::string& text = vocabulary.texts[id];
   if (!text.empty() && text != content) {
-    return unexpected_value(token.path_of("id"), token.find("id"),
-                            fmt::format("an id of its own, but '{}' has it too", text));
+    return token.unexpected_value("id", fmt::format("an id of its own, but '{}' has it too", text));
   }
   if (text.empty() && !content.empty()) {
     text = content;
     if (const auto twin = vocabulary.index.insert(vocabulary.texts, id)) {
-      return unexpected_value(token.path_of("content"), token.find("content"),
-                              fmt::format("a text of its own, but token {} has it too", *twin));
+      return token.unexpected_value(
+          "content", fmt::format("a text of its own, but token {} has it too", *twin));
     }
   }
   vocabulary.kinds[id] = is_special ? TokenKind::kControl : TokenKind::kUserDefined;
@@ -63,7 +61,7 @@ std::optional<TokenId> token_of(const boost::json::value& value, const Vocabular
 }
 
 // The first id of the special token that a template names.
-Result<TokenId> special_of(const Fields& processor, const std::string& name,
+Result<TokenId> special_of(const JsonObject& processor, const std::string& name,
                            const Vocabulary& vocabulary) {
   TRY_ASSIGN(const auto specials, processor.object("special_tokens"));
   const auto* value = specials ? specials->find(name) : nullptr;
@@ -71,19 +69,19 @@ Result<TokenId> special_of(const Fields& processor, const std::string& name,
     return unexpected_value(processor.path_of("special_tokens"), nullptr,
                             fmt::format("the special token '{}'", name));
   }
-  TRY_ASSIGN(const Fields special, Fields::of(*value, specials->path_of(name)));
+  TRY_ASSIGN(const JsonObject special, object_at(*value, specials->path_of(name)));
   TRY_ASSIGN(const auto* ids, special.list("ids"));
   const auto id = ids && ids->size() == 1 ? token_of((*ids)[0], vocabulary) : std::nullopt;
   if (id) return *id;
-  return unexpected_value(special.path_of("ids"), special.find("ids"),
-                          fmt::format("one token below {}", vocabulary.texts.size()));
+  return special.unexpected_value("ids",
+                                  fmt::format("one token below {}", vocabulary.texts.size()));
 }
 
 // [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …]
-Result<void> read_template(const Fields& processor, Vocabulary& vocabulary) {
+Result<void> read_template(const JsonObject& processor, Vocabulary& vocabulary) {
   bool is_behind = false;
   const auto read_part = [&](const auto& value, const auto& path) -> Result<void> {
-    TRY_ASSIGN(const Fields part, Fields::of(value, path));
+    TRY_ASSIGN(const JsonObject part, object_at(value, path));
     TRY_ASSIGN(const auto special, part.object("SpecialToken"));
     if (!special) {
       is_behind = true;
@@ -105,15 +103,16 @@ Result<void> read_template(const Fields& processor, Vocabulary& vocabulary) {
 }
 
 // ["[CLS]", 101]
-Result<TokenId> read_pair(const Fields& processor, const char* key, const Vocabulary& vocabulary) {
+Result<TokenId> read_pair(const JsonObject& processor, const char* key,
+                          const Vocabulary& vocabulary) {
   TRY_ASSIGN(const auto* pair, processor.list(key));
   const auto id = pair && pair->size() == 2 ? token_of((*pair)[1], vocabulary) : std::nullopt;
   if (id) return *id;
-  return unexpected_value(processor.path_of(key), processor.find(key),
-                          fmt::format("a text and a token below {}", vocabulary.texts.size()));
+  return processor.unexpected_value(
+      key, fmt::format("a text and a token below {}", vocabulary.texts.size()));
 }
 
-Result<void> read_processor(const Fields& processor, Vocabulary& vocabulary) {
+Result<void> read_processor(const JsonObject& processor, Vocabulary& vocabulary) {
   TRY_ASSIGN(const std::string type, processor.required_text("type"));
   if (type == "ByteLevel") return {};  // of offsets
   if (type == "TemplateProcessing") return read_template(processor, vocabulary);
@@ -130,7 +129,7 @@ Result<void> read_processor(const Fields& processor, Vocabulary& vocabulary) {
   }
   if (!processor.find("processors")) return {};
   return processor.each_of("processors", [&](const auto& value, const auto& path) -> Result<void> {
-    TRY_ASSIGN(const Fields part, Fields::of(value, path));
+    TRY_ASSIGN(const JsonObject part, object_at(value, path));
     TRY_ASSIGN(const std::string part_type, part.required_text("type"));
     return part_type == "Sequence" ? Result<void>() : read_processor(part, vocabulary);
   });
@@ -138,7 +137,7 @@ Result<void> read_processor(const Fields& processor, Vocabulary& vocabulary) {
 
 }  // namespace
 
-Result<AllTokens> join_vocabularies(const Fields& file, const WordModel& model,
+Result<AllTokens> join_vocabularies(const JsonObject& file, const WordModel& model,
                                     ByteTokens byte_tokens, std::optional<uint32_t> n_vocab) {
   const size_t n_texts = model.vocabulary().texts.size();
   if (n_vocab && (n_texts > *n_vocab || *n_vocab > n_texts + kMaxUnusedIds)) {
@@ -158,7 +157,7 @@ Result<AllTokens> join_vocabularies(const Fields& file, const WordModel& model,
   }
   if (file.find("added_tokens")) {
     TRY(file.each_of("added_tokens", [&](const auto& value, const auto& path) -> Result<void> {
-      TRY_ASSIGN(const Fields token, Fields::of(value, path));
+      TRY_ASSIGN(const JsonObject token, object_at(value, path));
       return add(token, n_vocab, all);
     }));
   }
@@ -174,7 +173,7 @@ Result<AllTokens> join_vocabularies(const Fields& file, const WordModel& model,
   return all;
 }
 
-Result<void> read_frame(const Fields& file, Vocabulary& vocabulary) {
+Result<void> read_frame(const JsonObject& file, Vocabulary& vocabulary) {
   TRY_ASSIGN(const auto processor, file.object("post_processor"));
   return processor ? read_processor(*processor, vocabulary) : Result<void>();
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/hf/fields.h"
+#include "text/hf/tokenizer_object.h"
 #include "text/hf/word_model.h"
 #include "text/vocabulary.h"
 
@@ -20,10 +20,10 @@ struct AllTokens {
   Vocabulary vocabulary;
   std::vector<TokenId> normalised;  // user-defined, to be looked for in the normalised text
 };
-Result<AllTokens> join_vocabularies(const Fields& file, const WordModel& model,
+Result<AllTokens> join_vocabularies(const JsonObject& file, const WordModel& model,
                                     ByteTokens byte_tokens, std::optional<uint32_t> n_vocab);
 
 // What "post_processor" puts before and behind a text: bos, eos, adds_bos, adds_eos.
-Result<void> read_frame(const Fields& file, Vocabulary& vocabulary);
+Result<void> read_frame(const JsonObject& file, Vocabulary& vocabulary);
 
 }  // namespace kvik::hf

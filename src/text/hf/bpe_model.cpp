@@ -29,7 +29,7 @@ class BpeModel final : public WordModel {
   }
 
   Result<void> add_merges(const std::vector<Merge>& merges);
-  Result<void> read_unknown(const Fields& model);
+  Result<void> read_unknown(const JsonObject& model);
 
   void encode(std::string_view word, std::vector<TokenId>& ids) const override {
     if (flags_.takes_whole_words_first) {
@@ -83,7 +83,7 @@ void BpeModel::append_characters(std::string_view word, std::vector<TokenId>& id
   }
 }
 
-Result<void> BpeModel::read_unknown(const Fields& model) {
+Result<void> BpeModel::read_unknown(const JsonObject& model) {
   TRY_ASSIGN(unknown_, find_named(model, "unk_token", vocabulary_));
   return read_byte_tokens(model);
 }
@@ -109,7 +109,7 @@ Result<void> BpeModel::add_merges(const std::vector<Merge>& merges) {
 
 }  // namespace
 
-Result<std::vector<Merge>> read_merges(const Fields& model) {
+Result<std::vector<Merge>> read_merges(const JsonObject& model) {
   std::vector<Merge> merges;
   TRY(model.each_of("merges", [&](const auto& value, const auto& path) -> Result<void> {
     const boost::json::string* text = value.if_string();
@@ -127,7 +127,7 @@ Result<std::vector<Merge>> read_merges(const Fields& model) {
   return merges;
 }
 
-Result<std::unique_ptr<WordModel>> read_bpe(const Fields& model) {
+Result<std::unique_ptr<WordModel>> read_bpe(const JsonObject& model) {
   TRY_ASSIGN(TokenTexts vocabulary, read_vocabulary_object(model));
   TRY_ASSIGN(auto prefix, model.text("continuing_subword_prefix"));
   TRY_ASSIGN(auto suffix, model.text("end_of_word_suffix"));

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "text/bpe/byte_alphabet.h"
-#include "text/hf/fields.h"
 #include "text/hf/json_file.h"
 #include "text/hf/pre_tokenizer_step.h"
+#include "text/hf/tokenizer_object.h"
 #include "text/hf/words.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/tokenizer.h"
@@ -24,7 +24,6 @@
 namespace kvik {
 namespace {
 
-using hf::Fields;
 using hf::JsonFile;
 using hf::Merge;
 using Strings = std::vector<std::string>;

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <utility>
 
 #include "text/hf/added_tokens.h"
 
 namespace kvik::hf {
 namespace {
-
-constexpr size_t kMaxDepth = 32;
 
 // The id of the token that tokenizer_config.json names, where it is one.
 std::optional<TokenId> find_named(const Vocabulary& vocabulary,
@@ -34,23 +31,12 @@ void add_config(const TokenizerConfig& config, Vocabulary& vocabulary) {
   vocabulary.chat_template = config.chat_template;
 }
 
-Result<std::unique_ptr<const boost::json::value>> parse(std::string_view json) {
-  boost::json::parse_options options;
-  options.max_depth = kMaxDepth;
-  boost::system::error_code error;
-  boost::json::value value = boost::json::parse(json, error, {}, options);
-  if (error) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("tokenizer.json can not be read: {}, expected JSON", error.message()));
-  }
-  return std::make_unique<const boost::json::value>(std::move(value));
-}
-
 }  // namespace
 
 Result<JsonFile> JsonFile::read(std::string_view json, const TokenizerConfig& config) {
-  TRY_ASSIGN(auto value, parse(json));
-  TRY_ASSIGN(const Fields file, Fields::of(*value, ""));
+  TRY_ASSIGN(auto parsed, parse_json_file(json, kTokenizerFile));
+  auto value = std::make_unique<const boost::json::value>(std::move(parsed));
+  TRY_ASSIGN(const JsonObject file, object_at(*value, ""));
   TRY_ASSIGN(auto normalizer, read_normalizer(file.find("normalizer"), "normalizer"));
   TRY_ASSIGN(auto pre_tokenizer, read_pre_tokenizer(file.find("pre_tokenizer"), "pre_tokenizer"));
   TRY_ASSIGN(const auto fields, file.object("model"));

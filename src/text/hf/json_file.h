@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/hf/fields.h"
 #include "text/hf/normalizer.h"
 #include "text/hf/pre_tokenizer_step.h"
 #include "text/hf/token_spelling.h"
 #include "text/hf/tokenizer_json.h"
+#include "text/hf/tokenizer_object.h"
 #include "text/hf/word_model.h"
 #include "text/vocabulary.h"
 
@@ -31,7 +31,7 @@ struct JsonFile {
   static Result<JsonFile> read(std::string_view json, const TokenizerConfig& config);
 
   std::unique_ptr<const boost::json::value> json;  // what `model_fields` looks into
-  Fields model_fields;                             // "model"
+  JsonObject model_fields;                         // "model"
   JsonParts parts;
   Vocabulary vocabulary;  // of the model, the added tokens, and the frame
 };

@@ -9,8 +9,8 @@
 
 #include "base/utf8.h"
 #include "text/bpe/byte_alphabet.h"
-#include "text/hf/fields.h"
 #include "text/hf/regex.h"
+#include "text/hf/tokenizer_object.h"
 #include "text/pre_tokenizer/char_class.h"
 #include "text/unigram/charsmap.h"
 #include "text/word_piece/bert_text.h"
@@ -43,7 +43,7 @@ std::string strip(const std::string& text, bool left, bool right) {
   return text.substr(begin, end - begin);
 }
 
-Made replacement(const Fields& fields) {
+Made replacement(const JsonObject& fields) {
   TRY_ASSIGN(const Pattern pattern, read_pattern(fields));
   TRY_ASSIGN(const std::string content, fields.required_text("content"));
   if (pattern.text.empty()) return [](std::string text) { return text; };
@@ -51,7 +51,7 @@ Made replacement(const Fields& fields) {
   return [=](const std::string& text) { return replace_all(regex, text, content); };
 }
 
-Made charsmap(const Fields& fields) {
+Made charsmap(const JsonObject& fields) {
   TRY_ASSIGN(const std::string base64, fields.required_text("precompiled_charsmap"));
   TRY_ASSIGN(Charsmap read, Charsmap::from_base64(base64));
   // Functions are copied, which a map is too large for.
@@ -102,7 +102,7 @@ void append_bert(const BertFlags& flags, char32_t c, std::string& out) {
 
 // BERT's: without controls, blanks around Chinese characters, small letters without accents, as the
 // flags say.
-Made bert(const Fields& fields) {
+Made bert(const JsonObject& fields) {
   BertFlags flags{};
   TRY_ASSIGN(flags.clean_text, fields.flag("clean_text", true));
   TRY_ASSIGN(flags.handle_chinese_chars, fields.flag("handle_chinese_chars", true));
@@ -113,7 +113,7 @@ Made bert(const Fields& fields) {
   };
 }
 
-Made sequence(const Fields& fields) {
+Made sequence(const JsonObject& fields) {
   std::vector<Normalizer> steps;
   TRY(fields.each_of("normalizers", [&](const auto& value, const auto& path) -> Result<void> {
     TRY_ASSIGN(auto step, read_normalizer(&value, path));
@@ -140,7 +140,7 @@ std::string bytes_to_letters(std::string_view text) {
 
 Made read_normalizer(const boost::json::value* value, const std::string& path) {
   if (!value || value->is_null()) return nullptr;
-  TRY_ASSIGN(const Fields fields, Fields::of(*value, path));
+  TRY_ASSIGN(const JsonObject fields, object_at(*value, path));
   TRY_ASSIGN(const std::string type, fields.required_text("type"));
   if (type == "Sequence") return sequence(fields);
   if (type == "Replace") return replacement(fields);

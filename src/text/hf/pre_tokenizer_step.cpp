@@ -5,8 +5,8 @@
 
 #include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
-#include "text/hf/fields.h"
 #include "text/hf/regex.h"
+#include "text/hf/tokenizer_object.h"
 #include "text/pre_tokenizer/char_class.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 
@@ -81,7 +81,7 @@ void split_as_gpt2(Words& words) {
   });
 }
 
-MadeStep byte_level(const Fields& fields) {
+MadeStep byte_level(const JsonObject& fields) {
   TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));
   TRY_ASSIGN(const bool splits, fields.flag("use_regex", true));
   std::vector<std::string> letters;
@@ -102,7 +102,7 @@ MadeStep byte_level(const Fields& fields) {
   };
 }
 
-MadeStep metaspace(const Fields& fields) {
+MadeStep metaspace(const JsonObject& fields) {
   TRY_ASSIGN(const auto replacement, fields.text("replacement"));
   TRY_ASSIGN(const auto scheme, fields.text("prepend_scheme"));
   TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));  // older files
@@ -114,8 +114,7 @@ MadeStep metaspace(const Fields& fields) {
   if (scheme == "always") prepend = Prepend::kAlways;
   const std::string mark = replacement.value_or(std::string(kBlankMark));
   if (mark.empty()) {
-    return unexpected_value(fields.path_of("replacement"), fields.find("replacement"),
-                            "a character");
+    return fields.unexpected_value("replacement", "a character");
   }
   return [=](Words& words) {
     rewrite(words, [&](std::string_view word, bool is_first, std::string& out) {
@@ -135,7 +134,7 @@ MadeStep metaspace(const Fields& fields) {
   };
 }
 
-MadeStep sequence_of_steps(const Fields& fields) {
+MadeStep sequence_of_steps(const JsonObject& fields) {
   std::vector<PreTokenizerStep> steps;
   TRY(fields.each_of("pretokenizers", [&](const auto& value, const auto& path) -> Result<void> {
     TRY_ASSIGN(auto step, read_pre_tokenizer(&value, path));
@@ -147,22 +146,22 @@ MadeStep sequence_of_steps(const Fields& fields) {
   };
 }
 
-Result<Behavior> read_behavior(const Fields& fields) {
+Result<Behavior> read_behavior(const JsonObject& fields) {
   TRY_ASSIGN(const auto name, fields.text("behavior"));
   if (!name || *name == "Isolated") return Behavior::kIsolated;
   if (*name == "Removed") return Behavior::kRemoved;
   if (*name == "MergedWithPrevious") return Behavior::kMergedWithPrevious;
   if (*name == "MergedWithNext") return Behavior::kMergedWithNext;
   if (*name == "Contiguous") return Behavior::kContiguous;
-  return unexpected_value(fields.path_of("behavior"), fields.find("behavior"),
-                          "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+  return fields.unexpected_value(
+      "behavior", "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
 }  // namespace
 
 MadeStep read_pre_tokenizer(const boost::json::value* value, const std::string& path) {
   if (!value || value->is_null()) return nullptr;
-  TRY_ASSIGN(const Fields fields, Fields::of(*value, path));
+  TRY_ASSIGN(const JsonObject fields, object_at(*value, path));
   TRY_ASSIGN(const std::string type, fields.required_text("type"));
   if (type == "Sequence") return sequence_of_steps(fields);
   if (type == "Metaspace") return metaspace(fields);

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "base/utf8.h"
-#include "text/hf/fields.h"
+#include "text/hf/tokenizer_object.h"
 
 namespace kvik::hf {
 

@@ -12,7 +12,7 @@ Result<TokenSpelling> TokenSpelling::read(const boost::json::value* decoder) {
 }
 
 Result<void> TokenSpelling::add(const boost::json::value& decoder, const std::string& path) {
-  TRY_ASSIGN(const Fields fields, Fields::of(decoder, path));
+  TRY_ASSIGN(const JsonObject fields, object_at(decoder, path));
   TRY_ASSIGN(const std::string type, fields.required_text("type"));
   if (type == "Sequence") {
     return fields.each_of(

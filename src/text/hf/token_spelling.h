@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/hf/fields.h"
 #include "text/hf/regex.h"
+#include "text/hf/tokenizer_object.h"
 
 namespace kvik::hf {
 

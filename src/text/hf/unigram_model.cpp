@@ -57,10 +57,10 @@ class UnigramModel final : public WordModel {
 
 }  // namespace
 
-Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model) {
+Result<std::unique_ptr<WordModel>> read_unigram(const JsonObject& model) {
   TRY_ASSIGN(const auto* list, model.list("vocab"));
   if (!list || list->empty()) {
-    return unexpected_value(model.path_of("vocab"), model.find("vocab"), "texts with scores");
+    return model.unexpected_value("vocab", "texts with scores");
   }
   TokenTexts vocabulary;
   std::vector<double> scores;
@@ -82,8 +82,7 @@ Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model) {
   }
   TRY_ASSIGN(const auto unknown, model.number("unk_id"));
   if (!unknown || *unknown >= scores.size()) {
-    return unexpected_value(model.path_of("unk_id"), model.find("unk_id"),
-                            fmt::format("a token below {}", scores.size()));
+    return model.unexpected_value("unk_id", fmt::format("a token below {}", scores.size()));
   }
   auto unigram = std::make_unique<UnigramModel>(std::move(vocabulary), std::move(scores),
                                                 static_cast<TokenId>(*unknown));

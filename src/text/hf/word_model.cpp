@@ -11,7 +11,7 @@ constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // between those that a f
 
 }  // namespace
 
-Result<void> WordModel::read_byte_tokens(const Fields& model) {
+Result<void> WordModel::read_byte_tokens(const JsonObject& model) {
   TRY_ASSIGN(const bool wants_bytes, model.flag("byte_fallback", false));
   const auto found = vocabulary_.find_byte_tokens();
   if (wants_bytes && found) byte_tokens_ = *found;
@@ -22,10 +22,10 @@ void WordModel::append_bytes(std::string_view bytes, std::vector<TokenId>& ids) 
   for (const char byte : bytes) ids.push_back((*byte_tokens_)[static_cast<uint8_t>(byte)]);
 }
 
-Result<TokenTexts> read_vocabulary_object(const Fields& model) {
+Result<TokenTexts> read_vocabulary_object(const JsonObject& model) {
   const boost::json::value* value = model.find("vocab");
   const boost::json::object* object = value ? value->if_object() : nullptr;
-  if (!object) return unexpected_value(model.path_of("vocab"), value, "ids by text");
+  if (!object) return model.unexpected_value("vocab", "ids by text");
   TokenTexts vocabulary;
   vocabulary.texts.resize(object->size());
   vocabulary.index.reserve(object->size());
@@ -48,17 +48,16 @@ Result<TokenTexts> read_vocabulary_object(const Fields& model) {
   return vocabulary;
 }
 
-Result<std::optional<TokenId>> find_named(const Fields& model, std::string_view key,
+Result<std::optional<TokenId>> find_named(const JsonObject& model, std::string_view key,
                                           const TokenTexts& vocabulary) {
   TRY_ASSIGN(const auto name, model.text(key));
   if (!name) return std::optional<TokenId>();
   const auto id = vocabulary.find(*name);
-  if (!id)
-    return unexpected_value(model.path_of(key), model.find(key), "a token of the vocabulary");
+  if (!id) return model.unexpected_value(key, "a token of the vocabulary");
   return std::optional(*id);
 }
 
-Result<std::unique_ptr<WordModel>> read_word_model(const Fields& model) {
+Result<std::unique_ptr<WordModel>> read_word_model(const JsonObject& model) {
   TRY_ASSIGN(auto type, model.text("type"));
   if (!type) {  // older files name none
     type = model.find("merges")                      ? "BPE"

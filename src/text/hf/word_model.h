@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/token_id.h"
-#include "text/hf/fields.h"
+#include "text/hf/tokenizer_object.h"
 #include "text/vocabulary.h"
 
 namespace kvik::hf {
@@ -27,7 +27,7 @@ class WordModel {
 
  protected:
   // Takes the byte tokens where the file asks for them ("byte_fallback") and none is missing.
-  Result<void> read_byte_tokens(const Fields& model);
+  Result<void> read_byte_tokens(const JsonObject& model);
   void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
 
   TokenTexts vocabulary_;
@@ -37,24 +37,24 @@ class WordModel {
 
 // Errors: kUnsupported for another type, kCorrupt: merges of what is no token, two texts of one id,
 // an id out of bounds (THREATS 25).
-Result<std::unique_ptr<WordModel>> read_word_model(const Fields& model);
+Result<std::unique_ptr<WordModel>> read_word_model(const JsonObject& model);
 
 // A line of "merges": "left right", or ["left", "right"]. They point into the file.
 struct Merge {
   std::string_view left, right;
 };
-Result<std::vector<Merge>> read_merges(const Fields& model);
+Result<std::vector<Merge>> read_merges(const JsonObject& model);
 
 // One per type.
-Result<std::unique_ptr<WordModel>> read_bpe(const Fields& model);
-Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model);
-Result<std::unique_ptr<WordModel>> read_word_piece(const Fields& model);
+Result<std::unique_ptr<WordModel>> read_bpe(const JsonObject& model);
+Result<std::unique_ptr<WordModel>> read_unigram(const JsonObject& model);
+Result<std::unique_ptr<WordModel>> read_word_piece(const JsonObject& model);
 
 // {"text": id, …} under "vocab".
-Result<TokenTexts> read_vocabulary_object(const Fields& model);
+Result<TokenTexts> read_vocabulary_object(const JsonObject& model);
 
 // The id of the token that `key` names; nothing where it is absent.
-Result<std::optional<TokenId>> find_named(const Fields& model, std::string_view key,
+Result<std::optional<TokenId>> find_named(const JsonObject& model, std::string_view key,
                                           const TokenTexts& vocabulary);
 
 }  // namespace kvik::hf

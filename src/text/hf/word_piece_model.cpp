@@ -32,10 +32,10 @@ class WordPieceModel final : public WordModel {
 
 }  // namespace
 
-Result<std::unique_ptr<WordModel>> read_word_piece(const Fields& model) {
+Result<std::unique_ptr<WordModel>> read_word_piece(const JsonObject& model) {
   TRY_ASSIGN(TokenTexts vocabulary, read_vocabulary_object(model));
   TRY_ASSIGN(const auto unknown, find_named(model, "unk_token", vocabulary));
-  if (!unknown) return unexpected_value(model.path_of("unk_token"), nullptr, "a token");
+  if (!unknown) return model.unexpected_value("unk_token", "a token");
   TRY_ASSIGN(const auto prefix, model.text("continuing_subword_prefix"));
   TRY_ASSIGN(const auto max_chars, model.number("max_input_chars_per_word"));
   WordPieceSearch::Limits limits{.unknown = *unknown};

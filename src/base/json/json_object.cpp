@@ -1,4 +1,4 @@
-#include "format/hf/json_object.h"
+#include "base/json/json_object.h"
 
 #include <fmt/format.h>
 
@@ -12,9 +12,9 @@
 #include <limits>
 #include <utility>
 
-#include "format/lfs_pointer.h"
+#include "base/file/lfs_pointer.h"
 
-namespace kvik::hf {
+namespace kvik {
 
 namespace json = boost::json;
 
@@ -85,7 +85,7 @@ std::optional<double> as_real(const json::value& value) {
 
 }  // namespace
 
-Result<json::value> parse_json(std::string_view text, std::string_view file) {
+Result<json::value> parse_json_file(std::string_view text, std::string_view file) {
   if (text.starts_with(kLfsPointer)) {
     return fail(ErrorCode::kCorrupt, fmt::format("{} is {}", file, kIsLfsPointer));
   }
@@ -106,24 +106,38 @@ Result<json::value> parse_json(std::string_view text, std::string_view file) {
               fmt::format("{} can not be read: {}, expected JSON", file, error.message()));
 }
 
+std::unexpected<Error> unexpected_value(std::string_view file, std::string_view path,
+                                        const json::value* value, std::string_view expected,
+                                        ErrorCode code) {
+  return fail(code, fmt::format("{}: '{}' is {}, expected {}", file, path, shown(value), expected));
+}
+
 Result<JsonObject> JsonObject::of(const json::value& value, std::string file, std::string path) {
   if (const json::object* object = value.if_object()) {
     return JsonObject(*object, std::move(file), std::move(path));
   }
+  if (!path.empty()) return kvik::unexpected_value(file, path, &value, "an object");
   return fail(ErrorCode::kCorrupt,
-              path.empty()
-                  ? fmt::format("{} is {}, expected an object", file, shown(&value))
-                  : fmt::format("{}: '{}' is {}, expected an object", file, path, shown(&value)));
+              fmt::format("{} is {}, expected an object", file, shown(&value)));
 }
 
 std::string JsonObject::path_of(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
 }
 
+std::string JsonObject::path_of(std::string_view key, size_t i) const {
+  return fmt::format("{}[{}]", path_of(key), i);
+}
+
 std::unexpected<Error> JsonObject::unexpected_value(std::string_view key, std::string_view expected,
                                                     ErrorCode code) const {
-  return fail(code, fmt::format("{}: '{}' is {}, expected {}", file_, path_of(key),
-                                shown(find(key)), expected));
+  return kvik::unexpected_value(file_, path_of(key), find(key), expected, code);
+}
+
+std::unexpected<Error> JsonObject::unsupported(std::string_view key, std::string_view is,
+                                               std::string_view expected) const {
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("{}: '{}' is '{}', expected {}", file_, path_of(key), is, expected));
 }
 
 const json::value* JsonObject::find(std::string_view key) const {
@@ -158,6 +172,11 @@ Result<std::optional<bool>> JsonObject::flag(std::string_view key) const {
   return unexpected_value(key, "true or false");
 }
 
+Result<bool> JsonObject::flag(std::string_view key, bool otherwise) const {
+  TRY_ASSIGN(const auto found, flag(key));
+  return found.value_or(otherwise);
+}
+
 Result<std::optional<std::string>> JsonObject::text(std::string_view key) const {
   const json::value* value = find(key);
   if (!value) return std::optional<std::string>();
@@ -165,11 +184,24 @@ Result<std::optional<std::string>> JsonObject::text(std::string_view key) const 
   return unexpected_value(key, "a text");
 }
 
+Result<std::string> JsonObject::required_text(std::string_view key) const {
+  TRY_ASSIGN(auto found, text(key));
+  if (!found) return unexpected_value(key, "a text");
+  return std::move(*found);
+}
+
 Result<std::optional<JsonObject>> JsonObject::object(std::string_view key) const {
   const json::value* value = find(key);
   if (!value) return std::optional<JsonObject>();
   TRY_ASSIGN(JsonObject object, of(*value, file_, path_of(key)));
   return std::optional(std::move(object));
+}
+
+Result<const json::array*> JsonObject::list(std::string_view key) const {
+  const json::value* value = find(key);
+  if (!value) return static_cast<const json::array*>(nullptr);
+  if (const json::array* list = value->if_array()) return list;
+  return unexpected_value(key, "a list");
 }
 
 Result<std::vector<std::string>> JsonObject::texts(std::string_view key) const {
@@ -225,4 +257,4 @@ Result<std::vector<uint64_t>> JsonObject::numbers(std::string_view key) const {
   return all;
 }
 
-}  // namespace kvik::hf
+}  // namespace kvik

@@ -1,19 +1,26 @@
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 
-namespace kvik::hf {
+namespace kvik {
 
-// The value of a JSON text of a model's folder. `file` names it in the error, which is kCorrupt.
-Result<boost::json::value> parse_json(std::string_view text, std::string_view file);
+// The value of a JSON file. `file` names it in the error, which is kCorrupt.
+Result<boost::json::value> parse_json_file(std::string_view text, std::string_view file);
+
+// The error that `file` has something else at `path` (null: nothing) than what was expected.
+std::unexpected<Error> unexpected_value(std::string_view file, std::string_view path,
+                                        const boost::json::value* value, std::string_view expected,
+                                        ErrorCode code = ErrorCode::kCorrupt);
 
 // One object of a JSON file, which outlives this, and where it stands there ("config.json",
 // "rope_scaling"). A key whose value is null counts as absent. Errors: kCorrupt, naming the file,
@@ -24,6 +31,7 @@ class JsonObject {
                                std::string path = {});
 
   const boost::json::object& all() const { return *object_; }
+  const std::string& file() const { return file_; }
   // Null where the key is absent.
   const boost::json::value* find(std::string_view key) const;
 
@@ -32,8 +40,20 @@ class JsonObject {
   Result<uint32_t> count(std::string_view key, uint64_t max) const;
   Result<std::optional<double>> real(std::string_view key) const;
   Result<std::optional<bool>> flag(std::string_view key) const;
+  Result<bool> flag(std::string_view key, bool otherwise) const;
   Result<std::optional<std::string>> text(std::string_view key) const;
+  Result<std::string> required_text(std::string_view key) const;
   Result<std::optional<JsonObject>> object(std::string_view key) const;
+  // Null where the key is absent.
+  Result<const boost::json::array*> list(std::string_view key) const;
+  // Calls take(value, its path) with each of a list, which must be there.
+  template <class Take>
+  Result<void> each_of(std::string_view key, const Take& take) const {
+    TRY_ASSIGN(const auto* all, list(key));
+    if (!all) return unexpected_value(key, "a list");
+    for (size_t i = 0; i < all->size(); ++i) TRY(take((*all)[i], path_of(key, i)));
+    return {};
+  }
   // Empty where the key is absent.
   Result<std::vector<std::string>> texts(std::string_view key) const;
   Result<std::vector<double>> reals(std::string_view key) const;
@@ -48,16 +68,21 @@ class JsonObject {
   // "config.json: 'rope_scaling.type' is "x", expected …" with the value that is there.
   std::unexpected<Error> unexpected_value(std::string_view key, std::string_view expected,
                                           ErrorCode code = ErrorCode::kCorrupt) const;
+  // The error that what `key` names is of a kind that is not known here.
+  std::unexpected<Error> unsupported(std::string_view key, std::string_view is,
+                                     std::string_view expected) const;
+
+  // "model.vocab", "model.vocab[2]", for errors.
+  std::string path_of(std::string_view key) const;
+  std::string path_of(std::string_view key, size_t i) const;
 
  private:
   JsonObject(const boost::json::object& object, std::string file, std::string path)
       : object_(&object), file_(std::move(file)), path_(std::move(path)) {}
-
-  std::string path_of(std::string_view key) const;
 
   const boost::json::object* object_;
   std::string file_;
   std::string path_;
 };
 
-}  // namespace kvik::hf
+}  // namespace kvik

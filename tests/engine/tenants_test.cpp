@@ -1,0 +1,25 @@
+#include "engine/schedule/tenants.h"
+
+#include <gtest/gtest.h>
+
+namespace kvik {
+namespace {
+
+TEST(TenantLedger, has_company_only_while_several_tenants_have_requests) {
+  TenantLedger ledger;
+  Tenant& a = ledger.enter("a");
+  ledger.enter("a");
+  EXPECT_FALSE(ledger.has_company());
+  Tenant& b = ledger.enter("b");
+  EXPECT_TRUE(ledger.has_company());
+  ledger.leave(a);
+  EXPECT_TRUE(ledger.has_company()) << "one request of a's is left";
+  ledger.leave(b);
+  EXPECT_FALSE(ledger.has_company());
+  EXPECT_TRUE(ledger.is_shared()) << "b may come back";
+  ledger.enter("b");
+  EXPECT_TRUE(ledger.has_company());
+}
+
+}  // namespace
+}  // namespace kvik
