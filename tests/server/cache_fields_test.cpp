@@ -71,7 +71,14 @@ TEST(CacheFields, a_pin_lasts_seconds_minutes_or_hours) {
 TEST(CacheFields, an_explanation_comes_only_where_asked_for) {
   EXPECT_TRUE(parse(R"("kvik":{"explain_cache":true})")->explain_cache);
   EXPECT_FALSE(parse(R"("kvik":{"explain_cache":false})")->explain_cache);
-  EXPECT_FALSE(parse(R"("kvik":{"unheard_of":1})")->explain_cache);
+  EXPECT_FALSE(parse(R"("kvik":{})")->explain_cache);
+}
+
+TEST(CacheFields, unknown_options_of_kvik_are_refused) {
+  EXPECT_EQ(refused(R"("kvik":{"speculate":false})"), "kvik.speculate");
+  EXPECT_EQ(parse(R"("kvik":{"explain":1})").error().message,
+            "kvik.explain is not known, expected one of kvik.explain_cache, kvik.pin, "
+            "kvik.schema_language, kvik.whitespace");
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 #include "server/dialects/cache_fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <iterator>
 
+#include "base/printable.h"
 #include "service/request_bounds.h"
 
 namespace kvik {
@@ -58,6 +62,21 @@ Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
   return std::optional<seconds>(ttl);
 }
 
+// A member that nothing reads would be an option that is silently not there.
+Result<void> check_own_members(const JsonFields& fields) {
+  constexpr std::string_view kKnown[] = {"explain_cache", "pin", "schema_language", "whitespace"};
+  TRY_ASSIGN(const auto own, fields.object("kvik"));
+  if (!own) return {};
+  for (const auto& member : **own) {
+    const std::string_view name = member.key();
+    if (std::ranges::find(kKnown, name) != std::end(kKnown)) continue;
+    const std::string param = fmt::format("kvik.{}", printable(name));
+    return refuse(param, fmt::format("{} is not known, expected one of kvik.{}", param,
+                                     fmt::join(kKnown, ", kvik.")));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
@@ -79,6 +98,7 @@ Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& requ
   TRY_ASSIGN(const auto priority, fields.integer("priority"));
   request.engine.priority = priority.value_or(0);
   TRY(fields.string("prompt_cache_key"));
+  TRY(check_own_members(fields));
   TRY_ASSIGN(const auto pin, read_pin(fields));
   TRY_ASSIGN(const auto control, read_cache_control(fields));
   request.pin_ttl = std::max(pin, control);
