@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import agent_prompts
+import kvik  # noqa: F401, which finds tools/
 import scripted_model
 from recorder import Recorder
 from server import Server

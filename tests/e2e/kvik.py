@@ -9,28 +9,18 @@ import tempfile
 import numpy as np
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BINARY = os.environ.get("KVIK_BINARY", os.path.join(ROOT, "build/kvik"))
 DATA = os.path.join(ROOT, "../shared/data")  # real vocabularies; absent in a plain clone
 DEMO = os.path.join(ROOT, "models/demo.gguf")
 DEMO_BOS, DEMO_EOS = 2045, 2046
 LONG = bool(os.environ.get("KVIK_TEST_LONG"))
 SANITIZED = "sanitize" in os.environ.get("KVIK_BUILD", "")  # and takes memory and stacks of its own
 
-sys.path[:0] = [os.path.join(ROOT, folder) for folder in ("tools", "tools/make", "tools/measure", "tools/oracle")]
+sys.path[:0] = [os.path.join(ROOT, folder) for folder in ("tools", "tools/client", "tools/make", "tools/measure", "tools/oracle")]
 import gguf_file  # noqa: E402
 import reference_logits  # noqa: E402
+from program import BINARY, command, environment  # noqa: E402
 
 ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512bf16")  # what this processor lacks is found by trying
-
-
-def environment(**extra):
-    """The caller's own, without settings of Kvik that would leak into a test."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("KVIK_")}
-    return {**clean, **{k: str(v) for k, v in extra.items() if v is not None}}
-
-
-def command(*args):
-    return [BINARY, *map(str, args)]
 
 
 def run(*args, stdin=b"", env=None, timeout=300):

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
+import kvik  # noqa: F401, which finds tools/
 from server import Server
 
 WEB = pathlib.Path(__file__).resolve().parents[2] / "web"

@@ -4,6 +4,7 @@ import os
 import tempfile
 import unittest
 
+import kvik  # noqa: F401, which finds tools/
 import scripted_model
 from server import Server
 

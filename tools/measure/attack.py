@@ -28,7 +28,7 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path.insert(0, os.path.join(ROOT, "tools", "client"))
 from attackers import KINDS, Target, kind_named  # noqa: E402
 from server import Server, events  # noqa: E402
 

@@ -20,7 +20,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "bench", "peers")]
+sys.path[:0] = [os.path.join(ROOT, "tools", "client"), os.path.join(ROOT, "bench", "peers")]
 from node_script import run_node  # noqa: E402
 from server import Server  # noqa: E402
 

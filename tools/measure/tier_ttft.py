@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 
-from fleet import Redis, free_port  # which knows tests/e2e
+from fleet import Redis, free_port
 from prometheus import Page
 
 

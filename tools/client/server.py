@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 
-import kvik
+import program
 import prometheus
 
 
@@ -52,8 +52,8 @@ class Server:
     def __init__(self, model="demo", *flags, env=None, port=None, log=None, ready_s=60):
         self.port = port or free_port()
         self.log = log or tempfile.TemporaryFile()
-        self.process = subprocess.Popen(kvik.command("serve", model, "--port", self.port, *flags), stdin=subprocess.DEVNULL,
-                                        stdout=self.log, stderr=self.log, env=kvik.environment(**(env or {})))
+        self.process = subprocess.Popen(program.command("serve", model, "--port", self.port, *flags), stdin=subprocess.DEVNULL,
+                                        stdout=self.log, stderr=self.log, env=program.environment(**(env or {})))
         try:
             self.wait_until_ready(ready_s)
         except BaseException:

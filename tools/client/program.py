@@ -1,0 +1,15 @@
+"""The binary, and the environment that it runs in."""
+import os
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("KVIK_BINARY", os.path.join(ROOT, "build/kvik"))
+
+
+def environment(**extra):
+    """The caller's own, without settings of Kvik that would leak into a test."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("KVIK_")}
+    return {**clean, **{k: str(v) for k, v in extra.items() if v is not None}}
+
+
+def command(*args):
+    return [BINARY, *map(str, args)]
