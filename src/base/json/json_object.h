@@ -31,7 +31,6 @@ class JsonObject {
                                std::string path = {});
 
   const boost::json::object& all() const { return *object_; }
-  const std::string& file() const { return file_; }
   // Null where the key is absent.
   const boost::json::value* find(std::string_view key) const;
 
