@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/process/heap.h"
+#include "base/process/high_priority.h"
 #include "base/process/memory_reserve.h"
 #include "base/process/thread.h"
 #include "base/rare_warning.h"
@@ -64,19 +64,6 @@ Result<void> allow_open_files(uint32_t max_connections) {
   if (limit.rlim_cur >= kFewest) return {};
   return fail(ErrorCode::kIo, fmt::format("{} open files are allowed, expected at least {}",
                                           limit.rlim_cur, kFewest));
-}
-
-// The calling thread sends tokens that are ready while every core computes, and needs less than a
-// hundredth of a core. With the priority of the others it would wait for one up to 4 ms (p99, two
-// cores). A realtime thread waits for none (RLIMIT_RTPRIO or CAP_SYS_NICE); one with a negative
-// nice value waits while another uses up its slice (RLIMIT_NICE). Without the right to either, all
-// stays as it is.
-void come_before_computation() {
-  constexpr int kNice = -10;
-  const pid_t self = 0;  // this thread
-  const sched_param lowest{.sched_priority = sched_get_priority_min(SCHED_RR)};
-  if (sched_setscheduler(self, SCHED_RR | SCHED_RESET_ON_FORK, &lowest) == 0) return;
-  static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(self), kNice));
 }
 
 void report(std::exception_ptr failure) {
@@ -141,8 +128,8 @@ class Server::Impl {
 
  private:
   // Exists as long as one of the coroutines without which nobody is served. If the system has no
-  // memory for its next operation, Asio destroys the coroutine and calls no handler: then io_.run()
-  // returns, and run() starts it again.
+  // memory for its next operation, Asio destroys the coroutine and calls no handler: then
+  // run_one() returns 0, and run() starts it again.
   class Running {
    public:
     Running(Impl& impl, bool& is_running) : impl_(&impl), is_running_(&is_running) {
@@ -162,16 +149,18 @@ class Server::Impl {
     bool* is_running_;
   };
 
+  // The thread sends tokens that are ready while every core computes: with the priority of the
+  // others it would wait for one up to 4 ms (p99, two cores).
   void run() {
-    come_before_computation();
-    while (!run_until_interrupted()) pause();
+    HighPriority priority;
+    while (!run_until_interrupted(priority)) pause();
   }
 
   // Returns true once the server has stopped, false if memory ran out.
-  bool run_until_interrupted() {
+  bool run_until_interrupted(HighPriority& priority) {
     try {
       start_loops();
-      io_.run();
+      while (io_.run_one() > 0) priority.check();
       return !acceptor_.is_open();
     } catch (const std::exception& exception) {
       warn_of(exception);

@@ -77,8 +77,9 @@ TEST(CacheFields, an_explanation_comes_only_where_asked_for) {
 TEST(CacheFields, unknown_options_of_kvik_are_refused) {
   EXPECT_EQ(refused(R"("kvik":{"speculate":false})"), "kvik.speculate");
   EXPECT_EQ(parse(R"("kvik":{"explain":1})").error().message,
-            "kvik.explain is not known, expected one of kvik.explain_cache, kvik.pin, "
-            "kvik.schema_language, kvik.whitespace");
+            "kvik.explain is not known, expected one of: explain_cache, pin, schema_language, "
+            "whitespace");
+  EXPECT_EQ(refused(R"("kvik":{"pin":{"ttl":"1h","x":1}})"), "kvik.pin.x");
 }
 
 }  // namespace

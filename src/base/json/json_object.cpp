@@ -22,18 +22,6 @@ namespace {
 
 constexpr size_t kMaxDepth = 32;
 
-std::string shown(const json::value* value) {
-  constexpr size_t kMaxShown = 60;
-  if (!value) return "missing";
-  // A long list is not written out only to be cut.
-  if (const json::array* list = value->if_array(); list && list->size() > kMaxShown) {
-    return fmt::format("a list of {}", list->size());
-  }
-  std::string text = json::serialize(*value);
-  if (text.size() > kMaxShown) text.replace(kMaxShown, std::string::npos, "…");
-  return text;
-}
-
 std::optional<uint64_t> as_number(const json::value& value) {
   if (const int64_t* number = value.if_int64(); number && *number >= 0) return *number;
   if (const uint64_t* number = value.if_uint64()) return *number;
@@ -65,14 +53,34 @@ std::string with_named_floats(std::string_view text) {
   return out;
 }
 
-std::optional<double> as_named_float(const json::value& value) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// The name in {"__float__": "Infinity"}.
+std::optional<std::string_view> named_float(const json::value& value) {
   const json::object* object = value.if_object();
   const json::value* name =
       object && object->size() == 1 ? object->if_contains("__float__") : nullptr;
-  if (!name) return std::nullopt;
-  if (*name == "Infinity") return kInfinity;
-  if (*name == "-Infinity") return -kInfinity;
+  const json::string* text = name ? name->if_string() : nullptr;
+  if (!text) return std::nullopt;
+  return std::string_view(text->data(), text->size());
+}
+
+std::string shown(const json::value* value) {
+  constexpr size_t kMaxShown = 60;
+  if (!value) return "missing";
+  if (const auto name = named_float(*value)) return std::string(*name);
+  // A long list is not written out only to be cut.
+  if (const json::array* list = value->if_array(); list && list->size() > kMaxShown) {
+    return fmt::format("a list of {}", list->size());
+  }
+  std::string text = json::serialize(*value);
+  if (text.size() > kMaxShown) text.replace(kMaxShown, std::string::npos, "…");
+  return text;
+}
+
+std::optional<double> as_named_float(const json::value& value) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto name = named_float(value);
+  if (name == "Infinity") return kInfinity;
+  if (name == "-Infinity") return -kInfinity;
   return std::nullopt;
 }
 

@@ -24,7 +24,13 @@ void ProcessorBudget::charge(const std::string& tenant, Duration time, TimePoint
     std::erase_if(accounts_,
                   [&](const auto& entry) { return left(entry.first, now) >= rule_.burst; });
   }
-  accounts_[tenant] = {left_now - time, now};
+  Account& account = accounts_[tenant];
+  account = {left_now - time, now, std::max(time, account.cost * 9 / 10)};
+}
+
+Duration ProcessorBudget::recent_cost(const std::string& tenant) const {
+  const auto found = accounts_.find(tenant);
+  return found == accounts_.end() ? Duration{} : found->second.cost;
 }
 
 }  // namespace kvik

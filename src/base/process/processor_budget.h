@@ -24,12 +24,15 @@ class ProcessorBudget {
   void charge(const std::string& tenant, Duration time, TimePoint now);
   // Returns the time that is left; negative if the budget is overdrawn.
   Duration left(const std::string& tenant, TimePoint now) const;
+  // Returns what the costliest of the tenant's charges took, a tenth less for each one after it.
+  Duration recent_cost(const std::string& tenant) const;
 
  private:
   static constexpr size_t kMost = 4096;  // tenants; the rest would be untouched budgets
   struct Account {
     Duration left;
     TimePoint at;
+    Duration cost{};
   };
   const Rule rule_;
   std::unordered_map<std::string, Account> accounts_;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/token_id.h"
 #include "engine/sample/constraint.h"
 
@@ -32,7 +31,6 @@ struct MaskJob {
   bool is_advanced = false;      // `next` is known
   bool has_mask = false;         // so is `mask`
   bool was_heavy = false;        // the last part needed Effort::kFull
-  Duration cost{};               // processor time of the newest parts: most of it, falling by half
   Failure failure = Failure::kNone;
   std::atomic<bool> is_queued = false;
   std::atomic<bool> is_abandoned = false;  // its sequence is gone

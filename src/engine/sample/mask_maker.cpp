@@ -36,14 +36,14 @@ void MaskMaker::begin_step(Budgets budgets, Duration forward) {
   budgets_ = budgets;
 }
 
-// A tenant that has little of its budget left, because its grammars take much, has only the second
-// thread: what a token of such a grammar takes is not known before.
+// What a token of a grammar takes is not known before: that it takes little is what the tenant's
+// last ones say.
 MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
   if (job.was_heavy) return Lane::kHeavy;
   const MutexLock lock(mutex_);
   if (budgets_ == Budgets::kOff) return Lane::kSmall;
   const bool is_light =
-      job.cost <= may_help_ && budget_.left(job.tenant, now()) > kBudget.burst / 2;
+      budget_.recent_cost(job.tenant) <= may_help_ && budget_.left(job.tenant, now()) > Duration{};
   return is_light ? Lane::kSmall : Lane::kHeavy;
 }
 
@@ -107,8 +107,7 @@ void MaskMaker::put(const Job& job, Lane lane) {
   (lane == Lane::kSmall ? small_added_ : heavy_added_).notify_one();
 }
 
-void MaskMaker::charge(MaskJob& job, Duration time) {
-  job.cost = std::max(time, job.cost / 2);
+void MaskMaker::charge(const MaskJob& job, Duration time) {
   if (budgets_ == Budgets::kOff) return;
   try {
     budget_.charge(job.tenant, time, now());

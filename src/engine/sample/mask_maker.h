@@ -66,7 +66,7 @@ class MaskMaker {
   void queue(const Job& job, Lane lane);
   void start_threads();
   void put(const Job& job, Lane lane) REQUIRES(mutex_);
-  void charge(MaskJob& job, Duration time) REQUIRES(mutex_);
+  void charge(const MaskJob& job, Duration time) REQUIRES(mutex_);
   void do_next_small() REQUIRES(mutex_);
   void main_small();
   void main_heavy();

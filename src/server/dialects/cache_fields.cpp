@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <iterator>
+#include <span>
 
 #include "base/printable.h"
 #include "service/request_bounds.h"
@@ -51,30 +51,32 @@ Result<seconds> read_ttl(const json::value& value, std::string_view name) {
   return seconds(*ttl);
 }
 
+// A member that nothing reads would be an option that is silently not there. `object` is called
+// `name` in errors.
+Result<void> check_members(const json::object& object, std::string_view name,
+                           std::span<const std::string_view> known) {
+  for (const auto& member : object) {
+    if (std::ranges::find(known, std::string_view(member.key())) != known.end()) continue;
+    const std::string param = fmt::format("{}.{}", name, printable(member.key()));
+    return refuse(
+        param, fmt::format("{} is not known, expected one of: {}", param, fmt::join(known, ", ")));
+  }
+  return {};
+}
+
 Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
   TRY_ASSIGN(const auto own, fields.object("kvik"));
   if (!own) return std::optional<seconds>();
+  constexpr std::string_view kOwn[] = {"explain_cache", "pin", "schema_language", "whitespace"};
+  TRY(check_members(**own, "kvik", kOwn));
   TRY_ASSIGN(const auto pin, JsonFields(**own, "kvik").object("pin"));
   if (!pin) return std::optional<seconds>();
+  constexpr std::string_view kOfPin[] = {"ttl"};
+  TRY(check_members(**pin, "kvik.pin", kOfPin));
   const json::value* value = JsonFields(**pin).find("ttl");
   if (!value) return wrong_ttl("kvik.pin.ttl");
   TRY_ASSIGN(const seconds ttl, read_ttl(*value, "kvik.pin.ttl"));
   return std::optional<seconds>(ttl);
-}
-
-// A member that nothing reads would be an option that is silently not there.
-Result<void> check_own_members(const JsonFields& fields) {
-  constexpr std::string_view kKnown[] = {"explain_cache", "pin", "schema_language", "whitespace"};
-  TRY_ASSIGN(const auto own, fields.object("kvik"));
-  if (!own) return {};
-  for (const auto& member : **own) {
-    const std::string_view name = member.key();
-    if (std::ranges::find(kKnown, name) != std::end(kKnown)) continue;
-    const std::string param = fmt::format("kvik.{}", printable(name));
-    return refuse(param, fmt::format("{} is not known, expected one of kvik.{}", param,
-                                     fmt::join(kKnown, ", kvik.")));
-  }
-  return {};
 }
 
 }  // namespace
@@ -98,7 +100,6 @@ Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& requ
   TRY_ASSIGN(const auto priority, fields.integer("priority"));
   request.engine.priority = priority.value_or(0);
   TRY(fields.string("prompt_cache_key"));
-  TRY(check_own_members(fields));
   TRY_ASSIGN(const auto pin, read_pin(fields));
   TRY_ASSIGN(const auto control, read_cache_control(fields));
   request.pin_ttl = std::max(pin, control);

@@ -1,0 +1,57 @@
+#include "base/process/high_priority.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+// (policy, nice value) of the calling thread.
+std::pair<int, int> standing() {
+  return {sched_getscheduler(0) & ~SCHED_RESET_ON_FORK, getpriority(PRIO_PROCESS, 0)};
+}
+
+bool within(std::chrono::seconds at_most, const std::function<bool()>& is_reached) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  while (!is_reached()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+  }
+  return true;
+}
+
+TEST(HighPriority, lasts_while_the_thread_takes_little) {
+  std::thread([] {
+    const auto usual = standing();
+    HighPriority priority;
+    const auto high = standing();
+    if (high == usual) GTEST_SKIP() << "the system does not allow it";
+    EXPECT_TRUE(within(std::chrono::seconds(20), [&] {
+      priority.check();
+      return standing() == usual;
+    })) << "a thread that always computes";
+    EXPECT_TRUE(within(std::chrono::seconds(20), [&] {
+      std::this_thread::sleep_for(HighPriority::kWindow);
+      priority.check();
+      return standing() == high;
+    })) << "one that sleeps";
+  }).join();
+}
+
+TEST(HighPriority, is_not_inherited) {
+  std::thread([] {
+    const auto usual = standing();
+    const HighPriority priority;
+    if (sched_getscheduler(0) == SCHED_OTHER)
+      GTEST_SKIP() << "the system allows no realtime thread";
+    std::thread([&] { EXPECT_EQ(standing().first, usual.first); }).join();
+  }).join();
+}
+
+}  // namespace
+}  // namespace kvik
