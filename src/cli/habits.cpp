@@ -22,7 +22,32 @@ constexpr std::string_view kSystem = "--system of kvik run is the system prompt"
 constexpr std::string_view kOneDevice = "no model is split over several devices";
 constexpr std::string_view kFlash = "there is one attention kernel for each device: leave it out";
 
+constexpr std::string_view kAlways = "it is always on: leave it out";
+constexpr std::string_view kInRequest =
+    "each request to a server says it; kvik run has it as a flag";
+constexpr std::string_view kType =
+    "the file says it; kvik quantize MODEL OUT --type TYPE makes another";
+constexpr std::string_view kAdapter = "--adapter PATH reads a LoRA adapter";
+
 constexpr Habit kFlags[] = {
+    {"--lora", kAdapter},
+    {"--enable-lora", kAdapter},
+    {"--lora-modules", kAdapter},
+    {"--dtype", kType},
+    {"--quantization", kType},
+    {"--enable-prefix-caching", kAlways},
+    {"--enable-chunked-prefill", kAlways},
+    {"--enable-auto-tool-choice", kAlways},
+    {"--metrics", kAlways},
+    {"--embeddings", kAlways},
+    {"--slots", kAlways},
+    {"-cb", kAlways},
+    {"--cont-batching", kAlways},
+    {"-n", kInRequest},
+    {"--temp", kInRequest},
+    {"--temperature", kInRequest},
+    {"--seed", kInRequest},
+    {"--json", "--json-schema FILE of kvik run asks for JSON"},
     {"-hf", kNoDownloads},
     {"-hfr", kNoDownloads},
     {"--hf-repo", kNoDownloads},

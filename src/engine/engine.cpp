@@ -408,7 +408,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   }
   const double e2e_s = to_s(now - sequence.submitted);
   const std::shared_ptr<EventSink> sink = sequence.sink;
-  live_.record_end(sequence);
+  live_.record_end(sequence, clock_.now());
   scheduler_.remove(sequence);  // where either had no memory, this function is called again
   if (usage.completion_tokens > 0) counters_.histograms.decode_s.record(to_s(usage.decode_time));
   counters_.histograms.e2e_s.record(e2e_s);

@@ -47,9 +47,10 @@ TerminalConsole::TerminalConsole(const std::string& history_file)
 }
 
 std::string TerminalConsole::prompt_text(Prompt prompt) const {
-  const std::string_view text = prompt == Prompt::kFirst ? ">>> " : "... ";
-  if (colour_ == Colour::kOff) return std::string(text);
-  return fmt::format("\1\033[1;36m\1{}\1\033[0m\1", text);
+  const std::string_view text = prompt == Prompt::kFirst ? ">>>" : "...";
+  if (colour_ == Colour::kOff) return fmt::format("{} ", text);
+  // libedit drops what has no width at the very end: the blank stands after it.
+  return fmt::format("\1\033[1;36m\1{}\1\033[0m\1 ", text);
 }
 
 Console::Input TerminalConsole::read(Prompt prompt) {

@@ -122,7 +122,7 @@ TEST(LiveJson, says_what_a_view_holds) {
                      .n_generated = 2,
                      .max_tokens = 16,
                      .head = PageId{6},
-                     .submitted = at_ms(100)}};
+                     .age = std::chrono::milliseconds(100)}};
   view.pages = {cell(6)};
   view.pages[0].parent = PageId{3};
   view.pages[0].story.is_saved = true;

@@ -198,7 +198,7 @@ function show(view: View): void {
     view,
     version: live.version + 1,
     steps: newSteps(view.whole ? [] : live.steps, view.steps),
-    ...followed(readSequences(view.sequences, view.now), live.ended),
+    ...followed(readSequences(view.sequences), live.ended),
   });
 }
 
@@ -220,12 +220,12 @@ function followed(list: Sequence[], ended: Sequence[]): Pick<Live, "sequences" |
   };
 }
 
-function readSequences(list: number[], now: number): Sequence[] {
+function readSequences(list: number[]): Sequence[] {
   const sequences: Sequence[] = [];
   for (let i = 0; i + 9 <= list.length; i += 9) {
-    const [id, phase, prompt, found, cached, generated, maxTokens, head, submitted] = list.slice(i, i + 9) as
+    const [id, phase, prompt, found, cached, generated, maxTokens, head, ageMs] = list.slice(i, i + 9) as
       [number, number, number, number, number, number, number, number, number];
-    sequences.push({ id, phase, ageMs: now - submitted, prompt, found, cached, generated, maxTokens, head });
+    sequences.push({ id, phase, ageMs, prompt, found, cached, generated, maxTokens, head });
   }
   return sequences;
 }

@@ -12,7 +12,7 @@ std::optional<PageId> last_page(const PageTable& table) {
   return std::nullopt;
 }
 
-LiveSequence describe(const Sequence& sequence) {
+LiveSequence describe(const Sequence& sequence, TimePoint now) {
   return {.id = sequence.id,
           .phase =
               sequence.is_decoding() ? LiveSequence::Phase::kDecode : LiveSequence::Phase::kPrefill,
@@ -22,15 +22,15 @@ LiveSequence describe(const Sequence& sequence) {
           .n_generated = sequence.n_generated(),
           .max_tokens = sequence.request.max_tokens,
           .head = last_page(sequence.table),
-          .submitted = sequence.submitted,
+          .age = now - sequence.submitted,
           .tenant = tenant_hash(sequence.request.tenant)};
 }
 
 }  // namespace
 
-void LiveRecorder::record_end(const Sequence& sequence) {
+void LiveRecorder::record_end(const Sequence& sequence, TimePoint now) {
   if (ended_.size() == kEnded) ended_.erase(ended_.begin());
-  ended_.push_back(describe(sequence));
+  ended_.push_back(describe(sequence, now));
   ended_.back().phase = LiveSequence::Phase::kEnded;
   ended_.back().head.reset();
 }
@@ -52,7 +52,7 @@ LiveView LiveRecorder::view(const EngineSnapshot& engine,
   n_shown_ = n_steps_;
   tables_.clear();
   for (const auto& sequence : running) {
-    view.sequences.push_back(describe(*sequence));
+    view.sequences.push_back(describe(*sequence, now));
     tables_.push_back(&sequence->table);
   }
   view.sequences.insert(view.sequences.end(), ended_.begin(), ended_.end());

@@ -28,7 +28,7 @@ class LiveRecorder {
   }
 
   // Notes how a sequence was when it ended; of many between two views, the last kEnded.
-  void record_end(const Sequence& sequence);
+  void record_end(const Sequence& sequence, TimePoint now);
 
   // Steps and ends come in one view only; pages as PageMap says.
   LiveView view(const EngineSnapshot& engine, std::span<const std::unique_ptr<Sequence>> running,

@@ -31,8 +31,8 @@ struct LiveSequence {
   uint32_t n_generated = 0;
   uint32_t max_tokens = 0;
   std::optional<PageId> head;  // its last page, of the first layer group; none where it ended
-  TimePoint submitted;
-  uint64_t tenant = 0;  // a hash
+  Duration age{};              // since it was submitted, until now or until it ended
+  uint64_t tenant = 0;         // a hash
 };
 
 // What an engine at work looks like between two steps, by value, for whoever shows it. Pages are

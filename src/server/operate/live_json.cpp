@@ -43,9 +43,10 @@ class Writer {
       out_ += "-1";
     }
   }
-  void time(TimePoint at) {
+  void time(TimePoint at) { ms(at - start_); }
+  void ms(Duration time) {
     separate();
-    add("{:.1f}", to_ms(at - start_));
+    add("{:.1f}", to_ms(time));
   }
   void text(std::string_view value) {
     separate();
@@ -97,7 +98,7 @@ void add_sequences(const LiveView& view, Writer& out) {
       out.number(uint64_t{n});
     }
     out.index(sequence.head);
-    out.time(sequence.submitted);
+    out.ms(sequence.age);
   }
   out.close(']');
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,12 +98,16 @@ Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& t
   return metadata;
 }
 
+// Names the type that most tensors have.
 void warn_of_quantised_source(const ModelSource& source) {
-  const auto is_quantised = [](const TensorInfo& t) { return traits(t.type).block_elements > 1; };
-  const auto found = std::ranges::find_if(source.tensors(), is_quantised);
-  if (found == source.tensors().end()) return;
+  std::map<ElementType, size_t> counts;
+  for (const TensorInfo& tensor : source.tensors()) {
+    if (traits(tensor.type).block_elements > 1) ++counts[tensor.type];
+  }
+  if (counts.empty()) return;
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; });
   log::warn("'{}' is quantised already ({}): what that lost does not come back", source.label(),
-            name_of(found->type));
+            name_of(most->first));
 }
 
 Result<std::optional<Importance>> find_importance(const QuantizeOptions& options) {
