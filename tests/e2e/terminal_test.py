@@ -321,7 +321,7 @@ class Looks(TerminalCase):
     def test_colours_come_only_where_they_are_welcome(self):
         with chat(self.home, *SEEDED) as t:
             t.enter("/show")
-            self.assertRegex(t.screen(colours=True), r"\x1b\[[\d;]*m>>>")
+            self.assertRegex(t.screen(colours=True), r"\x1b\[[\d;]*m>>>\x1b\[0m(\x1b\[[\d;]*m)* /show\n", "the prompt, and nothing else")
         with chat(self.home, *SEEDED, NO_COLOR="1") as t:
             t.enter("/show")
             self.assertNotIn("\x1b", t.screen(colours=True))
