@@ -15,6 +15,7 @@ import unittest
 from unittest import mock
 
 import kvik
+import program
 from server import Server
 
 TESTS = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests")
@@ -34,9 +35,9 @@ class HostRun(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="kvik-cuda-faults-")
         self.addCleanup(shutil.rmtree, self.folder, True)
-        program = mock.patch.object(kvik, "BINARY", os.path.join(TESTS, "kvik_on_host_run"))
-        program.start()
-        self.addCleanup(program.stop)
+        on_host = mock.patch.object(program, "BINARY", os.path.join(TESTS, "kvik_on_host_run"))
+        on_host.start()
+        self.addCleanup(on_host.stop)
 
     def path(self, name):
         return os.path.join(self.folder, name)

@@ -55,7 +55,7 @@ MAY_REACH = {
 # Headers that compile slowly or tie a floor to a library stay on the floors that need them.
 LIBRARIES = {
     "boost/": ("server", "main"),
-    "boost/json": ("format", "text", "study", "server", "cli", "main"),
+    "boost/json": ("base", "format", "text", "study", "server", "cli", "main"),
     "pcre2.h": ("format", "text"),
     "CLI/": ("main",),
     "prometheus/": ("server",),
