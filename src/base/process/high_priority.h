@@ -18,7 +18,7 @@ class HighPriority {
   void check();
 
   static constexpr Duration kWindow = std::chrono::milliseconds(20);
-  static constexpr double kMostShare = 0.25;
+  static constexpr double kMostShare = 0.5;
 
  private:
   void raise();
