@@ -36,8 +36,7 @@ void MaskMaker::begin_step(Budgets budgets, Duration forward) {
   budgets_ = budgets;
 }
 
-// What a token of a grammar takes is not known before: that it takes little is what the tenant's
-// last ones say.
+// The cost of a token is not known before it is paid: the tenant's last ones are the estimate.
 MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
   if (job.was_heavy) return Lane::kHeavy;
   const MutexLock lock(mutex_);

@@ -41,7 +41,7 @@ class TenantLedger {
 
   // Whether there are, or were, tenants to share with.
   bool is_shared() const { return tenants_.size() > 1; }
-  // Whether several have requests now.
+  // Returns true while several have requests.
   bool has_company() const { return n_present_ > 1; }
 
  private:

@@ -18,7 +18,7 @@ Result<JsonObject> object_at(const boost::json::value& value, std::string path);
 std::unexpected<Error> unexpected_value(std::string_view path, const boost::json::value* value,
                                         std::string_view expected);
 
-// What to split or replace: {"String": …} or {"Regex": …}.
+// A text to split at or to replace: {"String": …} or {"Regex": …}.
 struct Pattern {
   std::string text;
   bool is_regex = false;
