@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <future>
+#include <thread>
 
 namespace kvik {
 namespace {
@@ -17,6 +19,16 @@ TEST(Thread, is_shown_under_its_name) {
   EXPECT_STREQ(name, "kvik-of-a-test");
   end.set_value();
   thread->join();
+}
+
+TEST(Thread, of_low_priority_comes_after_those_of_its_process) {
+  std::thread([] {
+    setpriority(PRIO_PROCESS, 0, 5);
+    lower_thread_priority();
+    EXPECT_EQ(getpriority(PRIO_PROCESS, 0), 15);
+    lower_thread_priority();
+    EXPECT_EQ(getpriority(PRIO_PROCESS, 0), 19) << "the highest there is";
+  }).join();
 }
 
 }  // namespace

@@ -51,6 +51,11 @@ TEST(LiveView, shows_a_prompt_in_its_chunks_and_then_an_answer_that_grows) {
   EXPECT_EQ(end.sequences[0].n_generated, 20u);
   EXPECT_TRUE(rig.engine().live_view(Extent::kChanges).sequences.empty());
   EXPECT_EQ(end.engine.pages.cached, 4u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const LiveView later = rig.engine().live_view(Extent::kAll);
+  ASSERT_EQ(later.sequences.size(), 1u);
+  EXPECT_GT(later.sequences[0].age, Duration{});
+  EXPECT_EQ(later.sequences[0].age, end.sequences[0].age) << "its age ends with it";
 }
 
 TEST(LiveView, pages_of_a_common_prefix_have_as_many_owners_as_run) {

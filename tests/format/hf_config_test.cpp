@@ -209,6 +209,7 @@ TEST(HfConfig, infinite_numbers_are_read_as_python_and_transformers_write_them) 
                             R"([0.0, {"__float__": "NaN"}])", "[0.0, Infinit]", "Infinity"}) {
     EXPECT_NE(error_of(with(limit)).message, "");
   }
+  EXPECT_THAT(error_of(with("NaN")).message, testing::HasSubstr("is NaN, expected"));
 }
 
 TEST(HfConfig, a_yarn_that_says_its_own_magnitude_keeps_it) {
