@@ -19,10 +19,10 @@ constexpr uint32_t kNoNode = ~uint32_t{0};
 Machine::Machine(std::shared_ptr<const GrammarParts> parts)
     : parts_(std::move(parts)), pool_(parts_->limits.max_live_expressions, &parts_->pool) {
   states_.push_back({0, 0, StateParts::Known::kNo, true, {}, {}});
-  next_.emplace_back();  // block 0: none
-  frames_.put({});       // the bottom
-  texts_.put({0, 0});    // no text is kept
-  texts_.put({0, 1});    // the empty text
+  next_.emplace_back().fill(kUnknownState);  // block 0: of all that is not known yet
+  frames_.put({});                           // the bottom
+  texts_.put({0, 0});                        // no text is kept
+  texts_.put({0, 1});                        // the empty text
   allow_work();
   std::vector<Thread> first = {{.kind = Thread::kEnter, .expr = id_of(parts_->start)}};
   start_ = intern(first);
@@ -69,13 +69,9 @@ State Machine::intern(std::vector<Thread>& threads) {
 
 uint32_t Machine::push(const Frame& frame) { return frames_.put(frame); }
 
-State Machine::step(State state, uint8_t byte) {
+State Machine::new_step(State state, uint8_t byte) {
   if (state == State::kDead) return state;
   const auto at = static_cast<uint32_t>(state);
-  if (const uint32_t block = states_[at].blocks[byte >> 4]; block != 0) {
-    const uint32_t known = next_[block][byte & 15];
-    if (known != kUnknownState) return State{known};
-  }
   const std::span<const Thread> its = threads(state);
   const std::vector<Thread> copy(its.begin(), its.end());  // stepping may move them
   const uint64_t n_steps = 4 + copy.size() * 4;

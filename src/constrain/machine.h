@@ -79,7 +79,11 @@ class Machine {
 
   State start() const { return start_; }
   // kDead too once exhausted().
-  State step(State state, uint8_t byte);
+  State step(State state, uint8_t byte) {
+    const uint32_t block = states_[static_cast<uint32_t>(state)].blocks[byte >> 4];
+    const uint32_t known = next_[block][byte & 15];
+    return known == kUnknownState ? new_step(state, byte) : State{known};
+  }
   // The text may end here.
   bool is_complete(State state);
   // Bytes that may follow; step() may still say that one may not.
@@ -191,6 +195,7 @@ class Machine {
     return choice.allowed.capacity() * sizeof(uint32_t) +
            choice.kinds.capacity() * sizeof(choice.kinds[0]);
   }
+  State new_step(State state, uint8_t byte);  // one that is not in next_
   State intern(std::vector<Thread>& threads);
   const Thread* string_thread(State state) const;
   uint32_t push(const Frame& frame);

@@ -11,9 +11,6 @@ bool has_byte(const Machine::ByteSet& set, uint8_t byte) {
   return (set[byte / 64] >> (byte % 64) & 1) != 0;
 }
 
-// Subtrees of fewer tokens are walked rather than asked about.
-constexpr size_t kFewTokens = 8;
-
 }  // namespace
 
 bool MaskCache::copy_states(const MaskCache& from, std::span<uint32_t> states) {
@@ -287,7 +284,8 @@ void MaskCache::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, 
       continue;
     }
     const auto below = tree.tokens_below(at);
-    if (is_plain && below.size() > kFewTokens && is_free(to)) {
+    if (node.byte_set != TokenTree::kNoSet &&
+        ((is_plain && is_free(to)) || loops(to, tree.byte_sets[node.byte_set]))) {
       for (const TokenId id : below) allowed.allow(id);
       at = node.end;
       continue;
@@ -298,14 +296,35 @@ void MaskCache::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, 
   }
 }
 
+bool MaskCache::loops(State state, const Machine::ByteSet& set) {
+  const auto [found, is_new] = loops_.try_emplace(static_cast<uint32_t>(state));
+  if (is_new) mask_bytes_ += sizeof(Loops) + 48;
+  Loops& loops = found->second;
+  for (size_t w = 0; w < set.size(); ++w) {
+    for (uint64_t unknown = set[w] & ~loops.known[w]; unknown != 0; unknown &= unknown - 1) {
+      if ((set[w] & loops.known[w] & ~loops.loop[w]) != 0) return false;
+      const uint64_t bit = unknown & -unknown;
+      const auto byte = static_cast<uint8_t>(w * 64 + static_cast<size_t>(std::countr_zero(bit)));
+      const bool is_loop = machine.step(state, byte) == state && !machine.asked_for_forgotten();
+      machine.forget_asking();
+      loops.known[w] |= bit;
+      if (is_loop) loops.loop[w] |= bit;
+    }
+    if ((set[w] & ~loops.loop[w]) != 0) return false;
+  }
+  return true;
+}
+
 void MaskCache::keep(State state, const TokenBitmask& allowed) {
   Mask mask;
   const auto plain = vocabulary_->plain_mask().words();
   const auto words = allowed.words().first(plain.size());
   mask.plain = is_free(state);
   const auto rest_of = [&](size_t w) { return mask.plain ? words[w] & ~plain[w] : words[w]; };
-  size_t n = 0;
-  for (size_t w = 0; w < words.size(); ++w) n += static_cast<size_t>(std::popcount(rest_of(w)));
+  size_t n = 0;  // counted until it is too many
+  for (size_t w = 0; w < words.size() && n <= words.size(); ++w) {
+    if (const uint64_t rest = rest_of(w); rest != 0) n += static_cast<size_t>(std::popcount(rest));
+  }
   if (n > words.size()) {
     mask.bits.emplace(allowed);
   } else {

@@ -63,11 +63,19 @@ class MaskCache {
   bool asked();
   void settle(State state, TokenBitmask& allowed);
   bool is_free(State state);
+  // Returns whether every byte of `set` leads from the state to itself: then all tokens of such
+  // bytes are allowed.
+  bool loops(State state, const Machine::ByteSet& set);
 
   std::shared_ptr<const VocabularyTrie> vocabulary_;
   std::unordered_map<uint32_t, Mask> masks_;
   std::unordered_map<uint32_t, bool> free_;
   std::unordered_map<uint32_t, Tails> tails_;
+  // Bytes that lead from a state to itself, of those that are known.
+  struct Loops {
+    Machine::ByteSet known{}, loop{};
+  };
+  std::unordered_map<uint32_t, Loops> loops_;
   std::vector<TokenId> unsure_;  // of the mask that is being made
   size_t mask_bytes_ = 0;
 };

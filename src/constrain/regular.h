@@ -91,21 +91,18 @@ class RegularPool {
   // Calls take(first, last) with ranges that may come next, ascending.
   template <class Take>
   void each_next(Regular r, const Take& take) {
-    const size_t n = steps_of(r).starts.size();
-    for (size_t i = 0; i < n; ++i) {
-      if (target(r, i) == Regular::kNothing) continue;
-      const Steps& steps = steps_of(r);
-      take(steps.starts[i], i + 1 < n ? steps.starts[i + 1] - 1 : kMaxCodePoint);
-    }
+    each_step(r, [&](char32_t first, char32_t last, Regular to) {
+      if (to != Regular::kNothing) take(first, last);
+    });
   }
 
   // Calls take(first, last, target) with all ranges that step alike, ascending.
   template <class Take>
   void each_step(Regular r, const Take& take) {
-    const size_t n = steps_of(r).starts.size();
+    Steps& steps = steps_of(r);
+    const size_t n = steps.starts.size();
     for (size_t i = 0; i < n; ++i) {
-      const Regular to = target(r, i);
-      const Steps& steps = steps_of(r);
+      const Regular to = target(r, steps, i);
       take(steps.starts[i], i + 1 < n ? steps.starts[i + 1] - 1 : kMaxCodePoint, to);
     }
   }
@@ -180,8 +177,9 @@ class RegularPool {
   void drop_syntax(std::vector<uint32_t>& parts);
   Regular from_sorted(std::span<const std::u32string> texts, size_t depth);
 
+  // The reference stays valid.
   Steps& steps_of(Regular r);
-  Regular target(Regular r, size_t i);
+  Regular target(Regular r, Steps& steps, size_t i);
   void find_starts(Regular r, std::vector<char32_t>& starts) const;
   Regular derive(Regular r, char32_t c);
   Regular derive_compared(const Expression& e, char32_t c);

@@ -63,20 +63,19 @@ RegularPool::Steps& RegularPool::steps_of(Regular r) {
   return steps;
 }
 
-Regular RegularPool::target(Regular r, size_t i) {
-  const Steps& steps = steps_of(r);
+Regular RegularPool::target(Regular r, Steps& steps, size_t i) {
   if (steps.targets[i] != kUnknown) return steps.targets[i];
   Regular to = derive(r, steps.starts[i]);
   if (to != Regular::kNothing && !is_alive(to)) to = Regular::kNothing;
-  steps_of(r).targets[i] = to;
+  steps.targets[i] = to;
   return to;
 }
 
 Regular RegularPool::step(Regular r, char32_t c) {
   if (r == Regular::kNothing) return r;
-  const Steps& steps = steps_of(r);
+  Steps& steps = steps_of(r);
   const auto behind = std::ranges::upper_bound(steps.starts, c);
-  return target(r, static_cast<size_t>(behind - steps.starts.begin()) - 1);
+  return target(r, steps, static_cast<size_t>(behind - steps.starts.begin()) - 1);
 }
 
 Regular RegularPool::step(Regular r, std::u32string_view text) {
@@ -86,12 +85,12 @@ Regular RegularPool::step(Regular r, std::u32string_view text) {
 
 bool RegularPool::any_step(Regular r, char32_t first, char32_t last) {
   if (r == Regular::kNothing) return false;
-  const std::vector<char32_t>& starts = steps_of(r).starts;
-  const auto behind = std::ranges::upper_bound(starts, first);
-  const size_t n = starts.size();
-  for (auto i = static_cast<size_t>(behind - starts.begin()) - 1; i < n; ++i) {
-    if (steps_of(r).starts[i] > last) return false;
-    if (target(r, i) != Regular::kNothing) return true;
+  Steps& steps = steps_of(r);
+  const auto behind = std::ranges::upper_bound(steps.starts, first);
+  for (auto i = static_cast<size_t>(behind - steps.starts.begin()) - 1; i < steps.starts.size();
+       ++i) {
+    if (steps.starts[i] > last) return false;
+    if (target(r, steps, i) != Regular::kNothing) return true;
   }
   return false;
 }
@@ -99,9 +98,10 @@ bool RegularPool::any_step(Regular r, char32_t first, char32_t last) {
 RegularPool::Next RegularPool::next(Regular r) {
   Next found;
   if (r == Regular::kNothing) return found;
-  for (size_t i = 0; i < steps_of(r).starts.size() && steps_of(r).starts[i] < 0x80; ++i) {
-    if (target(r, i) == Regular::kNothing) continue;
-    const std::vector<char32_t>& starts = steps_of(r).starts;
+  Steps& steps = steps_of(r);
+  const std::vector<char32_t>& starts = steps.starts;
+  for (size_t i = 0; i < starts.size() && starts[i] < 0x80; ++i) {
+    if (target(r, steps, i) == Regular::kNothing) continue;
     const char32_t end = i + 1 < starts.size() ? std::min<char32_t>(starts[i + 1], 0x80) : 0x80;
     for (char32_t c = starts[i]; c < end; ++c) found.ascii[c / 64] |= uint64_t{1} << (c % 64);
   }
