@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
@@ -43,70 +44,93 @@ struct FolderType {
 // How layers that do not attend remember.
 enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace };
 
-// Windowed layers turn by a base of their own in some families, which no key of a file changes.
+// Tensors that no member of a family has, that some have, or that all have.
+enum class Presence : uint8_t { kNone, kOptional, kAlways };
+
+// Layers with a window turn by a base of their own in some families, which no key of a file
+// changes.
 inline constexpr float kLocalRopeBase = 10000.0f;
 
-// A family of models: what its files do not say themselves. All that is known of a family stands in
-// its one entry in families.cpp, and of its folders in folder_types.h.
-struct Family {
-  std::string_view name;                            // "general.architecture" of a GGUF file
-  RopePairing pairing = RopePairing::kInterleaved;  // folders pair (i, i + n_pairs) always
-  Activation activation = Activation::kSilu;
-  bool has_qkv_bias = false;
-  bool has_output_bias = false;
-  bool has_sinks = false;
-  bool has_latent = false;  // LatentConfig
-  bool has_output_gate = false;
-  Recurrence recurrence = Recurrence::kNone;
-  ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
-  bool is_delta_gate_fused = false;
-  // A layer is a mixer or a feed-forward, as lists of the file say (Nemotron-H).
-  bool has_half_layers = false;
-  bool may_lack_rope = false;            // unless a key says that it is there
-  bool is_last_norm_embeddings = false;  // as its tensor is called
+struct AttentionTraits {
+  Presence qkv_bias = Presence::kNone;
+  Presence output_bias = Presence::kNone;
   QkNorm qk_norm = QkNorm::kNone;
-  // Some members have none.
-  bool is_qkv_bias_optional = false, is_output_bias_optional = false, is_qk_norm_optional = false;
-  bool may_have_mlp_biases = false;
-  bool is_ffn_norm_post_attention = false;  // as its tensors are called
-  bool has_pre_norms = true;
-  bool has_post_norms = false;
-  bool is_fused = false;           // QKV, and gate with up
-  bool scales_embedding = false;   // by sqrt(model_dim)
-  bool has_scales = false;         // of embedding, residual, attention and logits, by keys
-  uint32_t global_every = 1;       // one layer in so many sees everything; 1: the window is for all
-  uint32_t global_at = 0;          // layer i is global where i % global_every == global_at
-  bool has_local_rope = false;     // windowed layers turn by kLocalRopeBase
-  uint32_t wide_scale_layers = 0;  // the member of so many layers scales q·k by the heads' share of
-                                   // model_dim in place of head_dim
-  bool has_experts = false;  // may be, by a key of the file
-  bool normalizes_experts = true;
-  bool has_shared_gate = false;
-  ExpertScoring scoring = ExpertScoring::kSoftmax;  // unless a key says another
-  bool has_score_bias = false, has_choice_bias = false, has_expert_biases = false;
-  bool is_choice_bias_optional = false;  // some members have none
-  bool has_temperature = false;          // may be, by a key of the file
-  bool is_unscaled = false;              // q·k is not scaled, unless a key says so
-  // Layers differ by keys of the file: which have a window, and the heads, frequencies and MLPs of
-  // each; which read another's K and V; what each knows of the token itself (layer_kinds.h).
-  bool has_layer_kinds = false;
-  bool has_mlp_beside_experts = false;
-  bool is_yarn_whole = true;  // YarnConfig::is_whole
-  // What random models of the family say in their files, as real ones do.
-  double norm_eps = 1e-5;
-  double attention_soft_cap = 0;
-  double logit_soft_cap = 0;
-  std::span<const FolderType> folders = {};
-  // What folders call tensors, where they are read as those of another family: adapters are made
-  // for those.
-  std::span<const FolderName> modules = {};
+  bool is_qk_norm_optional = false;  // some members have none
+  bool is_fused = false;             // one tensor for Q, K and V, and one for gate and up
+  bool has_sinks = false;
+  bool has_output_gate = false;
+  bool is_latent = false;     // LatentConfig
+  bool is_unscaled = false;   // q·k is not scaled, unless a key says so
+  double soft_cap = 0;        // that random models of the family state
+  uint32_t global_every = 1;  // one layer in so many sees everything; 1: the window is for all
+  uint32_t global_at = 0;     // layer i is global where i % global_every == global_at
 
-  // Whether a layer has the window that the file states.
+  // Returns true for a layer that has the window which the file states.
   bool is_windowed(uint32_t layer) const {
     return global_every <= 1 || layer % global_every != global_at;
   }
 };
 
+struct RopeTraits {
+  RopePairing pairing = RopePairing::kInterleaved;  // folders pair (i, i + n_pairs) always
+  bool may_be_absent = false;                       // unless a key says that it is there
+  bool is_yarn_whole = true;                        // YarnConfig::is_whole
+};
+
+struct NormTraits {
+  double eps = 1e-5;  // that random models of the family state
+  bool has_pre_norms = true;
+  bool has_post_norms = false;
+  bool is_ffn_norm_post_attention = false;  // as its tensors are called
+  bool is_last_norm_embeddings = false;     // as its tensor is called
+};
+
+// A key of the file says whether a model has experts.
+struct ExpertTraits {
+  bool normalizes = true;
+  bool has_shared_gate = false;
+  ExpertScoring scoring = ExpertScoring::kSoftmax;  // unless a key says another
+  bool has_score_bias = false;
+  Presence choice_bias = Presence::kNone;
+  bool has_biases = false;
+};
+
+struct RecurrenceTraits {
+  Recurrence kind = Recurrence::kNone;
+  ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
+  bool is_delta_gate_fused = false;
+};
+
+class KeyReader;
+
+// A family of models: what its files do not say themselves. All that is known of a family, and of
+// its folders, stands in one file of families/.
+struct Family {
+  std::string_view name;  // "general.architecture" of a GGUF file
+  Activation activation = Activation::kSilu;
+  AttentionTraits attention = {};
+  RopeTraits rope = {};
+  NormTraits norms = {};
+  std::optional<ExpertTraits> experts = {};
+  RecurrenceTraits recurrence = {};
+  bool scales_embedding = false;  // by sqrt(model_dim)
+  bool has_scales = false;        // of embedding, residual, attention and logits, by keys
+  bool may_have_mlp_biases = false;
+  double logit_soft_cap = 0;  // that random models of the family state
+  // KV heads and MLPs are lists, with an entry for each layer.
+  bool has_layer_kinds = false;
+  // A layer is a mixer or a feed-forward, as lists of the file say (Nemotron-H).
+  bool has_half_layers = false;
+  // Reads what no other family has, into a config that is complete but for that.
+  Result<void> (*finish)(const KeyReader& keys, ModelConfig& config) = nullptr;
+  std::span<const FolderType> folders = {};
+  // What folders call tensors, where they are read as those of another family: adapters are made
+  // for those.
+  std::span<const FolderName> modules = {};
+};
+
+// In the order in which messages list them.
+std::vector<const Family*> all_families();
 // Null where there is none of that name.
 const Family* find_family(std::string_view architecture);
 std::string known_architectures();  // "llama, qwen2, …", for messages

@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "catalogue/family.h"
 #include "catalogue/key_reader.h"
-#include "catalogue/layer_kinds.h"
 #include "catalogue/limits.h"
 #include "catalogue/model_config.h"
 #include "catalogue/read_recurrent.h"
@@ -53,8 +52,8 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
 // Of the layers that attend; files of some families list none for the others.
 Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, const ModelConfig& c,
                                  uint32_t n_heads) {
-  const bool is_list =
-      family.recurrence == Recurrence::kShortConv || family.recurrence == Recurrence::kStateSpace;
+  const bool is_list = family.recurrence.kind == Recurrence::kShortConv ||
+                       family.recurrence.kind == Recurrence::kStateSpace;
   if (!is_list) return keys.count("attention.head_count_kv", kMaxHeads, n_heads);
   TRY_ASSIGN(const std::vector<uint32_t> by_layer,
              keys.counts_or_none("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
@@ -89,7 +88,7 @@ Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, M
     // Files of some families that have nothing but experts leave it out.
     TRY_ASSIGN(const uint32_t expert_dim,
                keys.optional_count("expert_feed_forward_length", kMaxDim));
-    const bool may_lack = family.recurrence != Recurrence::kNone && family.has_experts;
+    const bool may_lack = family.recurrence.kind != Recurrence::kNone && family.experts;
     TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim, may_lack ? expert_dim : 0));
     TRY_ASSIGN(a.n_kv_heads, read_n_kv_heads(keys, family, c, a.n_heads));
     n_kv_heads = {a.n_kv_heads};
@@ -112,7 +111,7 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
   TRY_ASSIGN(a.n_heads, keys.count("attention.head_count", kMaxHeads));
   TRY(read_sizes_of_layers(keys, family, c, a));
   TRY_ASSIGN(c.n_ctx_train, keys.count("context_length", kMaxContext));
-  if (family.has_latent) return read_latent(keys, a);
+  if (family.attention.is_latent) return read_latent(keys, a);
   const uint32_t even_share = c.model_dim / a.n_heads;
   TRY_ASSIGN(a.head_dim, keys.count("attention.key_length", kMaxHeadDim, even_share));
   TRY_ASSIGN(const uint32_t value_dim,
@@ -174,20 +173,21 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
                                                   const ModelConfig& c) {
   TRY_ASSIGN(const uint32_t n_experts, keys.optional_count("expert_count", kMaxExperts));
   if (n_experts == 0) return std::nullopt;
-  if (!family.has_experts) {
+  if (!family.experts) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("'{}' is {}: mixtures of experts are supported in {}, dense models in "
                             "all families",
                             keys.full("expert_count"), n_experts, families_with_experts()));
   }
+  const ExpertTraits& traits = *family.experts;
   ExpertsConfig e{.n_experts = n_experts,
-                  .scoring = family.scoring,
-                  .normalizes = family.normalizes_experts,
-                  .has_shared_gate = family.has_shared_gate,
-                  .has_score_bias = family.has_score_bias,
-                  .has_choice_bias = family.has_choice_bias,
-                  .is_choice_bias_optional = family.is_choice_bias_optional,
-                  .has_biases = family.has_expert_biases};
+                  .scoring = traits.scoring,
+                  .normalizes = traits.normalizes,
+                  .has_shared_gate = traits.has_shared_gate,
+                  .has_score_bias = traits.has_score_bias,
+                  .has_choice_bias = traits.choice_bias != Presence::kNone,
+                  .is_choice_bias_optional = traits.choice_bias == Presence::kOptional,
+                  .has_biases = traits.has_biases};
   TRY_ASSIGN(const uint32_t latent_dim, keys.optional_count("moe_latent_size", kMaxDim));
   if (latent_dim > 0) {
     return fail(ErrorCode::kUnsupported,
@@ -202,22 +202,16 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
   TRY_ASSIGN(e.normalizes, keys.flag("expert_weights_norm", e.normalizes));
   TRY_ASSIGN(e.weight_scale, keys.real("expert_weights_scale", 1.0));
   if (e.weight_scale == 0) e.weight_scale = 1.0f;  // how llama.cpp writes that there is none
-  TRY_ASSIGN(e.scoring, read_scoring(keys, family.scoring));
+  TRY_ASSIGN(e.scoring, read_scoring(keys, traits.scoring));
   return e;
 }
 
-// How the heads of all layers turn, and of those with a window where they have a way of their own.
 Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig& c,
                         uint32_t head_dim) {
   TRY_ASSIGN(RopeConfig rope, read_rope(keys, family, {head_dim, c.n_ctx_train}));
-  rope.pairing = family.pairing;
-  rope.yarn.is_whole = family.is_yarn_whole;
+  rope.pairing = family.rope.pairing;
+  rope.yarn.is_whole = family.rope.is_yarn_whole;
   c.ropes = {rope};
-  if (family.has_local_rope) {
-    rope.base = kLocalRopeBase;
-    rope.position_scale = 1.0f;
-    c.ropes.push_back(rope);
-  }
   return {};
 }
 
@@ -226,16 +220,13 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
                          const AttentionConfig& attention, ModelConfig& c) {
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
   TRY_ASSIGN(const uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
-  TRY_ASSIGN(const LayerKinds kinds, LayerKinds::read(keys, family, c));
+  TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
+  const MlpConfig mlp{c.ffn_dim, family.attention.is_fused, family.may_have_mlp_biases};
   for (uint32_t i = 0; i < c.n_layers; ++i) {
-    LayerConfig layer{
-        .mixer = kinds.attention(i, attention),
-        .feed_forward = MlpConfig{kinds.ffn_dim(i), family.is_fused, family.may_have_mlp_biases}};
-    if (experts && i >= n_dense) {
-      ExpertsConfig own = *experts;
-      if (family.has_mlp_beside_experts) own.beside_ffn_dim = kinds.ffn_dim(i);
-      layer.feed_forward = own;
-    }
+    AttentionConfig own = attention;
+    if (family.attention.is_windowed(i)) own.window = window;
+    LayerConfig layer{.mixer = own, .feed_forward = mlp};
+    if (experts && i >= n_dense) layer.feed_forward = *experts;
     c.layers.push_back(layer);
   }
   return {};
@@ -243,10 +234,8 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
 
 Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfig& c,
                          AttentionConfig& a) {
-  const bool is_wide = family.wide_scale_layers == c.n_layers;
-  const double scaled_dim =
-      is_wide ? static_cast<double>(c.model_dim) / a.n_heads : static_cast<double>(a.head_dim);
-  const double usual_scale = family.is_unscaled ? 1.0 : 1.0 / std::sqrt(scaled_dim);
+  const double usual_scale =
+      family.attention.is_unscaled ? 1.0 : 1.0 / std::sqrt(static_cast<double>(a.head_dim));
   TRY_ASSIGN(a.scale, keys.real("attention.scale", usual_scale));
   if (a.latent.rank) {
     a.scale = c.ropes.front().score_scale / std::sqrt(static_cast<float>(a.latent.q_dim()));
@@ -257,16 +246,6 @@ Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfi
   TRY_ASSIGN(c.residual_scale, keys.positive("residual_scale", 1.0));
   TRY_ASSIGN(const float logit_divisor, keys.positive("logit_scale", 1.0));
   c.logit_scale = 1.0f / logit_divisor;
-  return {};
-}
-
-Result<void> read_temperature(const KeyReader& keys, const Family& family, AttentionConfig& a) {
-  if (!family.has_temperature) return {};
-  TRY_ASSIGN(a.temperature.scale, keys.real("attention.temperature_scale", 0));
-  if (a.temperature.scale == 0) return {};
-  TRY_ASSIGN(const uint32_t usual,
-             keys.optional_count("rope.scaling.original_context_length", kMaxContext));
-  TRY_ASSIGN(a.temperature.length, keys.count("attention.temperature_length", kMaxContext, usual));
   return {};
 }
 
@@ -316,22 +295,20 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   ModelConfig c;
   c.architecture = *architecture;
   c.activation = family->activation;
-  c.has_pre_norms = family->has_pre_norms;
-  c.has_post_norms = family->has_post_norms;
-  c.is_ffn_norm_post_attention = family->is_ffn_norm_post_attention;
-  c.is_last_norm_embeddings = family->is_last_norm_embeddings;
-  c.has_layer_scales = family->has_layer_kinds;
-  AttentionConfig attention{.has_qkv_bias = family->has_qkv_bias,
-                            .has_output_bias = family->has_output_bias,
-                            .has_sinks = family->has_sinks,
-                            .is_fused = family->is_fused,
-                            .has_output_gate = family->has_output_gate,
-                            .qk_norm = family->qk_norm,
-                            .is_qkv_bias_optional = family->is_qkv_bias_optional,
-                            .is_output_bias_optional = family->is_output_bias_optional,
-                            .is_qk_norm_optional = family->is_qk_norm_optional,
-                            .has_v_norm = family->has_layer_kinds,
-                            .is_v_optional = family->has_layer_kinds};
+  c.has_pre_norms = family->norms.has_pre_norms;
+  c.has_post_norms = family->norms.has_post_norms;
+  c.is_ffn_norm_post_attention = family->norms.is_ffn_norm_post_attention;
+  c.is_last_norm_embeddings = family->norms.is_last_norm_embeddings;
+  const AttentionTraits& traits = family->attention;
+  AttentionConfig attention{.has_qkv_bias = traits.qkv_bias != Presence::kNone,
+                            .has_output_bias = traits.output_bias != Presence::kNone,
+                            .has_sinks = traits.has_sinks,
+                            .is_fused = traits.is_fused,
+                            .has_output_gate = traits.has_output_gate,
+                            .qk_norm = traits.qk_norm,
+                            .is_qkv_bias_optional = traits.qkv_bias == Presence::kOptional,
+                            .is_output_bias_optional = traits.output_bias == Presence::kOptional,
+                            .is_qk_norm_optional = traits.is_qk_norm_optional};
   const KeyReader keys(metadata, *architecture);
   TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
   c.name = name.value_or(*architecture);
@@ -346,18 +323,14 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   const uint32_t turned = attention.latent.rank ? attention.latent.turning_dim : attention.head_dim;
   TRY(read_ropes(keys, *family, c, turned));
   TRY(read_scales(keys, *family, c, attention));
-  if (family->may_lack_rope) {
+  if (family->rope.may_be_absent) {
     TRY_ASSIGN(attention.is_turned, keys.flag("rope.scaling.finetuned", false));
   }
-  TRY(read_temperature(keys, *family, attention));
   TRY(read_layers(keys, *family, attention, c));
-  if (family->has_layer_kinds) {
-    TRY_ASSIGN(c.per_layer_dim,
-               keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
-  }
   TRY(read_recurrent_layers(keys, *family, c));
+  if (family->finish) TRY(family->finish(keys, c));
   // What it needs of the newest token is kept with the state of the other layers.
-  if (family->recurrence == Recurrence::kDelta && c.n_guessing_layers > 0 && c.has_state()) {
+  if (family->recurrence.kind == Recurrence::kDelta && c.n_guessing_layers > 0 && c.has_state()) {
     c.layers.push_back({.mixer = c.attention(), .feed_forward = c.layers.back().feed_forward});
     c.has_guesser = true;
   }

@@ -57,8 +57,8 @@ Result<DeltaConfig> read_delta(const KeyReader& keys, const Family& family) {
                      .key_dim = m.key_dim,
                      .value_dim = m.value_dim,
                      .n_taps = m.n_taps,
-                     .order = family.value_heads,
-                     .is_gate_fused = family.is_delta_gate_fused};
+                     .order = family.recurrence.value_heads,
+                     .is_gate_fused = family.recurrence.is_delta_gate_fused};
 }
 
 Result<StateSpaceConfig> read_state_space(const KeyReader& keys) {
@@ -85,27 +85,6 @@ Result<void> replace_listed(const KeyReader& keys, const Mixer& mixer, ModelConf
              keys.counts_or_none("attention.head_count_kv", config.n_listed_layers(), kMaxHeads));
   for (uint32_t i = 0; i < config.n_layers; ++i) {
     if (n_kv_heads[i] == 0) config.layers[i].mixer = mixer;
-  }
-  return {};
-}
-
-// Layers with an MLP in the file's list have nothing else, and the others no MLP.
-Result<void> halve_layers(const KeyReader& keys, ModelConfig& config) {
-  TRY_ASSIGN(const std::vector<uint32_t> ffn_dims,
-             keys.counts_or_none("feed_forward_length", config.n_listed_layers(), kMaxDim));
-  for (uint32_t i = 0; i < config.n_layers; ++i) {
-    LayerConfig& layer = config.layers[i];
-    if (ffn_dims[i] == 0) {
-      layer.feed_forward = NoFeedForward{};
-      continue;
-    }
-    if (layer.if_attention()) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("'{}' is {} for layer {}, which has KV heads, expected 0",
-                              keys.full("feed_forward_length"), ffn_dims[i], i));
-    }
-    layer.mixer = NoMixer{};
-    if (auto* mlp = std::get_if<MlpConfig>(&layer.feed_forward)) mlp->ffn_dim = ffn_dims[i];
   }
   return {};
 }
@@ -137,7 +116,7 @@ Result<void> replace_delta(const KeyReader& keys, const DeltaConfig& delta, Mode
 
 Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
                                    ModelConfig& config) {
-  switch (family.recurrence) {
+  switch (family.recurrence.kind) {
     case Recurrence::kNone:
       return {};
     case Recurrence::kShortConv: {
@@ -146,9 +125,7 @@ Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
     }
     case Recurrence::kStateSpace: {
       TRY_ASSIGN(const StateSpaceConfig space, read_state_space(keys));
-      TRY(replace_listed(keys, space, config));
-      if (family.has_half_layers) return halve_layers(keys, config);
-      return {};
+      return replace_listed(keys, space, config);
     }
     case Recurrence::kDelta:
       break;

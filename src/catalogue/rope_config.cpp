@@ -27,14 +27,15 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
   // Longer contexts flatten attention; this sharpens it again (Peng et al. 2023, section 3.4).
   // Where scores are scaled for that in all dimensions, those that turn are by what is left.
   TRY_ASSIGN(const float of_all, keys.real("rope.scaling.yarn_log_multiplier", 0));
-  const float in_all = yarn_magnitude(rope, of_all * (family.has_latent ? kLatentMultiplier : 1));
+  const float in_all =
+      yarn_magnitude(rope, of_all * (family.attention.is_latent ? kLatentMultiplier : 1));
   if (!(in_all > 0 && in_all < kMostMagnitude)) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("'{}' is {}, expected a number that leaves scores a scale between 0 "
                             "and {}",
                             keys.full("rope.scaling.yarn_log_multiplier"), of_all, kMostMagnitude));
   }
-  if (family.has_latent && of_all != 0) {
+  if (family.attention.is_latent && of_all != 0) {
     rope.score_scale = in_all * in_all;
     return {};
   }

@@ -1,4 +1,4 @@
-#include "catalogue/layer_kinds.h"
+#include "catalogue/families/gemma.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,17 +15,12 @@ import gguf_file
 from hf_folder import N_VOCAB, FolderCase, folder_of
 from server import Server
 
-FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2", "test-qwen2moe",
-            "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-granitemoe",
-            "test-olmo2", "test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss",
-            "test-mla", "test-mla-lite", "test-gemma4", "test-gemma4-e", "test-gemma4-moe", "test-qwen35", "test-qwen35moe",
-            "test-qwen3next", "test-lfm2", "test-lfm2moe", "test-granitehybrid", "test-nemotronh", "test-nemotronhmoe")
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-qwen35moe", "test-qwen3next", "test-lfm2moe", "test-nemotronhmoe")
 
 
 class ModelFolder(FolderCase):
     def test_every_family_gives_the_bytes_of_its_gguf_file(self):
-        for name in FAMILIES:
+        for name in kvik.PRESETS:
             for element_type in ("f32", "bf16", "f16") if kvik.LONG or name == "test-llama" else ("f32", "bf16"):
                 with self.subTest(preset=name, type=element_type):
                     path = kvik.preset(name, element_type)

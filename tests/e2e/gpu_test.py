@@ -12,10 +12,6 @@ from server import Server
 
 TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k", "mxfp4", "q4_k_m")
 KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
-PRESETS = ("test-llama", "test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3", "test-mixtral", "test-qwen2moe", "test-qwen3moe",
-           "test-dense-first", "test-granitemoe", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite", "test-gemma4",
-           "test-gemma4-e", "test-gemma4-moe", "test-ministral3", "test-phi3", "test-olmo2", "test-yarn", "test-qwen35", "test-qwen35moe",
-           "test-qwen3next", "test-lfm2", "test-lfm2moe", "test-granitehybrid", "test-nemotronh", "test-nemotronhmoe")
 VARIANTS = [{"chunk": 1}, {"chunk": 7, "beside": 5}, {"chunk": 33}, {"no_cache": True}]
 GPU = {"device": "cuda"}
 SMALL = ("--kv-memory", "64MiB")
@@ -54,7 +50,7 @@ class Gpu(unittest.TestCase):
 
     def test_logits_of_every_family(self):
         tokens = kvik.random_tokens(77, 260, 3)
-        for i, name in enumerate(PRESETS):
+        for i, name in enumerate(kvik.PRESETS):
             with self.subTest(preset=name):
                 self.assert_same(kvik.preset(name, "q8_0"), tokens, KV_TYPES[i % len(KV_TYPES)], VARIANTS)
 

@@ -17,6 +17,7 @@ SANITIZED = "sanitize" in os.environ.get("KVIK_BUILD", "")  # and takes memory a
 
 sys.path[:0] = [os.path.join(ROOT, folder) for folder in ("tools", "tools/client", "tools/make", "tools/measure", "tools/oracle")]
 import gguf_file  # noqa: E402
+import model_presets  # noqa: E402
 import reference_logits  # noqa: E402
 from program import BINARY, command, environment  # noqa: E402
 
@@ -67,7 +68,10 @@ def greedy(model, tokens, n, env=None, **options):
     return [int(t) for t in text.split()]
 
 
-# Test presets whose logits half a unit in the last place of the weights moves by 0.6 to 2.1e-6: the delta rule takes the difference of
+# The small models of all families.
+PRESETS = tuple(name for name in model_presets.PRESETS if name.startswith("test-"))
+
+# Presets whose logits half a unit in the last place of the weights moves by 0.6 to 2.1e-6: the delta rule takes the difference of
 # what is stored and what comes, and Nemotron-H.
 ILL_CONDITIONED = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronh", "test-nemotronhmoe")
 

@@ -18,12 +18,11 @@ FEATURES = ("test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3")  # biases,
 ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # stretched frequencies; phi3: also fused tensors, a window of 60
 # qwen2moe: with one that all tokens share; dense-first: behind a layer without; granitemoe: scaled
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
+OLDER = ("test-mistral", "test-granite", "test-olmo2")
 # glm4moe: biases for choosing, one layer without experts, one that guesses tokens; gptoss: sinks, clamped gates, biases of experts
 # gemma4: heads of two widths, K = V, norms of V; gemma4-e: shared K and V, embeddings of layers; gemma4-moe: experts beside an MLP
-NEWER = ("test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite", "test-gemma4", "test-gemma4-e",
-         "test-gemma4-moe", "test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-lfm2moe", "test-granitehybrid",
-         "test-nemotronh", "test-nemotronhmoe")
-FAMILIES = ("test-mistral", "test-granite", "test-olmo2", *ROPES, *EXPERTS, *NEWER)
+NEWER = tuple(name for name in kvik.PRESETS if name not in LLAMAS + FEATURES + ROPES + EXPERTS + OLDER)
+FAMILIES = (*OLDER, *ROPES, *EXPERTS, *NEWER)
 CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]
 
 

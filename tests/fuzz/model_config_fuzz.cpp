@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/family.h"
 #include "catalogue/model_config.h"
 #include "fuzz/read_everything.h"
 #include "model/layer_groups.h"
@@ -17,11 +18,6 @@
 namespace kvik {
 namespace {
 
-constexpr const char* kArchitectures[] = {
-    "llama",      "qwen2",   "qwen2moe",  "qwen3",         "qwen3moe",   "gemma2",
-    "gemma3",     "phi3",    "granite",   "olmo2",         "mistral3",   "glm4moe",
-    "minimax-m2", "gpt-oss", "deepseek2", "gemma4",        "qwen35",     "qwen35moe",
-    "qwen3next",  "lfm2",    "lfm2moe",   "granitehybrid", "nemotron_h", "nemotron_h_moe"};
 constexpr const char* kKeys[] = {"block_count",
                                  "embedding_length",
                                  "feed_forward_length",
@@ -170,7 +166,8 @@ void check_config(const ModelConfig& config) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   using namespace kvik;
   if (n_bytes == 0) return 0;
-  const std::string architecture = kArchitectures[data[0] % std::size(kArchitectures)];
+  const std::vector<const Family*> families = all_families();
+  const std::string architecture(families[data[0] % families.size()]->name);
   const std::string prefix = architecture + ".";
   Metadata metadata;
   metadata.insert("general.architecture", architecture);

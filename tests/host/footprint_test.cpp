@@ -7,6 +7,7 @@
 
 #include "backend/host_memory.h"
 #include "support/memory_source.h"
+#include "support/test_presets.h"
 #include "support/tiny_engine.h"
 
 namespace kvik {
@@ -53,15 +54,8 @@ struct Planned {
   MemoryPlan plan;
 };
 
-constexpr const char* kFamilies[] = {
-    "test-llama",    "test-mqa",     "test-mha",       "test-qwen2",       "test-qwen3",
-    "test-gemma2",   "test-gemma3",  "test-mixtral",   "test-qwen2moe",    "test-qwen3moe",
-    "test-phi3",     "test-granite", "test-olmo2",     "test-dense-first", "test-granitemoe",
-    "test-gptoss",   "test-glm4moe", "test-minimaxm2", "test-ministral3",  "test-mla",
-    "test-mla-lite", "test-gemma4",  "test-gemma4-e",  "test-gemma4-moe"};
-
 TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
-  for (const char* family : kFamilies) {
+  for (const std::string& family : test_presets()) {
     for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
       Planned planned(std::string(family) + ":" + type, {});
       for (const MemorySource::Use& use : planned.source.uses()) EXPECT_EQ(use.n_bytes_read, 0u);

@@ -7,15 +7,11 @@
 
 #include "host/footprint.h"
 #include "support/memory_source.h"
+#include "support/test_presets.h"
 #include "support/tiny_engine.h"
 
 namespace kvik {
 namespace {
-
-constexpr const char* kFamilies[] = {
-    "test-llama3", "test-yarn",          "test-mixtral",     "test-qwen2moe",    "test-qwen3moe",
-    "test-phi3",   "test-granite",       "test-olmo2",       "test-dense-first", "test-qwen35",
-    "test-lfm2",   "test-granitehybrid", "test-nemotronhmoe"};
 
 const std::vector<Metadata::Value> kHostileValues = {
     uint64_t{0},
@@ -48,8 +44,8 @@ const std::vector<Metadata::Value> kHostileValues = {
 TEST(HostileModels, keys_with_any_value_are_an_error_or_a_model) {
   std::mt19937 random(1);
   uint32_t n_refused = 0, n_loaded = 0;
-  for (const char* family : kFamilies) {
-    const auto original = *make_synthetic(std::string("synthetic:") + family + ":q4_0");
+  for (const std::string& family : test_presets()) {
+    const auto original = *make_synthetic("synthetic:" + family + ":q4_0");
     std::vector<std::string> keys;
     for (const auto& [key, value] : original->metadata().values()) {
       if (!key.starts_with("general.") && !key.starts_with("tokenizer.")) keys.push_back(key);

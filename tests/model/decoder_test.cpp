@@ -11,6 +11,7 @@
 
 #include "kv/kv_cache.h"
 #include "support/memory_source.h"
+#include "support/test_presets.h"
 #include "support/tiny_model.h"
 
 namespace kvik {
@@ -249,11 +250,8 @@ TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
 }
 
 TEST(Decoder, logits_are_numbers_that_tell_tokens_apart) {
-  for (const char* family :
-       {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3", "test-mixtral",
-        "test-qwen2moe", "test-qwen3moe", "test-phi3", "test-granite", "test-olmo2",
-        "test-dense-first", "test-granitemoe", "test-gemma4", "test-gemma4-e", "test-gemma4-moe"}) {
-    Rig rig({.name = std::string(family) + ":f32"});
+  for (const std::string& family : test_presets()) {
+    Rig rig({.name = family + ":f32"});
     for (const auto& row : rig.all_rows(some_tokens(40), 40)) {
       ASSERT_EQ(row.size(), rig.model().config().n_vocab);
       const auto [low, high] = std::ranges::minmax(row);

@@ -13,6 +13,7 @@
 #include "catalogue/tensor_roles.h"
 #include "model/decoder.h"
 #include "support/memory_source.h"
+#include "support/test_presets.h"
 #include "support/tiny_model.h"
 
 namespace kvik {
@@ -46,17 +47,10 @@ class ModelTest : public testing::Test {
   std::unique_ptr<Backend> backend_ = make_test_backend();
 };
 
-constexpr const char* kFamilies[] = {
-    "test-llama",    "test-llama3",    "test-mixtral",     "test-qwen2",      "test-qwen2moe",
-    "test-qwen3",    "test-qwen3moe",  "test-gemma2",      "test-gemma3",     "test-phi3",
-    "test-granite",  "test-olmo2",     "test-dense-first", "test-granitemoe", "test-ministral3",
-    "test-glm4moe",  "test-minimaxm2", "test-gptoss",      "test-mla",        "test-gemma4",
-    "test-gemma4-e", "test-gemma4-moe"};
-
 TEST_F(ModelTest, every_family_loads_in_every_type) {
-  for (const char* family : kFamilies) {
+  for (const std::string& family : test_presets()) {
     for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
-      MemorySource source = source_of(std::string(family) + ":" + type);
+      MemorySource source = source_of(family + ":" + type);
       const auto model = load(source);
       ASSERT_TRUE(model.has_value()) << model.error().message;
       EXPECT_EQ((*model)->layers().size(), (*model)->config().n_layers);
@@ -66,7 +60,7 @@ TEST_F(ModelTest, every_family_loads_in_every_type) {
 }
 
 TEST_F(ModelTest, every_byte_is_read_once_and_released) {
-  for (const char* family : kFamilies) {
+  for (const std::string& family : test_presets()) {
     MemorySource source = source_of(std::string(family) + ":f32");
     const auto model = load(source);
     ASSERT_TRUE(model.has_value());
@@ -100,7 +94,7 @@ TEST_F(ModelTest, progress_rises_to_all_bytes) {
 }
 
 TEST_F(ModelTest, each_missing_tensor_is_named) {
-  for (const char* family : kFamilies) {
+  for (const std::string& family : test_presets()) {
     MemorySource source = source_of(std::string(family) + ":f32");
     const auto config = read_config(source.metadata());
     ASSERT_TRUE(config.has_value());
@@ -118,7 +112,7 @@ TEST_F(ModelTest, each_missing_tensor_is_named) {
 }
 
 TEST_F(ModelTest, each_tensor_of_a_wrong_shape_is_named_with_both_shapes) {
-  for (const char* family : kFamilies) {
+  for (const std::string& family : test_presets()) {
     MemorySource source = source_of(std::string(family) + ":f32");
     for (const std::string& name : names_in(source)) {
       source.info(name).shape[0] += 1;
@@ -355,7 +349,7 @@ TEST_F(ModelTest, latent_k_is_not_measured) {
 
 TEST_F(ModelTest, a_page_has_room_for_every_group) {
   const auto backend = make_test_backend();
-  for (const char* family : kFamilies) {
+  for (const std::string& family : test_presets()) {
     const MemorySource source = source_of(std::string(family) + ":f32");
     const auto config = read_config(source.metadata());
     ASSERT_TRUE(config.has_value());

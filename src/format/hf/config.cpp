@@ -84,13 +84,13 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   Counts counts;
   TRY_ASSIGN(counts.n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
-  const bool is_all_experts = family.has_experts && !config.find("intermediate_size") &&
-                              config.find("moe_intermediate_size");
+  const bool is_all_experts =
+      family.experts && !config.find("intermediate_size") && config.find("moe_intermediate_size");
   TRY_ASSIGN(const uint32_t ffn_dim,
              config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size", kMaxDim));
   TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
   counts.head_dim = model_dim / n_heads;
-  if (!family.has_latent && (config.find("head_dim") || counts.head_dim == 0)) {
+  if (!family.attention.is_latent && (config.find("head_dim") || counts.head_dim == 0)) {
     TRY_ASSIGN(counts.head_dim, config.count("head_dim", kMaxHeadDim));
   }
   if (family.has_layer_kinds) {
@@ -108,11 +108,11 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   keys.number("embedding_length", model_dim);
   keys.number("feed_forward_length", ffn_dim);
   keys.number("attention.head_count", n_heads);
-  if (!family.has_latent && config.find("num_key_value_heads")) {
+  if (!family.attention.is_latent && config.find("num_key_value_heads")) {
     TRY_ASSIGN(const uint32_t n_kv_heads, config.count("num_key_value_heads", kMaxHeads));
     keys.number("attention.head_count_kv", n_kv_heads);
   }
-  if (family.has_latent) {
+  if (family.attention.is_latent) {
     TRY(read_latent(config, keys, counts));
   } else {
     keys.number("attention.key_length", counts.head_dim);
@@ -176,7 +176,7 @@ Result<void> check_layer_types(const JsonObject& config, const FamilyFolder& of,
   }
   for (uint32_t i = 0; i < n_layers; ++i) {
     const std::string_view expected =
-        has_windows && of.family->is_windowed(i) ? "sliding_attention" : "full_attention";
+        has_windows && of.family->attention.is_windowed(i) ? "sliding_attention" : "full_attention";
     if (types[i] == expected) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: 'layer_types' has {} as layer {}, expected {} in a model of type "
@@ -196,7 +196,7 @@ Result<void> read_window(const JsonObject& config, const FamilyFolder& of, uint3
   }
   for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
     TRY_ASSIGN(const auto pattern, config.number(key));
-    const uint32_t expected = of.family->global_every;
+    const uint32_t expected = of.family->attention.global_every;
     if (pattern && expected > 1 && *pattern != expected) {
       return config.unexpected_value(key, fmt::format("{}", expected), ErrorCode::kUnsupported);
     }

@@ -140,7 +140,7 @@ Result<void> read_short_conv(const JsonObject& config, const Family& family, uin
     for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] == kFull;
   }
   TRY(list_kv_heads(config, attends, keys));
-  if (!family.has_experts) return read_adjusted_width(config, keys);
+  if (!family.experts) return read_adjusted_width(config, keys);
   TRY_ASSIGN(const auto n_dense, config.number("num_dense_layers"));
   keys.number("leading_dense_block_count", n_dense.value_or(0));
   return {};
@@ -270,9 +270,9 @@ Result<void> read_nemotron(const JsonObject& config, uint32_t n_layers, GgufKeys
 }  // namespace
 
 Result<void> read_recurrence(const JsonObject& config, const Family& family, GgufKeys& keys) {
-  if (family.recurrence == Recurrence::kNone) return {};
+  if (family.recurrence.kind == Recurrence::kNone) return {};
   TRY_ASSIGN(const uint32_t n_layers, config.count("num_hidden_layers", kMaxLayers));
-  switch (family.recurrence) {
+  switch (family.recurrence.kind) {
     case Recurrence::kNone:
       return {};
     case Recurrence::kDelta:

@@ -69,8 +69,8 @@ Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const double fast, positive(scaling, "beta_fast", 32));
   TRY_ASSIGN(const double slow, positive(scaling, "beta_slow", 1));
   TRY_ASSIGN(const auto truncates, scaling.flag("truncate"));
-  if (truncates.value_or(true) != rope.family.is_yarn_whole) {
-    return scaling.unexpected_value("truncate", rope.family.is_yarn_whole ? "true" : "false",
+  if (truncates.value_or(true) != rope.family.rope.is_yarn_whole) {
+    return scaling.unexpected_value("truncate", rope.family.rope.is_yarn_whole ? "true" : "false",
                                     ErrorCode::kUnsupported);
   }
   TRY_ASSIGN(const auto mscale, scaling.real("mscale"));
@@ -86,11 +86,9 @@ Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
   rope.keys.real("rope.scaling.yarn_beta_fast", fast);
   rope.keys.real("rope.scaling.yarn_beta_slow", slow);
   TRY_ASSIGN(const auto temperature, scaling.real("llama_4_scaling_beta"));
-  if (temperature && rope.family.has_temperature) {
-    rope.keys.real("attention.temperature_scale", *temperature);
-  }
+  if (temperature) rope.keys.real("attention.temperature_scale", *temperature);
   // Latent attention scales scores instead; its files state a tenth of the multiplier.
-  if (rope.family.has_latent && mscale_all_dim.value_or(0) != 0) {
+  if (rope.family.attention.is_latent && mscale_all_dim.value_or(0) != 0) {
     rope.keys.real("rope.scaling.yarn_log_multiplier", 0.1 * *mscale_all_dim);
     if (magnitude != 1) rope.keys.real("rope.scaling.attn_factor", magnitude);
     return {};

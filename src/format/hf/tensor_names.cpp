@@ -406,7 +406,7 @@ Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
       tensors.find(kGuesserInput) && std::ranges::none_of(kGuesserOwn, [&](std::string_view name) {
         return tensors.find(name).has_value();
       });
-  if (find_family(model.architecture)->recurrence != Recurrence::kDelta || !is_there) {
+  if (find_family(model.architecture)->recurrence.kind != Recurrence::kDelta || !is_there) {
     return without_guesser(model);
   }
   metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});

@@ -49,7 +49,7 @@ struct ModelPreset : Geometry {
   struct Latent {  // LatentConfig
     uint32_t rank = 0, q_rank = 0, still_dim = 0, turning_dim = 0, value_dim = 0;
   };
-  struct Kinds {                     // of layers that differ (catalogue/layer_kinds.h)
+  struct Kinds {                     // of layers that differ (catalogue/families/gemma.cpp)
     uint32_t global_every = 0;       // one layer in so many has no window; 0: all are alike
     uint32_t window_head_dim = 0;    // of those with a window; the geometry's is that of the others
     uint32_t n_global_kv_heads = 0;  // of those without; 0: as of all

@@ -116,7 +116,7 @@ class TensorMaker {
  private:
   // Where nothing else scales the scores, K's norm does.
   float vector_scale(const TensorSpec& spec) const {
-    const bool scales = family_.is_unscaled && spec.id.role == TensorRole::kKNorm;
+    const bool scales = family_.attention.is_unscaled && spec.id.role == TensorRole::kKNorm;
     return scales ? 1.0f / std::sqrt(static_cast<float>(spec.shape.back())) : 1.0f;
   }
 
@@ -308,11 +308,11 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
     add("attention.value_length", uint64_t{p.head_dim});
     add("rope.dimension_count", uint64_t{p.rope.n_dims ? p.rope.n_dims : p.head_dim});
   }
-  add("attention.layer_norm_rms_epsilon", as_stored(family.norm_eps));
+  add("attention.layer_norm_rms_epsilon", as_stored(family.norms.eps));
   add("rope.freq_base", double{p.rope_base});
   add("vocab_size", uint64_t{p.n_vocab});
   if (p.window != 0) add("attention.sliding_window", uint64_t{p.window});
-  if (family.attention_soft_cap != 0) add("attn_logit_softcapping", family.attention_soft_cap);
+  if (family.attention.soft_cap != 0) add("attn_logit_softcapping", family.attention.soft_cap);
   if (family.logit_soft_cap != 0) add("final_logit_softcapping", family.logit_soft_cap);
   add_special_keys(p, add);
   add_vocabulary(metadata, p.n_vocab);

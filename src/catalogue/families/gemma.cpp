@@ -1,0 +1,156 @@
+#include "catalogue/families/gemma.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "catalogue/key_reader.h"
+#include "catalogue/limits.h"
+
+namespace kvik::families {
+namespace {
+
+AttentionConfig& attention_of(LayerConfig& layer) { return std::get<AttentionConfig>(layer.mixer); }
+
+// The largest member of a family scales q·k by the heads' share of model_dim in place of head_dim.
+Result<void> scale_by_share(const KeyReader& keys, uint32_t n_layers_of_largest, ModelConfig& c) {
+  if (c.n_layers != n_layers_of_largest) return {};
+  for (LayerConfig& layer : c.layers) {
+    AttentionConfig& a = attention_of(layer);
+    const double share = static_cast<double>(c.model_dim) / a.n_heads;
+    TRY_ASSIGN(a.scale, keys.real("attention.scale", 1.0 / std::sqrt(share)));
+  }
+  return {};
+}
+
+// The layers of Gemma 4 differ: those with a window have heads of another width and turn by
+// frequencies of their own, KV heads and MLPs are of several sizes, and the last layers read the K
+// and V of the last one before them that sees as far.
+struct LayerKinds {
+  std::vector<bool> is_windowed;
+  std::vector<uint32_t> n_kv_heads;
+  std::vector<uint32_t> ffn_dims;
+  std::vector<std::optional<uint32_t>> kv_sources;  // the layer that computes the K and V
+  uint32_t window_head_dim = 0;
+};
+
+Result<RopeConfig> read_window_rope(const KeyReader& keys, RopeConfig rope, uint32_t head_dim) {
+  rope.has_divisors = false;
+  TRY_ASSIGN(rope.base, keys.positive("rope.freq_base_swa", kLocalRopeBase));
+  TRY_ASSIGN(rope.n_dims, keys.count("rope.dimension_count_swa", head_dim, head_dim));
+  if (rope.n_dims % 2 == 0) return rope;
+  return fail(ErrorCode::kCorrupt, fmt::format("'{}' is {}, expected an even number",
+                                               keys.full("rope.dimension_count_swa"), rope.n_dims));
+}
+
+Result<void> read_heads(const KeyReader& keys, const ModelConfig& c, LayerKinds& kinds) {
+  TRY_ASSIGN(const auto pattern,
+             keys.flags("attention.sliding_window_pattern", c.n_listed_layers()));
+  TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    const bool is_windowed = pattern.empty() ? c.layers[i].attention().window > 0 : pattern[i];
+    kinds.is_windowed.push_back(window > 0 && is_windowed);
+  }
+  TRY_ASSIGN(kinds.n_kv_heads,
+             keys.counts("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
+  TRY_ASSIGN(const uint32_t head_dim, keys.count("attention.key_length", kMaxHeadDim));
+  TRY_ASSIGN(kinds.window_head_dim, keys.count("attention.key_length_swa", kMaxHeadDim, head_dim));
+  TRY_ASSIGN(const uint32_t value_dim,
+             keys.count("attention.value_length_swa", kMaxHeadDim, kinds.window_head_dim));
+  if (value_dim == kinds.window_head_dim) return {};
+  return fail(ErrorCode::kUnsupported, fmt::format("'{}' is {}, expected the key length {}",
+                                                   keys.full("attention.value_length_swa"),
+                                                   value_dim, kinds.window_head_dim));
+}
+
+// Each kind has pages of its own.
+Result<void> check_number_of_kinds(const KeyReader& keys, const LayerKinds& kinds) {
+  std::set<std::pair<bool, uint32_t>> seen;
+  for (size_t i = 0; i < kinds.is_windowed.size(); ++i) {
+    seen.emplace(kinds.is_windowed[i], kinds.n_kv_heads[i]);
+  }
+  if (seen.size() <= kMaxLayerKinds) return {};
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' makes layers of {} kinds, expected at most {}",
+                          keys.full("attention.head_count_kv"), seen.size(), kMaxLayerKinds));
+}
+
+Result<void> find_kv_sources(const KeyReader& keys, LayerKinds& kinds) {
+  const auto n_layers = static_cast<uint32_t>(kinds.is_windowed.size());
+  TRY_ASSIGN(const uint32_t n_sharing,
+             keys.optional_count("attention.shared_kv_layers", n_layers - 1));
+  kinds.kv_sources.resize(n_layers);
+  for (uint32_t i = n_layers - n_sharing; i < n_layers; ++i) {
+    std::optional<uint32_t>& source = kinds.kv_sources[i];
+    for (uint32_t j = 0; j < n_layers - n_sharing; ++j) {
+      if (kinds.is_windowed[j] == kinds.is_windowed[i]) source = j;
+    }
+    if (source && kinds.n_kv_heads[*source] == kinds.n_kv_heads[i]) continue;
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("'{}' is {}: no layer before them has K and V for layer {}, expected "
+                    "one with the same window and {} KV heads",
+                    keys.full("attention.shared_kv_layers"), n_sharing, i, kinds.n_kv_heads[i]));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config) {
+  return scale_by_share(keys, 46, config);
+}
+
+// Layers with a window turn by a base of their own.
+Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config) {
+  TRY(scale_by_share(keys, 62, config));
+  RopeConfig rope = config.ropes.front();
+  rope.base = kLocalRopeBase;
+  rope.position_scale = 1.0f;
+  config.ropes.push_back(rope);
+  for (LayerConfig& layer : config.layers) {
+    if (AttentionConfig& a = attention_of(layer); a.window > 0) a.rope = 1;
+  }
+  return {};
+}
+
+Result<void> finish_gemma4(const KeyReader& keys, ModelConfig& config) {
+  LayerKinds kinds;
+  TRY(read_heads(keys, config, kinds));
+  TRY_ASSIGN(const RopeConfig rope,
+             read_window_rope(keys, config.ropes.front(), kinds.window_head_dim));
+  config.ropes.push_back(rope);
+  TRY(check_number_of_kinds(keys, kinds));
+  TRY_ASSIGN(kinds.ffn_dims, keys.counts("feed_forward_length", config.n_listed_layers(), kMaxDim));
+  TRY(find_kv_sources(keys, kinds));
+  TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    LayerConfig& layer = config.layers[i];
+    AttentionConfig& a = attention_of(layer);
+    a.n_kv_heads = kinds.n_kv_heads[i];
+    a.shared_kv = kinds.kv_sources[i];
+    a.has_v_norm = true;
+    a.is_v_optional = !kinds.is_windowed[i];
+    a.window = 0;
+    if (kinds.is_windowed[i]) {
+      a.window = window;
+      a.rope = 1;
+      a.head_dim = kinds.window_head_dim;
+    }
+    if (auto* experts = std::get_if<ExpertsConfig>(&layer.feed_forward)) {
+      experts->beside_ffn_dim = kinds.ffn_dims[i];
+    } else {
+      std::get<MlpConfig>(layer.feed_forward).ffn_dim = kinds.ffn_dims[i];
+    }
+  }
+  config.has_layer_scales = true;
+  TRY_ASSIGN(config.per_layer_dim,
+             keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
+  return {};
+}
+
+}  // namespace kvik::families

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "catalogue/family.h"
+
+namespace kvik::families {
+
+using enum TensorRole;
+
+Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config);
+Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config);
+Result<void> finish_gemma4(const KeyReader& keys, ModelConfig& config);
+
+inline constexpr FolderName kGemmaNames[] = {{kFfnNorm, "pre_feedforward_layernorm.weight"}};
+inline constexpr FolderType kGemma2Folders[] = {
+    {.model_type = "gemma2",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "sliding_window": 4096, "query_pre_attn_scalar": 256,
+                     "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})",
+     .window = FolderWindow::kStated,
+     .norms_lack_one = true,
+     .has_query_scalar = true,
+     .names = kGemmaNames},
+};
+inline constexpr FolderType kGemma3Folders[] = {
+    {.model_type = "gemma3_text",
+     .whole_type = "gemma3",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "sliding_window": 4096, "query_pre_attn_scalar": 256, "rope_theta": 1e6,
+                     "rope_local_base_freq": 1e4, "sliding_window_pattern": 6,
+                     "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
+                     "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+                     "max_position_embeddings": 131072})",
+     .window = FolderWindow::kStated,
+     .norms_lack_one = true,
+     .has_query_scalar = true,
+     .names = kGemmaNames},
+};
+inline constexpr FolderName kGemma4Names[] = {
+    {kFfnNorm, "pre_feedforward_layernorm.weight"},
+    {kRouter, "router.proj.weight"},
+};
+inline constexpr FolderType kGemma4Folders[] = {
+    {.model_type = "gemma4_text",
+     .whole_type = "gemma4",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "global_head_dim": 512, "sliding_window": 512, "num_key_value_heads": 4,
+                     "num_attention_heads": 8, "vocab_size": 262144, "hidden_size": 2304,
+                     "intermediate_size": 9216, "num_hidden_layers": 30,
+                     "hidden_size_per_layer_input": 256, "max_position_embeddings": 131072,
+                     "enable_moe_block": false,
+                     "rope_parameters": {"full_attention": {"rope_type": "proportional",
+                     "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})",
+     .window = FolderWindow::kStated,
+     .has_experts = true,
+     .names = kGemma4Names,
+     .gate_up_stack = "experts.gate_up_proj",
+     .down_stack = "experts.down_proj"},
+    {.model_type = "gemma4_unified_text",
+     .whole_type = "gemma4_unified",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "global_head_dim": 512, "sliding_window": 1024, "num_key_value_heads": 4,
+                     "num_attention_heads": 8, "vocab_size": 262144, "hidden_size": 2304,
+                     "intermediate_size": 9216, "num_hidden_layers": 30,
+                     "max_position_embeddings": 262144,
+                     "rope_parameters": {"full_attention": {"rope_type": "proportional",
+                     "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})",
+     .window = FolderWindow::kStated,
+     .names = kGemma4Names},
+};
+
+inline constexpr Family kGemmaFamilies[] = {
+    {.name = "gemma2",
+     .activation = Activation::kGeluTanh,
+     .attention = {.soft_cap = 50, .global_every = 2, .global_at = 1},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.eps = 1e-6, .has_post_norms = true},
+     .scales_embedding = true,
+     .logit_soft_cap = 30,
+     .finish = finish_gemma2,
+     .folders = kGemma2Folders},
+    {.name = "gemma3",
+     .activation = Activation::kGeluTanh,
+     .attention = {.qk_norm = QkNorm::kHead, .global_every = 6, .global_at = 5},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.eps = 1e-6, .has_post_norms = true},
+     .scales_embedding = true,
+     .finish = finish_gemma3,
+     .folders = kGemma3Folders},
+    {.name = "gemma4",
+     .activation = Activation::kGeluTanh,
+     .attention =
+         {.qk_norm = QkNorm::kHead, .is_unscaled = true, .global_every = 6, .global_at = 5},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.eps = 1e-6, .has_post_norms = true},
+     .experts = ExpertTraits{},
+     .scales_embedding = true,
+     .logit_soft_cap = 30,
+     .has_layer_kinds = true,
+     .finish = finish_gemma4,
+     .folders = kGemma4Folders},
+};
+
+}  // namespace kvik::families

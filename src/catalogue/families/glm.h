@@ -1,0 +1,33 @@
+#pragma once
+
+#include "catalogue/families/shared_names.h"
+#include "catalogue/family.h"
+
+namespace kvik::families {
+
+using enum TensorRole;
+
+inline constexpr FolderType kGlm4MoeFolders[] = {
+    {.model_type = "glm4_moe",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "norm_topk_prob": true,
+                     "partial_rotary_factor": 0.5, "n_group": 1, "topk_group": 1,
+                     "routed_scaling_factor": 1.0, "first_k_dense_replace": 1,
+                     "n_shared_experts": 1})",
+     .has_experts = true,
+     .names = kSharedExpertsNames},
+};
+
+inline constexpr Family kGlmFamilies[] = {
+    {.name = "glm4moe",
+     .attention = {.qkv_bias = Presence::kOptional,
+                   .qk_norm = QkNorm::kHead,
+                   .is_qk_norm_optional = true},
+     .rope = {.pairing = RopePairing::kHalves},
+     .norms = {.is_ffn_norm_post_attention = true},
+     .experts = ExpertTraits{.normalizes = false,
+                             .scoring = ExpertScoring::kSigmoid,
+                             .choice_bias = Presence::kAlways},
+     .folders = kGlm4MoeFolders},
+};
+
+}  // namespace kvik::families

@@ -1,0 +1,33 @@
+#include "catalogue/families/nemotron.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "catalogue/key_reader.h"
+#include "catalogue/limits.h"
+
+namespace kvik::families {
+
+// Layers with an MLP in the file's list have nothing else, and the others no MLP.
+Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
+  TRY_ASSIGN(const std::vector<uint32_t> ffn_dims,
+             keys.counts_or_none("feed_forward_length", config.n_listed_layers(), kMaxDim));
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    LayerConfig& layer = config.layers[i];
+    if (ffn_dims[i] == 0) {
+      layer.feed_forward = NoFeedForward{};
+      continue;
+    }
+    if (layer.if_attention()) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' is {} for layer {}, which has KV heads, expected 0",
+                              keys.full("feed_forward_length"), ffn_dims[i], i));
+    }
+    layer.mixer = NoMixer{};
+    if (auto* mlp = std::get_if<MlpConfig>(&layer.feed_forward)) mlp->ffn_dim = ffn_dims[i];
+  }
+  return {};
+}
+
+}  // namespace kvik::families

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "catalogue/family.h"
+
+namespace kvik::families {
+
+using enum TensorRole;
+
+Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config);
+
+// Every layer has one norm and one mixer, which may be a feed-forward.
+inline constexpr FolderName kNemotronHNames[] = {
+    {kEmbedding, "embeddings.weight"},
+    {kOutputNorm, "norm_f.weight"},
+    {kAttentionNorm, "norm.weight"},
+    {kQ, "mixer.q_proj.weight"},
+    {kK, "mixer.k_proj.weight"},
+    {kV, "mixer.v_proj.weight"},
+    {kAttentionOutput, "mixer.o_proj.weight"},
+    {kSpaceIn, "mixer.in_proj.weight"},
+    {kStateTaps, "mixer.conv1d.weight"},
+    {kSpaceTapsBias, "mixer.conv1d.bias"},
+    {kStateStepBias, "mixer.dt_bias"},
+    {kStateDecay, "mixer.A_log"},
+    {kSpaceSkip, "mixer.D"},
+    {kStateNorm, "mixer.norm.weight"},
+    {kStateOutput, "mixer.out_proj.weight"},
+    {kUp, "mixer.up_proj.weight"},
+    {kDown, "mixer.down_proj.weight"},
+    {kRouter, "mixer.gate.weight"},
+    {kChoiceBias, "mixer.gate.e_score_correction_bias"},
+    {kExpertUp, "mixer.experts.{}.up_proj.weight"},
+    {kExpertDown, "mixer.experts.{}.down_proj.weight"},
+    {kSharedUp, "mixer.shared_experts.up_proj.weight"},
+    {kSharedDown, "mixer.shared_experts.down_proj.weight"},
+};
+// One type for models with experts and without.
+inline constexpr FolderType kNemotronHFolders[] = {
+    {.model_type = "nemotron_h",
+     .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false, "num_key_value_heads": 8,
+                     "head_dim": 128, "norm_topk_prob": true, "n_groups": 8, "conv_kernel": 4,
+                     "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64})",
+     .has_experts = true,
+     .names = kNemotronHNames,
+     .gate_up_stack = "mixer.experts.up_proj",
+     .down_stack = "mixer.experts.down_proj"},
+};
+
+inline constexpr Family kNemotronFamilies[] = {
+    {.name = "nemotron_h",
+     .activation = Activation::kReluSquared,
+     .rope = {.may_be_absent = true},
+     .recurrence = {.kind = Recurrence::kStateSpace},
+     .has_half_layers = true,
+     .finish = finish_nemotron_h,
+     .modules = kNemotronHNames},
+    {.name = "nemotron_h_moe",
+     .activation = Activation::kReluSquared,
+     .rope = {.may_be_absent = true},
+     .experts = ExpertTraits{.scoring = ExpertScoring::kSigmoid, .choice_bias = Presence::kAlways},
+     .recurrence = {.kind = Recurrence::kStateSpace},
+     .has_half_layers = true,
+     .finish = finish_nemotron_h,
+     .folders = kNemotronHFolders},
+};
+
+}  // namespace kvik::families
