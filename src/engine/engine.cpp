@@ -152,9 +152,9 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
   accepted_.reserve(options.max_running);
   n_true_.reserve(options.max_running);
   scheduler_.set_tier(tier_.get());
-  kv_.set_log(options.page_log);
-  kv_.set_sharing(options.sharing);
-  kv_.set_tenants(limits.n_tenants);
+  kv_.pages().set_log(options.page_log);
+  kv_.pages().set_sharing(options.sharing);
+  kv_.pages().index().set_tenants(limits.n_tenants);
 }
 
 Result<void> Engine::check(const Request& request) const {
@@ -434,9 +434,9 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.preemptions = scheduler_.n_preemptions();
   snapshot.prompt_tokens = scheduler_.n_prompt_tokens();
   snapshot.cached_tokens = scheduler_.n_found_tokens();
-  snapshot.evictions = kv_.n_evictions();
+  snapshot.evictions = kv_.pages().n_evictions();
   snapshot.pages = kv_.counts();
-  snapshot.snapshots = kv_.n_snapshots();
+  snapshot.snapshots = kv_.snapshots().n_kept();
   if (kv_.layout().has_snapshots()) snapshot.snapshot_pages = kv_.counts(kv_.layout().n_groups());
   snapshot.tiers = tier_counters();
   snapshot.page_bytes = kv_.page_bytes();

@@ -90,10 +90,10 @@ class Engine {
   // With the pages that changed since the last view, or all.
   LiveView live_view(PageMap::Extent extent);
   // So far: pages change between steps too, where a tier takes them.
-  uint64_t n_page_changes() const { return kv_.pool().n_changes(); }
+  uint64_t n_page_changes() const { return kv_.pages().pool().n_changes(); }
   // Of this moment, on any thread: a tier goes on while the engine has nothing to do.
   AllTierCounters tier_counters() const { return tier_ ? tier_->counters() : AllTierCounters{}; }
-  std::optional<PageLogCounts> page_log_counts() const { return kv_.log_counts(); }
+  std::optional<PageLogCounts> page_log_counts() const { return kv_.pages().log_counts(); }
   const EngineLimits& limits() const { return limits_; }
   const Clock& clock() const { return clock_; }
   const Model& model() const { return *model_; }

@@ -6,7 +6,7 @@ namespace kvik {
 
 void PageMap::collect(Extent extent, std::span<const PageTable* const> tables,
                       std::vector<PageCell>& out) {
-  const PagePool& pool = kv_.pool();
+  const PagePool& pool = kv_.pages().pool();
   const uint64_t n_seen = extent == Extent::kAll ? 0 : n_changes_seen_;
   if (pool.n_changes() == n_seen) return;
   link_unsealed(tables);
@@ -19,22 +19,23 @@ void PageMap::collect(Extent extent, std::span<const PageTable* const> tables,
 }
 
 PageCell PageMap::describe(PageId page) const {
-  const PagePool& pool = kv_.pool();
+  const PagePool& pool = kv_.pages().pool();
   PageCell cell{.page = page,
                 .state = pool.state(page),
                 .group = pool.group(page),
                 .n_owners = pool.n_owners(page),
                 .n_tokens = 0,
                 .parent = {},
-                .story = kv_.story(page),
+                .story = kv_.pages().story(page),
                 .tenant = 0};
   if (cell.state == PageState::kFree) return cell;
   if (cell.state == PageState::kLeased) {
     cell.parent = parents_[static_cast<uint32_t>(page)];
     cell.tenant = tenants_[static_cast<uint32_t>(page)];
-  } else if (const PrefixNode* node = kv_.index().node_with(page)) {
+  } else if (const PrefixNode* node = kv_.pages().index().node_with(page)) {
     cell.n_tokens = static_cast<uint32_t>(node->tokens.size());
-    cell.parent = kv_.index().is_of_snapshot(page) ? std::nullopt : node->parent->pages[cell.group];
+    cell.parent =
+        kv_.pages().index().is_of_snapshot(page) ? std::nullopt : node->parent->pages[cell.group];
     cell.tenant = node->tenant;
   }
   return cell;

@@ -60,6 +60,10 @@ class PageTable {
   // Full pages in front, and the key of the last of them; std::nullopt before the first.
   uint32_t n_sealed() const { return n_sealed_; }
   const std::optional<PageKey>& last_key() const { return last_key_; }
+  // The key above those of all pages: that of the query which the table was opened for.
+  const PageKey& root() const { return root_; }
+  // The key that the next page's follows.
+  const PageKey& parent_key() const { return last_key_ ? *last_key_ : root_; }
 
   // Of a page that was not given back.
   PageId page(uint32_t group, uint32_t index) const { return groups_[group].leases[index].id(); }
@@ -90,6 +94,7 @@ class PageTable {
 
  private:
   friend class KvCache;
+  friend class SnapshotStore;
   struct Group {
     std::vector<PageLease> leases;
     std::vector<std::byte*> addresses;
@@ -132,6 +137,7 @@ class PageTable {
   StateLease state_;
   OpenPageLease open_pages_;
   uint32_t n_sealed_ = 0;
+  PageKey root_;
   std::optional<PageKey> last_key_;
 };
 

@@ -57,17 +57,17 @@ TierLink::TierLink(KvCache& kv, std::span<const TierPlace> tiers, const Slots& s
   for (const TierPlace& place : tiers) {
     Level& level = levels_.emplace_back();
     level.kind = place.kind;
-    level.queue = std::make_unique<TierQueue>(*place.tier, kv.memory(),
+    level.queue = std::make_unique<TierQueue>(*place.tier, kv.pages().memory(),
                                               TierQueueOptions{.kind = place.kind,
                                                                .page_bytes = kv.page_bytes(),
                                                                .n_write_slots = slots.n,
                                                                .n_read_slots = slots.n},
                                               [this] { wake(); });
   }
-  kv_.set_sink(this);
+  kv_.pages().set_sink(this);
 }
 
-TierLink::~TierLink() { kv_.set_sink(nullptr); }
+TierLink::~TierLink() { kv_.pages().set_sink(nullptr); }
 
 // --- waking ---
 
@@ -102,9 +102,9 @@ void TierLink::save_pending(Level& level) {
   while (!level.pending.empty()) {
     const PageId id = level.pending.front();
     // A page that was given up meanwhile is lost; another in its place is as worth saving.
-    const auto page = kv_.describe(id);
-    if (page && !level.queue->save(*page, kv_.bytes_of(id))) return;
-    if (page) kv_.note_saved(id);
+    const auto page = kv_.pages().describe(id);
+    if (page && !level.queue->save(*page, kv_.pages().bytes_of(id))) return;
+    if (page) kv_.pages().note_saved(id);
     level.pending.pop_front();
   }
 }
@@ -175,7 +175,7 @@ void TierLink::ask_next(PageFetch& fetch) {
                                             .n_before = fetch.found_.n_whole_tokens(),
                                             .tokens = {rest.begin(), rest.end()},
                                             .rules = kv_.layout().rules,
-                                            .reader = kv_.mark_of(fetch.query_.tenant),
+                                            .reader = kv_.pages().mark_of(fetch.query_.tenant),
                                             .has_state = kv_.layout().has_state(),
                                             .n_snapshot_pages = kv_.layout().n_snapshot_pages(),
                                             .n_resumed = fetch.found_.n_tokens()})) {
@@ -245,11 +245,11 @@ bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
   const uint32_t index = arrival.page.group - kSnapshotGroup;
   if (index == 0) fetch.pieces_.clear();
   if (index != fetch.pieces_.size()) return true;  // one before it did not come
-  auto piece = kv_.take_piece(arrival.bytes);
+  auto piece = kv_.snapshots().take_piece(arrival.bytes);
   if (!piece) return false;
   fetch.pieces_.push_back(std::move(*piece));
   if (fetch.pieces_.size() < kv_.layout().n_snapshot_pages()) return true;
-  if (kv_.insert_snapshot(arrival.page, fetch.pieces_, fetch.query_)) {
+  if (kv_.snapshots().insert_fetched(arrival.page, fetch.pieces_, fetch.query_)) {
     for (const PageLease& page : fetch.pieces_) promote(page.id(), fetch.level_);
   }
   return true;
@@ -260,7 +260,7 @@ void TierLink::take_page(PageFetch& fetch, const TierArrival& arrival) {
     if (!take_piece(fetch, arrival)) end_without_room(fetch);
     return;
   }
-  auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.query_);
+  auto lease = kv_.pages().insert_fetched(arrival.page, arrival.bytes, fetch.query_);
   if (lease) {
     promote(lease->id(), fetch.level_);
     fetch.found_.hold(std::move(*lease));

@@ -44,7 +44,7 @@ class PlainModel {
   void check(Rig& rig) const {
     const KvCache& kv = rig.kv();
     for (uint32_t page = 0; page < kv.n_pages(); ++page) {
-      const PrefixNode* node = kv.index().node_with(PageId{page});
+      const PrefixNode* node = kv.pages().index().node_with(PageId{page});
       if (!node) continue;
       std::vector<TokenId> path;
       for (; node->parent; node = node->parent)

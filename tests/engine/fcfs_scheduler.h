@@ -44,7 +44,7 @@ class FcfsScheduler {
   void append(Sequence& sequence, TokenId token) { sequence.tokens.push_back(token); }
 
   void remove(Sequence& sequence) {
-    kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
+    kv_.close(sequence.table, sequence.cached_tokens());
     std::erase_if(running_, [&](const auto& other) { return other.get() == &sequence; });
   }
 
@@ -82,7 +82,7 @@ class FcfsScheduler {
 
   void preempt_last() {
     Sequence& last = *running_.back();
-    kv_.close(last.table, last.root, last.cached_tokens());
+    kv_.close(last.table, last.cached_tokens());
     last.n_cached = 0;
     ++n_preemptions_;
     waiting_.push_front(std::move(running_.back()));

@@ -39,7 +39,7 @@ struct Users {
 };
 uint64_t n_computed(const Users& users) {
   Rig rig(4000, {.max_step_tokens = users.max_step_tokens});
-  rig.kv().set_sharing(users.sharing);
+  rig.kv().pages().set_sharing(users.sharing);
   const Tokens shared = random_tokens(users.n_shared, 1);
   for (uint32_t user = 0; user < 8; ++user) {
     const Tokens own = random_tokens(users.n_own, 100 + user);
@@ -71,7 +71,7 @@ TEST(SharedPrefix, is_computed_once_where_everybody_finds_everything) {
 
 TEST(SharedPrefix, of_one_tenants_requests_is_computed_once) {
   Rig rig(400, {});
-  rig.kv().set_sharing(Sharing::kTwo);
+  rig.kv().pages().set_sharing(Sharing::kTwo);
   const Tokens shared = random_tokens(321, 1);
   for (int i = 0; i < 8; ++i) rig.add({.max_tokens = 3, .tenant = "ann", .prompt = shared});
   while (!rig.alive().empty()) rig.step();
@@ -87,7 +87,7 @@ using Observation = std::tuple<uint32_t, MissReason, std::optional<uint32_t>,
 class World {
  public:
   explicit World(uint32_t secret_seed) : secret_seed_(secret_seed) {
-    rig_.kv().set_sharing(Sharing::kTwo);
+    rig_.kv().pages().set_sharing(Sharing::kTwo);
     rig_.cost_ms = [](const StepWork& work) { return 1.0 + 0.1 * work.n_rows; };
     rig_.on_plan = [&](const StepPlan& plan) {
       for (const StepPlan::Entry& entry : plan.entries) ++n_steps_[entry.sequence->id];
@@ -173,7 +173,7 @@ TEST(Prober, learns_all_of_it_where_everybody_finds_everything) {
 // A prompt of another tenant with the same next page is no reason to wait.
 TEST(Prober, does_not_wait_for_what_another_computes) {
   Rig rig(400, {.max_step_tokens = 64});
-  rig.kv().set_sharing(Sharing::kTwo);
+  rig.kv().pages().set_sharing(Sharing::kTwo);
   rig.add({.tenant = "victim", .prompt = random_tokens(2000, 3)});
   rig.step();
   Sequence* prober = rig.add({.max_tokens = 2, .tenant = "prober", .prompt = random_tokens(20, 3)});

@@ -119,7 +119,7 @@ class Listener {
 std::set<uint64_t> blocks_of(const KvCache& kv) {
   std::set<uint64_t> blocks;
   for (uint32_t i = 0; i < kv.n_pages(); ++i) {
-    const PrefixNode* node = kv.index().node_with(PageId{i});
+    const PrefixNode* node = kv.pages().index().node_with(PageId{i});
     if (node && node->tokens.size() == kPageTokens) blocks.insert(block_hash(node->key));
   }
   return blocks;
@@ -134,7 +134,7 @@ TEST(KvEvents, tell_exactly_what_the_cache_holds) {
   Listener listener(options.endpoint, options.replay_endpoint);
   PlainMemory memory;
   KvCache cache(memory, 60 * 64, 64);
-  cache.set_log(publisher->get());
+  cache.pages().set_log(publisher->get());
   std::mt19937 random(1);
   const PageKey root = root_key("test", "");
   for (int i = 0; i < 20'000; ++i) {  // some begin like others, all make room in the end
@@ -142,14 +142,14 @@ TEST(KvEvents, tell_exactly_what_the_cache_holds) {
     for (TokenId at = 0; TokenId & token : tokens) token = at++ / 40 * (random() % 8 == 0);
     PageTable table;
     if (!open_prefix(cache, table, {root, tokens}, tokens.size())) continue;
-    cache.close(table, root, tokens);
+    cache.close(table, tokens);
     if (i % 500 != 499) continue;
     for (int tries = 0; tries < 500 && listener.blocks() != blocks_of(cache); ++tries) {
       listener.replay(listener.next());
     }
     ASSERT_EQ(listener.blocks(), blocks_of(cache));
   }
-  EXPECT_GT(cache.n_evictions(), 10'000u);
+  EXPECT_GT(cache.pages().n_evictions(), 10'000u);
 }
 
 // A peer that speaks the protocol byte by byte, to say what no library would.

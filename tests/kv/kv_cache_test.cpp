@@ -33,7 +33,7 @@ uint32_t run_sequence(KvCache& cache, const std::vector<TokenId>& tokens) {
   for (uint32_t t = *found; t < tokens.size(); ++t) {
     table.addresses()[t / kPageTokens][t % kPageTokens] = std::byte(tokens[t]);
   }
-  cache.close(table, kRoot, tokens);
+  cache.close(table, tokens);
   EXPECT_EQ(table.n_pages(), 0u);
   return *found;
 }
@@ -116,7 +116,7 @@ TEST(KvCache, a_page_is_findable_while_its_maker_still_runs) {
   KvCache cache(memory, 16 * 64, 64);
   PageTable maker;
   ASSERT_EQ(open_prefix(cache, maker, {kRoot, counting(70)}, 70), 0u);
-  cache.seal(maker, kRoot, counting(63));
+  cache.seal(maker, counting(63));
   EXPECT_EQ(cache.counts().sealed, 1u);
   PageTable other;
   EXPECT_EQ(open_prefix(cache, other, {kRoot, counting(70)}, 70), 32u);
@@ -129,8 +129,8 @@ TEST(KvCache, two_that_computed_the_same_page_end_with_one) {
   PageTable first, second;
   ASSERT_EQ(open_prefix(cache, first, {kRoot, counting(40)}, 40), 0u);
   ASSERT_EQ(open_prefix(cache, second, {kRoot, counting(40)}, 40), 0u);
-  cache.seal(first, kRoot, counting(40));
-  cache.seal(second, kRoot, counting(40));
+  cache.seal(first, counting(40));
+  cache.seal(second, counting(40));
   EXPECT_EQ(first.addresses()[0], second.addresses()[0]);
   EXPECT_EQ(cache.counts().sealed, 1u);
   EXPECT_EQ(cache.counts().leased, 2u);
@@ -146,7 +146,7 @@ TEST(KvCache, what_nobody_uses_makes_room_and_what_is_used_stays) {
   ASSERT_EQ(open_prefix(cache, table, {kRoot, counting(64)}, 64), 64u);
   EXPECT_TRUE(cache.grow(table, 128));
   EXPECT_EQ(cache.counts().cached, 0u);
-  EXPECT_EQ(cache.n_evictions(), 2u);
+  EXPECT_EQ(cache.pages().n_evictions(), 2u);
   EXPECT_FALSE(cache.grow(table, 129));
   EXPECT_EQ(table.n_pages(), 4u);
 }
@@ -219,8 +219,8 @@ TEST(KvCache, what_came_from_a_tier_is_told_apart_from_what_was_there) {
                       .tokens = {tokens.begin() + 32, tokens.begin() + 64}};
   std::vector<std::byte> bytes(64);
   const auto lane = memory.make_lane({bytes});
-  found.hold(
-      *cache.insert_fetched(page, {*lane, 0, bytes.size()}, {.root = page.root, .tokens = {}}));
+  found.hold(*cache.pages().insert_fetched(page, {*lane, 0, bytes.size()},
+                                           {.root = page.root, .tokens = {}}));
   found.note_tier_miss(MissReason::kTierDamaged);
   PageTable table;
   ASSERT_TRUE(cache.open(table, query, found, 96));
@@ -268,17 +268,17 @@ TEST(KvCache, random_conversations_leave_no_page_behind) {
         Live& l = live[random() % live.size()];
         l.n_cached =
             std::min<uint32_t>(l.n_cached + random() % 40, static_cast<uint32_t>(l.tokens.size()));
-        cache.seal(l.table, kRoot, std::span(l.tokens).first(l.n_cached));
+        cache.seal(l.table, std::span(l.tokens).first(l.n_cached));
         if (l.n_cached < l.tokens.size() || !cache.grow(l.table, l.tokens.size() + 1)) continue;
         l.tokens.push_back(random() % 4);
       } else if (!live.empty()) {
         const size_t i = random() % live.size();
-        cache.close(live[i].table, kRoot, std::span(live[i].tokens).first(live[i].n_cached));
+        cache.close(live[i].table, std::span(live[i].tokens).first(live[i].n_cached));
         live.erase(live.begin() + static_cast<ptrdiff_t>(i));
       }
       ASSERT_EQ(cache.counts().total(), 24u);
     }
-    for (Live& l : live) cache.close(l.table, kRoot, std::span(l.tokens).first(l.n_cached));
+    for (Live& l : live) cache.close(l.table, std::span(l.tokens).first(l.n_cached));
     EXPECT_EQ(cache.counts().leased + cache.counts().sealed, 0u);
     PageTable all;
     EXPECT_TRUE(cache.grow(all, 24 * kPageTokens)) << "some page can never be given up";

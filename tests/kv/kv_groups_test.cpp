@@ -44,7 +44,7 @@ class GroupsTest : public testing::Test {
         }
       }
       n_cached += n_new;
-      cache.seal(table, kRoot, std::span(tokens).first(n_cached));
+      cache.seal(table, std::span(tokens).first(n_cached));
       cache.slide(table, n_cached);
       check_seen(table, tokens, n_cached);
     }
@@ -76,7 +76,7 @@ class GroupsTest : public testing::Test {
     check_seen(table, tokens, *found);
     uint32_t n_cached = *found;
     compute(cache, table, tokens, n_cached, static_cast<uint32_t>(tokens.size()), chunk);
-    cache.close(table, kRoot, tokens);
+    cache.close(table, tokens);
     return *found;
   }
 

@@ -78,8 +78,8 @@ class RandomRun {
         windows_(std::move(windows)),
         n_pages_(n_pages),
         finds_all_(key_of == child_key) {
-    cache_.set_sharing(sharing);
-    cache_.set_tenants(sharing == Sharing::kAll ? 1 : kTenants);
+    cache_.pages().set_sharing(sharing);
+    cache_.pages().index().set_tenants(sharing == Sharing::kAll ? 1 : kTenants);
   }
 
   void run(uint32_t n_operations) {
@@ -93,7 +93,7 @@ class RandomRun {
     check_invariants();
     EXPECT_EQ(cache_.counts().leased + cache_.counts().sealed, 0u);
     EXPECT_EQ(ledger_.taken(), 0u);
-    n_evictions_ = cache_.n_evictions();
+    n_evictions_ = cache_.pages().n_evictions();
     PageTable all = cache_.make_table();
     EXPECT_TRUE(cache_.grow(all, cache_.n_tokens_max())) << "some page can never be given up";
   }
@@ -166,11 +166,11 @@ class RandomRun {
   // for what of a page two have in common, which is not a whole one.
   void check_found(const Live& live, const FoundPrefix& prefix) {
     const uint32_t found = prefix.n_tokens();
-    const bool is_private = cache_.sharing() == Sharing::kTwo;
+    const bool is_private = cache_.pages().sharing() == Sharing::kTwo;
     const uint32_t own = plain_.longest_of(live.salt, live.table.owner.tenant, live.tokens);
     const uint32_t others = plain_.nth_longest(live.salt, is_private ? 2 : 1, live.tokens);
     ASSERT_LE(found, std::max(own, others));
-    if (cache_.n_evictions() > 0 || !finds_all_) return;
+    if (cache_.pages().n_evictions() > 0 || !finds_all_) return;
     ++n_compared_;
     const uint32_t of_all = is_private ? others / kPageTokens * kPageTokens : others;
     ASSERT_GE(found, std::max(own, of_all));
@@ -224,7 +224,7 @@ class RandomRun {
 
   void seal(Live& live) {
     const auto cached = std::span(live.tokens).first(live.n_cached);
-    cache_.seal(live.table, root(live), cached);
+    cache_.seal(live.table, cached);
     cache_.slide(live.table, live.n_cached);
     learn(live, live.table.n_sealed() * kPageTokens);
   }
@@ -236,9 +236,9 @@ class RandomRun {
   }
 
   void adopt(Live& live) {
-    const uint32_t n = cache_.adopt(live.table, root(live), live.tokens);
-    const uint32_t others =
-        plain_.nth_longest(live.salt, cache_.sharing() == Sharing::kTwo ? 2 : 1, live.tokens);
+    const uint32_t n = cache_.adopt(live.table, live.tokens);
+    const uint32_t others = plain_.nth_longest(
+        live.salt, cache_.pages().sharing() == Sharing::kTwo ? 2 : 1, live.tokens);
     ASSERT_LE(n, std::max({live.n_cached, others,
                            plain_.longest_of(live.salt, live.table.owner.tenant, live.tokens)}));
     live.n_cached = std::max(live.n_cached, n);
@@ -250,7 +250,8 @@ class RandomRun {
   void copy_filling(Live& live) {
     for (const Live& other : live_) {
       if (&other == &live || other.salt != live.salt) continue;
-      if (cache_.mark_of(other.table.owner.tenant) != cache_.mark_of(live.table.owner.tenant)) {
+      if (cache_.pages().mark_of(other.table.owner.tenant) !=
+          cache_.pages().mark_of(live.table.owner.tenant)) {
         continue;
       }
       if (other.table.n_sealed() != live.table.n_sealed()) continue;
@@ -281,7 +282,7 @@ class RandomRun {
   void end(uint32_t which) {
     Live& live = live_[which];
     learn(live, live.n_cached);
-    cache_.close(live.table, root(live), std::span(live.tokens).first(live.n_cached));
+    cache_.close(live.table, std::span(live.tokens).first(live.n_cached));
     ASSERT_TRUE(live.table.is_empty());
     if (live.n_cached > 0) ended_.push_back(live.tokens);
     if (ended_.size() > 20) ended_.pop_front();

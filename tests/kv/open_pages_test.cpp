@@ -48,10 +48,10 @@ class OpenPages : public testing::Test {
     for (uint32_t n = found.value_or(0); n < tokens.size();) {
       const uint32_t n_rest = static_cast<uint32_t>(tokens.size()) - n;
       n += cache.make_room(table, n, std::min(n_rest, 20u));
-      cache.seal(table, kRoot, std::span(tokens).first(n));
+      cache.seal(table, std::span(tokens).first(n));
       cache.slide(table, n);
     }
-    cache.close(table, kRoot, tokens);
+    cache.close(table, tokens);
     EXPECT_TRUE(table.is_empty());
     return found.value_or(0);
   }
@@ -105,7 +105,7 @@ TEST_F(OpenPages, whoever_goes_on_inside_a_page_has_its_bytes) {
     const uint64_t offset = index % 2 * kOpenBytes;
     for (size_t i = 0; i < kOpenBytes; ++i) table.open_pages()[offset + i] = std::byte(i);
     std::memset(table.addresses()[index], 7, kPageBytes);
-    cache.close(table, kRoot, tokens);
+    cache.close(table, tokens);
 
     // Another has the slot meanwhile.
     ASSERT_TRUE(cache.grow(table, 40));
@@ -131,11 +131,11 @@ TEST_F(OpenPages, the_page_in_which_a_prompt_ends_is_kept_with_its_open_page_whe
     for (const uint32_t n : {n_prompt, 64u, 70u, 96u, 130u}) {
       // Each page has its half of the slot until the page after the next begins.
       std::memset(table.open_pages() + (n - 1) / 32 % 2 * kOpenBytes, int(n - 1) / 32, kOpenBytes);
-      cache.seal(table, kRoot, std::span(tokens).first(n));
+      cache.seal(table, std::span(tokens).first(n));
     }
     EXPECT_EQ(cache.counts().sealed, 4u);
     EXPECT_EQ(cache.counts().cached, kSnapshotPages) << "no other page has one";
-    cache.close(table, kRoot, tokens);
+    cache.close(table, tokens);
 
     auto other = counting(300);
     other[60] = 7;
@@ -152,8 +152,8 @@ TEST_F(OpenPages, the_open_page_of_a_prompt_of_which_the_slot_has_passed_on_is_n
   table.owner.n_prompt = 50;
   const auto tokens = counting(100);
   ASSERT_TRUE(cache.grow(table, tokens.size()));
-  cache.seal(table, kRoot, std::span(tokens).first(20));
-  cache.seal(table, kRoot, tokens);  // computed again after a preemption, in one step
+  cache.seal(table, std::span(tokens).first(20));
+  cache.seal(table, tokens);  // computed again after a preemption, in one step
   EXPECT_EQ(cache.counts().sealed, 3u);
   EXPECT_EQ(cache.counts().cached, 0u);
 }
@@ -165,7 +165,7 @@ TEST_F(OpenPages, the_last_page_of_a_sequence_whose_step_was_broken_off_is_not_k
     PageTable table = cache.make_table();
     ASSERT_TRUE(cache.grow(table, 600));
     table.is_in_step = is_in_step;
-    cache.close(table, kRoot, counting(50));
+    cache.close(table, counting(50));
     EXPECT_EQ(cache.find({kRoot, counting(50)}).n_tokens(), is_in_step ? 32u : 50u);
   }
 }
@@ -229,7 +229,7 @@ TEST_F(OpenPages, a_pin_inside_the_last_page_keeps_its_open_page) {
     PageTable table = cache.make_table();
     table.owner.pins = {{.n_tokens = n_pinned, .ttl = std::chrono::minutes(5)}};
     ASSERT_TRUE(cache.grow(table, 40));
-    cache.close(table, kRoot, counting(40));
+    cache.close(table, counting(40));
     for (int i = 1; i < 5; ++i) run(cache, counting(100, 1000 * i));
     EXPECT_EQ(cache.find({kRoot, counting(40)}).n_tokens(), n_pinned == 40 ? 40u : 32u);
   }
@@ -257,13 +257,13 @@ TEST_F(OpenPages, a_slot_is_had_as_long_as_the_table_has_pages) {
   std::byte* const had = a.open_pages();
   ASSERT_TRUE(cache.grow(a, 100));
   EXPECT_EQ(a.open_pages(), had);
-  cache.close(a, kRoot, counting(40));
+  cache.close(a, counting(40));
   EXPECT_EQ(a.open_pages(), nullptr);
   EXPECT_TRUE(cache.grow(c, 1));
   EXPECT_EQ(c.open_pages(), had);
   b.clear();
   c.clear();
-  EXPECT_EQ(cache.open_slots().n_free(), 2u);
+  EXPECT_EQ(cache.snapshots().open_slots().n_free(), 2u);
 }
 
 TEST_F(OpenPages, an_open_that_fails_takes_no_slot) {
@@ -271,7 +271,7 @@ TEST_F(OpenPages, an_open_that_fails_takes_no_slot) {
   PageTable table = cache.make_table();
   const auto tokens = counting(200);
   EXPECT_FALSE(open_prefix(cache, table, {kRoot, tokens}, tokens.size()).has_value());
-  EXPECT_EQ(cache.open_slots().n_free(), 1u);
+  EXPECT_EQ(cache.snapshots().open_slots().n_free(), 1u);
 }
 
 TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
@@ -280,9 +280,9 @@ TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
     PageTable from = cache.make_table(), to = cache.make_table();
     const auto tokens = counting(page * 32 + 20);
     ASSERT_TRUE(cache.grow(from, tokens.size()));
-    cache.seal(from, kRoot, tokens);
+    cache.seal(from, tokens);
     ASSERT_TRUE(cache.grow(to, tokens.size()));
-    EXPECT_EQ(cache.adopt(to, kRoot, tokens), page * 32);
+    EXPECT_EQ(cache.adopt(to, tokens), page * 32);
     std::memset(from.addresses()[page], 7, kPageBytes);
     std::memset(from.open_pages(), 1, 2 * kOpenBytes);
     std::memset(from.open_pages() + page % 2 * kOpenBytes, 8, kOpenBytes);
@@ -368,7 +368,7 @@ TEST_F(OpenPages, random_use_finds_what_was_kept_and_loses_nothing) {
   for (int i = 0; i < 600; ++i) {
     if (live.size() == 4 || (!live.empty() && random() % 3 == 0)) {
       Live& last = live.back();
-      cache.close(last.table, kRoot, last.tokens);
+      cache.close(last.table, last.tokens);
       ended.push_back(std::move(last.tokens));
       live.pop_back();
       continue;
@@ -386,10 +386,10 @@ TEST_F(OpenPages, random_use_finds_what_was_kept_and_loses_nothing) {
     live.push_back({tokens, cache.make_table()});
     const auto found = open_prefix(cache, live.back().table, {kRoot, tokens}, tokens.size());
     ASSERT_EQ(found, longest);
-    EXPECT_EQ(cache.open_slots().n_free(), 4 - live.size());
+    EXPECT_EQ(cache.snapshots().open_slots().n_free(), 4 - live.size());
   }
-  for (Live& last : live) cache.close(last.table, kRoot, last.tokens);
-  EXPECT_EQ(cache.open_slots().n_free(), 4u);
+  for (Live& last : live) cache.close(last.table, last.tokens);
+  EXPECT_EQ(cache.snapshots().open_slots().n_free(), 4u);
   EXPECT_EQ(cache.counts().leased + cache.counts().sealed, 0u);
 }
 

@@ -64,7 +64,7 @@ TEST(PageMap, says_who_computed_a_page_while_it_is_filled_and_after) {
   PageTable table = rig.open(tokens);
   table.owner.tenant = 77;
   for (const PageCell& cell : rig.collect(Extent::kAll, {&table})) EXPECT_EQ(cell.tenant, 77u);
-  rig.cache.close(table, kRoot, tokens);
+  rig.cache.close(table, tokens);
   const Cells cells = rig.collect(Extent::kAll);
   EXPECT_EQ(cells.size(), 2u);
   for (const PageCell& cell : cells) EXPECT_EQ(cell.tenant, 77u);
@@ -92,7 +92,7 @@ TEST(PageMap, pages_name_the_page_before_them_also_while_they_are_filled) {
   EXPECT_EQ(filling[0].parent, std::nullopt);
   for (uint32_t i = 1; i < 4; ++i) EXPECT_EQ(filling[i].parent, table.page(0, i - 1));
 
-  rig.cache.seal(table, kRoot, counting(70));  // two of them
+  rig.cache.seal(table, counting(70));  // two of them
   const Cells sealed = rig.collect(Extent::kAll, {&table});
   EXPECT_EQ(sealed[1].state, PageState::kSealed);
   EXPECT_EQ(sealed[1].n_tokens, kPageTokens);
@@ -105,7 +105,7 @@ TEST(PageMap, pages_name_the_page_before_them_also_while_they_are_filled) {
 TEST(PageMap, two_sequences_of_one_prefix_own_its_pages_together) {
   Rig rig(8);
   PageTable first = rig.open(counting(70));
-  rig.cache.seal(first, kRoot, counting(70));
+  rig.cache.seal(first, counting(70));
   rig.collect(Extent::kChanges, {&first});
   rig.clock.time += std::chrono::seconds(5);
   PageTable second = rig.open(counting(70));
@@ -123,7 +123,7 @@ TEST(PageMap, two_sequences_of_one_prefix_own_its_pages_together) {
 TEST(PageMap, the_partly_filled_end_of_a_text_says_how_many_tokens_it_has) {
   Rig rig(8);
   PageTable table = rig.open(counting(40));
-  rig.cache.close(table, kRoot, counting(40));
+  rig.cache.close(table, counting(40));
   const Cells cells = rig.collect(Extent::kAll);
   ASSERT_EQ(cells.size(), 2u);
   EXPECT_EQ(cells[1].state, PageState::kCached);
@@ -133,9 +133,9 @@ TEST(PageMap, the_partly_filled_end_of_a_text_says_how_many_tokens_it_has) {
 TEST(PageMap, a_page_that_was_saved_says_so) {
   Rig rig(8);
   PageTable table = rig.open(counting(40));
-  rig.cache.close(table, kRoot, counting(40));
+  rig.cache.close(table, counting(40));
   rig.collect();
-  rig.cache.note_saved(PageId{0});
+  rig.cache.pages().note_saved(PageId{0});
   const Cells cells = rig.collect();
   ASSERT_EQ(cells.size(), 1u);
   EXPECT_TRUE(cells[0].story.is_saved);
@@ -145,8 +145,8 @@ TEST(PageMap, a_page_that_was_saved_says_so) {
 TEST(PageMap, memory_that_serves_another_text_forgets_its_story) {
   Rig rig(2);
   PageTable table = rig.open(counting(40));
-  rig.cache.close(table, kRoot, counting(40));
-  rig.cache.note_saved(PageId{0});
+  rig.cache.close(table, counting(40));
+  rig.cache.pages().note_saved(PageId{0});
   rig.clock.time += std::chrono::seconds(5);
   PageTable other = rig.open(counting(40, 1000));  // evicts both
   for (const PageCell& cell : rig.collect(Extent::kAll, {&other})) {
@@ -172,9 +172,9 @@ TEST(PageMap, changes_add_up_to_the_whole) {
         running.emplace_back(std::move(table), std::move(tokens));
     } else if (!running.empty()) {
       auto& [table, tokens] = running[random() % running.size()];
-      rig.cache.seal(table, kRoot, std::span(tokens).first(random() % tokens.size()));
+      rig.cache.seal(table, std::span(tokens).first(random() % tokens.size()));
       if (random() % 3 == 0) {
-        rig.cache.close(table, kRoot, tokens);
+        rig.cache.close(table, tokens);
         std::erase_if(running, [](const auto& r) { return r.first.is_empty(); });
       }
     }

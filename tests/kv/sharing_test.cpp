@@ -33,7 +33,7 @@ Tokens operator+(Tokens a, const Tokens& b) {
 struct Shared {
   explicit Shared(uint32_t n_pages = 100, std::vector<uint32_t> windows = {0})
       : cache(memory, n_pages * kPageBytes, KvLayout(kPageBytes, rules_of(windows)), kClock) {
-    cache.set_sharing(Sharing::kTwo);
+    cache.pages().set_sharing(Sharing::kTwo);
   }
 
   PageTable table_of(uint64_t tenant) const {
@@ -45,7 +45,7 @@ struct Shared {
   uint32_t run(uint64_t tenant, const Tokens& tokens) {
     PageTable table = table_of(tenant);
     const uint32_t n_found = open_prefix(cache, table, {kRoot, tokens}, tokens.size()).value();
-    cache.close(table, kRoot, tokens);
+    cache.close(table, tokens);
     return n_found;
   }
   FoundPrefix look(uint64_t tenant, const Tokens& tokens) const {
@@ -115,8 +115,8 @@ TEST(PrivatePages, of_one_tenant_stay_its_own_however_often_it_computes_them) {
   Shared shared;
   PageTable first = shared.table_of(kAnn), second = shared.table_of(kAnn);
   ASSERT_TRUE(shared.cache.grow(first, 64) && shared.cache.grow(second, 64));
-  shared.cache.close(first, kRoot, counting(64));
-  shared.cache.close(second, kRoot, counting(64));
+  shared.cache.close(first, counting(64));
+  shared.cache.close(second, counting(64));
   EXPECT_EQ(shared.cache.counts().cached, 2u);
   EXPECT_EQ(shared.n_found(kBob, counting(64)), 0u);
 }
@@ -176,7 +176,7 @@ TEST(PrivatePages, what_was_found_is_searched_again_where_pages_became_known_to_
   const Tokens asked = counting(64);
   FoundPrefix found = shared.cache.look_up({kRoot, asked, kCat});
   EXPECT_EQ(found.n_tokens(), 0u);
-  shared.cache.close(bobs, kRoot, asked);
+  shared.cache.close(bobs, asked);
   found = shared.cache.look_up({kRoot, asked, kCat}, std::move(found));
   EXPECT_EQ(found.n_tokens(), 64u);
 }
@@ -186,11 +186,11 @@ TEST(PrivatePages, are_adopted_by_their_own_tenant_and_others_once_two_know_them
   PageTable anns = shared.table_of(kAnn), own = shared.table_of(kAnn);
   PageTable bobs = shared.table_of(kBob), cats = shared.table_of(kCat);
   for (PageTable* table : {&anns, &own, &bobs, &cats}) ASSERT_TRUE(shared.cache.grow(*table, 64));
-  shared.cache.seal(anns, kRoot, counting(64));
-  EXPECT_EQ(shared.cache.adopt(own, kRoot, counting(64)), 64u);
-  EXPECT_EQ(shared.cache.adopt(bobs, kRoot, counting(64)), 0u);
-  shared.cache.seal(bobs, kRoot, counting(32));
-  EXPECT_EQ(shared.cache.adopt(cats, kRoot, counting(64)), 32u);
+  shared.cache.seal(anns, counting(64));
+  EXPECT_EQ(shared.cache.adopt(own, counting(64)), 64u);
+  EXPECT_EQ(shared.cache.adopt(bobs, counting(64)), 0u);
+  shared.cache.seal(bobs, counting(32));
+  EXPECT_EQ(shared.cache.adopt(cats, counting(64)), 32u);
 }
 
 TEST(PrivatePages, are_gone_on_with_for_who_finds_them) {
@@ -200,9 +200,9 @@ TEST(PrivatePages, are_gone_on_with_for_who_finds_them) {
   const auto next = [&](uint64_t tenant) {
     PageTable table = shared.table_of(tenant);
     const uint32_t n_found = open_prefix(shared.cache, table, {kRoot, begin}, 100).value();
-    if (n_found == 0) shared.cache.seal(table, kRoot, begin);
+    if (n_found == 0) shared.cache.seal(table, begin);
     Tokens out;
-    shared.cache.continue_behind(table, kRoot, begin, 50, out);
+    shared.cache.continue_behind(table, begin, 50, out);
     return out;
   };
   EXPECT_EQ(next(kAnn), counting(50, 40));
@@ -219,7 +219,7 @@ TEST(PrivatePages, of_several_continuations_the_one_used_last_is_told) {
   PageTable table = shared.table_of(kAnn);
   ASSERT_TRUE(open_prefix(shared.cache, table, {kRoot, counting(32)}, 64));
   Tokens out;
-  shared.cache.continue_behind(table, kRoot, counting(32), 5, out);
+  shared.cache.continue_behind(table, counting(32), 5, out);
   EXPECT_EQ(out, counting(5, 200));
 }
 
@@ -245,7 +245,7 @@ TEST(PrivatePages, of_windowed_groups_follow_the_same_rule) {
 
 TEST(PrivatePages, where_everybody_finds_everything_there_are_none) {
   Shared shared;
-  shared.cache.set_sharing(Sharing::kAll);
+  shared.cache.pages().set_sharing(Sharing::kAll);
   shared.run(kAnn, counting(100));
   EXPECT_EQ(shared.n_found(kBob, counting(100)), 100u);
 }

@@ -71,12 +71,12 @@ class Runner {
       }
     }
     std::ranges::copy(state_behind(std::span(tokens_).first(n_)), table_.state());
-    cache_.seal(table_, kRoot, done());
+    cache_.seal(table_, done());
   }
   bool keep(Regard regard = Regard::kNew) {
-    return cache_.keep_state(table_, kRoot, done(), SnapshotKind::kEnd, regard);
+    return cache_.snapshots().keep(table_, done(), SnapshotKind::kEnd, regard);
   }
-  void close() { cache_.close(table_, kRoot, done()); }
+  void close() { cache_.close(table_, done()); }
   uint32_t n() const { return n_; }
   uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
 
@@ -211,22 +211,22 @@ TEST_F(SnapshotTest, one_that_is_there_is_not_kept_twice) {
   KvCache cache = make(30);
   keep_at(cache, counting(40), {40});
   keep_at(cache, counting(40), {40});
-  EXPECT_EQ(cache.n_snapshots(), 1u);
+  EXPECT_EQ(cache.snapshots().n_kept(), 1u);
   EXPECT_EQ(cache.counts(1).cached, 3u);
 }
 
 TEST_F(SnapshotTest, a_tenant_finds_the_snapshots_of_its_own_and_those_that_two_know) {
   KvCache cache = make(60, 6);
-  cache.set_sharing(Sharing::kTwo);
+  cache.pages().set_sharing(Sharing::kTwo);
   const auto tokens = counting(50);
   const auto run = [&](uint64_t tenant) {
     PageTable table = cache.make_table();
     table.owner.tenant = tenant;
     const auto found = open_prefix(cache, table, {kRoot, std::span(tokens).first(49)}, 50);
     std::ranges::copy(state_behind(std::span(tokens).first(45)), table.state());
-    cache.seal(table, kRoot, std::span(tokens).first(45));
-    EXPECT_TRUE(cache.keep_state(table, kRoot, std::span(tokens).first(45), SnapshotKind::kEnd));
-    cache.close(table, kRoot, tokens);
+    cache.seal(table, std::span(tokens).first(45));
+    EXPECT_TRUE(cache.snapshots().keep(table, std::span(tokens).first(45), SnapshotKind::kEnd));
+    cache.close(table, tokens);
     return found.value();
   };
   EXPECT_EQ(run(1), 0u);
@@ -240,7 +240,7 @@ TEST_F(SnapshotTest, one_that_a_later_one_serves_for_goes_before_others) {
   keep_at(cache, counting(40), {32});       // 2 + 3 pages
   keep_at(cache, counting(40, 500), {32});  // 2 + 3
   const auto first = counting(40), second = counting(40, 500);
-  cache.outdate_snapshot(cache.find({kRoot, second}).snapshot()->key);
+  cache.snapshots().outdate(cache.find({kRoot, second}).snapshot()->key);
   Runner third(cache, counting(32 * 8, 1000));  // two pages are short
   ASSERT_TRUE(third.open().has_value());
   EXPECT_EQ(cache.find({kRoot, first}).n_tokens(), 32u) << "used longer ago, but not outdated";
@@ -300,11 +300,11 @@ TEST_F(SnapshotTest, where_no_page_is_free_a_slot_that_no_sequence_needs_holds_o
 TEST_F(SnapshotTest, one_in_the_last_slot_becomes_the_state_of_who_goes_on_from_it) {
   KvCache cache = make(4, 2);
   keep_at(cache, counting(64), {64});
-  ASSERT_EQ(cache.pool().counts_apart().cached, 3u);
+  ASSERT_EQ(cache.pages().pool().counts_apart().cached, 3u);
   Runner a(cache, counting(10, 1000)), b(cache, counting(70));
   ASSERT_TRUE(a.open().has_value());
   EXPECT_EQ(b.open(), 64u);  // which looks at the state's bytes
-  EXPECT_EQ(cache.states().n_free(), 0u);
+  EXPECT_EQ(cache.snapshots().states().n_free(), 0u);
   EXPECT_EQ(n_found(cache, 64), 0u);
   b.compute(70);
   EXPECT_EQ(b.n(), 70u);
@@ -341,7 +341,7 @@ TEST_F(SnapshotTest, random_sequences_find_nothing_but_what_they_would_compute) 
     const PageCounts counts = cache.counts();
     EXPECT_EQ(counts.leased + counts.sealed, 0u);
     EXPECT_EQ(counts.free + counts.cached, cache.n_pages());
-    EXPECT_EQ(cache.states().n_free(), cache.states().n_slots());
+    EXPECT_EQ(cache.snapshots().states().n_free(), cache.snapshots().states().n_slots());
     EXPECT_EQ(cache.counts(cache.layout().n_groups()).cached % 3, 0u);
   }
 }

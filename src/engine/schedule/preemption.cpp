@@ -42,7 +42,7 @@ void Preemption::release(Sequence& sequence) {
   speculator_.let_go(sequence);
   if (sequence.uses_cache()) {
     snapshots_.keep_end(sequence);
-    kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
+    kv_.close(sequence.table, sequence.cached_tokens());
   }
   sequence.table.clear();
   sequence.n_cached = 0;

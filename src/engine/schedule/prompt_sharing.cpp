@@ -7,7 +7,7 @@ namespace kvik {
 bool PromptSharing::adopt(Sequence& sequence) {
   const auto tokens = sequence.findable_tokens();
   if (tokens.size() < sequence.n_cached || kv_.layout().has_state()) return false;
-  const uint32_t n_known = kv_.adopt(sequence.table, sequence.root, tokens);
+  const uint32_t n_known = kv_.adopt(sequence.table, tokens);
   const bool has_more = n_known > sequence.n_cached;
   if (has_more) reuse_.count(sequence, n_known);
   return adopt_filling_page(sequence, tokens) || has_more;
@@ -66,7 +66,7 @@ bool PromptSharing::will_find(const Sequence& sequence, KnownBy computed_by) con
   if (may_find(reader, computed_by)) return true;
   const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
   const auto page = sequence.findable_tokens().subspan(begin, kPageTokens);
-  return may_find(reader, joined(computed_by, kv_.who_knows(sequence.table, sequence.root, page)));
+  return may_find(reader, joined(computed_by, kv_.who_knows(sequence.table, page)));
 }
 
 bool PromptSharing::is_computed_in(const StepPlan& plan, const Sequence& sequence) const {

@@ -38,7 +38,7 @@ class PromptSharing {
   bool will_compute_for(const Sequence& other, const Sequence& sequence) const;
   bool will_find(const Sequence& sequence, KnownBy computed_by) const;
   KnownBy mark_of(const Sequence& sequence) const {
-    return kv_.mark_of(sequence.table.owner.tenant);
+    return kv_.pages().mark_of(sequence.table.owner.tenant);
   }
 
   KvCache& kv_;

@@ -21,9 +21,9 @@ Regard regard_of(const Sequence& sequence, SnapshotKind kind) {
 }  // namespace
 
 void SnapshotPlanner::keep(Sequence& sequence, SnapshotKind kind) {
-  kv_.seal(sequence.table, sequence.root, sequence.cached_tokens());
-  if (kv_.keep_state(sequence.table, sequence.root, sequence.cached_tokens(), kind,
-                     regard_of(sequence, kind))) {
+  kv_.seal(sequence.table, sequence.cached_tokens());
+  if (kv_.snapshots().keep(sequence.table, sequence.cached_tokens(), kind,
+                           regard_of(sequence, kind))) {
     sequence.snapshots.n_kept = sequence.n_cached;
   }
 }
@@ -52,7 +52,7 @@ void SnapshotPlanner::keep_end(Sequence& sequence) {
     keep(sequence, SnapshotKind::kEnd);
   }
   // A continuation of this text will begin with the newer snapshot.
-  if (state.resumed && state.n_kept >= n_begin) kv_.outdate_snapshot(state.resumed->key);
+  if (state.resumed && state.n_kept >= n_begin) kv_.snapshots().outdate(state.resumed->key);
 }
 
 void SnapshotPlanner::plan_marks(Sequence& sequence) {
@@ -74,10 +74,10 @@ void SnapshotPlanner::plan_marks(Sequence& sequence) {
 bool SnapshotPlanner::waits_for_state(const Sequence& waiting) {
   const auto tokens = waiting.findable_tokens();
   if (!policy_.is_on() || tokens.empty()) return false;
-  const KnownBy reader = kv_.mark_of(waiting.table.owner.tenant);
+  const KnownBy reader = kv_.pages().mark_of(waiting.table.owner.tenant);
   for (const auto& other : running_.all()) {
     if (other->is_decoding() || !other->uses_cache() || other->root != waiting.root) continue;
-    if (!may_find(reader, kv_.mark_of(other->table.owner.tenant))) continue;
+    if (!may_find(reader, kv_.pages().mark_of(other->table.owner.tenant))) continue;
     const auto theirs = std::span(other->tokens).first(other->n_tokens() - 1);
     const uint32_t n_shared = common_prefix(theirs, tokens) / kPageTokens * kPageTokens;
     if (n_shared < waiting.queue.found.n_tokens() + SnapshotPolicy::kLeastShared) continue;

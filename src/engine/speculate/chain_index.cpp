@@ -70,7 +70,7 @@ void ChainIndex::add(const PageTable& table, const ChainReader& writer,
     if (!page) continue;
     const Slot slot{static_cast<uint32_t>(*page), static_cast<uint32_t>(at % kPageTokens)};
     slots_[slot_of(writer, tokens, at)] = slot;
-    const PrefixNode* node = kv_.index().node_with(*page);
+    const PrefixNode* node = kv_.pages().index().node_with(*page);
     if (writer.as == KnownBy::kAll || !node || node->known != KnownBy::kAll) continue;
     slots_[slot_of({.root = writer.root}, tokens, at)] = slot;
   }
@@ -90,7 +90,7 @@ std::optional<ChainIndex::Match> ChainIndex::match_at(const Slot& slot,
                                                       std::span<const TokenId> tokens,
                                                       const ChainReader& reader) const {
   if (slot.page >= kv_.n_pages()) return std::nullopt;
-  const PrefixNode* node = kv_.index().node_with(PageId{slot.page});
+  const PrefixNode* node = kv_.pages().index().node_with(PageId{slot.page});
   if (!node || slot.offset >= node->tokens.size()) return std::nullopt;
   const Match match{{node, slot.offset}, common_suffix({node, slot.offset}, tokens)};
   if (match.n_matched < kGram || !may_read(*node, reader)) return std::nullopt;
@@ -104,9 +104,9 @@ ChainPlace ChainIndex::behind(const ChainPlace& place, const ChainReader& reader
   for (const PrefixNode* child : place.node->children) {
     if (!may_find(reader.as, child->known)) continue;
     for (const auto& page : child->pages) {
-      if (!page || (newest && kv_.story(*page).last_used <= used)) continue;
+      if (!page || (newest && kv_.pages().story(*page).last_used <= used)) continue;
       newest = child;
-      used = kv_.story(*page).last_used;
+      used = kv_.pages().story(*page).last_used;
     }
   }
   return {newest, 0};

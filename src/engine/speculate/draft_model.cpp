@@ -40,7 +40,7 @@ DraftModel::DraftModel(std::unique_ptr<Model> model, Backend& backend, const Opt
       identity_(fmt::format("draft {}/{}/layout {}/{}", model_->fingerprint(),
                             name_of(options.kv_type), page_layout_version(options.kv_type),
                             model_->numerics())) {
-  kv_.set_sharing(options.sharing);
+  kv_.pages().set_sharing(options.sharing);
   drafting_.reserve(options.max_running);
   batch_.reserve(options.max_running);
   page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
@@ -99,7 +99,7 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
     let_go(sequence);
     return false;
   }
-  kv_.seal(lane.table, lane.root, tokens.first(lane.n_cached));
+  kv_.seal(lane.table, tokens.first(lane.n_cached));
   lane.guessed.clear();
   lane.n_then = sequence.n_tokens();
   const auto n_new = std::min(n_rows_left, lane.n_then - lane.n_cached);
@@ -115,13 +115,11 @@ bool DraftModel::open(Sequence& sequence) {
   DraftLane& lane = sequence.speculation.drafts->model;
   lane.table = kv_.make_table();
   lane.table.owner.tenant = sequence.table.owner.tenant;
-  lane.root = root_key(identity_, sequence.request.cache_salt);
+  const PrefixQuery query{.root = root_key(identity_, sequence.request.cache_salt),
+                          .tokens = std::span(sequence.tokens).first(sequence.n_tokens() - 1),
+                          .tenant = lane.table.owner.tenant};
   FoundPrefix found;
-  const auto known = std::span<const TokenId>(sequence.tokens).first(sequence.n_tokens() - 1);
-  if (!kv_.open(lane.table, {lane.root, known, lane.table.owner.tenant}, found,
-                sequence.n_tokens())) {
-    return false;
-  }
+  if (!kv_.open(lane.table, query, found, sequence.n_tokens())) return false;
   lane.n_cached = found.n_tokens();
   lane.is_open = true;
   return true;
@@ -165,7 +163,7 @@ void DraftModel::let_go(Sequence& sequence) {
   if (!sequence.speculation.drafts || !sequence.speculation.drafts->model.is_open) return;
   DraftLane& lane = sequence.speculation.drafts->model;
   const uint32_t n_known = std::min({lane.n_cached, lane.n_then, sequence.n_tokens()});
-  kv_.close(lane.table, lane.root, std::span<const TokenId>(sequence.tokens).first(n_known));
+  kv_.close(lane.table, std::span<const TokenId>(sequence.tokens).first(n_known));
   lane = {};
 }
 

@@ -16,7 +16,6 @@ namespace kvik {
 // A sequence as a draft model has it.
 struct DraftLane {
   PageTable table;
-  PageKey root;
   uint32_t n_cached = 0;         // tokens with K and V, guesses among them
   uint32_t n_then = 0;           // tokens that the sequence had when it was asked about last
   std::vector<TokenId> guessed;  // behind these
