@@ -41,11 +41,12 @@ class KvCache {
   // Leases all whole pages that a prefix found just now needs.
   void hold(FoundPrefix& found);
 
-  // Fills an empty table, whose root becomes the query's, with the pages of the longest known
-  // prefix, which `found` tells then, and pages for all of n_tokens; in windowed groups for as many
-  // as are seen at once. The K and V of the tokens found need no computing. False, and nothing
-  // taken, where not enough pages are free or evictable, or not n_spare more. A prefix that ends
-  // inside a known page is copied from it, and from its open page where sequences have those.
+  // Fills an empty table with the pages of the longest known prefix, which `found` holds then, and
+  // with pages for all of n_tokens; in windowed groups for as many as are seen at once. Its root
+  // becomes that of the query. The K and V of the tokens found need no computing. Returns false,
+  // and takes nothing, where not enough pages are free or evictable, or not n_spare more. A prefix
+  // that ends inside a known page is copied from it, and from its open page where sequences have
+  // those.
   bool open(PageTable& table, const PrefixQuery& query, FoundPrefix& found, uint64_t n_tokens,
             uint64_t n_spare = 0);
 
@@ -95,8 +96,12 @@ class KvCache {
   // pages, the last one is kept with its open page, if there is room for it.
   void close(PageTable& table, std::span<const TokenId> tokens);
 
-  // A table for the sequences of this cache.
-  PageTable make_table() const { return PageTable(layout().n_groups()); }
+  // Returns an empty table for a sequence of this cache; open() gives it another root.
+  PageTable make_table(const PageKey& root = {}) const {
+    PageTable table(layout().n_groups());
+    table.root_ = root;
+    return table;
+  }
 
   PageStore& pages() { return pages_; }
   const PageStore& pages() const { return pages_; }

@@ -25,7 +25,7 @@ namespace kvik {
 // All memory is reserved at once. Engine thread only.
 class PageStore {
  public:
-  // As many pages as fit budget_bytes, and those of the layout's states beside them.
+  // Reserves the pages that fit budget_bytes, and those of the layout's states beside them.
   PageStore(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
             KeyFunction key_of);
 
@@ -55,9 +55,9 @@ class PageStore {
   KnownBy mark_of(uint64_t tenant) const { return known_as(known_by(tenant)); }
   PageReader reader_of(uint64_t tenant) const { return {.tenant = tenant, .as = mark_of(tenant)}; }
 
-  // Is told of sealed pages and of shortage; null: nothing is told.
+  // The sink learns of sealed pages and of shortage; null: there is none.
   void set_sink(PageSink* sink) { sink_ = sink; }
-  // Is told of prefixes that come and go; null: nothing is told.
+  // The log learns of prefixes that come and go; null: there is none.
   void set_log(PageLog* log) { log_ = log; }
   // Returns the current counts, on any thread; nothing without a log.
   std::optional<PageLogCounts> log_counts() const;
@@ -76,11 +76,11 @@ class PageStore {
   // Returns the tokens of the table's sequence after its sealed pages; `tokens` are all that it
   // has.
   PrefixIndex::Stretch rest_of(const PageTable& table, std::span<const TokenId> tokens) const;
-  // As PrefixIndex::insert().
+  // PrefixIndex::insert(), after which slower tiers are informed.
   const PrefixNode* insert(const PrefixIndex::Stretch& stretch);
-  // As PrefixIndex::know_snapshot().
+  // PrefixIndex::know_snapshot(), likewise.
   const PrefixNode* know_snapshot(const PrefixIndex::Stretch& stretch);
-  // Tells of a page that is findable. A second call repeats it for those that lacked the memory.
+  // Announces a page that is findable. A second call repeats it for those that lacked the memory.
   void publish(PageId page);
   // The same for the pages of a snapshot.
   void publish_snapshot(std::span<const PageLease> pages);

@@ -12,9 +12,8 @@
 
 namespace kvik {
 
-// What sequences have besides their pages, in slots: the state of layers without K and V, or open
-// pages; and snapshots of both, which are kept in pages and from which others go on. Engine thread
-// only.
+// The slots of sequences: the state of layers without K and V, or open pages; and snapshots of
+// both, kept in pages, from which other sequences continue. Engine thread only.
 class SnapshotStore {
  public:
   explicit SnapshotStore(PageStore& pages)
@@ -29,7 +28,7 @@ class SnapshotStore {
   // Gives the table the slots that its model needs, a state cleared as before the first token.
   // Returns false where it lacks one and all are in use.
   bool take_slots(PageTable& table);
-  // Gives the table a state that goes on from the snapshot of a match; none where all slots are in
+  // Gives the table a state that continues the snapshot of a match; none where all slots are in
   // use. A snapshot that lies in the only slot left becomes the state itself.
   void resume_state(PageTable& table, const PrefixIndex::Match& match);
   // Copies the open page of a match into the table's slot.
@@ -50,12 +49,12 @@ class SnapshotStore {
   // Keeps the open page of a partly filled page, the table's last, in pages of take_pages().
   void keep_open_page(const PageTable& table, const PrefixIndex::Stretch& stretch,
                       std::span<const PageLease> pages, uint64_t n_tokens);
-  // A sequence that went on from a snapshot has kept a later one of its own.
+  // A sequence that continued a snapshot has kept a later one of its own.
   void outdate(const PageKey& key) { pages_.index().outdate_snapshot(key); }
   uint64_t n_kept() const { return n_kept_; }  // so far
 
-  // As PageStore::insert_fetched() for the pages of a snapshot, which are taken one by one, piece
-  // by piece, and become findable together.
+  // PageStore::insert_fetched() for the pages of a snapshot, which are taken one by one, piece by
+  // piece, and become findable together.
   std::optional<PageLease> take_piece(const IncomingBytes& bytes);
   bool insert_fetched(const TierPage& page, std::span<const PageLease> pieces,
                       const PrefixQuery& query);

@@ -69,7 +69,7 @@ class GroupsTest : public testing::Test {
 
   // Runs a sequence from beginning to end; returns what was found.
   uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens, uint32_t chunk = 1000) {
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
     EXPECT_TRUE(found.has_value());
     if (!found) return 0;
@@ -87,7 +87,7 @@ class GroupsTest : public testing::Test {
 
 TEST_F(GroupsTest, pages_that_leave_the_window_are_given_back_while_the_sequence_runs) {
   KvCache cache = make(200, {0, 64});
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   const auto tokens = counting(1000);
   ASSERT_EQ(open_prefix(cache, table, {kRoot, {}}, 1), 0u);
   uint32_t n_cached = 0;
@@ -105,7 +105,7 @@ TEST_F(GroupsTest, pages_that_leave_the_window_are_given_back_while_the_sequence
 
 TEST_F(GroupsTest, a_prompt_holds_no_more_than_its_window_and_one_step) {
   KvCache cache = make(200, {96});
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   const auto tokens = counting(2000);
   ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, tokens.size()), 0u);
   EXPECT_LE(n_held(cache, 0), 96 / kPageTokens + 2) << "not the whole prompt";
@@ -138,7 +138,7 @@ TEST_F(GroupsTest, for_every_length_a_prefix_is_found_whose_pages_are_all_there)
   KvCache cache = make(300, {0, 50});
   run(cache, counting(200), 17);
   for (uint32_t n = 1; n <= 200; ++n) {
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     const auto tokens = counting(n);
     ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, n), n);
     check_seen(table, tokens, n);
@@ -152,15 +152,15 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
   const auto first = counting(640);
   run(cache, first);
   // Pages of the window behind 320 are evicted, those of the last tokens were found again.
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   ASSERT_EQ(open_prefix(cache, table, {kRoot, first}, 640), 640u);
-  PageTable other = cache.make_table();
+  PageTable other = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(other, 32 * 12));
   other.clear();
   table.clear();
   auto branch = counting(320);
   branch.push_back(5000);
-  PageTable third = cache.make_table();
+  PageTable third = cache.make_table(kRoot);
   FoundPrefix found;
   ASSERT_TRUE(cache.open(third, {kRoot, branch}, found, branch.size()));
   EXPECT_LT(found.n_tokens(), 320u);
@@ -173,7 +173,7 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
 
 TEST_F(GroupsTest, a_table_that_is_shrunk_gives_back_what_is_behind_and_goes_on_from_there) {
   KvCache cache = make(60, {0, 64});
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   const auto tokens = counting(400);
   ASSERT_EQ(open_prefix(cache, table, {kRoot, {}}, 1), 0u);
   uint32_t n_cached = 0;
@@ -193,7 +193,7 @@ TEST_F(GroupsTest, any_free_page_serves_any_group) {
   run(cache, counting(400));
   EXPECT_GT(cache.counts(0).cached, 10u);
   EXPECT_GT(cache.counts(1).cached, 10u);
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   EXPECT_TRUE(cache.grow(table, 32 * 38)) << "38 pages that see everything and 2 with a window";
   EXPECT_EQ(n_held(cache, 0), 38u);
   EXPECT_EQ(n_held(cache, 1), 2u);

@@ -42,7 +42,7 @@ class OpenPages : public testing::Test {
 
   // Runs a sequence from beginning to end. Returns the tokens found.
   static uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens) {
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     const auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
     EXPECT_TRUE(found.has_value());
     for (uint32_t n = found.value_or(0); n < tokens.size();) {
@@ -100,7 +100,7 @@ TEST_F(OpenPages, whoever_goes_on_inside_a_page_has_its_bytes) {
   for (const uint32_t index : {0u, 1u, 2u}) {
     KvCache cache = make(40);
     const auto tokens = counting(index * 32 + 9);
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     ASSERT_TRUE(cache.grow(table, tokens.size()));
     const uint64_t offset = index % 2 * kOpenBytes;
     for (size_t i = 0; i < kOpenBytes; ++i) table.open_pages()[offset + i] = std::byte(i);
@@ -125,7 +125,7 @@ TEST_F(OpenPages, the_page_in_which_a_prompt_ends_is_kept_with_its_open_page_whe
   for (const uint32_t n_prompt : {33u, 50u, 64u}) {
     KvCache cache = make(40);
     const auto tokens = counting(130);
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     table.owner.n_prompt = n_prompt;
     ASSERT_TRUE(cache.grow(table, tokens.size()));
     for (const uint32_t n : {n_prompt, 64u, 70u, 96u, 130u}) {
@@ -148,7 +148,7 @@ TEST_F(OpenPages, the_page_in_which_a_prompt_ends_is_kept_with_its_open_page_whe
 
 TEST_F(OpenPages, the_open_page_of_a_prompt_of_which_the_slot_has_passed_on_is_not_kept) {
   KvCache cache = make(40);
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   table.owner.n_prompt = 50;
   const auto tokens = counting(100);
   ASSERT_TRUE(cache.grow(table, tokens.size()));
@@ -162,7 +162,7 @@ TEST_F(OpenPages, the_open_page_of_a_prompt_of_which_the_slot_has_passed_on_is_n
 TEST_F(OpenPages, the_last_page_of_a_sequence_whose_step_was_broken_off_is_not_kept) {
   for (const bool is_in_step : {false, true}) {
     KvCache cache = make(40);
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     ASSERT_TRUE(cache.grow(table, 600));
     table.is_in_step = is_in_step;
     cache.close(table, counting(50));
@@ -172,7 +172,7 @@ TEST_F(OpenPages, the_last_page_of_a_sequence_whose_step_was_broken_off_is_not_k
 
 TEST_F(OpenPages, without_room_for_its_open_page_the_last_page_is_given_back) {
   KvCache cache = make(kSnapshotPages + 3);
-  PageTable held = cache.make_table();
+  PageTable held = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(held, 64));  // two pages stay in use
   run(cache, counting(60));           // of which one is full, and four were needed for the other
   EXPECT_EQ(cache.counts().cached, 1u);
@@ -199,7 +199,7 @@ TEST_F(OpenPages, what_a_held_prefix_keeps_in_place_is_not_available_to_others) 
   ASSERT_EQ(found.n_tokens(), 40u);
   cache.hold(found);
   EXPECT_EQ(cache.n_available(), 12u - 2 - kSnapshotPages);
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   EXPECT_FALSE(cache.grow(table, 7 * 32));
   EXPECT_TRUE(cache.grow(table, 6 * 32));
   found.let_go();
@@ -214,7 +214,7 @@ TEST_F(OpenPages, the_open_page_goes_before_its_page_and_one_that_was_passed_fir
   run(cache, counting(64));       // which goes on: 1 page more
   EXPECT_EQ(cache.counts().free, 16u - 6 - 6 - 1);
   // The second one's snapshot was passed: it is evicted before the first one's, which is older.
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(table, 8 * 32));
   table.clear();
   EXPECT_EQ(cache.find({kRoot, counting(40, 500)}).n_tokens(), 40u);
@@ -226,7 +226,7 @@ TEST_F(OpenPages, the_open_page_goes_before_its_page_and_one_that_was_passed_fir
 TEST_F(OpenPages, a_pin_inside_the_last_page_keeps_its_open_page) {
   for (const uint32_t n_pinned : {10u, 40u}) {
     KvCache cache = make(20);
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     table.owner.pins = {{.n_tokens = n_pinned, .ttl = std::chrono::minutes(5)}};
     ASSERT_TRUE(cache.grow(table, 40));
     cache.close(table, counting(40));
@@ -245,7 +245,7 @@ TEST_F(OpenPages, with_windows_the_pages_are_found_that_the_end_of_a_page_sees) 
 
 TEST_F(OpenPages, a_slot_is_had_as_long_as_the_table_has_pages) {
   KvCache cache = make(20, 2);
-  PageTable a = cache.make_table(), b = cache.make_table(), c = cache.make_table();
+  PageTable a = cache.make_table(kRoot), b = cache.make_table(kRoot), c = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(a, 40));
   ASSERT_TRUE(cache.grow(b, 1));
   ASSERT_NE(a.open_pages(), nullptr);
@@ -268,7 +268,7 @@ TEST_F(OpenPages, a_slot_is_had_as_long_as_the_table_has_pages) {
 
 TEST_F(OpenPages, an_open_that_fails_takes_no_slot) {
   KvCache cache = make(4, 1);
-  PageTable table = cache.make_table();
+  PageTable table = cache.make_table(kRoot);
   const auto tokens = counting(200);
   EXPECT_FALSE(open_prefix(cache, table, {kRoot, tokens}, tokens.size()).has_value());
   EXPECT_EQ(cache.snapshots().open_slots().n_free(), 1u);
@@ -277,7 +277,7 @@ TEST_F(OpenPages, an_open_that_fails_takes_no_slot) {
 TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
   for (const uint32_t page : {0u, 1u, 4u}) {
     KvCache cache = make(40);
-    PageTable from = cache.make_table(), to = cache.make_table();
+    PageTable from = cache.make_table(kRoot), to = cache.make_table(kRoot);
     const auto tokens = counting(page * 32 + 20);
     ASSERT_TRUE(cache.grow(from, tokens.size()));
     cache.seal(from, tokens);
@@ -299,7 +299,7 @@ TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
 // One whose page could not be sealed goes on all the same, and overwrites its open page.
 TEST_F(OpenPages, no_filling_page_is_copied_from_one_that_is_pages_further) {
   KvCache cache = make(40);
-  PageTable from = cache.make_table(), to = cache.make_table();
+  PageTable from = cache.make_table(kRoot), to = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(from, 120));
   ASSERT_TRUE(cache.grow(to, 20));
   EXPECT_TRUE(cache.copy_filling_page(to, from, 32));
@@ -383,7 +383,7 @@ TEST_F(OpenPages, random_use_finds_what_was_kept_and_loses_nothing) {
       const bool is_in_last = n_shared > other.size() / 32 * 32;
       longest = std::max(longest, is_in_last ? n_shared : n_shared / 32 * 32);
     }
-    live.push_back({tokens, cache.make_table()});
+    live.push_back({tokens, cache.make_table(kRoot)});
     const auto found = open_prefix(cache, live.back().table, {kRoot, tokens}, tokens.size());
     ASSERT_EQ(found, longest);
     EXPECT_EQ(cache.snapshots().open_slots().n_free(), 4 - live.size());

@@ -37,7 +37,7 @@ struct Shared {
   }
 
   PageTable table_of(uint64_t tenant) const {
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     table.owner.tenant = tenant;
     return table;
   }

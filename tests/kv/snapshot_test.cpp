@@ -49,7 +49,7 @@ std::vector<std::byte> state_behind(std::span<const TokenId> tokens) {
 class Runner {
  public:
   Runner(KvCache& cache, std::vector<TokenId> tokens)
-      : cache_(cache), tokens_(std::move(tokens)), table_(cache.make_table()) {}
+      : cache_(cache), tokens_(std::move(tokens)), table_(cache.make_table(kRoot)) {}
 
   // Tokens found; nothing where there is no room.
   std::optional<uint32_t> open() {
@@ -220,7 +220,7 @@ TEST_F(SnapshotTest, a_tenant_finds_the_snapshots_of_its_own_and_those_that_two_
   cache.pages().set_sharing(Sharing::kTwo);
   const auto tokens = counting(50);
   const auto run = [&](uint64_t tenant) {
-    PageTable table = cache.make_table();
+    PageTable table = cache.make_table(kRoot);
     table.owner.tenant = tenant;
     const auto found = open_prefix(cache, table, {kRoot, std::span(tokens).first(49)}, 50);
     std::ranges::copy(state_behind(std::span(tokens).first(45)), table.state());
