@@ -193,12 +193,30 @@ Result<TensorView> TensorLoader::read_rows(const Matrix& matrix, uint64_t first,
   TensorView rows = matrix.view;
   const uint64_t row_bytes = rows.row_bytes();
   rows.n_rows = n;
-  TRY_ASSIGN(rows.bytes, source_.read_range(matrix.index, (matrix.first_row + first) * row_bytes,
-                                            n * row_bytes));
+  if (matrix.block_rows > 0) {
+    TRY_ASSIGN(rows.bytes, read_by_turns(matrix, first, n));
+  } else {
+    TRY_ASSIGN(rows.bytes, source_.read_range(matrix.index, (matrix.first_row + first) * row_bytes,
+                                              n * row_bytes));
+  }
   rows.gather = source_.gather(matrix.index);
   rows.scale = source_.scale(matrix.index, matrix.slice);
   TRY(check_scales(rows, matrix.index));
   return rows;
+}
+
+Result<std::span<const std::byte>> TensorLoader::read_by_turns(const Matrix& matrix, uint64_t first,
+                                                               uint64_t n) {
+  const uint64_t row_bytes = matrix.view.row_bytes();
+  const uint64_t block = matrix.block_rows;
+  rows_by_turns_.clear();
+  for (uint64_t row = matrix.first_row + first; row < matrix.first_row + first + n; ++row) {
+    const uint64_t kind = row / matrix.n_rows_of_kind, place = row % matrix.n_rows_of_kind;
+    const uint64_t in_file = place / block * 2 * block + kind * block + place % block;
+    TRY_ASSIGN(const auto bytes, source_.read_range(matrix.index, in_file * row_bytes, row_bytes));
+    rows_by_turns_.insert(rows_by_turns_.end(), bytes.begin(), bytes.end());
+  }
+  return rows_by_turns_;
 }
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matrix>& matrices,
@@ -249,24 +267,24 @@ void TensorLoader::note_sites(const PackedMatrix& matrix,
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer,
                                                            Turns turns) {
-  std::vector<Matrix> matrices, second_kind;
+  std::vector<Matrix> matrices;
+  std::optional<Matrix> second_kind;
   const auto specs = specs_of(roles, layer);
   for (const TensorSpec* spec : specs) {
-    TRY_ASSIGN(Matrix whole, matrix_of(*spec));
-    if (turns.block_rows == 0 || spec->id.role != turns.role) {
-      matrices.push_back(whole);
-      continue;
-    }
-    const uint64_t n_rows = std::exchange(whole.view.n_rows, turns.block_rows);
-    CHECK(n_rows % (2 * uint64_t{turns.block_rows}) == 0);
-    while (whole.first_row < n_rows) {
-      for (auto* kind : {&matrices, &second_kind}) {
-        kind->push_back(whole);
-        whole.first_row += turns.block_rows;
+    TRY_ASSIGN(Matrix matrix, matrix_of(*spec));
+    if (turns.block_rows > 0 && spec->id.role == turns.role) {
+      CHECK(matrix.view.n_rows % (2 * uint64_t{turns.block_rows}) == 0);
+      matrix.block_rows = turns.block_rows;
+      matrix.n_rows_of_kind = matrix.view.n_rows / 2;
+      if (spec != specs.back()) {  // else both kinds are neighbors
+        matrix.view.n_rows = matrix.n_rows_of_kind;
+        second_kind = matrix;
+        second_kind->first_row = matrix.n_rows_of_kind;
       }
     }
+    matrices.push_back(matrix);
   }
-  matrices.insert(matrices.end(), second_kind.begin(), second_kind.end());
+  if (second_kind) matrices.push_back(*second_kind);
   TRY_ASSIGN(auto packed, pack(matrices, Orders::kAny));
   if (packed) note_sites(*packed, specs, turns);
   return packed;

@@ -50,7 +50,7 @@ class TensorLoader {
     return matrix(roles, layer, {});
   }
   // The same where the rows of one role come in blocks of two kinds by turns: blocks of the first
-  // kind stand where the role does, those of the second behind all.
+  // kind stand where the role does, those of the second after all others.
   struct Turns {
     TensorRole role{};
     uint32_t block_rows = 0;  // 0: no role's do
@@ -87,9 +87,15 @@ class TensorLoader {
     uint64_t first_row;  // of all of the tensor's
     uint64_t slice;      // of the tensor, whose scale it has
     TensorView view;     // without bytes
+    // Where the tensor's rows come in blocks of two kinds by turns: first_row counts all rows of
+    // the first kind, then those of the second.
+    uint32_t block_rows = 0;
+    uint64_t n_rows_of_kind = 0;
   };
   Result<Matrix> matrix_of(const TensorSpec& spec);
   Result<TensorView> read_rows(const Matrix& matrix, uint64_t first, uint64_t n);
+  Result<std::span<const std::byte>> read_by_turns(const Matrix& matrix, uint64_t first,
+                                                   uint64_t n);
   // Which columns the matrices of a product may have at one place.
   enum class Orders : uint8_t { kAny, kOne };
   // Releases the tensors.
@@ -106,6 +112,7 @@ class TensorLoader {
   std::set<std::string_view> arithmetics_;
   std::vector<bool> taken_;
   std::map<TensorId, ProjectionSite> sites_;
+  std::vector<std::byte> rows_by_turns_;  // of the newest read
   uint64_t weight_bytes_ = 0;
   uint64_t all_bytes_ = 0;
   uint64_t done_bytes_ = 0;
