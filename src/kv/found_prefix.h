@@ -9,9 +9,9 @@
 
 #include "base/token_id.h"
 #include "kv/cache_report.h"
+#include "kv/index/prefix_index.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
-#include "kv/prefix_index.h"
 
 namespace kvik {
 

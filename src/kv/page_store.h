@@ -9,6 +9,7 @@
 #include "backend/memory.h"
 #include "base/clock.h"
 #include "kv/found_prefix.h"
+#include "kv/index/prefix_index.h"
 #include "kv/known_by.h"
 #include "kv/kv_layout.h"
 #include "kv/page_log.h"
@@ -16,7 +17,6 @@
 #include "kv/page_sink.h"
 #include "kv/page_story.h"
 #include "kv/page_table.h"
-#include "kv/prefix_index.h"
 #include "kv/tier_page.h"
 
 namespace kvik {

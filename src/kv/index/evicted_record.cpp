@@ -1,8 +1,8 @@
-#include "kv/evicted_record.h"
+#include "kv/index/evicted_record.h"
 
 #include <algorithm>
 
-#include "kv/prefix_node.h"
+#include "kv/index/prefix_node.h"
 
 namespace kvik {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kv/prefix_index.h"
+#include "kv/index/prefix_index.h"
 
 // Snapshots in the index: recurrent states or open pages that are kept for a prefix.
 namespace kvik {

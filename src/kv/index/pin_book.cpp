@@ -1,4 +1,4 @@
-#include "kv/pin_book.h"
+#include "kv/index/pin_book.h"
 
 namespace kvik {
 

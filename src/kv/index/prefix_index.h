@@ -13,13 +13,13 @@
 #include "base/clock.h"
 #include "base/token_id.h"
 #include "kv/cache_report.h"
-#include "kv/evicted_record.h"
 #include "kv/group_rule.h"
+#include "kv/index/evicted_record.h"
+#include "kv/index/pin_book.h"
+#include "kv/index/prefix_node.h"
 #include "kv/known_by.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
-#include "kv/pin_book.h"
-#include "kv/prefix_node.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {

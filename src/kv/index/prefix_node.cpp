@@ -1,4 +1,4 @@
-#include "kv/prefix_node.h"
+#include "kv/index/prefix_node.h"
 
 #include <algorithm>
 #include <utility>
