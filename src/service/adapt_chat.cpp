@@ -283,16 +283,14 @@ Result<ChatRequest> adapted(ChatRequest request, const TemplateNeeds& needs) {
                 "the model's chat template knows no tools, and --tool-format is none", "tools");
   }
   if (in_words) add_tools_to_system(request);
-  const bool writes_calls =
-      traits.writes_calls ||
-      (needs.format && needs.format->writing.style != ToolFormat::Writing::Style::kNone);
+  const bool writes_calls = traits.writes_calls || (needs.format && needs.format->writes_history);
   if (has_history && (in_words || !writes_calls || !traits.writes_results)) {
     put_calls_in_words(messages);
   } else if (needs.format && has_history) {
     if (needs.format->has_channels) part_words_from_calls(messages);
     if (needs.format->has_one_call) part_calls(messages);
     if (needs.format->has_nine_letter_ids) shorten_ids(messages);
-    if (needs.format->numbers_names) number_ids(messages);
+    if (needs.format->has_numbered_names()) number_ids(messages);
   }
   move_system_messages(messages, traits);
   return request;

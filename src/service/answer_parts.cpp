@@ -71,7 +71,8 @@ AnswerSplitter::AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax)
   }
   if (!syntax_.has_channels && !syntax_.calls.empty()) watched_ += kBlanks;
   for (const ToolFormat* format : syntax_.calls) {
-    for (const ToolFormat::Begin& begin : format->begins) watched_ += begin.mark.substr(0, 1);
+    for (const CallSteps::Begin& begin : format->reading.begins)
+      watched_ += begin.mark.substr(0, 1);
   }
   if (syntax_.reads_bare_calls) watched_ += BareCallReader::kFirstBytes;
 }
@@ -258,7 +259,7 @@ void AnswerSplitter::take_text(char byte) {
 bool AnswerSplitter::find_opening() {
   bool may_come = false;
   for (const ToolFormat* format : syntax_.calls) {
-    for (const ToolFormat::Begin& begin : format->begins) {
+    for (const CallSteps::Begin& begin : format->reading.begins) {
       const bool is_in_place = is_beginning_ || !begin.begins_answer;
       if (begin.mark.empty() || !is_in_place || !begin.mark.starts_with(held_)) continue;
       may_come = true;

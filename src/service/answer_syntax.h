@@ -6,7 +6,6 @@
 
 #include "base/token_id.h"
 #include "service/answer_format.h"
-#include "service/tools/call_spelling.h"
 #include "service/tools/tool_format.h"
 #include "service/tools/tool_schemas.h"
 
@@ -22,7 +21,7 @@ struct AnswerSyntax {
   bool may_think = false;
   // In which calls of tools may come; where there are none, no call is looked for.
   std::vector<const ToolFormat*> calls = {};
-  const CallSpelling* spelling = nullptr;         // of calls that are made to come; null: none
+  const CallSyntax* call_syntax = nullptr;        // of forced calls; null: none
   std::shared_ptr<const ToolSchemas> tools = {};  // null: none
   bool has_channels = false;                      // harmony
   // At its end an answer may call without the markup of a format: BareCallReader.

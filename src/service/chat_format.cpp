@@ -156,8 +156,8 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& opti
 
 ChatFormat::Given ChatFormat::given(const ChatRequest& request) const {
   MessageNeeds needs{.reads_thinking = needs_.traits.reads_thinking};
-  const bool is_written = needs_.traits.writes_calls || !needs_.format ||
-                          needs_.format->writing.style == ToolFormat::Writing::Style::kNone;
+  const bool is_written =
+      needs_.traits.writes_calls || !needs_.format || !needs_.format->writes_history;
   if (!is_written) needs.writes_calls_as = needs_.format;
   return {.messages = template_list(request.messages, needs),
           .tools = request.tools.empty() ? jinja::None{} : template_list(request.tools)};
@@ -191,7 +191,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     if (syntax.calls.empty() || (in_words && needs_.format != &hermes_format())) {
       syntax.calls.insert(syntax.calls.begin(), &hermes_format());
     }
-    syntax.spelling = find_spelling(*syntax.calls.front(), source_);
+    syntax.call_syntax = &find_syntax(*syntax.calls.front(), source_);
     syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
     syntax.reads_bare_calls = !syntax.has_channels;
   }

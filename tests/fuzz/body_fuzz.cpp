@@ -47,7 +47,7 @@ class WordlessService final : public ServiceApi {
     if (request.tools.empty()) return prompt;
     const ToolFormat& format = tool_formats()[request.messages.size() % tool_formats().size()];
     prompt.answer_syntax.calls = {&format};
-    prompt.answer_syntax.spelling = find_spelling(format, "");
+    prompt.answer_syntax.call_syntax = &find_syntax(format, "");
     return prompt;
   }
   const ModelCard& card() const override { return card_; }

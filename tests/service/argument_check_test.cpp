@@ -5,7 +5,6 @@
 #include <string>
 
 #include "service/tools/argument_rules.h"
-#include "service/tools/call_spelling.h"
 #include "service/tools/tool_format.h"
 #include "service/tools/tool_schemas.h"
 
@@ -97,7 +96,7 @@ TEST(ArgumentRules, definitions_are_not_repeated_beyond_a_bound) {
                    {"properties", object(std::move(properties))},
                    {"$defs", object({{"a", definition}})}});
   };
-  const CallSpelling& xml = *find_spelling(*find_tool_format("xml"), "");
+  const CallSyntax& xml = find_syntax(*find_tool_format("xml"), "");
   const Data few = with_parameters(3), many = with_parameters(3000);
   EXPECT_TRUE(argument_rules(xml, &few, "tool").has_value());
   EXPECT_FALSE(argument_rules(xml, &many, "tool").has_value());

@@ -13,6 +13,7 @@
 #include "constrain/grammar_matcher.h"
 #include "service/answer_parts.h"
 #include "service/tools/argument_rules.h"
+#include "service/tools/call_writer.h"
 #include "service/tools/tool_schemas.h"
 
 // Calls that are made to come: whatever a model would rather say, what it says is read back as
@@ -83,7 +84,7 @@ struct Template {
 
 void PrintTo(const Template& of, std::ostream* out) { *out << of.format << of.telltale; }
 
-// Says anything that is allowed: bytes, and whole marks of the spelling more often than chance
+// Says anything that is allowed: bytes, and whole marks of the syntax more often than chance
 // would, for no other way ends a text.
 class Babbler {
  public:
@@ -142,11 +143,11 @@ class Babbler {
 class CallForms : public testing::TestWithParam<Template> {
  protected:
   const ToolFormat& format() const { return *find_tool_format(GetParam().format); }
-  const CallSpelling& spelling() const { return *find_spelling(format(), GetParam().telltale); }
+  const CallSyntax& syntax() const { return find_syntax(format(), GetParam().telltale); }
 
   CallForm made(CallWish wish) {
     formats_ = {&format()};
-    wish.spelling = &spelling();
+    wish.syntax = &syntax();
     wish.formats = formats_;
     auto form = form_of_calls(wish);
     EXPECT_TRUE(form.has_value()) << (form ? "" : form.error().message);
@@ -156,10 +157,11 @@ class CallForms : public testing::TestWithParam<Template> {
   Babbler babbler(const CallForm& form) const {
     std::vector<std::string> marks = {"<|\"|>", "\"", "</parameter>",
                                       "{}",     "0}", "<|channel|>final<|message|>"};
-    const CallSpelling& s = spelling();
+    const CallSyntax& s = syntax();
+    const std::string call_begin = s.call_begin(), call_end = s.call_end();
     for (const std::string_view mark :
-         {s.begin, s.open, s.behind_name, s.close, s.between, s.end, s.key, s.behind_key,
-          s.behind_value, s.behind_key_of_json}) {
+         {s.answer_begin(), std::string_view(call_begin), s.between, std::string_view(call_end),
+          s.separator, s.answer_end(), s.key, s.after_key, s.after_value, s.after_json_key}) {
       if (!mark.empty() && std::ranges::find(marks, mark) == marks.end()) marks.emplace_back(mark);
     }
     return {form.form->text, marks};
@@ -167,12 +169,11 @@ class CallForms : public testing::TestWithParam<Template> {
 
   // A call of a tool without parameters, without what stands around all calls of an answer.
   std::string bare_call_of(const std::string& name) const {
-    const CallSpelling& s = spelling();
-    const std::string number = s.numbers_calls ? ":0" : "";
-    const std::string arguments = s.arguments == CallSpelling::Arguments::kJson ? "{}" : "";
-    const std::string shown_name = s.quotes_name ? "\"" + name + "\"" : name;
-    return std::string(s.open) + shown_name + number + std::string(s.behind_name) + arguments +
-           std::string(s.close);
+    const CallSyntax& s = syntax();
+    const std::string number = s.has_numbered_names ? ":0" : "";
+    const std::string arguments = s.has_json_arguments() ? "{}" : "";
+    const std::string shown_name = s.has_quoted_name() ? "\"" + name + "\"" : name;
+    return s.call_begin() + shown_name + number + std::string(s.between) + arguments + s.call_end();
   }
 
   Parts parts_of(std::string_view answer) const {
@@ -230,7 +231,8 @@ TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
 TEST_P(FormsOfSeveralCalls, may_end_wherever_another_call_may_begin) {
   const CallForm form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
   Babbler model = babbler(form);
-  const std::string begin(spelling().begin), end(spelling().end), between(spelling().between);
+  const std::string begin(syntax().answer_begin()), end(syntax().answer_end()),
+      between(syntax().separator);
   const std::string call = bare_call_of("now");
   const size_t n_blanks = std::min(between.find_first_not_of(" \n"), between.size());
   for (const std::string& blanks :
@@ -246,7 +248,8 @@ TEST_P(CallForms, one_call_that_is_wanted_stays_one) {
   const CallForm form =
       made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
   Babbler model = babbler(form);
-  const std::string begin(spelling().begin), end(spelling().end), between(spelling().between);
+  const std::string begin(syntax().answer_begin()), end(syntax().answer_end()),
+      between(syntax().separator);
   const std::string call = bare_call_of("now");
   EXPECT_TRUE(model.allows(begin + call + end));
   EXPECT_FALSE(model.allows(begin + call + "\n" + end));
@@ -270,6 +273,24 @@ TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
     EXPECT_FALSE(model.allows(before + opening + R"("days":3,"why":1}})" + after)) << before;
   }
   EXPECT_TRUE(model.allows(R"(It is {"name": "now", "arguments": 3}, or {"city": "Paris"}.)"));
+}
+
+// The writer and the reader of a format are made from the same row.
+TEST_P(CallForms, calls_that_are_written_are_read_back) {
+  const Data::Fields weather = {
+      {"city", text("L'Aquila \\ {x}")}, {"days", {int64_t{3}}}, {"exact", {true}}};
+  std::vector<ToolCall> calls = {
+      {.id = "functions.get_weather:0", .name = "get_weather", .arguments = {weather}},
+      {.id = "functions.now:1", .name = "now", .arguments = {Data::Fields{}}}};
+  if (format().has_one_call) calls.pop_back();
+  const std::string written = written_calls(format(), calls).bytes();
+  const Parts parts = parts_of(written);
+  ASSERT_EQ(parts.size(), calls.size()) << written;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_EQ(parts[i].kind, Kind::kCall) << written;
+    EXPECT_EQ(parts[i].name, calls[i].name) << written;
+    EXPECT_EQ(json::parse(parts[i].text), json::parse(to_json(calls[i].arguments))) << written;
+  }
 }
 
 TEST_P(CallForms, a_tool_that_is_named_is_the_one_that_is_called) {
@@ -340,21 +361,13 @@ INSTANTIATE_TEST_SUITE_P(Formats, FormsOfSeveralCalls,
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Formats, CallFormsAmongText, testing::ValuesIn(templates()), test_name);
 
-TEST(CallForm, every_format_has_a_spelling) {
-  for (const ToolFormat& format : tool_formats()) {
-    EXPECT_NE(find_spelling(format, ""), nullptr) << format.name;
-  }
-}
-
-TEST(CallForm, a_schema_that_a_spelling_cannot_keep_to_is_called_in_json) {
+TEST(CallForm, a_schema_that_a_syntax_cannot_keep_to_is_called_in_json) {
   const Data name = {Data::Fields{{"type", text("string")}, {"pattern", text("^[a-z]+$")}}};
   const std::vector<Data> tools = {tool("greet", {{"name", name}}, {"name"})};
   const Names none;
   const ToolFormat& xml = *find_tool_format("xml");
-  const auto form = form_of_calls({.tools = tools,
-                                   .strict = none,
-                                   .forced = ForcedCalls{},
-                                   .spelling = find_spelling(xml, "")});
+  const auto form = form_of_calls(
+      {.tools = tools, .strict = none, .forced = ForcedCalls{}, .syntax = &find_syntax(xml, "")});
   ASSERT_TRUE(form.has_value());
   EXPECT_TRUE(form->is_hermes);
   EXPECT_NE(form->form->text.find("%json"), std::string::npos);
@@ -375,7 +388,7 @@ TEST(CallForm, where_calls_are_not_forced_a_name_that_cannot_be_spelled_leaves_t
   const Names strict = {"odd name"};
   const ToolFormat& xml = *find_tool_format("xml");
   const auto form =
-      form_of_calls({.tools = tools, .strict = strict, .spelling = find_spelling(xml, "")});
+      form_of_calls({.tools = tools, .strict = strict, .syntax = &find_syntax(xml, "")});
   ASSERT_TRUE(form.has_value());
   EXPECT_FALSE(form->form.has_value());
 }

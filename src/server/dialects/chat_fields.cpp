@@ -203,7 +203,7 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
                 .forced = chat.forced,
                 .other = chat.forced ? std::nullopt : request.form,
                 .style = chat.style,
-                .spelling = syntax.spelling,
+                .syntax = syntax.call_syntax,
                 .formats = syntax.calls};
   const bool has_one = !syntax.calls.empty() && syntax.calls.front()->has_one_call;
   const bool is_one = chat.forced && chat.forced->is_one;

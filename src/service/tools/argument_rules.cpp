@@ -14,7 +14,7 @@
 namespace kvik {
 namespace {
 
-using Arguments = CallSpelling::Arguments;
+using Values = CallSyntax::Values;
 using Kinds = std::set<std::string, std::less<>>;
 
 constexpr std::string_view kGemmaQuote = "<|\"|>";
@@ -86,8 +86,8 @@ bool has_foreign_reference(const Data& schema) {
 
 class Writer {
  public:
-  Writer(const CallSpelling& spelling, const Data& root, std::string_view prefix)
-      : spelling_(spelling), root_(root), prefix_(prefix) {
+  Writer(const CallSyntax& syntax, const Data& root, std::string_view prefix)
+      : syntax_(syntax), root_(root), prefix_(prefix) {
     for (const std::string_view name : {"$defs", "definitions"}) {
       if (const Data* definitions = find_field(root, name))
         definitions_ += fmt::format(",{}:{}", json_string(name), to_json(*definitions));
@@ -108,13 +108,13 @@ class Writer {
   std::string body_of(const std::vector<Parameter>& parameters, std::string& rules) const;
   // What ends a text that is written as it stands.
   std::string_view text_end() const {
-    if (spelling_.arguments == Arguments::kGemma) return kGemmaQuote;
-    std::string_view end = spelling_.behind_value;
+    if (syntax_.values == Values::kGemma) return kGemmaQuote;
+    std::string_view end = syntax_.after_value;
     end.remove_prefix(std::min(end.find_first_not_of('\n'), end.size()));
     return end.substr(0, end.find_last_not_of('\n') + 1);
   }
 
-  const CallSpelling& spelling_;
+  const CallSyntax& syntax_;
   const Data& root_;
   std::string_view prefix_;
   std::string definitions_;  // what the schemas of parameters may refer to, as further JSON fields
@@ -185,12 +185,12 @@ bool has_plain_choices(const Data& schema) {
 
 std::optional<std::string> Writer::value_of(const std::string& name, const Data& schema) const {
   if (has_foreign_reference(schema)) return std::nullopt;
-  if (spelling_.arguments == Arguments::kPython) {
+  if (syntax_.values == Values::kPython) {
     return literal(name + "=") + " " + json_value(schema);
   }
   const Kinds kinds = kinds_of(root_, schema);
   const bool may_be_text = kinds.empty() || kinds.contains("string");
-  const bool is_gemma = spelling_.arguments == Arguments::kGemma;
+  const bool is_gemma = syntax_.values == Values::kGemma;
   if (!may_be_text) {
     const bool is_flat = std::ranges::all_of(kinds, is_scalar);
     if (is_gemma) {
@@ -198,9 +198,9 @@ std::optional<std::string> Writer::value_of(const std::string& name, const Data&
       return literal(name + ":") + " " + json_value(schema);
     }
     const std::string_view behind =
-        spelling_.behind_key_of_json.empty() ? spelling_.behind_key : spelling_.behind_key_of_json;
-    return fmt::format("{} {} {}", literal(fmt::format("{}{}{}", spelling_.key, name, behind)),
-                       json_value(schema), literal(spelling_.behind_value));
+        syntax_.after_json_key.empty() ? syntax_.after_key : syntax_.after_json_key;
+    return fmt::format("{} {} {}", literal(fmt::format("{}{}{}", syntax_.key, name, behind)),
+                       json_value(schema), literal(syntax_.after_value));
   }
   const bool is_union = kinds.size() > 1;
   const bool is_kept = (!is_union || std::ranges::all_of(kinds, is_scalar)) &&
@@ -212,21 +212,21 @@ std::optional<std::string> Writer::value_of(const std::string& name, const Data&
                        literal(kGemmaQuote));
   }
   return fmt::format("{} {} {}",
-                     literal(fmt::format("{}{}{}", spelling_.key, name, spelling_.behind_key)),
-                     *text, literal(spelling_.behind_value));
+                     literal(fmt::format("{}{}{}", syntax_.key, name, syntax_.after_key)), *text,
+                     literal(syntax_.after_value));
 }
 
 // Parameters in their order, any optional one left out; something between each two where the
-// spelling has it.
+// syntax has it.
 std::string Writer::body_of(const std::vector<Parameter>& parameters, std::string& rules) const {
   std::string body;
-  if (spelling_.arguments == Arguments::kTexts) {
+  if (syntax_.values == Values::kParameters) {
     for (const Parameter& parameter : parameters) {
       body += fmt::format("{}{} ", parameter.rule, parameter.is_required ? "" : "?");
     }
     return body;
   }
-  const std::string_view between = spelling_.arguments == Arguments::kPython ? ", " : ",";
+  const std::string_view between = syntax_.values == Values::kPython ? ", " : ",";
   // first_I: parameters from I on, none written yet; more_I: some are.
   std::string first = "\"\"", more = "\"\"";
   for (size_t i = parameters.size(); i-- > 0;) {
@@ -293,12 +293,12 @@ std::string text_without(const std::vector<std::string_view>& marks, std::string
   return fmt::format("/(|{}\\s*{}.*)/s", ahead, first);
 }
 
-std::optional<ArgumentRules> argument_rules(const CallSpelling& spelling, const Data* parameters,
+std::optional<ArgumentRules> argument_rules(const CallSyntax& syntax, const Data* parameters,
                                             std::string_view prefix) {
   const Data none = {Data::Fields{}};
   const Data::Fields* fields = fields_of(parameters);
-  if (spelling.arguments == Arguments::kJson) return ArgumentRules{json_arguments(parameters)};
-  return Writer(spelling, fields ? *parameters : none, prefix).write();
+  if (syntax.has_json_arguments()) return ArgumentRules{json_arguments(parameters)};
+  return Writer(syntax, fields ? *parameters : none, prefix).write();
 }
 
 // An object, whatever the schema leaves unsaid.
@@ -308,9 +308,9 @@ std::string json_arguments(const Data* parameters) {
   return "%json " + (is_empty ? R"({"type": "object"})" : to_json(*parameters));
 }
 
-ArgumentRules free_arguments(const CallSpelling& spelling) {
-  if (spelling.arguments == Arguments::kJson) return {R"(%json {"type": "object"})"};
-  return {text_without({spelling.close})};
+ArgumentRules free_arguments(const CallSyntax& syntax) {
+  if (syntax.has_json_arguments()) return {R"(%json {"type": "object"})"};
+  return {text_without({syntax.call_end()})};
 }
 
 }  // namespace kvik

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "service/data.h"
-#include "service/tools/call_spelling.h"
+#include "service/tools/call_syntax.h"
 
 namespace kvik {
 
@@ -17,14 +17,14 @@ struct ArgumentRules {
   std::string rules = {};
 };
 
-// Those that keep to the tool's schema (`parameters`; null: it takes none). In spellings that write
-// each parameter for itself they come in the order of the schema. Rules are named behind `prefix`.
-// nullopt where the spelling has no way to keep to the schema.
-std::optional<ArgumentRules> argument_rules(const CallSpelling& spelling, const Data* parameters,
+// Returns the rules for arguments that match the tool's schema (`parameters`; null: it takes none).
+// Parameters that are written one by one come in the order of the schema. Names of rules begin with
+// `prefix`. nullopt if the syntax cannot express the schema.
+std::optional<ArgumentRules> argument_rules(const CallSyntax& syntax, const Data* parameters,
                                             std::string_view prefix);
 
 // Any arguments at all.
-ArgumentRules free_arguments(const CallSpelling& spelling);
+ArgumentRules free_arguments(const CallSyntax& syntax);
 
 // The same as one JSON object.
 std::string json_arguments(const Data* parameters);

@@ -14,8 +14,6 @@
 namespace kvik {
 namespace {
 
-using Arguments = CallSpelling::Arguments;
-
 const Data& function_in(const Data& tool) {
   const Data* function = find_field(tool, "function");
   return function ? *function : tool;
@@ -45,10 +43,9 @@ Result<void> check_names(const CallWish& wish) {
 
 class FormWriter {
  public:
-  FormWriter(const CallWish& wish, const CallSpelling& spelling)
-      : wish_(wish), spelling_(spelling) {}
+  FormWriter(const CallWish& wish, const CallSyntax& syntax) : wish_(wish), syntax_(syntax) {}
 
-  // nullopt: the spelling cannot keep to what must be kept.
+  // nullopt: the syntax cannot keep to what must be kept.
   std::optional<std::string> grammar() const;
 
  private:
@@ -77,7 +74,7 @@ class FormWriter {
   }
 
   const CallWish& wish_;
-  const CallSpelling& spelling_;
+  const CallSyntax& syntax_;
 };
 
 // Returns the text that may stand in the place of calls, or before them.
@@ -85,7 +82,7 @@ std::string FormWriter::before() const {
   std::vector<std::string_view> marks;
   bool begins_answer = false;
   for (const ToolFormat* format : wish_.formats) {
-    for (const ToolFormat::Begin& begin : format->begins) {
+    for (const CallSteps::Begin& begin : format->reading.begins) {
       if (begin.begins_answer) begins_answer = true;
       if (!begin.mark.empty() && !begin.begins_answer) marks.push_back(begin.mark);
     }
@@ -120,10 +117,10 @@ std::string FormWriter::bare_calls() const {
 // One call, or several. After each the answer may end, also after white space: a model that is done
 // writes a newline first, which also stands between calls.
 std::string FormWriter::calls() const {
-  const std::string begin = fmt::format("{} call", literal(spelling_.begin));
-  const std::string end = literal(spelling_.end);
+  const std::string begin = fmt::format("{} call", literal(syntax_.answer_begin()));
+  const std::string end = literal(syntax_.answer_end());
   if (!wish_.may_be_several) return fmt::format("{} {}", begin, end);
-  const std::string all = fmt::format("{} ({} call)*", begin, literal(spelling_.between));
+  const std::string all = fmt::format("{} ({} call)*", begin, literal(syntax_.separator));
   return fmt::format(R"({} /[ \n]{{0,2}}/ {})", all, end);
 }
 
@@ -153,24 +150,23 @@ std::optional<std::string> FormWriter::grammar() const {
     const std::string name = name_of(wish_.tools[i]);
     if (!may_come(name)) continue;
     const bool is_word = name.find_first_of("<>{}[]()\"'`\\ \n:") == name.npos;
-    if (!is_word && !spelling_.quotes_name) return std::nullopt;
+    if (!is_word && !syntax_.has_quoted_name()) return std::nullopt;
     const std::string rule = fmt::format("tool_{}", i);
     auto arguments =
         is_kept(name)
-            ? argument_rules(spelling_, find_field(function_in(wish_.tools[i]), "parameters"), rule)
-            : free_arguments(spelling_);
+            ? argument_rules(syntax_, find_field(function_in(wish_.tools[i]), "parameters"), rule)
+            : free_arguments(syntax_);
     if (!arguments && wish_.forced) return std::nullopt;
-    if (!arguments) arguments = free_arguments(spelling_);
-    std::string opening =
-        fmt::format("{}{}", spelling_.open, spelling_.quotes_name ? literal(name) : name);
-    std::string numbered = literal(opening + std::string(spelling_.behind_name));
-    if (spelling_.numbers_calls) {
-      numbered = fmt::format("{} /[0-9]{{1,3}}/ {}", literal(opening + ":"),
-                             literal(spelling_.behind_name));
+    if (!arguments) arguments = free_arguments(syntax_);
+    std::string opening = syntax_.call_begin() + (syntax_.has_quoted_name() ? literal(name) : name);
+    std::string numbered = literal(opening + std::string(syntax_.between));
+    if (syntax_.has_numbered_names) {
+      numbered =
+          fmt::format("{} /[0-9]{{1,3}}/ {}", literal(opening + ":"), literal(syntax_.between));
     }
     any += fmt::format("{}{}", any.empty() ? "" : " | ", rule);
     rules += fmt::format("\n{}: {} {} {}{}", rule, numbered, arguments->body,
-                         literal(spelling_.close), arguments->rules);
+                         literal(syntax_.call_end()), arguments->rules);
   }
   if (any.empty()) return std::nullopt;
   return fmt::format("{}\ncalls: {}\ncall: {}{}", start(), calls(), any, rules);
@@ -180,8 +176,8 @@ std::optional<std::string> FormWriter::grammar() const {
 
 Result<CallForm> form_of_calls(const CallWish& wish) {
   TRY(check_names(wish));
-  const CallSpelling& hermes = *find_spelling(hermes_format(), "");
-  const CallSpelling& own = wish.spelling ? *wish.spelling : hermes;
+  const CallSyntax& hermes = find_syntax(hermes_format(), "");
+  const CallSyntax& own = wish.syntax ? *wish.syntax : hermes;
   auto grammar = FormWriter(wish, own).grammar();
   const bool is_hermes = !grammar;
   if (!grammar && !wish.forced) return CallForm{};

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "service/chat_request.h"
 #include "service/forms/answer_form.h"
-#include "service/tools/call_spelling.h"
+#include "service/tools/tool_format.h"
 
 namespace kvik {
 
@@ -18,18 +18,18 @@ struct CallWish {
   const std::set<std::string, std::less<>>& strict;  // names of those whose schemas must be kept
   std::optional<ForcedCalls> forced = {};  // absent: text may come in their place, or before
   bool may_be_several = true;
-  std::optional<AnswerForm> other = {};    // JSON that may come in the place of calls
-  JsonStyle style = {};                    // of arguments
-  const CallSpelling* spelling = nullptr;  // the template's; null: none
+  std::optional<AnswerForm> other = {};  // JSON that may come in the place of calls
+  JsonStyle style = {};                  // of arguments
+  const CallSyntax* syntax = nullptr;    // the template's; null: none
   std::span<const ToolFormat* const> formats =
       {};  // in which calls are read: no text may begin them
 };
 
-// The form of an answer that calls so. Where calls are forced and the template's own spelling
-// cannot keep to a tool's schema, they are spelled as Hermes does, whose marks are plain text in
-// every vocabulary. Errors: kInvalidArgument: a tool that is not there, or none at all.
+// Returns the grammar of an answer with such calls. If calls are forced and the template's syntax
+// cannot express a tool's schema, Hermes is used, since its marks are plain text in every
+// vocabulary. Errors: kInvalidArgument: a tool that is not there, or none at all.
 struct CallForm {
-  std::optional<AnswerForm> form;  // absent: calls are not forced, and cannot be spelled by a form
+  std::optional<AnswerForm> form;  // absent: calls are not forced, and cannot be written so
   bool is_hermes = false;          // in the place of the template's own
 };
 Result<CallForm> form_of_calls(const CallWish& wish);

@@ -33,7 +33,7 @@ std::string without_number(std::string_view name) {
 }  // namespace
 
 CallReader::CallReader(const ToolFormat& format, const ToolSchemas& schemas,
-                       const ToolFormat::Begin& opening)
+                       const CallSteps::Begin& opening)
     : format_(format), schemas_(schemas), step_(opening.step), text_(opening.mark) {}
 
 CallReader::CallReader(const ToolFormat& format, const ToolSchemas& schemas, std::string name)
@@ -241,7 +241,7 @@ bool CallReader::end_word(std::string word) {
     id_ = std::move(word);
     return true;
   }
-  name_ = format_.numbers_names ? without_number(word) : std::move(word);
+  name_ = step().is_numbered ? without_number(word) : std::move(word);
   return !name_.empty() && name_.find_first_of("<>{}[]()\"'` \n") == name_.npos;
 }
 

@@ -22,8 +22,7 @@ namespace kvik {
 class CallReader {
  public:
   // Borrows both. `opening` has been read.
-  CallReader(const ToolFormat& format, const ToolSchemas& schemas,
-             const ToolFormat::Begin& opening);
+  CallReader(const ToolFormat& format, const ToolSchemas& schemas, const CallSteps::Begin& opening);
   // Where the name came first: harmony's.
   CallReader(const ToolFormat& format, const ToolSchemas& schemas, std::string name);
 
@@ -51,7 +50,7 @@ class CallReader {
  private:
   enum class Outcome { kTaken, kPassed, kBroken };
 
-  const CallStep& step() const { return format_.steps[step_]; }
+  const CallStep& step() const { return format_.reading.steps[step_]; }
   void go(uint8_t to) { step_ = to != 0 ? to : static_cast<uint8_t>(step_ + 1); }
   Outcome take(char byte);
   Outcome take_mark(char byte);

@@ -9,15 +9,17 @@
 namespace kvik {
 namespace {
 
-using Style = ToolFormat::Writing::Style;
+using Values = CallSyntax::Values;
 
+// Writes values as JSON, as Python, or as Gemma does.
 struct Notation {
-  bool is_python;  // True, None and kin
+  Values language = Values::kJson;
 
-  std::string operator()(Data::Null) const { return is_python ? "None" : "null"; }
+  bool is_json() const { return language == Values::kJson; }
+  std::string operator()(Data::Null) const { return is_json() ? "null" : "None"; }
   std::string operator()(bool value) const {
-    if (is_python) return value ? "True" : "False";
-    return value ? "true" : "false";
+    if (is_json()) return value ? "true" : "false";
+    return value ? "True" : "False";
   }
   std::string operator()(int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const {
@@ -26,7 +28,10 @@ struct Notation {
     if (text.find_first_of(".e") == text.npos) text += ".0";
     return text;
   }
-  std::string operator()(const std::string& value) const { return json_string(value); }
+  std::string operator()(const std::string& value) const {
+    if (language == Values::kGemma) return fmt::format("{0}{1}{0}", kGemmaValues.quotes[0], value);
+    return json_string(value);
+  }
   std::string operator()(const Data::List& list) const {
     std::string text = "[";
     for (const Data& item : list) {
@@ -36,60 +41,91 @@ struct Notation {
     return text += ']';
   }
   std::string operator()(const Data::Fields& fields) const {
-    std::string text = "{";
+    return fmt::format("{{{}}}", members(fields, ": "));
+  }
+  // KEY: VALUE, …; keys are quoted except in Gemma's objects and in a Python call.
+  std::string members(const Data::Fields& fields, std::string_view after_key) const {
+    const bool has_bare_keys = language == Values::kGemma || after_key == "=";
+    std::string text;
     for (const auto& [name, data] : fields) {
-      if (text.size() > 1) text += ", ";
-      text += json_string(name);
-      text += ": ";
+      if (!text.empty()) text += ", ";
+      text += has_bare_keys ? name : json_string(name);
+      text += after_key;
       text += std::visit(*this, data.value);
     }
-    return text += '}';
+    return text;
   }
 };
 
-// NAME(KEY="VALUE", …)
-std::string python_call(const ToolCall& call) {
-  std::string text = call.name;
-  text += '(';
-  if (const auto* fields = std::get_if<Data::Fields>(&call.arguments.value)) {
-    for (const auto& [name, data] : *fields) {
-      if (!text.ends_with('(')) text += ", ";
-      text += name;
-      text += '=';
-      text += std::visit(Notation{.is_python = true}, data.value);
+std::string json_arguments_of(const ToolCall& call) {
+  const auto* text = std::get_if<std::string>(&call.arguments.value);
+  return text && is_json(*text) ? *text : to_json(call.arguments);
+}
+
+// Writes calls in one syntax. Its marks have the template as their origin, names and arguments have
+// the client.
+class CallTextWriter {
+ public:
+  explicit CallTextWriter(const CallSyntax& syntax) : syntax_(syntax) {}
+
+  jinja::Text write(const std::vector<ToolCall>& calls) && {
+    mark(syntax_.answer_begin());
+    for (const ToolCall& call : calls) {
+      if (&call != &calls.front()) mark(syntax_.separator);
+      name(call);
+      mark(syntax_.between);
+      arguments(call);
+      mark(syntax_.call_end());
+    }
+    mark(syntax_.answer_end());
+    return std::move(text_);
+  }
+
+ private:
+  void mark(std::string_view text) { text_.append(text, jinja::Origin::kTemplate); }
+  void given(std::string_view text) { text_.append(text, jinja::Origin::kGiven); }
+
+  void name(const ToolCall& call) {
+    const std::string begin = syntax_.call_begin();
+    if (syntax_.has_numbered_names) {  // the call's id has the number
+      mark(std::string_view(begin).substr(0, begin.size() - syntax_.name.size()));
+      return given(call.id.value_or(call.name));
+    }
+    mark(begin);
+    given(syntax_.has_quoted_name() ? json_string(call.name) : call.name);
+  }
+
+  void arguments(const ToolCall& call) {
+    const auto* fields = std::get_if<Data::Fields>(&call.arguments.value);
+    if (syntax_.has_json_arguments()) return given(json_arguments_of(call));
+    if (!fields) return;
+    if (syntax_.values == Values::kParameters) return parameters(*fields);
+    const std::string_view after_key = syntax_.values == Values::kPython ? "=" : ":";
+    given(Notation{syntax_.values}.members(*fields, after_key));
+  }
+
+  void parameters(const Data::Fields& fields) {
+    for (const auto& [name, data] : fields) {
+      const auto* words = std::get_if<std::string>(&data.value);
+      const bool is_json = !words && !syntax_.after_json_key.empty();
+      mark(syntax_.key);
+      given(name);
+      mark(is_json ? syntax_.after_json_key : syntax_.after_key);
+      given(words ? *words : to_json(data));
+      mark(syntax_.after_value);
     }
   }
-  return text += ')';
-}
+
+  const CallSyntax& syntax_;
+  jinja::Text text_;
+};
 
 }  // namespace
 
-std::string to_json(const Data& data) {
-  return std::visit(Notation{.is_python = false}, data.value);
-}
-
-std::string json_call(const ToolCall& call) {
-  const auto* text = std::get_if<std::string>(&call.arguments.value);
-  return fmt::format(R"({{"name": {}, "arguments": {}}})", json_string(call.name),
-                     text && is_json(*text) ? *text : to_json(call.arguments));
-}
+std::string to_json(const Data& data) { return std::visit(Notation(), data.value); }
 
 jinja::Text written_calls(const ToolFormat& format, const std::vector<ToolCall>& calls) {
-  const ToolFormat::Writing& writing = format.writing;
-  jinja::Text text;
-  for (const ToolCall& call : calls) {
-    text.append(text.empty() ? writing.begin : writing.between, jinja::Origin::kTemplate);
-    if (writing.style == Style::kNumbered) {
-      text.append(call.id.value_or(call.name), jinja::Origin::kGiven);
-      text.append(writing.behind_name, jinja::Origin::kTemplate);
-      text.append(to_json(call.arguments), jinja::Origin::kGiven);
-      continue;
-    }
-    text.append(writing.style == Style::kPython ? python_call(call) : json_call(call),
-                jinja::Origin::kGiven);
-  }
-  if (!calls.empty()) text.append(writing.end, jinja::Origin::kTemplate);
-  return text;
+  return calls.empty() ? jinja::Text() : CallTextWriter(format.syntaxes.front()).write(calls);
 }
 
 std::string tools_in_words(const std::vector<Data>& tools) {

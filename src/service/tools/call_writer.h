@@ -12,9 +12,6 @@ namespace kvik {
 // The value as JSON, in one line, as Python's json.dumps() writes it.
 std::string to_json(const Data& data);
 
-// {"name": …, "arguments": …}
-std::string json_call(const ToolCall& call);
-
 // Calls as a model of that format writes them, for templates that leave them out. The marks are the
 // template's words, so that special tokens among them count; the rest is somebody's.
 jinja::Text written_calls(const ToolFormat& format, const std::vector<ToolCall>& calls);

@@ -141,7 +141,7 @@ ValueReader::State ValueReader::push(char byte) {
       return begin_key(byte);
     case Expect::kColon:
       if (is_blank(byte)) return blank(byte);
-      if (byte != behind_key()) return State::kBroken;
+      if (byte != after_key()) return State::kBroken;
       json_ += ':';
       expect_ = Expect::kValue;
       return State::kMore;
@@ -190,7 +190,7 @@ void ValueReader::put_comma() {
 }
 
 ValueReader::State ValueReader::in_bare_key(char byte) {
-  if (byte == behind_key() || is_blank(byte)) {
+  if (byte == after_key() || is_blank(byte)) {
     json_ += json_string(held_);
     if (frames_.size() == 1) members_.back().key_end = json_.size() - 1;
     held_.clear();

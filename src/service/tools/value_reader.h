@@ -90,7 +90,7 @@ class ValueReader {
   void put_code_point(uint32_t code);
   bool is_in_object() const { return !frames_.empty() && is_object(frames_.back()); }
   static bool is_object(char frame) { return frame == '{' || frame == 'c'; }
-  char behind_key() const { return frames_.back() == 'c' ? '=' : ':'; }
+  char after_key() const { return frames_.back() == 'c' ? '=' : ':'; }
 
   const ValueDialect& dialect_;
   std::string json_;
