@@ -61,13 +61,25 @@ bool continues_call(const std::vector<AnswerPart>& parts) {
   return !parts.empty() && parts.front().kind == AnswerPart::Kind::kArguments;
 }
 
+uint32_t count_reasoning_tokens(std::span<const ReasoningSpan> spans,
+                                std::span<const uint32_t> token_ends) {
+  uint32_t n_tokens = 0;
+  int64_t begin = 0;
+  for (const int64_t end : token_ends) {
+    while (!spans.empty() && spans.front().end <= begin) spans = spans.subspan(1);
+    if (!spans.empty() && spans.front().begin < end) ++n_tokens;
+    begin = end;
+  }
+  return n_tokens;
+}
+
 AnswerSplitter::AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax)
     : syntax_(std::move(syntax)), state_(State::kBefore) {
   if (syntax_.has_channels) {
     for (const std::string_view end : kMessageEnds) watched_ += end.front();
     state_ = State::kHeader;
   } else if (begin == AnswerBegin::kThought) {
-    begin_thought();
+    begin_thought(-1);
   }
   if (!syntax_.has_channels && !syntax_.calls.empty()) watched_ += kBlanks;
   for (const ToolFormat* format : syntax_.calls) {
@@ -80,6 +92,7 @@ AnswerSplitter::AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax)
 std::vector<AnswerPart> AnswerSplitter::push(std::string_view text) {
   while (!text.empty()) {
     const std::string_view words = words_at_front(text);
+    n_read_ += words.empty() ? 1 : std::ssize(words);
     if (words.empty()) {
       take(text.front());
       text.remove_prefix(1);
@@ -189,18 +202,19 @@ void AnswerSplitter::take_before(char byte) {
     return;
   }
   held_ += byte;
-  if (held_ == syntax_.thoughts->begin_thought) return begin_thought();
-  if (syntax_.thoughts->begin_thought.starts_with(held_)) return;
+  const std::string_view mark = syntax_.thoughts->begin_thought;
+  if (held_ == mark) return begin_thought(n_read_ - std::ssize(mark));
+  if (mark.starts_with(held_)) return;
   state_ = State::kText;
   const std::string held = taken(held_);
   for (const char each : held) take(each);
 }
 
-void AnswerSplitter::begin_thought() {
+void AnswerSplitter::begin_thought(int64_t begin) {
   held_.clear();
   blanks_.clear();
   state_ = State::kThought;
-  ++n_thoughts_;
+  reasoning_.push_back({begin});
 }
 
 void AnswerSplitter::take_thought(char byte) {
@@ -216,9 +230,18 @@ void AnswerSplitter::take_thought(char byte) {
   }
   put(AnswerPart::Kind::kThought, thought);
   if (syntax_.has_channels ? ends_message(held_) : held_ == end) {
-    state_ = syntax_.has_channels ? State::kHeader : State::kAfter;
-    if (!syntax_.has_channels) held_.clear();
+    reasoning_.back().end = n_read_;
+    if (syntax_.has_channels) return begin_header();
+    state_ = State::kAfter;
+    held_.clear();
   }
+}
+
+// Begins with the mark that ended the message before it. A token that ends with this mark, or comes
+// after it, is reasoning if the next message is.
+void AnswerSplitter::begin_header() {
+  state_ = State::kHeader;
+  header_begin_ = n_read_ - 1;
 }
 
 bool AnswerSplitter::ends_message(std::string_view held) const {
@@ -235,10 +258,7 @@ void AnswerSplitter::take_text(char byte) {
   held_ += byte;
   while (!held_.empty()) {
     if (syntax_.has_channels) {
-      if (ends_message(held_)) {
-        state_ = State::kHeader;
-        return;
-      }
+      if (ends_message(held_)) return begin_header();
       if (may_end_message(held_)) return;
     } else if (find_opening()) {
       return;
@@ -360,18 +380,11 @@ void AnswerSplitter::begin_message() {
                    std::string(recipient.substr(kFunctions.size())));
     state_ = State::kCalls;
   } else if (word_behind(header, kChannel) == "analysis") {
-    begin_thought();
-    if (n_thoughts_ > 1) put(AnswerPart::Kind::kThought, "\n");
+    begin_thought(header_begin_);
+    if (reasoning_.size() > 1) put(AnswerPart::Kind::kThought, "\n");
   } else {
     state_ = State::kText;
   }
-}
-
-AnswerSplitter::Place AnswerSplitter::place() const {
-  if (state_ == State::kThought) return Place::kThought;
-  if (state_ == State::kHeader) return Place::kOpening;
-  if (state_ != State::kBefore) return Place::kBehind;
-  return held_.empty() ? Place::kBlanks : Place::kOpening;
 }
 
 }  // namespace kvik

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,17 @@ namespace kvik {
 
 // Where the chat template itself opened the thought, the answer begins inside it.
 enum class AnswerBegin : uint8_t { kText, kThought };
+
+// A range of reasoning in an answer, in bytes, with the marks around it. An empty token at `begin`
+// is outside.
+struct ReasoningSpan {
+  int64_t begin;
+  int64_t end = std::numeric_limits<int64_t>::max();  // so it is until its last mark came
+};
+
+// Returns how many tokens have a part in reasoning. `token_ends`: the end of each in the answer.
+uint32_t count_reasoning_tokens(std::span<const ReasoningSpan> spans,
+                                std::span<const uint32_t> token_ends);
 
 // Parts a growing answer into what the model thought, what it says and the tools it calls:
 //
@@ -41,11 +54,11 @@ class AnswerSplitter {
   // Calls that came whole.
   uint32_t n_calls() const { return n_calls_; }
 
-  // Where the text so far ends: in blanks, in what may become the opening mark of a thought, in the
-  // thought, or behind it, as an answer without one always is.
-  enum class Place { kBlanks, kOpening, kThought, kBehind };
-  Place place() const;
-  uint32_t n_thoughts() const { return n_thoughts_; }
+  // The reasoning so far, in order, and whether more may follow.
+  const std::vector<ReasoningSpan>& reasoning() const { return reasoning_; }
+  bool may_reason() const {
+    return syntax_.has_channels || state_ == State::kBefore || state_ == State::kThought;
+  }
 
  private:
   enum class State { kBefore, kThought, kAfter, kText, kCalls, kBareCalls, kHeader };
@@ -62,7 +75,8 @@ class AnswerSplitter {
   void end_text(Ending ending);
   void note_call();
   void take_header(char byte);
-  void begin_thought();
+  void begin_header();
+  void begin_thought(int64_t begin);
   void begin_message();
   bool ends_message(std::string_view held) const;
   bool may_end_message(std::string_view held) const;
@@ -76,10 +90,12 @@ class AnswerSplitter {
 
   AnswerSyntax syntax_;
   State state_;
-  uint32_t n_thoughts_ = 0;
-  std::string watched_;  // bytes of what is said that are looked at one by one
-  std::string held_;     // what may become a mark; a header
-  std::string blanks_;   // that may stand before a mark
+  std::vector<ReasoningSpan> reasoning_;
+  int64_t n_read_ = 0;         // bytes
+  int64_t header_begin_ = -1;  // where the header's reasoning would begin
+  std::string watched_;        // bytes of what is said that are looked at one by one
+  std::string held_;           // what may become a mark; a header
+  std::string blanks_;         // that may stand before a mark
   std::optional<CallReader> calls_;
   std::optional<BareCallReader> bare_calls_;
   uint32_t n_calls_ = 0;

@@ -16,7 +16,6 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
       stops_(StopMatcher::sharing({options_.output, &output().stop})) {
   pending_.choice = options_.choice;
   if (output().answer_begin) {
-    thoughts_.emplace(*output().answer_begin, output().answer_syntax);
     parts_.emplace(*output().answer_begin, output().answer_syntax);
   }
   if (tells_prompt()) pending_.prompt_logprobs.emplace_back();
@@ -107,13 +106,22 @@ EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   if (event.chosen) to_chunk(*event.chosen, event.top, text_bytes_);
   const std::string whole = said(event.id);
   text_bytes_ += static_cast<uint32_t>(whole.size());
-  if (thoughts_) thoughts_->push(whole);
+  if (parts_ && parts_->may_reason()) token_ends_.push_back(text_bytes_);
   std::string text = stops_.push(whole);
   if (!text.empty()) send(std::move(text), std::nullopt);
   return stops_.matched() || has_called_enough() ? Verdict::kStop : Verdict::kContinue;
 }
 
+// Tokens of a stop string count too.
+uint32_t ChoiceStream::n_reasoning_tokens() const {
+  if (!parts_) return 0;
+  AnswerSplitter all = *parts_;
+  all.push(stops_.held());
+  return count_reasoning_tokens(all.reasoning(), token_ends_);
+}
+
 void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
+  state_->usage.reasoning_tokens += n_reasoning_tokens();
   std::string text;
   if (!stops_.matched()) {
     text = stops_.push(detokenizer_.finish());
@@ -126,7 +134,6 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   all.prompt_tokens = usage.prompt_tokens;
   all.drafted_tokens += usage.drafted_tokens;
   all.accepted_tokens += usage.accepted_tokens;
-  if (thoughts_) all.reasoning_tokens += thoughts_->n_tokens();
   // The choice that was admitted first found what was there before the request; others may have
   // found what it computed as well.
   const bool is_whole = reason != FinishReason::kCancelled && reason != FinishReason::kFailed;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/request/request.h"
+#include "service/answer_parts.h"
 #include "service/service_api.h"
 #include "service/stop_matcher.h"
-#include "service/thought_counter.h"
 #include "text/detokenizer.h"
 
 namespace kvik {
@@ -64,6 +64,7 @@ class ChoiceStream final : public EventSink {
   std::string said(TokenId id);
   void echo_prompt();
   void send(std::string text, std::optional<FinishReason> finish);
+  uint32_t n_reasoning_tokens() const;
   void keep_allowed_calls(std::vector<AnswerPart>& parts);
   bool has_called_enough() const {
     return output().max_calls && parts_ && parts_->n_calls() >= *output().max_calls;
@@ -74,8 +75,8 @@ class ChoiceStream final : public EventSink {
   Options options_;
   Detokenizer detokenizer_;
   StopMatcher stops_;
-  std::optional<ThoughtCounter> thoughts_;
   std::optional<AnswerSplitter> parts_;
+  std::vector<uint32_t> token_ends_;  // in the text, as long as reasoning may come
   uint32_t n_begun_calls_ = 0;
   CompletionChunk pending_;             // ids and logprobs that wait for their text
   std::string echo_;                    // text of the prompt, until it is sent

@@ -22,7 +22,7 @@ std::string StopMatcher::push(std::string_view text) {
   }
   const size_t n_sent = matched_ ? first : held_.size() - suffix_that_may_become_a_stop();
   std::string out = held_.substr(0, n_sent);
-  held_.erase(0, matched_ ? held_.size() : n_sent);
+  held_.erase(0, n_sent);
   return out;
 }
 

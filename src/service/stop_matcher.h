@@ -31,8 +31,11 @@ class StopMatcher {
   // The text that can be sent now; after a match, what stood before it.
   std::string push(std::string_view text);
 
-  // What was held back, when no more text comes.
-  std::string finish() { return std::exchange(held_, {}); }
+  // Returns the text that was held back, when no more comes; nothing after a match.
+  std::string finish() { return matched_ ? std::string() : std::exchange(held_, {}); }
+
+  // The text that was pushed and not returned: after a match, the stop string and what follows it.
+  const std::string& held() const { return held_; }
 
   // The stop string that was found first. No text may be pushed after that.
   const std::optional<std::string>& matched() const { return matched_; }

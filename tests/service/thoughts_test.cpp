@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "service/answer_parts.h"
 #include "service/chat_format.h"
 #include "service/choice_stream.h"
-#include "service/thought_counter.h"
 #include "support/tiny_service.h"
 #include "support/toy_tokenizer.h"
 
@@ -13,37 +13,41 @@ namespace kvik {
 namespace {
 
 uint32_t n_thought(AnswerBegin begin, const std::vector<std::string>& tokens) {
-  ThoughtCounter counter(begin);
-  for (const std::string& token : tokens) counter.push(token);
-  return counter.n_tokens();
+  AnswerSplitter splitter(begin);
+  std::vector<uint32_t> ends;
+  for (const std::string& token : tokens) {
+    splitter.push(token);
+    ends.push_back(static_cast<uint32_t>((ends.empty() ? 0 : ends.back()) + token.size()));
+  }
+  return count_reasoning_tokens(splitter.reasoning(), ends);
 }
 
-TEST(ThoughtCounter, counts_the_thought_and_its_marks) {
+TEST(ReasoningTokens, counts_the_thought_and_its_marks) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", " b", "</think>", "\n", "c", "d"}), 4u);
   EXPECT_EQ(n_thought(AnswerBegin::kThought, {"a", " b", "</think>", "c"}), 3u);
 }
 
-TEST(ThoughtCounter, counts_marks_of_several_tokens_whole) {
+TEST(ReasoningTokens, counts_marks_of_several_tokens_whole) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "think", ">", "a", "</", "think", ">", "c"}), 7u);
 }
 
-TEST(ThoughtCounter, blanks_around_the_thought_are_no_part_of_it) {
+TEST(ReasoningTokens, blanks_around_the_thought_are_no_part_of_it) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n", " ", "<th", "ink>", "a", "</think>", " ", "\n"}),
             4u);
 }
 
-TEST(ThoughtCounter, an_answer_without_a_thought_has_none) {
+TEST(ReasoningTokens, an_answer_without_a_thought_has_none) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th", "ree", "<think>", "a", "</think>"}), 0u);
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th"}), 0u);
   EXPECT_EQ(n_thought(AnswerBegin::kText, {}), 0u);
 }
 
-TEST(ThoughtCounter, a_thought_that_does_not_end_is_all_there_is) {
+TEST(ReasoningTokens, a_thought_that_does_not_end_is_all_there_is) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", "</thin"}), 3u);
   EXPECT_EQ(n_thought(AnswerBegin::kThought, {"", "\u00e9", "<think>"}), 3u);
 }
 
-TEST(ThoughtCounter, a_token_that_holds_both_counts) {
+TEST(ReasoningTokens, a_token_that_holds_both_counts) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think></think>c", "d"}), 1u);
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n<think>a", "b</think>c", "d"}), 2u);
 }
