@@ -9,13 +9,13 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "constrain/front/lark.h"
 #include "server/dialects/chat/chat_request.h"
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/embeddings/embeddings_request.h"
 #include "server/dialects/json_weight.h"
 #include "server/dialects/messages/messages_request.h"
 #include "server/dialects/responses/responses_request.h"
+#include "service/forms/grammar_builder.h"
 #include "service/template_values.h"
 
 namespace {
@@ -74,8 +74,7 @@ void check(const Result<CompletionCall>& call) {
     options.strictness = Strictness::kRelaxed;
   }
   options.language = constrain::SchemaOptions::Language::kCanonical;
-  if (const auto parsed = constrain::parse_lark(form->text, options); !parsed)
-    check(parsed.error());
+  if (const auto parsed = build_grammar(form->rules, options); !parsed) check(parsed.error());
 }
 
 }  // namespace

@@ -98,8 +98,9 @@ TEST(ArgumentRules, definitions_are_not_repeated_beyond_a_bound) {
   };
   const CallSyntax& xml = find_syntax(*find_tool_format("xml"), "");
   const Data few = with_parameters(3), many = with_parameters(3000);
-  EXPECT_TRUE(argument_rules(xml, &few, "tool").has_value());
-  EXPECT_FALSE(argument_rules(xml, &many, "tool").has_value());
+  GrammarRules rules;
+  EXPECT_TRUE(argument_rules(xml, &few, rules).has_value());
+  EXPECT_FALSE(argument_rules(xml, &many, rules).has_value());
 }
 
 }  // namespace

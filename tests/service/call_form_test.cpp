@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "constrain/front/lark.h"
 #include "constrain/grammar_matcher.h"
 #include "service/answer_parts.h"
+#include "service/forms/grammar_builder.h"
 #include "service/tools/argument_rules.h"
 #include "service/tools/call_writer.h"
 #include "service/tools/tool_schemas.h"
@@ -88,15 +88,15 @@ void PrintTo(const Template& of, std::ostream* out) { *out << of.format << of.te
 // would, for no other way ends a text.
 class Babbler {
  public:
-  Babbler(const std::string& grammar, std::vector<std::string> marks) : marks_(std::move(marks)) {
+  Babbler(const GrammarRules& grammar, std::vector<std::string> marks) : marks_(std::move(marks)) {
     std::vector<std::string> tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     std::ranges::copy(marks_, std::back_inserter(tokens));
-    auto parsed = constrain::parse_lark(grammar, {});
-    EXPECT_TRUE(parsed.has_value()) << (parsed ? "" : parsed.error().message) << "\n" << grammar;
-    if (!parsed) return;
+    auto built = build_grammar(grammar, {});
+    EXPECT_TRUE(built.has_value()) << (built ? "" : built.error().message);
+    if (!built) return;
     compiled_ = constrain::CompiledGrammar::make(
-        std::move(*parsed), std::make_shared<const constrain::VocabularyTrie>(std::move(tokens)));
+        std::move(*built), std::make_shared<const constrain::VocabularyTrie>(std::move(tokens)));
   }
 
   // Returns whether the grammar allows the text from its beginning to its end.
@@ -164,7 +164,7 @@ class CallForms : public testing::TestWithParam<Template> {
           s.separator, s.answer_end(), s.key, s.after_key, s.after_value, s.after_json_key}) {
       if (!mark.empty() && std::ranges::find(marks, mark) == marks.end()) marks.emplace_back(mark);
     }
-    return {form.form->text, marks};
+    return {form.form->rules, marks};
   }
 
   // A call of a tool without parameters, without what stands around all calls of an answer.
@@ -326,16 +326,15 @@ TEST_P(CallFormsAmongText, calls_of_strict_tools_keep_to_their_schemas) {
   EXPECT_GT(n_calls, 0);
 }
 
-const std::vector<Template>& templates() {
-  static const std::vector<Template> all = {{"hermes"},        {"xml"},
-                                            {"seed"},          {"llama3"},
-                                            {"mistral"},       {"mistral", "[ARGS]"},
-                                            {"deepseek-v3"},   {"deepseek-v3", "```json"},
-                                            {"deepseek-v3.2"}, {"deepseek-v4"},
-                                            {"kimi"},          {"glm"},
-                                            {"gemma4"},        {"granite3"},
-                                            {"cohere"},        {"lfm2"},
-                                            {"minimax"},       {"harmony"}};
+// One for each syntax that a template may have.
+std::vector<Template> templates() {
+  std::vector<Template> all;
+  for (const ToolFormat& format : tool_formats()) {
+    for (const CallSyntax& syntax : format.syntaxes) {
+      if (&find_syntax(format, syntax.telltale) != &syntax) continue;
+      all.push_back({std::string(format.name), std::string(syntax.telltale)});
+    }
+  }
   return all;
 }
 
@@ -361,6 +360,10 @@ INSTANTIATE_TEST_SUITE_P(Formats, FormsOfSeveralCalls,
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Formats, CallFormsAmongText, testing::ValuesIn(templates()), test_name);
 
+bool has_schema(const GrammarNode& node) {
+  return node.kind == GrammarNode::Kind::kSchema || std::ranges::any_of(node.parts, has_schema);
+}
+
 TEST(CallForm, a_schema_that_a_syntax_cannot_keep_to_is_called_in_json) {
   const Data name = {Data::Fields{{"type", text("string")}, {"pattern", text("^[a-z]+$")}}};
   const std::vector<Data> tools = {tool("greet", {{"name", name}}, {"name"})};
@@ -370,7 +373,7 @@ TEST(CallForm, a_schema_that_a_syntax_cannot_keep_to_is_called_in_json) {
       {.tools = tools, .strict = none, .forced = ForcedCalls{}, .syntax = &find_syntax(xml, "")});
   ASSERT_TRUE(form.has_value());
   EXPECT_TRUE(form->is_hermes);
-  EXPECT_NE(form->form->text.find("%json"), std::string::npos);
+  EXPECT_TRUE(has_schema(form->form->rules.rules.front()));
 }
 
 TEST(CallForm, a_tool_that_is_not_there_is_refused_by_name) {
@@ -399,12 +402,12 @@ TEST(CallForm, json_that_was_asked_for_may_come_in_the_place_of_calls) {
   const AnswerForm other{.kind = AnswerForm::Kind::kJsonSchema, .text = R"({"const": 7})"};
   const auto form = form_of_calls({.tools = tools, .strict = none, .other = other});
   ASSERT_TRUE(form.has_value());
-  auto parsed = constrain::parse_lark(form->form->text, {});
-  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  auto built = build_grammar(form->form->rules, {});
+  ASSERT_TRUE(built.has_value()) << built.error().message;
   std::vector<std::string> bytes;
   for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
   const auto constraint = constrain::CompiledGrammar::make(
-      std::move(*parsed), std::make_shared<const constrain::VocabularyTrie>(bytes));
+      std::move(*built), std::make_shared<const constrain::VocabularyTrie>(bytes));
   const auto reads = [&](std::string_view said) {
     constrain::GrammarMatcher matcher = constraint->start();
     return *matcher.accept_bytes(said) == said.size() && *matcher.is_complete();

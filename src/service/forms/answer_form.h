@@ -8,6 +8,7 @@
 
 #include "base/text/text_list.h"
 #include "base/token_id.h"
+#include "service/forms/grammar_rules.h"
 
 namespace kvik {
 
@@ -43,9 +44,6 @@ inline std::optional<JsonStyle::Language> schema_language_named(std::string_view
 
 // The form that an answer must keep to, as a client says it. Where a chat's answer begins with a
 // thought, the form is of what follows it.
-//
-// A form made of parts (a tool's call: a mark, arguments by their schema, another mark) is a Lark
-// grammar: `start: "<tool_call>" %json {"type": "object"} "</tool_call>"`.
 struct AnswerForm {
   enum class Kind : uint8_t {
     kJsonObject,  // any object
@@ -54,6 +52,7 @@ struct AnswerForm {
     kChoice,      // `choices`: one of them
     kGbnf,        // `text`: a grammar of llama.cpp's dialect
     kLark,        // `text`: a grammar as LLGuidance takes it
+    kRules,       // `rules`: tool calls
   };
   // kRelaxed: what of a schema cannot be kept is left out, and told (Completion::relaxed).
   enum class Strictness : uint8_t { kStrict, kRelaxed };
@@ -61,6 +60,7 @@ struct AnswerForm {
   Kind kind = Kind::kJsonObject;
   std::string text = {};
   TextList choices = {};
+  GrammarRules rules = {};
   Strictness strictness = Strictness::kStrict;
   JsonStyle style = {};
   // Special tokens that stand for their text in it, ascending; no others may come.

@@ -9,6 +9,7 @@
 #include "constrain/front/lark.h"
 #include "constrain/front/plain_forms.h"
 #include "constrain/json_schema.h"
+#include "service/forms/grammar_builder.h"
 
 namespace kvik {
 namespace {
@@ -63,6 +64,8 @@ Result<Made> make(const AnswerForm& form, JsonStyle::Language language,
       return made(constrain::parse_gbnf(form.text, options.limits));
     case Kind::kLark:
       return made(constrain::parse_lark(form.text, options));
+    case Kind::kRules:
+      return made(build_grammar(form.rules, options));
     case Kind::kJsonSchema:
       break;
   }
@@ -71,14 +74,14 @@ Result<Made> make(const AnswerForm& form, JsonStyle::Language language,
 }
 
 size_t bytes_of(const AnswerForm& form) {
-  return sizeof(form) + form.text.size() + form.choices.n_bytes() +
+  return sizeof(form) + form.text.size() + n_bytes(form.rules) + form.choices.n_bytes() +
          form.choices.size() * sizeof(size_t);
 }
 
 // The same form, whatever field it came in.
 bool is_same(const AnswerForm& a, const AnswerForm& b) {
   return a.kind == b.kind && a.strictness == b.strictness && a.style == b.style &&
-         a.text == b.text && a.choices == b.choices && a.marks == b.marks;
+         a.text == b.text && a.choices == b.choices && a.rules == b.rules && a.marks == b.marks;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ const Data::List* list_of(const Data* data) {
 
 // A syntax character of regular expressions loses its meaning.
 std::string escaped(std::string_view text) {
-  constexpr std::string_view kSyntax = "^$\\.*+?()[]{}|/";
+  constexpr std::string_view kSyntax = "^$\\.*+?()[]{}|";
   std::string pattern;
   for (const char byte : text) {
     if (byte == '\n') {
@@ -84,28 +84,33 @@ bool has_foreign_reference(const Data& schema) {
   });
 }
 
+GrammarNode between(std::string before, GrammarNode node, std::string_view after) {
+  return GrammarNode::sequence({GrammarNode::of_text(std::move(before)), std::move(node),
+                                GrammarNode::of_text(std::string(after))});
+}
+
 class Writer {
  public:
-  Writer(const CallSyntax& syntax, const Data& root, std::string_view prefix)
-      : syntax_(syntax), root_(root), prefix_(prefix) {
+  Writer(const CallSyntax& syntax, const Data& root, GrammarRules& rules)
+      : syntax_(syntax), root_(root), rules_(rules) {
     for (const std::string_view name : {"$defs", "definitions"}) {
       if (const Data* definitions = find_field(root, name))
         definitions_ += fmt::format(",{}:{}", json_string(name), to_json(*definitions));
     }
   }
 
-  std::optional<ArgumentRules> write();
+  std::optional<GrammarNode> write();
 
  private:
   struct Parameter {
-    std::string rule;
+    GrammarNode node;
     bool is_required;
   };
 
-  std::optional<std::string> value_of(const std::string& name, const Data& schema) const;
-  std::optional<std::string> text_value(const Data& schema) const;
-  std::string json_value(const Data& schema) const;
-  std::string body_of(const std::vector<Parameter>& parameters, std::string& rules) const;
+  std::optional<GrammarNode> parameter_of(const std::string& name, const Data& schema) const;
+  std::optional<GrammarNode> text_value(const Data& schema) const;
+  GrammarNode json_value(const Data& schema) const;
+  GrammarNode body_of(std::vector<Parameter> parameters);
   // What ends a text that is written as it stands.
   std::string_view text_end() const {
     if (syntax_.values == Values::kGemma) return kGemmaQuote;
@@ -116,25 +121,25 @@ class Writer {
 
   const CallSyntax& syntax_;
   const Data& root_;
-  std::string_view prefix_;
+  GrammarRules& rules_;
   std::string definitions_;  // what the schemas of parameters may refer to, as further JSON fields
 };
 
 // A schema that refers to definitions takes them along.
-std::string Writer::json_value(const Data& schema) const {
+GrammarNode Writer::json_value(const Data& schema) const {
   const Data::Fields* fields = fields_of(&schema);
-  if (!fields) return "%json {}";
+  if (!fields) return GrammarNode::of_schema("{}");
   std::string json = to_json(schema);
   const bool has_own = find_field(schema, "$defs") || find_field(schema, "definitions");
   if (!fields->empty() && !has_own && has_reference(schema)) {
     json.pop_back();
     json += definitions_ + "}";
   }
-  return "%json " + json;
+  return GrammarNode::of_schema(std::move(json));
 }
 
 // A string that is written without quotes. nullopt where its schema says what cannot be kept so.
-std::optional<std::string> Writer::text_value(const Data& schema) const {
+std::optional<GrammarNode> Writer::text_value(const Data& schema) const {
   std::vector<std::string> texts;
   const Data* only = find_field(schema, "const");
   const Data::List* several = list_of(find_field(schema, "enum"));
@@ -152,14 +157,14 @@ std::optional<std::string> Writer::text_value(const Data& schema) const {
   });
   if (!is_plain) return std::nullopt;
   if (texts.empty()) return text_without({text_end()});
-  std::string choice;
+  std::vector<GrammarNode> choices;
   for (const std::string& text : texts) {
     const bool is_safe = !text.empty() && !text.contains(text_end()) && !text.starts_with('\n') &&
                          !text.ends_with('\n');
     if (!is_safe) return std::nullopt;
-    choice += (choice.empty() ? "(" : " | ") + literal(text);
+    choices.push_back(GrammarNode::of_text(text));
   }
-  return choice + ")";
+  return GrammarNode::choice(std::move(choices));
 }
 
 // Of kinds beside a string a reader of bare text takes any of these for itself.
@@ -183,68 +188,61 @@ bool has_plain_choices(const Data& schema) {
   return true;
 }
 
-std::optional<std::string> Writer::value_of(const std::string& name, const Data& schema) const {
+std::optional<GrammarNode> Writer::parameter_of(const std::string& name, const Data& schema) const {
   if (has_foreign_reference(schema)) return std::nullopt;
-  if (syntax_.values == Values::kPython) {
-    return literal(name + "=") + " " + json_value(schema);
-  }
+  if (syntax_.values == Values::kPython) return between(name + "=", json_value(schema), "");
   const Kinds kinds = kinds_of(root_, schema);
   const bool may_be_text = kinds.empty() || kinds.contains("string");
   const bool is_gemma = syntax_.values == Values::kGemma;
   if (!may_be_text) {
     const bool is_flat = std::ranges::all_of(kinds, is_scalar);
-    if (is_gemma) {
-      if (!is_flat) return std::nullopt;
-      return literal(name + ":") + " " + json_value(schema);
-    }
-    const std::string_view behind =
+    if (is_gemma && !is_flat) return std::nullopt;
+    if (is_gemma) return between(name + ":", json_value(schema), "");
+    const std::string_view after_key =
         syntax_.after_json_key.empty() ? syntax_.after_key : syntax_.after_json_key;
-    return fmt::format("{} {} {}", literal(fmt::format("{}{}{}", syntax_.key, name, behind)),
-                       json_value(schema), literal(syntax_.after_value));
+    return between(fmt::format("{}{}{}", syntax_.key, name, after_key), json_value(schema),
+                   syntax_.after_value);
   }
   const bool is_union = kinds.size() > 1;
   const bool is_kept = (!is_union || std::ranges::all_of(kinds, is_scalar)) &&
                        has_plain_choices(schema) && !find_field(schema, "$ref");
-  const auto text = is_kept ? text_value(schema) : std::nullopt;
+  auto text = is_kept ? text_value(schema) : std::nullopt;
   if (!text) return std::nullopt;
-  if (is_gemma) {
-    return fmt::format("{} {} {}", literal(fmt::format("{}:{}", name, kGemmaQuote)), *text,
-                       literal(kGemmaQuote));
-  }
-  return fmt::format("{} {} {}",
-                     literal(fmt::format("{}{}{}", syntax_.key, name, syntax_.after_key)), *text,
-                     literal(syntax_.after_value));
+  if (is_gemma)
+    return between(fmt::format("{}:{}", name, kGemmaQuote), std::move(*text), kGemmaQuote);
+  return between(fmt::format("{}{}{}", syntax_.key, name, syntax_.after_key), std::move(*text),
+                 syntax_.after_value);
 }
 
-// Parameters in their order, any optional one left out; something between each two where the
-// syntax has it.
-std::string Writer::body_of(const std::vector<Parameter>& parameters, std::string& rules) const {
-  std::string body;
+// Returns a node for the parameters in their order, without any of the optional ones.
+GrammarNode Writer::body_of(std::vector<Parameter> parameters) {
   if (syntax_.values == Values::kParameters) {
-    for (const Parameter& parameter : parameters) {
-      body += fmt::format("{}{} ", parameter.rule, parameter.is_required ? "" : "?");
+    std::vector<GrammarNode> all;
+    for (Parameter& each : parameters) {
+      all.push_back(each.is_required ? std::move(each.node)
+                                     : GrammarNode::repeat(std::move(each.node), 0, 1));
     }
-    return body;
+    return GrammarNode::sequence(std::move(all));
   }
-  const std::string_view between = syntax_.values == Values::kPython ? ", " : ",";
-  // first_I: parameters from I on, none written yet; more_I: some are.
-  std::string first = "\"\"", more = "\"\"";
+  const std::string separator = syntax_.values == Values::kPython ? ", " : ",";
+  // Parameters from i on: `first` if none was written before, `more` if some were.
+  GrammarNode first = GrammarNode::sequence({}), more = first;
   for (size_t i = parameters.size(); i-- > 0;) {
-    const Parameter& parameter = parameters[i];
-    const std::string first_name = fmt::format("{}_first{}", prefix_, i);
-    const std::string more_name = fmt::format("{}_more{}", prefix_, i);
-    const std::string skip_first = parameter.is_required ? "" : " | " + first;
-    const std::string skip_more = parameter.is_required ? "" : " | " + more;
-    rules += fmt::format("\n{}: {} {}{}", first_name, parameter.rule, more, skip_first);
-    rules += fmt::format("\n{}: {} {} {}{}", more_name, literal(between), parameter.rule, more,
-                         skip_more);
-    first = first_name;
-    more = more_name;
+    const GrammarNode parameter = rules_.add(std::move(parameters[i].node));
+    std::vector<GrammarNode> firsts = {GrammarNode::sequence({parameter, more})};
+    std::vector<GrammarNode> mores = {
+        GrammarNode::sequence({GrammarNode::of_text(separator), parameter, more})};
+    if (!parameters[i].is_required) {
+      firsts.push_back(std::move(first));
+      mores.push_back(std::move(more));
+    }
+    first = rules_.add(GrammarNode::choice(std::move(firsts)));
+    more = rules_.add(GrammarNode::choice(std::move(mores)));
   }
   return first;
 }
 
-std::optional<ArgumentRules> Writer::write() {
+std::optional<GrammarNode> Writer::write() {
   const Data::Fields* fields = fields_of(&root_);
   const bool is_plain = fields && std::ranges::all_of(*fields, [](const Data::Field& field) {
                           return is_one_of(kPlainKeys, field.name);
@@ -258,59 +256,55 @@ std::optional<ArgumentRules> Writer::write() {
   for (size_t i = 0; names && i < names->size(); ++i) {
     if (const auto* name = std::get_if<std::string>(&(*names)[i].value)) required.insert(*name);
   }
-  ArgumentRules out;
   std::vector<Parameter> parameters;
+  size_t bytes = 0;
   for (size_t i = 0; properties && i < properties->size(); ++i) {
     const auto& [name, schema] = (*properties)[i];
     constexpr std::string_view kMarks = "<>{}[]()=:,\"'` \n";
     if (name.empty() || name.find_first_of(kMarks) != name.npos) return std::nullopt;
-    const auto value = value_of(name, schema);
-    if (!value) return std::nullopt;
-    const std::string rule = fmt::format("{}_p{}", prefix_, i);
-    out.rules += fmt::format("\n{}: {}", rule, *value);
-    if (out.rules.size() > kMaxRuleBytes) return std::nullopt;
-    parameters.push_back({rule, required.erase(name) > 0});
+    auto parameter = parameter_of(name, schema);
+    if (!parameter) return std::nullopt;
+    bytes += n_bytes(*parameter);
+    if (bytes > kMaxRuleBytes) return std::nullopt;
+    parameters.push_back({std::move(*parameter), required.erase(name) > 0});
   }
   if (!required.empty()) return std::nullopt;  // of what no schema is known
-  out.body = body_of(parameters, out.rules);
-  return out;
+  return body_of(std::move(parameters));
 }
 
 }  // namespace
-
-std::string literal(std::string_view text) { return json_string(text); }
 
 std::string bare_opening_pattern(std::string_view name) {
   return fmt::format("\\{{\\s{{0,8}}\"name\"\\s{{0,8}}:\\s{{0,8}}{}", escaped(json_string(name)));
 }
 
-std::string text_without(const std::vector<std::string_view>& marks, std::string_view first,
+GrammarNode text_without(const std::vector<std::string_view>& marks, std::string_view first,
                          const std::vector<std::string>& patterns) {
   std::string ahead;
   for (const std::string_view mark : marks) ahead += fmt::format("(?!.*{})", escaped(mark));
   for (const std::string& pattern : patterns) ahead += fmt::format("(?!.*{})", pattern);
-  if (first.empty()) return fmt::format("/{}.*/s", ahead);
-  return fmt::format("/(|{}\\s*{}.*)/s", ahead, first);
+  if (first.empty()) return GrammarNode::of_pattern(ahead + ".*");
+  return GrammarNode::of_pattern(fmt::format("(|{}\\s*{}.*)", ahead, first));
 }
 
-std::optional<ArgumentRules> argument_rules(const CallSyntax& syntax, const Data* parameters,
-                                            std::string_view prefix) {
+std::optional<GrammarNode> argument_rules(const CallSyntax& syntax, const Data* parameters,
+                                          GrammarRules& rules) {
   const Data none = {Data::Fields{}};
   const Data::Fields* fields = fields_of(parameters);
-  if (syntax.has_json_arguments()) return ArgumentRules{json_arguments(parameters)};
-  return Writer(syntax, fields ? *parameters : none, prefix).write();
+  if (syntax.has_json_arguments()) return json_arguments(parameters);
+  return Writer(syntax, fields ? *parameters : none, rules).write();
 }
 
 // An object, whatever the schema leaves unsaid.
-std::string json_arguments(const Data* parameters) {
+GrammarNode json_arguments(const Data* parameters) {
   const Data::Fields* fields = fields_of(parameters);
   const bool is_empty = !fields || fields->empty();
-  return "%json " + (is_empty ? R"({"type": "object"})" : to_json(*parameters));
+  return GrammarNode::of_schema(is_empty ? R"({"type": "object"})" : to_json(*parameters));
 }
 
-ArgumentRules free_arguments(const CallSyntax& syntax) {
-  if (syntax.has_json_arguments()) return {R"(%json {"type": "object"})"};
-  return {text_without({syntax.call_end()})};
+GrammarNode free_arguments(const CallSyntax& syntax) {
+  if (syntax.has_json_arguments()) return json_arguments(nullptr);
+  return text_without({syntax.call_end()});
 }
 
 }  // namespace kvik

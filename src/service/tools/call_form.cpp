@@ -10,6 +10,7 @@
 #include "service/tools/argument_rules.h"
 #include "service/tools/call_writer.h"
 #include "service/tools/tool_schemas.h"
+#include "service/tools/value_reader.h"
 
 namespace kvik {
 namespace {
@@ -41,12 +42,14 @@ Result<void> check_names(const CallWish& wish) {
   return {};
 }
 
-class FormWriter {
- public:
-  FormWriter(const CallWish& wish, const CallSyntax& syntax) : wish_(wish), syntax_(syntax) {}
+GrammarNode text(std::string_view words) { return GrammarNode::of_text(std::string(words)); }
 
-  // nullopt: the syntax cannot keep to what must be kept.
-  std::optional<std::string> grammar() const;
+class GrammarWriter {
+ public:
+  GrammarWriter(const CallWish& wish, const CallSyntax& syntax) : wish_(wish), syntax_(syntax) {}
+
+  // nullopt: the syntax cannot express what must be kept.
+  std::optional<GrammarRules> write() &&;
 
  private:
   bool may_come(const std::string& name) const {
@@ -62,10 +65,12 @@ class FormWriter {
   bool has_channels() const {
     return std::ranges::any_of(wish_.formats, &ToolFormat::has_channels);
   }
-  std::string before() const;
-  std::string start() const;
-  std::string calls() const;
-  std::string bare_calls() const;
+  std::optional<GrammarNode> call(const Data& tool);
+  GrammarNode calls(GrammarNode any_call);
+  GrammarNode before() const;
+  GrammarNode bare_call(const Data& tool) const;
+  GrammarNode start(GrammarNode calls);
+  GrammarNode bare_calls();
   bool has_bare_calls() const {
     const auto is_strict = [this](const Data& tool) {
       return wish_.strict.contains(name_of(tool));
@@ -75,10 +80,11 @@ class FormWriter {
 
   const CallWish& wish_;
   const CallSyntax& syntax_;
+  GrammarRules rules_;
 };
 
 // Returns the text that may stand in the place of calls, or before them.
-std::string FormWriter::before() const {
+GrammarNode GrammarWriter::before() const {
   std::vector<std::string_view> marks;
   bool begins_answer = false;
   for (const ToolFormat* format : wish_.formats) {
@@ -92,84 +98,99 @@ std::string FormWriter::before() const {
   return text_without(marks, begins_answer ? R"([^\s{])" : "", strict);
 }
 
-// Calls of strict tools that a model writes without markup. They begin with an object's brace; what
-// precedes it is text.
-std::string FormWriter::bare_calls() const {
-  std::string any, rules;
-  for (size_t i = 0; i < wish_.tools.size(); ++i) {
-    const std::string name = name_of(wish_.tools[i]);
-    if (!wish_.strict.contains(name)) continue;
-    const auto arguments = json_arguments(find_field(function_in(wish_.tools[i]), "parameters"));
-    any += fmt::format("{}bare_{}", any.empty() ? "" : " | ", i);
-    rules += fmt::format(
-        "\nbare_{}: /{}\\s{{0,8}},\\s{{0,8}}\"(arguments|parameters)\"\\s{{0,8}}:/ "
-        "/\\s{{0,8}}/ {} /\\s{{0,8}}\\}}\\}}?/",
-        i, bare_opening_pattern(name), arguments);
+// Returns a call of a strict tool that a model writes without markup. It begins with an object's
+// brace; the text before that is in before().
+GrammarNode GrammarWriter::bare_call(const Data& tool) const {
+  return GrammarNode::sequence(
+      {GrammarNode::of_pattern(bare_opening_pattern(name_of(tool)) +
+                               R"re(\s{0,8},\s{0,8}"(arguments|parameters)"\s{0,8}:)re"),
+       GrammarNode::of_pattern(R"(\s{0,8})"),
+       json_arguments(find_field(function_in(tool), "parameters")),
+       GrammarNode::of_pattern(R"(\s{0,8}\}\}?)")});
+}
+
+GrammarNode GrammarWriter::bare_calls() {
+  std::vector<GrammarNode> any;
+  for (const Data& tool : wish_.tools) {
+    if (wish_.strict.contains(name_of(tool))) any.push_back(bare_call(tool));
   }
-  const std::string more = wish_.may_be_several ? " (bare_between bare)*" : "";
-  return fmt::format(
-      "bare_calls: bare{} /\\s{{0,8}}(\\]\\s{{0,8}})?(```)?\\s{{0,8}}/\n"
-      "bare_between: /[\\s,;]{{0,16}}(```\\s{{0,8}}```(json)?\\s{{0,8}})?/\n"
-      "bare: {}{}",
-      more, any, rules);
+  const GrammarNode bare = rules_.add(GrammarNode::choice(std::move(any)));
+  std::vector<GrammarNode> all = {bare};
+  if (wish_.may_be_several) {
+    const auto separator = GrammarNode::of_pattern(R"([\s,;]{0,16}(```\s{0,8}```(json)?\s{0,8})?)");
+    all.push_back(
+        GrammarNode::repeat(GrammarNode::sequence({separator, bare}), 0, GrammarNode::kUnbounded));
+  }
+  all.push_back(GrammarNode::of_pattern(R"(\s{0,8}(\]\s{0,8})?(```)?\s{0,8})"));
+  return GrammarNode::sequence(std::move(all));
 }
 
 // One call, or several. After each the answer may end, also after white space: a model that is done
 // writes a newline first, which also stands between calls.
-std::string FormWriter::calls() const {
-  const std::string begin = fmt::format("{} call", literal(syntax_.answer_begin()));
-  const std::string end = literal(syntax_.answer_end());
-  if (!wish_.may_be_several) return fmt::format("{} {}", begin, end);
-  const std::string all = fmt::format("{} ({} call)*", begin, literal(syntax_.separator));
-  return fmt::format(R"({} /[ \n]{{0,2}}/ {})", all, end);
+GrammarNode GrammarWriter::calls(GrammarNode any_call) {
+  std::vector<GrammarNode> all = {text(syntax_.answer_begin()), any_call};
+  if (wish_.may_be_several) {
+    all.push_back(
+        GrammarNode::repeat(GrammarNode::sequence({text(syntax_.separator), std::move(any_call)}),
+                            0, GrammarNode::kUnbounded));
+    all.push_back(GrammarNode::of_pattern("[ \\n]{0,2}"));
+  }
+  all.push_back(text(syntax_.answer_end()));
+  return GrammarNode::sequence(std::move(all));
 }
 
 // In harmony words and calls are messages of their own, each with its header.
-std::string FormWriter::start() const {
-  if (wish_.forced) return "start: calls";
-  const std::string header = has_channels() ? literal(kFinalHeader) + " " : std::string();
+GrammarNode GrammarWriter::start(GrammarNode calls) {
+  if (wish_.forced) return calls;
+  const GrammarNode header = text(has_channels() ? kFinalHeader : "");
   if (wish_.other) {
     const bool is_object = wish_.other->kind == AnswerForm::Kind::kJsonObject;
-    return fmt::format("start: calls | {}%json {}", header,
-                       is_object ? R"({"type": "object"})" : wish_.other->text);
+    auto json = is_object ? json_arguments(nullptr) : GrammarNode::of_schema(wish_.other->text);
+    return GrammarNode::choice(
+        {std::move(calls), GrammarNode::sequence({header, std::move(json)})});
   }
-  if (!has_channels()) {
-    std::string start = "start: before | before calls";
-    if (has_bare_calls()) start += " | before bare_calls\n" + bare_calls();
-    return start + "\nbefore: " + before();
+  if (has_channels()) {
+    const auto message = text_without({"<|start|>", "<|channel|>", "<|message|>", "<|end|>"});
+    return GrammarNode::choice({std::move(calls), GrammarNode::sequence({header, message})});
   }
-  return fmt::format(
-      "start: calls | {}before\nbefore: {}", header,
-      text_without(
-          std::vector<std::string_view>{"<|start|>", "<|channel|>", "<|message|>", "<|end|>"}, ""));
+  const GrammarNode text = rules_.add(before());
+  std::vector<GrammarNode> all = {text, GrammarNode::sequence({text, std::move(calls)})};
+  if (has_bare_calls()) all.push_back(GrammarNode::sequence({text, bare_calls()}));
+  return GrammarNode::choice(std::move(all));
 }
 
-std::optional<std::string> FormWriter::grammar() const {
-  std::string any, rules;
-  for (size_t i = 0; i < wish_.tools.size(); ++i) {
-    const std::string name = name_of(wish_.tools[i]);
-    if (!may_come(name)) continue;
-    const bool is_word = name.find_first_of("<>{}[]()\"'`\\ \n:") == name.npos;
-    if (!is_word && !syntax_.has_quoted_name()) return std::nullopt;
-    const std::string rule = fmt::format("tool_{}", i);
-    auto arguments =
-        is_kept(name)
-            ? argument_rules(syntax_, find_field(function_in(wish_.tools[i]), "parameters"), rule)
-            : free_arguments(syntax_);
-    if (!arguments && wish_.forced) return std::nullopt;
-    if (!arguments) arguments = free_arguments(syntax_);
-    std::string opening = syntax_.call_begin() + (syntax_.has_quoted_name() ? literal(name) : name);
-    std::string numbered = literal(opening + std::string(syntax_.between));
-    if (syntax_.has_numbered_names) {
-      numbered =
-          fmt::format("{} /[0-9]{{1,3}}/ {}", literal(opening + ":"), literal(syntax_.between));
-    }
-    any += fmt::format("{}{}", any.empty() ? "" : " | ", rule);
-    rules += fmt::format("\n{}: {} {} {}{}", rule, numbered, arguments->body,
-                         literal(syntax_.call_end()), arguments->rules);
+std::optional<GrammarNode> GrammarWriter::call(const Data& tool) {
+  const std::string name = name_of(tool);
+  const bool is_word = name.find_first_of("<>{}[]()\"'`\\ \n:") == name.npos;
+  if (!is_word && !syntax_.has_quoted_name()) return std::nullopt;
+  auto arguments =
+      is_kept(name) ? argument_rules(syntax_, find_field(function_in(tool), "parameters"), rules_)
+                    : free_arguments(syntax_);
+  if (!arguments && wish_.forced) return std::nullopt;
+  if (!arguments) arguments = free_arguments(syntax_);
+  const std::string opening =
+      syntax_.call_begin() + (syntax_.has_quoted_name() ? json_string(name) : name);
+  std::vector<GrammarNode> parts = {text(opening)};
+  if (syntax_.has_numbered_names) {
+    parts = {text(opening + ":"), GrammarNode::of_pattern("[0-9]{1,3}")};
+  }
+  parts.insert(parts.end(),
+               {text(syntax_.between), std::move(*arguments), text(syntax_.call_end())});
+  return GrammarNode::sequence(std::move(parts));
+}
+
+std::optional<GrammarRules> GrammarWriter::write() && {
+  std::vector<GrammarNode> any;
+  for (const Data& tool : wish_.tools) {
+    if (!may_come(name_of(tool))) continue;
+    auto one = call(tool);
+    if (!one) return std::nullopt;
+    any.push_back(std::move(*one));
   }
   if (any.empty()) return std::nullopt;
-  return fmt::format("{}\ncalls: {}\ncall: {}{}", start(), calls(), any, rules);
+  GrammarNode all = calls(rules_.add(GrammarNode::choice(std::move(any))));
+  rules_.add(start(std::move(all)));
+  return std::move(rules_);
 }
 
 }  // namespace
@@ -178,10 +199,10 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
   TRY(check_names(wish));
   const CallSyntax& hermes = find_syntax(hermes_format(), "");
   const CallSyntax& own = wish.syntax ? *wish.syntax : hermes;
-  auto grammar = FormWriter(wish, own).grammar();
+  auto grammar = GrammarWriter(wish, own).write();
   const bool is_hermes = !grammar;
   if (!grammar && !wish.forced) return CallForm{};
-  if (!grammar) grammar = FormWriter(wish, hermes).grammar();
+  if (!grammar) grammar = GrammarWriter(wish, hermes).write();
   if (!grammar) {
     return fail(ErrorCode::kInvalidArgument, "no tool that tool_choice allows has a name",
                 "tool_choice");
@@ -189,8 +210,8 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
   const bool is_relaxed = wish.strict.empty();
   using Strictness = AnswerForm::Strictness;
   return CallForm{
-      .form = AnswerForm{.kind = AnswerForm::Kind::kLark,
-                         .text = std::move(*grammar),
+      .form = AnswerForm{.kind = AnswerForm::Kind::kRules,
+                         .rules = std::move(*grammar),
                          .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
                          .style = wish.style,
                          .param = wish.forced ? "tool_choice" : "tools",
