@@ -121,6 +121,16 @@ TEST(Thoughts, that_a_stop_string_ends_are_all_thought) {
   EXPECT_EQ(usage.reasoning_tokens, 7u);
 }
 
+TEST(Thoughts, that_end_within_a_stop_string_end_there) {
+  const ServiceRig rig;
+  OutputOptions output;
+  output.stop = {"</think>cd"};
+  output.answer_begin = AnswerBegin::kThought;
+  const Usage usage = usage_of(rig, "ab</think>cdef", output);
+  EXPECT_EQ(usage.completion_tokens, 12u);
+  EXPECT_EQ(usage.reasoning_tokens, 10u);
+}
+
 TEST(Thoughts, of_all_choices_are_added) {
   ServiceRig rig;
   CompletionRequest request = letters_request(10);  // letters alone: the thought never ends

@@ -1,9 +1,12 @@
 #include "service/forms/grammar_builder.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "constrain/front/grammar_text.h"
 #include "constrain/pattern/pattern.h"
 
 namespace kvik {
@@ -30,6 +33,10 @@ class TreeBuilder {
  private:
   Result<Node> make(const GrammarNode& node) {
     using enum GrammarNode::Kind;
+    if (++n_nodes_ > constrain::kMaxParts) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the grammar has more than {} parts", constrain::kMaxParts));
+    }
     switch (node.kind) {
       case kText:
         TRY(check_text(node.text));
@@ -76,6 +83,7 @@ class TreeBuilder {
   Builder& builder_;
   const constrain::SchemaOptions& options_;
   std::vector<Node> made_;  // by rule
+  size_t n_nodes_ = 0;
 };
 
 }  // namespace

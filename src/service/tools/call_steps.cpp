@@ -88,6 +88,7 @@ class StepWriter {
 
 void StepWriter::begin_list() {
   const Marks marks = marks_in(syntax_.list_begin);
+  CHECK(!marks.empty());
   all_.begins.push_back({marks.front(), 0});
   for (size_t i = 1; i < marks.size(); ++i) blanks_and_mark(marks[i]);
   call_ = next();
