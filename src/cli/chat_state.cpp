@@ -37,7 +37,7 @@ ChatRequest ChatState::prompt() const {
   request.messages = conversation.messages();
   request.spoken = spoken;
   if (settings.thinking) {
-    request.kwargs.emplace_back("enable_thinking", Data{*settings.thinking});
+    request.kwargs.emplace_back("enable_thinking", Json{*settings.thinking});
   }
   return request;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace kvik::constrain {
 namespace {
 
@@ -72,6 +74,16 @@ CodePointSet CodePointSet::complement() const {
   }
   if (next <= kMaxCodePoint) rest.push_back({next, kMaxCodePoint});
   return CodePointSet(std::move(rest));
+}
+
+std::u32string to_characters(std::string_view utf8) {
+  std::u32string characters;
+  for (size_t at = 0; at < utf8.size();) {
+    const Utf8Step step = next_utf8(utf8, at);
+    characters.push_back(step.kind == Utf8Step::Kind::kValid ? step.code_point : U'\uFFFD');
+    at += step.n_bytes;
+  }
+  return characters;
 }
 
 }  // namespace kvik::constrain

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <initializer_list>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvik::constrain {
@@ -39,5 +41,8 @@ class CodePointSet {
  private:
   std::vector<Range> ranges_;
 };
+
+// The characters of UTF-8; U+FFFD in the place of bytes that are none.
+std::u32string to_characters(std::string_view utf8);
 
 }  // namespace kvik::constrain

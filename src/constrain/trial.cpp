@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <ctime>
 
-#include "constrain/schema/json.h"
+#include "base/json/json.h"
+#include "constrain/schema/compact_json.h"
 
 namespace kvik::constrain {
 namespace {
@@ -32,13 +33,6 @@ class Stopwatch {
 double quantile(const std::vector<double>& sorted, double q) {
   if (sorted.empty()) return 0;
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
-}
-
-std::string quoted(std::string_view text) {
-  Json json;
-  json.kind = Json::Kind::kString;
-  json.text = text;
-  return json.compact();
 }
 
 }  // namespace
@@ -99,7 +93,7 @@ Result<std::string> Trial::run_line(std::string_view line) {
   if (!schema || !tests || !id) {
     return fail(ErrorCode::kInvalidArgument, R"(expected {"id", "schema", "tests"} in each line)");
   }
-  const std::string text = schema->compact();
+  const std::string text = compact_json(*schema);
   const Stopwatch watch;
   auto grammar = compile_json_schema(text, options_);
   const double compile_us = watch.microseconds();
@@ -107,26 +101,27 @@ Result<std::string> Trial::run_line(std::string_view line) {
   if (!grammar) {
     return fmt::format(R"({{"id":{},"compiled":false,"error":{},"compile_us":{:.1f},)"
                        R"("tests":[],"mask_us":[0,0,0],"tokens":0}})",
-                       id->compact(), quoted(grammar.error().message), compile_us);
+                       compact_json(*id), compact_json(grammar.error().message), compile_us);
   }
   const auto compiled = compile(std::move(grammar->grammar));
   std::vector<double> times;
   std::vector<bool> accepted;
   size_t n_tokens = 0;
   std::string error = "null";
-  for (const Json& test : tests->items) {
+  for (const Json& test : tests->list()) {
     const Json* data = test.find("data");
     if (!data) return fail(ErrorCode::kInvalidArgument, R"(expected "data" in each test)");
-    const auto outcome = run(*compiled, data->compact(), [&](double us) { times.push_back(us); });
+    const auto outcome =
+        run(*compiled, compact_json(*data), [&](double us) { times.push_back(us); });
     accepted.push_back(outcome && outcome->accepted);
-    if (!outcome) error = quoted(outcome.error().message);
+    if (!outcome) error = compact_json(outcome.error().message);
     n_tokens += outcome ? outcome->n_tokens : 0;
   }
   mask_us_.insert(mask_us_.end(), times.begin(), times.end());
   std::ranges::sort(times);
   return fmt::format(R"({{"id":{},"compiled":true,"error":{},"compile_us":{:.1f},"tests":[{}],)"
                      R"("mask_us":[{:.2f},{:.2f},{:.2f}],"tokens":{}}})",
-                     id->compact(), error, compile_us, fmt::join(accepted, ","),
+                     compact_json(*id), error, compile_us, fmt::join(accepted, ","),
                      quantile(times, 0.5), quantile(times, 0.99), quantile(times, 1), n_tokens);
 }
 

@@ -238,9 +238,9 @@ bool names(const TemplateNeeds& needs, std::string_view name) {
 // What a template can be told of how much to think, unless the request says it in its own words.
 void tell_thinking(ChatRequest& request, const TemplateNeeds& needs) {
   const ThinkingWish wish = std::exchange(request.thinking, {});
-  const auto tell = [&](std::string_view name, Data data) {
+  const auto tell = [&](std::string_view name, Json data) {
     const bool is_told =
-        std::ranges::find(request.kwargs, name, &Data::Field::name) != request.kwargs.end();
+        std::ranges::find(request.kwargs, name, &Json::Field::name) != request.kwargs.end();
     if (!is_told && names(needs, name))
       request.kwargs.push_back({std::string(name), std::move(data)});
   };

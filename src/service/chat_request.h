@@ -37,12 +37,12 @@ struct ForcedCalls {
 // in them counts.
 struct ChatRequest {
   std::vector<Message> messages;
-  std::vector<Data> tools = {};                    // as the template writes them
+  std::vector<Json> tools = {};                    // as the template writes them
   std::set<std::string, std::less<>> strict = {};  // names of tools whose schemas calls must keep
   std::optional<Duration> keep_tools_for = {};     // the prefix up to their end, for so long
   // Further names that the template may ask for. They never replace those that Kvik sets
   // (THREATS 22).
-  Data::Fields kwargs = {};
+  Json::Fields kwargs = {};
   ThinkingWish thinking = {};
   std::optional<ForcedCalls> forced = {};  // absent: the model may call or not
   JsonStyle style = {};                    // of the arguments of calls that keep to a schema

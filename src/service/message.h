@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "service/data.h"
+#include "base/json/json.h"
 
 namespace kvik {
 
@@ -29,7 +29,7 @@ struct Thought {
 struct ToolCall {
   std::optional<std::string> id;
   std::string name;
-  Data arguments;  // named ones; a text where they were no JSON
+  Json arguments;  // named ones; a text where they were no JSON
 
   friend bool operator==(const ToolCall&, const ToolCall&) = default;
 };
@@ -45,7 +45,7 @@ struct Message {
   std::vector<MessagePart> parts;
   std::optional<std::string> tool_call_id = {};  // of the call that this answers
   std::optional<std::string> name = {};          // of who wrote it
-  Data::Fields further = {};                     // that Kvik knows no meaning of; a template may
+  Json::Fields further = {};                     // that Kvik knows no meaning of; a template may
 
   friend bool operator==(const Message&, const Message&) = default;
 };

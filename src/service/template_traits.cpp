@@ -12,14 +12,14 @@ constexpr std::string_view kTool = "kvik_probe_tool", kCalled = "kvik_probe_call
                            kSaid = "kvik probe words", kResult = "kvik probe result";
 constexpr std::string_view kId = "kvikprobe";  // nine letters, as some ask for
 
-Data text(std::string_view words) { return {std::string(words)}; }
+Json text(std::string_view words) { return {std::string(words)}; }
 
-std::vector<Data> tools() {
-  Data::Fields parameters = {{"type", text("object")}, {"properties", {Data::Fields{}}}};
-  Data::Fields function = {{"name", text(kTool)},
+std::vector<Json> tools() {
+  Json::Fields parameters = {{"type", text("object")}, {"properties", {Json::Fields{}}}};
+  Json::Fields function = {{"name", text(kTool)},
                            {"description", text("Looks.")},
                            {"parameters", {std::move(parameters)}}};
-  return {{Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}}};
+  return {{Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}}};
 }
 
 class Prober {
@@ -27,7 +27,7 @@ class Prober {
   explicit Prober(const RenderTemplate& render) : render_(render) {}
 
   // Empty where the template refuses.
-  std::string rendered(std::vector<Message> messages, std::vector<Data> given_tools = {}) const {
+  std::string rendered(std::vector<Message> messages, std::vector<Json> given_tools = {}) const {
     ChatRequest request;
     request.messages = std::move(messages);
     request.tools = std::move(given_tools);
@@ -59,7 +59,7 @@ TemplateTraits traits_of(std::string_view source, const RenderTemplate& render) 
   traits.writes_tools = prober.rendered({user}, tools()).contains(kTool);
   ToolCall call{.id = std::string(kId),
                 .name = std::string(kCalled),
-                .arguments = {Data::Fields{{"key", text("kvik_probe_value")}}}};
+                .arguments = {Json::Fields{{"key", text("kvik_probe_value")}}}};
   Message result = text_message("tool", std::string(kResult));
   result.tool_call_id = kId;
   result.name = kCalled;

@@ -1,5 +1,6 @@
 #include "service/template_values.h"
 
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -43,7 +44,7 @@ std::optional<std::string> joined(const Message& message) {
   return text;
 }
 
-jinja::Value value_of(const Data::Fields& fields) {
+jinja::Value value_of(const Json::Fields& fields) {
   jinja::Dict dict;
   for (const auto& [name, field] : fields) {
     dict.entries.emplace_back(given(name), template_value(field));
@@ -51,9 +52,12 @@ jinja::Value value_of(const Data::Fields& fields) {
   return jinja::Value(std::move(dict));
 }
 
-jinja::Value value_of(Data::Null) { return jinja::None{}; }
+jinja::Value value_of(Json::Null) { return jinja::None{}; }
 jinja::Value value_of(const std::string& text) { return given(text); }
-jinja::Value value_of(const Data::List& list) { return template_list(list); }
+jinja::Value value_of(const Json::List& list) { return template_list(list); }
+jinja::Value value_of(const Json::Number& number) {
+  return Json{number}.number().value_or(std::numeric_limits<double>::infinity());
+}
 template <class Plain>
 jinja::Value value_of(Plain plain) {
   return plain;
@@ -71,7 +75,7 @@ std::vector<ToolCall> calls_of(const Message& message) {
 
 std::string text_of(const Message& message) { return joined<TextPart>(message).value_or(""); }
 
-jinja::Value template_value(const Data& data) {
+jinja::Value template_value(const Json& data) {
   return std::visit([](const auto& value) { return value_of(value); }, data.value);
 }
 

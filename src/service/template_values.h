@@ -7,7 +7,7 @@
 namespace kvik {
 
 // What chat templates are given of a conversation. Every word is somebody's, none the template's.
-jinja::Value template_value(const Data& data);
+jinja::Value template_value(const Json& data);
 
 // How a template wants the messages of a model.
 struct MessageNeeds {

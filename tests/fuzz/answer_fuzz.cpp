@@ -16,12 +16,12 @@ namespace {
 using namespace kvik;
 using Parts = std::vector<AnswerPart>;
 
-std::vector<Data> tools() {
-  Data::Fields days = {{"type", {std::string("integer")}}};
-  Data::Fields deep = {{"type", {std::string("object")}}};
-  Data::Fields properties = {{"n", {std::move(days)}}, {"o", {std::move(deep)}}};
-  Data::Fields parameters = {{"properties", {std::move(properties)}}};
-  return {{Data::Fields{{"name", {std::string("f")}}, {"parameters", {std::move(parameters)}}}}};
+std::vector<Json> tools() {
+  Json::Fields days = {{"type", {std::string("integer")}}};
+  Json::Fields deep = {{"type", {std::string("object")}}};
+  Json::Fields properties = {{"n", {std::move(days)}}, {"o", {std::move(deep)}}};
+  Json::Fields parameters = {{"properties", {std::move(properties)}}};
+  return {{Json::Fields{{"name", {std::string("f")}}, {"parameters", {std::move(parameters)}}}}};
 }
 
 Parts parts_of(const AnswerSyntax& syntax, std::string_view answer, size_t piece) {

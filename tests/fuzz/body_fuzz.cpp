@@ -42,7 +42,7 @@ class WordlessService final : public ServiceApi {
     CHECK(!request.messages.empty());
     for (const Message& message : request.messages)
       CHECK(template_value(message).dict()->find(std::string_view("role")));
-    for (const Data& tool : request.tools) CHECK(template_value(tool).dict());
+    for (const Json& tool : request.tools) CHECK(template_value(tool).dict());
     ChatPrompt prompt{.ids = {static_cast<TokenId>(request.messages.size())}};
     if (request.tools.empty()) return prompt;
     const ToolFormat& format = tool_formats()[request.messages.size() % tool_formats().size()];

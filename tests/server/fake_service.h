@@ -200,7 +200,7 @@ class FakeService final : public ServiceApi {
       for (const jinja::Value& call : calls ? calls->list()->items : std::vector<jinja::Value>())
         text += "call " + function_text(call) + "\n";
     }
-    for (const Data& tool : request.tools)
+    for (const Json& tool : request.tools)
       text += "tool " + function_text(template_value(tool)) + "\n";
     for (const auto& [name, value] : request.kwargs) {
       if (name == "refuse")

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "constrain/code_points.h"
 #include "constrain/pattern/pattern.h"
-#include "constrain/schema/json.h"
 
 namespace kvik::constrain {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "constrain/code_points.h"
 #include "constrain/pattern/pattern_part.h"
-#include "constrain/schema/json.h"
 
 namespace kvik::constrain {
 namespace {

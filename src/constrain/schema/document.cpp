@@ -116,7 +116,7 @@ const Json* follow_pointer(const Json& root, std::string_view pointer) {
       size_t i = 0;
       const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), i);
       const bool whole = error == std::errc() && stop == name.data() + name.size();
-      at = whole && i < at->items.size() ? &at->items[i] : nullptr;
+      at = whole && i < at->size() ? &(*at)[i] : nullptr;
     } else {
       at = at->find(name);
     }
@@ -126,7 +126,7 @@ const Json* follow_pointer(const Json& root, std::string_view pointer) {
 
 const std::string* text_of(const Json& schema, std::string_view keyword) {
   const Json* found = schema.find(keyword);
-  return found && found->is(Json::Kind::kString) ? &found->text : nullptr;
+  return found && found->is(Json::Kind::kString) ? &found->text() : nullptr;
 }
 
 bool holds_schemas_by_name(std::string_view keyword) {
@@ -165,12 +165,12 @@ void SchemaDocument::index(const Json& value, const std::string& base, bool is_s
     index_names(value, here);
     bases_[&value] = here;
   }
-  for (size_t i = 0; i < value.items.size(); ++i) {
-    const std::string_view name = i < value.names.size() ? std::string_view(value.names[i]) : "";
+  for (const Json& item : value.list()) index(item, here, true);
+  for (const auto& [name, member] : value.fields()) {
     if (is_schema && holds_data(name)) continue;
     const bool names_follow =
-        is_schema && holds_schemas_by_name(name) && value.items[i].is(Json::Kind::kObject);
-    index(value.items[i], here, !names_follow);
+        is_schema && holds_schemas_by_name(name) && member.is(Json::Kind::kObject);
+    index(member, here, !names_follow);
   }
 }
 
@@ -249,11 +249,11 @@ std::string SchemaDocument::path_of(const Json& schema) const {
     const Place at = std::move(left.back());
     left.pop_back();
     if (at.value == &schema) return at.path;
-    for (size_t i = 0; i < at.value->items.size(); ++i) {
-      const Json& item = at.value->items[i];
-      left.push_back({&item, i < at.value->names.size()
-                                 ? fmt::format("{}/{}", at.path, at.value->names[i])
-                                 : fmt::format("{}/{}", at.path, i)});
+    for (size_t i = 0; i < at.value->list().size(); ++i) {
+      left.push_back({&at.value->list()[i], fmt::format("{}/{}", at.path, i)});
+    }
+    for (const auto& [name, member] : at.value->fields()) {
+      left.push_back({&member, fmt::format("{}/{}", at.path, name)});
     }
   }
   return "#";

@@ -4,8 +4,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/json/json.h"
 #include "base/result.h"
-#include "constrain/schema/json.h"
 
 namespace kvik::constrain {
 

@@ -32,7 +32,8 @@ constexpr std::array kTypeNames = std::to_array<TypeName>({
 Result<std::optional<uint32_t>> ShapeMaker::count(const Json& schema, std::string_view keyword) {
   const Json* found = schema.find(keyword);
   if (!found) return std::optional<uint32_t>();
-  const auto number = found->is(Json::Kind::kNumber) ? Decimal::parse(found->text) : std::nullopt;
+  const auto number =
+      found->is(Json::Kind::kNumber) ? Decimal::parse(found->number_text()) : std::nullopt;
   if (!number || number->negative || !number->is_integer()) {
     return invalid(schema, keyword, "a number of zero or more, without a fraction");
   }
@@ -52,9 +53,9 @@ Result<std::vector<std::string>> ShapeMaker::strings(const Json& schema, std::st
   // draft 3's "required": true says nothing since.
   if (keyword == "required" && found->is_bool()) return all;
   if (!found->is(Json::Kind::kArray)) return invalid(schema, keyword, "an array of strings");
-  for (const Json& item : found->items) {
+  for (const Json& item : found->list()) {
     if (!item.is(Json::Kind::kString)) return invalid(schema, keyword, "an array of strings");
-    all.push_back(item.text);
+    all.push_back(item.text());
   }
   return all;
 }
@@ -63,8 +64,8 @@ Result<uint8_t> ShapeMaker::types_of(const Json& schema, const Json& type, Regul
   uint8_t types = 0;
   bool integers = false;
   const auto add = [&](const Json& name) -> Result<void> {
-    const auto found = std::ranges::find(kTypeNames, name.text, &TypeName::name);
-    if (name.is(Json::Kind::kString) && name.text == "integer") {
+    const auto found = std::ranges::find(kTypeNames, name.text(), &TypeName::name);
+    if (name.is(Json::Kind::kString) && name.text() == "integer") {
       integers = true;
       return {};
     }
@@ -76,7 +77,7 @@ Result<uint8_t> ShapeMaker::types_of(const Json& schema, const Json& type, Regul
     return {};
   };
   if (type.is(Json::Kind::kArray)) {
-    for (const Json& name : type.items) TRY(add(name));
+    for (const Json& name : type.list()) TRY(add(name));
   } else {
     TRY(add(type));
   }
@@ -101,7 +102,8 @@ Result<void> ShapeMaker::apply_type(const Json& schema, Shape& shape) {
 // The numbers that keep to one bound. In draft 4 the exclusive ones are flags beside the others.
 Result<Regular> ShapeMaker::number_bound(const Json& schema, std::string_view keyword) {
   const Json& bound = *schema.find(keyword);
-  const auto number = bound.is(Json::Kind::kNumber) ? Decimal::parse(bound.text) : std::nullopt;
+  const auto number =
+      bound.is(Json::Kind::kNumber) ? Decimal::parse(bound.number_text()) : std::nullopt;
   if (!number) return invalid(schema, keyword, "a number of up to 1,000 digits");
   if (keyword == "exclusiveMinimum") return pool_.compared(*number, kGreater);
   if (keyword == "exclusiveMaximum") return pool_.compared(*number, kLess);
@@ -113,7 +115,8 @@ Result<Regular> ShapeMaker::number_bound(const Json& schema, std::string_view ke
 
 Result<Regular> ShapeMaker::multiples(const Json& schema) {
   const Json& divisor = *schema.find("multipleOf");
-  const auto number = divisor.is(Json::Kind::kNumber) ? Decimal::parse(divisor.text) : std::nullopt;
+  const auto number =
+      divisor.is(Json::Kind::kNumber) ? Decimal::parse(divisor.number_text()) : std::nullopt;
   if (!number || number->negative || number->is_zero()) {
     return invalid(schema, "multipleOf", "a number above zero");
   }
@@ -136,7 +139,7 @@ Result<void> ShapeMaker::apply_numbers(const Json& schema, Shape& shape) {
     TRY_ASSIGN(const Regular numbers, multiples(schema));
     shape.number = pool_.intersection(shape.number, numbers);
     constexpr uint64_t kWideDivisor = 1000;
-    const auto divisor = Decimal::parse(schema.find("multipleOf")->text);
+    const auto divisor = Decimal::parse(schema.find("multipleOf")->number_text());
     shape.number_style.are_integers |= divisor->is_integer();
     shape.number_style.has_wide_divisor |= DecimalDivision::by(*divisor)->divisor > kWideDivisor;
   }
@@ -155,7 +158,7 @@ Result<std::optional<Regular>> ShapeMaker::pattern(const Json& schema) {
   const Json* found = schema.find("pattern");
   if (!found) return std::optional<Regular>();
   if (!found->is(Json::Kind::kString)) return invalid(schema, "pattern", "a string");
-  TRY_ASSIGN(const Regular texts, pattern_text(schema, "pattern", found->text));
+  TRY_ASSIGN(const Regular texts, pattern_text(schema, "pattern", found->text()));
   return std::optional(texts);
 }
 
@@ -163,7 +166,7 @@ Result<std::optional<Regular>> ShapeMaker::format(const Json& schema) {
   const Json* found = schema.find("format");
   if (!found || !found->is(Json::Kind::kString)) return std::optional<Regular>();
   if (options_.formats == SchemaOptions::Formats::kRemarks) return std::optional<Regular>();
-  return format_texts(pool_, found->text);
+  return format_texts(pool_, found->text());
 }
 
 Result<void> ShapeMaker::apply_strings(const Json& schema, Shape& shape) {
@@ -206,20 +209,19 @@ Result<void> ShapeMaker::apply_objects(const Json& schema, Shape& shape) {
   const Json* others = schema.find("additionalProperties");
   if (properties) {
     if (!properties->is(Json::Kind::kObject)) return invalid(schema, "properties", "an object");
-    for (size_t i = 0; i < properties->items.size(); ++i) {
-      rules.named[properties->names[i]] = {of_schema(properties->items[i])};
-      shape.evaluated.names.insert(properties->names[i]);
-      shape.order.push_back(properties->names[i]);
+    for (const auto& [name, property] : properties->fields()) {
+      rules.named[name] = {of_schema(property)};
+      shape.evaluated.names.insert(name);
+      shape.order.push_back(name);
     }
   }
   if (patterns) {
     if (!patterns->is(Json::Kind::kObject)) {
       return invalid(schema, "patternProperties", "an object");
     }
-    for (size_t i = 0; i < patterns->items.size(); ++i) {
-      TRY_ASSIGN(const Regular names,
-                 pattern_text(schema, "patternProperties", patterns->names[i]));
-      rules.patterns.push_back({names, {of_schema(patterns->items[i])}});
+    for (const auto& [pattern, property] : patterns->fields()) {
+      TRY_ASSIGN(const Regular names, pattern_text(schema, "patternProperties", pattern));
+      rules.patterns.push_back({names, {of_schema(property)}});
       shape.evaluated.patterns.push_back(names);
     }
   }
@@ -255,8 +257,8 @@ Result<void> ShapeMaker::apply_arrays(const Json& schema, Shape& shape) {
   if (first && !first->is(Json::Kind::kArray)) return invalid(schema, "prefixItems", "an array");
   if (first || rest) {
     ItemRules& rules = shape.items.emplace_back();
-    for (size_t i = 0; first && i < first->items.size(); ++i) {
-      rules.first.push_back({of_schema(first->items[i])});
+    for (size_t i = 0; first && i < first->list().size(); ++i) {
+      rules.first.push_back({of_schema(first->list()[i])});
     }
     if (rest) rules.rest = {of_schema(*rest)};
     shape.evaluated.n_items = rules.first.size();
@@ -300,7 +302,7 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
     std::vector<Regular> numbers, written;
     std::vector<std::u32string> texts;
     Shapes all;
-    for (const Json& value : values->items) {
+    for (const Json& value : values->list()) {
       Shapes its = constant(value);
       const uint8_t type = its.front().types;
       if (type == Shape::kObject || type == Shape::kArray) {
@@ -308,7 +310,7 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
         continue;
       }
       scalars.types |= type;
-      if (type == Shape::kString) texts.push_back(to_characters(value.text));
+      if (type == Shape::kString) texts.push_back(to_characters(value.text()));
       if (type != Shape::kNumber) continue;
       numbers.push_back(its.front().number);
       written.push_back(its.front().number_style.written);
@@ -327,7 +329,7 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
 
 Shapes ShapeMaker::constant(const Json& value) {
   Shape shape = only(0);
-  switch (value.kind) {
+  switch (value.kind()) {
     case Json::Kind::kNull:
       shape.types = Shape::kNull;
       break;
@@ -339,36 +341,36 @@ Shapes ShapeMaker::constant(const Json& value) {
       break;
     case Json::Kind::kNumber: {
       shape.types = Shape::kNumber;
-      const auto number = Decimal::parse(value.text);
+      const auto number = Decimal::parse(value.number_text());
       // Beyond any plain decimal: only as it is written.
-      shape.number =
-          number ? pool_.compared(*number, kEqual) : pool_.literal(to_characters(value.text));
+      shape.number = number ? pool_.compared(*number, kEqual)
+                            : pool_.literal(to_characters(value.number_text()));
       if (options_.language == SchemaOptions::Language::kCanonical) {
-        shape.number_style.written = pool_.literal(to_characters(value.text));
+        shape.number_style.written = pool_.literal(to_characters(value.number_text()));
       }
       break;
     }
     case Json::Kind::kString:
       shape.types = Shape::kString;
-      shape.string = pool_.literal(to_characters(value.text));
+      shape.string = pool_.literal(to_characters(value.text()));
       break;
     case Json::Kind::kArray: {
       shape.types = Shape::kArray;
       ItemRules& rules = shape.items.emplace_back();
-      for (const Json& item : value.items) {
+      for (const Json& item : value.list()) {
         rules.first.push_back({number_of(item, Meaning::kConstant)});
       }
       rules.rest = {never()};
-      shape.min_items = shape.max_items = static_cast<uint32_t>(value.items.size());
+      shape.min_items = shape.max_items = static_cast<uint32_t>(value.list().size());
       break;
     }
     case Json::Kind::kObject: {
       shape.types = Shape::kObject;
       ObjectRules& rules = shape.object.emplace_back();
-      for (size_t i = 0; i < value.items.size(); ++i) {
-        rules.named[value.names[i]] = {number_of(value.items[i], Meaning::kConstant)};
-        shape.required.insert(value.names[i]);
-        shape.order.push_back(value.names[i]);
+      for (const auto& [name, member] : value.fields()) {
+        rules.named[name] = {number_of(member, Meaning::kConstant)};
+        shape.required.insert(name);
+        shape.order.push_back(name);
       }
       shape.evaluated.mentioned = shape.required;
       rules.others = {never()};

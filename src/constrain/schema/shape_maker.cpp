@@ -95,11 +95,11 @@ Result<Shapes> ShapeMaker::shapes_of(Literal literal) {
 Result<const Json*> ShapeMaker::reference(const Json& schema) {
   if (const Json* ref = schema.find("$ref")) {
     if (!ref->is(Json::Kind::kString)) return invalid(schema, "$ref", "a string");
-    return document_.resolve(schema, ref->text);
+    return document_.resolve(schema, ref->text());
   }
   if (const Json* ref = schema.find("$dynamicRef"); ref && document_.draft() == Draft::k2020) {
     if (!ref->is(Json::Kind::kString)) return invalid(schema, "$dynamicRef", "a string");
-    return document_.resolve_dynamic(schema, ref->text);
+    return document_.resolve_dynamic(schema, ref->text());
   }
   if (const Json* ref = schema.find("$recursiveRef"); ref && document_.draft() == Draft::k2019) {
     if (document_.has_recursive_anchor()) {
@@ -139,11 +139,11 @@ Result<Shapes> ShapeMaker::join_applicators(const Json& schema, Shapes shapes) {
   for (const std::string_view keyword : {"allOf", "anyOf", "oneOf"}) {
     const Json* list = schema.find(keyword);
     if (!list) continue;
-    if (!list->is(Json::Kind::kArray) || list->items.empty()) {
+    if (!list->is(Json::Kind::kArray) || list->list().empty()) {
       return invalid(schema, keyword, "an array of schemas");
     }
     if (keyword == "allOf") {
-      for (const Json& part : list->items) {
+      for (const Json& part : list->list()) {
         TRY_ASSIGN(const Shapes its, shapes_of(of_schema(part)));
         TRY_ASSIGN(shapes, join(shapes, its));
       }
@@ -166,7 +166,7 @@ Result<Shapes> ShapeMaker::join_applicators(const Json& schema, Shapes shapes) {
 Result<Shapes> ShapeMaker::any_of(const Json& list) {
   Shapes all;
   if (!document_.mentions_unevaluated()) {
-    for (const Json& part : list.items) {
+    for (const Json& part : list.list()) {
       TRY_ASSIGN(Shapes its, shapes_of(of_schema(part)));
       std::ranges::move(its, std::back_inserter(all));
     }
@@ -174,15 +174,15 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
   }
   // What is evaluated hangs on which of them hold: each set of them is its own case.
   constexpr size_t kMostTogether = 6;
-  if (list.items.size() > kMostTogether) {
+  if (list.list().size() > kMostTogether) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: beside unevaluated… expected at most {} schemas, found {}",
-                            document_.path_of(list), kMostTogether, list.items.size()));
+                            document_.path_of(list), kMostTogether, list.list().size()));
   }
-  for (uint32_t chosen = 1; chosen < 1u << list.items.size(); ++chosen) {
+  for (uint32_t chosen = 1; chosen < 1u << list.list().size(); ++chosen) {
     Conjunction together;
-    for (size_t i = 0; i < list.items.size(); ++i) {
-      if ((chosen >> i & 1) != 0) together.push_back(of_schema(list.items[i]));
+    for (size_t i = 0; i < list.list().size(); ++i) {
+      if ((chosen >> i & 1) != 0) together.push_back(of_schema(list.list()[i]));
     }
     TRY_ASSIGN(Shapes its, shapes_of(together));
     std::ranges::move(its, std::back_inserter(all));
@@ -193,9 +193,9 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
 // One of them and none of the others; "not the other" is only said where both could hold.
 Result<Shapes> ShapeMaker::one_of(const Json& list) {
   Shapes all;
-  for (const Json& part : list.items) {
+  for (const Json& part : list.list()) {
     TRY_ASSIGN(Shapes its, shapes_of(of_schema(part)));
-    for (const Json& other : list.items) {
+    for (const Json& other : list.list()) {
       if (&other == &part || its.empty()) continue;
       TRY_ASSIGN(const Shapes others, shapes_of(of_schema(other)));
       TRY_ASSIGN(const Shapes both, join(its, others));
@@ -234,13 +234,11 @@ Result<Shapes> ShapeMaker::apply_dependencies(const Json& schema, Shapes shapes)
     const Json* all = schema.find(keyword);
     if (!all) return {};
     if (!all->is(Json::Kind::kObject)) return invalid(schema, keyword, "an object");
-    for (size_t i = 0; i < all->items.size(); ++i) {
-      const std::string& name = all->names[i];
-      const Json& what = all->items[i];
+    for (const auto& [name, what] : all->fields()) {
       if (what.is(Json::Kind::kArray) || what.is(Json::Kind::kString)) {
         std::set<std::string> needed;
-        if (what.is(Json::Kind::kString)) needed.insert(what.text);
-        for (const Json& item : what.items) needed.insert(item.text);
+        if (what.is(Json::Kind::kString)) needed.insert(what.text());
+        for (const Json& item : what.list()) needed.insert(item.text());
         for (Shape& shape : shapes) {
           shape.needs[name].insert(needed.begin(), needed.end());
           shape.evaluated.mentioned.insert(needed.begin(), needed.end());

@@ -42,14 +42,14 @@ Shapes ShapeMaker::not_constant(const Json& value) {
     shapes.push_back(only(its.types));
     return shapes.back();
   };
-  const auto n_items = static_cast<uint32_t>(value.items.size());
+  const auto n_items = static_cast<uint32_t>(value.size());
   if (value.is(Json::Kind::kArray) || value.is(Json::Kind::kObject)) {
     const bool is_array = value.is(Json::Kind::kArray);
     if (n_items > 0 && is_array) add().max_items = n_items - 1;
     Shape& longer = add();
     (is_array ? longer.min_items : longer.min_properties) = n_items + 1;
   }
-  switch (value.kind) {
+  switch (value.kind()) {
     case Json::Kind::kString:
       add().string = pool_.complement(its.string);
       break;
@@ -62,16 +62,15 @@ Shapes ShapeMaker::not_constant(const Json& value) {
         shape.min_items = i + 1;
         ItemRules& rules = shape.items.emplace_back();
         rules.first.resize(i);
-        rules.first.push_back({negated(number_of(value.items[i], Meaning::kConstant))});
+        rules.first.push_back({negated(number_of(value[i], Meaning::kConstant))});
       }
       break;
     case Json::Kind::kObject:
-      for (uint32_t i = 0; i < n_items; ++i) {
-        add().object.emplace_back().named[value.names[i]] = {never()};
+      for (const auto& [name, member] : value.fields()) {
+        add().object.emplace_back().named[name] = {never()};
         Shape& shape = add();
-        shape.required.insert(value.names[i]);
-        shape.object.emplace_back().named[value.names[i]] = {
-            negated(number_of(value.items[i], Meaning::kConstant))};
+        shape.required.insert(name);
+        shape.object.emplace_back().named[name] = {negated(number_of(member, Meaning::kConstant))};
       }
       break;
     default:
@@ -100,7 +99,7 @@ Result<void> ShapeMaker::negate_scalars(const Json& schema, Shapes& shapes) {
   };
   if (const Json* values = schema.find("enum")) {
     std::vector<const Json*> all;
-    for (const Json& value : values->items) all.push_back(&value);
+    for (const Json& value : values->list()) all.push_back(&value);
     TRY(negate_values(all));
   }
   if (const Json* value = schema.find("const"); value && document_.draft() >= Draft::k6) {
@@ -155,21 +154,22 @@ Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
   TRY_ASSIGN(const auto max, count(schema, "maxProperties"));
   if (min && *min > 0) add().max_properties = *min - 1;
   if (max) add().min_properties = *max + 1;
-  for (size_t i = 0; properties && i < properties->items.size(); ++i) {
-    if (properties->items[i].is(Json::Kind::kTrue)) continue;
-    if (std::ranges::count(required, properties->names[i]) > 0) continue;
+  const Json::Fields no_fields;
+  const Json::Fields& named = properties ? properties->fields() : no_fields;
+  for (const auto& [name, property] : named) {
+    if (property.is(Json::Kind::kTrue)) continue;
+    if (std::ranges::count(required, name) > 0) continue;
     Shape& shape = add();
-    shape.required.insert(properties->names[i]);
-    shape.object.emplace_back().named[properties->names[i]] = {
-        negated(of_schema(properties->items[i]))};
+    shape.required.insert(name);
+    shape.object.emplace_back().named[name] = {negated(of_schema(property))};
   }
   std::vector<Regular> known;
   const Json* patterns = schema.find("patternProperties");
-  for (size_t i = 0; patterns && i < patterns->items.size(); ++i) {
-    TRY_ASSIGN(const Regular names, pattern_text(schema, "patternProperties", patterns->names[i]));
+  for (const auto& [pattern, property] : patterns ? patterns->fields() : no_fields) {
+    TRY_ASSIGN(const Regular names, pattern_text(schema, "patternProperties", pattern));
     known.push_back(names);
-    if (patterns->items[i].is(Json::Kind::kTrue)) continue;
-    add().some.push_back({names, {negated(of_schema(patterns->items[i]))}});
+    if (property.is(Json::Kind::kTrue)) continue;
+    add().some.push_back({names, {negated(of_schema(property))}});
   }
   if (const Json* names = schema.find("propertyNames");
       names && document_.draft() >= Draft::k6 && !names->is(Json::Kind::kTrue)) {
@@ -179,8 +179,8 @@ Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
   const Json* others = schema.find("additionalProperties");
   if (others && !others->is(Json::Kind::kTrue)) {
     std::vector<std::u32string> names;
-    for (size_t i = 0; properties && i < properties->items.size(); ++i) {
-      names.push_back(to_characters(properties->names[i]));
+    for (const auto& [name, property] : named) {
+      names.push_back(to_characters(name));
     }
     known.push_back(pool_.one_of(std::move(names)));
     add().some.push_back({pool_.complement(pool_.choice(known)), {negated(of_schema(*others))}});
@@ -253,8 +253,8 @@ Result<void> ShapeMaker::negate_applicators(const Json& schema, Shapes& shapes) 
   const auto parts_of = [&](std::string_view keyword) {
     Conjunction parts;
     const Json* list = schema.find(keyword);
-    for (size_t i = 0; list && i < list->items.size(); ++i) {
-      parts.push_back(of_schema(list->items[i]));
+    for (size_t i = 0; list && i < list->size(); ++i) {
+      parts.push_back(of_schema((*list)[i]));
     }
     return parts;
   };
@@ -281,14 +281,13 @@ Result<void> ShapeMaker::negate_applicators(const Json& schema, Shapes& shapes) 
   for (const std::string_view keyword : {"dependencies", "dependentRequired", "dependentSchemas"}) {
     const Json* all = schema.find(keyword);
     if (!all || (keyword != "dependencies" && document_.draft() < Draft::k2019)) continue;
-    for (size_t i = 0; i < all->items.size(); ++i) {
+    for (const auto& [name, what] : all->fields()) {
       Shape with = only(Shape::kObject);
-      with.required.insert(all->names[i]);
-      const Json& what = all->items[i];
+      with.required.insert(name);
       if (what.is(Json::Kind::kArray)) {
-        for (const Json& needed : what.items) {
+        for (const Json& needed : what.list()) {
           shapes.push_back(with);
-          shapes.back().object.emplace_back().named[needed.text] = {never()};
+          shapes.back().object.emplace_back().named[needed.text()] = {never()};
         }
         continue;
       }

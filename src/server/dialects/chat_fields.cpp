@@ -99,7 +99,7 @@ Result<std::vector<MessagePart>> read_texts(const json::value& content, const Te
   return parts;
 }
 
-Result<void> add_tool(const json::object& tool, Data shown, CacheMarks& marks, ChatRequest& chat) {
+Result<void> add_tool(const json::object& tool, Json shown, CacheMarks& marks, ChatRequest& chat) {
   TRY_ASSIGN(const auto keep_for, marks.read(tool));
   chat.keep_tools_for = std::max(chat.keep_tools_for, keep_for);
   const json::value* function = tool.if_contains("function");
@@ -178,7 +178,7 @@ Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) 
                   fmt::format("chat_template_kwargs holds {} names, at most {} are allowed",
                               (*kwargs)->size(), kMaxKwargs));
   }
-  chat.kwargs = std::get<Data::Fields>(to_data(**kwargs).value);
+  chat.kwargs = std::get<Json::Fields>(to_data(**kwargs).value);
   return {};
 }
 

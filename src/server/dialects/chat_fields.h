@@ -47,7 +47,7 @@ Result<std::vector<MessagePart>> read_texts(const boost::json::value& content,
 
 // Takes a tool as the template is to see it. A mark on any tool is taken for one behind all of
 // them: they are written as one piece.
-Result<void> add_tool(const boost::json::object& tool, Data shown, CacheMarks& marks,
+Result<void> add_tool(const boost::json::object& tool, Json shown, CacheMarks& marks,
                       ChatRequest& chat);
 
 // Before the first is read: a body may hold no more than these.

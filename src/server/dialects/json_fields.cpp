@@ -149,20 +149,20 @@ std::string_view text_at(const json::object& object, std::string_view name) {
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
-Data to_data(const json::value& value) {
+Json to_data(const json::value& value) {
   if (value.is_bool()) return {value.get_bool()};
   if (value.is_int64()) return {value.get_int64()};
   if (value.is_number()) return {value.to_number<double>()};
   if (value.is_string()) return {std::string(view(value.get_string()))};
   if (value.is_object()) return to_data(value.get_object());
   if (!value.is_array()) return {};
-  Data::List items;
+  Json::List items;
   for (const json::value& item : value.get_array()) items.push_back(to_data(item));
   return {std::move(items)};
 }
 
-Data to_data(const json::object& object) {
-  Data::Fields fields;
+Json to_data(const json::object& object) {
+  Json::Fields fields;
   for (const auto& item : object) fields.push_back({item.key(), to_data(item.value())});
   return {std::move(fields)};
 }

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json/json.h"
 #include "base/result.h"
 #include "base/token_id.h"
-#include "service/data.h"
 #include "service/request_bounds.h"
 
 namespace kvik {
@@ -82,8 +82,8 @@ std::string_view text_at(const boost::json::object& object, std::string_view nam
 std::string_view view(const boost::json::string& text);
 
 // What a template is given of a value. Whole numbers that no int64_t holds become doubles.
-Data to_data(const boost::json::value& value);
-Data to_data(const boost::json::object& object);
+Json to_data(const boost::json::value& value);
+Json to_data(const boost::json::object& object);
 
 // "a string", "an array": what a wrong value is, for the sentence that refuses it.
 std::string_view kind_name(const boost::json::value& value);

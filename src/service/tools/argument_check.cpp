@@ -1,36 +1,22 @@
 #include "service/tools/argument_check.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
 
-#include "constrain/schema/json.h"
+#include "base/json/json.h"
 #include "service/tools/tool_schemas.h"
 
 namespace kvik {
 namespace {
 
-using constrain::Json;
 using JsonKind = Json::Kind;
 
 constexpr int kMaxCheckDepth = 64;          // of references and values within each other
 constexpr size_t kMaxCheckSteps = 100'000;  // fields, list elements and values looked at
 
-std::optional<double> number_in(std::string_view text) {
-  double value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<double> number_of(const Data* data) {
-  if (!data) return std::nullopt;
-  if (const auto* whole = std::get_if<int64_t>(&data->value)) return static_cast<double>(*whole);
-  if (const auto* number = std::get_if<double>(&data->value)) return *number;
-  return std::nullopt;
-}
+std::optional<double> number_of(const Data* data) { return data ? data->number() : std::nullopt; }
 
 bool is_of_type(std::string_view type, const Json& value) {
   if (type == "null") return value.is(JsonKind::kNull);
@@ -40,22 +26,22 @@ bool is_of_type(std::string_view type, const Json& value) {
   if (type == "object") return value.is(JsonKind::kObject);
   if (type == "number") return value.is(JsonKind::kNumber);
   if (type != "integer") return true;  // a type that JSON Schema does not have
-  const auto number = value.is(JsonKind::kNumber) ? number_in(value.text) : std::nullopt;
+  const auto number = value.number();
   return number && *number == std::trunc(*number);
 }
 
 bool is_equal(const Json& value, const Data& wanted);
 
 bool is_equal(const Json& value, const Data::List& wanted) {
-  if (!value.is(JsonKind::kArray) || value.items.size() != wanted.size()) return false;
+  if (!value.is(JsonKind::kArray) || value.size() != wanted.size()) return false;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!is_equal(value.items[i], wanted[i])) return false;
+    if (!is_equal(value[i], wanted[i])) return false;
   }
   return true;
 }
 
 bool is_equal(const Json& value, const Data::Fields& wanted) {
-  if (!value.is(JsonKind::kObject) || value.items.size() != wanted.size()) return false;
+  if (!value.is(JsonKind::kObject) || value.size() != wanted.size()) return false;
   return std::ranges::all_of(wanted, [&](const Data::Field& field) {
     const Json* item = value.find(field.name);
     return item && is_equal(*item, field.data);
@@ -64,14 +50,14 @@ bool is_equal(const Json& value, const Data::Fields& wanted) {
 
 bool is_equal(const Json& value, const Data& wanted) {
   if (const auto* text = std::get_if<std::string>(&wanted.value))
-    return value.is(JsonKind::kString) && value.text == *text;
+    return value.is(JsonKind::kString) && value.text() == *text;
   if (const auto* list = std::get_if<Data::List>(&wanted.value)) return is_equal(value, *list);
   if (const auto* fields = std::get_if<Data::Fields>(&wanted.value))
     return is_equal(value, *fields);
   if (const auto* truth = std::get_if<bool>(&wanted.value))
     return value.is(*truth ? JsonKind::kTrue : JsonKind::kFalse);
   if (std::holds_alternative<Data::Null>(wanted.value)) return value.is(JsonKind::kNull);
-  return value.is(JsonKind::kNumber) && number_in(value.text) == number_of(&wanted);
+  return value.is(JsonKind::kNumber) && value.number() == wanted.number();
 }
 
 const Data::List* list_at(const Data& schema, std::string_view name) {
@@ -91,7 +77,7 @@ size_t n_fields(const Data* data) {
 
 size_t n_values(const Json& json) {
   size_t n = 1;
-  for (const Json& item : json.items) n += n_values(item);
+  for (size_t i = 0; i < json.size(); ++i) n += n_values(json[i]);
   return n;
 }
 
@@ -168,11 +154,11 @@ bool Check::fits_bounds(const Data& schema, const Json& value) const {
     const auto size = static_cast<double>(n);
     return (!min || size >= *min) && (!max || size <= *max);
   };
-  if (value.is(JsonKind::kArray)) return is_within("minItems", "maxItems", value.items.size());
+  if (value.is(JsonKind::kArray)) return is_within("minItems", "maxItems", value.size());
   if (value.is(JsonKind::kString)) {
-    return is_within("minLength", "maxLength", n_characters(value.text));
+    return is_within("minLength", "maxLength", n_characters(value.text()));
   }
-  const auto number = value.is(JsonKind::kNumber) ? number_in(value.text) : std::nullopt;
+  const auto number = value.number();
   if (!number) return true;
   const auto least = bound("minimum"), most = bound("maximum");
   const auto above = bound("exclusiveMinimum"), below = bound("exclusiveMaximum");
@@ -194,7 +180,7 @@ bool Check::fits_object(const Data& schema, const Json& value, int depth) {
   const Data::List* required = list_at(schema, "required");
   const Data* properties = find_field(schema, "properties");
   const size_t n_names = (required ? required->size() : 0) + n_fields(properties);
-  if (!spend(n_names * (1 + value.items.size()))) return false;
+  if (!spend(n_names * (1 + value.size()))) return false;
   const bool has_all = !required || std::ranges::all_of(*required, [&](const Data& each) {
     const auto* name = std::get_if<std::string>(&each.value);
     return !name || value.find(*name);
@@ -203,11 +189,11 @@ bool Check::fits_object(const Data& schema, const Json& value, int depth) {
   const Data* further = find_field(schema, "additionalProperties");
   const bool is_open =
       !properties || find_field(schema, "patternProperties") || find_field(schema, "allOf");
-  for (size_t i = 0; i < value.items.size(); ++i) {
-    const Data* property = properties ? find_field(*properties, value.names[i]) : nullptr;
+  for (const auto& [name, item] : value.fields()) {
+    const Data* property = properties ? find_field(*properties, name) : nullptr;
     const Data* its_schema = property ? property : further;
     if (!its_schema && !is_open) return false;
-    if (its_schema && !fits(*its_schema, value.items[i], depth + 1)) return false;
+    if (its_schema && !fits(*its_schema, item, depth + 1)) return false;
   }
   return true;
 }
@@ -215,14 +201,14 @@ bool Check::fits_object(const Data& schema, const Json& value, int depth) {
 bool Check::fits_items(const Data& schema, const Json& value, int depth) {
   const Data* items = find_field(schema, "items");
   if (!items || std::holds_alternative<Data::List>(items->value)) return true;
-  return std::ranges::all_of(value.items,
+  return std::ranges::all_of(value.list(),
                              [&](const Json& item) { return fits(*items, item, depth + 1); });
 }
 
 }  // namespace
 
 bool fits_schema(const Data* schema, std::string_view json) {
-  const auto value = constrain::parse_json(json);
+  const auto value = parse_json(json);
   if (!value || !value->is(JsonKind::kObject)) return false;
   return !schema || Check(*schema).fits_root(*value);
 }

@@ -28,6 +28,7 @@ struct Notation {
     if (text.find_first_of(".e") == text.npos) text += ".0";
     return text;
   }
+  std::string operator()(const Data::Number& value) const { return value.text; }
   std::string operator()(const std::string& value) const {
     if (language == Values::kGemma) return fmt::format("{0}{1}{0}", kGemmaValues.quotes[0], value);
     return json_string(value);

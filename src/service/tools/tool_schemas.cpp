@@ -24,6 +24,7 @@ std::string_view kind_of(const Data& value) {
     std::string_view operator()(bool) const { return "boolean"; }
     std::string_view operator()(int64_t) const { return "integer"; }
     std::string_view operator()(double) const { return "number"; }
+    std::string_view operator()(const Data::Number&) const { return "number"; }
     std::string_view operator()(const std::string&) const { return "string"; }
     std::string_view operator()(const Data::List&) const { return "array"; }
     std::string_view operator()(const Data::Fields&) const { return "object"; }

@@ -41,7 +41,7 @@ bool has_keys(const json::object& object, std::initializer_list<std::string_view
 }
 
 // Arguments that are JSON in a string, as what it says; others as they are.
-Data read_arguments(const json::value& value) {
+Json read_arguments(const json::value& value) {
   if (value.is_string()) {
     boost::system::error_code error;
     const json::value parsed = json::parse(value.get_string(), error);
@@ -66,19 +66,19 @@ std::optional<ToolCall> read_tool_call(const json::value& value) {
 }
 
 // Calls of another shape.
-Data read_other_calls(const json::value& calls) {
-  Data out = to_data(calls);
-  auto* list = std::get_if<Data::List>(&out.value);
+Json read_other_calls(const json::value& calls) {
+  Json out = to_data(calls);
+  auto* list = std::get_if<Json::List>(&out.value);
   for (size_t i = 0; list && i < list->size(); ++i) {
-    auto* call = std::get_if<Data::Fields>(&(*list)[i].value);
+    auto* call = std::get_if<Json::Fields>(&(*list)[i].value);
     if (!call) continue;
     const json::value* function = calls.at(i).get_object().if_contains("function");
     const json::object* object = function ? function->if_object() : nullptr;
     const json::value* arguments = object ? object->if_contains("arguments") : nullptr;
     if (!arguments) continue;
-    auto& fields = std::get<Data::Fields>(
-        std::ranges::find(*call, "function", &Data::Field::name)->data.value);
-    std::ranges::find(fields, "arguments", &Data::Field::name)->data = read_arguments(*arguments);
+    auto& fields = std::get<Json::Fields>(
+        std::ranges::find(*call, "function", &Json::Field::name)->data.value);
+    std::ranges::find(fields, "arguments", &Json::Field::name)->data = read_arguments(*arguments);
   }
   return out;
 }
@@ -91,7 +91,7 @@ void read_function_call(const json::value& value, Message& message) {
   message.parts.emplace_back(
       ToolCall{.id = std::nullopt,
                .name = std::string(text_at(*call, "name")),
-               .arguments = arguments ? read_arguments(*arguments) : Data{Data::Fields{}}});
+               .arguments = arguments ? read_arguments(*arguments) : Json{Json::Fields{}}});
 }
 
 void read_tool_calls(const json::value& calls, Message& message) {

@@ -23,12 +23,12 @@ bool is_absent(const json::object& object, std::string_view name) {
 }
 
 // {"type": "function", "function": {"name": …, "description": …, "parameters": …}}
-Data function_of(const json::object& tool) {
-  Data::Fields function = {{"name", to_data(at(tool, "name"))}};
+Json function_of(const json::object& tool) {
+  Json::Fields function = {{"name", to_data(at(tool, "name"))}};
   if (!is_absent(tool, "description"))
     function.emplace_back("description", to_data(at(tool, "description")));
   function.emplace_back("parameters", to_data(at(tool, "input_schema")));
-  return {Data::Fields{{"type", {"function"}}, {"function", {std::move(function)}}}};
+  return {Json::Fields{{"type", {"function"}}, {"function", {std::move(function)}}}};
 }
 
 // Only its vendor knows what a tool of such a type takes, and some only he can run.

@@ -26,10 +26,10 @@ bool is_vendors_item(std::string_view type) {
 }
 
 // Arguments that are JSON in a string, as what it says.
-Data read_arguments(std::string_view text) {
+Json read_arguments(std::string_view text) {
   boost::system::error_code error;
   const json::value parsed = json::parse(text, error);
-  return !error && parsed.is_object() ? to_data(parsed) : Data{std::string(text)};
+  return !error && parsed.is_object() ? to_data(parsed) : Json{std::string(text)};
 }
 
 std::optional<std::string> id_of(const json::object& item) {
@@ -37,12 +37,12 @@ std::optional<std::string> id_of(const json::object& item) {
   return id.empty() ? std::nullopt : std::optional<std::string>(id);
 }
 
-Data text_schema() {
-  Data::Fields input = {{"type", {std::string("string")}}};
-  Data::Fields properties = {{"input", {std::move(input)}}};
-  return {Data::Fields{{"type", {std::string("object")}},
+Json text_schema() {
+  Json::Fields input = {{"type", {std::string("string")}}};
+  Json::Fields properties = {{"input", {std::move(input)}}};
+  return {Json::Fields{{"type", {std::string("object")}},
                        {"properties", {std::move(properties)}},
-                       {"required", {Data::List{{std::string("input")}}}}}};
+                       {"required", {Json::List{{std::string("input")}}}}}};
 }
 
 // What the text has to look like stands in the description: the model has nothing else to go by.
@@ -56,8 +56,8 @@ std::string custom_description(const json::object& tool) {
                      text_at(format.get_object(), "syntax"), definition);
 }
 
-Data function_of(const json::object& tool, bool is_custom) {
-  Data::Fields function = {{"name", {std::string(text_at(tool, "name"))}}};
+Json function_of(const json::object& tool, bool is_custom) {
+  Json::Fields function = {{"name", {std::string(text_at(tool, "name"))}}};
   const std::string description =
       is_custom ? custom_description(tool) : std::string(text_at(tool, "description"));
   if (!description.empty()) function.push_back({"description", {description}});
@@ -66,7 +66,7 @@ Data function_of(const json::object& tool, bool is_custom) {
   } else if (!at(tool, "parameters").is_null()) {
     function.push_back({"parameters", to_data(at(tool, "parameters"))});
   }
-  return {Data::Fields{{"type", {std::string("function")}}, {"function", {std::move(function)}}}};
+  return {Json::Fields{{"type", {std::string("function")}}, {"function", {std::move(function)}}}};
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ Result<void> ResponsesItems::add_call(const json::object& item, bool is_custom) 
   if (call.name.empty()) return refuse("input", "a call of a tool has no name");
   const std::string_view given = text_at(item, is_custom ? "input" : "arguments");
   if (is_custom) {
-    call.arguments = {Data::Fields{{"input", {std::string(given)}}}};
+    call.arguments = {Json::Fields{{"input", {std::string(given)}}}};
   } else {
     call.arguments = read_arguments(given);
   }
