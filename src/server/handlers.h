@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/dialects/request_body.h"
 #include "server/dialects/responses/responses_store.h"
 #include "server/http/byte_ledger.h"
 #include "server/http/http_counts.h"
@@ -20,28 +21,44 @@ struct HandlerContext {
   ResponseStore& responses;
 };
 
-// One function for each route. Any thread; none of them blocks beyond its own work.
-Reply handle_completions(const HandlerContext& context, const HttpRequest& request);
-Reply handle_chat(const HandlerContext& context, const HttpRequest& request);
-Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request);
-Reply handle_responses(const HandlerContext& context, const HttpRequest& request);
-Reply handle_count_input(const HandlerContext& context, const HttpRequest& request);
+// One function for each route; those that read a body take it parsed. Any thread; none of them
+// blocks beyond its own work.
+Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body);
+Reply handle_chat(const HandlerContext& context, const HttpRequest& request,
+                  const RequestBody& body);
+Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request,
+                        const RequestBody& body);
+Reply handle_responses(const HandlerContext& context, const HttpRequest& request,
+                       const RequestBody& body);
+Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body);
 Reply handle_response(const HandlerContext& context, const HttpRequest& request);  // a kept one
-Reply handle_messages(const HandlerContext& context, const HttpRequest& request);
-Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request);
-Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request);
+Reply handle_messages(const HandlerContext& context, const HttpRequest& request,
+                      const RequestBody& body);
+Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request,
+                          const RequestBody& body);
+Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request,
+                            const RequestBody& body);
 Reply handle_models(const HandlerContext& context, const HttpRequest& request);
 Reply handle_model(const HandlerContext& context, const HttpRequest& request);
-Reply handle_adapters(const HandlerContext& context, const HttpRequest& request);
+Reply handle_adapters(const HandlerContext& context, const HttpRequest& request,
+                      const RequestBody& body);
 Reply handle_adapter(const HandlerContext& context, const HttpRequest& request);  // one of them
-Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request);
-Reply handle_unload_lora_adapter(const HandlerContext& context, const HttpRequest& request);
-Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request);
-Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request);
+Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request,
+                               const RequestBody& body);
+Reply handle_unload_lora_adapter(const HandlerContext& context, const HttpRequest& request,
+                                 const RequestBody& body);
+Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request,
+                      const RequestBody& body);
+Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request,
+                        const RequestBody& body);
 Reply handle_health(const HandlerContext& context, const HttpRequest& request);
 Reply handle_metrics(const HandlerContext& context, const HttpRequest& request);
-Reply handle_explain(const HandlerContext& context, const HttpRequest& request);
-Reply handle_route(const HandlerContext& context, const HttpRequest& request);
+Reply handle_explain(const HandlerContext& context, const HttpRequest& request,
+                     const RequestBody& body);
+Reply handle_route(const HandlerContext& context, const HttpRequest& request,
+                   const RequestBody& body);
 Reply handle_live(const HandlerContext& context, const HttpRequest& request);
 Reply handle_page(const HandlerContext& context, const HttpRequest& request);
 Reply handle_props(const HandlerContext& context, const HttpRequest& request);

@@ -6,9 +6,10 @@
 #include <array>
 #include <exception>
 #include <new>
+#include <variant>
 
 #include "base/rare_warning.h"
-#include "server/dialects/json_weight.h"
+#include "server/dialects/request_body.h"
 #include "server/http/status.h"
 #include "server/operate/auth.h"
 #include "server/operate/load_progress.h"
@@ -16,7 +17,8 @@
 namespace kvik {
 namespace {
 
-using Handler = Reply (*)(const HandlerContext&, const HttpRequest&);
+using PlainHandler = Reply (*)(const HandlerContext&, const HttpRequest&);
+using BodyHandler = Reply (*)(const HandlerContext&, const HttpRequest&, const RequestBody&);
 
 enum class Access { kKeyed, kOpen };
 enum class Drain { kServes, kRefuses };  // what a draining server does
@@ -28,7 +30,7 @@ constexpr std::string_view kAlivePath = "/livez";
 struct Route {
   std::string_view path;     // one that ends in '/' takes all below it, but for "/"
   std::string_view methods;  // with commas between
-  Handler handler;
+  std::variant<PlainHandler, BodyHandler> handler;
   Access access = Access::kKeyed;
   Drain drain = Drain::kServes;
   ErrorShape errors = ErrorShape::kOpenAi;
@@ -173,12 +175,13 @@ Reply Router::handle(const HttpRequest& request) const {
     return error_response(HttpFault{404, fmt::format("there is no {}", printable(request.path))});
   return guarded(request, [&]() -> Reply {
     ByteShare share(context_.memory.all);
-    if (!request.body.empty()) {
-      const auto weight = weigh_json(request.body, context_.service.card().n_ctx_max);
-      if (!weight) return error_response(weight.error());
-      if (!share.grow(weight->memory_bytes())) return error_response(no_memory());
-    }
-    return route->handler(context_, request);
+    JsonBudget budget{.n_ctx = context_.service.card().n_ctx_max, .share = share};
+    const RequestBody body = parse_body(budget, request.body);
+    if (budget.fault) return error_response(*budget.fault);
+    if (!budget.has_room) return error_response(no_memory());
+    if (const auto* handler = std::get_if<PlainHandler>(&route->handler))
+      return (*handler)(context_, request);
+    return std::get<BodyHandler>(route->handler)(context_, request, body);
   });
 }
 

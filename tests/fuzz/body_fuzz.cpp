@@ -12,8 +12,8 @@
 #include "server/dialects/chat/chat_request.h"
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/embeddings/embeddings_request.h"
-#include "server/dialects/json_weight.h"
 #include "server/dialects/messages/messages_request.h"
+#include "server/dialects/request_body.h"
 #include "server/dialects/responses/responses_request.h"
 #include "service/forms/grammar_builder.h"
 #include "service/template_values.h"
@@ -81,14 +81,18 @@ void check(const Result<CompletionCall>& call) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   if (n_bytes == 0) return 0;
-  const std::string_view body(reinterpret_cast<const char*>(data) + 1, n_bytes - 1);
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, n_bytes - 1);
   const WordlessService service;
-  if (const auto weight = weigh_json(body, service.card().n_ctx_max)) {
-    // Arguments of tool calls count as text and as what they say.
-    CHECK(weight->text_bytes + weight->n_numbers <= 2 * body.size());
-  } else {
-    check(weight.error());
+  ByteShare share;
+  JsonBudget budget{.n_ctx = service.card().n_ctx_max, .share = share};
+  const RequestBody body = parse_body(budget, text);
+  CHECK(budget.has_room && (!budget.fault || !body.object));
+  if (budget.fault) {
+    check(*budget.fault);
+    return 0;
   }
+  // Arguments of tool calls count as text and as what they say.
+  CHECK(budget.weight.text_bytes + budget.weight.n_numbers <= 2 * text.size());
   switch (data[0] % 5) {
     case 0:
       check(parse_completions_call(body));

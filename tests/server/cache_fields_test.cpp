@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "parsed_body.h"
 #include "server/dialects/completions/completions_request.h"
 
 namespace kvik {
@@ -12,7 +13,7 @@ namespace {
 using std::chrono::seconds;
 
 Result<CompletionCall> parse(const std::string& fields) {
-  return parse_completions_call(R"({"prompt":"a",)" + fields + "}");
+  return parse_completions_call(ParsedBody(R"({"prompt":"a",)" + fields + "}"));
 }
 
 CompletionRequest request_of(const std::string& fields) {

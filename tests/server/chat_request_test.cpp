@@ -13,7 +13,7 @@ namespace {
 
 ChatRequest chat_of(const std::string& messages) {
   const auto body = boost::json::parse(R"({"messages":[)" + messages + "]}");
-  auto chat = read_chat_request(body.get_object());
+  auto chat = read_chat_request(JsonFields(body.get_object()));
   EXPECT_TRUE(chat.has_value()) << messages;
   return chat ? *chat : ChatRequest();
 }

@@ -4,11 +4,13 @@
 
 #include <string>
 
+#include "parsed_body.h"
+
 namespace kvik {
 namespace {
 
 CompletionCall parse(const std::string& body) {
-  auto call = parse_completions_call(body);
+  auto call = parse_completions_call(ParsedBody(body));
   EXPECT_TRUE(call.has_value()) << body << ": " << (call ? "" : call.error().message);
   return call ? std::move(*call) : CompletionCall{.requests = {CompletionRequest{}}};
 }
@@ -20,7 +22,7 @@ CompletionRequest parse_fields(const std::string& fields) {
 
 // The field at fault; "" where none was named, "accepted" where there was no error.
 std::string refused(const std::string& body) {
-  const auto call = parse_completions_call(body);
+  const auto call = parse_completions_call(ParsedBody(body));
   if (call) return "accepted";
   EXPECT_FALSE(call.error().message.empty());
   return call.error().param;

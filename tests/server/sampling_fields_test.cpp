@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_service.h"
+#include "parsed_body.h"
 #include "server/dialects/chat/chat_request.h"
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/messages/messages_request.h"
@@ -27,11 +28,13 @@ TEST(SamplingFields, reach_the_engine_from_every_dialect) {
     const std::string given = fmt::format(R"("{}":{},)", field.name, value);
     const std::string chat = "{" + given + R"("messages":[{"role":"user","content":"x"}]})";
     const std::string name(field.name);
-    EXPECT_EQ(value_of(field, parse_completions_call("{" + given + R"("prompt":"x"})")), value)
+    EXPECT_EQ(value_of(field, parse_completions_call(ParsedBody("{" + given + R"("prompt":"x"})"))),
+              value)
         << name;
-    EXPECT_EQ(value_of(field, parse_chat_call(service, chat)), value) << name;
-    EXPECT_EQ(value_of(field, parse_messages_call(service, chat)), value) << name;
-    const auto responses = parse_responses_call(service, "{" + given + R"("input":"x"})");
+    EXPECT_EQ(value_of(field, parse_chat_call(service, ParsedBody(chat))), value) << name;
+    EXPECT_EQ(value_of(field, parse_messages_call(service, ParsedBody(chat))), value) << name;
+    const auto responses =
+        parse_responses_call(service, ParsedBody("{" + given + R"("input":"x"})"));
     ASSERT_TRUE(responses.has_value()) << name;
     EXPECT_EQ(value_of(field, responses->call), value) << name;
   }

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <boost/json/monotonic_resource.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/storage_ptr.hpp>
 #include <cmath>
 #include <utility>
 
@@ -17,22 +14,6 @@ namespace {
 constexpr double kMaxExact = 9007199254740992.0;
 
 }  // namespace
-
-Result<json::object> parse_json_object(std::string_view text) {
-  json::parse_options options;
-  options.max_depth = kMaxJsonDepth;
-  json::error_code error;
-  // A tree in few large pieces is made quicker, and goes back to the system whole.
-  json::value value =
-      json::parse(text, error, json::make_shared_resource<json::monotonic_resource>(), options);
-  if (error)
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the body is not valid JSON: {}", error.message()));
-  if (!value.is_object())
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the body must be a JSON object, not {}", kind_name(value)));
-  return std::move(value.get_object());
-}
 
 const json::value& at(const json::object& object, std::string_view name) {
   static const json::value null;

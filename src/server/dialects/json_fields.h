@@ -18,12 +18,6 @@
 
 namespace kvik {
 
-inline constexpr size_t kMaxJsonDepth = 64;
-
-// Text → a JSON object. kInvalidArgument where it is no JSON, not UTF-8, nested deeper than
-// kMaxJsonDepth, or something else than an object.
-Result<boost::json::object> parse_json_object(std::string_view text);
-
 // The object's field; null where there is none.
 const boost::json::value& at(const boost::json::object& object, std::string_view name);
 
@@ -35,6 +29,8 @@ class JsonFields {
   // Of an object inside a request: errors call its fields "outer.name".
   JsonFields(const boost::json::object& object, std::string_view outer)
       : object_(object), prefix_(std::string(outer) + ".") {}
+
+  const boost::json::object& all() const { return object_; }
 
   // Null where the field is absent or null.
   const boost::json::value* find(std::string_view name) const;

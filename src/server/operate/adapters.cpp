@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/dialects/json_fields.h"
+#include "server/dialects/request_body.h"
 #include "server/handlers.h"
 #include "server/http/status.h"
 #include "server/operate/auth.h"
@@ -84,9 +84,8 @@ struct LoadCall {
   std::string name, spec;
 };
 
-Result<LoadCall> parse_load(std::string_view body, const NameFields& words) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  const JsonFields fields(object);
+Result<LoadCall> parse_load(const RequestBody& body, const NameFields& words) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   LoadCall call;
   TRY_ASSIGN(call.name, required_text(fields, words.name));
   TRY_ASSIGN(call.spec, required_text(fields, words.path));
@@ -116,19 +115,20 @@ class LoadedLater final : public DeferredReply {
   const Answer answer_;
 };
 
-Reply load(const HandlerContext& context, const HttpRequest& request, const NameFields& words,
-           LoadedLater::Answer answer) {
+Reply load(const HandlerContext& context, const HttpRequest& request, const RequestBody& body,
+           const NameFields& words, LoadedLater::Answer answer) {
   if (auto refused = refuse_caller(context, request)) return *std::move(refused);
-  auto call = parse_load(request.body, words);
+  auto call = parse_load(body, words);
   if (!call) return error_response(call.error());
   return std::make_unique<LoadedLater>(context, std::move(*call), words, std::move(answer));
 }
 
 }  // namespace
 
-Reply handle_adapters(const HandlerContext& context, const HttpRequest& request) {
+Reply handle_adapters(const HandlerContext& context, const HttpRequest& request,
+                      const RequestBody& body) {
   if (request.method == "POST") {
-    return load(context, request, kOurs,
+    return load(context, request, body, kOurs,
                 [](const AdapterCard& card) { return json_response(card_json(card, true)); });
   }
   json::array data;
@@ -158,17 +158,19 @@ Reply handle_adapter(const HandlerContext& context, const HttpRequest& request) 
 }
 
 // As vLLM answers them.
-Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request) {
-  return load(context, request, kVllm, [](const AdapterCard& card) {
+Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request,
+                               const RequestBody& body) {
+  return load(context, request, body, kVllm, [](const AdapterCard& card) {
     return text_response(fmt::format("Success: LoRA adapter '{}' added successfully.", card.name));
   });
 }
 
-Reply handle_unload_lora_adapter(const HandlerContext& context, const HttpRequest& request) {
+Reply handle_unload_lora_adapter(const HandlerContext& context, const HttpRequest& request,
+                                 const RequestBody& body) {
   if (auto refused = refuse_caller(context, request)) return *std::move(refused);
   const auto removed = [&]() -> Result<std::string> {
-    TRY_ASSIGN(const json::object object, parse_json_object(request.body));
-    TRY_ASSIGN(std::string name, required_text(JsonFields(object), kVllm.name));
+    TRY_ASSIGN(const JsonFields fields, body.fields());
+    TRY_ASSIGN(std::string name, required_text(fields, kVllm.name));
     TRY(context.service.adapters()->remove(name));
     return name;
   }();

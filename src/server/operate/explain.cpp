@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "server/dialects/event_json.h"
-#include "server/dialects/json_fields.h"
+#include "server/dialects/request_body.h"
 #include "server/handlers.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
@@ -99,9 +99,8 @@ class ExplainReply final : public PendingReply {
 };
 
 Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
-                                            const HttpRequest& request) {
-  TRY_ASSIGN(const auto object, parse_json_object(request.body));
-  const JsonFields fields(object);
+                                            const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY_ASSIGN(const auto text, fields.text("prompt"));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint32_t>("max_tokens"));
   if (!text) return refuse("prompt", "prompt is missing");
@@ -134,8 +133,9 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
 
 }  // namespace
 
-Reply handle_explain(const HandlerContext& context, const HttpRequest& request) {
-  auto options = parse_call(context, request);
+Reply handle_explain(const HandlerContext& context, const HttpRequest& request,
+                     const RequestBody& body) {
+  auto options = parse_call(context, body);
   if (!options) return error_response(options.error());
   if (const ApiKey* key = find_key(request, context.options)) {
     options->tenant = key->name;

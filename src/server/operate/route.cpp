@@ -22,13 +22,14 @@ namespace {
 constexpr std::string_view kPath = "/kvik/route";
 constexpr size_t kRouteTokens = 256;
 
-Result<CompletionCall> parse(const HandlerContext& context, const HttpRequest& request) {
+Result<CompletionCall> parse(const HandlerContext& context, const HttpRequest& request,
+                             const RequestBody& body) {
   const std::string_view to = std::string_view(request.path).substr(kPath.size());
-  if (to == "/v1/completions") return parse_completions_call(request.body);
-  if (to == "/v1/chat/completions") return parse_chat_call(context.service, request.body);
-  if (to == "/v1/messages") return parse_count_call(context.service, request.body);
+  if (to == "/v1/completions") return parse_completions_call(body);
+  if (to == "/v1/chat/completions") return parse_chat_call(context.service, body);
+  if (to == "/v1/messages") return parse_count_call(context.service, body);
   if (to == "/v1/responses") {
-    TRY_ASSIGN(auto responses, parse_responses_call(context.service, request.body));
+    TRY_ASSIGN(auto responses, parse_responses_call(context.service, body));
     return std::move(responses.call);
   }
   return fail(ErrorCode::kNotFound,
@@ -49,8 +50,9 @@ std::string route_of(std::string_view salt, std::span<const TokenId> tokens) {
 
 }  // namespace
 
-Reply handle_route(const HandlerContext& context, const HttpRequest& request) {
-  const auto call = parse(context, request);
+Reply handle_route(const HandlerContext& context, const HttpRequest& request,
+                   const RequestBody& body) {
+  const auto call = parse(context, request, body);
   if (!call) return error_response(call.error());
   const CompletionRequest& first = call->requests.front();
   const auto* ids = std::get_if<std::vector<TokenId>>(&first.prompt);

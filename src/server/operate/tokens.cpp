@@ -13,8 +13,6 @@
 namespace kvik {
 namespace {
 
-namespace json = boost::json;
-
 struct Tokenized {
   std::vector<TokenId> ids;
   bool is_vllms = true;  // the request's form, and so the answer's
@@ -22,11 +20,10 @@ struct Tokenized {
 
 // Text in "content" (llama.cpp) or "prompt" (vLLM), or a conversation in "messages" (vLLM). A
 // prompt gets the tokens that /v1/completions would compute, unless the request says otherwise.
-Result<Tokenized> tokenize(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  const JsonFields fields(object);
+Result<Tokenized> tokenize(const ServiceApi& service, const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   if (fields.find("messages")) {
-    TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
+    TRY_ASSIGN(const ChatRequest chat, read_chat_request(fields));
     TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
     return Tokenized{.ids = std::move(prompt.ids)};
   }
@@ -44,36 +41,37 @@ Result<Tokenized> tokenize(const ServiceApi& service, std::string_view body) {
       .is_vllms = is_prompt};
 }
 
-Result<std::vector<TokenId>> parse_detokenize_call(std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  TRY_ASSIGN(const auto array, JsonFields(object).array("tokens"));
+Result<std::vector<TokenId>> parse_detokenize_call(const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
+  TRY_ASSIGN(const auto array, fields.array("tokens"));
   if (!array) return refuse("tokens", "tokens is missing");
   return read_token_ids("tokens", **array);
 }
 
 }  // namespace
 
-Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request) {
-  auto tokens = tokenize(context.service, request.body);
+Reply handle_tokenize(const HandlerContext& context, const HttpRequest&, const RequestBody& body) {
+  auto tokens = tokenize(context.service, body);
   if (!tokens) return error_response(tokens.error());
   std::vector<TokenId> ids = std::move(tokens->ids);
   ByteShare share(context.memory.answers);
   if (!share.grow(ids.size() * sizeof(TokenId))) return error_response(no_memory());
   constexpr size_t kDigits = 8;  // and a comma
-  auto body = std::make_unique<JsonBody>(ids.size() * kDigits, std::move(share));
+  auto answer = std::make_unique<JsonBody>(ids.size() * kDigits, std::move(share));
   const size_t n = ids.size();
   const std::string counts =
       fmt::format(R"("count":{},"max_model_len":{},)", n, context.service.card().n_ctx_max);
-  body->text(fmt::format(R"({{{}"tokens":[)", tokens->is_vllms ? counts : ""));
-  body->each(n, [ids = std::move(ids)](size_t i, std::string& out) {
+  answer->text(fmt::format(R"({{{}"tokens":[)", tokens->is_vllms ? counts : ""));
+  answer->each(n, [ids = std::move(ids)](size_t i, std::string& out) {
     fmt::format_to(std::back_inserter(out), "{}", ids[i]);
   });
-  body->text("]}");
-  return HttpResponse{.status = 200, .body = "", .source = std::move(body)};
+  answer->text("]}");
+  return HttpResponse{.status = 200, .body = "", .source = std::move(answer)};
 }
 
-Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request) {
-  const auto ids = parse_detokenize_call(request.body);
+Reply handle_detokenize(const HandlerContext& context, const HttpRequest&,
+                        const RequestBody& body) {
+  const auto ids = parse_detokenize_call(body);
   if (!ids) return error_response(ids.error());
   auto text = context.service.detokenize(*ids);
   if (!text) return error_response(text.error());

@@ -1,4 +1,3 @@
-#include <boost/json/object.hpp>
 #include <string_view>
 #include <utility>
 
@@ -12,23 +11,23 @@
 namespace kvik {
 namespace {
 
-namespace json = boost::json;
-
-Result<std::string> render(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
+Result<std::string> render(const ServiceApi& service, const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
+  TRY_ASSIGN(const ChatRequest chat, read_chat_request(fields));
   return service.apply_template(chat);
 }
 
 }  // namespace
 
-Reply handle_chat(const HandlerContext& context, const HttpRequest& request) {
-  return start_completion(context, request, parse_chat_call(context.service, request.body),
+Reply handle_chat(const HandlerContext& context, const HttpRequest& request,
+                  const RequestBody& body) {
+  return start_completion(context, request, parse_chat_call(context.service, body),
                           {"chatcmpl-", {{"prompt", "messages"}}, make_chat_writer});
 }
 
-Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request) {
-  auto text = render(context.service, request.body);
+Reply handle_apply_template(const HandlerContext& context, const HttpRequest&,
+                            const RequestBody& body) {
+  auto text = render(context.service, body);
   if (!text) return error_response(text.error());
   return text_response(context.memory, "prompt", std::move(*text));
 }

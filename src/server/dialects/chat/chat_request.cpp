@@ -213,8 +213,7 @@ Result<std::optional<uint32_t>> read_chat_logprobs(const JsonFields& fields) {
 
 }  // namespace
 
-Result<ChatRequest> read_chat_request(const json::object& object) {
-  const JsonFields fields(object);
+Result<ChatRequest> read_chat_request(const JsonFields& fields) {
   ChatRequest chat;
   CacheMarks marks;
   TRY_ASSIGN(const auto messages, fields.array("messages"));
@@ -235,14 +234,13 @@ Result<ChatRequest> read_chat_request(const json::object& object) {
   return chat;
 }
 
-Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  const JsonFields fields(object);
+Result<CompletionCall> parse_chat_call(const ServiceApi& service, const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY_ASSIGN(auto max_tokens, read_max_tokens(fields, "max_completion_tokens"));
   TRY_ASSIGN(const auto n_logprobs, read_chat_logprobs(fields));
-  TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
+  TRY_ASSIGN(const ChatRequest chat, read_chat_request(fields));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
-  TRY(read_answer_format(fields, body, call));
+  TRY(read_answer_format(fields, body.text, call));
   TRY(read_choices(fields, call));
   TRY(read_parallel_calls(fields, call));
   if (fields.find("functions") && !fields.find("tools")) {

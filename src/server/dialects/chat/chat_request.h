@@ -1,10 +1,8 @@
 #pragma once
 
-#include <boost/json/object.hpp>
-#include <string_view>
-
 #include "base/result.h"
 #include "server/dialects/completion_call.h"
+#include "server/dialects/request_body.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -13,10 +11,10 @@ namespace kvik {
 // request. Arguments of tool calls that are JSON in a string become what it says, which is what
 // templates expect. cache_control of parts and tools makes marks.
 // Errors: kInvalidArgument, kUnsupported, with the field in `param`.
-Result<ChatRequest> read_chat_request(const boost::json::object& object);
+Result<ChatRequest> read_chat_request(const JsonFields& fields);
 
 // A body of POST /v1/chat/completions: a conversation, and what completions have too. Without
 // max_tokens an answer may take what the context holds. Errors as above, and those of the template.
-Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body);
+Result<CompletionCall> parse_chat_call(const ServiceApi& service, const RequestBody& body);
 
 }  // namespace kvik

@@ -4,8 +4,9 @@
 
 namespace kvik {
 
-Reply handle_completions(const HandlerContext& context, const HttpRequest& request) {
-  return start_completion(context, request, parse_completions_call(request.body),
+Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body) {
+  return start_completion(context, request, parse_completions_call(body),
                           {"cmpl-", {}, make_completions_writer});
 }
 

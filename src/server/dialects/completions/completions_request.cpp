@@ -56,11 +56,10 @@ Result<std::vector<Prompt>> read_prompts(const JsonFields& fields) {
 
 }  // namespace
 
-Result<CompletionCall> parse_completions_call(std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  const JsonFields fields(object);
+Result<CompletionCall> parse_completions_call(const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY_ASSIGN(CompletionCall call, read_call(fields));
-  TRY(read_answer_format(fields, body, call));
+  TRY(read_answer_format(fields, body.text, call));
   TRY(read_choices(fields, call));
   CompletionRequest common = std::move(call.requests.front());
   TRY_ASSIGN(const auto max_tokens, read_max_tokens(fields, "max_tokens"));

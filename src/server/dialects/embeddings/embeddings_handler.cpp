@@ -10,8 +10,9 @@
 
 namespace kvik {
 
-Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request) {
-  auto call = parse_embeddings_call(context.service, request.body);
+Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request,
+                        const RequestBody& body) {
+  auto call = parse_embeddings_call(context.service, body);
   if (!call) return error_response(call.error());
   const ApiKey* key = find_key(request, context.options);
   if (key) {

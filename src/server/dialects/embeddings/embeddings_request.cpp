@@ -69,9 +69,8 @@ Result<EmbeddingsCall::Encoding> read_encoding(const JsonFields& fields) {
 
 }  // namespace
 
-Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  const JsonFields fields(object);
+Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   EmbeddingsCall call;
   EmbeddingRequest common;
   TRY_ASSIGN(common.model, fields.string("model"));

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "server/dialects/request_body.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -19,6 +19,6 @@ struct EmbeddingsCall {
 // input is a text, token ids, texts, or lists of ids. A text gets the model's beginning, special
 // tokens in it are plain text, and it may not be empty. `pooling` ("mean", "last") is ours.
 // Errors: kInvalidArgument, with the field in `param`.
-Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, std::string_view body);
+Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, const RequestBody& body);
 
 }  // namespace kvik

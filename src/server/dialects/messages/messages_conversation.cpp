@@ -186,12 +186,12 @@ std::string without_billing_header(std::string_view text) {
   return kept;
 }
 
-Result<std::vector<Message>> read_anthropic_messages(const json::object& body,
+Result<std::vector<Message>> read_anthropic_messages(const JsonFields& fields,
                                                      std::string_view model, CacheMarks& marks) {
-  TRY_ASSIGN(const auto given, JsonFields(body).array("messages"));
+  TRY_ASSIGN(const auto given, fields.array("messages"));
   TRY(check_n_messages(given ? (*given)->size() : 0));
   Conversation conversation(model, marks);
-  TRY(conversation.add_system(at(body, "system")));
+  TRY(conversation.add_system(at(fields.all(), "system")));
   for (const json::value& message : **given) TRY(conversation.add(message));
   std::vector<Message> messages = std::move(conversation).take();
   TRY(check_n_messages(messages.size()));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/json/object.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +15,7 @@ namespace kvik {
 // one message, a system message stands where it stood. Lines that a client changes with every
 // request and no model needs are put aside; so are thoughts that another server signed. `model`:
 // whose thoughts are ours. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
-Result<std::vector<Message>> read_anthropic_messages(const boost::json::object& body,
+Result<std::vector<Message>> read_anthropic_messages(const JsonFields& fields,
                                                      std::string_view model, CacheMarks& marks);
 
 // Without the lines of a header such as "x-anthropic-billing-header: …; cch=…;", which would be

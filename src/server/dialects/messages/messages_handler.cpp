@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-Result<size_t> count_tokens(const ServiceApi& service, std::string_view body) {
+Result<size_t> count_tokens(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const CompletionCall call, parse_count_call(service, body));
   TRY(check_model(call.requests.front().model, service.card(), service.adapters()));
   return std::get<std::vector<TokenId>>(call.requests.front().prompt).size();
@@ -22,13 +22,15 @@ Result<size_t> count_tokens(const ServiceApi& service, std::string_view body) {
 
 }  // namespace
 
-Reply handle_messages(const HandlerContext& context, const HttpRequest& request) {
-  return start_completion(context, request, parse_messages_call(context.service, request.body),
+Reply handle_messages(const HandlerContext& context, const HttpRequest& request,
+                      const RequestBody& body) {
+  return start_completion(context, request, parse_messages_call(context.service, body),
                           {"msg_", {{"prompt", "messages"}}, make_messages_writer});
 }
 
-Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request) {
-  const auto n_tokens = count_tokens(context.service, request.body);
+Reply handle_count_tokens(const HandlerContext& context, const HttpRequest&,
+                          const RequestBody& body) {
+  const auto n_tokens = count_tokens(context.service, body);
   if (!n_tokens) return error_response(n_tokens.error());
   const json::object out{{"input_tokens", *n_tokens}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};

@@ -57,8 +57,8 @@ Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest
 }
 
 // "none" takes the tools away, "any" and "tool" force one.
-Result<void> read_choice(const json::object& body, ChatRequest& chat, CompletionRequest& request) {
-  TRY_ASSIGN(const auto choice, JsonFields(body).object("tool_choice"));
+Result<void> read_choice(const JsonFields& fields, ChatRequest& chat, CompletionRequest& request) {
+  TRY_ASSIGN(const auto choice, fields.object("tool_choice"));
   if (!choice) return {};
   TRY_ASSIGN(const auto one,
              JsonFields(**choice, "tool_choice").boolean("disable_parallel_tool_use"));
@@ -84,15 +84,15 @@ Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
   return {};
 }
 
-Result<ChatRequest> read_conversation(const json::object& body, std::string_view model,
+Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view model,
                                       CompletionCall& call) {
   ChatRequest chat;
   CacheMarks marks;
-  TRY(read_tools(at(body, "tools"), marks, chat, call.left_out));
-  TRY(read_choice(body, chat, call.requests.front()));
-  TRY_ASSIGN(chat.messages, read_anthropic_messages(body, model, marks));
-  TRY(read_effort(JsonFields(body), chat));
-  TRY(read_template_options(JsonFields(body), chat));
+  TRY(read_tools(at(fields.all(), "tools"), marks, chat, call.left_out));
+  TRY(read_choice(fields, chat, call.requests.front()));
+  TRY_ASSIGN(chat.messages, read_anthropic_messages(fields, model, marks));
+  TRY(read_effort(fields, chat));
+  TRY(read_template_options(fields, chat));
   chat.continue_final_message = chat.messages.back().role == "assistant";
   chat.add_generation_prompt = !chat.continue_final_message;
   return chat;
@@ -120,20 +120,19 @@ Result<void> check_thread(const JsonFields& fields) {
               "thread");
 }
 
-Result<CompletionCall> parse_call(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  const JsonFields fields(object);
+Result<CompletionCall> parse_call(const ServiceApi& service, const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY(check_thread(fields));
   TRY_ASSIGN(const auto stops, fields.array("stop_sequences"));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
-  TRY_ASSIGN(const ChatRequest chat, read_conversation(object, service.card().id.text(), call));
-  TRY(read_answer_format(fields, body, call));
+  TRY_ASSIGN(const ChatRequest chat, read_conversation(fields, service.card().id.text(), call));
+  TRY(read_answer_format(fields, body.text, call));
   CompletionRequest& request = call.requests.front();
-  TRY_ASSIGN(auto form, read_output_form(fields, body));
+  TRY_ASSIGN(auto form, read_output_form(fields, body.text));
   if (form) request.form = std::move(form);
   TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("max_tokens"));
   if (stops) {
-    TRY_ASSIGN(request.output.stop, read_stops(at(object, "stop_sequences")));
+    TRY_ASSIGN(request.output.stop, read_stops(at(fields.all(), "stop_sequences")));
   }
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
   if (metadata) TRY(read_user(JsonFields(**metadata, "metadata"), "user_id", request));
@@ -142,13 +141,13 @@ Result<CompletionCall> parse_call(const ServiceApi& service, std::string_view bo
 
 }  // namespace
 
-Result<CompletionCall> parse_messages_call(const ServiceApi& service, std::string_view body) {
+Result<CompletionCall> parse_messages_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(CompletionCall call, parse_call(service, body));
   TRY(check_length(call, service.card()));
   return call;
 }
 
-Result<CompletionCall> parse_count_call(const ServiceApi& service, std::string_view body) {
+Result<CompletionCall> parse_count_call(const ServiceApi& service, const RequestBody& body) {
   return parse_call(service, body);
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <string_view>
-
 #include "base/result.h"
 #include "server/dialects/completion_call.h"
+#include "server/dialects/request_body.h"
 
 namespace kvik {
 
@@ -19,9 +18,9 @@ namespace kvik {
 // The rest is as with chats, cache_control among it; fields of betas that change no answer
 // (context_management, container, …) are ignored as unknown ones are. Errors: kInvalidArgument,
 // kUnsupported, with the field in `param`; kContextLength in Anthropic's words.
-Result<CompletionCall> parse_messages_call(const ServiceApi& service, std::string_view body);
+Result<CompletionCall> parse_messages_call(const ServiceApi& service, const RequestBody& body);
 
 // The same for counting: however long it is.
-Result<CompletionCall> parse_count_call(const ServiceApi& service, std::string_view body);
+Result<CompletionCall> parse_count_call(const ServiceApi& service, const RequestBody& body);
 
 }  // namespace kvik

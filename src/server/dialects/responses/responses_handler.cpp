@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <memory>
 #include <utility>
 
 #include "server/dialects/json_body.h"
-#include "server/dialects/json_weight.h"
+#include "server/dialects/request_body.h"
 #include "server/dialects/responses/item_page.h"
 #include "server/dialects/responses/responses_request.h"
 #include "server/dialects/responses/responses_store.h"
@@ -31,23 +30,21 @@ std::string owner_of(const HandlerContext& context, const HttpRequest& request,
   return owner_id(context.options, find_key(request, context.options), salt);
 }
 
-// What the store holds is ours, and JSON.
-json::value parsed(const std::string& text) {
-  boost::system::error_code error;
-  return json::parse(text, error);
-}
-
-// What is made of kept items while a request is read that goes on from them.
+// Parses stored items, and counts the memory that they take while a request is read.
 struct KeptMemory {
   ByteShare share;
   uint64_t n_ctx;
   bool has_room = true;
 
-  // False where it is too much.
-  bool hold(const std::string& item) {
-    const auto weight = weigh_json(item, n_ctx);
-    has_room = has_room && weight && share.grow(item.size() + weight->memory_bytes());
-    return has_room;
+  // nullopt where there is no room for it.
+  std::optional<json::value> parse(const std::string& item) {
+    has_room = has_room && share.grow(item.size());
+    if (!has_room) return std::nullopt;
+    JsonBudget budget{.n_ctx = n_ctx, .share = share};
+    auto value = parse_within(budget, item);
+    has_room = budget.has_room && !budget.fault;
+    if (!has_room) return std::nullopt;
+    return value ? std::move(*value) : json::value();
   }
 };
 
@@ -58,15 +55,15 @@ KeptResponses kept_of(ResponseStore& store, const std::string& owner, KeptMemory
         if (!items) return std::nullopt;
         json::array out;
         for (const std::string& item : *items) {
-          if (!memory.hold(item)) return std::nullopt;
-          out.push_back(parsed(item));
+          auto value = memory.parse(item);
+          if (!value) return std::nullopt;
+          out.push_back(std::move(*value));
         }
         return out;
       },
       .item = [&store, &memory, owner](std::string_view id) -> std::optional<json::value> {
         const auto item = store.item(owner, id);
-        if (!item || !memory.hold(*item)) return std::nullopt;
-        return parsed(*item);
+        return item ? memory.parse(*item) : std::nullopt;
       }};
 }
 
@@ -75,9 +72,10 @@ std::optional<json::array> input_items(ResponseStore& store, const std::string& 
                                        std::string_view id, KeptMemory& memory) {
   const auto response = store.response(owner, id);
   auto items = kept_of(store, owner, memory).conversation(id);
-  if (!response || !items || !memory.hold(*response)) return std::nullopt;
-  const json::value answer = parsed(*response);
-  const json::object* object = answer.if_object();
+  if (!response || !items) return std::nullopt;
+  const auto answer = memory.parse(*response);
+  if (!answer) return std::nullopt;
+  const json::object* object = answer->if_object();
   const json::value* output = object ? object->if_contains("output") : nullptr;
   const size_t n_output = output && output->is_array() ? output->get_array().size() : 0;
   items->erase(items->end() - static_cast<ptrdiff_t>(std::min(n_output, items->size())),
@@ -96,9 +94,10 @@ void add_items(const json::array& items, ResponseStore::Record& record) {
 
 }  // namespace
 
-Reply handle_responses(const HandlerContext& context, const HttpRequest& request) {
+Reply handle_responses(const HandlerContext& context, const HttpRequest& request,
+                       const RequestBody& body) {
   KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
-  auto call = parse_responses_call(context.service, request.body, [&](const std::string& salt) {
+  auto call = parse_responses_call(context.service, body, [&](const std::string& salt) {
     return kept_of(context.responses, owner_of(context, request, salt), memory);
   });
   if (!memory.has_room) return error_response(no_memory());
@@ -132,12 +131,12 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
                            }});
 }
 
-Reply handle_count_input(const HandlerContext& context, const HttpRequest& request) {
+Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body) {
   KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
-  const auto call =
-      parse_responses_call(context.service, request.body, [&](const std::string& salt) {
-        return kept_of(context.responses, owner_of(context, request, salt), memory);
-      });
+  const auto call = parse_responses_call(context.service, body, [&](const std::string& salt) {
+    return kept_of(context.responses, owner_of(context, request, salt), memory);
+  });
   if (!memory.has_room) return error_response(no_memory());
   if (!call) return error_response(call.error());
   const auto& ids = std::get<std::vector<TokenId>>(call->call.requests.front().prompt);
@@ -170,12 +169,12 @@ Reply handle_response(const HandlerContext& context, const HttpRequest& request)
     const json::object out{{"id", id}, {"object", "response"}, {"deleted", true}};
     return HttpResponse{.status = 200, .body = json::serialize(out)};
   }
-  auto body = context.responses.response(owner, id);
-  if (!body) return unknown();
+  auto stored = context.responses.response(owner, id);
+  if (!stored) return unknown();
   ByteShare share(context.memory.answers);
-  if (!share.grow(2 * body->size())) return error_response(no_memory());  // and what is sent
-  auto source = std::make_unique<JsonBody>(body->size(), std::move(share));
-  source->text(std::move(*body));
+  if (!share.grow(2 * stored->size())) return error_response(no_memory());  // and what is sent
+  auto source = std::make_unique<JsonBody>(stored->size(), std::move(share));
+  source->text(std::move(*stored));
   return HttpResponse{.status = 200, .body = "", .source = std::move(source)};
 }
 

@@ -203,10 +203,9 @@ Result<bool> truncates(const JsonFields& fields) {
 
 }  // namespace
 
-Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body,
+Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
                                            const KeptFor& kept_for) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
-  const JsonFields fields(object);
+  TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY(refuse_unsupported(fields));
   ResponsesCall out;
   TRY_ASSIGN(const auto store, fields.boolean("store"));
@@ -222,7 +221,7 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::strin
   TRY(read_effort(fields, chat));
   CompletionRequest& request = out.call.requests.front();
   request.max_tokens = max_tokens;
-  TRY_ASSIGN(request.form, read_text_form(fields, body));
+  TRY_ASSIGN(request.form, read_text_form(fields, body.text));
   TRY(read_max_calls(fields, out.call));
   TRY(read_user(fields, "user", request));
   TRY_ASSIGN(out.call, is_cut ? with_fitting_prompt(service, chat, out.call)

@@ -4,10 +4,10 @@
 #include <boost/json/object.hpp>
 #include <set>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "server/dialects/completion_call.h"
+#include "server/dialects/request_body.h"
 #include "server/dialects/responses/responses_items.h"
 
 namespace kvik {
@@ -32,7 +32,7 @@ struct ResponsesCall {
 //
 // What asks for work that there is not (conversation, background, prompt) is refused. Errors:
 // kInvalidArgument, kUnsupported, with the field in `param`.
-Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body,
+Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
                                            const KeptFor& kept_for = {});
 
 }  // namespace kvik

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "server/dialects/json_fields.h"
+#include "server/http/byte_ledger.h"
+
+namespace kvik {
+
+inline constexpr size_t kMaxJsonDepth = 64;
+
+// What a JSON text holds.
+struct JsonWeight {
+  uint64_t n_numbers = 0;
+  uint64_t n_others = 0;  // strings, booleans, nulls, arrays, objects
+  uint64_t text_bytes = 0;
+
+  // What reading it takes at most, from the tree of values to the prompt.
+  size_t memory_bytes() const;
+};
+
+// What one JSON text may hold, and what it held as far as it was parsed.
+struct JsonBudget {
+  uint64_t n_ctx;    // the bounds on values and text follow the context
+  ByteShare& share;  // grows by memory_bytes() while the text is parsed
+  JsonWeight weight = {};
+  // Why parsing ended early: kInvalidArgument for more values than a request may hold,
+  // kContextLength for more text than the context; `param` is the field of the body with it.
+  std::optional<Error> fault = {};
+  bool has_room = true;  // false: the share could not grow
+};
+
+// Parses JSON in one pass that counts each value before it makes it, so that a hostile text takes
+// no memory. JSON in a string called "arguments" counts as text and as JSON. Errors:
+// kInvalidArgument, with Boost's message, for text that is not JSON or UTF-8, that is nested deeper
+// than kMaxJsonDepth, or that the budget ended.
+Result<boost::json::value> parse_within(JsonBudget& budget, std::string_view text);
+
+// The body of a request: its text, and the object that it says.
+struct RequestBody {
+  std::string_view text;
+  // kInvalidArgument where the text is not JSON, nested deeper than kMaxJsonDepth, or something
+  // else than an object.
+  Result<boost::json::object> object;
+
+  // Borrows the object. Errors: those of `object`.
+  Result<JsonFields> fields() const;
+};
+RequestBody parse_body(JsonBudget& budget, std::string_view text);
+
+}  // namespace kvik
