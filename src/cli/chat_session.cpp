@@ -87,7 +87,7 @@ ChatSession::Outcome ChatSession::answer() {
     explain_refusal(prompt.error());
     return Outcome::kNothing;
   }
-  CompletionRequest request = completion_request(state_.settings);
+  CompletionRequest request = state_.settings.request;
   request.prompt = prompt->ids;
   request.output.return_token_ids = true;
   if (request.seed) *request.seed += state_.n_regenerated;

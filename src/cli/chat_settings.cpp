@@ -47,11 +47,14 @@ Setting sampling_setting(const SamplingField& field) {
       [&]<class Number>(Number SamplingParams::*member) {
         return Setting{field.name, std::is_floating_point_v<Number> ? "a number" : "a whole number",
                        [=](ChatSettings& s, std::string_view value) {
-                         return read(value, s.sampling.*member);
+                         return read(value, s.request.engine.sampling.*member);
                        },
-                       [=](const ChatSettings& s) { return fmt::format("{}", s.sampling.*member); },
+                       [=](const ChatSettings& s) {
+                         return fmt::format("{}", s.request.engine.sampling.*member);
+                       },
                        [=](ChatSettings& s, const ChatSettings& initial) {
-                         s.sampling.*member = initial.sampling.*member;
+                         s.request.engine.sampling.*member =
+                             initial.request.engine.sampling.*member;
                        }};
       },
       field.member);
@@ -59,34 +62,39 @@ Setting sampling_setting(const SamplingField& field) {
 
 // A number, or the word that says that there is none.
 Setting count_setting(std::string_view name, std::string_view none,
-                      std::optional<uint64_t> ChatSettings::*member) {
+                      std::optional<uint64_t> CompletionRequest::*member) {
   return {name, none == "none" ? "a whole number, or none" : "a whole number, or random",
           [=](ChatSettings& s, std::string_view value) {
-            (s.*member).reset();
-            return value == none || read(value, (s.*member).emplace());
+            (s.request.*member).reset();
+            return value == none || read(value, (s.request.*member).emplace());
           },
           [=](const ChatSettings& s) {
-            return s.*member ? fmt::format("{}", *(s.*member)) : std::string(none);
+            return s.request.*member ? fmt::format("{}", *(s.request.*member)) : std::string(none);
           },
-          [=](ChatSettings& s, const ChatSettings& initial) { s.*member = initial.*member; }};
+          [=](ChatSettings& s, const ChatSettings& initial) {
+            s.request.*member = initial.request.*member;
+          }};
 }
 
 std::vector<Setting> make_settings() {
   std::vector<Setting> settings;
   for (const SamplingField& field : sampling_fields()) settings.push_back(sampling_setting(field));
-  settings.push_back(count_setting("seed", "random", &ChatSettings::seed));
-  settings.push_back(count_setting("max_tokens", "none", &ChatSettings::max_tokens));
+  settings.push_back(count_setting("seed", "random", &CompletionRequest::seed));
+  settings.push_back(count_setting("max_tokens", "none", &CompletionRequest::max_tokens));
   settings.push_back({"stop", "a text, or none",
                       [](ChatSettings& s, std::string_view value) {
-                        s.stop.clear();
-                        if (value != "none") s.stop.emplace_back(value);
+                        s.request.output.stop.clear();
+                        if (value != "none") s.request.output.stop.emplace_back(value);
                         return true;
                       },
                       [](const ChatSettings& s) {
-                        return s.stop.empty() ? std::string("none")
-                                              : fmt::format("{}", fmt::join(s.stop, ", "));
+                        const std::vector<std::string>& stop = s.request.output.stop;
+                        return stop.empty() ? std::string("none")
+                                            : fmt::format("{}", fmt::join(stop, ", "));
                       },
-                      [](ChatSettings& s, const ChatSettings& initial) { s.stop = initial.stop; }});
+                      [](ChatSettings& s, const ChatSettings& initial) {
+                        s.request.output.stop = initial.request.output.stop;
+                      }});
   settings.push_back(
       {"thinking", kSwitch,
        [](ChatSettings& s, std::string_view value) {
@@ -115,18 +123,6 @@ std::unexpected<Error> refuse(std::string message) {
 
 }  // namespace
 
-CompletionRequest completion_request(const ChatSettings& settings) {
-  CompletionRequest request;
-  request.engine.sampling = settings.sampling;
-  request.seed = settings.seed;
-  request.max_tokens = settings.max_tokens;
-  request.output.stop = settings.stop;
-  request.form = settings.form;
-  request.ignore_eos = settings.ignore_eos;
-  request.engine.cache = settings.cache;
-  return request;
-}
-
 Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assignment,
                           const ChatSettings& initial, const ModelCard& card) {
   const std::string name = setting_name(assignment.name);
@@ -142,7 +138,7 @@ Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assign
       return refuse(
           fmt::format("{} is '{}', expected {}", setting.name, assignment.value, setting.expected));
     }
-    TRY(check_request(completion_request(changed), card));
+    TRY(check_request(changed.request, card));
     return changed;
   }
   if (name == "system") return refuse("the system prompt is no setting; /system TEXT sets it");

@@ -12,22 +12,12 @@
 
 namespace kvik {
 
-// What `/set` changes.
+// Settings of `/set`, and of the flags of `kvik run`.
 struct ChatSettings {
-  SamplingParams sampling;
-  std::optional<uint64_t> seed;        // absent: another one for each answer
-  std::optional<uint64_t> max_tokens;  // absent: what the context holds
-  std::vector<std::string> stop;
+  CompletionRequest request;     // of each answer, without a prompt
   std::optional<bool> thinking;  // the template's enable_thinking; absent: as it likes
   bool stats = false;            // shown after each answer
-  // Of the program's flags alone.
-  std::optional<AnswerForm> form;  // of each answer
-  bool ignore_eos = false;
-  Request::Cache cache = Request::Cache::kUse;
 };
-
-// A completion that these settings ask for; its prompt is empty.
-CompletionRequest completion_request(const ChatSettings& settings);
 
 // The settings with one of them changed, "default" taken from `initial`. kInvalidArgument for an
 // unknown name, or a value that the API would refuse, in its words.

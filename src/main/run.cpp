@@ -34,7 +34,7 @@ Result<int> run(RunOptions options) {
     return std::unexpected(read.error());
   }
   const RunTask& task = *read;
-  TRY_ASSIGN(options.form, read_form(options));
+  TRY_ASSIGN(options.given.request.form, read_form(options));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   if (!options.speculation.draft.empty())
@@ -134,12 +134,13 @@ void add_run(CommandLine& line) {
   flags.exclude("--regex", {"--grammar"});
   options->tiers.add_to(flags);
   options->speculation.add_to(flags);
-  add_sampling(flags, options->sampling);
+  add_sampling(flags, options->given.request.engine.sampling);
   flags.add({
-      {"--seed", &options->seed, "the same seed gives the same text (default: random)"},
+      {"--seed", &options->given.request.seed,
+       "the same seed gives the same text (default: random)"},
       {"--ids", &options->ids, "print token ids instead of text"},
-      {"--stats", &options->stats, "print TTFT, ITL and cached tokens on stderr"},
-      {"--ignore-eos", &options->ignore_eos, "an end token does not stop"},
+      {"--stats", &options->given.stats, "print TTFT, ITL and cached tokens on stderr"},
+      {"--ignore-eos", &options->given.request.ignore_eos, "an end token does not stop"},
       {"--no-cache", &options->no_cache, "compute all K and V again for every token"},
   });
 }

@@ -24,7 +24,7 @@ std::string history_file(const std::string& home) {
 Result<int> run_chat(ServiceApi& service, const RunOptions& options) {
   const std::string home = environment("HOME");
   const ChatSettings settings = options.settings();
-  TRY(check_request(completion_request(settings), service.card()));
+  TRY(check_request(settings.request, service.card()));
   TerminalConsole console(history_file(home));
   ChatSession session(service, console,
                       {.settings = settings, .system = valid_utf8(options.system), .home = home});

@@ -133,7 +133,7 @@ Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, co
 }  // namespace
 
 Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task) {
-  CompletionRequest request = completion_request(options.settings());
+  CompletionRequest request = options.settings().request;
   request.output.return_token_ids = options.ids;
   TRY(set_prompt(service, options, task, request));
   const Form form = options.ids                         ? Form::kIds
@@ -149,13 +149,13 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
   }
   if (sink->is_refused()) return kExitOk;
   if (options.ids || sink->is_in_line() || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
-  if (options.form && sink->reason() == FinishReason::kLength) {
+  if (options.given.request.form && sink->reason() == FinishReason::kLength) {
     streams::complain(
         fmt::format("kvik: the answer was cut after {}, so that it is incomplete: "
                     "give more --max-tokens or --ctx",
                     counted(sink->usage().completion_tokens, "token")));
   }
-  if (options.stats) print_stats(sink->usage());
+  if (options.given.stats) print_stats(sink->usage());
   if (sink->reason() == FinishReason::kExhausted) {
     return std::unexpected<Error>(exhausted_error(request.form ? request.form->param : "answer"));
   }

@@ -32,14 +32,12 @@ struct RunOptions {
   std::optional<std::string> regex;  // of --regex
   std::string grammar;               // a file
   std::string whitespace = "spaced", schema_language = "canonical";
-  std::optional<AnswerForm> form;  // that of these three: read_form()
-  SamplingParams sampling;
-  std::optional<uint64_t> seed;
   bool ids = false;
-  bool stats = false;
-  bool ignore_eos = false;
   bool no_cache = false;
+  // Flags that are settings as they stand, and the form that read_form() makes of the three.
+  ChatSettings given;
 
+  // All settings that the flags make.
   ChatSettings settings() const;
 };
 

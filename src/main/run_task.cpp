@@ -43,15 +43,10 @@ std::string question_about(std::string text, const std::string& question) {
 }  // namespace
 
 ChatSettings RunOptions::settings() const {
-  ChatSettings settings;
-  settings.sampling = sampling;
-  settings.seed = seed;
-  if (max_tokens != kNoLimit) settings.max_tokens = max_tokens;
-  if (!stop.empty()) settings.stop = {stop};
-  settings.stats = stats;
-  settings.form = form;
-  settings.ignore_eos = ignore_eos;
-  settings.cache = no_cache ? Request::Cache::kOff : Request::Cache::kUse;
+  ChatSettings settings = given;
+  if (max_tokens != kNoLimit) settings.request.max_tokens = max_tokens;
+  if (!stop.empty()) settings.request.output.stop = {stop};
+  if (no_cache) settings.request.engine.cache = Request::Cache::kOff;
   return settings;
 }
 

@@ -111,7 +111,7 @@ TEST_F(Commands, names_with_dashes_and_mistyped_ones_are_recognised) {
 }
 
 TEST_F(Commands, a_setting_without_a_value_is_shown) {
-  options.settings.sampling.temperature = 0.5f;
+  options.settings.request.engine.sampling.temperature = 0.5f;
   service.scripts = {says("x")};
   after({"/set temperature", "/set seed", "Hello"});
   EXPECT_TRUE(console.shows("temperature is 0.5.\n"));
@@ -128,8 +128,8 @@ TEST_F(Commands, words_of_other_programs_are_answered_with_ours) {
 }
 
 TEST_F(Commands, default_is_what_the_program_was_started_with) {
-  options.settings.sampling.temperature = 0.5f;
-  options.settings.seed = 3;
+  options.settings.request.engine.sampling.temperature = 0.5f;
+  options.settings.request.seed = 3;
   service.scripts = {says("x")};
   after({"/set temperature 1", "/set seed random", "/set temperature default", "/set seed default",
          "Hello"});

@@ -217,7 +217,7 @@ TEST_F(Chat, regen_answers_the_last_message_anew) {
 }
 
 TEST_F(Chat, regen_moves_a_fixed_seed_on_and_the_next_message_goes_back_to_it) {
-  options.settings.seed = 7;
+  options.settings.request.seed = 7;
   for (const char* line : {"Hello", "/regen", "/regen", "And?"}) console.type(line);
   service.scripts.assign(4, says("x"));
   run();

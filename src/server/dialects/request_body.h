@@ -15,17 +15,17 @@ namespace kvik {
 
 inline constexpr size_t kMaxJsonDepth = 64;
 
-// What a JSON text holds.
+// The values of a JSON text.
 struct JsonWeight {
   uint64_t n_numbers = 0;
   uint64_t n_others = 0;  // strings, booleans, nulls, arrays, objects
   uint64_t text_bytes = 0;
 
-  // What reading it takes at most, from the tree of values to the prompt.
+  // The most memory that a request of them takes, from the tree of values to the prompt.
   size_t memory_bytes() const;
 };
 
-// What one JSON text may hold, and what it held as far as it was parsed.
+// Bounds one JSON text, and counts its values while it is parsed.
 struct JsonBudget {
   uint64_t n_ctx;    // the bounds on values and text follow the context
   ByteShare& share;  // grows by memory_bytes() while the text is parsed
