@@ -36,9 +36,6 @@ class Router {
   // The same where there is time for all of it, from where handle() put it off, or from the start.
   Reply make(const HttpRequest& request, DeferredReply* deferred) const;
 
-  // All paths, a '/' at the end where something follows, and their methods, commas between.
-  static std::vector<std::pair<std::string_view, std::string_view>> routes();
-
   // How the clients of a path read errors.
   static ErrorShape error_shape(std::string_view path);
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
+#include <string>
 
-#include "server/router.h"
+#include "server/routes.h"
 #include "server_fixture.h"
 
 namespace kvik {
@@ -11,28 +11,45 @@ namespace {
 
 using ServerOpenApi = ServerFixture;
 
-TEST_F(ServerOpenApi, describes_every_route_and_no_other) {
+TEST_F(ServerOpenApi, describes_every_route) {
   const auto document = json(client().get("/openapi.json").body);
   EXPECT_EQ(string_at(document, "/openapi"), "3.1.0");
   std::set<std::string> described, routed;
   for (const auto& path : document.at("paths").as_object()) {
-    for (const auto& method : path.value().as_object()) {
-      std::string name = std::string(method.key());
-      std::ranges::transform(name, name.begin(), ::toupper);
-      described.insert(name + " " + std::string(path.key()));
-    }
+    for (const auto& method : path.value().as_object())
+      described.insert(std::string(method.key()) + " " + std::string(path.key()));
   }
-  for (const auto& [path, methods] : Router::routes()) {
-    const std::string full =
-        std::string(path) + (path.size() > 1 && path.ends_with('/') ? "{id}" : "");
-    for (std::string_view rest = methods; !rest.empty();) {
-      const size_t end = std::min(rest.find(", "), rest.size());
-      routed.insert(std::string(rest.substr(0, end)) + " " + full);
-      rest.remove_prefix(std::min(end + 2, rest.size()));
-    }
+  for (const Route& route : routes()) {
+    std::string method(route.method);
+    for (char& c : method) c = static_cast<char>(std::tolower(c));
+    routed.insert(method + " " + std::string(route.path));
   }
-  routed.insert("GET /v1/responses/{id}/input_items");  // by the handler of /v1/responses/{id}
   EXPECT_EQ(described, routed);
+  EXPECT_TRUE(described.contains("post /v1/chat/completions"));
+  EXPECT_TRUE(described.contains("get /v1/responses/{id}/input_items"));
+}
+
+TEST_F(ServerOpenApi, tells_what_a_body_holds) {
+  const auto document = json(client().get("/openapi.json").body);
+  const auto& chat = document.at("paths").at("/v1/chat/completions").at("post");
+  const auto& schema =
+      chat.at("requestBody").at("content").at("application/json").at("schema").as_object();
+  EXPECT_EQ(schema.at("properties").at("messages").at("type"), "array");
+  EXPECT_EQ(schema.at("required").as_array().at(0), "messages");
+}
+
+// The rows of a path are one route, which the first of them answers.
+TEST(Routes, rows_of_one_path_have_one_handler_and_its_traits) {
+  for (const Route& route : routes()) {
+    for (const Route& other : routes()) {
+      if (other.path != route.path) continue;
+      EXPECT_TRUE(other.handler == route.handler) << route.path;
+      EXPECT_EQ(other.traits.access, route.traits.access) << route.path;
+      EXPECT_EQ(other.traits.drain, route.traits.drain) << route.path;
+      EXPECT_EQ(other.traits.errors, route.traits.errors) << route.path;
+      EXPECT_EQ(other.traits.work, route.traits.work) << route.path;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,153 @@
+#include "server/routes.h"
+
+namespace kvik {
+namespace {
+
+using Access = Route::Access;
+using Drain = Route::Drain;
+using Work = Route::Work;
+
+constexpr BodyField kCompletions[] = {
+    {"prompt", "", true}, {"model", "string"}, {"max_tokens", "integer"}, {"temperature", "number"},
+    {"stop", ""},         {"n", "integer"},    {"stream", "boolean"},     {"logprobs", "integer"}};
+constexpr BodyField kChat[] = {{"messages", "array", true},
+                               {"model", "string"},
+                               {"max_completion_tokens", "integer"},
+                               {"temperature", "number"},
+                               {"stop", ""},
+                               {"n", "integer"},
+                               {"stream", "boolean"},
+                               {"tools", "array"},
+                               {"tool_choice", ""},
+                               {"parallel_tool_calls", "boolean"},
+                               {"logprobs", "boolean"},
+                               {"reasoning_effort", "string"},
+                               {"chat_template_kwargs", "object"},
+                               {"cache_salt", "string"},
+                               {"priority", "integer"}};
+constexpr BodyField kTemplate[] = {{"messages", "array", true}, {"tools", "array"}};
+constexpr BodyField kResponses[] = {
+    {"input", "", true},     {"model", "string"},      {"instructions", "string"},
+    {"tools", "array"},      {"tool_choice", ""},      {"previous_response_id", "string"},
+    {"store", "boolean"},    {"stream", "boolean"},    {"include", "array"},
+    {"reasoning", "object"}, {"truncation", "string"}, {"max_output_tokens", "integer"}};
+constexpr BodyField kMessages[] = {{"messages", "array", true}, {"model", "string"},
+                                   {"max_tokens", "integer"},   {"system", ""},
+                                   {"tools", "array"},          {"tool_choice", "object"},
+                                   {"stream", "boolean"},       {"thinking", "object"},
+                                   {"output_config", "object"}, {"temperature", "number"},
+                                   {"stop_sequences", "array"}};
+constexpr BodyField kEmbeddings[] = {
+    {"input", "", true}, {"model", "string"}, {"dimensions", "integer"}};
+constexpr BodyField kAdapter[] = {
+    {"name", "string", true}, {"path", "string", true}, {"scale", "number"}};
+constexpr BodyField kLoadLora[] = {
+    {"lora_name", "string", true}, {"lora_path", "string", true}, {"scale", "number"}};
+constexpr BodyField kUnloadLora[] = {{"lora_name", "string", true}};
+constexpr BodyField kTokenize[] = {{"content", "string"},        {"prompt", "string"},
+                                   {"messages", "array"},        {"add_special", "boolean"},
+                                   {"parse_special", "boolean"}, {"tools", "array"}};
+constexpr BodyField kDetokenize[] = {{"tokens", "array", true}};
+
+constexpr std::string_view kText = "text/plain";
+
+constexpr Route::Traits kOpen{.access = Access::kOpen};
+constexpr Route::Traits kDrains{.drain = Drain::kRefuses};
+constexpr Route::Traits kHeavy{.work = Work::kHeavy};
+
+constexpr Route kRoutes[] = {
+    {"/v1/completions", "POST", handle_completions, "Continues a text (OpenAI)", kCompletions,
+     kDrains},
+    {"/v1/chat/completions", "POST", handle_chat, "Answers a conversation (OpenAI)", kChat,
+     kDrains},
+    {"/v1/embeddings", "POST", handle_embeddings, "Embeds texts (OpenAI)", kEmbeddings, kDrains},
+    {"/v1/responses",
+     "POST",
+     handle_responses,
+     "Answers a conversation, and keeps it (OpenAI)",
+     kResponses,
+     {.drain = Drain::kRefuses, .work = Work::kHeavy}},
+    {"/v1/responses/input_tokens", "POST", handle_count_input, "How long an input is (OpenAI)",
+     kResponses, kHeavy},
+    {"/v1/responses/{id}", "GET", handle_response, "A response that is kept", {}, kHeavy},
+    {"/v1/responses/{id}/input_items",
+     "GET",
+     handle_response,
+     "The input of a response that is kept",
+     {},
+     kHeavy},
+    {"/v1/responses/{id}", "DELETE", handle_response, "Forgets a response", {}, kHeavy},
+    {"/v1/messages",
+     "POST",
+     handle_messages,
+     "Answers a conversation (Anthropic)",
+     kMessages,
+     {.drain = Drain::kRefuses, .errors = ErrorShape::kAnthropic}},
+    {"/v1/messages/count_tokens",
+     "POST",
+     handle_count_tokens,
+     "How long a conversation is (Anthropic)",
+     kMessages,
+     {.errors = ErrorShape::kAnthropic}},
+    {"/apply-template", "POST", handle_apply_template,
+     "A conversation as the chat template writes it", kTemplate},
+    // Without /v1, for clients whose base URL leaves it out.
+    {"/chat/completions", "POST", handle_chat, "The same as /v1/chat/completions", kChat, kDrains},
+    {"/models", "GET", handle_models, "The same as /v1/models"},
+    {"/v1/models", "GET", handle_models, "The model and its other names"},
+    {"/v1/models/{id}", "GET", handle_model, "One of them"},
+    {"/v1/adapters", "GET", handle_adapters, "The adapters of the model"},
+    {"/v1/adapters", "POST", handle_adapters, "Loads one from the server's disk", kAdapter},
+    {"/v1/adapters/{id}", "GET", handle_adapter, "One of them"},
+    {"/v1/adapters/{id}", "DELETE", handle_adapter, "Forgets an adapter"},
+    {"/v1/load_lora_adapter",
+     "POST",
+     handle_load_lora_adapter,
+     "Loads an adapter (vLLM)",
+     kLoadLora,
+     {},
+     kText},
+    {"/v1/unload_lora_adapter",
+     "POST",
+     handle_unload_lora_adapter,
+     "Forgets an adapter (vLLM)",
+     kUnloadLora,
+     {},
+     kText},
+    {"/tokenize", "POST", handle_tokenize, "A text as token ids", kTokenize},
+    {"/detokenize", "POST", handle_detokenize, "Token ids as a text", kDetokenize},
+    {"/metrics", "GET", handle_metrics, "Counters and histograms for Prometheus", {}, {}, kText},
+    {"/props", "GET", handle_props, "The model's properties, as llama.cpp's server tells them"},
+    {"/version", "GET", handle_version, "What was built"},
+    {"/kvik/explain", "POST", handle_explain, "With and without the cache, measured", {}, kDrains},
+    {"/kvik/route/{id}", "POST", handle_route,
+     "Whom of several servers a request should go to: a hash"},
+    {"/kvik/live",
+     "GET",
+     handle_live,
+     "The engine at work, as events",
+     {},
+     kDrains,
+     "text/event-stream"},
+    {"/openapi.json", "GET", handle_openapi, "This description"},
+    {"/", "GET", handle_page, "The page", {}, kOpen, "text/html"},
+    {"/health",
+     "GET",
+     handle_health,
+     "Health; 503 with the progress while the model is being loaded",
+     {},
+     kOpen},
+    {kAlivePath, "GET", handle_health, "Whether it lives", {}, kOpen},
+    {"/readyz",
+     "GET",
+     handle_health,
+     "Whether it takes work",
+     {},
+     {.access = Access::kOpen, .drain = Drain::kRefuses}},
+};
+
+}  // namespace
+
+std::span<const Route> routes() { return kRoutes; }
+
+}  // namespace kvik
