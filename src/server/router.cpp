@@ -23,9 +23,7 @@ using Drain = Route::Drain;
 const Route* find_route(std::string_view path) {
   for (const Route& route : routes()) {
     const std::string_view prefix = route.prefix();
-    const bool takes = prefix == route.path
-                           ? path == prefix
-                           : path.starts_with(prefix) && path.size() > prefix.size();
+    const bool takes = prefix == route.path ? path == prefix : path.starts_with(prefix);
     if (takes) return &route;
   }
   return nullptr;

@@ -29,7 +29,7 @@ struct Route {
   using PlainHandler = Reply (*)(const HandlerContext&, const HttpRequest&);
   using BodyHandler = Reply (*)(const HandlerContext&, const HttpRequest&, const RequestBody&);
 
-  std::string_view path;  // a "{id}" at its end takes all that follows
+  std::string_view path;  // a "{id}" takes all that follows, and nothing too
   std::string_view method;
   std::variant<PlainHandler, BodyHandler> handler;
   std::string_view summary;

@@ -38,6 +38,11 @@ TEST_F(ServerOpenApi, tells_what_a_body_holds) {
   EXPECT_EQ(schema.at("required").as_array().at(0), "messages");
 }
 
+TEST_F(ServerOpenApi, a_path_without_its_id_is_still_its_route) {
+  EXPECT_EQ(expect_error(client().get("/v1/responses/"), 404), "response_id");
+  EXPECT_EQ(expect_error(client().get("/v1/models/"), 404), "model");
+}
+
 // The rows of a path are one route, which the first of them answers.
 TEST(Routes, rows_of_one_path_have_one_handler_and_its_traits) {
   for (const Route& route : routes()) {
