@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "service/chat_request.h"
+#include "service/data.h"
 #include "service/forms/answer_form.h"
 #include "service/tools/tool_format.h"
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "service/data.h"
 #include "service/message.h"
 #include "service/tools/tool_format.h"
 #include "template/jinja/text.h"
