@@ -129,12 +129,9 @@ Result<JsonObject> JsonObject::of(const json::value& value, std::string file, st
               fmt::format("{} is {}, expected an object", file, shown(&value)));
 }
 
-std::string JsonObject::path_of(std::string_view key) const {
-  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
-}
-
-std::string JsonObject::path_of(std::string_view key, size_t i) const {
-  return fmt::format("{}[{}]", path_of(key), i);
+std::unexpected<Error> JsonObject::wrong_type(std::string_view key, Type expected) const {
+  constexpr std::string_view kTypes[] = {"true or false", "a text", "a list", "an object"};
+  return unexpected_value(key, kTypes[static_cast<size_t>(expected)]);
 }
 
 std::unexpected<Error> JsonObject::unexpected_value(std::string_view key, std::string_view expected,
@@ -146,11 +143,6 @@ std::unexpected<Error> JsonObject::unsupported(std::string_view key, std::string
                                                std::string_view expected) const {
   return fail(ErrorCode::kUnsupported,
               fmt::format("{}: '{}' is '{}', expected {}", file_, path_of(key), is, expected));
-}
-
-const json::value* JsonObject::find(std::string_view key) const {
-  const json::value* value = object_->if_contains(key);
-  return value && !value->is_null() ? value : nullptr;
 }
 
 Result<std::optional<uint64_t>> JsonObject::number(std::string_view key) const {
@@ -173,23 +165,9 @@ Result<std::optional<double>> JsonObject::real(std::string_view key) const {
   return unexpected_value(key, "a number");
 }
 
-Result<std::optional<bool>> JsonObject::flag(std::string_view key) const {
-  const json::value* value = find(key);
-  if (!value) return std::optional<bool>();
-  if (const bool* flag = value->if_bool()) return std::optional(*flag);
-  return unexpected_value(key, "true or false");
-}
-
 Result<bool> JsonObject::flag(std::string_view key, bool otherwise) const {
   TRY_ASSIGN(const auto found, flag(key));
   return found.value_or(otherwise);
-}
-
-Result<std::optional<std::string>> JsonObject::text(std::string_view key) const {
-  const json::value* value = find(key);
-  if (!value) return std::optional<std::string>();
-  if (const json::string* text = value->if_string()) return std::optional(std::string(*text));
-  return unexpected_value(key, "a text");
 }
 
 Result<std::string> JsonObject::required_text(std::string_view key) const {
@@ -199,17 +177,9 @@ Result<std::string> JsonObject::required_text(std::string_view key) const {
 }
 
 Result<std::optional<JsonObject>> JsonObject::object(std::string_view key) const {
-  const json::value* value = find(key);
-  if (!value) return std::optional<JsonObject>();
-  TRY_ASSIGN(JsonObject object, of(*value, file_, path_of(key)));
-  return std::optional(std::move(object));
-}
-
-Result<const json::array*> JsonObject::list(std::string_view key) const {
-  const json::value* value = find(key);
-  if (!value) return static_cast<const json::array*>(nullptr);
-  if (const json::array* list = value->if_array()) return list;
-  return unexpected_value(key, "a list");
+  TRY_ASSIGN(const json::object* object, object_at(key));
+  if (!object) return std::optional<JsonObject>();
+  return std::optional(JsonObject(*object, file_, path_of(key)));
 }
 
 Result<std::vector<std::string>> JsonObject::texts(std::string_view key) const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json/json_reader.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -22,29 +22,21 @@ std::unexpected<Error> unexpected_value(std::string_view file, std::string_view 
                                         const boost::json::value* value, std::string_view expected,
                                         ErrorCode code = ErrorCode::kCorrupt);
 
-// One object of a JSON file, which outlives this, and where it stands there ("config.json",
-// "rope_scaling"). A key whose value is null counts as absent. Errors: kCorrupt, naming the file,
-// the key, what it is and what was expected.
-class JsonObject {
+// One object of a JSON file ("config.json"). Errors: kCorrupt, naming the file, the key, what it is
+// and what was expected.
+class JsonObject : public JsonReader {
  public:
   static Result<JsonObject> of(const boost::json::value& value, std::string file,
                                std::string path = {});
-
-  const boost::json::object& all() const { return *object_; }
-  // Null where the key is absent.
-  const boost::json::value* find(std::string_view key) const;
 
   Result<std::optional<uint64_t>> number(std::string_view key) const;
   // A whole number in [1, max] that must be there.
   Result<uint32_t> count(std::string_view key, uint64_t max) const;
   Result<std::optional<double>> real(std::string_view key) const;
-  Result<std::optional<bool>> flag(std::string_view key) const;
+  using JsonReader::flag;
   Result<bool> flag(std::string_view key, bool otherwise) const;
-  Result<std::optional<std::string>> text(std::string_view key) const;
   Result<std::string> required_text(std::string_view key) const;
   Result<std::optional<JsonObject>> object(std::string_view key) const;
-  // Null where the key is absent.
-  Result<const boost::json::array*> list(std::string_view key) const;
   // Calls take(value, its path) with each of a list, which must be there.
   template <class Take>
   Result<void> each_of(std::string_view key, const Take& take) const {
@@ -71,17 +63,13 @@ class JsonObject {
   std::unexpected<Error> unsupported(std::string_view key, std::string_view is,
                                      std::string_view expected) const;
 
-  // "model.vocab", "model.vocab[2]", for errors.
-  std::string path_of(std::string_view key) const;
-  std::string path_of(std::string_view key, size_t i) const;
-
  private:
   JsonObject(const boost::json::object& object, std::string file, std::string path)
-      : object_(&object), file_(std::move(file)), path_(std::move(path)) {}
+      : JsonReader(object, std::move(path)), file_(std::move(file)) {}
 
-  const boost::json::object* object_;
+  std::unexpected<Error> wrong_type(std::string_view key, Type expected) const override;
+
   std::string file_;
-  std::string path_;
 };
 
 }  // namespace kvik

@@ -68,12 +68,12 @@ Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
   TRY_ASSIGN(const auto own, fields.object("kvik"));
   if (!own) return std::optional<seconds>();
   constexpr std::string_view kOwn[] = {"explain_cache", "pin", "schema_language", "whitespace"};
-  TRY(check_members(**own, "kvik", kOwn));
-  TRY_ASSIGN(const auto pin, JsonFields(**own, "kvik").object("pin"));
+  TRY(check_members(own->all(), "kvik", kOwn));
+  TRY_ASSIGN(const auto pin, own->object("pin"));
   if (!pin) return std::optional<seconds>();
   constexpr std::string_view kOfPin[] = {"ttl"};
-  TRY(check_members(**pin, "kvik.pin", kOfPin));
-  const json::value* value = JsonFields(**pin).find("ttl");
+  TRY(check_members(pin->all(), "kvik.pin", kOfPin));
+  const json::value* value = pin->find("ttl");
   if (!value) return wrong_ttl("kvik.pin.ttl");
   TRY_ASSIGN(const seconds ttl, read_ttl(*value, "kvik.pin.ttl"));
   return std::optional<seconds>(ttl);
@@ -84,11 +84,10 @@ Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
 Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
   TRY_ASSIGN(const auto control, fields.object("cache_control"));
   if (!control) return std::optional<seconds>();
-  const JsonFields inner(**control, "cache_control");
-  TRY_ASSIGN(const auto type, inner.string("type"));
+  TRY_ASSIGN(const auto type, control->string("type"));
   if (type != "ephemeral")
     return refuse("cache_control.type", "cache_control.type must be \"ephemeral\"");
-  const json::value* value = inner.find("ttl");
+  const json::value* value = control->find("ttl");
   if (!value) return std::optional<seconds>(kDefaultTtl);
   TRY_ASSIGN(const seconds ttl, read_ttl(*value, "cache_control.ttl"));
   return std::optional<seconds>(ttl);
@@ -118,7 +117,7 @@ Result<void> read_user(const JsonFields& fields, std::string_view name,
 Result<bool> wants_cache_explained(const JsonFields& fields) {
   TRY_ASSIGN(const auto own, fields.object("kvik"));
   if (!own) return false;
-  TRY_ASSIGN(const auto explain, JsonFields(**own, "kvik").boolean("explain_cache"));
+  TRY_ASSIGN(const auto explain, own->flag("explain_cache"));
   return explain.value_or(false);
 }
 

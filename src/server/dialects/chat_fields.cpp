@@ -147,7 +147,7 @@ Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat) {
 }
 
 Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call) {
-  TRY_ASSIGN(const auto parallel, fields.boolean("parallel_tool_calls"));
+  TRY_ASSIGN(const auto parallel, fields.flag("parallel_tool_calls"));
   if (parallel.value_or(true)) return {};
   for (CompletionRequest& request : call.requests) request.output.max_calls = 1;
   return {};
@@ -155,7 +155,7 @@ Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call)
 
 Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat) {
   TRY_ASSIGN(chat.thinking.effort, fields.string("reasoning_effort"));
-  TRY_ASSIGN(chat.thinking.thinks, fields.boolean("enable_thinking"));
+  TRY_ASSIGN(chat.thinking.thinks, fields.flag("enable_thinking"));
   const json::value* thinking = fields.find("thinking");
   if (thinking && thinking->is_bool()) chat.thinking.thinks = thinking->get_bool();
   if (!thinking || thinking->is_bool()) return {};
@@ -173,12 +173,12 @@ Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) 
   TRY_ASSIGN(chat.style, read_json_style(fields));
   TRY_ASSIGN(const auto kwargs, fields.object("chat_template_kwargs"));
   if (!kwargs) return {};
-  if ((*kwargs)->size() > kMaxKwargs) {
+  if (kwargs->all().size() > kMaxKwargs) {
     return refuse("chat_template_kwargs",
                   fmt::format("chat_template_kwargs holds {} names, at most {} are allowed",
-                              (*kwargs)->size(), kMaxKwargs));
+                              kwargs->all().size(), kMaxKwargs));
   }
-  chat.kwargs = std::get<Json::Fields>(to_data(**kwargs).value);
+  chat.kwargs = std::get<Json::Fields>(owned_json(kwargs->all()).value);
   return {};
 }
 

@@ -31,13 +31,13 @@ Result<std::string> read_stop(const json::value& value) {
 }
 
 Result<std::vector<TokenId>> read_stop_tokens(const JsonFields& fields) {
-  TRY_ASSIGN(const auto array, fields.array("stop_token_ids"));
+  TRY_ASSIGN(const json::array* array, fields.list("stop_token_ids"));
   if (!array) return std::vector<TokenId>();
-  if ((*array)->size() > RequestBounds::kStopTokens)
+  if (array->size() > RequestBounds::kStopTokens)
     return refuse("stop_token_ids", fmt::format("stop_token_ids holds {} ids, at most {} are "
                                                 "allowed",
-                                                (*array)->size(), RequestBounds::kStopTokens));
-  return read_token_ids("stop_token_ids", **array);
+                                                array->size(), RequestBounds::kStopTokens));
+  return read_token_ids("stop_token_ids", *array);
 }
 
 std::optional<TokenId> parse_token_id(std::string_view text) {
@@ -51,10 +51,10 @@ Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(const JsonFields&
   std::vector<std::pair<TokenId, float>> biases;
   TRY_ASSIGN(const auto object, fields.object("logit_bias"));
   if (!object) return biases;
-  if ((*object)->size() > RequestBounds::kBiases)
+  if (object->all().size() > RequestBounds::kBiases)
     return refuse("logit_bias", fmt::format("logit_bias holds {} entries, at most {} are allowed",
-                                            (*object)->size(), RequestBounds::kBiases));
-  for (const auto& entry : **object) {
+                                            object->all().size(), RequestBounds::kBiases));
+  for (const auto& entry : object->all()) {
     const auto id = parse_token_id({entry.key().data(), entry.key().size()});
     if (!id) return refuse("logit_bias", "logit_bias has a key that is no token id");
     const auto bias = as_finite(entry.value());
@@ -89,7 +89,7 @@ Result<void> read_number(const JsonFields& fields, std::string_view name, float&
 }
 
 Result<void> read_flag(const JsonFields& fields, std::string_view name, bool& out) {
-  TRY_ASSIGN(const auto flag, fields.boolean(name));
+  TRY_ASSIGN(const auto flag, fields.flag(name));
   if (flag) out = *flag;
   return {};
 }
@@ -161,7 +161,7 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   TRY_ASSIGN(request.model, fields.string("model"));
   TRY(read_cache_fields(fields, request));
   TRY(read_flag(fields, "ignore_eos", request.ignore_eos));
-  TRY_ASSIGN(const auto speculate, fields.boolean("speculate"));
+  TRY_ASSIGN(const auto speculate, fields.flag("speculate"));
   if (speculate == false) request.engine.speculate = Request::Speculate::kOff;
   TRY(read_flag(fields, "return_token_ids", request.output.return_token_ids));
   return call;
@@ -170,9 +170,7 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
 Result<void> read_answer_format(const JsonFields& fields, std::string_view body,
                                 CompletionCall& call) {
   TRY_ASSIGN(const auto stream_options, fields.object("stream_options"));
-  if (stream_options)
-    TRY(read_flag(JsonFields(**stream_options, "stream_options"), "include_usage",
-                  call.include_usage));
+  if (stream_options) TRY(read_flag(*stream_options, "include_usage", call.include_usage));
   TRY_ASSIGN(call.requests.front().form, read_answer_form(fields, body));
   return {};
 }

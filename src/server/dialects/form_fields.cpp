@@ -112,7 +112,7 @@ Result<MaybeForm> typed_form(const json::object& format, const json::object* nam
   if (!schema)
     return refuse(fmt::format("{}.schema", inner), fmt::format("{}.schema is missing", inner));
   TRY_ASSIGN(MaybeForm form, schema_form(*schema, fmt::format("{}.schema", inner)));
-  TRY_ASSIGN(const auto strict, JsonFields(*named, inner).boolean("strict"));
+  TRY_ASSIGN(const auto strict, JsonFields(*named, inner).flag("strict"));
   if (strict == false) form->strictness = AnswerForm::Strictness::kRelaxed;
   return form;
 }
@@ -154,7 +154,7 @@ Result<MaybeForm> structured_outputs_form(const json::value& value, std::string_
                                                       {"choice", choice_form},
                                                       {"grammar", grammar_form}});
   if (!value.is_object()) return wrong_type(param, "an object", value);
-  const JsonFields fields(value.get_object(), param);
+  const JsonFields fields(value.get_object(), std::string(param));
   for (const std::string_view name : {"structural_tag", "whitespace_pattern"})
     if (fields.find(name)) return unsupported(fmt::format("{}.{}", param, name));
   return read_one_of(fields, kReaders, fmt::format("{}.", param));
@@ -175,11 +175,10 @@ Result<MaybeForm> with_style_and_schema(const JsonFields& fields, MaybeForm form
 }  // namespace
 
 Result<JsonStyle> read_json_style(const JsonFields& fields) {
-  TRY_ASSIGN(const auto object, fields.object("kvik"));
-  if (!object) return JsonStyle();
-  const JsonFields own(**object, "kvik");
-  TRY_ASSIGN(const auto whitespace, own.string("whitespace"));
-  TRY_ASSIGN(const auto language, own.string("schema_language"));
+  TRY_ASSIGN(const auto own, fields.object("kvik"));
+  if (!own) return JsonStyle();
+  TRY_ASSIGN(const auto whitespace, own->string("whitespace"));
+  TRY_ASSIGN(const auto language, own->string("schema_language"));
   const auto its_whitespace = whitespace_named(whitespace.value_or("spaced"));
   const auto its_language = schema_language_named(language.value_or(""));
   if (!its_whitespace)
@@ -209,7 +208,7 @@ Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields,
 Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::string_view body) {
   TRY_ASSIGN(const auto text, fields.object("text"));
   if (!text) return MaybeForm();
-  const json::value* format = JsonFields(**text).find("format");
+  const json::value* format = text->find("format");
   if (!format) return MaybeForm();
   TRY_ASSIGN(MaybeForm form, flat_format_form(*format, "text.format"));
   return with_style_and_schema(fields, std::move(form), body);
@@ -222,8 +221,7 @@ Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields,
   TRY_ASSIGN(MaybeForm form, read_one_of(fields, kOlder, ""));
   TRY_ASSIGN(const auto config, fields.object("output_config"));
   if (config) {
-    TRY_ASSIGN(MaybeForm newer,
-               read_one_of(JsonFields(**config, "output_config"), kNewer, "output_config."));
+    TRY_ASSIGN(MaybeForm newer, read_one_of(*config, kNewer, "output_config."));
     if (newer && form)
       return refuse(
           "output_format",

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "service/request_bounds.h"
+
 namespace kvik {
 namespace json = boost::json;
 
@@ -21,52 +23,34 @@ const json::value& at(const json::object& object, std::string_view name) {
   return value ? *value : null;
 }
 
-const json::value* JsonFields::find(std::string_view name) const {
-  const json::value* value = object_.if_contains(name);
-  return value && value->is_null() ? nullptr : value;
+std::unexpected<Error> JsonFields::wrong_type(std::string_view name, Type expected) const {
+  constexpr std::string_view kTypes[] = {"true or false", "a string", "an array", "an object"};
+  return kvik::wrong_type(path_of(name), kTypes[static_cast<size_t>(expected)], *find(name));
 }
 
-Result<std::optional<bool>> JsonFields::boolean(std::string_view name) const {
-  const json::value* value = find(name);
-  if (!value) return std::optional<bool>();
-  if (!value->is_bool()) return wrong_type(full(name), "true or false", *value);
-  return std::optional<bool>(value->get_bool());
+Result<std::optional<JsonFields>> JsonFields::object(std::string_view name) const {
+  TRY_ASSIGN(const json::object* object, object_at(name));
+  if (!object) return std::optional<JsonFields>();
+  return std::optional(JsonFields(*object, path_of(name)));
 }
 
-Result<std::optional<std::string>> JsonFields::string(std::string_view name,
-                                                      size_t max_bytes) const {
-  const json::value* value = find(name);
-  if (!value) return std::optional<std::string>();
-  if (!value->is_string()) return wrong_type(full(name), "a string", *value);
-  const size_t n_bytes = value->get_string().size();
-  if (n_bytes > max_bytes) {
-    return refuse(full(name), fmt::format("{} has {} bytes, at most {} are allowed", full(name),
-                                          n_bytes, max_bytes));
+Result<std::optional<std::string>> JsonFields::string(std::string_view name) const {
+  TRY_ASSIGN(auto found, text(name));
+  if (found && found->size() > RequestBounds::kFieldBytes) {
+    return refuse(path_of(name),
+                  fmt::format("{} has {} bytes, at most {} are allowed", path_of(name),
+                              found->size(), RequestBounds::kFieldBytes));
   }
-  return std::optional<std::string>(view(value->get_string()));
-}
-
-Result<std::optional<const json::array*>> JsonFields::array(std::string_view name) const {
-  const json::value* value = find(name);
-  if (!value) return std::optional<const json::array*>();
-  if (!value->is_array()) return wrong_type(full(name), "an array", *value);
-  return std::optional<const json::array*>(&value->get_array());
-}
-
-Result<std::optional<const json::object*>> JsonFields::object(std::string_view name) const {
-  const json::value* value = find(name);
-  if (!value) return std::optional<const json::object*>();
-  if (!value->is_object()) return wrong_type(full(name), "an object", *value);
-  return std::optional<const json::object*>(&value->get_object());
+  return found;
 }
 
 Result<std::optional<float>> JsonFields::number(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<float>();
-  if (!value->is_number()) return wrong_type(full(name), "a number", *value);
+  if (!value->is_number()) return kvik::wrong_type(path_of(name), "a number", *value);
   const auto wide = as_finite(*value);
   if (!wide || std::abs(*wide) > std::numeric_limits<float>::max())
-    return refuse(full(name), fmt::format("{} is out of range", full(name)));
+    return refuse(path_of(name), fmt::format("{} is out of range", path_of(name)));
   return std::optional<float>(static_cast<float>(*wide));
 }
 
@@ -74,23 +58,23 @@ Result<std::optional<uint64_t>> JsonFields::count_up_to(std::string_view name,
                                                         uint64_t limit) const {
   const json::value* value = find(name);
   if (!value) return std::optional<uint64_t>();
-  if (!value->is_number()) return wrong_type(full(name), "a whole number", *value);
+  if (!value->is_number()) return kvik::wrong_type(path_of(name), "a whole number", *value);
   const auto count = as_count(*value);
   if (!count || *count > limit)
-    return refuse(full(name),
-                  fmt::format("{} must be a whole number from 0 to {}", full(name), limit));
+    return refuse(path_of(name),
+                  fmt::format("{} must be a whole number from 0 to {}", path_of(name), limit));
   return count;
 }
 
 Result<std::optional<int32_t>> JsonFields::integer(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<int32_t>();
-  if (!value->is_number()) return wrong_type(full(name), "a whole number", *value);
+  if (!value->is_number()) return kvik::wrong_type(path_of(name), "a whole number", *value);
   const auto wide = as_finite(*value);
   using Limits = std::numeric_limits<int32_t>;
   if (!wide || *wide != std::floor(*wide) || *wide < Limits::min() || *wide > Limits::max())
-    return refuse(full(name), fmt::format("{} must be a whole number from {} to {}", full(name),
-                                          Limits::min(), Limits::max()));
+    return refuse(path_of(name), fmt::format("{} must be a whole number from {} to {}",
+                                             path_of(name), Limits::min(), Limits::max()));
   return std::optional<int32_t>(static_cast<int32_t>(*wide));
 }
 
@@ -130,21 +114,21 @@ std::string_view text_at(const json::object& object, std::string_view name) {
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
-Json to_data(const json::value& value) {
+Json owned_json(const json::value& value) {
   if (value.is_bool()) return {value.get_bool()};
   if (value.is_int64()) return {value.get_int64()};
   if (value.is_number()) return {value.to_number<double>()};
   if (value.is_string()) return {std::string(view(value.get_string()))};
-  if (value.is_object()) return to_data(value.get_object());
+  if (value.is_object()) return owned_json(value.get_object());
   if (!value.is_array()) return {};
   Json::List items;
-  for (const json::value& item : value.get_array()) items.push_back(to_data(item));
+  for (const json::value& item : value.get_array()) items.push_back(owned_json(item));
   return {std::move(items)};
 }
 
-Json to_data(const json::object& object) {
+Json owned_json(const json::object& object) {
   Json::Fields fields;
-  for (const auto& item : object) fields.push_back({item.key(), to_data(item.value())});
+  for (const auto& item : object) fields.push_back({item.key(), owned_json(item.value())});
   return {std::move(fields)};
 }
 

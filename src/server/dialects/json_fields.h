@@ -9,42 +9,29 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json/json.h"
+#include "base/json/json_reader.h"
 #include "base/result.h"
 #include "base/token_id.h"
-#include "service/request_bounds.h"
 
 namespace kvik {
 
 // The object's field; null where there is none.
 const boost::json::value& at(const boost::json::object& object, std::string_view name);
 
-// Reads typed fields of a request. Absent and null are nullopt; another type is kInvalidArgument
-// with the field as `param`. Borrows the object.
-class JsonFields {
+// Reads the fields of a request's object. Errors: kInvalidArgument with the field's path as
+// `param`.
+class JsonFields : public JsonReader {
  public:
-  explicit JsonFields(const boost::json::object& object) : object_(object) {}
-  // Of an object inside a request: errors call its fields "outer.name".
-  JsonFields(const boost::json::object& object, std::string_view outer)
-      : object_(object), prefix_(std::string(outer) + ".") {}
+  explicit JsonFields(const boost::json::object& object, std::string path = {})
+      : JsonReader(object, std::move(path)) {}
 
-  const boost::json::object& all() const { return object_; }
-
-  // Null where the field is absent or null.
-  const boost::json::value* find(std::string_view name) const;
-
-  Result<std::optional<bool>> boolean(std::string_view name) const;
-  // A field with a bound that all of its kind have; longer ones are kInvalidArgument.
-  Result<std::optional<std::string>> string(std::string_view name,
-                                            size_t max_bytes = RequestBounds::kFieldBytes) const;
-  // A prompt, as long as a body may be.
-  Result<std::optional<std::string>> text(std::string_view name) const {
-    return string(name, SIZE_MAX);
-  }
-  Result<std::optional<const boost::json::array*>> array(std::string_view name) const;
-  Result<std::optional<const boost::json::object*>> object(std::string_view name) const;
+  Result<std::optional<JsonFields>> object(std::string_view name) const;
+  // A field with a bound that all of its kind have; text() has as many bytes as a body may.
+  Result<std::optional<std::string>> string(std::string_view name) const;
   // Finite, also as a float.
   Result<std::optional<float>> number(std::string_view name) const;
   // Whole numbers that fit, negative ones too.
@@ -59,10 +46,7 @@ class JsonFields {
 
  private:
   Result<std::optional<uint64_t>> count_up_to(std::string_view name, uint64_t limit) const;
-  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
-
-  const boost::json::object& object_;
-  std::string prefix_;
+  std::unexpected<Error> wrong_type(std::string_view name, Type expected) const override;
 };
 
 // For elements of arrays: the value as a number of that kind, or nullopt.
@@ -77,9 +61,9 @@ std::string_view text_at(const boost::json::object& object, std::string_view nam
 
 std::string_view view(const boost::json::string& text);
 
-// What a template is given of a value. Whole numbers that no int64_t holds become doubles.
-Json to_data(const boost::json::value& value);
-Json to_data(const boost::json::object& object);
+// The value as templates and tools take it. Whole numbers that no int64_t holds become doubles.
+Json owned_json(const boost::json::value& value);
+Json owned_json(const boost::json::object& object);
 
 // "a string", "an array": what a wrong value is, for the sentence that refuses it.
 std::string_view kind_name(const boost::json::value& value);

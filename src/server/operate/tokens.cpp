@@ -30,11 +30,11 @@ Result<Tokenized> tokenize(const ServiceApi& service, const RequestBody& body) {
   const bool is_prompt = !fields.find("content");
   TRY_ASSIGN(const auto text, fields.text(is_prompt ? "prompt" : "content"));
   if (!text) return refuse("content", "content, prompt or messages is missing");
-  TRY_ASSIGN(auto add_special, fields.boolean("add_special"));
+  TRY_ASSIGN(auto add_special, fields.flag("add_special"));
   if (!add_special) {
-    TRY_ASSIGN(add_special, fields.boolean("add_special_tokens"));  // vLLM's name
+    TRY_ASSIGN(add_special, fields.flag("add_special_tokens"));  // vLLM's name
   }
-  TRY_ASSIGN(const auto parse_special, fields.boolean("parse_special"));
+  TRY_ASSIGN(const auto parse_special, fields.flag("parse_special"));
   return Tokenized{
       .ids = service.tokenize(*text, {.add_bos = add_special.value_or(is_prompt),
                                       .parse_special = parse_special.value_or(is_prompt)}),
@@ -43,9 +43,9 @@ Result<Tokenized> tokenize(const ServiceApi& service, const RequestBody& body) {
 
 Result<std::vector<TokenId>> parse_detokenize_call(const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
-  TRY_ASSIGN(const auto array, fields.array("tokens"));
+  TRY_ASSIGN(const boost::json::array* array, fields.list("tokens"));
   if (!array) return refuse("tokens", "tokens is missing");
-  return read_token_ids("tokens", **array);
+  return read_token_ids("tokens", *array);
 }
 
 }  // namespace

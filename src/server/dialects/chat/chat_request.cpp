@@ -22,7 +22,7 @@ namespace json = boost::json;
 // A string, null, or parts of text.
 Result<void> read_content(const json::value& content, CacheMarks& marks, Message& message) {
   if (content.is_null()) {
-    message.further.push_back({"content", to_data(content)});
+    message.further.push_back({"content", owned_json(content)});
     return {};
   }
   const TextWords words{.param = "messages",
@@ -45,9 +45,9 @@ Json read_arguments(const json::value& value) {
   if (value.is_string()) {
     boost::system::error_code error;
     const json::value parsed = json::parse(value.get_string(), error);
-    if (!error && parsed.is_object()) return to_data(parsed);
+    if (!error && parsed.is_object()) return owned_json(parsed);
   }
-  return to_data(value);
+  return owned_json(value);
 }
 
 // {"id": …, "type": "function", "function": {"name": …, "arguments": …}}, in this order alone: what
@@ -67,7 +67,7 @@ std::optional<ToolCall> read_tool_call(const json::value& value) {
 
 // Calls of another shape.
 Json read_other_calls(const json::value& calls) {
-  Json out = to_data(calls);
+  Json out = owned_json(calls);
   auto* list = std::get_if<Json::List>(&out.value);
   for (size_t i = 0; list && i < list->size(); ++i) {
     auto* call = std::get_if<Json::Fields>(&(*list)[i].value);
@@ -135,7 +135,7 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
     } else if (key == "name" && is_text) {
       message.name = text;
     } else {
-      message.further.push_back({std::string(key), to_data(item.value())});
+      message.further.push_back({std::string(key), owned_json(item.value())});
     }
   }
   return message;
@@ -156,15 +156,15 @@ Result<void> check_function(const json::object& tool, size_t index) {
 }
 
 Result<void> read_tools(const JsonFields& fields, CacheMarks& marks, ChatRequest& chat) {
-  TRY_ASSIGN(const auto array, fields.array("tools"));
+  TRY_ASSIGN(const json::array* array, fields.list("tools"));
   if (!array) return {};
-  TRY(check_n_tools((*array)->size()));
-  for (const json::value& tool : **array) {
+  TRY(check_n_tools(array->size()));
+  for (const json::value& tool : *array) {
     if (!tool.is_object()) return wrong_type("tools", "an array of objects", tool);
     TRY(check_function(tool.get_object(), chat.tools.size()));
     json::object shown = tool.get_object();
     shown.erase("cache_control");
-    TRY(add_tool(tool.get_object(), to_data(shown), marks, chat));
+    TRY(add_tool(tool.get_object(), owned_json(shown), marks, chat));
   }
   return {};
 }
@@ -172,13 +172,13 @@ Result<void> read_tools(const JsonFields& fields, CacheMarks& marks, ChatRequest
 // "functions" and "function_call", which tools and tool_choice have replaced. Where both are given
 // the newer ones count.
 Result<void> read_functions(const JsonFields& fields, CacheMarks& marks, ChatRequest& chat) {
-  TRY_ASSIGN(const auto functions, fields.array("functions"));
+  TRY_ASSIGN(const json::array* functions, fields.list("functions"));
   if (!functions || !chat.tools.empty()) return {};
-  TRY(check_n_tools((*functions)->size()));
-  for (const json::value& function : **functions) {
+  TRY(check_n_tools(functions->size()));
+  for (const json::value& function : *functions) {
     if (!function.is_object()) return wrong_type("functions", "an array of objects", function);
     const json::object tool{{"type", "function"}, {"function", function}};
-    TRY(add_tool(tool, to_data(tool), marks, chat));
+    TRY(add_tool(tool, owned_json(tool), marks, chat));
   }
   const json::value* wish = fields.find("function_call");
   if (!wish) return {};
@@ -198,7 +198,7 @@ Result<void> read_functions(const JsonFields& fields, CacheMarks& marks, ChatReq
 
 // A flag beside top_logprobs.
 Result<std::optional<uint32_t>> read_chat_logprobs(const JsonFields& fields) {
-  TRY_ASSIGN(const auto logprobs, fields.boolean("logprobs"));
+  TRY_ASSIGN(const auto logprobs, fields.flag("logprobs"));
   TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
   if (n_top && *n_top > 0 && !logprobs.value_or(false)) {
     return refuse("top_logprobs", "top_logprobs needs logprobs to be true");
@@ -216,18 +216,18 @@ Result<std::optional<uint32_t>> read_chat_logprobs(const JsonFields& fields) {
 Result<ChatRequest> read_chat_request(const JsonFields& fields) {
   ChatRequest chat;
   CacheMarks marks;
-  TRY_ASSIGN(const auto messages, fields.array("messages"));
-  TRY(check_n_messages(messages ? (*messages)->size() : 0));
-  for (const json::value& value : **messages) {
+  TRY_ASSIGN(const json::array* messages, fields.list("messages"));
+  TRY(check_n_messages(messages ? messages->size() : 0));
+  for (const json::value& value : *messages) {
     TRY_ASSIGN(Message message, read_message(value, marks));
     chat.messages.push_back(std::move(message));
   }
   TRY(read_tools(fields, marks, chat));
   TRY(read_tool_choice(fields, chat));
   TRY(read_functions(fields, marks, chat));
-  TRY_ASSIGN(const auto continues, fields.boolean("continue_final_message"));
+  TRY_ASSIGN(const auto continues, fields.flag("continue_final_message"));
   chat.continue_final_message = continues.value_or(false);
-  TRY_ASSIGN(const auto adds_prompt, fields.boolean("add_generation_prompt"));
+  TRY_ASSIGN(const auto adds_prompt, fields.flag("add_generation_prompt"));
   chat.add_generation_prompt = adds_prompt.value_or(!chat.continue_final_message);
   TRY(read_thinking(fields, chat));
   TRY(read_template_options(fields, chat));

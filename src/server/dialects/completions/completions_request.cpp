@@ -65,7 +65,7 @@ Result<CompletionCall> parse_completions_call(const RequestBody& body) {
   TRY_ASSIGN(const auto max_tokens, read_max_tokens(fields, "max_tokens"));
   common.max_tokens = max_tokens.value_or(kDefaultMaxTokens);
   TRY_ASSIGN(common.engine.n_logprobs, read_logprobs(fields, "logprobs"));
-  TRY_ASSIGN(const auto echo, fields.boolean("echo"));
+  TRY_ASSIGN(const auto echo, fields.flag("echo"));
   common.output.echo = echo.value_or(false);
   TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
   call.requests.assign(prompts.size() - 1, common);  // a single prompt copies nothing

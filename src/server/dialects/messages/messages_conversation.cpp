@@ -138,7 +138,7 @@ class Conversation {
     newest("assistant")
         .parts.push_back(ToolCall{.id = string_at(block, "id"),
                                   .name = std::move(*name),
-                                  .arguments = to_data(at(block, "input"))});
+                                  .arguments = owned_json(at(block, "input"))});
     return {};
   }
 
@@ -188,11 +188,11 @@ std::string without_billing_header(std::string_view text) {
 
 Result<std::vector<Message>> read_anthropic_messages(const JsonFields& fields,
                                                      std::string_view model, CacheMarks& marks) {
-  TRY_ASSIGN(const auto given, fields.array("messages"));
-  TRY(check_n_messages(given ? (*given)->size() : 0));
+  TRY_ASSIGN(const json::array* given, fields.list("messages"));
+  TRY(check_n_messages(given ? given->size() : 0));
   Conversation conversation(model, marks);
   TRY(conversation.add_system(at(fields.all(), "system")));
-  for (const json::value& message : **given) TRY(conversation.add(message));
+  for (const json::value& message : *given) TRY(conversation.add(message));
   std::vector<Message> messages = std::move(conversation).take();
   TRY(check_n_messages(messages.size()));
   return messages;

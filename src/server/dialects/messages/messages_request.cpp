@@ -24,10 +24,10 @@ bool is_absent(const json::object& object, std::string_view name) {
 
 // {"type": "function", "function": {"name": …, "description": …, "parameters": …}}
 Json function_of(const json::object& tool) {
-  Json::Fields function = {{"name", to_data(at(tool, "name"))}};
+  Json::Fields function = {{"name", owned_json(at(tool, "name"))}};
   if (!is_absent(tool, "description"))
-    function.emplace_back("description", to_data(at(tool, "description")));
-  function.emplace_back("parameters", to_data(at(tool, "input_schema")));
+    function.emplace_back("description", owned_json(at(tool, "description")));
+  function.emplace_back("parameters", owned_json(at(tool, "input_schema")));
   return {Json::Fields{{"type", {"function"}}, {"function", {std::move(function)}}}};
 }
 
@@ -60,14 +60,14 @@ Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest
 Result<void> read_choice(const JsonFields& fields, ChatRequest& chat, CompletionRequest& request) {
   TRY_ASSIGN(const auto choice, fields.object("tool_choice"));
   if (!choice) return {};
-  TRY_ASSIGN(const auto one,
-             JsonFields(**choice, "tool_choice").boolean("disable_parallel_tool_use"));
+  TRY_ASSIGN(const auto one, choice->flag("disable_parallel_tool_use"));
   if (one.value_or(false)) request.output.max_calls = 1;
-  const std::string_view type = text_at(**choice, "type");
+  const std::string_view type = text_at(choice->all(), "type");
   if (type == "none") chat.tools.clear();
   if (type == "any") chat.forced.emplace();
   if (type == "tool") {
-    chat.forced = ForcedCalls{.names = {std::string(text_at(**choice, "name"))}, .is_one = true};
+    chat.forced =
+        ForcedCalls{.names = {std::string(text_at(choice->all(), "name"))}, .is_one = true};
   }
   if (type == "auto" || type == "none" || type == "any" || type == "tool") return {};
   return refuse("tool_choice", "tool_choice.type must be \"auto\", \"any\", \"tool\" or \"none\"");
@@ -78,8 +78,7 @@ Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
   TRY(read_thinking(fields, chat));
   TRY_ASSIGN(const auto config, fields.object("output_config"));
   if (!config) return {};
-  const JsonFields inner(**config, "output_config");
-  TRY_ASSIGN(const auto effort, inner.string("effort"));
+  TRY_ASSIGN(const auto effort, config->string("effort"));
   if (effort) chat.thinking.effort = effort;
   return {};
 }
@@ -113,7 +112,7 @@ Result<void> check_length(const CompletionCall& call, const ModelCard& card) {
 // it.
 Result<void> check_thread(const JsonFields& fields) {
   TRY_ASSIGN(const auto thread, fields.object("thread"));
-  if (!thread || text_at(**thread, "type") != "continue") return {};
+  if (!thread || text_at(thread->all(), "type") != "continue") return {};
   return fail(ErrorCode::kNotFound,
               "no thread is kept here: send the whole conversation with thread {\"type\": "
               "\"create\"}, or without",
@@ -123,7 +122,7 @@ Result<void> check_thread(const JsonFields& fields) {
 Result<CompletionCall> parse_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY(check_thread(fields));
-  TRY_ASSIGN(const auto stops, fields.array("stop_sequences"));
+  TRY_ASSIGN(const json::array* stops, fields.list("stop_sequences"));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
   TRY_ASSIGN(const ChatRequest chat, read_conversation(fields, service.card().id.text(), call));
   TRY(read_answer_format(fields, body.text, call));
@@ -135,7 +134,7 @@ Result<CompletionCall> parse_call(const ServiceApi& service, const RequestBody& 
     TRY_ASSIGN(request.output.stop, read_stops(at(fields.all(), "stop_sequences")));
   }
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
-  if (metadata) TRY(read_user(JsonFields(**metadata, "metadata"), "user_id", request));
+  if (metadata) TRY(read_user(*metadata, "user_id", request));
   return with_prompt(service, chat, std::move(call));
 }
 

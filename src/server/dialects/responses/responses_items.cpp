@@ -29,7 +29,7 @@ bool is_vendors_item(std::string_view type) {
 Json read_arguments(std::string_view text) {
   boost::system::error_code error;
   const json::value parsed = json::parse(text, error);
-  return !error && parsed.is_object() ? to_data(parsed) : Json{std::string(text)};
+  return !error && parsed.is_object() ? owned_json(parsed) : Json{std::string(text)};
 }
 
 std::optional<std::string> id_of(const json::object& item) {
@@ -64,7 +64,7 @@ Json function_of(const json::object& tool, bool is_custom) {
   if (is_custom) {
     function.push_back({"parameters", text_schema()});
   } else if (!at(tool, "parameters").is_null()) {
-    function.push_back({"parameters", to_data(at(tool, "parameters"))});
+    function.push_back({"parameters", owned_json(at(tool, "parameters"))});
   }
   return {Json::Fields{{"type", {std::string("function")}}, {"function", {std::move(function)}}}};
 }
@@ -179,11 +179,11 @@ Result<void> ResponsesItems::add_kept(const json::object& item) {
 
 Result<ResponsesTools> read_responses_tools(const JsonFields& fields, ChatRequest& chat) {
   ResponsesTools out;
-  TRY_ASSIGN(const auto tools, fields.array("tools"));
+  TRY_ASSIGN(const json::array* tools, fields.list("tools"));
   if (!tools) return out;
-  TRY(check_n_tools((*tools)->size()));
+  TRY(check_n_tools(tools->size()));
   CacheMarks marks;
-  for (const json::value& value : **tools) {
+  for (const json::value& value : *tools) {
     if (!value.is_object()) return wrong_type("tools", "an array of objects", value);
     const json::object& tool = value.get_object();
     const std::string_view type = text_at(tool, "type");

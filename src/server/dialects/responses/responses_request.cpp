@@ -69,7 +69,7 @@ Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view
 Result<void> refuse_unsupported(const JsonFields& fields) {
   for (const std::string_view name : {"conversation", "prompt"})
     if (fields.find(name)) return unsupported(name);
-  TRY_ASSIGN(const auto background, fields.boolean("background"));
+  TRY_ASSIGN(const auto background, fields.flag("background"));
   if (background.value_or(false)) return unsupported("background");
   TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
   if (n_top.value_or(0) > 0) return unsupported("top_logprobs");
@@ -80,7 +80,7 @@ Result<void> refuse_unsupported(const JsonFields& fields) {
 Result<void> check_metadata(const JsonFields& fields) {
   constexpr size_t kMaxBytes = size_t{16} << 10;
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
-  const size_t n_bytes = metadata ? json::serialize(**metadata).size() : 0;
+  const size_t n_bytes = metadata ? json::serialize(metadata->all()).size() : 0;
   if (n_bytes <= kMaxBytes) return {};
   return refuse("metadata", fmt::format("metadata has {} bytes as JSON, at most {} are allowed",
                                         n_bytes, kMaxBytes));
@@ -90,16 +90,16 @@ Result<void> check_metadata(const JsonFields& fields) {
 Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
   TRY_ASSIGN(const auto reasoning, fields.object("reasoning"));
   if (!reasoning) return {};
-  TRY_ASSIGN(const auto effort, JsonFields(**reasoning, "reasoning").string("effort"));
+  TRY_ASSIGN(const auto effort, reasoning->string("effort"));
   if (effort) chat.thinking.effort = effort;
   return {};
 }
 
 Result<bool> seals_thoughts(const JsonFields& fields) {
-  TRY_ASSIGN(const auto include, fields.array("include"));
+  TRY_ASSIGN(const json::array* include, fields.list("include"));
   bool seals = false;
-  for (size_t i = 0; include && i < (*include)->size(); ++i) {
-    const json::value& name = (**include)[i];
+  for (size_t i = 0; include && i < include->size(); ++i) {
+    const json::value& name = (*include)[i];
     if (!name.is_string()) return wrong_type("include", "an array of strings", name);
     if (name == "message.output_text.logprobs") {
       return fail(ErrorCode::kUnsupported, "message.output_text.logprobs are not supported",
@@ -208,7 +208,7 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const Requ
   TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY(refuse_unsupported(fields));
   ResponsesCall out;
-  TRY_ASSIGN(const auto store, fields.boolean("store"));
+  TRY_ASSIGN(const auto store, fields.flag("store"));
   out.is_stored = store.value_or(true);
   TRY(check_metadata(fields));
   TRY_ASSIGN(out.seals_thoughts, seals_thoughts(fields));
