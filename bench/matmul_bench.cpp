@@ -25,13 +25,6 @@ struct Shape {
   uint32_t k, n;
 };
 constexpr Shape kShapes[] = {{2048, 5632}, {5632, 2048}, {2048, 2560}};
-constexpr ElementType kTypes[] = {
-    ElementType::kQ4_0,    ElementType::kQ4_1,     ElementType::kQ5_0,     ElementType::kQ5_1,
-    ElementType::kQ8_0,    ElementType::kQ2_K,     ElementType::kQ3_K,     ElementType::kQ4_K,
-    ElementType::kQ5_K,    ElementType::kQ6_K,     ElementType::kIQ4_NL,   ElementType::kIQ4_XS,
-    ElementType::kInt4G32, ElementType::kInt4G128, ElementType::kInt8G128, ElementType::kBF16,
-    ElementType::kF16,     ElementType::kF32};
-
 // Of one core, measured when the first benchmark runs.
 const MachineLimits& limits() {
   static const MachineLimits measured = measure_machine_limits(1);
@@ -86,11 +79,12 @@ void run(benchmark::State& state, const std::string& isa, ElementType type, Shap
 void register_all() {
   for (const std::string_view isa : cpu_isa_names()) {
     if (isa == "scalar") continue;
-    for (const ElementType type : kTypes) {
+    for (const ElementTraits& t : element_types()) {
+      const ElementType type = t.type;
+      if (!can_dequantize(type)) continue;
       for (const Shape shape : kShapes) {
         for (const uint32_t m : {1u, 4u, 16u, 512u}) {
-          const std::string name =
-              fmt::format("{}/{}/{}x{}/{}", isa, name_of(type), shape.k, shape.n, m);
+          const std::string name = fmt::format("{}/{}/{}x{}/{}", isa, t.name, shape.k, shape.n, m);
           benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) {
             run(s, std::string(isa), type, shape, m);
           })->Unit(benchmark::kMicrosecond);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "tensor/block_format.h"
 #include "tensor/blocks.h"
 #include "tensor/tensor_digest.h"
 
@@ -15,18 +16,22 @@ namespace kvik {
 namespace {
 
 std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
+  std::vector<std::string_view> others;  // of GGUF files, beside q2_k to q8_0
+  for (const ElementTraits& t : element_types()) {
+    if (block_format(t.type) && t.gguf_id != kNoGgufId && *t.name != 'q') others.push_back(t.name);
+  }
   return fail(ErrorCode::kUnsupported,
               fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, one of q2_k to q6_k "
-                          "or q4_0 to q8_0, iq4_nl, iq4_xs, mxfp4, nvfp4 or fp8",
-                          source.name_in_file(index), name_of(source.tensors()[index].type)));
+                          "or q4_0 to q8_0, {} or fp8",
+                          source.name_in_file(index), name_of(source.tensors()[index].type),
+                          fmt::join(others, ", ")));
 }
 
 // By their names.
 std::string computable_types(const Backend& backend) {
   std::vector<std::string_view> names;
-  for (uint32_t i = 0; i < kNumElementTypes; ++i) {
-    const auto type = static_cast<ElementType>(i);
-    if (backend.can_compute(type)) names.push_back(name_of(type));
+  for (const ElementTraits& t : element_types()) {
+    if (backend.can_compute(t.type)) names.push_back(t.name);
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -162,10 +167,9 @@ Result<void> TensorLoader::check_computable(size_t index) {
 }
 
 Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) const {
-  const bool is_mxfp4 = view.type == ElementType::kMXFP4;
-  if (!is_mxfp4 && view.type != ElementType::kNvFp4) return {};
-  const uint32_t n_scales = is_mxfp4 ? 1 : 4;  // a block begins with them
-  const uint8_t most = is_mxfp4 ? 254 : 126;
+  const BlockFormat* format = block_format(view.type);
+  if (!format || format->scale_bytes.n == 0) return {};
+  const auto [n_scales, most] = format->scale_bytes;
   const uint32_t block_bytes = traits(view.type).block_bytes;
   for (size_t at = 0; at < view.bytes.size(); at += block_bytes) {
     for (const std::byte scale : view.bytes.subspan(at, n_scales)) {

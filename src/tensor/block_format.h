@@ -129,6 +129,36 @@ struct Encoding {
   FavoursLarge favours_large = FavoursLarge::kNever;
 };
 
+// Up to two bytes that a column of a panel holds for each 32 k beside the levels. b: which 32 k of
+// the block.
+struct PackedBytes {
+  uint32_t n = 0;
+  void (*put)(const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) = nullptr;
+  void (*get)(const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) = nullptr;
+};
+
+// The packed form of blocks in panels, which products read (backend/layout/panel_matrix.h): a
+// header of f16, then for each 32 k bytes and the bits of levels.
+struct PackedLayout {
+  uint32_t n_halves = 1;  // scale, and minimum; 0: the scale is among the bytes
+  PackedBytes bytes = {};
+  // Bits of a level, the lowest first: those of one plane, or of two; none where there is no packed
+  // form. Which planes there are: backend/layout/packed_format.cpp.
+  uint32_t level_bits[2] = {};
+  // Convert the numbers of the file to those of the panel, and back; null where they are the same.
+  void (*to_panel)(BlockNumbers& numbers) = nullptr;
+  void (*from_panel)(BlockNumbers& numbers) = nullptr;
+};
+
+// Bytes that a block begins with and that are scales, if it has such; those above `most` are no
+// numbers.
+struct ScaleBytes {
+  uint32_t n = 0;
+  uint8_t most = 255;
+};
+
+// A type of blocks; element_enum.h lists its name and size. A format with a codebook looks its
+// levels up in parts().
 struct BlockFormat {
   ElementType type;
   BlockAccess block;
@@ -144,10 +174,21 @@ struct BlockFormat {
   // To the nearest levels (round.h). numbers: all but `zero` are filled.
   void (*round)(const BlockFormat& format, std::span<const float> values, BlockNumbers& numbers);
   Encoding encoding = {};
+  PackedLayout packed = {};
+  ScaleBytes scale_bytes = {};
 };
 
-// nullptr where the type is none of blocks, or of blocks that nothing here reads.
+// A type of elements that are floats for themselves, or under a float that a block of them shares.
+struct FloatFormat {
+  ElementType type;
+  void (*to_f32)(const std::byte* bytes, std::span<float> out);
+  void (*from_f32)(std::span<const float> values, std::byte* out);
+  uint32_t n_together = 1;  // neighbours in k that lie side by side in a panel
+};
+
+// nullptr where the type is none of blocks, or none of floats, or one that nothing here reads.
 const BlockFormat* block_format(ElementType type);
+const FloatFormat* float_format(ElementType type);
 
 // One block to and from its numbers.
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers);

@@ -13,13 +13,6 @@
 namespace kvik {
 namespace {
 
-// Elements for themselves, or under a float.
-struct FloatFormat {
-  ElementType type;
-  void (*to_f32)(const std::byte* bytes, std::span<float> out);
-  void (*from_f32)(std::span<const float> values, std::byte* out);
-};
-
 template <float (*kToF32)(uint16_t)>
 void widen(const std::byte* bytes, std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) {
@@ -73,17 +66,17 @@ constexpr FloatFormat kFloats[] = {
        std::memcpy(out, values.data(), values.size_bytes());
      }},
     {ElementType::kF16, widen<f16_to_f32>, narrow<f32_to_f16>},
-    {ElementType::kBF16, widen<bf16_to_f32>, narrow<f32_to_bf16>},
+    {ElementType::kBF16, widen<bf16_to_f32>, narrow<f32_to_bf16>, 2},
     {ElementType::kFp8, widen_fp8<128>, narrow_fp8<128>},
     {ElementType::kFp8G32, widen_fp8<32>, narrow_fp8<32>},
 };
+
+}  // namespace
 
 const FloatFormat* float_format(ElementType type) {
   const auto found = std::ranges::find(kFloats, type, &FloatFormat::type);
   return found == std::end(kFloats) ? nullptr : found;
 }
-
-}  // namespace
 
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers) {
   numbers.zero = format.zero;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "tensor/element_enum.h"
@@ -14,7 +15,10 @@ struct ElementTraits {
   uint32_t gguf_id;         // ggml's number of the type, or kNoGgufId
   uint32_t block_elements;  // elements that share one block along the last axis
   uint32_t block_bytes;
+  uint32_t file_type;  // GGUF's "general.file_type" of a model of it, or kNoFileType
 };
+
+std::span<const ElementTraits> element_types();  // of every type, in the order of the enum
 
 const ElementTraits& traits(ElementType type);
 inline const char* name_of(ElementType type) { return traits(type).name; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tensor/block_format.h"
+#include "tensor/packed_bytes.h"
 #include "tensor/round.h"
 
 // Groups of integers that share a scale and a zero, as GPTQ and AWQ make them (Frantar et al. 2022,
@@ -51,23 +52,34 @@ inline constexpr BlockFormat kGroups[] = {
     {.type = ElementType::kInt4G32,
      .block = access_to<BlockInt4<32>>,
      .top = 15,
-     .round = round_group},
+     .round = round_group,
+     .packed = {.bytes = kOffset, .level_bits = {4}}},
     {.type = ElementType::kInt4G64,
      .block = access_to<BlockInt4<64>>,
      .top = 15,
-     .round = round_group},
+     .round = round_group,
+     .packed = {.bytes = kOffset, .level_bits = {4}}},
     {.type = ElementType::kInt4G128,
      .block = access_to<BlockInt4<128>>,
      .top = 15,
-     .round = round_group},
+     .round = round_group,
+     .packed = {.bytes = kOffset, .level_bits = {4}}},
     {.type = ElementType::kInt8G32,
      .block = access_to<BlockInt8<32>>,
      .top = 255,
-     .round = round_group},
+     .round = round_group,
+     .packed = {.n_halves = 2,
+                .level_bits = {8},
+                .to_panel = zero_to_offset,
+                .from_panel = offset_to_zero}},
     {.type = ElementType::kInt8G128,
      .block = access_to<BlockInt8<128>>,
      .top = 255,
-     .round = round_group},
+     .round = round_group,
+     .packed = {.n_halves = 2,
+                .level_bits = {8},
+                .to_panel = zero_to_offset,
+                .from_panel = offset_to_zero}},
 };
 
 }  // namespace kvik

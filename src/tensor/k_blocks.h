@@ -2,6 +2,7 @@
 
 #include "tensor/block_format.h"
 #include "tensor/encode/search.h"
+#include "tensor/packed_bytes.h"
 #include "tensor/round.h"
 
 // Super-blocks of 256 values as they lie in files (ggml's block_q2_K … block_q6_K, block_iq4_xs):
@@ -142,7 +143,8 @@ inline constexpr BlockFormat kKBlocks[] = {
      .encoding = {.search = &kLinesOf16Search,
                   .factors = {0, 15},
                   .n_rounds = 4,
-                  .favours_large = FavoursLarge::kAlways}},
+                  .favours_large = FavoursLarge::kAlways},
+     .packed = {.n_halves = 2, .bytes = kScalesAndMinimaOfHalves, .level_bits = {2}}},
     {.type = ElementType::kQ3_K,
      .block = access_to<BlockQ3K>,
      .sub_block = 16,
@@ -154,37 +156,43 @@ inline constexpr BlockFormat kKBlocks[] = {
                   .levels = {-4, 3},
                   .factors = {-32, 31},
                   .n_rounds = 4,
-                  .favours_large = FavoursLarge::kWithoutImportance}},
+                  .favours_large = FavoursLarge::kWithoutImportance},
+     .packed = {.bytes = kScalesOfHalves,
+                .level_bits = {2, 1},
+                .to_panel = change_sign,
+                .from_panel = change_sign}},
     {.type = ElementType::kQ4_K,
      .block = access_to<BlockQ4K>,
      .sub_block = 32,
      .top = 15,
      .has_minimum = true,
      .round = round_fitted_lines,
-     .encoding = {.search = &kLinesOf32Search, .factors = {0, 63}, .n_rounds = 2}},
+     .encoding = {.search = &kLinesOf32Search, .factors = {0, 63}, .n_rounds = 2},
+     .packed = {.n_halves = 2, .bytes = kScaleAndMinimum, .level_bits = {4}}},
     {.type = ElementType::kQ5_K,
      .block = access_to<BlockQ5K>,
      .sub_block = 32,
      .top = 31,
      .has_minimum = true,
      .round = round_fitted_lines,
-     .encoding = {.search = &kLinesOf32Search, .factors = {0, 63}, .n_rounds = 2}},
+     .encoding = {.search = &kLinesOf32Search, .factors = {0, 63}, .n_rounds = 2},
+     .packed = {.n_halves = 2, .bytes = kScaleAndMinimum, .level_bits = {4, 1}}},
     {.type = ElementType::kQ6_K,
      .block = access_to<BlockQ6K>,
      .sub_block = 16,
      .zero = 32,
      .top = 63,
      .round = round_fitted_scales,
-     .encoding = {.search = &kScalesOf16Search,
-                  .levels = {-32, 31},
-                  .factors = {-128, 127},
-                  .n_rounds = 2}},
+     .encoding =
+         {.search = &kScalesOf16Search, .levels = {-32, 31}, .factors = {-128, 127}, .n_rounds = 2},
+     .packed = {.bytes = kScalesOfHalves, .level_bits = {4, 2}}},
     {.type = ElementType::kIQ4_XS,
      .block = access_to<BlockIQ4XS>,
      .sub_block = 32,
      .least_factor = -32,
      .table = kIq4Levels,
-     .round = round_peaks},
+     .round = round_peaks,
+     .packed = {.bytes = kSignedScale, .level_bits = {4}}},
 };
 
 }  // namespace kvik

@@ -9,11 +9,11 @@ namespace kvik {
 namespace {
 
 using testing::FileMatrix;
-using testing::kAllTypes;
 using testing::OwnedRows;
 using testing::random_floats;
 using testing::random_matrix;
 using testing::same_bytes;
+using testing::weight_types;
 
 constexpr uint32_t kExperts = 5;
 
@@ -63,7 +63,7 @@ Grouping random_grouping(uint32_t n_rows, uint32_t seed) {
 TEST(GroupedMatmul, a_row_gets_what_its_expert_alone_would_give_it) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = *make_cpu_backend({.n_threads = 2, .isa = std::string(isa)});
-    for (const ElementType type : kAllTypes) {
+    for (const ElementType type : weight_types()) {
       const uint32_t block = traits(type).block_elements;
       const uint32_t k = block > 32 ? 2 * block : 96;
       const Stack stack = random_stack(*backend, type, 37, k);

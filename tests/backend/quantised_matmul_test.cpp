@@ -2,68 +2,20 @@
 
 #include "backend/products.h"
 #include "backend/random_matrix.h"
-#include "tensor/e4m3.h"
 
 namespace kvik {
 namespace {
 
 using namespace testing;
 
-// Where a block has its f16 numbers.
-std::vector<size_t> places_of_halves(ElementType type) {
-  switch (type) {
-    case ElementType::kQ4_1:
-    case ElementType::kQ5_1:
-    case ElementType::kQ4_K:
-    case ElementType::kQ5_K:
-      return {0, 2};
-    case ElementType::kQ2_K:
-      return {80, 82};
-    case ElementType::kQ3_K:
-      return {108};
-    case ElementType::kQ6_K:
-      return {208};
-    default:
-      return {0};
-  }
-}
-
-// A scale that is one, and bytes that are all numbers.
-void make_numbers(std::byte* block, size_t block_bytes, std::mt19937& generator) {
-  const float scale = std::ldexp(1.0f + static_cast<float>(generator() % 1000) / 1000, -9);
-  std::memcpy(block, &scale, sizeof(scale));
-  for (std::byte& b : std::span(block, block_bytes).subspan(sizeof(scale))) {
-    if (!is_e4m3_number(std::to_integer<uint8_t>(b))) b ^= std::byte{1};
-  }
-}
-
-// Bytes that take scales, minima, zeros and levels to all the values they can have.
 FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   FileMatrix m{type, n_rows, n_cols, {}, std::vector<float>(size_t{n_rows} * n_cols)};
   const size_t row_bytes = m.view().row_bytes();
   const size_t block_bytes = traits(type).block_bytes;
   std::mt19937 generator(4);
   m.bytes.resize(n_rows * row_bytes);
-  for (std::byte& b : m.bytes) b = static_cast<std::byte>(generator());
   for (size_t at = 0; at < m.bytes.size(); at += block_bytes) {
-    std::byte* block = m.bytes.data() + at;
-    if (type == ElementType::kFp8 || type == ElementType::kFp8G32) {
-      make_numbers(block, block_bytes, generator);
-      continue;
-    }
-    if (type == ElementType::kNvFp4) {  // four scales without a sign, that are numbers
-      for (std::byte& b : std::span(block, 4)) b &= std::byte{0x77};
-      continue;
-    }
-    for (const size_t half : places_of_halves(type)) {
-      block[half + 1] &= std::byte{0xbf};  // no infinities: f16 below 2
-    }
-    // Scales of eight bits reach past what f32 holds, and 255 is no number.
-    if (type == ElementType::kMXFP4) block[0] = (block[0] & std::byte{63}) | std::byte{64};
-    if (traits(type).gguf_id != kNoGgufId) continue;  // groups of integers have a zero
-    const bool has_eight_bits = type == ElementType::kInt8G32 || type == ElementType::kInt8G128;
-    const auto zero = static_cast<uint16_t>(generator() % (has_eight_bits ? 257 : 17));
-    std::memcpy(block + 2, &zero, sizeof(zero));
+    make_random_block(type, std::span(m.bytes).subspan(at, block_bytes), generator);
   }
   for (size_t row = 0; row < n_rows; ++row) {
     dequantize_row(type, m.bytes.data() + row * row_bytes,
@@ -74,8 +26,7 @@ FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
 
 TEST(QuantisedMatmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_states) {
   const auto scalar = backend_of("scalar");
-  for (const ElementType type : kAllTypes) {
-    if (traits(type).block_elements == 1) continue;
+  for (const ElementType type : quantised_types()) {
     const FileMatrix w = of_random_bytes(type, 40, 512);
     const std::vector<float> x = random_floats(size_t{20} * 512, 3);
     const std::vector<float> got = product(*scalar, x, 20, *pack(*scalar, {w}));
@@ -99,8 +50,7 @@ TEST(QuantisedMatmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_st
 
 TEST(QuantisedMatmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_states) {
   const auto backend = backend_of("");
-  for (const ElementType type : kAllTypes) {
-    if (traits(type).block_elements == 1) continue;
+  for (const ElementType type : quantised_types()) {
     const FileMatrix w = of_random_bytes(type, 37, 512);
     const auto table = pack(*backend, {w});
     const std::vector<TokenId> tokens = {36, 0, 17};

@@ -8,19 +8,12 @@
 
 #include "backend/backend.h"
 #include "base/check.h"
+#include "support/weight_types.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik::testing {
-
-inline constexpr ElementType kAllTypes[] = {
-    ElementType::kF32,      ElementType::kF16,     ElementType::kBF16,     ElementType::kQ8_0,
-    ElementType::kQ4_0,     ElementType::kQ4_1,    ElementType::kQ5_0,     ElementType::kQ5_1,
-    ElementType::kQ2_K,     ElementType::kQ3_K,    ElementType::kQ4_K,     ElementType::kQ5_K,
-    ElementType::kQ6_K,     ElementType::kIQ4_NL,  ElementType::kIQ4_XS,   ElementType::kMXFP4,
-    ElementType::kInt4G32,  ElementType::kInt4G64, ElementType::kInt4G128, ElementType::kInt8G32,
-    ElementType::kInt8G128, ElementType::kFp8,     ElementType::kFp8G32,   ElementType::kNvFp4};
 
 inline std::vector<float> random_floats(size_t n, uint32_t seed) {
   std::mt19937 generator(seed);

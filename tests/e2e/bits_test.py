@@ -13,13 +13,23 @@ import unittest
 import zlib
 
 import kvik
+from kvik import gguf_file
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bits.tsv")
 KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
+
+
+def types_of(model, types):
+    """In the order in which the table has them for that model; what it lacks comes last."""
+    with open(TABLE) as f:
+        rows = (line.split("\t")[0] for line in f)
+        known = dict.fromkeys(row.removeprefix(model) for row in rows if row.startswith(model))
+    return (*(t for t in known if t in types), *(t for t in types if t not in known))
+
+
 # What `synthetic:` makes. Its small matrices have no blocks of 256: the demo model, converted, has.
-SYNTHETIC_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q4_k_m", "q5_k", "q5_k_m",
-                   "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "int4g128", "int8g128", "fp8", "nvfp4")
-DEMO_TYPES = (*SYNTHETIC_TYPES[:-4], "nvfp4")
+SYNTHETIC_TYPES = types_of("synthetic:test-llama:", (*gguf_file.WEIGHT_TYPES, *gguf_file.MIXES))
+DEMO_TYPES = types_of("demo:", (*gguf_file.TYPES, *gguf_file.MIXES))
 FAMILY_TYPES = ("f32", "bf16", "q8_0", "q4_0")
 SYNTHETIC_TOKENS = kvik.random_tokens(77, 260, 5)  # past two pages, and past the windows of 32
 DEMO_TOKENS = kvik.random_tokens(33, 2045, 5)

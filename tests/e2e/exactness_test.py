@@ -7,7 +7,7 @@ import unittest
 import kvik
 
 TYPES = ("f32", "bf16", "q8_0", "q4_0", "q4_k_m", "q5_k")
-SMALL_TYPES = ("q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4")
+SMALL_TYPES = [name for name in kvik.gguf_file.TYPES if name not in (*TYPES, "f16", "q4_k")]
 KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 VARIANTS = ([{"chunk": n} for n in (1, 7, 32, 33)] + [{"beside": n} for n in (1, 5)] + [{"threads": 1}, {"no_cache": True}] +
             [{"chunk": 7, "beside": 5, "threads": 1}, {"beside": 5, "no_cache": True}])

@@ -160,7 +160,7 @@ TEST(Footprint, pages_are_the_whole_ones_that_the_budget_holds) {
 
 TEST(Footprint, a_type_that_cannot_be_computed_with_is_named) {
   MemorySource source(**make_synthetic("synthetic:test-llama:f32"));
-  source.info("blk.1.ffn_up.weight").type = ElementType::kIQ2_XXS;
+  source.info("blk.1.ffn_up.weight").type = ElementType::kQ8_K;
   const auto backend = make_test_backend();
   const auto footprint = Footprint::of(source, *backend);
   ASSERT_FALSE(footprint.has_value());

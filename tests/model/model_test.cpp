@@ -186,10 +186,10 @@ TEST_F(ModelTest, a_second_tensor_of_the_same_name_is_refused) {
 TEST_F(ModelTest, an_element_type_that_nothing_computes_is_named) {
   for (const char* name : {"blk.1.ffn_down.weight", "token_embd.weight", "output_norm.weight"}) {
     MemorySource source = source_of("test-llama:f32");
-    source.info(name).type = ElementType::kIQ2_XS;
+    source.info(name).type = ElementType::kQ8_K;
     const Error error = error_of(source);
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-    EXPECT_THAT(error.message, HasSubstr(std::string("'") + name + "' is of type iq2_xs"));
+    EXPECT_THAT(error.message, HasSubstr(std::string("'") + name + "' is of type q8_k"));
   }
 }
 

@@ -2,6 +2,8 @@
 
 Needs numpy only. Names and formats follow the GGUF specification (ggml, docs/gguf.md).
 """
+import os
+import re
 import struct
 import sys
 import numpy as np
@@ -11,15 +13,24 @@ import small_quants
 
 # --- element types ---
 
-F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4, NVFP4 = \
-    0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39, 40
-TYPES = {"f32": F32, "f16": F16, "q4_0": Q4_0, "q4_1": Q4_1, "q5_0": Q5_0, "q5_1": Q5_1, "q8_0": Q8_0, "q2_k": Q2_K, "q3_k": Q3_K,
-         "q4_k": Q4_K, "q5_k": Q5_K, "q6_k": Q6_K, "iq4_nl": IQ4_NL, "iq4_xs": IQ4_XS, "bf16": BF16, "mxfp4": MXFP4, "nvfp4": NVFP4}
-MIXES = {"q4_k_m": (Q4_K, Q6_K), "q5_k_m": (Q5_K, Q6_K)}  # most matrices, and those that matter more
-FILE_TYPE = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k": 11, "q4_k": 14, "q4_k_m": 15,
-             "q5_k": 16, "q5_k_m": 17, "q6_k": 18, "iq4_nl": 25, "iq4_xs": 30, "bf16": 32, "mxfp4": 38, "nvfp4": 39}
-BLOCK = {F32: (1, 4), F16: (1, 2), BF16: (1, 2), Q4_0: (32, 18), Q4_1: (32, 20), Q5_0: (32, 22), Q5_1: (32, 24), Q8_0: (32, 34),
-         IQ4_NL: (32, 18), Q2_K: (256, 84), Q3_K: (256, 110), Q4_K: (256, 144), Q5_K: (256, 176), Q6_K: (256, 210), IQ4_XS: (256, 136), MXFP4: (32, 17), NVFP4: (64, 36)}
+
+def weight_types():
+    """Name -> (GGUF's number, block, file type) of the types that models are made of, by Kvik's own list. Block: elements and bytes; the number
+    is None where no GGUF file holds the type."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/tensor/element_enum.h")
+    with open(path) as f:
+        rows = re.findall(r'row\(k\w+, "(\w+)", (\w+), (\d+), (\d+), (\d+|kGuessedFileType)\)', f.read())
+    return {name: (int(number) if number.isdigit() else None, (int(n), int(size)), int(file_type) if file_type.isdigit() else 1024)
+            for name, number, n, size, file_type in rows}
+
+
+WEIGHT_TYPES = weight_types()
+IN_FILES = {name: row for name, row in WEIGHT_TYPES.items() if row[0] is not None}
+TYPES = {name: number for name, (number, _, _) in IN_FILES.items()}
+BLOCK = {number: block for number, block, _ in IN_FILES.values()}
+MIXES = {"q4_k_m": (TYPES["q4_k"], TYPES["q6_k"]), "q5_k_m": (TYPES["q5_k"], TYPES["q6_k"])}  # most matrices, and those that matter more
+FILE_TYPE = {**{name: file_type for name, (_, _, file_type) in IN_FILES.items()}, "q4_k_m": 15, "q5_k_m": 17}
+F32, F16, BF16, Q4_0, Q8_0, MXFP4, NVFP4 = (TYPES[name] for name in ("f32", "f16", "bf16", "q4_0", "q8_0", "mxfp4", "nvfp4"))
 
 
 def to_bf16(x):
@@ -58,11 +69,11 @@ def encode(x, t):
         return x.astype(np.float16).tobytes()
     if t == BF16:
         return to_bf16(x).tobytes()
-    quantize = {Q8_0: quantize_q8_0, Q4_0: quantize_q4_0, Q4_K: k_quants.quantize_q4_k, Q5_K: k_quants.quantize_q5_k,
-                Q6_K: k_quants.quantize_q6_k, Q4_1: small_quants.quantize_q4_1, Q5_0: small_quants.quantize_q5_0,
-                Q5_1: small_quants.quantize_q5_1, IQ4_NL: small_quants.quantize_iq4_nl, Q2_K: small_quants.quantize_q2_k,
-                Q3_K: small_quants.quantize_q3_k, IQ4_XS: small_quants.quantize_iq4_xs, MXFP4: small_quants.quantize_mxfp4, NVFP4: small_quants.quantize_nvfp4}[t]
-    return quantize(np.ascontiguousarray(x, np.float32).reshape(-1)).tobytes()
+    return QUANTIZE[t](np.ascontiguousarray(x, np.float32).reshape(-1)).tobytes()
+
+
+QUANTIZE = {t: functions[f"quantize_{name}"] for name, t in TYPES.items()
+            for functions in (globals(), vars(k_quants), vars(small_quants)) if f"quantize_{name}" in functions}
 
 
 def nbytes(shape, t):

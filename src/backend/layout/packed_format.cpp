@@ -59,154 +59,39 @@ void get_part(const std::byte* at, uint32_t column, uint8_t* levels) {
   BlockReader::bits(own, levels, plane);
 }
 
+// The planes of levels that there are: some bits of each, of which the lowest is that of `shift`.
 template <uint32_t kBits, uint32_t kShift = 0>
-constexpr PanelPart kPart = {size_t{kBits} * kBlock32 / 8 * kPanelColumns, put_part<kBits, kShift>,
-                             get_part<kBits, kShift>};
+constexpr PanelPart kPart = {kBits, kShift, size_t{kBits} * kBlock32 / 8 * kPanelColumns,
+                             put_part<kBits, kShift>, get_part<kBits, kShift>};
+constexpr PanelPart kParts[] = {kPart<8>,    kPart<4>,    kPart<2>,
+                                kPart<1, 2>, kPart<1, 4>, kPart<2, 4>};
 
-constexpr PanelBytes kScaleAndMinimum = {
-    2,
-    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
-      bytes[0] = numbers.factors[b];
-      bytes[1] = numbers.factors[16 + b];
-    },
-    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
-      numbers.factors[b] = bytes[0];
-      numbers.factors[16 + b] = bytes[1];
-    }};
-constexpr PanelBytes kScalesOfHalves = {
-    2,
-    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
-      std::memcpy(bytes, numbers.factors + 2 * b, 2);
-    },
-    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
-      std::memcpy(numbers.factors + 2 * b, bytes, 2);
-    }};
-constexpr PanelBytes kScalesAndMinimaOfHalves = {  // in the halves of bytes
-    2,
-    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
-      for (uint32_t part = 0; part < 2; ++part) {
-        const int scale = numbers.factors[2 * b + part];
-        bytes[part] = static_cast<uint8_t>(scale | numbers.factors[16 + 2 * b + part] << 4);
-      }
-    },
-    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
-      for (uint32_t part = 0; part < 2; ++part) {
-        numbers.factors[2 * b + part] = bytes[part] & 15;
-        numbers.factors[16 + 2 * b + part] = bytes[part] >> 4;
-      }
-    }};
-constexpr PanelBytes kSignedScale = {  // of factors that count from −32
-    1,
-    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
-      bytes[0] = static_cast<uint8_t>(numbers.factors[b] - 32);
-    },
-    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
-      numbers.factors[b] = static_cast<uint8_t>(bytes[0] + 32);
-    }};
-constexpr PanelBytes kExponent = {  // the scale
-    1,
-    [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
-      bytes[0] = static_cast<uint8_t>(numbers.scale);
-    },
-    [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) { numbers.scale = bytes[0]; }};
-constexpr PanelBytes kOffset = {  // 128 less the zero
-    1,
-    [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
-      CHECK(numbers.zero <= 16);
-      bytes[0] = static_cast<uint8_t>(128 - numbers.zero);
-    },
-    [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) {
-      numbers.zero = static_cast<uint16_t>(128 - bytes[0]);
-    }};
-
-// q3_k has the opposite sign, and its third bits are set where a level is below zero.
-void change_sign(BlockNumbers& numbers) {
-  numbers.scale ^= 0x8000u;
-  for (uint8_t& level : numbers.levels) level ^= 4;
+PanelPart part_of(uint32_t bits, uint32_t shift) {
+  if (bits == 0) return {};
+  const auto* found = std::ranges::find_if(
+      kParts, [&](const PanelPart& part) { return part.bits == bits && part.shift == shift; });
+  CHECK(found != std::end(kParts));
+  return *found;
 }
 
-// Groups of 8 bits have 128 less the zero as an f16, behind the scale.
-void zero_to_offset(BlockNumbers& numbers) {
-  CHECK(numbers.zero <= 256);
-  numbers.minimum = f32_to_f16(static_cast<float>(128 - numbers.zero));
-}
-void offset_to_zero(BlockNumbers& numbers) {
-  numbers.zero = static_cast<uint16_t>(128 - static_cast<int>(f16_to_f32(numbers.minimum)));
-}
-
-using enum ElementType;
 using Layout = PackedFormat::Layout;
 
-constexpr PackedFormat kRows[] = {
-    {.type = kF32, .layout = Layout::kElements},
-    {.type = kF16, .layout = Layout::kElements},
-    {.type = kBF16, .layout = Layout::kPairs},
-    {.type = kQ8_0, .layout = Layout::kBlocks, .parts = {kPart<8>}},
-    {.type = kQ4_0, .layout = Layout::kBlocks, .parts = {kPart<4>}},
-    {.type = kQ4_1, .layout = Layout::kBlocks, .n_halves = 2, .parts = {kPart<4>}},
-    {.type = kQ5_0, .layout = Layout::kBlocks, .parts = {kPart<4>, kPart<1, 4>}},
-    {.type = kQ5_1, .layout = Layout::kBlocks, .n_halves = 2, .parts = {kPart<4>, kPart<1, 4>}},
-    {.type = kIQ4_NL, .layout = Layout::kBlocks, .parts = {kPart<4>}},
-    {.type = kMXFP4,
-     .layout = Layout::kBlocks,
-     .n_halves = 0,
-     .bytes = kExponent,
-     .parts = {kPart<4>}},
-    {.type = kNvFp4,
-     .layout = Layout::kBlocks,
-     .n_halves = 0,
-     .bytes = kScalesOfHalves,
-     .parts = {kPart<4>}},
-    {.type = kIQ4_XS, .layout = Layout::kBlocks, .bytes = kSignedScale, .parts = {kPart<4>}},
-    {.type = kQ2_K,
-     .layout = Layout::kBlocks,
-     .n_halves = 2,
-     .bytes = kScalesAndMinimaOfHalves,
-     .parts = {kPart<2>}},
-    {.type = kQ3_K,
-     .layout = Layout::kBlocks,
-     .bytes = kScalesOfHalves,
-     .parts = {kPart<2>, kPart<1, 2>},
-     .to_panel = change_sign,
-     .from_panel = change_sign},
-    {.type = kQ4_K,
-     .layout = Layout::kBlocks,
-     .n_halves = 2,
-     .bytes = kScaleAndMinimum,
-     .parts = {kPart<4>}},
-    {.type = kQ5_K,
-     .layout = Layout::kBlocks,
-     .n_halves = 2,
-     .bytes = kScaleAndMinimum,
-     .parts = {kPart<4>, kPart<1, 4>}},
-    {.type = kQ6_K,
-     .layout = Layout::kBlocks,
-     .bytes = kScalesOfHalves,
-     .parts = {kPart<4>, kPart<2, 4>}},
-    {.type = kInt4G32, .layout = Layout::kBlocks, .bytes = kOffset, .parts = {kPart<4>}},
-    {.type = kInt4G64, .layout = Layout::kBlocks, .bytes = kOffset, .parts = {kPart<4>}},
-    {.type = kInt4G128, .layout = Layout::kBlocks, .bytes = kOffset, .parts = {kPart<4>}},
-    {.type = kInt8G32,
-     .layout = Layout::kBlocks,
-     .n_halves = 2,
-     .parts = {kPart<8>},
-     .to_panel = zero_to_offset,
-     .from_panel = offset_to_zero},
-    {.type = kInt8G128,
-     .layout = Layout::kBlocks,
-     .n_halves = 2,
-     .parts = {kPart<8>},
-     .to_panel = zero_to_offset,
-     .from_panel = offset_to_zero},
-    {.type = kFp8, .layout = Layout::kFp8},
-    {.type = kFp8G32, .layout = Layout::kFp8},
-};
-
-constexpr auto kByType = [] {
-  std::array<PackedFormat, kNumElementTypes> by_type{};
-  for (const PackedFormat& row : kRows) by_type[static_cast<size_t>(row.type)] = row;
-  return by_type;
-}();
+PackedFormat format_of(ElementType type) {
+  if (const FloatFormat* floats = float_format(type)) {
+    return {.type = type,
+            .layout = traits(type).block_elements > 1 ? Layout::kFp8
+                      : floats->n_together == 2       ? Layout::kPairs
+                                                      : Layout::kElements};
+  }
+  const BlockFormat* blocks = block_format(type);
+  if (!blocks || blocks->packed.level_bits[0] == 0) return {.type = type};
+  const PackedLayout& packed = blocks->packed;
+  return {.type = type,
+          .layout = Layout::kBlocks,
+          .packed = packed,
+          .parts = {part_of(packed.level_bits[0], 0),
+                    part_of(packed.level_bits[1], packed.level_bits[0])}};
+}
 
 // The kernels' tables of levels are those of the file, 128 more.
 static_assert([] {
@@ -272,18 +157,19 @@ uint16_t half_at(const std::byte* halves, uint32_t column) {
 void pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                  std::byte* unit) {
   const BlockFormat& in_file = *block_format(format.type);
+  const PackedLayout& packed = in_file.packed;
   const uint32_t n_blocks = traits(format.type).block_elements / kBlock32;
   BlockNumbers numbers{};
   for (; !row.empty(); row = row.subspan(in_file.block.bytes)) {
     read_block(in_file, row.data(), numbers);
-    if (format.to_panel) format.to_panel(numbers);
-    if (format.n_halves > 0) put_half(numbers.scale, column, unit);
-    if (format.n_halves == 2) put_half(numbers.minimum, column, unit + kHalvesBytes);
+    if (packed.to_panel) packed.to_panel(numbers);
+    if (packed.n_halves > 0) put_half(numbers.scale, column, unit);
+    if (packed.n_halves == 2) put_half(numbers.minimum, column, unit + kHalvesBytes);
     unit += format.header_bytes();
     for (uint32_t b = 0; b < n_blocks; ++b) {
       uint8_t bytes[2];
-      if (format.bytes.n > 0) format.bytes.put(numbers, b, bytes);
-      for (uint32_t i = 0; i < format.bytes.n; ++i, unit += kPanelColumns) {
+      if (packed.bytes.n > 0) packed.bytes.put(numbers, b, bytes);
+      for (uint32_t i = 0; i < packed.bytes.n; ++i, unit += kPanelColumns) {
         unit[column] = std::byte{bytes[i]};
       }
       for (const PanelPart& part : format.parts) {
@@ -297,26 +183,27 @@ void pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uin
 void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t column,
                    std::span<float> out) {
   const BlockFormat& in_file = *block_format(format.type);
+  const PackedLayout& packed = in_file.packed;
   const uint32_t n = traits(format.type).block_elements;
   BlockNumbers numbers{};
   numbers.zero = in_file.zero;
   numbers.scale = in_file.scale;
   for (size_t begin = 0; begin < out.size(); begin += n) {
-    if (format.n_halves > 0) numbers.scale = half_at(unit, column);
-    if (format.n_halves == 2) numbers.minimum = half_at(unit + kHalvesBytes, column);
+    if (packed.n_halves > 0) numbers.scale = half_at(unit, column);
+    if (packed.n_halves == 2) numbers.minimum = half_at(unit + kHalvesBytes, column);
     unit += format.header_bytes();
     for (uint32_t b = 0; b < n / kBlock32; ++b) {
       uint8_t bytes[2];
-      for (uint32_t i = 0; i < format.bytes.n; ++i, unit += kPanelColumns) {
+      for (uint32_t i = 0; i < packed.bytes.n; ++i, unit += kPanelColumns) {
         bytes[i] = std::to_integer<uint8_t>(unit[column]);
       }
-      if (format.bytes.n > 0) format.bytes.get(bytes, b, numbers);
+      if (packed.bytes.n > 0) packed.bytes.get(bytes, b, numbers);
       for (const PanelPart& part : format.parts) {
         if (part.bytes > 0) part.get(unit, column, numbers.levels + b * kBlock32);
         unit += part.bytes;
       }
     }
-    if (format.from_panel) format.from_panel(numbers);
+    if (packed.from_panel) packed.from_panel(numbers);
     decode_block(in_file, numbers, out.subspan(begin, n));
   }
 }
@@ -363,7 +250,16 @@ Packing packing_of(const PackedFormat& format) {
 
 }  // namespace
 
-const PackedFormat& packed_format(ElementType type) { return kByType[static_cast<size_t>(type)]; }
+const PackedFormat& packed_format(ElementType type) {
+  static const auto kByType = [] {
+    std::array<PackedFormat, kNumElementTypes> by_type;
+    for (const ElementTraits& t : element_types()) {
+      by_type[static_cast<size_t>(t.type)] = format_of(t.type);
+    }
+    return by_type;
+  }();
+  return kByType[static_cast<size_t>(type)];
+}
 
 size_t panel_bytes(const PackedFormat& format, uint32_t k) {
   CHECK(format.layout != Layout::kNone);

@@ -8,23 +8,17 @@
 #include "tensor/block_format.h"
 #include "tensor/element_type.h"
 
-// A table of how the weights of each type lie in a panel of 32 columns; panel_matrix.h states the
-// layouts in words.
+// The layout of each type's weights in a panel of 32 columns, made from PackedLayout of its format;
+// panel_matrix.h states the layouts in words.
 namespace kvik {
 
 // Some bits of the levels of 32 k: where a column's lie, and how they get there, onto zeros, and
 // back. levels: [32]
 struct PanelPart {
-  size_t bytes = 0;  // of all columns; 0: there is none
+  uint32_t bits = 0, shift = 0;  // of a level
+  size_t bytes = 0;              // of all columns; 0: there is none
   void (*put)(const uint8_t* levels, uint32_t column, std::byte* at) = nullptr;
   void (*get)(const std::byte* at, uint32_t column, uint8_t* levels) = nullptr;
-};
-
-// What a column has for 32 k, the b-th of a block, beside the levels: up to two bytes.
-struct PanelBytes {
-  uint32_t n = 0;
-  void (*put)(const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) = nullptr;
-  void (*get)(const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) = nullptr;
 };
 
 struct PackedFormat {
@@ -35,15 +29,13 @@ struct PackedFormat {
 
   ElementType type = {};
   Layout layout = Layout::kNone;
-  uint32_t n_halves = 1;  // scale, and minimum; 0: the scale is among the bytes
-  PanelBytes bytes = {};
+  PackedLayout packed = {};
   PanelPart parts[2] = {};
-  // Where a panel has other numbers than the file.
-  void (*to_panel)(BlockNumbers& numbers) = nullptr;
-  void (*from_panel)(BlockNumbers& numbers) = nullptr;
 
-  size_t header_bytes() const { return n_halves * sizeof(uint16_t) * kPanelColumns; }
-  size_t block_bytes() const { return bytes.n * kPanelColumns + parts[0].bytes + parts[1].bytes; }
+  size_t header_bytes() const { return packed.n_halves * sizeof(uint16_t) * kPanelColumns; }
+  size_t block_bytes() const {
+    return packed.bytes.n * kPanelColumns + parts[0].bytes + parts[1].bytes;
+  }
   // Of a block of the file.
   size_t unit_bytes() const {
     if (layout == Layout::kFp8) return traits(type).block_bytes * size_t{kPanelColumns};

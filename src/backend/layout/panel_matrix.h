@@ -14,39 +14,24 @@ bool can_pack(ElementType type);
 // Bytes of a packed matrix of such a type.
 uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 
-// Weights as the CPU computes with them: panels of 32 output columns, each over all of k, in the
-// order in which a product reads them, so that a decoding step is one walk through memory:
-//   f32, f16   [k][32], an odd k padded with zero
-//   bf16       [k / 2][32][2], likewise
-//   q8_0       for each block of 32 k: f16 scales [32], then quants + 128 as [8][32][4] bytes
-//   q4_0       for each block of 32 k: f16 scales [32], then nibbles as [4][32][4] bytes: byte j of
-//              group g and column c holds k = 4g + j in its low half and 16 + 4g + j in its high
-//              one
-//   q4_k       for each super-block of 256 k: f16 scales [32] and minima [32]; then for each 32 k
-//              bytes: scales [32] and minima [32], and nibbles as in q4_0
-//   q5_k       likewise; behind the nibbles the fifth bits, [8][32][4] bits, lowest first
-//   q6_k       for each super-block: f16 scales [32]; then for each 32 k: signed bytes [2][32], the
-//              scales of 16 k each, nibbles as [4][32][4] bytes as in q4_0, and the upper two bits
-//              as [2][32][4] bytes: byte j of group g holds k = 16g + j, 16g + 4 + j, … from its
-//              low bits up
-//   q4_1       as q4_0 with f16 minima [32] behind the scales
-//   q5_0, q5_1 as q4_0 and q4_1; behind the nibbles the fifth bits as in q5_k
-//   iq4_nl     as q4_0
-//   mxfp4      for each block of 32 k: bytes [32], exponents of scales, and nibbles as in q4_0
-//   nvfp4      for each block of 32 k: bytes [2][32], scales of 16 k each, and nibbles as in q4_0
-//   iq4_xs     for each super-block: f16 scales [32]; then for each 32 k: signed bytes [32],
-//              scales, and nibbles as in q4_0
-//   q2_k       for each super-block: f16 scales [32] and minima [32]; then for each 32 k: bytes
-//              [2][32] of 16 k each, a scale in the low half and a minimum in the high one, and
-//              levels as q6_k's upper bits
-//   q3_k       for each super-block: f16 scales [32], with the opposite sign; then for each 32 k:
-//              bytes [2][32], the scales of 16 k each and 32 more, the levels' lower two bits as
-//              q6_k's upper ones, and bits as in q5_k, set where a level is below zero
-//   int4 groups  for each group: f16 scales [32]; then for each 32 k: bytes [32], 128 less the
-//              group's zero, and nibbles as in q4_0
-//   int8 groups  for each group: f16 scales [32] and f16 numbers [32], 128 less the zero; then for
-//              each 32 k quants as [8][32][4] bytes
-//   fp8, fp8g32  for each block: f32 scales [32], times 256, then bytes [k][32]
+// Weights as backends compute with them: panels of 32 output columns, each over all of k, in the
+// order in which a product reads them, so that a decoding step is one walk through memory.
+//
+//   floats        [k][32], an odd k padded with zero; bf16: [k / 2][32][2], likewise
+//   fp8, fp8g32   for each block: f32 scales [32], times 256, then bytes [k][32]
+//   block types   for each block of the file: f16 scales [32] and minima [32]; then for each 32 k
+//                 bytes [n][32] and the planes of levels, each as its PackedLayout says
+//                 (tensor/block_format.h)
+//
+// Planes of the levels of 32 k, of 32 columns:
+//
+//   8 bits   [8][32][4] bytes: byte j of group g is of k = 4g + j
+//   4 bits   [4][32][4] bytes: byte j of group g holds k = 4g + j in its low half and 16 + 4g + j
+//            in its high one
+//   2 bits   [2][32][4] bytes: byte j of group g holds k = 16g + j, 16g + 4 + j, … from its low
+//            bits up
+//   1 bit    [8][32][4] bits, lowest first: bit j of group g is of k = 4g + j
+//
 // Every part begins a panel of its own; columns past its end are zero.
 class PanelMatrix final : public PackedMatrix {
  public:

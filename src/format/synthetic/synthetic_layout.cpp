@@ -23,35 +23,6 @@ constexpr float kHeadGain = 4.0f;  // spreads the logits: sampling from a flat r
 // token_type numbers of GGUF vocabularies.
 enum TokenKind : int64_t { kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
 
-// Groups of integers and floats of 8 bits are in no GGUF file; llama.cpp's number of what it has to
-// guess.
-constexpr uint64_t kNoFileType = 1024;
-
-constexpr SyntheticType kTypes[] = {
-    {"f32", ElementType::kF32, ElementType::kF32, 0},
-    {"f16", ElementType::kF16, ElementType::kF16, 1},
-    {"q4_0", ElementType::kQ4_0, ElementType::kQ4_0, 2},
-    {"q4_1", ElementType::kQ4_1, ElementType::kQ4_1, 3},
-    {"q8_0", ElementType::kQ8_0, ElementType::kQ8_0, 7},
-    {"q5_0", ElementType::kQ5_0, ElementType::kQ5_0, 8},
-    {"q5_1", ElementType::kQ5_1, ElementType::kQ5_1, 9},
-    {"q2_k", ElementType::kQ2_K, ElementType::kQ2_K, 10},
-    {"q3_k", ElementType::kQ3_K, ElementType::kQ3_K, 11},
-    {"q4_k", ElementType::kQ4_K, ElementType::kQ4_K, 14},
-    {"q4_k_m", ElementType::kQ4_K, ElementType::kQ6_K, 15},
-    {"q5_k", ElementType::kQ5_K, ElementType::kQ5_K, 16},
-    {"q5_k_m", ElementType::kQ5_K, ElementType::kQ6_K, 17},
-    {"q6_k", ElementType::kQ6_K, ElementType::kQ6_K, 18},
-    {"iq4_nl", ElementType::kIQ4_NL, ElementType::kIQ4_NL, 25},
-    {"iq4_xs", ElementType::kIQ4_XS, ElementType::kIQ4_XS, 30},
-    {"bf16", ElementType::kBF16, ElementType::kBF16, 32},
-    {"mxfp4", ElementType::kMXFP4, ElementType::kMXFP4, 38},
-    {"nvfp4", ElementType::kNvFp4, ElementType::kNvFp4, 39},
-    {"int4g128", ElementType::kInt4G128, ElementType::kInt4G128, kNoFileType},
-    {"int8g128", ElementType::kInt8G128, ElementType::kInt8G128, kNoFileType},
-    {"fp8", ElementType::kFp8, ElementType::kFp8, kNoFileType},
-};
-
 const Family& family_of(const ModelPreset& preset) {
   const Family* family = find_family(preset.architecture);
   CHECK(family != nullptr);
@@ -280,8 +251,6 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
 }
 
 }  // namespace
-
-std::span<const SyntheticType> synthetic_types() { return kTypes; }
 
 Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   const Family& family = family_of(p);

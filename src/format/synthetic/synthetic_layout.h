@@ -25,6 +25,7 @@ struct SyntheticType {
   ElementType most, more;
   uint64_t file_type;  // llama.cpp's number of such a file (general.file_type)
 };
+// Returns the types of element_types() that have a file type, and the mixes, by file type.
 std::span<const SyntheticType> synthetic_types();
 
 // The metadata of the preset with matrices of that type, as tools/make/make_model.py writes it:

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "catalogue/tensor_roles.h"
 #include "model/open_pages.h"
+#include "tensor/block_format.h"
 
 namespace kvik {
 
@@ -130,17 +131,8 @@ double LimitModel::tokens_seen(uint32_t window, const BenchCase& bench) {
 }
 
 LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-    case ElementType::kF16:
-    case ElementType::kFp8:
-    case ElementType::kFp8G32:
-      return Arithmetic::kF32;
-    case ElementType::kBF16:
-      return Arithmetic::kBF16;
-    default:
-      return Arithmetic::kInt8;
-  }
+  if (type == ElementType::kBF16) return Arithmetic::kBF16;
+  return float_format(type) ? Arithmetic::kF32 : Arithmetic::kInt8;
 }
 
 LimitModel::Arithmetic LimitModel::arithmetic_of(KvType type) {

@@ -10,8 +10,7 @@
 // is the plain definition, for weights that are made up; this is for weights that matter.
 namespace kvik {
 
-// f32, f16, bf16, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4 and
-// nvfp4.
+// True for f32, f16, bf16, and the block types whose format has a search (BlockFormat::encoding).
 bool can_encode(ElementType type);
 
 // One row of whole blocks of finite values. `importance` has one number ≥ 0 for each column, how

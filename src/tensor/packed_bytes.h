@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstring>
+
+#include "base/check.h"
+#include "tensor/block_format.h"
+
+// Parts of PackedLayout that formats share: bytes for each 32 k, and conversions of numbers that
+// differ between file and panel.
+namespace kvik {
+
+inline constexpr PackedBytes kScaleAndMinimum = {
+    2,
+    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
+      bytes[0] = numbers.factors[b];
+      bytes[1] = numbers.factors[16 + b];
+    },
+    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
+      numbers.factors[b] = bytes[0];
+      numbers.factors[16 + b] = bytes[1];
+    }};
+inline constexpr PackedBytes kScalesOfHalves = {
+    2,
+    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
+      std::memcpy(bytes, numbers.factors + 2 * b, 2);
+    },
+    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
+      std::memcpy(numbers.factors + 2 * b, bytes, 2);
+    }};
+inline constexpr PackedBytes kScalesAndMinimaOfHalves = {  // in the halves of bytes
+    2,
+    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
+      for (uint32_t part = 0; part < 2; ++part) {
+        const int scale = numbers.factors[2 * b + part];
+        bytes[part] = static_cast<uint8_t>(scale | numbers.factors[16 + 2 * b + part] << 4);
+      }
+    },
+    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
+      for (uint32_t part = 0; part < 2; ++part) {
+        numbers.factors[2 * b + part] = bytes[part] & 15;
+        numbers.factors[16 + 2 * b + part] = bytes[part] >> 4;
+      }
+    }};
+inline constexpr PackedBytes kSignedScale = {  // of factors that count from −32
+    1,
+    [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
+      bytes[0] = static_cast<uint8_t>(numbers.factors[b] - 32);
+    },
+    [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
+      numbers.factors[b] = static_cast<uint8_t>(bytes[0] + 32);
+    }};
+inline constexpr PackedBytes kExponent = {  // the scale
+    1,
+    [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
+      bytes[0] = static_cast<uint8_t>(numbers.scale);
+    },
+    [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) { numbers.scale = bytes[0]; }};
+inline constexpr PackedBytes kOffset = {  // 128 less the zero
+    1,
+    [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
+      CHECK(numbers.zero <= 16);
+      bytes[0] = static_cast<uint8_t>(128 - numbers.zero);
+    },
+    [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) {
+      numbers.zero = static_cast<uint16_t>(128 - bytes[0]);
+    }};
+
+// q3_k has the opposite sign, and its third bits are set where a level is below zero.
+inline void change_sign(BlockNumbers& numbers) {
+  numbers.scale ^= 0x8000u;
+  for (uint8_t& level : numbers.levels) level ^= 4;
+}
+
+// Groups of 8 bits have 128 less the zero as an f16, after the scale.
+inline void zero_to_offset(BlockNumbers& numbers) {
+  CHECK(numbers.zero <= 256);
+  numbers.minimum = f32_to_f16(static_cast<float>(128 - numbers.zero));
+}
+inline void offset_to_zero(BlockNumbers& numbers) {
+  numbers.zero = static_cast<uint16_t>(128 - static_cast<int>(f16_to_f32(numbers.minimum)));
+}
+
+}  // namespace kvik
