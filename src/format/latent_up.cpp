@@ -45,35 +45,34 @@ Result<ArrangedTensor> latent_up(const ModelSource& source, size_t joined, Tenso
   return tensor;
 }
 
-Result<std::unique_ptr<ModelSource>> part_gguf_latents(std::unique_ptr<ModelSource> source) {
+Result<void> part_gguf_latents(ModelSource& source) {
   std::optional<ModelConfig> config;  // read where it is wanted
   std::vector<ArrangedTensor> tensors;
-  for (size_t i = 0; i < source->tensors().size(); ++i) {
-    const TensorInfo& info = source->tensors()[i];
+  for (size_t i = 0; i < source.tensors().size(); ++i) {
+    const TensorInfo& info = source.tensors()[i];
     const auto id = tensor_named(info.name);
     if (!id || id->role != TensorRole::kKvUp) {
-      tensors.push_back({.info = info, .pieces = {{i, 0, info.n_bytes}}, .values = {}});
+      tensors.push_back(as_it_is(source, i));
       continue;
     }
     if (!config) {
-      auto read = read_config(source->metadata());
-      if (!read) return source;  // whoever computes with it will say what is wrong
+      auto read = read_config(source.metadata());
+      if (!read) return {};  // loading will say what is wrong
       config = *std::move(read);
     }
-    if (id->layer >= config->n_layers || config->attention().latent.rank == 0) return source;
+    if (id->layer >= config->n_layers || config->attention().latent.rank == 0) return {};
     for (const TensorRole role : {TensorRole::kKUp, TensorRole::kVUp}) {
-      auto tensor = latent_up(*source, i, {role, id->layer}, config->attention());
+      auto tensor = latent_up(source, i, {role, id->layer}, config->attention());
       if (!tensor) {
         return fail(tensor.error().code,
-                    fmt::format("'{}': {}", source->label(), tensor.error().message));
+                    fmt::format("'{}': {}", source.label(), tensor.error().message));
       }
       tensors.push_back(*std::move(tensor));
     }
   }
-  if (!config) return source;
-  std::string label = source->label();
-  Metadata metadata = source->metadata();
-  return arrange(std::move(source), std::move(label), std::move(metadata), std::move(tensors));
+  if (!config) return {};
+  arrange(source, std::move(tensors));
+  return {};
 }
 
 }  // namespace kvik

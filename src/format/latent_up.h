@@ -1,12 +1,11 @@
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "base/result.h"
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
-#include "format/arranged_source.h"
+#include "format/arranged_tensors.h"
 
 namespace kvik {
 
@@ -18,6 +17,6 @@ Result<ArrangedTensor> latent_up(const ModelSource& source, size_t joined, Tenso
                                  const AttentionConfig& attention);
 
 // A GGUF file with such matrices as one without; any other source comes back as it is.
-Result<std::unique_ptr<ModelSource>> part_gguf_latents(std::unique_ptr<ModelSource> source);
+Result<void> part_gguf_latents(ModelSource& source);
 
 }  // namespace kvik

@@ -1,55 +1,51 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/metadata.h"
-#include "base/result.h"
-#include "tensor/tensor_view.h"
+#include "format/tensor_source.h"
+#include "format/tensor_transform.h"
 
 namespace kvik {
 
-// A model as it lies on disk (or is made up): named tensors and metadata, nothing computed.
-// Loading reads one tensor after another, large ones in ranges, and releases each, so that the
-// source's copy and the packed one never both lie in memory. One thread at a time.
-class ModelSource {
+// A model as it lies on disk (or is made up): metadata, and the tensors of files through a list of
+// transforms; nothing computed. Loading reads one tensor after another, large ones in ranges, and
+// releases each, so that the source's copy and the packed one never both lie in memory. One thread
+// at a time.
+class ModelSource : public TensorSource {
  public:
-  virtual ~ModelSource() = default;
+  ModelSource(std::string label, Metadata metadata, std::unique_ptr<TensorSource> files);
 
   // Where it came from, for messages: a path, "demo", "synthetic:tinyllama-1.1b:q8_0".
-  virtual const std::string& label() const = 0;
-  virtual const Metadata& metadata() const = 0;
-  virtual std::span<const TensorInfo> tensors() const = 0;
+  const std::string& label() const { return label_; }
+  const Metadata& metadata() const { return metadata_; }
+  void describe(std::string label, Metadata metadata);
 
-  // The bytes of tensors()[index]: n_bytes of them, valid until release(index) or destruction.
-  virtual Result<std::span<const std::byte>> read(size_t index) = 0;
-  virtual void release(size_t index) = 0;
+  // The inputs of the next transform. add() makes its outputs the tensors of this source.
+  TensorSource& top() const { return *levels_.back(); }
+  void add(std::unique_ptr<TensorTransform> transform);
 
-  // Some of these bytes, whole rows of it, valid until the tensor is read again or released. A
-  // source that must make a tensor as a whole keeps it from the first range on.
-  virtual Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
-                                                        uint64_t n_bytes);
+  std::span<const TensorInfo> tensors() const override { return top().tensors(); }
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override;
+  void release(size_t index) override { top().release(index); }
+  std::string name_in_file(size_t index) const override { return top().name_in_file(index); }
+  std::span<const uint32_t> gather(size_t index) const override { return top().gather(index); }
+  std::span<const float> scales(size_t index) const override { return top().scales(index); }
 
-  // What the file calls the tensor, for messages.
-  virtual std::string name_in_file(size_t index) const { return tensors()[index].name; }
+  // The tensor that was read last, and from where on.
+  struct Place {
+    size_t tensor;
+    uint64_t begin_byte;
+  };
+  const Place& last_read() const { return last_read_; }
 
-  // TensorView::gather of the tensor, valid as its bytes are; empty for what is in its order. One
-  // for all ranges.
-  virtual std::span<const uint32_t> gather(size_t) const { return {}; }
-
-  // What a tensor's values are times, beside what its blocks say: all of them, or those of each
-  // slice along the first axis; empty: 1. Valid as its bytes are, for what has been read.
-  virtual std::span<const float> scales(size_t) const { return {}; }
-  float scale(size_t index, uint64_t slice) const;
-
-  // Index into tensors() of the tensor of that name.
-  std::optional<size_t> find(std::string_view name) const;
+ private:
+  std::string label_;
+  Metadata metadata_;
+  std::vector<std::unique_ptr<TensorSource>> levels_;  // the files, then the transforms' outputs
+  Place last_read_{};
 };
 
 }  // namespace kvik

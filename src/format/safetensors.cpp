@@ -180,23 +180,15 @@ Result<Contents> read_contents(ModelBytes& file) {
   return contents;
 }
 
-class SafetensorsSource final : public ModelSource {
+class SafetensorsTensors final : public TensorSource {
  public:
-  SafetensorsSource(std::string label, ModelBytes file, Contents contents)
-      : label_(std::move(label)), file_(std::move(file)), contents_(std::move(contents)) {}
+  SafetensorsTensors(ModelBytes file, Contents contents)
+      : file_(std::move(file)), contents_(std::move(contents)) {}
 
-  const std::string& label() const override { return label_; }
-  const Metadata& metadata() const override { return metadata_; }
   std::span<const TensorInfo> tensors() const override { return contents_.infos; }
 
   // Headers may have any length, so a tensor may begin where its elements cannot be loaded from.
-  Result<std::span<const std::byte>> read(size_t index) override {
-    CHECK(index < contents_.infos.size());
-    return read_range(index, 0, contents_.infos[index].n_bytes);
-  }
-
-  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
-                                                uint64_t n_bytes) override {
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
     CHECK(index < contents_.infos.size());
     return file_.read({contents_.offsets[index], begin_byte, n_bytes},
                       traits(contents_.infos[index].type).block_bytes);
@@ -205,20 +197,19 @@ class SafetensorsSource final : public ModelSource {
   void release(size_t index) override { file_.release(contents_.offsets[index]); }
 
  private:
-  std::string label_;
   ModelBytes file_;
-  Metadata metadata_;
   Contents contents_;
 };
 
-Result<std::unique_ptr<SafetensorsSource>> open_bytes(std::string label, ModelBytes file) {
+Result<std::unique_ptr<ModelSource>> open_bytes(std::string label, ModelBytes file) {
   auto contents = read_contents(file);
   if (!contents) {
     return fail(contents.error().code, fmt::format("'{}': {}", label, contents.error().message));
   }
   file.drop_head();
-  return std::make_unique<SafetensorsSource>(std::move(label), std::move(file),
-                                             std::move(*contents));
+  return std::make_unique<ModelSource>(
+      std::move(label), Metadata(),
+      std::make_unique<SafetensorsTensors>(std::move(file), std::move(*contents)));
 }
 
 }  // namespace
@@ -226,14 +217,12 @@ Result<std::unique_ptr<SafetensorsSource>> open_bytes(std::string label, ModelBy
 Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path,
                                                       const SparePart& spare) {
   TRY_ASSIGN(InputFile file, InputFile::open(path));
-  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file), spare)));
-  return source;
+  return open_bytes(path, ModelBytes(std::move(file), spare));
 }
 
 Result<std::unique_ptr<ModelSource>> open_safetensors_bytes(std::string label,
                                                             std::span<const std::byte> bytes) {
-  TRY_ASSIGN(auto source, open_bytes(std::move(label), ModelBytes(bytes)));
-  return source;
+  return open_bytes(std::move(label), ModelBytes(bytes));
 }
 
 }  // namespace kvik

@@ -12,7 +12,6 @@
 #include "base/result.h"
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
-#include "format/model_source.h"
 #include "model/bases/key_statistics.h"
 #include "model/layer_groups.h"
 #include "model/projection_site.h"
@@ -20,6 +19,8 @@
 #include "tensor/kv_type.h"
 
 namespace kvik {
+
+class ModelSource;
 
 // How the K and V of a layer group lie in its pages.
 KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type);

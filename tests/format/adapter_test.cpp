@@ -10,7 +10,7 @@
 #include <string>
 
 #include "format/adapter/gguf_adapter.h"
-#include "format/adapter/merged_source.h"
+#include "format/adapter/merged_tensors.h"
 #include "format/adapter/peft_adapter.h"
 #include "format/gguf/gguf.h"
 #include "format/opened_adapter.h"
@@ -448,7 +448,7 @@ TEST(Adapter, a_folder_says_what_it_lacks) {
   EXPECT_EQ(open_adapter(folder.path() + "/none.gguf", config).error().code, ErrorCode::kNotFound);
 }
 
-TEST(MergedSource, adds_the_product_to_the_weights_and_leaves_others_alone) {
+TEST(MergedTensors, adds_the_product_to_the_weights_and_leaves_others_alone) {
   auto opened = open_file(gguf_adapter(kDown, 64, 160, 4));
   const auto factors = *(*opened.source)->read(0);
   auto original = make_synthetic("synthetic:test-llama:q8_0");
@@ -460,7 +460,8 @@ TEST(MergedSource, adds_the_product_to_the_weights_and_leaves_others_alone) {
     dequantize_row(ElementType::kQ8_0, bytes.data() + row * bytes.size() / 64,
                    std::span(before).subspan(row * 160, 160));
   }
-  const auto merged = merge_adapter(std::move(*original), std::move(*opened.source));
+  const std::unique_ptr<ModelSource> merged = std::move(*original);
+  merge_adapter(*merged, std::move(*opened.source));
   ASSERT_EQ(merged->tensors().size(), copy.tensors().size());
   EXPECT_EQ(merged->tensors()[down].type, ElementType::kF32);
   const auto after = *merged->read(down);

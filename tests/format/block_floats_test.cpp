@@ -32,9 +32,9 @@ struct Joined {
   Joined(const SafetensorsWriter& file, const BlockFloats& how) : bytes(file.bytes()) {
     auto base = open_safetensors_bytes("m", bytes);
     EXPECT_TRUE(base.has_value());
-    auto joined = join_block_floats(std::move(*base), how);
+    const auto joined = join_block_floats(**base, how);
     if (joined) {
-      source = std::move(*joined);
+      source = std::move(*base);
     } else {
       error = joined.error().message;
     }

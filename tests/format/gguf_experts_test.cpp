@@ -17,7 +17,8 @@ std::vector<float> filled(float value) { return std::vector<float>(64, value); }
 Result<std::unique_ptr<ModelSource>> opened(const GgufWriter& file, std::vector<std::byte>& bytes) {
   bytes = file.bytes();
   TRY_ASSIGN(auto source, open_gguf_bytes("m.gguf", bytes));
-  return stack_gguf_experts(std::move(source));
+  TRY(stack_gguf_experts(*source));
+  return source;
 }
 
 TEST(GgufExperts, a_tensor_for_each_expert_becomes_one_for_all_of_a_layer) {

@@ -27,8 +27,9 @@ std::vector<std::string> names_in(const ModelSource& source) {
 Result<std::unique_ptr<ModelSource>> opened(const GgufWriter& file, std::vector<std::byte>& bytes) {
   bytes = file.bytes();
   TRY_ASSIGN(auto source, open_gguf_bytes("m.gguf", bytes));
-  TRY_ASSIGN(source, take_gguf_scales(std::move(source)));
-  return part_gguf_experts(std::move(source));
+  TRY(take_gguf_scales(*source));
+  TRY(part_gguf_experts(*source));
+  return source;
 }
 
 // The scales once the tensor was read.

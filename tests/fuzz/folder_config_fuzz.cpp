@@ -25,14 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   }
   if (const auto config = read_config(folder->metadata); !config) check_error(config.error());
   const size_t begin = std::min(end + 1, all.size());
-  auto tensors =
+  auto source =
       open_safetensors_bytes("fuzz", std::as_bytes(std::span(data, n_bytes)).subspan(begin));
-  if (!tensors) return 0;
-  const auto source = hf::arrange_folder(std::move(*tensors), "fuzz", std::move(*folder));
-  if (source) {
+  if (!source) return 0;
+  const auto arranged = hf::arrange_folder(**source, "fuzz", std::move(*folder));
+  if (arranged) {
     read_everything(**source);
   } else {
-    check_error(source.error());
+    check_error(arranged.error());
   }
   return 0;
 }

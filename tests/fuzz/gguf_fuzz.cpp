@@ -25,9 +25,9 @@ void read_one(Bytes file) {
   read_everything(**source);
   const auto split = read_gguf_split((*source)->metadata());
   if (!split) check_error(split.error());
-  auto stacked = stack_gguf_experts(std::move(*source));
+  const auto stacked = stack_gguf_experts(**source);
   if (!stacked) return check_error(stacked.error());
-  read_everything(**stacked);
+  read_everything(**source);
 }
 
 void read_two(Bytes first, Bytes second) {

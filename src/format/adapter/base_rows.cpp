@@ -26,7 +26,7 @@ std::optional<size_t> find_tensor(const ModelSource& base, TensorId tensor) {
 
 }  // namespace
 
-Result<std::vector<float>> base_rows(ModelSource& base, size_t index, uint64_t first, uint64_t n) {
+Result<std::vector<float>> base_rows(TensorSource& base, size_t index, uint64_t first, uint64_t n) {
   const TensorInfo& info = base.tensors()[index];
   if (!can_dequantize(info.type)) {
     return fail(ErrorCode::kUnsupported,

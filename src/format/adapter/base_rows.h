@@ -14,7 +14,7 @@ namespace kvik {
 // Returns rows [first, first + n) of a tensor of a model as f32, counted over all matrices of a
 // stack, with their columns in the order of the inputs. What was read stays until the tensor is
 // released. Errors: those of reading, kUnsupported for an element type that cannot be read.
-Result<std::vector<float>> base_rows(ModelSource& base, size_t index, uint64_t first, uint64_t n);
+Result<std::vector<float>> base_rows(TensorSource& base, size_t index, uint64_t first, uint64_t n);
 
 // Adds scale · b · a to some rows of a matrix, [n, n_cols]; the sums are taken in f64.
 void add_low_rank(const AdapterPair& pair, const LowRankFactors& factors, uint64_t first_row,

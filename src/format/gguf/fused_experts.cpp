@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catalogue/tensor_roles.h"
-#include "format/arranged_source.h"
+#include "format/arranged_tensors.h"
 #include "format/quoted.h"
 
 namespace kvik {
@@ -40,29 +40,28 @@ ArrangedTensor half_of(const ModelSource& source, size_t index, uint64_t half,
 
 }  // namespace
 
-Result<std::unique_ptr<ModelSource>> part_gguf_experts(std::unique_ptr<ModelSource> source) {
+Result<void> part_gguf_experts(ModelSource& source) {
   std::vector<ArrangedTensor> tensors;
   bool has_fused = false;
-  for (size_t i = 0; i < source->tensors().size(); ++i) {
-    const TensorInfo& info = source->tensors()[i];
+  for (size_t i = 0; i < source.tensors().size(); ++i) {
+    const TensorInfo& info = source.tensors()[i];
     if (!is_fused(info)) {
-      tensors.push_back({.info = info, .pieces = {{i, 0, info.n_bytes}}, .values = {}});
+      tensors.push_back(as_it_is(source, i));
       continue;
     }
     if (info.shape.size() != 3 || info.shape[0] == 0 || info.shape[1] % 2 != 0) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("'{}': tensor {} has the shape [{}], expected experts with as many "
                               "rows of gates as of ups",
-                              source->label(), quoted(info.name), fmt::join(info.shape, ", ")));
+                              source.label(), quoted(info.name), fmt::join(info.shape, ", ")));
     }
     has_fused = true;
-    tensors.push_back(half_of(*source, i, 0, ".ffn_gate_exps.weight"));
-    tensors.push_back(half_of(*source, i, 1, ".ffn_up_exps.weight"));
+    tensors.push_back(half_of(source, i, 0, ".ffn_gate_exps.weight"));
+    tensors.push_back(half_of(source, i, 1, ".ffn_up_exps.weight"));
   }
-  if (!has_fused) return source;
-  std::string label = source->label();
-  Metadata metadata = source->metadata();
-  return arrange(std::move(source), std::move(label), std::move(metadata), std::move(tensors));
+  if (!has_fused) return {};
+  arrange(source, std::move(tensors));
+  return {};
 }
 
 }  // namespace kvik

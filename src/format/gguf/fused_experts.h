@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "base/result.h"
 #include "format/model_source.h"
 
@@ -11,6 +9,6 @@ namespace kvik {
 // ("blk.0.ffn_gate_up_exps.weight", [n_experts, 2 · n_rows, n_cols]). Makes the usual two of it,
 // whose bytes stay where they are; any other source comes back as it is. Error: kCorrupt for a
 // shape that has no halves; it names the tensor.
-Result<std::unique_ptr<ModelSource>> part_gguf_experts(std::unique_ptr<ModelSource> source);
+Result<void> part_gguf_experts(ModelSource& source);
 
 }  // namespace kvik

@@ -85,21 +85,14 @@ Result<GgufContents> read_contents(ModelBytes& file) {
   return contents;
 }
 
-class GgufSource final : public ModelSource {
+class GgufTensors final : public TensorSource {
  public:
-  GgufSource(std::string label, ModelBytes file, GgufContents contents)
-      : label_(std::move(label)), file_(std::move(file)), contents_(std::move(contents)) {}
+  GgufTensors(ModelBytes file, GgufTensorTable table, uint64_t data_begin)
+      : file_(std::move(file)), table_(std::move(table)), data_begin_(data_begin) {}
 
-  const std::string& label() const override { return label_; }
-  const Metadata& metadata() const override { return contents_.metadata; }
-  std::span<const TensorInfo> tensors() const override { return contents_.tensors.infos; }
+  std::span<const TensorInfo> tensors() const override { return table_.infos; }
 
-  Result<std::span<const std::byte>> read(size_t index) override {
-    return read_range(index, 0, contents_.tensors.infos[index].n_bytes);
-  }
-
-  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
-                                                uint64_t n_bytes) override {
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
     constexpr size_t kAsItLies = 1;  // at least kMinAlignment in a file
     return file_.read({offset_of(index), begin_byte, n_bytes}, kAsItLies);
   }
@@ -108,36 +101,39 @@ class GgufSource final : public ModelSource {
 
  private:
   uint64_t offset_of(size_t index) const {
-    CHECK(index < contents_.tensors.infos.size());
-    return contents_.data_begin + contents_.tensors.offsets[index];
+    CHECK(index < table_.infos.size());
+    return data_begin_ + table_.offsets[index];
   }
 
-  std::string label_;
   ModelBytes file_;
-  GgufContents contents_;
+  GgufTensorTable table_;
+  uint64_t data_begin_;
 };
 
-Result<std::unique_ptr<GgufSource>> open_bytes(std::string label, ModelBytes file) {
+Result<std::unique_ptr<ModelSource>> open_bytes(std::string label, ModelBytes file) {
   auto contents = read_contents(file);
   if (!contents) {
     return fail(contents.error().code, fmt::format("'{}': {}", label, contents.error().message));
   }
   file.drop_head();
-  return std::make_unique<GgufSource>(std::move(label), std::move(file), std::move(*contents));
+  return std::make_unique<ModelSource>(
+      std::move(label), std::move(contents->metadata),
+      std::make_unique<GgufTensors>(std::move(file), std::move(contents->tensors),
+                                    contents->data_begin));
 }
 
 Result<std::unique_ptr<ModelSource>> open_file(const std::string& path, const SparePart& spare) {
   TRY_ASSIGN(InputFile file, InputFile::open(path));
-  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file), spare)));
-  return source;
+  return open_bytes(path, ModelBytes(std::move(file), spare));
 }
 
 // Tensors that are one with their scales, and those that older files cut in another way.
 Result<std::unique_ptr<ModelSource>> as_of_today(std::unique_ptr<ModelSource> source) {
-  TRY_ASSIGN(source, take_gguf_scales(std::move(source)));
-  TRY_ASSIGN(source, stack_gguf_experts(std::move(source)));
-  TRY_ASSIGN(source, part_gguf_experts(std::move(source)));
-  return part_gguf_latents(std::move(source));
+  TRY(take_gguf_scales(*source));
+  TRY(stack_gguf_experts(*source));
+  TRY(part_gguf_experts(*source));
+  TRY(part_gguf_latents(*source));
+  return source;
 }
 
 }  // namespace
@@ -168,8 +164,7 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
 
 Result<std::unique_ptr<ModelSource>> open_gguf_bytes(std::string label,
                                                      std::span<const std::byte> bytes) {
-  TRY_ASSIGN(auto source, open_bytes(std::move(label), ModelBytes(bytes)));
-  return source;
+  return open_bytes(std::move(label), ModelBytes(bytes));
 }
 
 }  // namespace kvik

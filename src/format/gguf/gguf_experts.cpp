@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "catalogue/tensor_roles.h"
-#include "format/arranged_source.h"
+#include "format/arranged_tensors.h"
 #include "format/quoted.h"
 
 namespace kvik {
@@ -43,11 +43,6 @@ std::optional<ExpertTensor> parse(std::string_view name) {
   return std::nullopt;
 }
 
-ArrangedTensor as_it_is(const ModelSource& source, size_t index) {
-  const TensorInfo& info = source.tensors()[index];
-  return {.info = info, .pieces = {{index, 0, info.n_bytes}}, .values = {}};
-}
-
 std::unexpected<Error> unlike(const ModelSource& source, size_t index) {
   return fail(ErrorCode::kCorrupt,
               fmt::format("'{}': tensor {} is not like that of the expert before it, expected "
@@ -69,24 +64,23 @@ Result<ArrangedTensor> stack(const ModelSource& source, const std::string& name,
 
 }  // namespace
 
-Result<std::unique_ptr<ModelSource>> stack_gguf_experts(std::unique_ptr<ModelSource> source) {
+Result<void> stack_gguf_experts(ModelSource& source) {
   std::map<std::string, std::map<uint64_t, size_t>> stacks;  // index of each expert's tensor
   std::vector<ArrangedTensor> tensors;
-  for (size_t i = 0; i < source->tensors().size(); ++i) {
-    if (const auto part = parse(source->tensors()[i].name)) {
+  for (size_t i = 0; i < source.tensors().size(); ++i) {
+    if (const auto part = parse(source.tensors()[i].name)) {
       stacks[part->stack][part->expert] = i;
     } else {
-      tensors.push_back(as_it_is(*source, i));
+      tensors.push_back(as_it_is(source, i));
     }
   }
-  if (stacks.empty()) return source;
+  if (stacks.empty()) return {};
   for (const auto& [name, experts] : stacks) {
-    TRY_ASSIGN(ArrangedTensor tensor, stack(*source, name, experts));
+    TRY_ASSIGN(ArrangedTensor tensor, stack(source, name, experts));
     tensors.push_back(std::move(tensor));
   }
-  std::string label = source->label();
-  Metadata metadata = source->metadata();
-  return arrange(std::move(source), std::move(label), std::move(metadata), std::move(tensors));
+  arrange(source, std::move(tensors));
+  return {};
 }
 
 }  // namespace kvik

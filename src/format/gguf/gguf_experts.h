@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "base/result.h"
 #include "format/model_source.h"
 
@@ -11,6 +9,6 @@ namespace kvik {
 // Makes each layer's one ("blk.0.ffn_gate_exps.weight", [n_experts, n_rows, n_cols]), as files have
 // it since; any other source comes back as it is. Error: kCorrupt where experts are missing or not
 // alike; it names the tensor.
-Result<std::unique_ptr<ModelSource>> stack_gguf_experts(std::unique_ptr<ModelSource> source);
+Result<void> stack_gguf_experts(ModelSource& source);
 
 }  // namespace kvik

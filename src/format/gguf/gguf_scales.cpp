@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "catalogue/tensor_roles.h"
-#include "format/arranged_source.h"
+#include "format/arranged_tensors.h"
 #include "format/quoted.h"
 
 namespace kvik {
@@ -43,24 +43,24 @@ std::optional<TensorInfo> gguf_scales_of(const TensorInfo& weight, const Metadat
   return TensorInfo{beside(weight, kScale), ElementType::kF32, {n}, n * sizeof(float)};
 }
 
-Result<std::unique_ptr<ModelSource>> take_gguf_scales(std::unique_ptr<ModelSource> source) {
-  const auto all = source->tensors();
-  if (std::ranges::none_of(all, is_scaled)) return source;
+Result<void> take_gguf_scales(ModelSource& source) {
+  const auto all = source.tensors();
+  if (std::ranges::none_of(all, is_scaled)) return {};
   std::vector<bool> is_left_out(all.size());
   std::vector<ArrangedTensor> tensors;
   for (size_t i = 0; i < all.size(); ++i) {
-    tensors.push_back({.info = all[i], .pieces = {{i, 0, all[i].n_bytes}}, .values = {}});
-    const auto expected = gguf_scales_of(all[i], source->metadata());
+    tensors.push_back(as_it_is(source, i));
+    const auto expected = gguf_scales_of(all[i], source.metadata());
     if (!expected) continue;
-    if (const auto input = source->find(beside(all[i], kInputScale))) is_left_out[*input] = true;
-    const auto found = source->find(expected->name);
+    if (const auto input = source.find(beside(all[i], kInputScale))) is_left_out[*input] = true;
+    const auto found = source.find(expected->name);
     if (!found) continue;
     const TensorInfo& info = all[*found];
     if (info.type != ElementType::kF32 ||
         (info.shape != expected->shape && info.n_elements() != 1)) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("'{}': tensor {} is of type {} and shape [{}], expected f32 and [{}]",
-                              source->label(), quoted(info.name), name_of(info.type),
+                              source.label(), quoted(info.name), name_of(info.type),
                               fmt::join(info.shape, ", "), fmt::join(expected->shape, ", ")));
     }
     is_left_out[*found] = true;
@@ -70,9 +70,8 @@ Result<std::unique_ptr<ModelSource>> take_gguf_scales(std::unique_ptr<ModelSourc
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!is_left_out[i]) kept.push_back(std::move(tensors[i]));
   }
-  std::string label = source->label();
-  Metadata metadata = source->metadata();
-  return arrange(std::move(source), std::move(label), std::move(metadata), std::move(kept));
+  arrange(source, std::move(kept));
+  return {};
 }
 
 }  // namespace kvik

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 
 #include "base/result.h"
@@ -12,7 +11,7 @@ namespace kvik {
 // "blk.0.attn_q.scale", one f32 or one for each expert. Makes it the tensor's scales(), and leaves
 // out what scales activations ("blk.0.attn_q.input_scale"); any other source comes back as it is.
 // Error: kCorrupt for another type or shape; it names the tensor.
-Result<std::unique_ptr<ModelSource>> take_gguf_scales(std::unique_ptr<ModelSource> source);
+Result<void> take_gguf_scales(ModelSource& source);
 
 // What the scales of a tensor are called, and what they are; none where it has none, or where the
 // model has another tensor of that name (Gemma 4's router scales the outputs of experts).

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "format/joined_source.h"
+#include "format/joined_files.h"
 
 namespace kvik {
 namespace {
@@ -59,7 +59,7 @@ Result<std::unique_ptr<ModelSource>> join_gguf_pieces(
                               pieces[i]->label(), i + 1, pieces.size()));
     }
   }
-  TRY_ASSIGN(auto joined, join_sources(std::move(pieces)));
+  TRY_ASSIGN(auto joined, join_files(std::move(pieces)));
   if (joined->tensors().size() != n_tensors) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("'{}': the pieces have {} tensors, but 'split.tensors.count' is {}",

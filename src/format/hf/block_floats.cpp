@@ -68,101 +68,51 @@ uint64_t n_matrices(const TensorInfo& info) {
 }
 
 struct BlockTensor {
-  size_t base;
   std::optional<size_t> scales = {};  // none: stays as it is
   std::optional<size_t> scale = {};   // of the whole matrix, kNvFp4
 };
 
-class BlockFloatSource final : public ModelSource {
+class JoiningFloats final : public TensorTransform {
  public:
-  BlockFloatSource(std::unique_ptr<ModelSource> base, const BlockFloats& how,
-                   std::vector<BlockTensor> tensors, std::vector<TensorInfo> infos)
-      : base_(std::move(base)), how_(how), tensors_(std::move(tensors)), infos_(std::move(infos)) {
+  JoiningFloats(TensorSource& inputs, const BlockFloats& how, std::vector<BlockTensor> tensors,
+                std::vector<Output> outputs)
+      : TensorTransform(inputs, std::move(outputs)), how_(how), tensors_(std::move(tensors)) {
     for (uint32_t i = 0; i < 256; ++i) numbers_.push_back(e4m3_to_f32(static_cast<uint8_t>(i)));
   }
 
-  const std::string& label() const override { return base_->label(); }
-  const Metadata& metadata() const override { return base_->metadata(); }
-  std::span<const TensorInfo> tensors() const override { return infos_; }
-
-  Result<Bytes> read(size_t index) override {
-    CHECK(index < tensors_.size());
-    const BlockTensor& tensor = tensors_[index];
-    if (!tensor.scales) return base_->read(tensor.base);
-    if (const auto kept = copies_.find(index); kept != copies_.end()) {
-      return Bytes(kept->second.bytes);
-    }
-    TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
-    Copy copy = {.bytes = std::vector<std::byte>(infos_[index].n_bytes), .scale = {}};
-    if (how_.kind == BlockFloats::Kind::kFp8) {
-      TRY_ASSIGN(const Grid grid, grid_of(index));
-      TRY(put_fp8(index, {0, from}, grid, copy.bytes.data()));
-    } else {
-      TRY(read_fp4(index, from, copy));
-    }
-    base_->release(tensor.base);
-    return Bytes((copies_[index] = std::move(copy)).bytes);
-  }
-
-  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
-    CHECK(index < tensors_.size());
-    const BlockTensor& tensor = tensors_[index];
-    if (!tensor.scales) return base_->read_range(tensor.base, begin_byte, n_bytes);
-    if (how_.kind != BlockFloats::Kind::kFp8 || copies_.contains(index)) {
-      return ModelSource::read_range(index, begin_byte, n_bytes);
-    }
-    const TensorInfo& info = infos_[index];
-    const uint64_t n_cols = info.shape.back();
-    const uint64_t row_bytes = info.n_bytes / (info.n_elements() / n_cols);
-    CHECK(begin_byte % row_bytes == 0 && n_bytes % row_bytes == 0);
-    const uint64_t first = begin_byte / row_bytes;
-    TRY_ASSIGN(const Bytes from,
-               base_->read_range(tensor.base, first * n_cols, n_bytes / row_bytes * n_cols));
-    Ranges& ranges = ranges_[index];
-    if (ranges.grid.scales.empty()) {
-      TRY_ASSIGN(ranges.grid, grid_of(index));
-    }
-    ranges.bytes.resize(n_bytes);
-    TRY(put_fp8(index, {first, from}, ranges.grid, ranges.bytes.data()));
-    return Bytes(ranges.bytes);
+  Result<void> make(size_t index, Range wanted, Made& made) override {
+    if (how_.kind == BlockFloats::Kind::kFp8) return make_fp8(index, wanted, made);
+    const size_t input = input_of(index);
+    TRY_ASSIGN(const Bytes from, inputs_.read(input));
+    made.allocate(0, info(index).n_bytes);
+    TRY(read_fp4(index, from, made));
+    inputs_.release(input);
+    return {};
   }
 
   void release(size_t index) override {
-    CHECK(index < tensors_.size());
-    base_->release(tensors_[index].base);
-    copies_.erase(index);
-    ranges_.erase(index);
-  }
-
-  std::span<const float> scales(size_t index) const override {
-    const auto found = copies_.find(index);
-    return found == copies_.end() ? std::span<const float>() : found->second.scale;
-  }
-
-  std::string name_in_file(size_t index) const override {
-    return base_->name_in_file(tensors_[index].base);
+    TensorTransform::release(index);
+    grids_.erase(index);
   }
 
  private:
-  struct Copy {
-    std::vector<std::byte> bytes;
-    std::vector<float> scale;  // none, or of the whole matrix
-  };
   struct Fp4Scales {
     Bytes of_blocks;
     float of_all;
   };
 
-  Result<std::vector<float>> floats(size_t in_base) {
-    const TensorInfo& info = base_->tensors()[in_base];
-    TRY_ASSIGN(const Bytes bytes, base_->read(in_base));
+  size_t input_of(size_t index) const { return *outputs()[index].input; }
+
+  Result<std::vector<float>> floats(size_t input) {
+    const TensorInfo& info = inputs_.tensors()[input];
+    TRY_ASSIGN(const Bytes bytes, inputs_.read(input));
     std::vector<float> values(info.n_elements());
     if (info.type == ElementType::kI8) {
       std::ranges::transform(bytes, values.begin(), e8m0);
     } else {
       dequantize_row(info.type, bytes.data(), values);
     }
-    base_->release(in_base);
+    inputs_.release(input);
     return values;
   }
 
@@ -177,14 +127,8 @@ class BlockFloatSource final : public ModelSource {
     }
   };
 
-  // Of a tensor that is read range by range: its scales, and the rows that were read last.
-  struct Ranges {
-    Grid grid = {};
-    std::vector<std::byte> bytes;
-  };
-
   Result<Grid> grid_of(size_t index) {
-    const auto& shape = infos_[index].shape;
+    const auto& shape = info(index).shape;
     const uint64_t n_rows = shape[shape.size() - 2], n_cols = shape.back();
     Grid grid = {.scales = {},
                  .n_rows = n_rows,
@@ -194,16 +138,32 @@ class BlockFloatSource final : public ModelSource {
                  .n_wide = 0};
     grid.n_high = ceil_div(n_rows, grid.block_rows);
     grid.n_wide = ceil_div(n_cols, grid.block_cols);
-    const size_t in_base = *tensors_[index].scales;
-    TRY_ASSIGN(grid.scales, floats(in_base));
-    if (grid.scales.size() == 1) grid.scales.resize(n_matrices(infos_[index]), grid.scales[0]);
+    const size_t input = *tensors_[index].scales;
+    TRY_ASSIGN(grid.scales, floats(input));
+    if (grid.scales.size() == 1) grid.scales.resize(n_matrices(info(index)), grid.scales[0]);
     for (const float scale : grid.scales) {
       if (std::isfinite(scale * kLargestE4m3)) continue;
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} holds {}, expected scales by which {} stays finite",
-                              quoted(base_->name_in_file(in_base)), scale, kLargestE4m3));
+                              quoted(inputs_.name_in_file(input)), scale, kLargestE4m3));
     }
     return grid;
+  }
+
+  // Some rows, or all of them.
+  Result<void> make_fp8(size_t index, Range wanted, Made& made) {
+    const uint64_t n_cols = info(index).shape.back();
+    const uint64_t row_bytes = info(index).n_bytes / (info(index).n_elements() / n_cols);
+    CHECK(wanted.begin % row_bytes == 0 && wanted.n_bytes % row_bytes == 0);
+    const uint64_t first = wanted.begin / row_bytes;
+    TRY_ASSIGN(const Bytes from, inputs_.read_range(input_of(index), first * n_cols,
+                                                    wanted.n_bytes / row_bytes * n_cols));
+    if (!grids_.contains(index)) {
+      TRY_ASSIGN(grids_[index], grid_of(index));
+    }
+    TRY(put_fp8(index, {first, from}, grids_[index], made.allocate(wanted.begin, wanted.n_bytes)));
+    if (wanted.n_bytes == info(index).n_bytes) release(index);
+    return {};
   }
 
   // Rows of a tensor of bytes, counted over all of its matrices.
@@ -240,43 +200,43 @@ class BlockFloatSource final : public ModelSource {
   }
 
   Result<void> put_fp8(size_t index, ByteRows from, const Grid& grid, std::byte* to) const {
-    const TensorInfo& info = infos_[index];
+    const TensorInfo& tensor = info(index);
     const auto is_none = [](std::byte b) { return !is_e4m3_number(std::to_integer<uint8_t>(b)); };
     if (std::ranges::count_if(from.bytes, is_none) != 0) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} holds a byte that is no number in E4M3",
-                              quoted(name_in_file(index))));
+                              quoted(inputs_.name_in_file(input_of(index)))));
     }
-    info.type == ElementType::kBF16 ? widen_fp8(info, from, grid, to)
-                                    : block_fp8(info, from, grid, to);
+    tensor.type == ElementType::kBF16 ? widen_fp8(tensor, from, grid, to)
+                                      : block_fp8(tensor, from, grid, to);
     return {};
   }
 
-  Result<void> read_fp4(size_t index, Bytes from, Copy& copy) {
+  Result<void> read_fp4(size_t index, Bytes from, Made& made) {
     const BlockTensor& tensor = tensors_[index];
-    TRY_ASSIGN(const Bytes of_blocks, base_->read(*tensor.scales));
+    TRY_ASSIGN(const Bytes of_blocks, inputs_.read(*tensor.scales));
     if (how_.kind == BlockFloats::Kind::kMxFp4) {
-      block_fp4(from, of_blocks, {.n_scales = 1, .group = kMxGroup}, copy.bytes.data());
-      base_->release(*tensor.scales);
+      block_fp4(from, of_blocks, {.n_scales = 1, .group = kMxGroup}, made.memory.data());
+      inputs_.release(*tensor.scales);
       return {};
     }
-    TRY_ASSIGN(copy.scale, floats(*tensor.scale));
-    if (how_.is_packed) copy.scale.front() = 1 / copy.scale.front();
-    const float of_all = copy.scale.front();
+    TRY_ASSIGN(made.scales, floats(*tensor.scale));
+    if (how_.is_packed) made.scales.front() = 1 / made.scales.front();
+    const float of_all = made.scales.front();
     if (!std::isfinite(of_all * kLargestE4m3 * kLargestE2m1)) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} holds {}, expected a scale by which {} stays finite",
-                              quoted(base_->name_in_file(*tensor.scale)), of_all,
+                              quoted(inputs_.name_in_file(*tensor.scale)), of_all,
                               kLargestE4m3 * kLargestE2m1));
     }
-    if (infos_[index].type == ElementType::kNvFp4) {
+    if (info(index).type == ElementType::kNvFp4) {
       block_fp4(from, of_blocks, {.n_scales = sizeof(BlockNVFP4::scales), .group = kNvGroup},
-                copy.bytes.data());
+                made.memory.data());
     } else {
-      copy.scale.clear();
-      TRY(widen_fp4(index, from, {of_blocks, of_all}, copy.bytes));
+      made.scales.clear();
+      TRY(widen_fp4(index, from, {of_blocks, of_all}, made.memory));
     }
-    base_->release(*tensor.scales);
+    inputs_.release(*tensor.scales);
     return {};
   }
 
@@ -302,15 +262,16 @@ class BlockFloatSource final : public ModelSource {
 
   Result<void> widen_fp4(size_t index, Bytes from, const Fp4Scales& scales,
                          std::span<std::byte> out) {
-    const uint64_t n = infos_[index].n_elements();
+    const uint64_t n = info(index).n_elements();
     for (uint64_t at = 0; at < n; ++at) {
       const auto pair = std::to_integer<uint32_t>(from[at / 2]);
       const float level = e2m1(at % 2 == 0 ? pair & 15 : pair >> 4);
       const float of_block = numbers_[std::to_integer<size_t>(scales.of_blocks[at / kNvGroup])];
       const float value = level * of_block * scales.of_all;
       if (!std::isfinite(value)) {
-        return fail(ErrorCode::kCorrupt, fmt::format("tensor {} has a scale that is no number",
-                                                     quoted(name_in_file(index))));
+        return fail(ErrorCode::kCorrupt,
+                    fmt::format("tensor {} has a scale that is no number",
+                                quoted(inputs_.name_in_file(input_of(index)))));
       }
       const uint16_t bits = f32_to_bf16(value);
       std::memcpy(out.data() + at * sizeof(bits), &bits, sizeof(bits));
@@ -318,13 +279,10 @@ class BlockFloatSource final : public ModelSource {
     return {};
   }
 
-  std::unique_ptr<ModelSource> base_;
   BlockFloats how_;
   std::vector<BlockTensor> tensors_;
-  std::vector<TensorInfo> infos_;
-  std::vector<float> numbers_;     // [256] of E4M3
-  std::map<size_t, Copy> copies_;  // what has been read and not released
-  std::map<size_t, Ranges> ranges_;
+  std::vector<float> numbers_;    // [256] of E4M3
+  std::map<size_t, Grid> grids_;  // of what is read range by range
 };
 
 // Finds what belongs to each matrix. Lives for one folder.
@@ -341,7 +299,7 @@ class Pairing {
   }
 
   std::vector<BlockTensor> tensors;
-  std::vector<TensorInfo> infos;
+  std::vector<TensorTransform::Output> outputs;
 
  private:
   bool is_fp8() const { return how_.kind == BlockFloats::Kind::kFp8; }
@@ -349,7 +307,7 @@ class Pairing {
   Result<void> add(size_t i) {
     const TensorInfo& info = base_.tensors()[i];
     if (is_scale(info.name) || is_of_activations(info.name)) return {};
-    BlockTensor tensor{.base = i, .scales = scales_of(info)};
+    BlockTensor tensor{.scales = scales_of(info)};
     TensorInfo widened = info;
     if (tensor.scales) {
       TRY(check_shapes(info, *tensor.scales));
@@ -364,8 +322,8 @@ class Pairing {
       widened.type = is_fp8() ? fp8_type(how_, n_cols) : fp4_type(how_, n_cols);
       widened.n_bytes = *bytes_of(widened.type, widened.shape);
     }
+    outputs.push_back({std::move(widened), i, tensor.scales.has_value()});
     tensors.push_back(tensor);
-    infos.push_back(std::move(widened));
     return {};
   }
 
@@ -474,12 +432,12 @@ class Pairing {
 
 }  // namespace
 
-Result<std::unique_ptr<ModelSource>> join_block_floats(std::unique_ptr<ModelSource> base,
-                                                       const BlockFloats& how) {
-  Pairing pairing(*base, how);
+Result<void> join_block_floats(ModelSource& source, const BlockFloats& how) {
+  Pairing pairing(source, how);
   TRY(pairing.pair());
-  return std::make_unique<BlockFloatSource>(std::move(base), how, std::move(pairing.tensors),
-                                            std::move(pairing.infos));
+  source.add(std::make_unique<JoiningFloats>(source.top(), how, std::move(pairing.tensors),
+                                             std::move(pairing.outputs)));
+  return {};
 }
 
 }  // namespace kvik::hf

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -35,19 +34,18 @@ Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config);
 // The rows and columns of a block: two numbers under `key`. Errors: kCorrupt for anything else.
 Result<BlockFloats> read_float_blocks(const JsonObject& config, std::string_view key);
 
-// `base` with each such matrix, "NAME.weight" with ".weight_scale_inv" or ".weight_scale" (kFp8),
-// or with ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight", made when it
-// is read. compressed-tensors has ".weight_packed" and ".weight_global_scale" instead (is_packed);
-// kMxFp4 is ".weight_packed" with ".weight_scale" and becomes mxfp4, exactly what the folder holds.
-// kFp8 may be a stack of matrices, "NAME" with "NAME_scale_inv", and have its scales as floats or
-// as E8M0: bytes that are exponents of two (OCP's microscaling formats, 2023). With a scale for
-// every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or fp8g32
+// Makes each such matrix of the source, "NAME.weight" with ".weight_scale_inv" or ".weight_scale"
+// (kFp8), or with ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight", made
+// when it is read. compressed-tensors has ".weight_packed" and ".weight_global_scale" instead
+// (is_packed); kMxFp4 is ".weight_packed" with ".weight_scale" and becomes mxfp4, exactly what the
+// folder holds. kFp8 may be a stack of matrices, "NAME" with "NAME_scale_inv", and have its scales
+// as floats or as E8M0: bytes that are exponents of two (OCP's microscaling formats, 2023). With a
+// scale for every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or fp8g32
 // (tensor/float_blocks.h), and kNvFp4 of whole blocks of 64 columns is nvfp4, exactly what the
 // folder holds; else it is bf16, every value times its scale, rounded once, as DeepSeek's own
 // conversion does. What scales activations and pages is left
 // out; all others stay as they are. Errors: kCorrupt, naming a tensor that is missing, or whose
 // shape does not fit its neighbour, or that holds no number.
-Result<std::unique_ptr<ModelSource>> join_block_floats(std::unique_ptr<ModelSource> base,
-                                                       const BlockFloats& how);
+Result<void> join_block_floats(ModelSource& source, const BlockFloats& how);
 
 }  // namespace kvik::hf

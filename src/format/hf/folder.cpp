@@ -35,8 +35,9 @@ Result<std::unique_ptr<ModelSource>> open(const std::string& path) {
   if (!json) return fail(ErrorCode::kNotFound, no_config(path));
   TRY_ASSIGN(FolderConfig config, read_folder_config(*json));
   TRY(add_vocabulary(path, config, config.metadata));
-  TRY_ASSIGN(auto tensors, open_tensor_files(path));
-  return arrange_folder(std::move(tensors), path, std::move(config));
+  TRY_ASSIGN(auto source, open_tensor_files(path));
+  TRY(arrange_folder(*source, path, std::move(config)));
+  return source;
 }
 
 }  // namespace

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "format/quoted.h"
 #include "tensor/element_type.h"
 
@@ -24,12 +22,11 @@ constexpr std::string_view kScales = "_scales";
 constexpr uint64_t kBlockElements = 32;
 constexpr uint64_t kBlockNibbles = 16;  // bytes
 
-enum class Change : uint8_t { kNone, kFp4, kTranspose, kPartBias };
+enum class Change : uint8_t { kFp4, kTranspose, kPartBias };
 
 struct ExpertTensor {
-  size_t base;        // of it, or of its blocks
   size_t scales = 0;  // kFp4 alone
-  Change change = Change::kNone;
+  Change change = Change::kPartBias;
   bool takes_turns = false;  // gates and ups
 };
 
@@ -52,110 +49,54 @@ void pack_block(const std::byte* nibbles, std::byte exponent, std::byte* out) {
   }
 }
 
-class InterleavedExperts final : public ModelSource {
+class PartingExperts final : public TensorTransform {
  public:
-  InterleavedExperts(std::unique_ptr<ModelSource> base, std::vector<ExpertTensor> tensors,
-                     std::vector<TensorInfo> infos)
-      : base_(std::move(base)), tensors_(std::move(tensors)), infos_(std::move(infos)) {}
+  PartingExperts(TensorSource& inputs, std::vector<ExpertTensor> tensors,
+                 std::vector<Output> outputs)
+      : TensorTransform(inputs, std::move(outputs)), tensors_(std::move(tensors)) {}
 
-  const std::string& label() const override { return base_->label(); }
-  const Metadata& metadata() const override { return base_->metadata(); }
-  std::span<const TensorInfo> tensors() const override { return infos_; }
-
-  std::span<const float> scales(size_t index) const override {
-    return base_->scales(tensors_[index].base);
-  }
-  std::span<const uint32_t> gather(size_t index) const override {
-    return base_->gather(tensors_[index].base);
-  }
-
-  Result<Bytes> read(size_t index) override {
-    CHECK(index < tensors_.size());
+  // One expert, or all of them.
+  Result<void> make(size_t index, Range wanted, Made& made) override {
     const ExpertTensor& tensor = tensors_[index];
-    if (tensor.change == Change::kNone) return base_->read(tensor.base);
-    if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
-    TRY_ASSIGN(std::vector<std::byte> bytes, make(index, {0, infos_[index].shape[0]}));
-    return Bytes(copies_[index] = std::move(bytes));
-  }
-
-  // Of a stack, the expert before is given back.
-  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
-    CHECK(index < tensors_.size());
-    const ExpertTensor& tensor = tensors_[index];
-    if (tensor.change == Change::kNone) {
-      return base_->read_range(tensor.base, begin_byte, n_bytes);
-    }
-    const uint64_t expert_bytes = infos_[index].n_bytes / infos_[index].shape[0];
-    const uint64_t first = begin_byte % expert_bytes;
-    if (copies_.contains(index) || first + n_bytes > expert_bytes) {
-      return ModelSource::read_range(index, begin_byte, n_bytes);
-    }
-    Made& made = made_[index];
-    const uint64_t expert = begin_byte / expert_bytes;
-    if (made.bytes.empty() || made.expert != expert) {
-      made.bytes.clear();
-      TRY_ASSIGN(made.bytes, make(index, {expert, 1}));
-      made.expert = expert;
-    }
-    return Bytes(made.bytes).subspan(first, n_bytes);
-  }
-
-  void release(size_t index) override {
-    CHECK(index < tensors_.size());
-    if (tensors_[index].change == Change::kNone) return base_->release(tensors_[index].base);
-    copies_.erase(index);
-    made_.erase(index);
-  }
-
-  std::string name_in_file(size_t index) const override {
-    return base_->name_in_file(tensors_[index].base);
-  }
-
- private:
-  struct Experts {
-    uint64_t first, n;
-  };
-  struct Made {
-    uint64_t expert = 0;
-    std::vector<std::byte> bytes;
-  };
-
-  Result<std::vector<std::byte>> make(size_t index, Experts experts) {
-    const ExpertTensor& tensor = tensors_[index];
-    const uint64_t n_experts = infos_[index].shape[0];
-    const auto read = [&](size_t in_base) {
-      const uint64_t n_bytes = base_->tensors()[in_base].n_bytes / n_experts;
-      return base_->read_range(in_base, experts.first * n_bytes, experts.n * n_bytes);
+    const size_t input = *outputs()[index].input;
+    const uint64_t n_experts = info(index).shape[0];
+    const uint64_t expert_bytes = info(index).n_bytes / n_experts;
+    const uint64_t expert = wanted.begin / expert_bytes;
+    const bool is_one = wanted.begin % expert_bytes + wanted.n_bytes <= expert_bytes;
+    const uint64_t first = is_one ? expert : 0, n = is_one ? 1 : n_experts;
+    const auto read = [&](size_t i) {
+      const uint64_t n_bytes = inputs_.tensors()[i].n_bytes / n_experts;
+      return inputs_.read_range(i, first * n_bytes, n * n_bytes);
     };
-    std::vector<std::byte> bytes(infos_[index].n_bytes / n_experts * experts.n);
-    TRY_ASSIGN(const Bytes from, read(tensor.base));
+    made.allocate(first * expert_bytes, n * expert_bytes);
+    TRY_ASSIGN(const Bytes from, read(input));
     switch (tensor.change) {
       case Change::kFp4: {
         TRY_ASSIGN(const Bytes scales, read(tensor.scales));
-        join_fp4(index, from, scales, bytes);
-        base_->release(tensor.scales);
+        join_fp4(index, from, scales, made.memory);
+        inputs_.release(tensor.scales);
         break;
       }
       case Change::kTranspose:
-        transpose(index, from, bytes);
+        transpose(index, from, made.memory);
         break;
       case Change::kPartBias:
-      case Change::kNone:
-        part_bias(index, from, bytes);
+        part_bias(index, from, made.memory);
         break;
     }
-    base_->release(tensor.base);
-    return bytes;
+    inputs_.release(input);
+    return {};
   }
 
+ private:
   // How many experts there are in `out`, whose tensor has the shape [experts, …].
   uint64_t n_experts_in(size_t index, std::span<const std::byte> out) const {
-    return out.size() / (infos_[index].n_bytes / infos_[index].shape[0]);
+    return out.size() / (info(index).n_bytes / info(index).shape[0]);
   }
 
   // nibbles: [experts, rows, blocks, 16], scales: [experts, rows, blocks]
   void join_fp4(size_t index, Bytes nibbles, Bytes scales, std::span<std::byte> out) const {
-    const auto& shape = infos_[index].shape;
+    const auto& shape = info(index).shape;
     const uint64_t n_blocks = shape[2] / kBlockElements;
     std::byte* to = out.data();
     for (uint64_t expert = 0; expert < n_experts_in(index, out); ++expert) {
@@ -172,8 +113,8 @@ class InterleavedExperts final : public ModelSource {
 
   // [experts, columns, rows] → [experts, rows, columns]
   void transpose(size_t index, Bytes from, std::span<std::byte> out) const {
-    const auto& shape = infos_[index].shape;
-    const size_t n_bytes = traits(infos_[index].type).block_bytes;
+    const auto& shape = info(index).shape;
+    const size_t n_bytes = traits(info(index).type).block_bytes;
     const uint64_t n_rows = shape[1];
     const uint64_t n_cols = shape[2];
     for (uint64_t expert = 0; expert < n_experts_in(index, out); ++expert) {
@@ -190,8 +131,8 @@ class InterleavedExperts final : public ModelSource {
 
   // [experts, rows]
   void part_bias(size_t index, Bytes from, std::span<std::byte> out) const {
-    const auto& shape = infos_[index].shape;
-    const size_t n_bytes = traits(infos_[index].type).block_bytes;
+    const auto& shape = info(index).shape;
+    const size_t n_bytes = traits(info(index).type).block_bytes;
     std::byte* to = out.data();
     for (uint64_t expert = 0; expert < n_experts_in(index, out); ++expert) {
       for (uint64_t row = 0; row < shape[1]; ++row, to += n_bytes) {
@@ -201,11 +142,7 @@ class InterleavedExperts final : public ModelSource {
     }
   }
 
-  std::unique_ptr<ModelSource> base_;
   std::vector<ExpertTensor> tensors_;
-  std::vector<TensorInfo> infos_;
-  std::map<size_t, std::vector<std::byte>> copies_;  // what has been read and not released
-  std::map<size_t, Made> made_;                      // likewise, of what is read range by range
 };
 
 bool is_gate_up(std::string_view name) {
@@ -215,8 +152,13 @@ bool is_expert(std::string_view name) {
   return is_gate_up(name) || name.find(".experts.down_proj") != std::string_view::npos;
 }
 
-Result<void> add_fp4(const ModelSource& base, size_t index, std::vector<ExpertTensor>& tensors,
-                     std::vector<TensorInfo>& infos) {
+// The tensors that are presented, and how each is made.
+struct Plan {
+  std::vector<ExpertTensor> tensors;
+  std::vector<TensorTransform::Output> outputs;
+};
+
+Result<void> add_fp4(const ModelSource& base, size_t index, Plan& plan) {
   const TensorInfo& blocks = base.tensors()[index];
   const std::string name = blocks.name.substr(0, blocks.name.size() - kBlocks.size());
   const std::string scales_name = fmt::format("{}{}", name, kScales);
@@ -243,11 +185,12 @@ Result<void> add_fp4(const ModelSource& base, size_t index, std::vector<ExpertTe
                             quoted(scales_name), fmt::join(info.shape, ", "),
                             fmt::join(std::span(shape).first(3), ", "), quoted(blocks.name)));
   }
-  tensors.push_back({index, *scales, Change::kFp4, is_gate_up(name)});
-  infos.push_back({.name = name,
-                   .type = ElementType::kMXFP4,
-                   .shape = {shape[0], shape[1], shape[2] * kBlockElements},
-                   .n_bytes = shape[0] * shape[1] * shape[2] * (1 + kBlockNibbles)});
+  plan.tensors.push_back({*scales, Change::kFp4, is_gate_up(name)});
+  const TensorInfo made = {.name = name,
+                           .type = ElementType::kMXFP4,
+                           .shape = {shape[0], shape[1], shape[2] * kBlockElements},
+                           .n_bytes = shape[0] * shape[1] * shape[2] * (1 + kBlockNibbles)};
+  plan.outputs.push_back({made, index, true});
   return {};
 }
 
@@ -273,35 +216,30 @@ bool are_experts_transposed(const ModelSource& base, const ExpertShape& usual) {
   return true;
 }
 
-Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
-                                                  ExpertStacks stacks) {
+Result<void> part_experts(ModelSource& source, ExpertStacks stacks) {
   const bool take_turns = stacks == ExpertStacks::kInterleaved;
-  std::vector<ExpertTensor> tensors;
-  std::vector<TensorInfo> infos;
-  for (size_t i = 0; i < base->tensors().size(); ++i) {
-    const TensorInfo& info = base->tensors()[i];
+  Plan plan;
+  for (size_t i = 0; i < source.tensors().size(); ++i) {
+    TensorInfo info = source.tensors()[i];
     const std::string_view name = info.name;
-    if (!is_expert(name)) {
-      tensors.push_back({i});
-      infos.push_back(info);
-    } else if (name.ends_with(kBlocks)) {
-      TRY(add_fp4(*base, i, tensors, infos));
-    } else if (!name.ends_with(kScales)) {
-      TensorInfo changed = info;
-      Change change = Change::kNone;
-      if (info.shape.size() == 3) {
-        TRY(check_can_turn(info));
-        std::swap(changed.shape[1], changed.shape[2]);
-        change = Change::kTranspose;
-      } else if (info.shape.size() == 2 && is_gate_up(name)) {
-        change = Change::kPartBias;
-      }
-      tensors.push_back({i, 0, change, take_turns && is_gate_up(name)});
-      infos.push_back(std::move(changed));
+    if (is_expert(name) && name.ends_with(kBlocks)) {
+      TRY(add_fp4(source, i, plan));
+      continue;
     }
+    if (is_expert(name) && name.ends_with(kScales)) continue;
+    const bool is_stack = is_expert(name) && info.shape.size() == 3;
+    const bool is_bias = is_gate_up(name) && info.shape.size() == 2;
+    plan.tensors.push_back({.change = is_stack ? Change::kTranspose : Change::kPartBias,
+                            .takes_turns = take_turns && is_gate_up(name)});
+    if (is_stack) {
+      TRY(check_can_turn(info));
+      std::swap(info.shape[1], info.shape[2]);
+    }
+    plan.outputs.push_back({std::move(info), i, is_stack || is_bias});
   }
-  return std::make_unique<InterleavedExperts>(std::move(base), std::move(tensors),
-                                              std::move(infos));
+  source.add(std::make_unique<PartingExperts>(source.top(), std::move(plan.tensors),
+                                              std::move(plan.outputs)));
+  return {};
 }
 
 }  // namespace kvik::hf

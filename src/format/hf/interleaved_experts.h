@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "base/result.h"
 #include "catalogue/family.h"
@@ -9,15 +8,14 @@
 
 namespace kvik::hf {
 
-// `base` with experts as gpt-oss stores them turned into what other folders have: of each layer
+// Turns experts as gpt-oss stores them into what other folders have: of each layer
 // "…experts.gate_up_proj" [experts, 2 · ffn, model], the gates over the ups, and
 // "…experts.down_proj" [experts, model, ffn]. There they are either "_blocks" of 4 bits with
 // "_scales" (OCP's microscaling), which become mxfp4, or of 16 bits and transposed; gates and ups
 // take turns, in their biases as well. Made when they are read; all others stay as they are.
 // Qwen3-VL's are transposed, but their gates stand before the ups: for `stacks` kTransposed.
 // Errors: kCorrupt, naming a tensor whose shape or type does not fit its neighbour.
-Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
-                                                  ExpertStacks stacks);
+Result<void> part_experts(ModelSource& source, ExpertStacks stacks);
 
 // Returns whether the stacks of experts are transposed: those of Qwen3-VL's own folders are,
 // those that transformers 5 writes are not.

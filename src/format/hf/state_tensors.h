@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
-#include "format/arranged_source.h"
+#include "format/arranged_tensors.h"
 
 namespace kvik::hf {
 

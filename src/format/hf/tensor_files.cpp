@@ -12,7 +12,7 @@
 #include "base/file/input_file.h"
 #include "base/json/json_object.h"
 #include "base/quantity.h"
-#include "format/joined_source.h"
+#include "format/joined_files.h"
 #include "format/quoted.h"
 #include "format/safetensors.h"
 
@@ -59,7 +59,7 @@ Result<std::unique_ptr<ModelSource>> open_indexed(const std::string& folder) {
     TRY(check_file(*file, std::move(tensors)));
     files.push_back(std::move(file));
   }
-  return join_sources(std::move(files));
+  return join_files(std::move(files));
 }
 
 }  // namespace

@@ -17,8 +17,8 @@
 #include "base/check.h"
 #include "catalogue/lender.h"
 #include "catalogue/tensor_roles.h"
-#include "format/arranged_source.h"
-#include "format/hf/grouped_source.h"
+#include "format/arranged_tensors.h"
+#include "format/hf/grouped_tensors.h"
 #include "format/hf/interleaved_experts.h"
 #include "format/hf/state_tensors.h"
 #include "format/latent_up.h"
@@ -442,26 +442,21 @@ bool sees_or_hears(std::string_view name) {
                              [&](std::string_view sense) { return name.starts_with(sense); });
 }
 
-Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
-                                                    std::string label, FolderConfig config) {
-  TRY_ASSIGN(const ModelConfig model, read_model(*tensors, config.metadata));
-  if (config.block_floats) {
-    TRY_ASSIGN(tensors, join_block_floats(std::move(tensors), *config.block_floats));
-  }
+Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig config) {
+  TRY_ASSIGN(const ModelConfig model, read_model(source, config.metadata));
+  if (config.block_floats) TRY(join_block_floats(source, *config.block_floats));
   if (config.quantization) {
-    TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization,
-                                      bias_names(*config.type, model)));
+    TRY(group_tensors(source, *config.quantization, bias_names(*config.type, model)));
   }
   const ExpertsConfig* experts = model.experts();
   const bool is_usual = config.type->stacks == ExpertStacks::kUsual ||
                         (config.type->stacks == ExpertStacks::kTransposed && experts &&
-                         !are_experts_transposed(*tensors, {model.model_dim, experts->ffn_dim}));
-  if (!is_usual) {
-    TRY_ASSIGN(tensors, part_experts(std::move(tensors), config.type->stacks));
-  }
-  TRY_ASSIGN(auto arranged, arrange_tensors(*tensors, config, model));
-  return kvik::arrange(std::move(tensors), std::move(label), std::move(config.metadata),
-                       std::move(arranged));
+                         !are_experts_transposed(source, {model.model_dim, experts->ffn_dim}));
+  if (!is_usual) TRY(part_experts(source, config.type->stacks));
+  TRY_ASSIGN(auto arranged, arrange_tensors(source, config, model));
+  kvik::arrange(source, std::move(arranged));
+  source.describe(std::move(label), std::move(config.metadata));
+  return {};
 }
 
 }  // namespace kvik::hf

@@ -19,27 +19,16 @@ namespace {
 
 constexpr std::string_view kPrefix = "synthetic:";
 
-class SyntheticSource final : public ModelSource {
+class SyntheticTensors final : public TensorSource {
  public:
-  SyntheticSource(std::string label, const ModelPreset& preset, const SyntheticType& type)
-      : label_(std::move(label)),
-        metadata_(synthetic_metadata(preset, type)),
-        plan_(synthetic_tensors(preset, type, metadata_)),
-        made_(plan_.size()) {
+  SyntheticTensors(std::string label, std::vector<SyntheticTensor> plan)
+      : label_(std::move(label)), plan_(std::move(plan)), made_(plan_.size()) {
     for (const SyntheticTensor& tensor : plan_) infos_.push_back(tensor.info);
   }
 
-  const std::string& label() const override { return label_; }
-  const Metadata& metadata() const override { return metadata_; }
   std::span<const TensorInfo> tensors() const override { return infos_; }
 
-  Result<std::span<const std::byte>> read(size_t index) override {
-    CHECK(index < infos_.size());
-    return read_range(index, 0, infos_[index].n_bytes);
-  }
-
-  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
-                                                uint64_t n_bytes) override {
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
     CHECK(index < infos_.size());
     const TensorInfo& info = infos_[index];
     Made& made = made_[index];
@@ -82,7 +71,6 @@ class SyntheticSource final : public ModelSource {
   };
 
   std::string label_;
-  Metadata metadata_;
   std::vector<SyntheticTensor> plan_;
   std::vector<TensorInfo> infos_;
   std::vector<Made> made_;  // of each tensor, what was read last
@@ -147,7 +135,10 @@ Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec) {
   TRY_ASSIGN(const SyntheticType* type, find_type(type_name));
   std::string label = fmt::format("{}{}:{}", kPrefix, preset.name, type->name);
   if (n_layers > 0) label += fmt::format(":{}", n_layers);
-  return std::make_unique<SyntheticSource>(std::move(label), preset, *type);
+  Metadata metadata = synthetic_metadata(preset, *type);
+  auto tensors =
+      std::make_unique<SyntheticTensors>(label, synthetic_tensors(preset, *type, metadata));
+  return std::make_unique<ModelSource>(std::move(label), std::move(metadata), std::move(tensors));
 }
 
 }  // namespace kvik

@@ -31,9 +31,8 @@ Result<Importance> calibrate(const Calibration& calibration) {
   Importance importance;
   importance.text = std::filesystem::path(calibration.text).filename().string();
   importance.chunk_tokens = n_ctx;
-  TracedSource traced(*source);
-  auto recorder = std::make_unique<InputRecorder>(std::move(backend), traced, importance);
-  TRY_ASSIGN(LoadedModel loaded, load_model(options, traced, std::move(recorder)));
+  auto recorder = std::make_unique<InputRecorder>(std::move(backend), *source, importance);
+  TRY_ASSIGN(LoadedModel loaded, load_model(options, *source, std::move(recorder)));
   auto windows =
       windows_of(*loaded.tokenizer, text, n_ctx, {.add_bos = true, .parse_special = true});
   if (!windows) {

@@ -7,7 +7,7 @@
 namespace kvik {
 
 void InputRecorder::note_part(std::vector<Part>& parts) {
-  const TracedSource::Place place = source_.last_read();
+  const ModelSource::Place place = source_.last_read();
   const TensorInfo& info = source_.tensors()[place.tensor];
   const bool is_stack = info.shape.size() == 3;
   // Rows of one matrix may be packed in another order, and see the same inputs.

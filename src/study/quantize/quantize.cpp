@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
-#include "format/adapter/merged_source.h"
+#include "format/adapter/merged_tensors.h"
 #include "format/source_config.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
@@ -120,19 +120,19 @@ Result<std::optional<Importance>> find_importance(const QuantizeOptions& options
 }
 
 // What is written has it inside, where there is one.
-Result<void> add_adapter(const std::string& adapter, std::unique_ptr<ModelSource>& source) {
+Result<void> add_adapter(const std::string& adapter, ModelSource& source) {
   if (adapter.empty()) return {};
   TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
-  TRY_ASSIGN(const ModelConfig config, config_of(*source));
+  TRY_ASSIGN(const ModelConfig config, config_of(source));
   TRY_ASSIGN(auto opened, open_adapter(spec.path, config, spec.scale));
-  source = merge_adapter(std::move(source), std::move(opened));
+  merge_adapter(source, std::move(opened));
   return {};
 }
 
 Result<std::string> write_model(const QuantizeOptions& options, const Importance* importance,
                                 const QuantizeProgress& progress) {
   TRY_ASSIGN(auto source, open_model(options.model.model));
-  TRY(add_adapter(options.model.adapter, source));
+  TRY(add_adapter(options.model.adapter, *source));
   const MixTarget target = mix_target_from_name(options.type).value_or(kPlainFloats);
   const WeightMix mix(target, options.pure ? WeightMix::Kind::kPure : WeightMix::Kind::kMixed,
                       source->tensors());

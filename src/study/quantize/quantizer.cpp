@@ -72,7 +72,7 @@ struct Quantizer::Slab {
   const QuantizedTensor& tensor;
   std::span<const std::byte> in;  // of the whole tensor
   std::span<const uint32_t> gather;
-  std::span<const float> in_scales;  // ModelSource::scales()
+  std::span<const float> in_scales;  // TensorSource::scales()
   uint64_t n_cols;
   uint64_t in_row_bytes, out_row_bytes;
   uint64_t rows_per_matrix;

@@ -1,4 +1,4 @@
-#include "format/hf/grouped_source.h"
+#include "format/hf/grouped_tensors.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "format/hf/group_words.h"
 #include "format/quoted.h"
 
@@ -26,7 +24,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr uint64_t kMaxExtent = 1 << 24;
 
-// A quantised matrix: where its parts are, by index of the base.
+// A quantised matrix: where its parts are, by index of the inputs.
 struct Matrix {
   size_t quants = 0, scales = 0;
   std::optional<size_t> zeros;
@@ -34,11 +32,6 @@ struct Matrix {
   std::optional<size_t> shape;   // its own words for rows and columns
   uint64_t n_rows = 0, n_cols = 0;
   uint64_t group = 0;
-};
-
-struct GroupedTensor {
-  size_t base;  // what it is, or its quants
-  std::optional<Matrix> matrix;
 };
 
 template <class T>
@@ -65,14 +58,14 @@ std::vector<T> turned(const std::vector<T>& rows, uint64_t n_cols) {
 // Finds what belongs together in a table of tensors. Lives for one of them.
 class Grouping {
  public:
-  Grouping(ModelSource& source, const Quantization& how, const BiasNames& biases)
+  Grouping(TensorSource& source, const Quantization& how, const BiasNames& biases)
       : source_(source), how_(how), biases_(biases), is_part_(source.tensors().size()) {
     for (size_t i = 0; i < is_part_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
   }
 
   struct Outcome {
-    std::vector<GroupedTensor> tensors;
-    std::vector<TensorInfo> infos;
+    std::vector<Matrix> matrices;
+    std::vector<TensorTransform::Output> outputs;  // the matrices, then the others
   };
 
   Result<Outcome> run() {
@@ -88,18 +81,16 @@ class Grouping {
       const std::string name = all[i].name.substr(0, all[i].name.size() - end.size());
       TRY_ASSIGN(const Matrix matrix, matrix_of(i, name));
       TRY(drop_bias(name));
-      out.tensors.push_back({i, matrix});
+      out.matrices.push_back(matrix);
       const ElementType type = *group_type(how_.bits, matrix.group, matrix.n_cols);
       const std::vector<uint64_t> shape = {matrix.n_rows, matrix.n_cols};
-      out.infos.push_back({name + ".weight", type, shape, *bytes_of(type, shape)});
+      out.outputs.push_back({{name + ".weight", type, shape, *bytes_of(type, shape)}, i, true});
     }
     if (!has_optional_bias_) {
       for (const size_t bias : optional_biases_) is_part_[bias] = true;
     }
     for (size_t i = 0; i < all.size(); ++i) {
-      if (is_part_[i]) continue;
-      out.tensors.push_back({i, std::nullopt});
-      out.infos.push_back(all[i]);
+      if (!is_part_[i]) out.outputs.push_back({all[i], i});
     }
     return out;
   }
@@ -211,7 +202,7 @@ class Grouping {
     return {};
   }
 
-  ModelSource& source_;
+  TensorSource& source_;
   const Quantization& how_;
   const BiasNames& biases_;
   std::unordered_map<std::string, size_t> by_name_;
@@ -220,82 +211,23 @@ class Grouping {
   bool has_optional_bias_ = false;  // one that is not of zeros
 };
 
-class GroupedSource final : public ModelSource {
+class MakingGroups final : public TensorTransform {
  public:
-  GroupedSource(std::unique_ptr<ModelSource> base, const Quantization& how,
-                Grouping::Outcome grouped)
-      : base_(std::move(base)), how_(how), grouped_(std::move(grouped)) {}
+  MakingGroups(TensorSource& inputs, const Quantization& how, Grouping::Outcome grouped)
+      : TensorTransform(inputs, std::move(grouped.outputs)),
+        how_(how),
+        matrices_(std::move(grouped.matrices)) {}
 
-  const std::string& label() const override { return base_->label(); }
-  const Metadata& metadata() const override { return base_->metadata(); }
-  std::span<const TensorInfo> tensors() const override { return grouped_.infos; }
-
-  Result<Bytes> read(size_t index) override {
-    CHECK(index < grouped_.tensors.size());
-    const GroupedTensor& tensor = grouped_.tensors[index];
-    if (!tensor.matrix) return base_->read(tensor.base);
-    if (const auto kept = copies_.find(index); kept != copies_.end()) {
-      return Bytes(kept->second.bytes);
-    }
-    TRY_ASSIGN(Copy copy, make(*tensor.matrix, grouped_.infos[index].n_bytes));
-    return Bytes((copies_[index] = std::move(copy)).bytes);
-  }
-
-  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
-    CHECK(index < grouped_.tensors.size());
-    const GroupedTensor& tensor = grouped_.tensors[index];
-    if (tensor.matrix) return ModelSource::read_range(index, begin_byte, n_bytes);
-    return base_->read_range(tensor.base, begin_byte, n_bytes);
-  }
-
-  void release(size_t index) override {
-    CHECK(index < grouped_.tensors.size());
-    if (!grouped_.tensors[index].matrix) return base_->release(grouped_.tensors[index].base);
-    copies_.erase(index);
-  }
-
-  std::string name_in_file(size_t index) const override {
-    return base_->name_in_file(grouped_.tensors[index].base);
-  }
-
-  std::span<const uint32_t> gather(size_t index) const override {
-    const auto found = copies_.find(index);
-    return found == copies_.end() ? std::span<const uint32_t>() : found->second.order;
-  }
-
-  std::span<const float> scales(size_t index) const override {
-    const auto found = copies_.find(index);
-    return found == copies_.end() ? std::span<const float>() : found->second.scale;
-  }
-
- private:
-  struct Copy {
-    std::vector<std::byte> bytes;
-    std::vector<uint32_t> order;
-    std::vector<float> scale;  // none, or of the whole matrix
-  };
-
-  Result<Copy> make(const Matrix& matrix, uint64_t n_bytes) {
-    Copy copy;
-    if (matrix.groups) {
-      TRY_ASSIGN(const Bytes groups, base_->read(*matrix.groups));
-      auto order = order_by_group(as<int32_t>(groups), matrix.group);
-      base_->release(*matrix.groups);
-      if (!order) {
-        return fail(order.error().code,
-                    fmt::format("tensor {} {}", quoted(base_->tensors()[*matrix.groups].name),
-                                order.error().message));
-      }
-      copy.order = std::move(*order);
-    }
+  Result<void> make(size_t index, Range, Made& made) override {
+    const Matrix& matrix = matrices_[index];
+    TRY_ASSIGN(made.gather, order_of(matrix));
     TRY(check_shape(matrix));
     TRY_ASSIGN(const std::vector<uint32_t> zeros, zeros_of(matrix));
     TRY_ASSIGN(const GroupScales scales, scales_of(matrix));
-    TRY_ASSIGN(const Bytes quants, base_->read(matrix.quants));
+    TRY_ASSIGN(const Bytes quants, inputs_.read(matrix.quants));
     const std::vector<uint32_t> levels =
         how_.is_unpacked ? levels_of(quants) : std::vector<uint32_t>();
-    if (scales.factor != 1) copy.scale = {scales.factor};
-    copy.bytes.resize(n_bytes);
+    if (scales.factor != 1) made.scales = {scales.factor};
     pack_groups({.how = how_,
                  .n_rows = matrix.n_rows,
                  .n_cols = matrix.n_cols,
@@ -303,9 +235,22 @@ class GroupedSource final : public ModelSource {
                  .quants = how_.is_unpacked ? levels : as<uint32_t>(quants),
                  .zeros = zeros,
                  .scales = scales.halves},
-                copy.order, copy.bytes.data());
-    base_->release(matrix.quants);
-    return copy;
+                made.gather, made.allocate(0, info(index).n_bytes));
+    inputs_.release(matrix.quants);
+    return {};
+  }
+
+ private:
+  // Empty where columns are in their order.
+  Result<std::vector<uint32_t>> order_of(const Matrix& matrix) {
+    if (!matrix.groups) return std::vector<uint32_t>();
+    TRY_ASSIGN(const Bytes groups, inputs_.read(*matrix.groups));
+    auto order = order_by_group(as<int32_t>(groups), matrix.group);
+    inputs_.release(*matrix.groups);
+    if (order) return order;
+    return fail(order.error().code,
+                fmt::format("tensor {} {}", quoted(inputs_.tensors()[*matrix.groups].name),
+                            order.error().message));
   }
 
   // Converts signed bytes to words of unsigned levels, where 128 is zero.
@@ -328,23 +273,23 @@ class GroupedSource final : public ModelSource {
       const uint64_t n_words = n_groups(matrix) * ((matrix.n_rows * how_.bits + 31) / 32);
       return std::vector<uint32_t>(n_words, how_.bits == 4 ? 0x88888888u : 0x80808080u);
     }
-    TRY_ASSIGN(const Bytes bytes, base_->read(*matrix.zeros));
+    TRY_ASSIGN(const Bytes bytes, inputs_.read(*matrix.zeros));
     const auto words = as<uint32_t>(bytes);
     std::vector<uint32_t> zeros(words.begin(), words.end());
-    base_->release(*matrix.zeros);
+    inputs_.release(*matrix.zeros);
     return is_row_by_row() ? turned(zeros, n_groups(matrix)) : zeros;
   }
 
   Result<GroupScales> scales_of(const Matrix& matrix) {
-    const ElementType type = base_->tensors()[matrix.scales].type;
-    TRY_ASSIGN(const Bytes bytes, base_->read(matrix.scales));
+    const ElementType type = inputs_.tensors()[matrix.scales].type;
+    TRY_ASSIGN(const Bytes bytes, inputs_.read(matrix.scales));
     const auto words = as<uint16_t>(bytes);
     GroupScales scales = {.halves = {words.begin(), words.end()}};
-    base_->release(matrix.scales);
+    inputs_.release(matrix.scales);
     if (std::ranges::any_of(scales.halves, [&](uint16_t s) { return !is_finite(s, type); })) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} holds a scale that is no finite number",
-                              quoted(base_->tensors()[matrix.scales].name)));
+                              quoted(inputs_.tensors()[matrix.scales].name)));
     }
     if (type == ElementType::kBF16) scales = halves_of_bf16(scales.halves);
     if (is_row_by_row()) scales.halves = turned(scales.halves, n_groups(matrix));
@@ -353,36 +298,34 @@ class GroupedSource final : public ModelSource {
 
   Result<void> check_shape(const Matrix& matrix) {
     if (!matrix.shape) return {};
-    TRY_ASSIGN(const Bytes bytes, base_->read(*matrix.shape));
+    TRY_ASSIGN(const Bytes bytes, inputs_.read(*matrix.shape));
     std::vector<int64_t> stated(2);
-    if (base_->tensors()[*matrix.shape].type == ElementType::kI64) {
+    if (inputs_.tensors()[*matrix.shape].type == ElementType::kI64) {
       std::ranges::copy(as<int64_t>(bytes), stated.begin());
     } else {
       std::ranges::copy(as<int32_t>(bytes), stated.begin());
     }
-    base_->release(*matrix.shape);
+    inputs_.release(*matrix.shape);
     const std::vector<int64_t> packed = {static_cast<int64_t>(matrix.n_rows),
                                          static_cast<int64_t>(matrix.n_cols)};
     if (stated == packed) return {};
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("tensor {} holds [{}], expected [{}], which {} has room for",
-                            quoted(base_->tensors()[*matrix.shape].name), fmt::join(stated, ", "),
-                            fmt::join(packed, ", "), quoted(base_->tensors()[matrix.quants].name)));
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("tensor {} holds [{}], expected [{}], which {} has room for",
+                    quoted(inputs_.tensors()[*matrix.shape].name), fmt::join(stated, ", "),
+                    fmt::join(packed, ", "), quoted(inputs_.tensors()[matrix.quants].name)));
   }
 
-  std::unique_ptr<ModelSource> base_;
   Quantization how_;
-  Grouping::Outcome grouped_;
-  std::map<size_t, Copy> copies_;  // what has been read and not released
+  std::vector<Matrix> matrices_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<ModelSource>> group_tensors(std::unique_ptr<ModelSource> base,
-                                                   const Quantization& how,
-                                                   const BiasNames& biases) {
-  TRY_ASSIGN(auto grouped, Grouping(*base, how, biases).run());
-  return std::make_unique<GroupedSource>(std::move(base), how, std::move(grouped));
+Result<void> group_tensors(ModelSource& source, const Quantization& how, const BiasNames& biases) {
+  TRY_ASSIGN(auto grouped, Grouping(source.top(), how, biases).run());
+  source.add(std::make_unique<MakingGroups>(source.top(), how, std::move(grouped)));
+  return {};
 }
 
 }  // namespace kvik::hf

@@ -1,4 +1,4 @@
-#include "format/arranged_source.h"
+#include "format/arranged_tensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,10 +36,11 @@ Stack stack_of_three(const std::vector<uint32_t>& order_of_last) {
   }
   std::vector<ArrangedTensor> tensors = {*stack_of(*base, "stack", matrices)};
   MemorySource* const borrowed = base.get();
-  return {borrowed, arrange(std::move(base), "stacked", Metadata(), std::move(tensors))};
+  arrange(*base, std::move(tensors));
+  return {borrowed, std::move(base)};
 }
 
-TEST(ArrangedSource, a_stack_that_is_read_range_by_range_holds_one_of_its_matrices) {
+TEST(ArrangedTensors, a_stack_that_is_read_range_by_range_holds_one_of_its_matrices) {
   const Stack stack = stack_of_three({3, 2, 1, 0});
   for (const uint64_t row : {0, 1, 2, 3, 4, 5, 0}) {
     const auto range = stack.source->read_range(0, row * kBytes / 2, kBytes / 2);
@@ -54,7 +55,7 @@ TEST(ArrangedSource, a_stack_that_is_read_range_by_range_holds_one_of_its_matric
   EXPECT_EQ(stack.base->n_lent(), 0u);
 }
 
-TEST(ArrangedSource, a_range_over_two_matrices_is_of_the_whole) {
+TEST(ArrangedTensors, a_range_over_two_matrices_is_of_the_whole) {
   const Stack stack = stack_of_three({3, 2, 1, 0});
   const auto range = stack.source->read_range(0, kBytes / 2, kBytes);
   ASSERT_TRUE(range && range->size() == kBytes);
@@ -63,7 +64,7 @@ TEST(ArrangedSource, a_range_over_two_matrices_is_of_the_whole) {
   EXPECT_THAT(values, ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
 }
 
-TEST(ArrangedSource, a_matrix_in_another_order_is_refused_by_name_when_it_is_read) {
+TEST(ArrangedTensors, a_matrix_in_another_order_is_refused_by_name_when_it_is_read) {
   const Stack stack = stack_of_three({0, 1, 2, 3});
   EXPECT_TRUE(stack.source->read_range(0, 0, kBytes));
   const auto refused = stack.source->read_range(0, 2 * kBytes, kBytes);

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <expected>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,11 +23,11 @@ enum class Arrangement : uint8_t {
   kTransposed,     // each piece a matrix of its own; as f16 where its elements stand in blocks
 };
 
-// A tensor put together from parts of those of another source, one behind the other. Whoever makes
-// one sees to it that type, shape and bytes agree.
+// A tensor put together from parts of other ones, the inputs, one after the other. Type, shape and
+// bytes must agree.
 struct ArrangedTensor {
   struct Piece {
-    size_t tensor;  // of the other source
+    size_t tensor;  // of the inputs
     uint64_t begin_byte;
     uint64_t n_bytes;
   };
@@ -40,19 +39,21 @@ struct ArrangedTensor {
       0;  // rows of a head, for kPairedRows, kPairedFloats; of a piece, for kTransposed
   std::vector<uint32_t> order = {};  // for kMovedColumns: which block comes where
   std::vector<float> values;         // where there are no pieces: all that the tensor is
-  // A tensor of f32 of the other source that becomes ModelSource::scales() of this one. Otherwise
+  // A tensor of f32 of the inputs that becomes TensorSource::scales() of this one. Otherwise
   // each piece has those that are its own.
   std::optional<size_t> scales = {};
 };
 
+// Returns the tensor as it is.
+ArrangedTensor as_it_is(const TensorSource& source, size_t index);
+
 // [n, n_rows, n_cols] of n matrices of one shape and type. Otherwise which of them is none, or not
 // like the first.
-std::expected<ArrangedTensor, size_t> stack_of(const ModelSource& source, std::string name,
+std::expected<ArrangedTensor, size_t> stack_of(const TensorSource& source, std::string name,
                                                std::span<const size_t> matrices);
 
-// `base` as these tensors, with another metadata. What needs no arranging is not copied; what does
-// is kept from read() to release().
-std::unique_ptr<ModelSource> arrange(std::unique_ptr<ModelSource> base, std::string label,
-                                     Metadata metadata, std::vector<ArrangedTensor> tensors);
+// Adds a transform that makes these tensors out of the source's. Bytes that stay as they are are
+// not copied.
+void arrange(ModelSource& source, std::vector<ArrangedTensor> tensors);
 
 }  // namespace kvik
