@@ -36,8 +36,8 @@ struct JsonBudget {
   bool has_room = true;  // false: the share could not grow
 };
 
-// Parses JSON in one pass that counts each value before it makes it, so that a hostile text takes no
-// more than its budget. JSON in a string called "arguments" counts as text and as JSON. Errors:
+// Parses JSON in one pass that counts each value before it makes it, so that a hostile text takes
+// no more than its budget. JSON in a string called "arguments" counts as text and as JSON. Errors:
 // kInvalidArgument, with Boost's message, for text that is not JSON or UTF-8, that is nested deeper
 // than kMaxJsonDepth, or that the budget ended.
 Result<boost::json::value> parse_within(JsonBudget& budget, std::string_view text);
