@@ -16,10 +16,13 @@ function(kvik_floor name)
   endif()
 endfunction()
 
-# kvik_floor_test(NAME LINK targets…): test_NAME of all tests/NAME/*_test.cpp, with _ for each / of the name.
+# kvik_floor_test(NAME LINK targets…): test_NAME of all *_test.cpp in tests/NAME and its folders, which mirror src/NAME; with _ for each / of the name.
 function(kvik_floor_test name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*.cpp)
+  if(name STREQUAL backend)
+    list(FILTER sources EXCLUDE REGEX "/backend/cuda/")  # test_backend_cuda
+  endif()
   if(sources)
     string(REPLACE "/" "_" target test_${name})
     add_executable(${target} ${sources})

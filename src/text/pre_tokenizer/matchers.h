@@ -5,9 +5,10 @@
 namespace kvik {
 
 // The expressions of pre-tokenizers, one Matcher each. The patterns are those of
-// the models' own tokenizer.json; (?i:…) is over ASCII. tests/text/pre_tokenizer_regex_test.cpp
-// runs the same patterns through PCRE2. U stands for \p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}, l for
-// \p{Ll}\p{Lm}\p{Lo}\p{M}, CONTRACTION for 's|'t|'re|'ve|'m|'ll|'d, BLANKS for \s+(?!\S)|\s+
+// the models' own tokenizer.json; (?i:…) is over ASCII.
+// tests/text/pre_tokenizer/pre_tokenizer_regex_test.cpp runs the same patterns through PCRE2. U
+// stands for \p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}, l for \p{Ll}\p{Lm}\p{Lo}\p{M}, CONTRACTION for
+// 's|'t|'re|'ve|'m|'ll|'d, BLANKS for \s+(?!\S)|\s+
 
 // matchers_words.cpp
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "server_fixture.h"
+#include "server/server_fixture.h"
 #include "support/temporary_folder.h"
 
 namespace kvik {

@@ -6,7 +6,7 @@
 
 #include "server/operate/live_json.h"
 #include "server/operate/live_mailbox.h"
-#include "server_fixture.h"
+#include "server/server_fixture.h"
 
 namespace kvik {
 namespace {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "fake_service.h"
-#include "parsed_body.h"
 #include "server/dialects/chat/chat_request.h"
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/messages/messages_request.h"
 #include "server/dialects/responses/responses_request.h"
+#include "server/fake_service.h"
+#include "server/parsed_body.h"
 
 namespace kvik {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "parsed_body.h"
+#include "server/parsed_body.h"
 
 namespace kvik {
 namespace {

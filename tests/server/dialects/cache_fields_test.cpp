@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "parsed_body.h"
 #include "server/dialects/completions/completions_request.h"
+#include "server/parsed_body.h"
 
 namespace kvik {
 namespace {
