@@ -71,7 +71,7 @@ class Fixture {
   void compute(const Tokens& tokens) {
     PageTable table = cache_->make_table();
     prefill(table, tokens, open(table, tokens));
-    cache_->close(table, root_, tokens);
+    cache_->close(table, tokens);
   }
 
   // Returns the tokens found.
@@ -89,7 +89,7 @@ class Fixture {
       took.all += seconds([&] {
         n_cached += cache_->make_room(table, n_cached, std::min(kStepTokens, n_left));
         const auto cached = std::span(tokens).first(n_cached);
-        took.seal += seconds([&] { cache_->seal(table, root_, cached); });
+        took.seal += seconds([&] { cache_->seal(table, cached); });
         cache_->slide(table, n_cached);
         CHECK(cache_->grow(table, tokens.size()));
       });
@@ -98,7 +98,6 @@ class Fixture {
   }
 
   KvCache& cache() { return *cache_; }
-  const PageKey& root() const { return root_; }
 
  private:
   PlainMemory memory_;
@@ -138,7 +137,7 @@ void open_hit(benchmark::State& state) {
   for (auto _ : state) {
     PageTable table = f.cache().make_table();
     state.SetIterationTime(seconds([&] { CHECK(f.open(table, tokens) == kConversationTokens); }));
-    f.cache().close(table, f.root(), tokens);
+    f.cache().close(table, tokens);
   }
   report_per_page(state, kConversationPages);
 }
@@ -156,7 +155,7 @@ void open_miss(benchmark::State& state) {
     state.SetIterationTime(seconds([&] { n_found = f.open(table, tokens); }));
     CHECK(n_found / kPageTokens <= kCommonTokens / kPageTokens);
     f.prefill(table, tokens, n_found);
-    f.cache().close(table, f.root(), tokens);
+    f.cache().close(table, tokens);
   }
   report_per_page(state, kConversationPages);
 }
@@ -171,7 +170,7 @@ void prefill(benchmark::State& state, double Seconds::*part) {
     PageTable table = f.cache().make_table();
     const uint32_t n_found = f.open(table, tokens);
     state.SetIterationTime(f.prefill(table, tokens, n_found).*part);
-    f.cache().close(table, f.root(), tokens);
+    f.cache().close(table, tokens);
   }
   report_per_page(state, kConversationPages);
 }

@@ -29,7 +29,7 @@ class Fixture {
       std::iota(tokens.begin(), tokens.end(), text * 100'000);
       PageTable table;
       CHECK(open_prefix(cache_, table, {root_, tokens}, tokens.size()).has_value());
-      cache_.close(table, root_, tokens);
+      cache_.close(table, tokens);
       if (text < kSequences) texts_.push_back(std::move(tokens));
     }
   }

@@ -49,10 +49,10 @@ class Pages final : public Cache {
       n_cached += cache_.make_room(
           table, n_cached,
           static_cast<uint32_t>(std::min<uint64_t>(n_step, all.size() - 1 - n_cached)));
-      cache_.seal(table, root_, std::span(all).first(n_cached));
+      cache_.seal(table, std::span(all).first(n_cached));
       cache_.slide(table, n_cached);
     }
-    cache_.close(table, root_, std::span(all).first(n_cached));
+    cache_.close(table, std::span(all).first(n_cached));
     return *found;
   }
 

@@ -70,10 +70,10 @@ struct Rig {
     PageTable table = cache.make_table();
     CHECK(open(table) == 0);
     const auto done = std::span(tokens).first(kPageTokens);
-    cache.seal(table, root, done);
+    cache.seal(table, done);
     const double took =
-        seconds([&] { CHECK(cache.keep_state(table, root, done, SnapshotKind::kEnd)); });
-    cache.close(table, root, done);
+        seconds([&] { CHECK(cache.snapshots().keep(table, done, SnapshotKind::kEnd)); });
+    cache.close(table, done);
     return took;
   }
 };
@@ -96,7 +96,7 @@ void resume(benchmark::State& state) {
     uint32_t n_found = 0;
     state.SetIterationTime(seconds([&] { n_found = rig.open(table); }));
     CHECK(n_found == kPageTokens);
-    rig.cache.close(table, rig.root, std::span(rig.tokens).first(kPageTokens));
+    rig.cache.close(table, std::span(rig.tokens).first(kPageTokens));
   }
   report(state);
 }
