@@ -87,8 +87,8 @@ class TensorLoader {
     uint64_t first_row;  // of all of the tensor's
     uint64_t slice;      // of the tensor, whose scale it has
     TensorView view;     // without bytes
-    // Where the tensor's rows come in blocks of two kinds by turns: first_row counts all rows of
-    // the first kind, then those of the second.
+    // Rows may come in blocks of two kinds by turns: then first_row counts all rows of the first
+    // kind before those of the second.
     uint32_t block_rows = 0;
     uint64_t n_rows_of_kind = 0;
   };
