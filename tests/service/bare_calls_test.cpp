@@ -13,23 +13,23 @@ using Kind = AnswerPart::Kind;
 using Parts = std::vector<AnswerPart>;
 using Ending = AnswerSplitter::Ending;
 
-Data text(std::string words) { return {std::move(words)}; }
-Data of_type(const std::string& type) { return {Data::Fields{{"type", text(type)}}}; }
+Json text(std::string words) { return {std::move(words)}; }
+Json of_type(const std::string& type) { return {Json::Fields{{"type", text(type)}}}; }
 
-Data tool(const std::string& name, Data::Fields properties, const std::string& required) {
-  Data::Fields parameters = {{"type", text("object")},
+Json tool(const std::string& name, Json::Fields properties, const std::string& required) {
+  Json::Fields parameters = {{"type", text("object")},
                              {"properties", {std::move(properties)}},
-                             {"required", {Data::List{text(required)}}}};
-  Data::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
-  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+                             {"required", {Json::List{text(required)}}}};
+  Json::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
+  return {Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
 }
 
 AnswerSyntax syntax_of(const std::string& format) {
   AnswerSyntax syntax;
   syntax.calls = {find_tool_format(format)};
   syntax.reads_bare_calls = true;
-  Data unit = {Data::Fields{{"type", text("string")},
-                            {"enum", {Data::List{text("celsius"), text("fahrenheit")}}}}};
+  Json unit = {Json::Fields{{"type", text("string")},
+                            {"enum", {Json::List{text("celsius"), text("fahrenheit")}}}}};
   syntax.tools = std::make_shared<const ToolSchemas>(
       std::vector{tool("get_weather", {{"city", of_type("string")}, {"unit", unit}}, "city"),
                   tool("add", {{"a", of_type("integer")}, {"b", of_type("integer")}}, "a")});

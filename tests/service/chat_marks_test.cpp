@@ -14,8 +14,8 @@ constexpr const char* kTemplate =
     "{% for m in messages %}[{{ m.content | trim }}{% if loop.first and tools %}"
     "{% for t in tools %}({{ t.function.name }}){% endfor %};{% endif %}]{% endfor %}";
 
-Data tool(const char* name) {
-  return {Data::Fields{{"function", {Data::Fields{{"name", {name}}}}}}};
+Json tool(const char* name) {
+  return {Json::Fields{{"function", {Json::Fields{{"name", {name}}}}}}};
 }
 
 class ChatMarks : public testing::Test {

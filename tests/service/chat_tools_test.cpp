@@ -27,25 +27,25 @@ std::string source_of(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-Data text(std::string words) { return {std::move(words)}; }
+Json text(std::string words) { return {std::move(words)}; }
 
-Data tool(const std::string& name) {
-  Data::Fields properties = {
-      {"path", {Data::Fields{{"type", text("string")}, {"description", text("Where.")}}}},
-      {"n", {Data::Fields{{"type", text("integer")}, {"description", text("How many.")}}}},
-      {"deep", {Data::Fields{{"type", text("object")}, {"description", text("More.")}}}}};
-  Data::Fields parameters = {{"type", text("object")}, {"properties", {std::move(properties)}}};
-  Data::Fields function = {{"name", text(name)},
+Json tool(const std::string& name) {
+  Json::Fields properties = {
+      {"path", {Json::Fields{{"type", text("string")}, {"description", text("Where.")}}}},
+      {"n", {Json::Fields{{"type", text("integer")}, {"description", text("How many.")}}}},
+      {"deep", {Json::Fields{{"type", text("object")}, {"description", text("More.")}}}}};
+  Json::Fields parameters = {{"type", text("object")}, {"properties", {std::move(properties)}}};
+  Json::Fields function = {{"name", text(name)},
                            {"description", text("Reads.")},
                            {"parameters", {std::move(parameters)}}};
-  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+  return {Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
 }
 
 ToolCall call_of(const std::string& path) {
-  Data::Fields inner = {{"a", {Data::List{{int64_t{1}}, {std::string("b \"q\"")}}}}};
+  Json::Fields inner = {{"a", {Json::List{{int64_t{1}}, {std::string("b \"q\"")}}}}};
   return {.id = "call_" + path,
           .name = "read_file",
-          .arguments = {Data::Fields{{"deep", {std::move(inner)}},
+          .arguments = {Json::Fields{{"deep", {std::move(inner)}},
                                      {"n", {int64_t{7}}},
                                      {"path", {path + " caf\u00e9\nline"}}}}};
 }

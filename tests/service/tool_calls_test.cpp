@@ -19,20 +19,20 @@ using Kind = AnswerPart::Kind;
 using Parts = std::vector<AnswerPart>;
 namespace json = boost::json;
 
-Data text(std::string words) { return {std::move(words)}; }
+Json text(std::string words) { return {std::move(words)}; }
 
 // {"type": "function", "function": {"name": …, "parameters": {"properties": …}}}
-Data tool(const std::string& name, const std::vector<std::pair<std::string, Data>>& properties) {
-  Data::Fields fields;
+Json tool(const std::string& name, const std::vector<std::pair<std::string, Json>>& properties) {
+  Json::Fields fields;
   for (const auto& [key, schema] : properties) fields.push_back({key, schema});
-  Data::Fields parameters = {{"type", text("object")}, {"properties", {std::move(fields)}}};
-  Data::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
-  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+  Json::Fields parameters = {{"type", text("object")}, {"properties", {std::move(fields)}}};
+  Json::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
+  return {Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
 }
 
-Data of_type(const std::string& type) { return {Data::Fields{{"type", text(type)}}}; }
+Json of_type(const std::string& type) { return {Json::Fields{{"type", text(type)}}}; }
 
-std::vector<Data> tools() {
+std::vector<Json> tools() {
   return {tool("get_weather", {{"city", of_type("string")},
                                {"days", of_type("integer")},
                                {"exact", of_type("boolean")},

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "service/data.h"
+#include "base/json/json.h"
 
 namespace kvik {
 
@@ -10,6 +10,6 @@ namespace kvik {
 // required and declared properties, items, choices, references and bounds; other keywords are not
 // looked at. An object whose properties are declared takes no others unless additionalProperties
 // allows them. A schema that is null allows any object.
-bool fits_schema(const Data* schema, std::string_view json);
+bool fits_schema(const Json* schema, std::string_view json);
 
 }  // namespace kvik

@@ -35,12 +35,12 @@ bool is_one_of(const Names& names, std::string_view name) {
   return std::ranges::find(names, name) != std::end(names);
 }
 
-const Data::Fields* fields_of(const Data* data) {
-  return data ? std::get_if<Data::Fields>(&data->value) : nullptr;
+const Json::Fields* fields_of(const Json* data) {
+  return data ? std::get_if<Json::Fields>(&data->value) : nullptr;
 }
 
-const Data::List* list_of(const Data* data) {
-  return data ? std::get_if<Data::List>(&data->value) : nullptr;
+const Json::List* list_of(const Json* data) {
+  return data ? std::get_if<Json::List>(&data->value) : nullptr;
 }
 
 // A syntax character of regular expressions loses its meaning.
@@ -60,25 +60,25 @@ std::string escaped(std::string_view text) {
 
 // Whether the schema, or one within it, has a reference for which `is_asked` is true.
 template <class IsAsked>
-bool any_reference(const Data& schema, const IsAsked& is_asked) {
-  if (const auto* list = std::get_if<Data::List>(&schema.value)) {
+bool any_reference(const Json& schema, const IsAsked& is_asked) {
+  if (const auto* list = std::get_if<Json::List>(&schema.value)) {
     return std::ranges::any_of(*list,
-                               [&](const Data& each) { return any_reference(each, is_asked); });
+                               [&](const Json& each) { return any_reference(each, is_asked); });
   }
-  const auto* fields = std::get_if<Data::Fields>(&schema.value);
-  return fields && std::ranges::any_of(*fields, [&](const Data::Field& field) {
+  const auto* fields = std::get_if<Json::Fields>(&schema.value);
+  return fields && std::ranges::any_of(*fields, [&](const Json::Field& field) {
            const auto* to =
                field.name == "$ref" ? std::get_if<std::string>(&field.data.value) : nullptr;
            return to ? is_asked(*to) : any_reference(field.data, is_asked);
          });
 }
 
-bool has_reference(const Data& schema) {
+bool has_reference(const Json& schema) {
   return any_reference(schema, [](std::string_view) { return true; });
 }
 
 // References lead to what a parameter's schema takes along.
-bool has_foreign_reference(const Data& schema) {
+bool has_foreign_reference(const Json& schema) {
   return any_reference(schema, [](std::string_view to) {
     return !to.starts_with("#/$defs/") && !to.starts_with("#/definitions/");
   });
@@ -91,10 +91,10 @@ GrammarNode between(std::string before, GrammarNode node, std::string_view after
 
 class Writer {
  public:
-  Writer(const CallSyntax& syntax, const Data& root, GrammarRules& rules)
+  Writer(const CallSyntax& syntax, const Json& root, GrammarRules& rules)
       : syntax_(syntax), root_(root), rules_(rules) {
     for (const std::string_view name : {"$defs", "definitions"}) {
-      if (const Data* definitions = find_field(root, name))
+      if (const Json* definitions = find_field(root, name))
         definitions_ += fmt::format(",{}:{}", json_string(name), to_json(*definitions));
     }
   }
@@ -107,9 +107,9 @@ class Writer {
     bool is_required;
   };
 
-  std::optional<GrammarNode> parameter_of(const std::string& name, const Data& schema) const;
-  std::optional<GrammarNode> text_value(const Data& schema) const;
-  GrammarNode json_value(const Data& schema) const;
+  std::optional<GrammarNode> parameter_of(const std::string& name, const Json& schema) const;
+  std::optional<GrammarNode> text_value(const Json& schema) const;
+  GrammarNode json_value(const Json& schema) const;
   GrammarNode body_of(std::vector<Parameter> parameters);
   // What ends a text that is written as it stands.
   std::string_view text_end() const {
@@ -120,14 +120,14 @@ class Writer {
   }
 
   const CallSyntax& syntax_;
-  const Data& root_;
+  const Json& root_;
   GrammarRules& rules_;
   std::string definitions_;  // what the schemas of parameters may refer to, as further JSON fields
 };
 
 // A schema that refers to definitions takes them along.
-GrammarNode Writer::json_value(const Data& schema) const {
-  const Data::Fields* fields = fields_of(&schema);
+GrammarNode Writer::json_value(const Json& schema) const {
+  const Json::Fields* fields = fields_of(&schema);
   if (!fields) return GrammarNode::of_schema("{}");
   std::string json = to_json(schema);
   const bool has_own = find_field(schema, "$defs") || find_field(schema, "definitions");
@@ -139,18 +139,18 @@ GrammarNode Writer::json_value(const Data& schema) const {
 }
 
 // A string that is written without quotes. nullopt where its schema says what cannot be kept so.
-std::optional<GrammarNode> Writer::text_value(const Data& schema) const {
+std::optional<GrammarNode> Writer::text_value(const Json& schema) const {
   std::vector<std::string> texts;
-  const Data* only = find_field(schema, "const");
-  const Data::List* several = list_of(find_field(schema, "enum"));
+  const Json* only = find_field(schema, "const");
+  const Json::List* several = list_of(find_field(schema, "enum"));
   for (size_t i = 0; several && i < several->size(); ++i) {
     const auto* text = std::get_if<std::string>(&(*several)[i].value);
     if (!text) return std::nullopt;
     texts.push_back(*text);
   }
   if (const auto* text = only ? std::get_if<std::string>(&only->value) : nullptr) texts = {*text};
-  const Data::Fields* fields = fields_of(&schema);
-  const bool is_plain = !fields || std::ranges::all_of(*fields, [&](const Data::Field& field) {
+  const Json::Fields* fields = fields_of(&schema);
+  const bool is_plain = !fields || std::ranges::all_of(*fields, [&](const Json::Field& field) {
     const bool is_listed = field.name == "enum" || field.name == "const";
     const bool is_choice = field.name == "anyOf" || field.name == "oneOf";  // of kinds, seen before
     return is_listed || is_choice || is_one_of(kRemarks, field.name);
@@ -174,12 +174,12 @@ bool is_scalar(std::string_view kind) {
 }
 
 // A choice of kinds that say nothing else of a string.
-bool has_plain_choices(const Data& schema) {
+bool has_plain_choices(const Json& schema) {
   for (const std::string_view name : {"anyOf", "oneOf"}) {
-    const Data::List* choices = list_of(find_field(schema, name));
+    const Json::List* choices = list_of(find_field(schema, name));
     for (size_t i = 0; choices && i < choices->size(); ++i) {
-      const Data::Fields* fields = fields_of(&(*choices)[i]);
-      const bool is_plain = fields && std::ranges::all_of(*fields, [](const Data::Field& field) {
+      const Json::Fields* fields = fields_of(&(*choices)[i]);
+      const bool is_plain = fields && std::ranges::all_of(*fields, [](const Json::Field& field) {
                               return is_one_of(kRemarks, field.name);
                             });
       if (!is_plain) return false;
@@ -188,7 +188,7 @@ bool has_plain_choices(const Data& schema) {
   return true;
 }
 
-std::optional<GrammarNode> Writer::parameter_of(const std::string& name, const Data& schema) const {
+std::optional<GrammarNode> Writer::parameter_of(const std::string& name, const Json& schema) const {
   if (has_foreign_reference(schema)) return std::nullopt;
   if (syntax_.values == Values::kPython) return between(name + "=", json_value(schema), "");
   const Kinds kinds = kinds_of(root_, schema);
@@ -243,16 +243,16 @@ GrammarNode Writer::body_of(std::vector<Parameter> parameters) {
 }
 
 std::optional<GrammarNode> Writer::write() {
-  const Data::Fields* fields = fields_of(&root_);
-  const bool is_plain = fields && std::ranges::all_of(*fields, [](const Data::Field& field) {
+  const Json::Fields* fields = fields_of(&root_);
+  const bool is_plain = fields && std::ranges::all_of(*fields, [](const Json::Field& field) {
                           return is_one_of(kPlainKeys, field.name);
                         });
   if (fields && !fields->empty() && !is_plain) return std::nullopt;
-  const Data::Fields* properties = fields_of(find_field(root_, "properties"));
-  const Data* more = find_field(root_, "additionalProperties");
+  const Json::Fields* properties = fields_of(find_field(root_, "properties"));
+  const Json* more = find_field(root_, "additionalProperties");
   if ((!properties || properties->empty()) && fields_of(more)) return std::nullopt;
   Kinds required;
-  const Data::List* names = list_of(find_field(root_, "required"));
+  const Json::List* names = list_of(find_field(root_, "required"));
   for (size_t i = 0; names && i < names->size(); ++i) {
     if (const auto* name = std::get_if<std::string>(&(*names)[i].value)) required.insert(*name);
   }
@@ -287,17 +287,17 @@ GrammarNode text_without(const std::vector<std::string_view>& marks, std::string
   return GrammarNode::of_pattern(fmt::format("(|{}\\s*{}.*)", ahead, first));
 }
 
-std::optional<GrammarNode> argument_rules(const CallSyntax& syntax, const Data* parameters,
+std::optional<GrammarNode> argument_rules(const CallSyntax& syntax, const Json* parameters,
                                           GrammarRules& rules) {
-  const Data none = {Data::Fields{}};
-  const Data::Fields* fields = fields_of(parameters);
+  const Json none = {Json::Fields{}};
+  const Json::Fields* fields = fields_of(parameters);
   if (syntax.has_json_arguments()) return json_arguments(parameters);
   return Writer(syntax, fields ? *parameters : none, rules).write();
 }
 
 // An object, whatever the schema leaves unsaid.
-GrammarNode json_arguments(const Data* parameters) {
-  const Data::Fields* fields = fields_of(parameters);
+GrammarNode json_arguments(const Json* parameters) {
+  const Json::Fields* fields = fields_of(parameters);
   const bool is_empty = !fields || fields->empty();
   return GrammarNode::of_schema(is_empty ? R"({"type": "object"})" : to_json(*parameters));
 }

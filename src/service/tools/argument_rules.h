@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "service/data.h"
+#include "base/json/json.h"
 #include "service/forms/grammar_rules.h"
 #include "service/tools/call_syntax.h"
 
@@ -14,14 +14,14 @@ namespace kvik {
 // Returns a node for the arguments of one call that match the tool's schema (`parameters`; null: it
 // takes none), and adds the rules to which it refers. Parameters that are written one by one come
 // in the order of the schema. nullopt if the syntax cannot express the schema.
-std::optional<GrammarNode> argument_rules(const CallSyntax& syntax, const Data* parameters,
+std::optional<GrammarNode> argument_rules(const CallSyntax& syntax, const Json* parameters,
                                           GrammarRules& rules);
 
 // Any arguments.
 GrammarNode free_arguments(const CallSyntax& syntax);
 
 // The arguments as one JSON object.
-GrammarNode json_arguments(const Data* parameters);
+GrammarNode json_arguments(const Json* parameters);
 
 // A regular expression for the beginning of a call without markup: {"name": "NAME"
 std::string bare_opening_pattern(std::string_view name);

@@ -15,13 +15,13 @@
 namespace kvik {
 namespace {
 
-const Data& function_in(const Data& tool) {
-  const Data* function = find_field(tool, "function");
+const Json& function_in(const Json& tool) {
+  const Json* function = find_field(tool, "function");
   return function ? *function : tool;
 }
 
-std::string name_of(const Data& tool) {
-  const Data* name = find_field(function_in(tool), "name");
+std::string name_of(const Json& tool) {
+  const Json* name = find_field(function_in(tool), "name");
   const auto* text = name ? std::get_if<std::string>(&name->value) : nullptr;
   return text ? *text : "";
 }
@@ -33,11 +33,11 @@ Result<void> check_names(const CallWish& wish) {
   };
   for (const std::string& name : wish.forced->names) {
     const bool is_there =
-        std::ranges::any_of(wish.tools, [&](const Data& tool) { return name_of(tool) == name; });
+        std::ranges::any_of(wish.tools, [&](const Json& tool) { return name_of(tool) == name; });
     if (!is_there) return refuse(fmt::format("tool_choice names '{:.64}', which is no tool", name));
   }
   const bool has_tool =
-      std::ranges::any_of(wish.tools, [](const Data& tool) { return !name_of(tool).empty(); });
+      std::ranges::any_of(wish.tools, [](const Json& tool) { return !name_of(tool).empty(); });
   if (!has_tool) return refuse("tool_choice forces a call, but there are no tools");
   return {};
 }
@@ -65,14 +65,14 @@ class GrammarWriter {
   bool has_channels() const {
     return std::ranges::any_of(wish_.formats, &ToolFormat::has_channels);
   }
-  std::optional<GrammarNode> call(const Data& tool);
+  std::optional<GrammarNode> call(const Json& tool);
   GrammarNode calls(GrammarNode any_call);
   GrammarNode before() const;
-  GrammarNode bare_call(const Data& tool) const;
+  GrammarNode bare_call(const Json& tool) const;
   GrammarNode start(GrammarNode calls);
   GrammarNode bare_calls();
   bool has_bare_calls() const {
-    const auto is_strict = [this](const Data& tool) {
+    const auto is_strict = [this](const Json& tool) {
       return wish_.strict.contains(name_of(tool));
     };
     return !wish_.forced && !wish_.other && std::ranges::any_of(wish_.tools, is_strict);
@@ -100,7 +100,7 @@ GrammarNode GrammarWriter::before() const {
 
 // Returns a call of a strict tool that a model writes without markup. It begins with an object's
 // brace; the text before that is in before().
-GrammarNode GrammarWriter::bare_call(const Data& tool) const {
+GrammarNode GrammarWriter::bare_call(const Json& tool) const {
   return GrammarNode::sequence(
       {GrammarNode::of_pattern(bare_opening_pattern(name_of(tool)) +
                                R"re(\s{0,8},\s{0,8}"(arguments|parameters)"\s{0,8}:)re"),
@@ -111,7 +111,7 @@ GrammarNode GrammarWriter::bare_call(const Data& tool) const {
 
 GrammarNode GrammarWriter::bare_calls() {
   std::vector<GrammarNode> any;
-  for (const Data& tool : wish_.tools) {
+  for (const Json& tool : wish_.tools) {
     if (wish_.strict.contains(name_of(tool))) any.push_back(bare_call(tool));
   }
   const GrammarNode bare = rules_.add(GrammarNode::choice(std::move(any)));
@@ -159,7 +159,7 @@ GrammarNode GrammarWriter::start(GrammarNode calls) {
   return GrammarNode::choice(std::move(all));
 }
 
-std::optional<GrammarNode> GrammarWriter::call(const Data& tool) {
+std::optional<GrammarNode> GrammarWriter::call(const Json& tool) {
   const std::string name = name_of(tool);
   const bool is_word = name.find_first_of("<>{}[]()\"'`\\ \n:") == name.npos;
   if (!is_word && !syntax_.has_quoted_name()) return std::nullopt;
@@ -181,7 +181,7 @@ std::optional<GrammarNode> GrammarWriter::call(const Data& tool) {
 
 std::optional<GrammarRules> GrammarWriter::write() && {
   std::vector<GrammarNode> any;
-  for (const Data& tool : wish_.tools) {
+  for (const Json& tool : wish_.tools) {
     if (!may_come(name_of(tool))) continue;
     auto one = call(tool);
     if (!one) return std::nullopt;

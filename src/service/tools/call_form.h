@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json/json.h"
 #include "base/result.h"
 #include "service/chat_request.h"
-#include "service/data.h"
 #include "service/forms/answer_form.h"
 #include "service/tools/tool_format.h"
 
@@ -15,7 +15,7 @@ namespace kvik {
 
 // What is wanted of the calls in an answer.
 struct CallWish {
-  const std::vector<Data>& tools;                    // as templates are given them
+  const std::vector<Json>& tools;                    // as templates are given them
   const std::set<std::string, std::less<>>& strict;  // names of those whose schemas must be kept
   std::optional<ForcedCalls> forced = {};  // absent: text may come in their place, or before
   bool may_be_several = true;

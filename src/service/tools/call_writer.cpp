@@ -16,36 +16,36 @@ struct Notation {
   Values language = Values::kJson;
 
   bool is_json() const { return language == Values::kJson; }
-  std::string operator()(Data::Null) const { return is_json() ? "null" : "None"; }
+  std::string operator()(Json::Null) const { return is_json() ? "null" : "None"; }
   std::string operator()(bool value) const {
     if (is_json()) return value ? "true" : "false";
     return value ? "True" : "False";
   }
   std::string operator()(int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const {
-    if (!std::isfinite(value)) return (*this)(Data::Null{});
+    if (!std::isfinite(value)) return (*this)(Json::Null{});
     std::string text = fmt::format("{}", value);
     if (text.find_first_of(".e") == text.npos) text += ".0";
     return text;
   }
-  std::string operator()(const Data::Number& value) const { return value.text; }
+  std::string operator()(const Json::Number& value) const { return value.text; }
   std::string operator()(const std::string& value) const {
     if (language == Values::kGemma) return fmt::format("{0}{1}{0}", kGemmaValues.quotes[0], value);
     return json_string(value);
   }
-  std::string operator()(const Data::List& list) const {
+  std::string operator()(const Json::List& list) const {
     std::string text = "[";
-    for (const Data& item : list) {
+    for (const Json& item : list) {
       if (text.size() > 1) text += ", ";
       text += std::visit(*this, item.value);
     }
     return text += ']';
   }
-  std::string operator()(const Data::Fields& fields) const {
+  std::string operator()(const Json::Fields& fields) const {
     return fmt::format("{{{}}}", members(fields, ": "));
   }
   // KEY: VALUE, …; keys are quoted except in Gemma's objects and in a Python call.
-  std::string members(const Data::Fields& fields, std::string_view after_key) const {
+  std::string members(const Json::Fields& fields, std::string_view after_key) const {
     const bool has_bare_keys = language == Values::kGemma || after_key == "=";
     std::string text;
     for (const auto& [name, data] : fields) {
@@ -97,7 +97,7 @@ class CallTextWriter {
   }
 
   void arguments(const ToolCall& call) {
-    const auto* fields = std::get_if<Data::Fields>(&call.arguments.value);
+    const auto* fields = std::get_if<Json::Fields>(&call.arguments.value);
     if (syntax_.has_json_arguments()) return given(json_arguments_of(call));
     if (!fields) return;
     if (syntax_.values == Values::kParameters) return parameters(*fields);
@@ -105,7 +105,7 @@ class CallTextWriter {
     given(Notation{syntax_.values}.members(*fields, after_key));
   }
 
-  void parameters(const Data::Fields& fields) {
+  void parameters(const Json::Fields& fields) {
     for (const auto& [name, data] : fields) {
       const auto* words = std::get_if<std::string>(&data.value);
       const bool is_json = !words && !syntax_.after_json_key.empty();
@@ -123,17 +123,17 @@ class CallTextWriter {
 
 }  // namespace
 
-std::string to_json(const Data& data) { return std::visit(Notation(), data.value); }
+std::string to_json(const Json& data) { return std::visit(Notation(), data.value); }
 
 jinja::Text written_calls(const ToolFormat& format, const std::vector<ToolCall>& calls) {
   return calls.empty() ? jinja::Text() : CallTextWriter(format.syntaxes.front()).write(calls);
 }
 
-std::string tools_in_words(const std::vector<Data>& tools) {
+std::string tools_in_words(const std::vector<Json>& tools) {
   std::string text =
       "# Tools\n\nYou can call the functions that are described by these JSON schemas, one in a "
       "line:\n<tools>\n";
-  for (const Data& tool : tools) {
+  for (const Json& tool : tools) {
     text += to_json(tool);
     text += '\n';
   }

@@ -13,21 +13,21 @@
 namespace kvik {
 namespace {
 
-const std::string* string_at(const Data& object, std::string_view name) {
-  const Data* field = find_field(object, name);
+const std::string* string_at(const Json& object, std::string_view name) {
+  const Json* field = find_field(object, name);
   return field ? std::get_if<std::string>(&field->value) : nullptr;
 }
 
-std::string_view kind_of(const Data& value) {
+std::string_view kind_of(const Json& value) {
   struct Names {
-    std::string_view operator()(Data::Null) const { return "null"; }
+    std::string_view operator()(Json::Null) const { return "null"; }
     std::string_view operator()(bool) const { return "boolean"; }
     std::string_view operator()(int64_t) const { return "integer"; }
     std::string_view operator()(double) const { return "number"; }
-    std::string_view operator()(const Data::Number&) const { return "number"; }
+    std::string_view operator()(const Json::Number&) const { return "number"; }
     std::string_view operator()(const std::string&) const { return "string"; }
-    std::string_view operator()(const Data::List&) const { return "array"; }
-    std::string_view operator()(const Data::Fields&) const { return "object"; }
+    std::string_view operator()(const Json::List&) const { return "array"; }
+    std::string_view operator()(const Json::Fields&) const { return "object"; }
   };
   return std::visit(Names{}, value.value);
 }
@@ -36,7 +36,7 @@ std::string_view kind_of(const Data& value) {
 // is referred to.
 class KindGatherer {
  public:
-  KindGatherer(const Data& root, const Data& schema) : root_(root) { add(&schema); }
+  KindGatherer(const Json& root, const Json& schema) : root_(root) { add(&schema); }
 
   // Returns no kind, which stands for any, where there are too many schemas to look at.
   std::set<std::string, std::less<>> gather() {
@@ -54,41 +54,41 @@ class KindGatherer {
  private:
   static constexpr size_t kMaxSchemas = 256;
 
-  void add(const Data* schema) {
+  void add(const Json* schema) {
     if (std::ranges::find(schemas_, schema) == schemas_.end()) schemas_.push_back(schema);
   }
 
-  void look_at(const Data& schema) {
-    if (const Data* type = find_field(schema, "type")) {
+  void look_at(const Json& schema) {
+    if (const Json* type = find_field(schema, "type")) {
       if (const auto* one = std::get_if<std::string>(&type->value)) kinds_.insert(*one);
-      if (const auto* several = std::get_if<Data::List>(&type->value)) {
-        for (const Data& each : *several) {
+      if (const auto* several = std::get_if<Json::List>(&type->value)) {
+        for (const Json& each : *several) {
           if (const auto* one = std::get_if<std::string>(&each.value)) kinds_.insert(*one);
         }
       }
       return;
     }
-    if (const Data* all = find_field(schema, "enum")) {
-      if (const auto* values = std::get_if<Data::List>(&all->value)) {
-        for (const Data& value : *values) kinds_.emplace(kind_of(value));
+    if (const Json* all = find_field(schema, "enum")) {
+      if (const auto* values = std::get_if<Json::List>(&all->value)) {
+        for (const Json& value : *values) kinds_.emplace(kind_of(value));
       }
       return;
     }
-    if (const Data* value = find_field(schema, "const")) kinds_.emplace(kind_of(*value));
+    if (const Json* value = find_field(schema, "const")) kinds_.emplace(kind_of(*value));
     if (const std::string* reference = string_at(schema, "$ref")) {
-      if (const Data* target = follow_reference(root_, *reference)) add(target);
+      if (const Json* target = follow_reference(root_, *reference)) add(target);
     }
     for (const std::string_view name : {"anyOf", "oneOf", "allOf"}) {
-      const Data* choices = find_field(schema, name);
-      const auto* list = choices ? std::get_if<Data::List>(&choices->value) : nullptr;
+      const Json* choices = find_field(schema, name);
+      const auto* list = choices ? std::get_if<Json::List>(&choices->value) : nullptr;
       for (size_t i = 0; list && i < list->size() && schemas_.size() <= kMaxSchemas; ++i) {
         add(&(*list)[i]);
       }
     }
   }
 
-  const Data& root_;
-  std::vector<const Data*> schemas_;
+  const Json& root_;
+  std::vector<const Json*> schemas_;
   std::set<std::string, std::less<>> kinds_;
 };
 
@@ -118,20 +118,20 @@ std::string as_kind(std::string_view kind, std::string_view text) {
 
 }  // namespace
 
-std::set<std::string, std::less<>> kinds_of(const Data& root, const Data& schema) {
+std::set<std::string, std::less<>> kinds_of(const Json& root, const Json& schema) {
   return KindGatherer(root, schema).gather();
 }
 
-const Data* find_field(const Data& object, std::string_view name) {
-  const auto* fields = std::get_if<Data::Fields>(&object.value);
+const Json* find_field(const Json& object, std::string_view name) {
+  const auto* fields = std::get_if<Json::Fields>(&object.value);
   if (!fields) return nullptr;
-  const auto found = std::ranges::find(*fields, name, &Data::Field::name);
+  const auto found = std::ranges::find(*fields, name, &Json::Field::name);
   return found == fields->end() ? nullptr : &found->data;
 }
 
-const Data* follow_reference(const Data& root, std::string_view reference) {
+const Json* follow_reference(const Json& root, std::string_view reference) {
   if (!reference.starts_with("#/")) return nullptr;
-  const Data* at = &root;
+  const Json* at = &root;
   reference.remove_prefix(2);
   while (at && !reference.empty()) {
     const size_t end = std::min(reference.find('/'), reference.size());
@@ -141,19 +141,19 @@ const Data* follow_reference(const Data& root, std::string_view reference) {
   return at;
 }
 
-ToolSchemas::ToolSchemas(const std::vector<Data>& tools) {
-  for (const Data& given : tools) {
-    const Data* function = find_field(given, "function");
-    const Data& inner = function ? *function : given;
+ToolSchemas::ToolSchemas(const std::vector<Json>& tools) {
+  for (const Json& given : tools) {
+    const Json* function = find_field(given, "function");
+    const Json& inner = function ? *function : given;
     const std::string* name = string_at(inner, "name");
     if (!name) continue;
     Tool& tool = tools_[*name];
-    if (const Data* parameters = find_field(inner, "parameters")) tool.parameters = *parameters;
+    if (const Json* parameters = find_field(inner, "parameters")) tool.parameters = *parameters;
     tool.properties.clear();
-    const Data* properties = find_field(tool.parameters, "properties");
-    const auto* fields = properties ? std::get_if<Data::Fields>(&properties->value) : nullptr;
+    const Json* properties = find_field(tool.parameters, "properties");
+    const auto* fields = properties ? std::get_if<Json::Fields>(&properties->value) : nullptr;
     if (!fields) continue;
-    for (const Data::Field& field : *fields) tool.properties[field.name] = &field.data;
+    for (const Json::Field& field : *fields) tool.properties[field.name] = &field.data;
   }
 }
 
@@ -169,8 +169,8 @@ std::set<std::string, std::less<>> ToolSchemas::kinds_of_parameter(
 bool ToolSchemas::fits(std::string_view tool, std::string_view arguments) const {
   const auto found = tools_.find(tool);
   if (found == tools_.end()) return false;
-  const Data& parameters = found->second.parameters;
-  const bool has_schema = std::holds_alternative<Data::Fields>(parameters.value);
+  const Json& parameters = found->second.parameters;
+  const bool has_schema = std::holds_alternative<Json::Fields>(parameters.value);
   return fits_schema(has_schema ? &parameters : nullptr, arguments);
 }
 

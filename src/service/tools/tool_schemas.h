@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "service/data.h"
+#include "base/json/json.h"
 
 namespace kvik {
 
@@ -17,7 +17,7 @@ class ToolSchemas {
   ToolSchemas() = default;
   // As templates are given them: {"type": "function", "function": {"name": …, "parameters": …}}, or
   // without the shell.
-  explicit ToolSchemas(const std::vector<Data>& tools);
+  explicit ToolSchemas(const std::vector<Json>& tools);
 
   bool has(std::string_view tool) const { return tools_.contains(tool); }
 
@@ -37,20 +37,20 @@ class ToolSchemas {
                                                         std::string_view parameter) const;
 
   struct Tool {
-    std::map<std::string, const Data*, std::less<>> properties;
-    Data parameters;  // what the pointers point into
+    std::map<std::string, const Json*, std::less<>> properties;
+    Json parameters;  // what the pointers point into
   };
   std::map<std::string, Tool, std::less<>> tools_;
 };
 
 // The kinds ("string", "integer", …) that a schema allows, as far as they can be seen from outside;
 // none: any. References lead into `root`.
-std::set<std::string, std::less<>> kinds_of(const Data& root, const Data& schema);
+std::set<std::string, std::less<>> kinds_of(const Json& root, const Json& schema);
 
 // Returns what "#/$defs/x" refers to within `root`, null where nothing is there.
-const Data* follow_reference(const Data& root, std::string_view reference);
+const Json* follow_reference(const Json& root, std::string_view reference);
 
 // The field of that name of an object; null where there is none.
-const Data* find_field(const Data& object, std::string_view name);
+const Json* find_field(const Json& object, std::string_view name);
 
 }  // namespace kvik

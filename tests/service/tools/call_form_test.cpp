@@ -26,28 +26,28 @@ using Kind = AnswerPart::Kind;
 using Parts = std::vector<AnswerPart>;
 using Names = std::set<std::string, std::less<>>;
 
-Data text(std::string words) { return {std::move(words)}; }
-Data of_type(const std::string& type) { return {Data::Fields{{"type", text(type)}}}; }
+Json text(std::string words) { return {std::move(words)}; }
+Json of_type(const std::string& type) { return {Json::Fields{{"type", text(type)}}}; }
 
-Data list(const std::vector<std::string>& words) {
-  Data::List all;
+Json list(const std::vector<std::string>& words) {
+  Json::List all;
   for (const std::string& word : words) all.push_back(text(word));
   return {std::move(all)};
 }
 
-Data tool(const std::string& name, Data::Fields properties,
+Json tool(const std::string& name, Json::Fields properties,
           const std::vector<std::string>& required) {
-  Data::Fields parameters = {{"type", text("object")},
+  Json::Fields parameters = {{"type", text("object")},
                              {"properties", {std::move(properties)}},
                              {"required", list(required)},
                              {"additionalProperties", {false}}};
-  Data::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
-  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+  Json::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
+  return {Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
 }
 
 // A string, one of some, a number, a flag: the second may be left out, and the last.
-std::vector<Data> flat_tools() {
-  Data unit = {Data::Fields{{"type", text("string")}, {"enum", list({"C", "F and more"})}}};
+std::vector<Json> flat_tools() {
+  Json unit = {Json::Fields{{"type", text("string")}, {"enum", list({"C", "F and more"})}}};
   return {tool("get_weather",
                {{"city", of_type("string")},
                 {"unit", unit},
@@ -185,7 +185,7 @@ class CallForms : public testing::TestWithParam<Template> {
     return AnswerSplitter(AnswerBegin::kText, syntax).push_last(answer);
   }
 
-  const std::vector<Data> tools_ = flat_tools();
+  const std::vector<Json> tools_ = flat_tools();
   const Names none_;
   std::vector<const ToolFormat*> formats_;
 };
@@ -277,11 +277,11 @@ TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
 
 // The writer and the reader of a format are made from the same row.
 TEST_P(CallForms, calls_that_are_written_are_read_back) {
-  const Data::Fields weather = {
+  const Json::Fields weather = {
       {"city", text("L'Aquila \\ {x}")}, {"days", {int64_t{3}}}, {"exact", {true}}};
   std::vector<ToolCall> calls = {
       {.id = "functions.get_weather:0", .name = "get_weather", .arguments = {weather}},
-      {.id = "functions.now:1", .name = "now", .arguments = {Data::Fields{}}}};
+      {.id = "functions.now:1", .name = "now", .arguments = {Json::Fields{}}}};
   if (format().has_one_call) calls.pop_back();
   const std::string written = written_calls(format(), calls).bytes();
   const Parts parts = parts_of(written);
@@ -365,8 +365,8 @@ bool has_schema(const GrammarNode& node) {
 }
 
 TEST(CallForm, a_schema_that_a_syntax_cannot_keep_to_is_called_in_json) {
-  const Data name = {Data::Fields{{"type", text("string")}, {"pattern", text("^[a-z]+$")}}};
-  const std::vector<Data> tools = {tool("greet", {{"name", name}}, {"name"})};
+  const Json name = {Json::Fields{{"type", text("string")}, {"pattern", text("^[a-z]+$")}}};
+  const std::vector<Json> tools = {tool("greet", {{"name", name}}, {"name"})};
   const Names none;
   const ToolFormat& xml = *find_tool_format("xml");
   const auto form = form_of_calls(
@@ -377,7 +377,7 @@ TEST(CallForm, a_schema_that_a_syntax_cannot_keep_to_is_called_in_json) {
 }
 
 TEST(CallForm, a_tool_that_is_not_there_is_refused_by_name) {
-  const std::vector<Data> tools = flat_tools();
+  const std::vector<Json> tools = flat_tools();
   const Names none;
   const auto form =
       form_of_calls({.tools = tools, .strict = none, .forced = ForcedCalls{.names = {"fly"}}});
@@ -387,7 +387,7 @@ TEST(CallForm, a_tool_that_is_not_there_is_refused_by_name) {
 }
 
 TEST(CallForm, where_calls_are_not_forced_a_name_that_cannot_be_spelled_leaves_the_answer_free) {
-  const std::vector<Data> tools = {tool("odd name", {}, {})};
+  const std::vector<Json> tools = {tool("odd name", {}, {})};
   const Names strict = {"odd name"};
   const ToolFormat& xml = *find_tool_format("xml");
   const auto form =
@@ -397,7 +397,7 @@ TEST(CallForm, where_calls_are_not_forced_a_name_that_cannot_be_spelled_leaves_t
 }
 
 TEST(CallForm, json_that_was_asked_for_may_come_in_the_place_of_calls) {
-  const std::vector<Data> tools = flat_tools();
+  const std::vector<Json> tools = flat_tools();
   const Names none;
   const AnswerForm other{.kind = AnswerForm::Kind::kJsonSchema, .text = R"({"const": 7})"};
   const auto form = form_of_calls({.tools = tools, .strict = none, .other = other});
