@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "attention_benches.h"
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "backend/host_memory.h"
 
 namespace kvik::cpu {

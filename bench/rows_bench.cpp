@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 
 namespace kvik::cpu {
 namespace {

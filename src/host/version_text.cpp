@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "host/build_info.h"
 
 namespace kvik {

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "server/dialects/key_accounts.h"
 #include "server/dialects/request_body.h"
 #include "server/dialects/responses/responses_store.h"
 #include "server/http/byte_ledger.h"
 #include "server/http/http_counts.h"
 #include "server/http/http_message.h"
 #include "server/http/pending_reply.h"
-#include "server/operate/key_accounts.h"
 #include "server/server_options.h"
 #include "service/service_api.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/rare_warning.h"
 #include "server/dialects/request_body.h"
+#include "server/http/auth.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 #include "server/operate/load_progress.h"
 #include "server/routes.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/operate/prices.h"
+#include "server/dialects/prices.h"
 
 namespace kvik {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "backend/layout/attention_plan.h"
 #include "backend/random_matrix.h"
 #include "backend/stored_kv.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "tensor/half.h"
 
 namespace kvik::testing {

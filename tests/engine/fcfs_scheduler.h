@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/request/sequence.h"
 #include "engine/schedule/scheduler.h"
-#include "engine/schedule/step_plan.h"
+#include "engine/sequence.h"
+#include "engine/step_plan.h"
 #include "kv/kv_cache.h"
 
 namespace kvik {

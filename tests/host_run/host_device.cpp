@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cuda/device/kernel_tables.h"
+#include "backend/cuda/kernel_tables.h"
 #include "base/check.h"
 #include "host_run/cuda_words.h"
 #include "host_run/fault.h"

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 #include "engine/speculate/drafter.h"
 
 namespace kvik {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "backend/cpu/attention/attention.h"
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/state/state.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/attention/attention.h"
-#include "backend/cuda/device/kernel_tables.h"
+#include "backend/cuda/kernel_tables.h"
 #include "backend/cuda/low_rank/low_rank.h"
 #include "backend/cuda/matmul/matmul.h"
 #include "backend/cuda/route/route.h"

@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
-#include "engine/request/sequence.h"
-#include "engine/schedule/cost_model.h"
+#include "engine/cost_model.h"
 #include "engine/schedule/reuse_counter.h"
 #include "engine/schedule/running_set.h"
 #include "engine/schedule/scheduler_options.h"
 #include "engine/schedule/snapshot_planner.h"
+#include "engine/sequence.h"
 #include "kv/kv_cache.h"
 #include "tier/tier_link.h"
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-#include "engine/request/sequence.h"
 #include "engine/schedule/admission_queue.h"
 #include "engine/schedule/reuse_counter.h"
 #include "engine/schedule/running_set.h"
 #include "engine/schedule/snapshot_planner.h"
+#include "engine/sequence.h"
 #include "engine/speculate/speculator.h"
 #include "kv/kv_cache.h"
 

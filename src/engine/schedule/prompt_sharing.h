@@ -2,10 +2,10 @@
 
 #include <span>
 
-#include "engine/request/sequence.h"
 #include "engine/schedule/reuse_counter.h"
 #include "engine/schedule/running_set.h"
-#include "engine/schedule/step_plan.h"
+#include "engine/sequence.h"
+#include "engine/step_plan.h"
 #include "kv/kv_cache.h"
 
 namespace kvik {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 
 namespace kvik {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 
 namespace kvik {
 

@@ -5,18 +5,18 @@
 #include <span>
 
 #include "base/clock.h"
-#include "engine/request/sequence.h"
+#include "engine/cost_model.h"
 #include "engine/schedule/admission_queue.h"
-#include "engine/schedule/cost_model.h"
 #include "engine/schedule/preemption.h"
 #include "engine/schedule/reuse_counter.h"
 #include "engine/schedule/running_set.h"
 #include "engine/schedule/scheduler_options.h"
 #include "engine/schedule/snapshot_planner.h"
-#include "engine/schedule/step_plan.h"
 #include "engine/schedule/step_planner.h"
 #include "engine/schedule/tenants.h"
+#include "engine/sequence.h"
 #include "engine/speculate/speculator.h"
+#include "engine/step_plan.h"
 #include "kv/kv_cache.h"
 #include "tier/tier_link.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "engine/request/sequence.h"
 #include "engine/schedule/running_set.h"
 #include "engine/schedule/snapshot_policy.h"
+#include "engine/sequence.h"
 #include "kv/kv_cache.h"
 
 namespace kvik {

@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/request/sequence.h"
-#include "engine/schedule/cost_model.h"
+#include "engine/cost_model.h"
 #include "engine/schedule/prompt_sharing.h"
 #include "engine/schedule/running_set.h"
 #include "engine/schedule/scheduler_options.h"
-#include "engine/schedule/step_plan.h"
+#include "engine/sequence.h"
 #include "engine/speculate/speculator.h"
+#include "engine/step_plan.h"
 #include "kv/kv_cache.h"
 
 namespace kvik {

@@ -1,6 +1,6 @@
 #include "engine/speculate/chain_drafter.h"
 
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 
 namespace kvik {
 

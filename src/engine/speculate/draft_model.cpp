@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "engine/kv_budget.h"
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 
 namespace kvik {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 
 namespace kvik {
 namespace {

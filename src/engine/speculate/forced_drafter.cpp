@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 
 namespace kvik {
 

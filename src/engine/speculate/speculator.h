@@ -6,8 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/schedule/cost_model.h"
-#include "engine/schedule/step_plan.h"
+#include "engine/cost_model.h"
 #include "engine/speculate/chain_drafter.h"
 #include "engine/speculate/drafter.h"
 #include "engine/speculate/forced_drafter.h"
@@ -15,6 +14,7 @@
 #include "engine/speculate/row_costs.h"
 #include "engine/speculate/speculation_options.h"
 #include "engine/speculate/suffix_drafter.h"
+#include "engine/step_plan.h"
 
 namespace kvik {
 

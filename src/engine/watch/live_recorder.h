@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/request/sequence.h"
+#include "engine/sequence.h"
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
 #include "kv/page_map.h"

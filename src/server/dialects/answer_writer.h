@@ -11,7 +11,7 @@
 
 #include "server/dialects/cache_explanation.h"
 #include "server/dialects/json_body.h"
-#include "server/operate/prices.h"
+#include "server/dialects/prices.h"
 #include "service/service_api.h"
 
 namespace kvik {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "server/dialects/key_accounts.h"
 #include "server/http/byte_ledger.h"
-#include "server/operate/key_accounts.h"
 #include "service/service_api.h"
 
 namespace kvik {

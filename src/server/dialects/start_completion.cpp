@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "server/dialects/completion_reply.h"
+#include "server/http/auth.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 #include "service/adapters/adapter_book.h"
 #include "service/answer_size.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/rare_warning.h"
-#include "server/operate/auth.h"
+#include "server/http/auth.h"
 
 namespace kvik {
 

@@ -10,8 +10,8 @@
 
 #include "server/dialects/request_body.h"
 #include "server/handlers.h"
+#include "server/http/auth.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 #include "service/adapters/adapter_book.h"
 
 namespace kvik {

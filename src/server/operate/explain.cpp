@@ -9,9 +9,9 @@
 #include "server/dialects/event_json.h"
 #include "server/dialects/request_body.h"
 #include "server/handlers.h"
+#include "server/http/auth.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 #include "server/operate/explain_json.h"
 
 namespace kvik {

@@ -2,9 +2,9 @@
 
 #include "server/dialects/event_json.h"
 #include "server/handlers.h"
+#include "server/http/auth.h"
 #include "server/http/pending_reply.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 #include "server/operate/live_json.h"
 #include "server/operate/live_mailbox.h"
 #include "service/tenant_view.h"

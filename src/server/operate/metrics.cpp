@@ -1,5 +1,5 @@
 #include "server/handlers.h"
-#include "server/operate/auth.h"
+#include "server/http/auth.h"
 #include "server/operate/metrics_page.h"
 
 namespace kvik {

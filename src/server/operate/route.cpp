@@ -13,8 +13,8 @@
 #include "server/dialects/messages/messages_request.h"
 #include "server/dialects/responses/responses_request.h"
 #include "server/handlers.h"
+#include "server/http/auth.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 
 namespace kvik {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "backend/random_matrix.h"
 #include "backend/stored_kv.h"
 

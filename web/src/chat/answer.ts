@@ -1,8 +1,6 @@
 import { plural } from "../format";
-import {
-  type Chat, type Message, type Settings, type ToolCall,
-  changeChat, changeMessage, chatStore, offerUndo, openCall, readTools,
-} from "./chats";
+import type { Chat, Message, ToolCall } from "./chat";
+import { type Settings, changeChat, changeMessage, chatStore, offerUndo, openCall, readTools } from "./chats";
 import { clearNotice, restoreDraft } from "./draft";
 import { askForKey, authorization } from "../key";
 import { readEvents } from "../sse";

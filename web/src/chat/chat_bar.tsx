@@ -2,7 +2,8 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { download } from "../download";
 import { plural } from "../format";
 import { liveStore } from "../live";
-import { type Chat, deleteChat, newChat, openChat, renameChat, titleOf } from "./chats";
+import type { Chat } from "./chat";
+import { deleteChat, newChat, openChat, renameChat, titleOf } from "./chats";
 import { asJson, asMarkdown, fileName } from "./export";
 import { Menu } from "./menu";
 

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { useStore } from "../store";
 import { send, stop } from "./answer";
-import type { ToolCall } from "./chats";
+import type { ToolCall } from "./chat";
 import { clearNotice, draftStore, setDraft } from "./draft";
 
 // The input box. A message that the server refused as too long is back in it.

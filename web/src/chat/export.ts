@@ -1,4 +1,5 @@
-import { type Chat, type Message, titleOf } from "./chats";
+import type { Chat, Message } from "./chat";
+import { titleOf } from "./chats";
 
 const kSpeakers: Record<Message["role"], string> = { user: "You", assistant: "Assistant", tool: "Tool" };
 

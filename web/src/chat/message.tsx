@@ -2,7 +2,7 @@ import { Component } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Boundary } from "../boundary";
 import { CopyButton } from "../copy_button";
-import type { Message, PromptCost, ToolCall } from "./chats";
+import type { Message, PromptCost, ToolCall } from "./chat";
 import { count, milliseconds, percent, plural } from "../format";
 import { Markdown } from "../markdown/blocks";
 import { Term } from "../tooltip";

@@ -1,5 +1,5 @@
 import { storage } from "../storage";
-import type { Chat, Message, PromptCost, ToolCall } from "./chats";
+import type { Chat, Message, PromptCost, ToolCall } from "./chat";
 
 // Chats as this browser keeps them. A chat that cannot be read, because another version of the page wrote it or
 // something changed it, is set apart under a name of its own: it never keeps the page from working, and it is not lost.

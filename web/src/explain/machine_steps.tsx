@@ -3,7 +3,7 @@ import { type Cost, fewerBytesVerdict } from "./claims";
 import { Bars } from "./bars";
 import { Plot } from "./plot";
 import type { Bench, Figures, Spread } from "./report";
-import { Step } from "./story";
+import { Step } from "./step";
 import { plain, time } from "./ticks";
 
 export type Stepper = () => number;

@@ -1,10 +1,10 @@
-import type { ComponentChildren } from "preact";
 import { bytes, count } from "../format";
 import { growth, isFlat, isSlower, powerOf } from "./claims";
 import { MachineSteps, type Stepper } from "./machine_steps";
 import { Plot } from "./plot";
 import { type Columns, type Report, type Run, type Way, figuresOf, itl, kNames, runOf } from "./report";
 import { RowsDrawing } from "./rows_drawing";
+import { Step } from "./step";
 import { plain, time } from "./ticks";
 import { Timeline } from "./timeline";
 
@@ -16,15 +16,6 @@ export const kLines: Record<Way, { color: string; dash?: string; width?: number 
 
 const signed = (v: number) => v.toFixed(2).replace("-", "−");
 const times = (v: number) => `${v >= 10 ? v.toFixed(0) : v.toFixed(1)} times`;
-
-export function Step({ number, title, children }: { number: number; title: string; children: ComponentChildren }) {
-  return (
-    <section class="card step" aria-labelledby={`step-${number}`}>
-      <h2 id={`step-${number}`}><span class="step-number">{number}</span>{title}</h2>
-      {children}
-    </section>
-  );
-}
 
 // Milliseconds of every token, as far as they are known; the fitted powers where they are.
 export function TokenTimes({ runs }: { runs: (Columns & { way: Way; n_seen?: number[]; fit?: Run["fit"] })[] }) {

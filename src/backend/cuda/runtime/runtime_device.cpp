@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "backend/cuda/device/kernel_tables.h"
 #include "backend/cuda/device/staging_ring.h"
+#include "backend/cuda/kernel_tables.h"
 #include "backend/cuda/runtime/open_device.h"
 #include "backend/cuda/runtime/runtime_graph.h"
 #include "backend/cuda/runtime/runtime_side_stream.h"

@@ -5,8 +5,8 @@
 #include "server/dialects/embeddings/embeddings_request.h"
 #include "server/dialects/start_completion.h"
 #include "server/handlers.h"
+#include "server/http/auth.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 
 namespace kvik {
 

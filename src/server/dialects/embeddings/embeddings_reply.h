@@ -8,9 +8,9 @@
 
 #include "base/mutex.h"
 #include "server/dialects/embeddings/embeddings_request.h"
+#include "server/dialects/key_accounts.h"
 #include "server/http/byte_ledger.h"
 #include "server/http/pending_reply.h"
-#include "server/operate/key_accounts.h"
 #include "service/service_api.h"
 
 namespace kvik {

@@ -13,9 +13,9 @@
 #include "server/dialects/responses/responses_store.h"
 #include "server/dialects/responses/responses_writer.h"
 #include "server/dialects/start_completion.h"
+#include "server/http/auth.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
-#include "server/operate/auth.h"
 
 namespace kvik {
 namespace {

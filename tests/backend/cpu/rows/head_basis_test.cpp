@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "backend/random_matrix.h"
 
 namespace kvik::cpu {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 #include "backend/exact_math.h"
 #include "backend/random_matrix.h"
 

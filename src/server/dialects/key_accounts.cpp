@@ -1,4 +1,4 @@
-#include "server/operate/key_accounts.h"
+#include "server/dialects/key_accounts.h"
 
 #include <algorithm>
 

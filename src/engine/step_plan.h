@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/request/sequence.h"
-#include "engine/schedule/cost_model.h"
+#include "engine/cost_model.h"
+#include "engine/sequence.h"
 #include "kv/kv_cache.h"
 
 namespace kvik {

@@ -1,4 +1,4 @@
-#include "engine/schedule/step_plan.h"
+#include "engine/step_plan.h"
 
 #include <algorithm>
 

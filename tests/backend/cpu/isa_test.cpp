@@ -1,4 +1,4 @@
-#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/isa.h"
 
 #include <gtest/gtest.h>
 

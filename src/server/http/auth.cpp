@@ -1,4 +1,4 @@
-#include "server/operate/auth.h"
+#include "server/http/auth.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/schedule/cost_model.h"
+#include "engine/cost_model.h"
 
 #include <algorithm>
 #include <cmath>
