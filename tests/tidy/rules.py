@@ -229,6 +229,18 @@ def include_cycles(texts):
     return cycles
 
 
+def mutual_folders(texts):
+    """texts: path → text of all sources. Of two folders of a floor, neither within the other, at most one includes the other."""
+    arrows = {}
+    for path, text in texts.items():
+        for _, name, quoted in includes(text):
+            pair = os.path.dirname(path), os.path.dirname("src/" + name)
+            if quoted and pair[0] != pair[1] and "src/" + name in texts and floor_of(path) == floor_of("src/" + name):
+                arrows.setdefault(pair, f"{path} includes {name}")
+    apart = [(a, b) for a, b in arrows if a < b and not b.startswith(a + "/")]
+    return [f"{arrows[a, b]}, and {arrows[b, a]}: two folders include each other" for a, b in apart if (b, a) in arrows]
+
+
 def environment(path, text):
     if path.startswith("src/main/"):
         return []

@@ -36,6 +36,9 @@ class TheTree(unittest.TestCase):
         headers = [p for p in TREE.sources("src/") if p.endswith(".h")]
         self.holds(rules.include_cycles({p: TREE.text(p) for p in headers}))
 
+    def test_folders_of_a_floor_do_not_include_each_other(self):
+        self.holds(rules.mutual_folders({p: TREE.text(p) for p in TREE.sources("src/")}))
+
     def test_the_environment_is_read_in_main_alone(self):
         self.each(rules.environment, TREE.sources("src/"))
 
@@ -179,6 +182,13 @@ class EveryRuleCanFail(unittest.TestCase):
             "src/kv/a.h": '#include "kv/b.h"', "src/kv/b.h": '#include "kv/c.h"', "src/kv/c.h": '#include "kv/a.h"'})), 1)
         self.assertEqual(rules.include_cycles({
             "src/kv/a.h": '#include "kv/b.h"\n#include "kv/c.h"', "src/kv/b.h": '#include "kv/c.h"', "src/kv/c.h": ""}), [])
+
+    def test_mutual_folders(self):
+        headers = {"src/kv/a/x.h": "", "src/kv/b/y.h": "", "src/kv/z.h": '#include "kv/a/x.h"'}
+        self.assertEqual(len(rules.mutual_folders({
+            **headers, "src/kv/a/x.cpp": '#include "kv/b/y.h"', "src/kv/b/y.cpp": '#include "kv/a/x.h"'})), 1)
+        self.assertEqual(rules.mutual_folders({
+            **headers, "src/kv/a/x.cpp": '#include "kv/b/y.h"\n#include "kv/z.h"', "src/kv/b/y.cpp": '#include "kv/z.h"'}), [])
 
     def test_environment(self):
         self.rejects(rules.environment, "src/base/a.cpp", 'getenv("X")', 'std::getenv("X")', "secure_getenv(name)")
