@@ -20,23 +20,23 @@ namespace {
 
 constexpr size_t kTools = 500, kResults = 100, kResultBytes = 20'000;
 
-Data text(std::string words) { return {std::move(words)}; }
+Json text(std::string words) { return {std::move(words)}; }
 
-Data tool(size_t number) {
-  Data::Fields properties;
+Json tool(size_t number) {
+  Json::Fields properties;
   for (const char* name : {"path", "pattern", "options", "limit"}) {
-    Data::Fields schema = {{"type", text("string")},
+    Json::Fields schema = {{"type", text("string")},
                            {"description", text("What the tool takes, said in some more words.")}};
     properties.push_back({name, {std::move(schema)}});
   }
-  Data::Fields parameters = {{"type", text("object")},
+  Json::Fields parameters = {{"type", text("object")},
                              {"properties", {std::move(properties)}},
-                             {"required", {Data::List{text("path")}}}};
-  Data::Fields function = {
+                             {"required", {Json::List{text("path")}}}};
+  Json::Fields function = {
       {"name", text("tool_" + std::to_string(number))},
       {"description", text("Does what a tool does, and says how it went in a few words.")},
       {"parameters", {std::move(parameters)}}};
-  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+  return {Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
 }
 
 ChatRequest conversation() {
@@ -48,7 +48,7 @@ ChatRequest conversation() {
   for (size_t i = 0; i < kResults; ++i) {
     const std::string id = "call" + std::to_string(10'000 + i);
     ToolCall call{
-        .id = id, .name = "tool_7", .arguments = {Data::Fields{{"path", text("src/a.cpp")}}}};
+        .id = id, .name = "tool_7", .arguments = {Json::Fields{{"path", text("src/a.cpp")}}}};
     request.messages.push_back({.role = "assistant", .parts = {TextPart{}, std::move(call)}});
     Message result = text_message("tool", lines);
     result.tool_call_id = id;
