@@ -206,11 +206,17 @@ Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields,
 }
 
 Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::string_view body) {
+  TRY_ASSIGN(MaybeForm other, read_answer_form(fields, body));
   TRY_ASSIGN(const auto text, fields.object("text"));
-  if (!text) return MaybeForm();
-  const json::value* format = text->find("format");
-  if (!format) return MaybeForm();
+  const json::value* format = text ? text->find("format") : nullptr;
+  if (!format) return other;
   TRY_ASSIGN(MaybeForm form, flat_format_form(*format, "text.format"));
+  if (!form) return other;
+  if (other) {
+    return refuse(
+        other->param,
+        fmt::format("text.format and {} both say what form the answer is to have", other->param));
+  }
   return with_style_and_schema(fields, std::move(form), body);
 }
 

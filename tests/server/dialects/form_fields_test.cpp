@@ -80,6 +80,14 @@ TEST(FormFields, responses_and_messages_have_their_own_places) {
   EXPECT_EQ(text.kind, Kind::kJsonSchema);
   EXPECT_EQ(text.text, "true");
   EXPECT_EQ(text.param, "text.format.schema");
+  EXPECT_EQ(form_of(R"("text":{"verbosity":"low"},"guided_regex":"[0-9]+")", read_text_form).text,
+            "[0-9]+");
+  EXPECT_EQ(form_of(R"("text":{"format":{"type":"text"}},"grammar":"start: \"a\"")", read_text_form)
+                .param,
+            "grammar");
+  EXPECT_EQ(refused_param(R"("text":{"format":{"type":"json_object"}},"guided_regex":"a")",
+                          read_text_form),
+            "guided_regex");
   const std::string format = R"({"type":"json_schema","schema":{"type":"null"}})";
   const AnswerForm output =
       form_of(R"("output_config":{"effort":"low","format":)" + format + "}", read_output_form);
