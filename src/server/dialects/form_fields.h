@@ -22,7 +22,7 @@ Result<JsonStyle> read_json_style(const JsonFields& fields);
 // two that are there none is silently left out: they are refused.
 Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields, std::string_view body);
 
-// Of responses: `text.format`, or one of the fields above.
+// For responses: `text.format`, or one of the fields above.
 Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::string_view body);
 
 // Of Anthropic's messages: `output_config.format`, and `output_format`, as it was first called.
