@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "catalogue/families/deepseek.h"
@@ -25,11 +26,21 @@ namespace {
 
 using namespace families;
 
-constexpr std::span<const Family> kFamilies[] = {
-    kLlamaFamilies,    kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies,  kPhiFamilies,
-    kGraniteFamilies,  kOlmoFamilies, kMistralFamilies,   kGlmFamilies,    kMinimaxFamilies,
-    kDeepseekFamilies, kLfmFamilies,  kNemotronFamilies,  kGptOssFamilies,
-};
+template <size_t... n>
+consteval auto joined(const Family (&... lists)[n]) {
+  std::array<const Family*, (n + ...)> all{};
+  size_t i = 0;
+  const auto add = [&](const auto& list) {
+    for (const Family& family : list) all[i++] = &family;
+  };
+  (add(lists), ...);
+  return all;
+}
+
+constexpr auto kFamilies =
+    joined(kLlamaFamilies, kQwenFamilies, kQwenDeltaFamilies, kGemmaFamilies, kPhiFamilies,
+           kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
+           kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies);
 
 // The names of those that it takes, for messages.
 template <class Takes>
@@ -43,13 +54,7 @@ std::string names_of(const Takes& takes) {
 
 }  // namespace
 
-std::vector<const Family*> all_families() {
-  std::vector<const Family*> all;
-  for (const std::span<const Family> families : kFamilies) {
-    for (const Family& family : families) all.push_back(&family);
-  }
-  return all;
-}
+std::span<const Family* const> all_families() { return kFamilies; }
 
 const Family* find_family(std::string_view architecture) {
   for (const Family* family : all_families()) {

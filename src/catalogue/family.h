@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
@@ -130,7 +129,7 @@ struct Family {
 };
 
 // In the order in which messages list them.
-std::vector<const Family*> all_families();
+std::span<const Family* const> all_families();
 // Null where there is none of that name.
 const Family* find_family(std::string_view architecture);
 std::string known_architectures();  // "llama, qwen2, …", for messages

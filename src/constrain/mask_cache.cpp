@@ -301,16 +301,15 @@ bool MaskCache::loops(State state, const Machine::ByteSet& set) {
   if (is_new) mask_bytes_ += sizeof(Loops) + 48;
   Loops& loops = found->second;
   for (size_t w = 0; w < set.size(); ++w) {
+    if ((set[w] & loops.known[w] & ~loops.loop[w]) != 0) return false;
     for (uint64_t unknown = set[w] & ~loops.known[w]; unknown != 0; unknown &= unknown - 1) {
-      if ((set[w] & loops.known[w] & ~loops.loop[w]) != 0) return false;
       const uint64_t bit = unknown & -unknown;
       const auto byte = static_cast<uint8_t>(w * 64 + static_cast<size_t>(std::countr_zero(bit)));
-      const bool is_loop = machine.step(state, byte) == state && !machine.asked_for_forgotten();
-      machine.forget_asking();
+      const State to = machine.step(state, byte);
       loops.known[w] |= bit;
-      if (is_loop) loops.loop[w] |= bit;
+      if (asked() || to != state) return false;
+      loops.loop[w] |= bit;
     }
-    if ((set[w] & ~loops.loop[w]) != 0) return false;
   }
   return true;
 }

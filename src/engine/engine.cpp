@@ -192,9 +192,8 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
                     QueuePlace place) {
   auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
   sequence->queue_place = std::move(place);
-  sequence->root =
-      root_key(identity_for(sequence->request.adapter.get()), sequence->request.cache_salt);
-  sequence->table = kv_.make_table();
+  sequence->table = kv_.make_table(
+      root_key(identity_for(sequence->request.adapter.get()), sequence->request.cache_salt));
   const auto named = tenants_.find(sequence->request.tenant);
   sequence->table.owner = {
       .tenant = named != tenants_.end() ? named->second : tenant_hash(sequence->request.tenant),

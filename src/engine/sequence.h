@@ -84,7 +84,6 @@ struct Sequence {
   std::vector<TokenId> tokens;  // prompt, then answer
   uint32_t n_cached = 0;        // tokens whose K and V are in `table`
   PageTable table;
-  PageKey root;  // above the keys of its pages
   TokenCounts counts;
   std::optional<NextTokens> next_tokens;  // as far as its answer goes
   // Logits of the newest token, [n_vocab], kept while its constraint is not ready for the next one:
@@ -132,11 +131,12 @@ struct Sequence {
         std::ranges::upper_bound(snapshots.marks, n_cached, {}, &SnapshotMark::n_tokens);
     return next == snapshots.marks.end() ? UINT32_MAX : next->n_tokens - n_cached;
   }
+  const PageKey& root() const { return table.root(); }
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
   // What it asks the cache for.
   PrefixQuery query() const {
-    return {root, findable_tokens(), table.owner.tenant, table.owner.adapter};
+    return {root(), findable_tokens(), table.owner.tenant, table.owner.adapter};
   }
   // Its next token is the likeliest one by the model's logits as they are, and nobody asks for
   // them.

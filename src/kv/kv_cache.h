@@ -96,7 +96,7 @@ class KvCache {
   // pages, the last one is kept with its open page, if there is room for it.
   void close(PageTable& table, std::span<const TokenId> tokens);
 
-  // Returns an empty table for a sequence of this cache; open() gives it another root.
+  // Returns an empty table for a sequence of this cache, whose keys follow `root`.
   PageTable make_table(const PageKey& root = {}) const {
     PageTable table(layout().n_groups());
     table.root_ = root;

@@ -36,7 +36,8 @@ DEMO_TOKENS = kvik.random_tokens(33, 2045, 5)
 
 
 def cases():
-    """(model, page type): each weight type with each page type on one family, the rest in turn."""
+    """(model, page type): each weight type with each page type on one family. A preset's page types follow from its name, so that a new
+    preset leaves the rows of the others as they are."""
     yield from ((f"synthetic:test-llama:{t}", kv) for t in SYNTHETIC_TYPES for kv in KV_TYPES)
     yield from ((f"synthetic:{name}:{t}", KV_TYPES[(zlib.crc32(name.encode()) + j) % 4])
                 for name in kvik.PRESETS if name != "test-llama" for j, t in enumerate(FAMILY_TYPES))

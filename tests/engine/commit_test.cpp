@@ -21,7 +21,7 @@ void accept_once(Rig& rig, uint32_t n) {
 }
 
 uint32_t n_known(Rig& rig, const Sequence& sequence) {
-  return rig.kv().find({sequence.root, sequence.tokens}).n_tokens();
+  return rig.kv().find({sequence.root(), sequence.tokens}).n_tokens();
 }
 
 TEST(Commit, rows_that_do_not_stand_are_computed_again_and_found_by_nobody) {

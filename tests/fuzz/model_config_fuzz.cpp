@@ -166,7 +166,7 @@ void check_config(const ModelConfig& config) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   using namespace kvik;
   if (n_bytes == 0) return 0;
-  const std::vector<const Family*> families = all_families();
+  const auto families = all_families();
   const std::string architecture(families[data[0] % families.size()]->name);
   const std::string prefix = architecture + ".";
   Metadata metadata;

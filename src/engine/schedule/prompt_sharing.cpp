@@ -22,7 +22,7 @@ bool PromptSharing::adopt_filling_page(Sequence& sequence, std::span<const Token
   bool has_more = false;
   for (const auto& other : running_.all()) {
     if (other.get() == &sequence || other->n_cached <= sequence.n_cached) continue;
-    if (!other->uses_cache() || other->root != sequence.root ||
+    if (!other->uses_cache() || other->root() != sequence.root() ||
         mark_of(*other) != mark_of(sequence) ||
         other->table.n_sealed() != sequence.table.n_sealed() ||
         other->table.last_key() != sequence.table.last_key()) {
@@ -52,7 +52,7 @@ bool PromptSharing::will_compute_for(const Sequence& other, const Sequence& sequ
   if (kv_.layout().has_state()) return false;  // it would lack the state after the page
   if (own.size() < kPageTokens && mark_of(other) != mark_of(sequence)) return false;
   return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
-         other.uses_cache() && other.root == sequence.root &&
+         other.uses_cache() && other.root() == sequence.root() &&
          other.request.max_chunk >= kPageTokens &&
          other.table.last_key() == sequence.table.last_key() &&
          common_prefix(page_of(other.tokens), own) == own.size();

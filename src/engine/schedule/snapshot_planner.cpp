@@ -76,7 +76,7 @@ bool SnapshotPlanner::waits_for_state(const Sequence& waiting) {
   if (!policy_.is_on() || tokens.empty()) return false;
   const KnownBy reader = kv_.pages().mark_of(waiting.table.owner.tenant);
   for (const auto& other : running_.all()) {
-    if (other->is_decoding() || !other->uses_cache() || other->root != waiting.root) continue;
+    if (other->is_decoding() || !other->uses_cache() || other->root() != waiting.root()) continue;
     if (!may_find(reader, kv_.pages().mark_of(other->table.owner.tenant))) continue;
     const auto theirs = std::span(other->tokens).first(other->n_tokens() - 1);
     const uint32_t n_shared = common_prefix(theirs, tokens) / kPageTokens * kPageTokens;

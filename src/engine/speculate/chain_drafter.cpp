@@ -5,7 +5,7 @@
 namespace kvik {
 
 ChainReader ChainDrafter::reader_of(const Sequence& sequence) const {
-  return {.root = sequence.root, .as = kv_.pages().mark_of(sequence.table.owner.tenant)};
+  return {.root = sequence.root(), .as = kv_.pages().mark_of(sequence.table.owner.tenant)};
 }
 
 void ChainDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {

@@ -113,9 +113,9 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
 
 bool DraftModel::open(Sequence& sequence) {
   DraftLane& lane = sequence.speculation.drafts->model;
-  lane.table = kv_.make_table();
+  lane.table = kv_.make_table(root_key(identity_, sequence.request.cache_salt));
   lane.table.owner.tenant = sequence.table.owner.tenant;
-  const PrefixQuery query{.root = root_key(identity_, sequence.request.cache_salt),
+  const PrefixQuery query{.root = lane.table.root(),
                           .tokens = std::span(sequence.tokens).first(sequence.n_tokens() - 1),
                           .tenant = lane.table.owner.tenant};
   FoundPrefix found;
