@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 import agent_prompts
@@ -26,12 +27,12 @@ TASK = f"{TASK_WORD}: read story.txt, then write a better ending into it."
 BEFORE, AFTER = "Once upon a time.\n", "Once upon a time, caf\u00e9s closed at \u201cnoon\u201d.\n\tThe end, {really}.\n"
 LAST_WORDS = "The story has its ending now."
 PATIENCE_S = 240
-GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs/AGENTS.md"
+GUIDES = pathlib.Path(__file__).resolve().parents[2] / "docs/guides"
 DOCUMENTED = "http://127.0.0.1:8080"
 
 
 class Agent:
-    """An agent: its configuration as docs/AGENTS.md has it, and the names of its tools."""
+    """An agent: its configuration, taken from its page in docs/guides/, and the names of its tools."""
 
     def __init__(self, name, format, configure, read, write):
         self.name, self.format, self.configure, self.read, self.write = name, format, configure, read, write
@@ -40,10 +41,10 @@ class Agent:
         return [scripted_model.call(*self.read(path), self.format), scripted_model.call(*self.write(path), self.format), LAST_WORDS]
 
 
-def blocks(heading):
-    """The code blocks below a heading of docs/AGENTS.md, by language."""
-    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", GUIDE.read_text(), re.M | re.S)[1]
-    return dict(re.findall(r"^```(\w+)\n(.*?)^```", section, re.M | re.S))
+def blocks(page):
+    """Returns the code blocks of docs/guides/<page>.md by language; of several in one language, the last."""
+    found = re.findall(r"^ *```(\w+)\n(.*?)^ *```", (GUIDES / f"{page}.md").read_text(), re.M | re.S)
+    return {language: textwrap.dedent(block) for language, block in found}
 
 
 def as_written(block, url):
@@ -61,18 +62,18 @@ def command_of(block, *more):
 
 
 def claude(home, work, url):
-    return command_of(as_written(blocks("Claude Code")["sh"], url), "-p", TASK, "--permission-mode", "acceptEdits", "--allowedTools", "Read,Write")
+    return command_of(as_written(blocks("claude_code")["sh"], url), "-p", TASK, "--permission-mode", "acceptEdits", "--allowedTools", "Read,Write")
 
 
 def codex(home, work, url):
-    written = blocks("Codex")
+    written = blocks("codex")
     (home / ".codex").mkdir(exist_ok=True)
     (home / ".codex/config.toml").write_text(as_written(written["toml"], url))
     return command_of(written["sh"], "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK)
 
 
 def qwen(home, work, url):
-    return command_of(as_written(blocks("Qwen Code")["sh"], url), "--yolo", TASK)
+    return command_of(as_written(blocks("qwen_code")["sh"], url), "--yolo", TASK)
 
 
 def opencode(home, work, url):
