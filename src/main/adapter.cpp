@@ -21,8 +21,8 @@ Words as_merged_type(std::string& type) {
             type = name;
             return name == "f32" || mix_target_from_name(name)
                        ? ""
-                       : fmt::format("'{}' is no type that can be made; expected f32, {}", name,
-                                     mix_target_names());
+                       : fmt::format("'{}' is not a type that can be written; expected f32, {}",
+                                     name, mix_target_names());
           }};
 }
 
@@ -34,7 +34,7 @@ int merge(const QuantizeOptions& options) {
 
 Flag adapter_word(std::string& adapter) {
   return Flag("ADAPTER", &adapter,
-              "LoRA adapter: a folder of PEFT or a GGUF file; behind a colon, how much of it")
+              "LoRA adapter: a PEFT folder or a GGUF file, and its scale (default: 1)")
       .called("PATH[:SCALE]")
       .required();
 }
@@ -42,11 +42,9 @@ Flag adapter_word(std::string& adapter) {
 void add_merge(CommandLine& line, const Flags& parent) {
   auto options = std::make_shared<QuantizeOptions>();
   options->type = "f16";
-  Flags flags = line.add(parent, "merge",
-                         "write a model with an adapter in it.\n"
-                         "  kvik adapter merge MODEL ADAPTER OUT.gguf --type q4_k\n"
-                         "OUT appears only when it is complete.",
-                         [options] { return merge(*options); });
+  Flags flags =
+      line.add(parent, "merge", "Merge an adapter into a model's weights and write a GGUF file",
+               [options] { return merge(*options); });
   flags.add({
       Flag("MODEL", &options->model.model,
            "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
@@ -54,31 +52,35 @@ void add_merge(CommandLine& line, const Flags& parent) {
       adapter_word(options->model.adapter),
       Flag("OUT", &options->out, "the file to write").required(),
       {"--type", as_merged_type(options->type),
-       fmt::format("of most matrices: f32, {} (default: f16)", mix_target_names())},
-      {"--pure", &options->pure, "every matrix in the one type"},
-      {"--force", &options->force, "replace OUT where it exists"},
-      {"--json", &options->as_json, "the report as one object"},
+       fmt::format("type of most matrices: f32, {} (default: f16)", mix_target_names())},
+      {"--pure", &options->pure, "use that type for every matrix"},
+      {"--force", &options->force, "overwrite OUT"},
+      {"--json", &options->as_json, "print the report as a JSON object"},
+  });
+  flags.examples({
+      "kvik adapter merge model.gguf poet/ merged.gguf --type q4_k",
+      "kvik adapter merge hf-folder/ poet.gguf:0.5 merged.gguf",
   });
 }
 
 void add_show_adapter(CommandLine& line, const Flags& parent) {
   auto options = std::make_shared<ShowOptions>();
-  Flags flags = line.add(
-      parent, "show", "what an adapter changes of a model: matrices, ranks, scales, memory",
-      [options] { return finish(adapter_report(options->model, options->adapter)); });
+  Flags flags =
+      line.add(parent, "show", "Print the matrices, ranks, scales and memory of an adapter",
+               [options] { return finish(adapter_report(options->model, options->adapter)); });
   flags.add({
       Flag("MODEL", &options->model,
            "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
           .required(),
       adapter_word(options->adapter),
   });
+  flags.examples({"kvik adapter show model.gguf poet/", "kvik adapter show demo poet.gguf:0.5"});
 }
 
 }  // namespace
 
 void add_adapter(CommandLine& line) {
-  Flags flags =
-      line.add("adapter", "look into a LoRA adapter, or merge it into its model", nullptr);
+  Flags flags = line.add("adapter", "Inspect a LoRA adapter, or merge it into its model", nullptr);
   add_merge(line, flags);
   add_show_adapter(line, flags);
 }

@@ -32,37 +32,54 @@ Words as_modes(std::vector<ReplayMode>& modes) {
 
 void add_bench(CommandLine& line) {
   auto options = std::make_shared<BenchOptions>();
-  Flags flags = line.add("bench", "prefill and decode speed, as a share of this machine's limits",
-                         [options] { return finish(bench(*options)); });
+  Flags flags = line.add(
+      "bench", "Measure prefill and decode speed, also as a share of this machine's limits",
+      [options] { return finish(bench(*options)); });
   add_model_flags(flags, options->model);
-  flags.add({
-      {"--prefill", as_count(options->prefill), "prompt tokens; 0: no test (default: 512)"},
-      {"--decode", as_count(options->decode), "generated tokens; 0: no test (default: 64)"},
-      {"--depth", as_counts(options->depths),
-       "tokens of context before the test; several: 0,1k,8k (default: 0)"},
-      {"--batch", as_counts(options->batches), "sequences at once; several: 1,4,16 (default: 1)"},
-      Flag("--repeat", &options->repeat, "runs of each test").between(1u, 1000u).with_default(),
-      {"--no-cache", &options->no_cache,
-       "decode without the cache: every step computes all tokens again"},
-      {"--fill", &options->fill, "fill the context's pages with noise, do not compute it"},
-      {"--json", &options->json, "an array of results"},
-      Flag("--adapter", &options->adapters,
-           "LoRA adapters that the sequences of a batch take turns with")
-          .called("PATH[:SCALE],…"),
-      Flag("--roofline", &options->roofline, "draw the machine's roofline as SVG").called("FILE"),
-  });
+  flags.add(
+      "Measurement",
+      {
+          {"--prefill", as_count(options->prefill),
+           "prompt tokens; 0: skip the test (default: 512)"},
+          {"--decode", as_count(options->decode),
+           "generated tokens; 0: skip the test (default: 64)"},
+          {"--depth", as_counts(options->depths),
+           "tokens of context before the measured ones; several: 0,1k,8k (default: 0)"},
+          {"--batch", as_counts(options->batches),
+           "sequences in a batch; several: 1,4,16 (default: 1)"},
+          Flag("--repeat", &options->repeat, "runs of each test").between(1u, 1000u).with_default(),
+          {"--no-cache", &options->no_cache,
+           "decode without the KV cache: every step recomputes all tokens"},
+          {"--fill", &options->fill,
+           "fill the pages of --depth with random numbers instead of computing them"},
+          Flag("--adapter", &options->adapters,
+               "LoRA adapters, assigned to the sequences of a batch in turn")
+              .called("PATH[:SCALE],…"),
+      });
+  flags.add("Output",
+            {
+                {"--json", &options->json, "print an array of JSON objects"},
+                Flag("--roofline", &options->roofline, "write the machine's roofline as SVG")
+                    .called("FILE"),
+            });
   options->replay.modes = {{.name = "auto", .options = {}}};
-  flags.add({
-      Flag("--replay", &options->replay.file,
-           "answer the prompts in this file with the answers in it, lines of {\"prompt\", "
-           "\"answer\"}: how much speculation brings, beside none")
-          .called("FILE"),
-      {"--speculate", as_modes(options->replay.modes),
-       "of --replay; several: auto,4,off (default: auto)"},
-      Flag("--draft", &options->replay.draft, "a draft model, for --replay").called("MODEL"),
-      Flag("--tokenizer", &options->replay.tokenizer,
-           "a model whose vocabulary cuts the texts of --replay (default: MODEL's own)")
-          .called("MODEL"),
+  flags.add(
+      "Speculative decoding",
+      {
+          Flag("--replay", &options->replay.file,
+               "measure the speedup of speculative decoding on recorded answers: a file of lines "
+               "{\"prompt\", \"answer\"}")
+              .called("FILE"),
+          {"--speculate", as_modes(options->replay.modes),
+           "modes that --replay compares with off; several: auto,4 (default: auto)"},
+          Flag("--draft", &options->replay.draft, "draft model for --replay").called("MODEL"),
+          Flag("--tokenizer", &options->replay.tokenizer,
+               "model whose tokenizer is used for --replay (default: MODEL)")
+              .called("MODEL"),
+      });
+  flags.examples({
+      "kvik bench model.gguf --depth 0,4k --batch 1,8",
+      "kvik bench synthetic:llama3-8b:q4_k --json",
   });
 }
 

@@ -28,7 +28,7 @@ Result<int> stat(const std::string& folder) {
 Result<std::unique_ptr<DiskTier>> open_existing(const std::string& folder) {
   if (!std::filesystem::exists(folder + "/index.db")) {
     return fail(ErrorCode::kNotFound,
-                fmt::format("'{}' is no cache folder: it has no index.db", folder));
+                fmt::format("'{}' is not a cache folder: it has no index.db", folder));
   }
   return DiskTier::open({.folder = folder, .max_bytes = uint64_t{1} << 62});
 }
@@ -37,7 +37,7 @@ Result<int> verify(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   TRY_ASSIGN(const auto result, tier->verify());
   streams::print("{} pages read, {} damaged\n", result.n_pages, result.n_damaged);
-  if (result.n_damaged > 0) streams::print("the damaged ones are out of the index now\n");
+  if (result.n_damaged > 0) streams::print("the damaged pages are removed from the index\n");
   return result.n_damaged > 0 ? kExitFailed : kExitOk;
 }
 
@@ -45,7 +45,7 @@ Result<int> collect(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   TRY_ASSIGN(const auto result, tier->verify());
   TRY_ASSIGN(const uint64_t freed, tier->collect_garbage());
-  streams::print("{} of {} pages were damaged and are gone, {} given back\n", result.n_damaged,
+  streams::print("{} of {} pages were damaged and are removed, {} freed\n", result.n_damaged,
                  result.n_pages, format_bytes(freed));
   return kExitOk;
 }
@@ -54,7 +54,7 @@ Result<int> clear(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   const TierSize before = tier->size();
   TRY(tier->clear());
-  streams::print("{} pages removed, {} given back\n", before.n_pages, format_bytes(before.n_bytes));
+  streams::print("{} pages removed, {} freed\n", before.n_pages, format_bytes(before.n_bytes));
   return kExitOk;
 }
 
@@ -67,17 +67,18 @@ void add_cache(CommandLine& line) {
     Result<int> (*act)(const std::string&);
   };
   static constexpr Verb kVerbs[] = {
-      {"stat", "what the folder holds; also while a process uses it", stat},
-      {"verify", "read and check every page; exit code 1 where one is damaged", verify},
-      {"gc", "verify, and give back what nothing lies in", collect},
-      {"clear", "remove all pages", clear},
+      {"stat", "Print number and size of the pages; also works while a server uses the folder",
+       stat},
+      {"verify", "Read and check every page; exit code 1 if one is damaged", verify},
+      {"gc", "Remove damaged pages and free unused disk space", collect},
+      {"clear", "Remove all pages", clear},
   };
   auto folder = std::make_shared<std::string>();
-  const Flags command = line.add("cache", "look after the folder of --disk", nullptr);
+  const Flags command = line.add("cache", "Inspect and maintain the folder of --disk", nullptr);
   for (const Verb& verb : kVerbs) {
-    line.add(command, verb.name, verb.help,
-             [folder, act = verb.act] { return finish(act(*folder)); })
-        .add(Flag("DIR", folder.get(), "the folder").required());
+    Flags flags = line.add(command, verb.name, verb.help,
+                           [folder, act = verb.act] { return finish(act(*folder)); });
+    flags.add(Flag("DIR", folder.get(), "the folder of --disk").required());
   }
 }
 

@@ -190,7 +190,7 @@ CommandLine::CommandLine(const std::string& name, const std::string& help,
                          const std::string& version)
     : app_(std::make_unique<CLI::App>(help, name)) {
   app_->set_version_flag("--version", version);
-  app_->set_config("--config", "", "read flags from this file; each command has a [section]");
+  app_->set_config("--config", "", "file of flags, in TOML: each command has a [section]");
   app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->require_subcommand(1);
   app_->fallthrough();

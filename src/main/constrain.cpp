@@ -163,35 +163,39 @@ Result<int> run_constrain(const ConstrainOptions& options) {
 
 void add_constrain(CommandLine& line) {
   auto options = std::make_shared<ConstrainOptions>();
-  Flags flags = line.add("constrain",
-                         "check whether a text matches a JSON schema, an expression or a grammar",
-                         [options] { return finish(run_constrain(*options)); });
+  Flags flags =
+      line.add("constrain", "Check a text against a JSON schema, a regular expression or a grammar",
+               [options] { return finish(run_constrain(*options)); });
   flags.add({
-      Flag("VOCAB", &options->vocabulary, "any model with a vocabulary").required(),
-      {"--json-schema", &options->schema, "a file with a JSON Schema; - is stdin"},
-      {"--regex", &options->regex, "a regular expression for the whole text"},
-      {"--grammar", &options->grammar,
-       "a file with a grammar, in llama.cpp's dialect or Lark's; - is stdin"},
+      Flag("VOCAB", &options->vocabulary, "any model with a tokenizer").required(),
+      {"--json-schema", &options->schema, "file with a JSON schema; -: stdin"},
+      {"--regex", &options->regex, "regular expression that the whole text must match"},
+      {"--grammar", &options->grammar, "file with a GBNF or Lark grammar; -: stdin"},
       Flag("--text", as_text(options->text), "the text to check").called("TEXT"),
-      Flag("--text-file", &options->text_file, "a file with the text to check; - is stdin")
+      Flag("--text-file", &options->text_file, "file with the text to check; -: stdin")
           .called("FILE"),
       {"--batch", &options->batch,
-       "a file of lines {\"id\", \"schema\", \"tests\": [{\"valid\", \"data\"}]}, checked with "
-       "the time that masks take; - is stdin"},
-      Flag("--formats", &options->formats, "check \"format\" of a schema, or ignore it")
+       "check a file of lines {\"id\", \"schema\", \"tests\": [{\"valid\", \"data\"}]} and measure "
+       "the time of token bitmasks; -: stdin"},
+      Flag("--formats", &options->formats, "obey the schema's \"format\" keyword, or ignore it")
           .one_of({"keep", "ignore"})
           .with_default(),
       Flag("--whitespace", &options->whitespace,
-           "in JSON: one blank at most after ':' and ',', none, or up to 64 characters anywhere")
+           "whitespace in JSON. spaced: at most one space after ':' and ','; compact: none; "
+           "flexible: up to 64 characters anywhere")
           .one_of({"spaced", "compact", "flexible"})
           .with_default(),
       Flag("--schema-language", &options->schema_language,
-           "every text that the schema allows, or what answers are held to: closed objects, keys "
-           "in order, plain numbers")
+           "JSON that the schema allows. canonical, as answers are generated: closed objects, keys "
+           "in the schema's order, plain numbers; full: all of JSON Schema")
           .one_of({"canonical", "full"})
           .with_default(),
   });
   flags.exclude("--text", {"--text-file"});
+  flags.examples({
+      "kvik constrain model.gguf --json-schema person.json --text '{\"name\": \"Bob\"}'",
+      "kvik constrain model.gguf --regex '[0-9]{4}' --text 2026",
+  });
 }
 
 }  // namespace kvik

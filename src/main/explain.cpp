@@ -59,17 +59,25 @@ Result<int> write_report(const ExplainFlags& flags) {
 
 void add_explain(CommandLine& line) {
   auto options = std::make_shared<ExplainFlags>();
-  Flags flags = line.add("explain", "with and without the cache, side by side, as an HTML report",
-                         [options] { return finish(write_report(*options)); });
+  Flags flags = line.add(
+      "explain", "Show an answer with and without the KV cache side by side, as an HTML report",
+      [options] { return finish(write_report(*options)); });
   add_model_flags(flags, options->explain.model);
   add_adapter_flag(flags, options->explain.model);
-  flags.add({
-      Flag("-p,--prompt", &options->explain.prompt,
-           "the text to continue (default: the beginning of Hamlet's monologue)"),
-      {"--max-tokens", as_count(options->explain.max_tokens),
-       "tokens to generate (default: as many as take 8 s without the cache, 384 at most)"},
-      Flag("--out", &options->out, "the report (default: kvik-explain-MODEL.html)").called("FILE"),
-      {"--json", &options->as_json, "print what was measured as one object"},
+  flags.add(
+      "Report",
+      {
+          Flag("-p,--prompt", &options->explain.prompt,
+               "text to continue (default: the beginning of Hamlet's monologue)"),
+          {"-n,--max-tokens", as_count(options->explain.max_tokens),
+           "tokens to generate (default: as many as take 8 s without the cache, at most 384)"},
+          Flag("--out", &options->out, "the report (default: kvik-explain-MODEL.html)")
+              .called("FILE"),
+          {"--json", &options->as_json, "also print the measurements as a JSON object"},
+      });
+  flags.examples({
+      "kvik explain demo",
+      "kvik explain model.gguf -p \"Once upon a time\" --out report.html",
   });
 }
 

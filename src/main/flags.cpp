@@ -1,11 +1,13 @@
 #include "main/flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 
@@ -63,8 +65,9 @@ Words as_number(Target& target, const Flag::Bounds& bounds) {
               return "";
             }
             const char* const what = kIsWhole ? "whole number" : "number";
-            if (!kIsWhole && !is_bounded) return fmt::format("'{}' is no {}", text, what);
-            return fmt::format("'{}' is no {} from {} to {}", text, what, range.least, range.most);
+            if (!kIsWhole && !is_bounded) return fmt::format("'{}' is not a {}", text, what);
+            return fmt::format("'{}' is not a {} from {} to {}", text, what, range.least,
+                               range.most);
           }};
 }
 
@@ -105,6 +108,21 @@ CLI::Option* add_target(CLI::App& app, const Flag& flag) {
       flag.to);
 }
 
+// Breaks a help text into lines, which the library indents.
+std::string wrapped(const std::string& help) {
+  constexpr size_t kColumns = 76;
+  std::string lines;
+  size_t n_columns = 0;
+  std::istringstream words(help);
+  for (std::string word; words >> word;) {
+    const bool is_first = lines.empty(), is_full = n_columns + 1 + word.size() > kColumns;
+    if (!is_first) lines += is_full ? '\n' : ' ';
+    n_columns = is_first || is_full ? word.size() : n_columns + 1 + word.size();
+    lines += word;
+  }
+  return lines;
+}
+
 }  // namespace
 
 Words as_count(uint64_t& value) { return words("N", value, parse_count); }
@@ -116,7 +134,7 @@ Words not_zero(Words words) {
   words.read = [read = std::move(words.read)](const std::string& text) {
     const bool is_zero = !text.empty() && text.find_first_of("123456789") == std::string::npos;
     const std::string wrong = read(text);
-    return wrong.empty() && is_zero ? fmt::format("'{}' is nothing, expected more", text) : wrong;
+    return wrong.empty() && is_zero ? fmt::format("'{}' is zero, expected more", text) : wrong;
   };
   return words;
 }
@@ -124,7 +142,7 @@ Words not_zero(Words words) {
 Words as_path(std::string& path) {
   return {.type = "PATH", .read = [&path](const std::string& text) -> std::string {
             path = text;
-            return text.empty() ? "the name of a file or folder is empty" : "";
+            return text.empty() ? "expected the name of a file or folder, found an empty one" : "";
           }};
 }
 Words as_bytes(std::optional<uint64_t>& value) { return words("SIZE", value, parse_bytes); }
@@ -142,14 +160,22 @@ void Flags::add(const Flag& flag) {
   if (!flag.choices.empty()) option.check(CLI::IsMember(flag.choices));
   if (!flag.called_type.empty()) option.type_name(flag.called_type);
   option.required(flag.is_required);
+  option.description(wrapped(flag.help));
 }
 
 void Flags::add(std::initializer_list<Flag> flags) {
   for (const Flag& flag : flags) add(flag);
 }
 
+void Flags::add(const std::string& group, std::initializer_list<Flag> flags) {
+  const std::string outer = app_->option_defaults()->get_group();
+  app_->option_defaults()->group(group);
+  add(flags);
+  app_->option_defaults()->group(outer);
+}
+
 void Flags::describe(const std::string& name, const std::string& help) {
-  app_->get_option(name)->description(help);
+  app_->get_option(name)->description(wrapped(help));
 }
 
 void Flags::exclude(const std::string& name, std::initializer_list<std::string> others) {
@@ -158,6 +184,8 @@ void Flags::exclude(const std::string& name, std::initializer_list<std::string> 
   }
 }
 
-void Flags::end_with(const std::string& text) { app_->footer(text); }
+void Flags::examples(std::initializer_list<const char*> lines) {
+  app_->footer(fmt::format("Examples:\n  {}", fmt::join(lines, "\n  ")));
+}
 
 }  // namespace kvik

@@ -99,13 +99,15 @@ class Flags {
  public:
   void add(const Flag& flag);
   void add(std::initializer_list<Flag> flags);
+  // Adds flags under a heading of the help, such as "Sampling".
+  void add(const std::string& group, std::initializer_list<Flag> flags);
 
-  // In the place of what was said of it.
+  // Replaces the help of a flag that is already added.
   void describe(const std::string& name, const std::string& help);
-  // Whoever gives the one may give none of the others.
+  // Rejects command lines that have `name` together with one of `others`.
   void exclude(const std::string& name, std::initializer_list<std::string> others);
-  // Behind the help.
-  void end_with(const std::string& text);
+  // Prints these lines at the end of the help, under "Examples".
+  void examples(std::initializer_list<const char*> lines);
 
  private:
   friend class CommandLine;

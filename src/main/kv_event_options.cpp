@@ -5,17 +5,21 @@
 namespace kvik {
 
 void KvEventFlags::add_to(Flags& flags) {
-  flags.add({
-      Flag("--kv-events", &options.endpoint,
-           "publish what the cache holds for routers, as vLLM does: tcp://HOST:PORT or ipc://PATH; "
-           "who listens reads all prompts (default: off)")
-          .called("ENDPOINT"),
-      Flag("--kv-events-replay", &options.replay_endpoint,
-           "endpoint where a subscriber that missed events asks for them again (default: off)")
-          .called("ENDPOINT"),
-      {"--kv-events-topic", &options.topic, "the first frame of each message (default: empty)"},
-      {"--kv-events-encoding", &encoding, "array, or map (default: array)"},
-  });
+  flags.add(
+      "Observability",
+      {
+          Flag("--kv-events", &options.endpoint,
+               "publish KV cache events for routers, in vLLM's format: tcp://HOST:PORT or "
+               "ipc://PATH. "
+               "Subscribers can read all prompts (default: off)")
+              .called("ENDPOINT"),
+          Flag("--kv-events-replay", &options.replay_endpoint,
+               "endpoint where subscribers request events that they missed (default: off)")
+              .called("ENDPOINT"),
+          {"--kv-events-topic", &options.topic, "first frame of each message (default: empty)"},
+          {"--kv-events-encoding", &encoding,
+           "events as msgpack arrays or maps: array or map (default: array)"},
+      });
 }
 
 Result<std::unique_ptr<KvEventPublisher>> KvEventFlags::start() const {

@@ -133,22 +133,28 @@ Result<int> logits(const LogitsOptions& options) {
 
 void add_logits(CommandLine& line) {
   auto options = std::make_shared<LogitsOptions>();
-  Flags flags = line.add("logits", "print the logits behind a list of tokens",
+  Flags flags = line.add("logits", "Print the logits after a list of tokens",
                          [options] { return finish(logits(*options)); });
   add_model_flags(flags, options->model);
   add_adapter_flag(flags, options->model);
-  flags.add({
-      Flag("--tokens", &options->tokens, "ids with commas between").required(),
-      {"--all", &options->all, "a line for every position, not the last alone"},
-      {"--chunk", as_count(options->chunk), "cut the prefill into chunks of N tokens"},
-      Flag("--beside", &options->beside, "run N other sequences in the same batches")
-          .between(0u, 64u),
-      Flag("--adapter-beside", &options->adapters_beside,
-           "adapters that the sequences of --beside take turns with, after none")
-          .called("PATH[:SCALE],…"),
-  });
+  flags.add(
+      "Computation",
+      {
+          Flag("--tokens", &options->tokens, "token ids, separated by commas").required(),
+          {"--all", &options->all, "print a line for every position instead of the last one only"},
+          {"--chunk", as_count(options->chunk), "prefill in chunks of N tokens"},
+          Flag("--beside", &options->beside, "compute N other sequences in the same batches")
+              .between(0u, 64u),
+          Flag("--adapter-beside", &options->adapters_beside,
+               "adapters of the sequences of --beside, assigned in turn, starting with none")
+              .called("PATH[:SCALE],…"),
+          {"--no-cache", &options->no_cache, "compute every position from scratch"},
+      });
   options->tiers.add_to(flags);
-  flags.add({"--no-cache", &options->no_cache, "compute every position from scratch"});
+  flags.examples({
+      "kvik logits model.gguf --tokens 1,2,3",
+      "kvik logits model.gguf --tokens 1,2,3 --all --no-cache",
+  });
 }
 
 }  // namespace kvik

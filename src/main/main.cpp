@@ -19,7 +19,8 @@ void handle_signals() { kvik::Interrupts::install(kvik::kExitInterrupted); }
 int run_command(std::vector<std::string> arguments) {
   using namespace kvik;
   try {
-    CommandLine line("kvik", "Kvik: an LLM inference engine whose heart is the KV cache",
+    CommandLine line("kvik",
+                     "Kvik: an LLM inference engine and server with a shared, exact KV cache",
                      version_text(environment("KVIK_ISA")));
     for (const auto add :
          {add_run, add_serve, add_bench, add_show, add_logits, add_tokenize, add_cache, add_plan,
@@ -29,8 +30,8 @@ int run_command(std::vector<std::string> arguments) {
     return line.run(std::move(arguments));
   } catch (const std::bad_alloc&) {  // requests handle their own
     streams::complain(
-        "kvik: the system has no memory left for this process: give less --kv-memory or --ctx or a "
-        "smaller model, or raise its limit (ulimit -v)");
+        "kvik: out of memory: lower --kv-memory or --ctx, choose a smaller model, or raise the "
+        "process's limit (ulimit -v)");
     return kExitFailed;
   }
 }

@@ -28,7 +28,7 @@ Words kv_type_words(Type& type) {
             if (found) type = *found;
             if (found) return std::string();
             const bool is_half = name == "f16" || name == "fp16";
-            return fmt::format("'{}' is no KV type{}; expected {}", name,
+            return fmt::format("'{}' is not a KV type{}; expected {}", name,
                                is_half ? ", bf16 takes as much memory" : "", kKvTypeNames);
           }};
 }
@@ -43,7 +43,7 @@ Words as_gpu_layers() {
             const auto [rest, error] = std::from_chars(text.data(), end, n_layers);
             const bool is_number = error == std::errc() && rest == end;
             if (!is_number && text != "all" && text != "auto") {
-              return fmt::format("'{}' is no number of layers", text);
+              return fmt::format("'{}' is not a number of layers", text);
             }
             const bool asks_for_gpu = text != "0" && text != "auto";
             if (asks_for_gpu && !std::exchange(*has_warned, true)) {
@@ -60,53 +60,65 @@ Words as_gpu_layers() {
 Words as_kv_type(std::optional<KvType>& type) { return kv_type_words(type); }
 
 void add_model_flags(Flags& flags, ModelOptions& options) {
-  flags.add({
-      Flag("-m,--model,MODEL", &options.model,
-           "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
-           "synthetic:PRESET[:TYPE]")
-          .required(),
-      Flag("-t,--threads", &options.n_threads, "threads that compute (default: one per processor)")
-          .between(1u, 1024u),
-      {"--kv-type", kv_type_words(options.kv_type),
-       fmt::format("what K and V are stored as: {}; q8_0 and q4_0 mean the last two (default: {})",
-                   kKvTypeNames, name_of(options.kv_type))},
-      Flag("--isa", &options.isa,
-           "instruction set of the processor's kernels: one that --version lists (default: the "
-           "best). All give the same bits, but avx512bf16 rounds activations to bf16 where weights "
-           "are bf16")
-          .called("NAME"),
-      Flag("--huge-pages",
-           Words{.type = "on|off",
+  flags.add(
+      "Model",
+      {
+          Flag("-m,--model,MODEL", &options.model,
+               "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
+               "synthetic:PRESET[:TYPE] (random weights)")
+              .required(),
+          {"-c,--ctx,--ctx-size", as_count(options.n_ctx),
+           "context length in tokens; 0: the length that the model was trained with (default: 0)"},
+          Flag("-t,--threads", &options.n_threads,
+               "number of compute threads (default: one per processor)")
+              .between(1u, 1024u),
+          Flag("--isa", &options.isa,
+               "instruction set of the CPU kernels, one that --version lists (default: the best). "
+               "All "
+               "compute the same bits, except that avx512bf16 rounds activations to bf16 where "
+               "weights "
+               "are bf16")
+              .called("NAME"),
+          Flag("--huge-pages",
+               Words{.type = "on|off",
+                     .read =
+                         [&options](const std::string& text) {
+                           using enum HugePages;
+                           options.huge_pages = text == "on" ? kOn : kOff;
+                           return std::string();
+                         }},
+               "use memory pages of 2 MiB (default: on)")
+              .one_of({"on", "off"}),
+          {"--device",
+           Words{.type = "cpu|cuda[:N]",
                  .read =
-                     [&options](const std::string& text) {
-                       using enum HugePages;
-                       options.huge_pages = text == "on" ? kOn : kOff;
-                       return std::string();
+                     [&options](const std::string& name) {
+                       const auto gpu = gpu_from_name(name);
+                       options.gpu = gpu.value_or(std::nullopt);
+                       return gpu ? std::string() : gpu.error().message;
                      }},
-           "ask the system for pages of 2 MiB (default: on)")
-          .one_of({"on", "off"}),
-      {"--device",
-       Words{.type = "cpu|cuda[:N]",
-             .read =
-                 [&options](const std::string& name) {
-                   const auto gpu = gpu_from_name(name);
-                   options.gpu = gpu.value_or(std::nullopt);
-                   return gpu ? std::string() : gpu.error().message;
-                 }},
-       "what computes: the processor, or the GPU of that number (default: cpu; GPUs are "
-       "experimental: not yet measured on one)"},
-      {"--n-gpu-layers", as_gpu_layers(),
-       "llama.cpp's flag, read and not used: --device computes all layers"},
-      {"-c,--ctx,--ctx-size", as_count(options.n_ctx),
-       "tokens of context; 0: as many as the model was trained with (default: 0)"},
-  });
+           "device that computes: the CPU, or GPU number N (default: cpu). CUDA is experimental "
+           "and "
+           "has not been measured on a GPU yet"},
+          {"--n-gpu-layers", as_gpu_layers(),
+           "accepted for llama.cpp's users and ignored: --device computes all layers"},
+      });
+  flags.add(
+      "Cache",
+      {
+          {"--kv-type", kv_type_words(options.kv_type),
+           fmt::format("type of the KV cache: {}; q8_0 means int8, q4_0 means int4 (default: {})",
+                       kKvTypeNames, name_of(options.kv_type))},
+      });
 }
 
 void add_adapter_flag(Flags& flags, ModelOptions& options) {
-  flags.add(Flag("--adapter", &options.adapter,
-                 "LoRA adapter: a folder of PEFT or a GGUF file; behind a colon, how much of it "
-                 "(default: 1)")
-                .called("PATH[:SCALE]"));
+  flags.add("Adapters",
+            {
+                Flag("--adapter", &options.adapter,
+                     "LoRA adapter: a PEFT folder or a GGUF file, and its scale (default: 1)")
+                    .called("PATH[:SCALE]"),
+            });
 }
 
 Result<std::vector<TokenId>> parse_token_list(const std::string& text) {
@@ -119,7 +131,8 @@ Result<std::vector<TokenId>> parse_token_list(const std::string& text) {
     if (error != std::errc() || (rest != end && *rest != ',')) {
       return fail(
           ErrorCode::kInvalidArgument,
-          fmt::format("--tokens is '{}', expected ids with commas between, such as 1,2,3", text));
+          fmt::format("--tokens is '{}', expected token ids separated by commas, such as 1,2,3",
+                      text));
     }
     ids.push_back(id);
     if (rest == end) return ids;

@@ -11,26 +11,34 @@ namespace kvik {
 
 void add_perplexity(CommandLine& line) {
   auto options = std::make_shared<PerplexityOptions>();
-  Flags flags = line.add(
-      "perplexity",
-      "how well a model foresees a text, and how far it is from another model.\n"
-      "The text is cut into windows of --ctx tokens, each read from its beginning; the second half "
-      "of a window is scored, as llama.cpp's llama-perplexity does.",
-      [options] { return finish(perplexity(*options)); });
+  Flags flags =
+      line.add("perplexity", "Compute perplexity, or the KL divergence from another model",
+               [options] { return finish(perplexity(*options)); });
   add_model_flags(flags, options->model);
   add_adapter_flag(flags, options->model);
-  flags.describe("--ctx", "tokens of a window (default: 512)");
-  flags.add({
-      Flag("FILE", &options->file, "the text").required(),
-      Flag("--against", &options->against,
-           "also the KL divergence from this model's distributions: the unquantised one's")
-          .called("MODEL"),
-      {"--against-kv-type", as_kv_type(options->against_kv_type),
-       "what that model's K and V are stored as (default: --kv-type); alone, the same model is "
-       "meant: what a type of pages costs"},
-      {"--windows", as_count(options->n_windows), "only the first so many (default: all)"},
-      {"--parse-special", &options->parse_special, "special tokens in the text are meant"},
-      {"--json", &options->as_json, "one object"},
+  flags.describe("--ctx",
+                 "tokens of a window (default: 512). The second half of each window is scored, as "
+                 "in llama.cpp's llama-perplexity");
+  flags.add(
+      "Measurement",
+      {
+          Flag("FILE", &options->file, "the text").required(),
+          Flag("--against", &options->against,
+               "reference model, such as the unquantized one: also compute the KL divergence from "
+               "its "
+               "distributions")
+              .called("MODEL"),
+          {"--against-kv-type", as_kv_type(options->against_kv_type),
+           "KV type of the reference (default: --kv-type); without --against, MODEL itself is the "
+           "reference, which measures what a KV type loses"},
+          {"--windows", as_count(options->n_windows), "number of windows to score (default: all)"},
+          {"--parse-special", &options->parse_special,
+           "read the text of special tokens as special tokens"},
+          {"--json", &options->as_json, "print a JSON object"},
+      });
+  flags.examples({
+      "kvik perplexity model-q4_k.gguf text.txt --against model-f16.gguf",
+      "kvik perplexity model.gguf text.txt --kv-type int4 --against-kv-type f32",
   });
 }
 

@@ -34,22 +34,31 @@ Result<int> show_plan(PlanFlags flags) {
 
 void add_plan(CommandLine& line) {
   auto options = std::make_shared<PlanFlags>();
-  Flags flags = line.add("plan", "what fits: weights, KV bytes per token and user, by KV type",
-                         [options] { return finish(show_plan(*options)); });
+  Flags flags =
+      line.add("plan", "Compute the memory of weights and KV cache before anything is loaded",
+               [options] { return finish(show_plan(*options)); });
   add_model_flags(flags, options->plan.model);
   flags.describe("MODEL",
                  "a .gguf file, a Hugging Face folder, 'demo', synthetic:PRESET[:TYPE] or a "
                  "preset's name; no weight is read");
-  flags.add({
-      {"--users", as_count(options->plan.n_users), "conversations at a time (default: 1)"},
-      {"--memory", not_zero(as_bytes(options->plan.memory_bytes)),
-       "plan for so much (default: this machine's)"},
-      {"--adapter-memory", as_bytes(options->plan.adapter_bytes),
-       "count so much for adapters, as `kvik serve` does (default: none)"},
-      {"--kv-events", &options->plan.has_kv_events,
-       "count what publishing KV events takes, as `kvik serve --kv-events` does"},
-      {"--json", &options->plan.as_json, "one object, of the KV type that --kv-type names"},
-      Flag("--svg", &options->svg, "draw what fits which memory into this file").called("FILE"),
+  flags.add(
+      "Plan",
+      {
+          {"--users", as_count(options->plan.n_users),
+           "number of concurrent conversations (default: 1)"},
+          {"--memory", not_zero(as_bytes(options->plan.memory_bytes)),
+           "memory of the machine to plan for (default: this machine's)"},
+          {"--adapter-memory", as_bytes(options->plan.adapter_bytes),
+           "memory of adapters, as with `kvik serve --adapter-memory` (default: none)"},
+          {"--kv-events", &options->plan.has_kv_events,
+           "include the memory of `kvik serve --kv-events`"},
+          {"--json", &options->plan.as_json, "print a JSON object for the KV type of --kv-type"},
+          Flag("--svg", &options->svg, "write a chart of context and users by memory to this file")
+              .called("FILE"),
+      });
+  flags.examples({
+      "kvik plan model.gguf --ctx 16k --users 8",
+      "kvik plan qwen3-8b:q4_k --memory 16GiB",
   });
 }
 

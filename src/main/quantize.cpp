@@ -27,7 +27,7 @@ Words as_target(std::string& type) {
             type = type_name(name);
             return mix_target_from_name(type)
                        ? ""
-                       : fmt::format("'{}' is no type that can be made; expected {}", name,
+                       : fmt::format("'{}' is not a type that can be written; expected {}", name,
                                      mix_target_names());
           }};
 }
@@ -42,34 +42,34 @@ int run(const QuantizeOptions& options) {
 
 void add_quantize(CommandLine& line) {
   auto options = std::make_shared<QuantizeOptions>();
-  Flags flags = line.add(
-      "quantize",
-      "write a model's weights in another type, or measure on a text which of them matter.\n"
-      "  kvik quantize IN OUT.gguf --type q4_k\n"
-      "  kvik quantize IN OUT.gguf --type q4_k --importance FILE\n"
-      "  kvik quantize IN FILE --calibrate text.txt    measures once, for all types\n"
-      "  kvik quantize IN OUT.gguf --type q4_k --calibrate text.txt    both at once\n"
-      "OUT appears only when it is complete.",
-      [options] { return run(*options); });
+  Flags flags = line.add("quantize",
+                         "Write a model's weights in another type, or compute an importance matrix",
+                         [options] { return run(*options); });
   add_model_flags(flags, options->model);
   flags.describe("--ctx", "tokens of a window of --calibrate (default: 512)");
-  flags.add({
-      Flag("OUT", &options->out, "the file to write").required(),
-      {"--type", as_target(options->type),
-       fmt::format("of most matrices: {}; the head and some others keep more bits",
-                   mix_target_names())},
-      Flag("--importance", &options->importance,
-           "what each column of weights counts: a file of --calibrate, or llama.cpp's "
-           "imatrix.gguf")
-          .called("FILE"),
-      Flag("--calibrate", &options->calibrate,
-           "let the model read this text and gather the importance")
-          .called("TEXT"),
-      {"--windows", as_count(options->n_windows),
-       "of --calibrate, only the first so many (default: all)"},
-      {"--pure", &options->pure, "every matrix in the one type"},
-      {"--force", &options->force, "replace OUT where it exists"},
-      {"--json", &options->as_json, "the report as one object"},
+  flags.add(
+      "Quantization",
+      {
+          Flag("OUT", &options->out, "the file to write; it appears only when it is complete")
+              .required(),
+          {"--type", as_target(options->type),
+           fmt::format("type of most matrices: {}; the output head and some others keep more bits",
+                       mix_target_names())},
+          {"--pure", &options->pure, "use that type for every matrix"},
+          Flag("--importance", &options->importance,
+               "importance matrix: a file written with --calibrate, or llama.cpp's imatrix.gguf")
+              .called("FILE"),
+          Flag("--calibrate", &options->calibrate,
+               "compute the importance matrix from this text; without --type, write it to OUT")
+              .called("TEXT"),
+          {"--windows", as_count(options->n_windows),
+           "number of windows of the text to read (default: all)"},
+          {"--force", &options->force, "overwrite OUT"},
+          {"--json", &options->as_json, "print the report as a JSON object"},
+      });
+  flags.examples({
+      "kvik quantize hf-folder/ model-q4_k.gguf --type q4_k",
+      "kvik quantize hf-folder/ model-q4_k.gguf --type q4_k --calibrate text.txt",
   });
 }
 

@@ -17,12 +17,6 @@
 namespace kvik {
 namespace {
 
-constexpr char kRunFooter[] = R"(In a terminal, /help lists what a chat understands:
-  kvik run MODEL                                a chat
-  kvik run MODEL "Why is the sky blue?"         one message, one answer
-  kvik run MODEL "What is this?" < notes.txt    a message about a text
-  kvik run MODEL -p "Once upon a time"          a text goes on)";
-
 // States of more would take from the pages of the one.
 constexpr uint32_t kConversations = 1;
 
@@ -67,17 +61,18 @@ Words as_limit(std::optional<uint64_t>& value) {
 
 // One of them, or none for a chat.
 void add_prompts(Flags& flags, RunOptions& options) {
-  flags.add({
-      {"TEXT", &options.text, "one message of a chat (default: those you type)"},
-      {"-p,--prompt", as_text(options.prompt),
-       "continue this text as it stands (a pipe does the same)"},
-      Flag("-f,--file", &options.file,
-           "continue the text in this file; with TEXT: what the message is about (so does a "
-           "pipe)")
-          .called("FILE"),
-      {"--tokens", &options.tokens, "continue these ids, fed exactly as they stand"},
-      {"--system", &options.system, "the system prompt of a chat"},
-  });
+  flags.add("Prompt",
+            {
+                {"TEXT", &options.text, "a single chat message (default: an interactive chat)"},
+                {"-p,--prompt", as_text(options.prompt),
+                 "continue this text without a chat template, as text from a pipe is"},
+                Flag("-f,--file", &options.file,
+                     "continue the text of this file; with TEXT, the file (or a pipe) precedes the "
+                     "message")
+                    .called("FILE"),
+                {"--tokens", &options.tokens, "continue these token ids, separated by commas"},
+                {"--system", &options.system, "system prompt of the chat"},
+            });
   flags.exclude("--prompt", {"TEXT", "--file", "--tokens", "--system"});
   flags.exclude("--tokens", {"TEXT", "--file", "--system"});
 }
@@ -93,7 +88,7 @@ void add_sampling(Flags& flags, SamplingParams& sampling) {
         std::visit([&](auto member) -> Flag::Target { return &(sampling.*member); }, field.member);
     Flag flag(std::move(name), target, std::string(field.help));
     flag.shows_default = field.shows_default;
-    flags.add(flag);
+    flags.add("Sampling", {flag});
   }
 }
 
@@ -101,47 +96,62 @@ void add_sampling(Flags& flags, SamplingParams& sampling) {
 
 void add_run(CommandLine& line) {
   auto options = std::make_shared<RunOptions>();
-  Flags flags = line.add("run", "chat in the terminal, answer a message, or continue a text",
+  Flags flags = line.add("run", "Chat in the terminal, answer one message, or continue a text",
                          [options] { return finish(run(*options)); });
-  flags.end_with(kRunFooter);
   add_model_flags(flags, options->model);
   add_adapter_flag(flags, options->model);
   add_prompts(flags, *options);
-  flags.add({
-      {"-n,--max-tokens,--n-predict", as_limit(options->max_tokens),
-       "tokens to generate at most; -1: as many as the context holds (default: 256 where a text "
-       "is continued, else -1)"},
-      {"--stop", &options->stop, "end the answer before this text"},
-      Flag("--json-schema", &options->json_schema, "answer in JSON that keeps to this schema")
-          .called("FILE"),
-      Flag("--regex", as_text(options->regex),
-           "answer in a text that matches this whole expression")
-          .called("RE"),
-      Flag("--grammar", &options->grammar,
-           "answer in a text of this grammar, in llama.cpp's dialect or Lark's")
-          .called("FILE"),
-      Flag("--whitespace", &options->whitespace,
-           "in JSON: one blank at most after ':' and ',', none, or as the model likes")
-          .one_of({"spaced", "compact", "flexible"})
-          .with_default(),
-      Flag("--schema-language", &options->schema_language,
-           "of --json-schema and %json: closed objects, keys in order, plain numbers; or all of "
-           "JSON Schema")
-          .one_of({"canonical", "full"})
-          .with_default(),
-  });
+  flags.add(
+      "Structured output",
+      {
+          Flag("--json-schema", &options->json_schema, "answer in JSON that matches this schema")
+              .called("FILE"),
+          Flag("--regex", as_text(options->regex),
+               "answer in text that matches this regular expression as a whole")
+              .called("RE"),
+          Flag("--grammar", &options->grammar, "answer in text of this GBNF or Lark grammar")
+              .called("FILE"),
+          Flag("--whitespace", &options->whitespace,
+               "whitespace in JSON. spaced: at most one space after ':' and ','; compact: none; "
+               "flexible: anywhere")
+              .one_of({"spaced", "compact", "flexible"})
+              .with_default(),
+          Flag("--schema-language", &options->schema_language,
+               "JSON that a schema allows. canonical: closed objects, keys in the schema's order, "
+               "plain "
+               "numbers; full: all of JSON Schema")
+              .one_of({"canonical", "full"})
+              .with_default(),
+      });
   flags.exclude("--json-schema", {"--regex", "--grammar"});
   flags.exclude("--regex", {"--grammar"});
   options->tiers.add_to(flags);
   options->speculation.add_to(flags);
   add_sampling(flags, options->given.request.engine.sampling);
-  flags.add({
-      {"--seed", &options->given.request.seed,
-       "the same seed gives the same text (default: random)"},
-      {"--ids", &options->ids, "print token ids instead of text"},
-      {"--stats", &options->given.stats, "print TTFT, ITL and cached tokens on stderr"},
-      {"--ignore-eos", &options->given.request.ignore_eos, "an end token does not stop"},
-      {"--no-cache", &options->no_cache, "compute all K and V again for every token"},
+  flags.add("Sampling",
+            {
+                {"--seed", &options->given.request.seed,
+                 "seed of the sampler; the same seed gives the same text (default: random)"},
+                {"-n,--max-tokens,--n-predict", as_limit(options->max_tokens),
+                 "maximum number of tokens to generate; -1: until the context is full (default: "
+                 "256 with -p, "
+                 "-f, --tokens or a pipe, else -1)"},
+                {"--stop", &options->stop, "end the answer before this text"},
+                {"--ignore-eos", &options->given.request.ignore_eos,
+                 "continue after an end-of-sequence token"},
+            });
+  flags.add("Observability",
+            {
+                {"--ids", &options->ids, "print token ids instead of text"},
+                {"--stats", &options->given.stats,
+                 "print time to first token, inter-token latency and cached tokens on stderr"},
+                {"--no-cache", &options->no_cache,
+                 "recompute the K and V of all tokens at every step, for comparison"},
+            });
+  flags.examples({
+      "kvik run model.gguf                                 # a chat; /help lists its commands",
+      "kvik run model.gguf \"What is this?\" < notes.txt     # one message about a text",
+      "kvik run model.gguf -p \"Once upon a time\" -n 40     # continue a text",
   });
 }
 

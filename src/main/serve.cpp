@@ -135,7 +135,8 @@ void log_context(const ServeOptions& options, const ModelCard& card, uint64_t bu
   }
   const bool has_tools = card.chat_template.find("tools") != std::string::npos;
   if (has_tools && card.n_ctx_max < kAgentTokens) {
-    log::info("coding agents need a context of {} tokens or more (docs/AGENTS.md)", kAgentTokens);
+    log::info("coding agents need a context of {} tokens or more (docs/guides/coding_agents.md)",
+              kAgentTokens);
   }
 }
 
@@ -219,125 +220,168 @@ Result<int> serve(ServeOptions options) {
   return kExitOk;
 }
 
-// What it may take, and how it shares.
-void add_limits(Flags& flags, ServeOptions& options) {
-  flags.add({
-      Flag("--host", &options.server.host, "address to listen on").with_default(),
-      Flag("--port", &options.server.port, "0: any free one").with_default(),
-      {"--kv-memory", as_bytes(options.kv_budget_bytes),
-       "memory of the KV cache, all users together (default: 4GiB, or half of a machine that has "
-       "less than 8)"},
-      {"--overcommit", &options.model.overcommits,
-       "start although more memory is needed than this machine has"},
-      Flag("--max-connections", &options.server.max_connections,
-           "connections open at the same time; when all are taken, a new one replaces the one that "
-           "has "
-           "been idle longest")
-          .between(1, 1'000'000)
-          .with_default(),
-      {"--request-memory", as_bytes(options.request_memory),
-       "memory of requests and answers on their way, all users together (default: what the "
-       "context asks for; see kvik plan)"},
-      Flag("--max-queue", &options.max_queue, "waiting requests; more are answered 429")
-          .between(1, 1'000'000)
-          .with_default(),
-      Flag("--max-running", &options.max_running, "sequences computed together")
-          .between(1, 4096)
-          .with_default(),
-      {"--itl-target", as_duration(options.itl_target),
-       "longest time between two tokens of a running answer: prompts are read in pieces so small "
-       "that it is kept; 0: no limit (default: 50ms)"},
-  });
+void add_cache(Flags& flags, ServeOptions& options) {
+  flags.add(
+      "Cache",
+      {
+          {"--kv-memory", as_bytes(options.kv_budget_bytes),
+           "memory of the KV cache for all users together (default: 4GiB, or half of the memory of "
+           "a "
+           "machine with less than 8GiB)"},
+          {"--overcommit", &options.model.overcommits,
+           "start even if the plan needs more memory than this machine has"},
+          Flag("--share", &options.share,
+               "tenants that may hit a page in the prefix cache. two: the tenant that computed it, "
+               "and "
+               "all tenants once a second one has computed it; all: everyone; key: only the tenant "
+               "that computed it (default: two; all without API keys)")
+              .one_of({"two", "all", "key"}),
+      });
 }
 
-// What clients call the model, and how chats are written for it.
-void add_words(Flags& flags, ServingOptions& serving, std::string& chat_template_file) {
+void add_scheduling(Flags& flags, ServeOptions& options) {
+  flags.add(
+      "Scheduling",
+      {
+          Flag("--max-running", &options.max_running, "maximum number of sequences in a batch")
+              .between(1, 4096)
+              .with_default(),
+          Flag("--max-queue", &options.max_queue,
+               "maximum number of waiting requests; more are rejected with 429")
+              .between(1, 1'000'000)
+              .with_default(),
+          {"--itl-target", as_duration(options.itl_target),
+           "target inter-token latency of running answers: prefill chunks are made small enough to "
+           "meet it; 0: no target (default: 50ms)"},
+          {"--request-memory", as_bytes(options.request_memory),
+           "memory of request bodies and unsent answers for all users together (default: depends "
+           "on "
+           "--ctx; see kvik plan)"},
+      });
+}
+
+void add_network(Flags& flags, ServeOptions& options) {
+  flags.add("Network",
+            {
+                Flag("--host", &options.server.host, "address to listen on").with_default(),
+                Flag("--port", &options.server.port, "port to listen on; 0: any free port")
+                    .with_default(),
+                Flag("--max-connections", &options.server.max_connections,
+                     "maximum number of open connections; at the limit, a new connection closes "
+                     "the one that "
+                     "has been idle longest")
+                    .between(1, 1'000'000)
+                    .with_default(),
+                {"--tls-cert", &options.tls.certificate,
+                 "PEM file of the certificate chain; serves HTTPS instead of HTTP"},
+                {"--tls-key", &options.tls.key, "PEM file of the certificate's private key"},
+            });
+}
+
+void add_chat(Flags& flags, ServingOptions& serving, std::string& chat_template_file) {
   std::vector<std::string> formats = {"none"};
   for (const ToolFormat& format : tool_formats()) formats.emplace_back(format.name);
-  flags.add({
-      {"--alias", &serving.aliases, "NAME that the model answers to as well; several, *: any"},
-      {"--chat-template", &chat_template_file,
-       "file of the chat template, in the place of the model's own"},
-      Flag("--tool-format", &serving.chat.tool_format,
-           "how the model writes calls of tools (default: as its chat template does); none: they "
-           "stay text")
-          .one_of(std::move(formats)),
-      {"--schema-language",
-       Words{.type = "canonical|full",
-             .read =
-                 [&serving](const std::string& name) {
-                   const auto language = schema_language_named(name);
-                   if (!language) return "expected canonical or full, found " + name;
-                   serving.chat.schema_language = *language;
-                   return std::string();
-                 }},
-       "what JSON schemas allow in answers and tool arguments: closed objects, keys in order and "
-       "plain numbers; or all of JSON Schema (default: canonical)"},
-  });
+  flags.add(
+      "Chat, tools and structured output",
+      {
+          {"--alias", &serving.aliases,
+           "further model name that requests may use; repeatable; *: any name"},
+          {"--chat-template", &chat_template_file,
+           "file with a Jinja chat template that replaces the model's own"},
+          Flag("--tool-format", &serving.chat.tool_format,
+               "tool-call parser (default: detected from the chat template); none: tool calls stay "
+               "text")
+              .one_of(std::move(formats)),
+          {"--schema-language",
+           Words{.type = "canonical|full",
+                 .read =
+                     [&serving](const std::string& name) {
+                       const auto language = schema_language_named(name);
+                       if (!language) return "expected canonical or full, found " + name;
+                       serving.chat.schema_language = *language;
+                       return std::string();
+                     }},
+           "JSON documents that a schema allows in answers and tool arguments. canonical: closed "
+           "objects, keys in the schema's order, plain numbers; full: all of JSON Schema (default: "
+           "canonical)"},
+      });
 }
 
 void add_adapters(Flags& flags, AdapterOptions& adapters) {
-  flags.add({
-      Flag("--adapter", &adapters.named,
-           "LoRA adapter that answers to NAME and to MODEL:NAME: a folder of PEFT or a GGUF file; "
-           "several")
-          .called("NAME=PATH[:SCALE],…"),
-      {"--adapter-memory", as_bytes(adapters.budget_bytes),
-       "memory of adapters; the least recently used ones leave it (default: 1GiB)"},
-      {"--adapter-folder", as_path(adapters.folder),
-       "folder below which clients may load adapters by POST /v1/adapters (default: none may)"},
-  });
+  flags.add(
+      "Adapters",
+      {
+          Flag("--adapter", &adapters.named,
+               "LoRA adapter: a PEFT folder or a GGUF file. Requests select it by the model name "
+               "NAME "
+               "or MODEL:NAME; repeatable")
+              .called("NAME=PATH[:SCALE],…"),
+          {"--adapter-memory", as_bytes(adapters.budget_bytes),
+           "memory of adapters; the least recently used are unloaded (default: 1GiB)"},
+          {"--adapter-folder", as_path(adapters.folder),
+           "folder from which clients may load adapters by POST /v1/adapters (default: none)"},
+      });
 }
 
-// Who may come in, and what is written down of them.
-void add_doors(Flags& flags, ServeOptions& options) {
-  flags.add({
-      Flag("--api-key", &options.api_keys,
-           "a key that clients must send, with an operator's rights; several. Other users of this "
-           "machine can read it in the list of processes: KVIK_API_KEY or --api-key-file hide it")
-          .called("KEY,…"),
-      {"--api-key-file", &options.api_key_file,
-       "one KEY [NAME [SALT]] [operator] [priority] per line; clients must send a key"},
-      Flag("--allow-host", &options.server.allowed_hosts,
-           "name that clients may call this server by, besides loopback's and --host; *: any")
-          .called("NAME,…"),
-      Flag("--cors", &options.server.cors_origins,
-           "origin of web pages that may call, as https://chat.example; *: any")
-          .called("ORIGIN,…"),
-      Flag("--share", &options.share,
-           "whose prompts a key finds in the cache: what two names computed, and its own; "
-           "everybody's; or its own name's alone (default: two; all where there are no keys)")
-          .one_of({"two", "all", "key"}),
-      {"--access-log", &options.server.access_log, "file for one JSON line a request; -: stdout"},
-      {"--tls-cert", &options.tls.certificate,
-       "PEM file of the certificate and its chain: HTTPS instead of HTTP"},
-      {"--tls-key", &options.tls.key, "PEM file of the certificate's private key"},
-      Flag("--price-input", &options.price_input,
-           "of a million prompt tokens: answers and /metrics tell what they cost")
-          .between(0.0, 1e9),
-      Flag("--price-cached", &options.price_cached,
-           "of those found in the cache (default: the same)")
-          .between(0.0, 1e9),
-      Flag("--price-output", &options.price_output, "of a million generated tokens")
-          .between(0.0, 1e9),
-      {"--allow-no-key", &options.allow_no_key, "listen on a public address without a key"},
-  });
+void add_security(Flags& flags, ServeOptions& options) {
+  flags.add(
+      "Security",
+      {
+          Flag("--api-key", &options.api_keys,
+               "API key that clients must send, with operator rights; repeatable. Other users of "
+               "this "
+               "machine can read it in the process list; KVIK_API_KEY and --api-key-file hide it")
+              .called("KEY,…"),
+          {"--api-key-file", &options.api_key_file,
+           "file of API keys, one per line: KEY [NAME [SALT]] [operator] [priority]"},
+          {"--allow-no-key", &options.allow_no_key, "listen on a public address without API keys"},
+          Flag("--allow-host", &options.server.allowed_hosts,
+               "host name that requests may address, besides loopback names and --host; *: any")
+              .called("NAME,…"),
+          Flag("--cors", &options.server.cors_origins,
+               "origin of web pages that may send requests, such as https://chat.example; *: any")
+              .called("ORIGIN,…"),
+      });
+}
+
+void add_observability(Flags& flags, ServeOptions& options) {
+  flags.add("Observability",
+            {
+                {"--access-log", &options.server.access_log,
+                 "file to which each request adds a line of JSON; -: stdout"},
+                Flag("--price-input", &options.price_input,
+                     "price of a million prompt tokens; answers and /metrics then state costs")
+                    .between(0.0, 1e9),
+                Flag("--price-cached", &options.price_cached,
+                     "price of a million cached prompt tokens (default: that of --price-input)")
+                    .between(0.0, 1e9),
+                Flag("--price-output", &options.price_output, "price of a million generated tokens")
+                    .between(0.0, 1e9),
+            });
+  options.kv_events.add_to(flags);
 }
 
 }  // namespace
 
 void add_serve(CommandLine& line) {
   auto options = std::make_shared<ServeOptions>();
-  Flags flags = line.add("serve", "the HTTP server (the API of OpenAI and of Anthropic)",
+  Flags flags = line.add("serve", "Serve the OpenAI and Anthropic APIs and a web page over HTTP",
                          [options] { return finish(serve(*options)); });
   add_model_flags(flags, options->model);
-  add_limits(flags, *options);
+  add_cache(flags, *options);
   options->tiers.add_to(flags);
-  options->kv_events.add_to(flags);
+  add_scheduling(flags, *options);
   options->speculation.add_to(flags);
-  add_words(flags, options->serving, options->chat_template_file);
+  add_chat(flags, options->serving, options->chat_template_file);
   add_adapters(flags, options->serving.adapters);
-  add_doors(flags, *options);
+  add_network(flags, *options);
+  add_security(flags, *options);
+  add_observability(flags, *options);
+  flags.examples({
+      "kvik serve model.gguf --ctx 16k --kv-memory 8GiB --disk ~/.cache/kvik",
+      "kvik serve model.gguf --host 0.0.0.0 --api-key-file keys.txt --tls-cert cert.pem --tls-key "
+      "key.pem",
+  });
 }
 
 }  // namespace kvik

@@ -150,11 +150,12 @@ Result<int> show(const std::string& spec) {
 
 void add_show(CommandLine& line) {
   auto model = std::make_shared<std::string>();
-  Flags flags = line.add("show", "geometry, tensors, tokenizer, KV bytes per token",
+  Flags flags = line.add("show", "Print geometry, tensors, tokenizer and KV bytes per token",
                          [model] { return finish(show(*model)); });
   flags.add(Flag("MODEL", model.get(),
                  "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
                 .required());
+  flags.examples({"kvik show model.gguf", "kvik show hf-folder/"});
 }
 
 }  // namespace kvik

@@ -19,22 +19,27 @@ std::string read_speculation(const std::string& text, SpeculationOptions& option
   options.mode = kAlways;
   if (error == std::errc() && rest == end && options.n_most >= 1 && options.n_most <= kMostGuesses)
     return {};
-  return fmt::format("'{}' is no way to speculate; expected auto, off or 1 to {} tokens", text,
-                     kMostGuesses);
+  return fmt::format("'{}' is not a mode of speculation; expected auto, off or 1 to {} tokens",
+                     text, kMostGuesses);
 }
 
 void SpeculationFlags::add_to(Flags& flags) {
-  flags.add({
-      {"--speculate",
-       Words{.type = "auto|off|N",
-             .read = [this](const std::string& text) { return read_speculation(text, options); }},
-       "draft next tokens and compute them in the same step; the answer stays the same. auto: "
-       "as many as make the answer faster; N: always up to N (default: auto)"},
-      Flag("--draft", &draft,
-           "a small model with the same vocabulary that guesses next tokens (default: what was "
-           "said before, and the model's own guesser where its file has one)")
-          .called("MODEL"),
-  });
+  flags.add(
+      "Speculative decoding",
+      {
+          {"--speculate",
+           Words{
+               .type = "auto|off|N",
+               .read = [this](const std::string& text) { return read_speculation(text, options); }},
+           "number of draft tokens that a step verifies; never changes the answer. auto: as many "
+           "as "
+           "make decoding faster; N: always up to N (default: auto)"},
+          Flag("--draft", &draft,
+               "draft model: a small model with the same vocabulary (default: drafts are copied "
+               "from the "
+               "prompt and earlier answers, or come from the MTP head of a model that has one)")
+              .called("MODEL"),
+      });
 }
 
 }  // namespace kvik

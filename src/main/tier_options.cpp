@@ -12,28 +12,32 @@
 namespace kvik {
 
 void TierOptions::add_to(Flags& flags) {
-  flags.add({
-      Flag("--disk", as_path(disk),
-           "keep K and V in this folder too: found again after a restart (default: off)")
-          .called("DIR"),
-      {"--disk-size", as_bytes(disk_bytes),
-       "what the folder may hold; the least recently used goes first (default: 20GiB)"},
-      Flag(
-          "--shared", &shared,
-          "share K and V with other servers through a folder that all of them mount (default: off)")
-          .called("DIR"),
-      {"--shared-size", as_bytes(shared_bytes),
-       "what the shared folder may hold, for all servers together (default: 100GiB)"},
-      Flag("--shared-mode", &shared_mode,
-           "mode of the folders that are made below --shared, in octal; 770 for servers that run "
-           "as several users of a group (default: 700)")
-          .called("MODE"),
-      Flag("--redis", &redis,
-           "share K and V with other servers through a Redis: redis://HOST[:PORT][/DATABASE], "
-           "rediss://… "
-           "or unix:///PATH; the password may stand in KVIK_REDIS_PASSWORD (default: off)")
-          .called("URL"),
-  });
+  flags.add(
+      "Cache",
+      {
+          Flag("--disk", as_path(disk),
+               "also store KV pages in this folder, where they survive a restart (default: off)")
+              .called("DIR"),
+          {"--disk-size", as_bytes(disk_bytes),
+           "size limit of the --disk folder; the least recently used pages are evicted (default: "
+           "20GiB)"},
+          Flag(
+              "--shared", &shared,
+              "share KV pages with other servers through a folder that all of them mount (default: "
+              "off)")
+              .called("DIR"),
+          {"--shared-size", as_bytes(shared_bytes),
+           "size limit of the --shared folder, for all servers together (default: 100GiB)"},
+          Flag("--shared-mode", &shared_mode,
+               "permissions of folders created in --shared, in octal; 770 for servers that run as "
+               "several users of one group (default: 700)")
+              .called("MODE"),
+          Flag("--redis", &redis,
+               "share KV pages with other servers through Redis: redis://HOST[:PORT][/DATABASE], "
+               "rediss://… (TLS) or unix:///PATH; the password is read from KVIK_REDIS_PASSWORD "
+               "(default: off)")
+              .called("URL"),
+      });
 }
 
 namespace {

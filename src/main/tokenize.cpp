@@ -40,14 +40,17 @@ Result<int> tokenize(const TokenizeCommandOptions& options) {
 
 void add_tokenize(CommandLine& line) {
   auto options = std::make_shared<TokenizeCommandOptions>();
-  Flags flags = line.add("tokenize", "print the token ids of a text",
+  Flags flags = line.add("tokenize", "Print the token ids of a text",
                          [options] { return finish(tokenize(*options)); });
   flags.add({
-      Flag("MODEL", &options->model, "any model with a vocabulary").required(),
-      Flag("TEXT", &options->text, "the text; - reads stdin byte for byte").required(),
-      {"--no-bos", &options->no_bos, "leave out the beginning-of-sequence token"},
-      {"--parse-special", &options->parse_special, "special tokens in the text are meant"},
+      Flag("MODEL", &options->model, "any model with a tokenizer").required(),
+      Flag("TEXT", &options->text, "the text; - reads it from stdin").required(),
+      {"--no-bos", &options->no_bos, "omit the beginning-of-sequence token"},
+      {"--parse-special", &options->parse_special,
+       "read the text of special tokens as special tokens"},
   });
+  flags.examples(
+      {"kvik tokenize model.gguf \"Hello, world\"", "kvik tokenize model.gguf - < text.txt"});
 }
 
 }  // namespace kvik
