@@ -194,6 +194,14 @@ CommandLine::CommandLine(const std::string& name, const std::string& help,
   app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->require_subcommand(1);
   app_->fallthrough();
+  app_->footer(
+      "Examples:\n"
+      "  kvik run model.gguf\n"
+      "  kvik serve model.gguf --ctx 16k --api-key-file keys.txt\n"
+      "\n"
+      "kvik COMMAND --help lists the flags of a command. Flags override the environment (--kv-type "
+      "is\n"
+      "KVIK_KV_TYPE), which overrides the config file.");
 }
 
 CommandLine::~CommandLine() = default;
