@@ -8,18 +8,18 @@
 
 namespace kvik {
 
-// Why the tokens behind the found prefix of a prompt had to be computed.
+// Reason why the tokens after the cached prefix of a prompt had to be computed.
 enum class MissReason : uint8_t {
-  kNone,          // nothing was missing: all but the last token, which is always computed
-  kNeverSeen,     // no sequence went on from the found prefix
-  kDiverged,      // one did, but with another token at `position`
-  kEvicted,       // its pages were known, and made room for others
-  kTooShort,      // one ended there
-  kNoSnapshot,    // they have K and V; the nearest snapshot to continue from is earlier
-  kTierTimedOut,  // a slower tier may hold it, and took longer than computing would have
-  kTierDeclined,  // a slower tier may hold it, and is known to be slower than computing
-  kTierDamaged,   // a slower tier holds it and a check failed
-  kCacheOff,      // the request asked for none
+  kNone,          // no miss: all tokens were cached but the last, which is always computed
+  kNeverSeen,     // no known sequence continues the cached prefix
+  kDiverged,      // a known sequence continues it with another token at `position`
+  kEvicted,       // the pages were cached and have been evicted
+  kTooShort,      // a known sequence ends there
+  kNoSnapshot,    // K and V are cached, but the nearest state snapshot is at an earlier position
+  kTierTimedOut,  // a tier may have the pages, but took longer than computing would have
+  kTierDeclined,  // a tier may have the pages, but is known to be slower than computing
+  kTierDamaged,   // a tier has the pages, but a check failed
+  kCacheOff,      // the request turned the cache off
 };
 
 inline std::string_view name_of(MissReason reason) {
@@ -48,14 +48,13 @@ inline std::string_view name_of(MissReason reason) {
   return "cache_off";
 }
 
-// What the cache held of one prompt: tokens found by tier, and why the rest was not.
+// Prefix cache result for one prompt: cached tokens by tier, and the reason of the miss.
 struct CacheReport {
   uint32_t ram_tokens = 0;
   uint32_t tier_tokens = 0;
   MissReason miss = MissReason::kNone;
-  std::optional<uint32_t> position;  // of the first token that was not found
-  // Where the prompt left the known sequence (kDiverged): the token that this one went on with, and
-  // the prompt's own.
+  std::optional<uint32_t> position;  // position of the first token that was not cached
+  // For kDiverged: the token that the known sequence has at `position`, and the prompt's own.
   std::optional<TokenId> expected;
   std::optional<TokenId> got;
 };

@@ -15,32 +15,33 @@
 
 namespace kvik {
 
-// What a prompt asks the cache for.
+// A prefix cache lookup for one prompt.
 struct PrefixQuery {
   PageKey root;
   std::span<const TokenId> tokens;
-  uint64_t tenant = 0;                                   // a hash
+  uint64_t tenant = 0;                                   // hash of the tenant's name
   std::shared_ptr<const std::string> adapter = nullptr;  // PageOwner::adapter
 };
 
-// What the cache has of one prompt: how many of its first tokens, from which tier, and why no more.
-// Made by KvCache::find() and carried from the first look to admission; searched again only where
-// pages came or went since. The pages are there as long as it holds leases on them; without, until
-// the cache gives them up.
+// Cached prefix of one prompt: the number of its tokens, their tiers, and the reason of the miss.
+// Made by KvCache::find() and passed from the first lookup to admission; the index is searched
+// again only if pages were added or evicted since. The pages cannot be evicted while this object
+// holds leases on them.
 //
-// Where a tier is asked for the rest, what it brings is held here too. The cache outlives it.
-// Engine thread only.
+// Pages that a tier fetches for the rest of the prompt are also leased here. The cache outlives
+// this object. Engine thread only.
 class FoundPrefix {
  public:
-  FoundPrefix() = default;  // nothing was searched for yet
+  FoundPrefix() = default;  // no lookup yet
 
   uint32_t n_tokens() const { return match_.n_tokens(); }
-  // Tokens whose pages are there; more than n_tokens() where a state to go on from is missing.
+  // Number of tokens whose pages are cached. More than n_tokens() if the state snapshot needed to
+  // resume there is missing.
   uint32_t n_known() const { return std::max(match_.n_known, n_tokens()); }
   uint32_t n_whole_tokens() const { return match_.n_whole * kPageTokens; }
-  // Of the whole pages; the root where there are none.
+  // Key of the last whole page; the root key if there is none.
   const PageKey& last_key() const { return last_key_; }
-  // The snapshot that it goes on from, where there is one.
+  // The snapshot that the sequence resumes from, if any.
   struct Snapshot {
     PageKey key;
     SnapshotKind kind{};
@@ -48,13 +49,14 @@ class FoundPrefix {
   const std::optional<Snapshot>& snapshot() const { return snapshot_; }
   CacheReport report() const;
 
-  // A tier is asked for what is not there now: what is found from here on came from it.
+  // Called when a tier starts to fetch the rest: tokens found from now on count as cached in the
+  // tier.
   void begin_fetch() { n_in_memory_ = n_tokens(); }
-  // Why a tier did not bring the rest.
+  // Records why a tier did not fetch the rest.
   void note_tier_miss(MissReason reason) { tier_miss_ = reason; }
 
   void hold(PageLease lease) { leases_.push_back(std::move(lease)); }
-  // Ends all leases.
+  // Releases all leases.
   void let_go() { leases_.clear(); }
 
  private:
@@ -64,8 +66,9 @@ class FoundPrefix {
   PrefixIndex::Match match_;
   PageKey last_key_;
   std::optional<Snapshot> snapshot_;
-  std::optional<TokenId> got_;  // where the prompt left what was known
-  // When it was searched, in changes of the index, and for how many tokens; absent: never.
+  std::optional<TokenId> got_;  // the prompt's token at the point of divergence
+  // PrefixIndex::n_changes() and number of prompt tokens at the last search; absent: never
+  // searched.
   std::optional<std::pair<uint64_t, size_t>> searched_;
   std::vector<PageLease> leases_;
   std::optional<uint32_t> n_in_memory_;

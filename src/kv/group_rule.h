@@ -8,39 +8,40 @@
 
 namespace kvik {
 
-// Pages that n_tokens take in one group.
+// Returns the number of pages that n_tokens take in one layer group.
 inline uint64_t pages_for(uint64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
 
-// Which pages of its own a layer group needs of a sequence. The layers of a group all look at the
-// same tokens: at all, or at a window of the last ones. Whoever hands pages out, finds, keeps or
-// gives them back asks here and knows nothing else of attention. A value.
+// Says which pages of a sequence a layer group needs. All layers of a group have the same attention
+// span: all tokens, or a sliding window. Allocation, lookup and release of pages depend on this
+// class alone and know nothing else about attention. A value.
 class GroupRule {
  public:
-  GroupRule() = default;  // of layers that look at all tokens
-  // Of layers that look at so many tokens, the newest included; 0: at all.
+  GroupRule() = default;  // full attention
+  // Returns the rule of a sliding window of n_tokens, the newest token included; 0: full attention.
   static GroupRule of_window(uint32_t n_tokens) {
     GroupRule rule;
     if (n_tokens > 0) rule.reach_ = n_tokens;
     return rule;
   }
 
-  // The first page that the token behind n_tokens, or a later one, looks at. Those before it may be
-  // given back.
+  // Returns the first page that attention of the token after the first n_tokens, or of a later one,
+  // reads. Earlier pages may be released.
   uint64_t first_page_needed(uint64_t n_tokens) const {
     return n_tokens < reach_ ? 0 : (n_tokens + 1 - reach_) / kPageTokens;
   }
 
-  // The most pages that a sequence of n_tokens needs at once where it is computed token by token; a
-  // step of more tokens takes theirs in addition.
+  // Returns the maximum number of pages that a sequence of n_tokens needs at once if it is computed
+  // token by token. A step of several tokens needs the pages of these tokens in addition.
   uint64_t pages_at_once(uint64_t n_tokens) const {
     return std::min(pages_for(n_tokens), pages_for(reach_) + 1);
   }
 
-  // Whether a page serves only where all pages before it do.
+  // Returns whether a page is useful only if all pages before it are cached.
   bool needs_all() const { return reach_ == kEverything; }
 
-  // Whether a sequence can go on behind n_tokens, of whose whole pages those are there that
-  // `has(index)` says. Where every page needs all before it, the last one tells.
+  // Returns whether a sequence can resume after n_tokens, where has(i) says whether its whole page
+  // i is cached. With full attention the last page is sufficient, because a page is cached only
+  // together with all pages before it.
   template <class Has>
   bool can_resume(uint64_t n_tokens, const Has& has) const {
     const uint64_t n_whole = n_tokens / kPageTokens;
@@ -50,11 +51,11 @@ class GroupRule {
   }
 
  private:
-  static constexpr uint64_t kEverything = uint64_t{1} << 62;  // no sequence is so long
+  static constexpr uint64_t kEverything = uint64_t{1} << 62;  // longer than any sequence
   uint64_t reach_ = kEverything;
 };
 
-// Of groups whose layers look at so many tokens each; 0: at all.
+// Returns the rules of groups with these windows, in tokens; 0: full attention.
 inline std::vector<GroupRule> rules_of(const std::vector<uint32_t>& windows) {
   std::vector<GroupRule> rules;
   for (const uint32_t window : windows) rules.push_back(GroupRule::of_window(window));

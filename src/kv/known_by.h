@@ -4,40 +4,43 @@
 
 namespace kvik {
 
-// Who finds what: all find all; or a page is private to the tenant that computed it until a second
-// one has computed the same, and from then on found by all.
+// Whether tenants share pages. kAll: every tenant hits every page. kTwo: a page is private to the
+// tenant that computed it until a second tenant has computed the same page; then all tenants hit
+// it.
 enum class Sharing : uint8_t { kAll, kTwo };
 
-// Who knows the tokens of a page and all before it, having computed them: nobody that could be told
-// apart, one tenant (its hash), or two different ones, and so all.
+// The tenants that have computed a page with the same tokens before it: none that can be told
+// apart, one tenant (its hash), or several and therefore all.
 //
 //   kNobody ──computed by a tenant──▶ that tenant ──computed by another──▶ kAll
 //
-// The mark travels with the page through the tiers.
+// The mark is stored with the page in the tiers.
 enum class KnownBy : uint64_t { kNobody = 0, kAll = UINT64_MAX };
 
-// A tenant's own mark. Whose hash is one of the two words above has a neighbour's.
+// Returns the mark of a tenant. A tenant whose hash is one of the two reserved values gets the
+// neighboring value.
 inline KnownBy known_by(uint64_t tenant) {
   if (tenant == 0) return KnownBy{1};
   return tenant == UINT64_MAX ? KnownBy{UINT64_MAX - 1} : KnownBy{tenant};
 }
 
-// Of a page that two computed, each as marked.
+// Returns the mark of a page that was computed twice, once with each mark.
 inline KnownBy joined(KnownBy a, KnownBy b) {
   if (a == KnownBy::kNobody || a == b) return b;
   return b == KnownBy::kNobody ? a : KnownBy::kAll;
 }
 
-// Whether a reader finds a page: one of kAll every page, one of kNobody what all know.
+// Returns whether a reader hits a page. A kAll reader hits every page, a kNobody reader only pages
+// that all tenants know.
 inline bool may_find(KnownBy reader, KnownBy page) {
   if (reader == KnownBy::kAll || page == KnownBy::kAll) return true;
   return page == reader && page != KnownBy::kNobody;
 }
 
-// On whose behalf the index is searched.
+// The tenant for which the index is searched.
 struct PageReader {
   uint64_t tenant = 0;
-  KnownBy as = KnownBy::kAll;  // what it finds: what all know, and what is so marked
+  KnownBy as = KnownBy::kAll;  // hits pages marked kAll and pages with this mark
 };
 
 }  // namespace kvik

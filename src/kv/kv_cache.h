@@ -16,84 +16,87 @@
 
 namespace kvik {
 
-// The pages of all sequences and what is known of their contents: hands out pages, finds those that
-// hold a prefix already, keeps the pages of ended sequences until their memory is needed.
+// Paged KV cache of all sequences: allocates pages, finds cached prefixes, and keeps the pages of
+// ended sequences until their memory is needed.
 //
-// All memory is reserved at once: the budget cannot be passed, because there is nothing beyond it.
-// Physical memory is touched when a page is first taken. Engine thread only.
+// All memory is reserved at construction, so that the budget cannot be exceeded. Physical memory is
+// touched when a page is first taken. Engine thread only.
 class KvCache {
  public:
-  // As many pages as fit budget_bytes, in the backend's memory, and those of the layout's states
-  // beside them. The clock ends pins.
+  // Reserves as many pages as fit into budget_bytes of the backend's memory, and the state pages of
+  // the layout in addition. The clock expires pins.
   KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
           KeyFunction key_of = child_key);
   KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes);
 
-  // The longest known prefix of what is asked for. `before` is what was found of the same prompt
-  // when somebody looked last: nothing is searched where no page came or went since. Nothing is
-  // held that was not held before.
+  // Returns the longest cached prefix of the query. `before` is the result of an earlier lookup of
+  // the same prompt: the index is searched again only if pages were added or evicted since. Takes
+  // no leases.
   FoundPrefix find(const PrefixQuery& query, FoundPrefix before = {}) const;
 
-  // find(), for somebody who waits to open it: its pages are given up after those that nobody asked
-  // for since.
+  // As find(), for a request that waits for admission: marks the pages as awaited, so that pages
+  // without waiting requests are evicted first.
   FoundPrefix look_up(const PrefixQuery& query, FoundPrefix before = {});
 
-  // Leases all whole pages that a prefix found just now needs.
+  // Leases all whole pages of a prefix that was found just now.
   void hold(FoundPrefix& found);
 
-  // Fills an empty table with the pages of the longest known prefix, which `found` holds then, and
-  // with pages for all of n_tokens; in windowed groups for as many as are seen at once. Its root
-  // becomes that of the query. The K and V of the tokens found need no computing. Returns false,
-  // and takes nothing, where not enough pages are free or evictable, or not n_spare more. A prefix
-  // that ends inside a known page is copied from it, and from its open page where sequences have
-  // those.
+  // Fills an empty table with the pages of the longest cached prefix, which `found` then describes,
+  // and with free pages for the rest of n_tokens; in windowed groups with as many pages as are
+  // needed at once. The table's root becomes the query's. K and V of the cached tokens need no
+  // computing. Returns false and takes nothing unless enough pages are free or evictable, and
+  // n_spare more. If the prefix ends inside a cached page, its tokens are copied from that page,
+  // and from its open page in a cache with open pages.
   bool open(PageTable& table, const PrefixQuery& query, FoundPrefix& found, uint64_t n_tokens,
             uint64_t n_spare = 0);
 
-  // Takes pages that others sealed meanwhile in the place of the table's own, as far as `tokens`
-  // fill whole pages that its owner finds. Returns the tokens that the table's sealed pages hold
-  // then.
+  // Replaces the table's own pages with identical pages that other sequences sealed since, if its
+  // owner may hit them and `tokens` fill them. Returns the number of tokens in the table's sealed
+  // pages.
   uint32_t adopt(PageTable& table, std::span<const TokenId> tokens);
 
-  // Appends up to n_most tokens that sequences which the table's owner finds went on with behind
-  // `tokens`, all that the table's own sequence has; of several, that which was used last.
+  // Appends up to n_most tokens with which a cached sequence continues `tokens`, which are all
+  // tokens of the table's sequence. Only sequences that the table's owner may hit count; of
+  // several, the one used last is taken.
   void continue_behind(const PageTable& table, std::span<const TokenId> tokens, size_t n_most,
                        std::vector<TokenId>& out) const;
 
-  // Returns the tenants that know the page of `tokens` after the table's sealed ones: to decide
-  // which computation is worth waiting for.
+  // Returns the mark of the page that follows the table's sealed pages and holds `tokens`. Used to
+  // decide which computations are worth waiting for.
   KnownBy who_knows(const PageTable& table, std::span<const TokenId> tokens) const {
     return pages_.index().who_knows(table.root(), table.parent_key(), tokens);
   }
 
-  // Copies the page that two sequences of the same pages in front are both filling, where that of
-  // the other one, which has K and V of n_from tokens, is further; with its open page. Takes no
-  // page: false where the table has none there, or the other one's open page is gone.
+  // Copies the partly filled last page (and its open page) from another sequence that has the same
+  // pages before it and more tokens in this one; n_from is the number of its tokens with K and V.
+  // Takes no page. Returns false if the table has no page there, or the open page of the other
+  // sequence no longer exists.
   bool copy_filling_page(PageTable& to, const PageTable& from, uint64_t n_from);
 
-  // Makes the table long enough for n_tokens with cleared pages, evicting what nobody uses; in
-  // windowed groups for as many as are seen at once behind what slid away, so that at least one
-  // token more can be computed. False, and nothing taken, where that does not suffice, or would
-  // leave fewer than n_spare to be had.
+  // Extends the table to n_tokens with cleared pages, evicting cached pages where needed; windowed
+  // groups get as many pages as are needed at once, so that at least one more token can be
+  // computed. Returns false and takes nothing if that is impossible, or if fewer than n_spare pages
+  // would remain available.
   bool grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare = 0);
 
-  // Makes windowed groups long enough to compute n_new tokens behind the first n_cached in one
-  // step, or as many of them as there is room for; returns how many. A table of groups that see
-  // everything is as long as grow() made it.
+  // Extends windowed groups to compute n_new tokens after the first n_cached in one step, or as
+  // many of them as there are pages for; returns how many. Groups with full attention were extended
+  // by grow() already.
   uint32_t make_room(PageTable& table, uint64_t n_cached, uint32_t n_new);
 
-  // Makes the pages that the first tokens.size() tokens of the sequence fill findable by others.
+  // Seals the pages that the first tokens.size() tokens of the sequence fill: other sequences can
+  // hit them from now on.
   void seal(PageTable& table, std::span<const TokenId> tokens);
 
-  // Gives back what no token behind the first n_tokens will look at.
+  // Releases the pages of windowed groups that no token after the first n_tokens attends to.
   void slide(PageTable& table, uint64_t n_tokens);
 
-  // Gives back the pages behind those of the first n_tokens, none of them sealed.
+  // Releases the pages after those of the first n_tokens, none of which is sealed.
   void shrink(PageTable& table, uint64_t n_tokens);
 
-  // Ends a sequence whose first tokens.size() tokens have K and V: all of its pages become
-  // findable, the partly filled last one too, and the table is empty. Where sequences have open
-  // pages, the last one is kept with its open page, if there is room for it.
+  // Ends a sequence whose first tokens.size() tokens have K and V. All of its pages can be hit from
+  // now on, also the partly filled last one, and the table becomes empty. In a cache with open
+  // pages the last page is kept together with its open page, if there is room.
   void close(PageTable& table, std::span<const TokenId> tokens);
 
   // Returns an empty table for a sequence of this cache, whose keys follow `root`.
@@ -112,9 +115,9 @@ class KvCache {
   size_t page_bytes() const { return layout().page_bytes; }
   uint32_t n_available() const { return pages_.n_available(); }
   uint32_t n_pages() const { return pages_.pool().n_pages(); }
-  // Those without the slots of states.
+  // Number of pages for K and V, without the slots of recurrent states.
   uint32_t n_token_pages() const { return n_pages() - pages_.pool().counts_apart().total(); }
-  // Tokens of the longest sequence that finds room alone.
+  // Number of tokens of the longest sequence that fits if it runs alone.
   uint64_t n_tokens_max() const { return tokens_held(layout(), n_token_pages()); }
   const PageCounts& counts() const { return pages_.pool().counts(); }
   const PageCounts& counts(uint32_t group) const { return pages_.pool().counts(group); }

@@ -16,8 +16,8 @@ constexpr uint64_t open_page_offset(uint64_t page, uint64_t open_page_bytes) {
 // Token t lies in groups[g][t / kPageTokens]. Borrowed for one step.
 struct KvView {
   std::span<const std::span<std::byte* const>> groups;
-  std::byte* state = nullptr;  // of the layers that remember in one; null: no layer does
-  std::byte* open = nullptr;   // its slot for open pages; null: there are none
+  std::byte* state = nullptr;  // recurrent state; null: the model has none
+  std::byte* open = nullptr;   // slot of the sequence's open pages; null: there are none
 };
 
 }  // namespace kvik

@@ -14,7 +14,7 @@ namespace kvik {
 
 class Ledger;
 
-// Bytes of the budget that are spoken for; given back by the destructor. The ledger outlives it.
+// Reserved bytes of the budget; the destructor releases them. The ledger outlives its reservations.
 class Reservation {
  public:
   Reservation() = default;
@@ -42,18 +42,16 @@ class Reservation {
   uint64_t bytes_ = 0;
 };
 
-// The one budget for the K and V of all users and tiers: who wants memory reserves it here before
-// touching any. The pages take at once all that the tiers left, so no step can run out of bytes,
-// only of pages. Any thread.
-//
-// taken() is the sum over the kinds and never more than budget().
+// The memory budget for the K and V of all users and tiers: memory is reserved here before it is
+// touched. The page store reserves at once all that the tiers leave, so that a step can run out of
+// pages, but never of bytes. Any thread.
 class Ledger {
  public:
   explicit Ledger(uint64_t budget_bytes) : budget_(budget_bytes) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // std::nullopt where that much is not left.
+  // Returns std::nullopt if fewer bytes are left.
   std::optional<Reservation> reserve(MemoryKind kind, uint64_t bytes);
 
   uint64_t budget() const { return budget_; }

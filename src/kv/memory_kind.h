@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// What memory of the budget is taken for.
+// Purpose of memory that is reserved from the budget.
 enum class MemoryKind : uint8_t {
   kPages,
   kTierWrites,

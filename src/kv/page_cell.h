@@ -8,16 +8,16 @@
 
 namespace kvik {
 
-// One page as a map of the cache shows it: never what it holds.
+// One page as the cache map of the web page shows it; never contains tokens.
 struct PageCell {
   PageId page{};
   PageState state = PageState::kFree;
   uint32_t group = 0;
   uint32_t n_owners = 0;
-  uint32_t n_tokens = 0;         // that others can find in it; 0 while it is being filled
-  std::optional<PageId> parent;  // the page of its group with the tokens before its own
+  uint32_t n_tokens = 0;         // tokens that other sequences can hit; 0 while it is being filled
+  std::optional<PageId> parent;  // page of the same group that holds the tokens before
   PageStory story;
-  uint64_t tenant = 0;  // a hash: who computed it
+  uint64_t tenant = 0;  // hash of the tenant that computed it
 
   friend bool operator==(const PageCell& a, const PageCell& b) {
     return a.page == b.page && a.state == b.state && a.group == b.group &&

@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-// The pages of a pool by state; the four always add up to all of them.
+// Number of a pool's pages by state; the four states add up to all pages.
 struct PageCounts {
   uint32_t free = 0;
   uint32_t leased = 0;
@@ -17,10 +17,11 @@ struct PageCounts {
 // Contents and losses of a PageLog.
 struct PageLogCounts {
   uint64_t n_subscribers = 0, n_replay_readers = 0;  // connections
-  uint64_t n_waiting = 0;                            // events that are not sent yet
-  uint64_t n_resets = 0;        // times that the queue was full and readers had to begin anew
-  uint64_t n_lost_batches = 0;  // that subscribers were too slow for
-  // Memory, about: of what is held, of events that wait, of the newest batches, of connections.
+  uint64_t n_waiting = 0;                            // events not sent yet
+  uint64_t n_resets = 0;        // times that the queue was full and subscribers had to start again
+  uint64_t n_lost_batches = 0;  // batches lost because subscribers were too slow
+  // Approximate memory of the keys held, of waiting events, of the newest batches and of
+  // connections.
   uint64_t held_bytes = 0, waiting_bytes = 0, batch_bytes = 0, connection_bytes = 0;
   uint64_t max_bytes = 0;
 };

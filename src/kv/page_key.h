@@ -11,8 +11,8 @@
 
 namespace kvik {
 
-// Names the contents of a page: its tokens and all that stand before them, model and salt included.
-// The same in every process. A key is no proof: a hit compares the token ids too.
+// Identifies the contents of a page: its tokens and all tokens before them, including model and
+// salt. Equal in all processes. A key proves nothing: a hit also compares the token ids.
 struct PageKey {
   std::array<std::byte, 32> bytes{};
 
@@ -21,20 +21,20 @@ struct PageKey {
 
 struct PageKeyHash {
   size_t operator()(const PageKey& key) const {
-    size_t word = 0;  // of a SHA-256: as good as any hash of it
+    size_t word = 0;  // a prefix of a SHA-256 is itself a good hash
     std::memcpy(&word, key.bytes.data(), sizeof(word));
     return word;
   }
 };
 
-// The key above all first pages: SHA-256 of what must be the same for K and V to be the same
-// (`identity`: model, KV type) and of the salt that keeps tenants apart; empty for all who share.
+// Returns the parent key of all first pages: SHA-256 of `identity` (all that K and V depend on,
+// such as model and KV type) and of the salt that isolates tenants; an empty salt is shared.
 PageKey root_key(std::string_view identity, std::string_view salt);
 
-// SHA-256(parent, number of tokens, token ids in little endian).
+// Returns SHA-256(parent, number of tokens, token ids in little endian).
 PageKey child_key(const PageKey& parent, std::span<const TokenId> tokens);
 
-// child_key(); a test may put one in its place whose keys collide.
+// Type of child_key(). Tests replace it by a function whose keys collide.
 using KeyFunction = PageKey (*)(const PageKey& parent, std::span<const TokenId> tokens);
 
 }  // namespace kvik

@@ -11,24 +11,24 @@
 
 namespace kvik {
 
-// Hears which prefixes memory holds: whole pages of the layer group that says how far a prefix
-// goes, as they become findable and as they are evicted. Engine thread only; must not block.
+// Receives the prefixes that become cached in memory or are evicted: whole pages of the layer group
+// with the longest attention span. Engine thread only; must not block.
 class PageLog {
  public:
   virtual ~PageLog() = default;
   struct Stored {
     const PageKey& key;
-    const PageKey* parent;  // null: nothing stands before it
+    const PageKey* parent;  // null: the first page of a sequence
     std::span<const TokenId> tokens;
-    // The name of the adapter that K and V are of; null: the model's own.
+    // Name of the adapter that computed K and V; null: no adapter.
     std::shared_ptr<const std::string> adapter = nullptr;
   };
   virtual void on_stored(const Stored& page) = 0;
   virtual void on_removed(const PageKey& key) = 0;
 
-  // The most memory that this takes for a cache of so many pages. Any thread.
+  // Returns the maximum memory of this log for a cache of n_pages. Any thread.
   virtual uint64_t bytes_for(uint64_t /*n_pages*/) const { return 0; }
-  // max_bytes is the caller's to set. Any thread.
+  // Returns the counts; the caller sets max_bytes. Any thread.
   virtual PageLogCounts counts() const { return {}; }
 };
 

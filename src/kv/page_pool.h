@@ -12,10 +12,10 @@ namespace kvik {
 
 class PagePool;
 
-// One owner's hold on a page. Gives itself back.
+// One owner's reference to a page, released by the destructor.
 class PageLease {
  public:
-  PageLease() = default;  // of no page
+  PageLease() = default;  // refers to no page
   PageLease(PageLease&& other) noexcept
       : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_) {}
   PageLease& operator=(PageLease&& other) noexcept {
@@ -36,15 +36,16 @@ class PageLease {
   PageId id_{};
 };
 
-// Hands out fixed-size KV pages. Knows numbers, never contents.
+// Allocates fixed-size KV pages and tracks their state. Knows page ids, never page contents.
 //
 //   free ──take()──▶ leased ──seal()──▶ sealed ──last lease ends──▶ cached ──evict()──▶ free
 //    ▲                 │                   ▲──────── lease(id) ────────┘
 //    └─ last lease ends┘
 //
-// A leased page is being filled and has one owner; a sealed one is full and may have many. The last
-// n_apart pages are for what needs certain ones: take() hands out the others. Engine thread only.
-// The pool outlives its leases. free + leased + sealed + cached == n_pages, always.
+// A leased page is being filled and has one owner; a sealed page is full and may have several. The
+// last n_apart pages are reserved for callers that need specific pages (take_at()); take() returns
+// the others. Engine thread only. The pool outlives its leases. Invariant: free + leased + sealed +
+// cached == n_pages.
 class PagePool {
  public:
   explicit PagePool(uint32_t n_pages, uint32_t n_groups = 1, uint32_t n_apart = 0);
@@ -54,44 +55,45 @@ class PagePool {
 
   uint32_t n_pages() const { return static_cast<uint32_t>(pages_.size()); }
   const PageCounts& counts() const { return counts_; }
-  // Of those that are apart; the counts of all have them too.
+  // Counts of the reserved pages, which counts() includes.
   const PageCounts& counts_apart() const { return counts_apart_; }
   uint32_t n_groups() const { return static_cast<uint32_t>(by_group_.size()); }
   bool is_apart(PageId id) const { return static_cast<uint32_t>(id) >= n_pages() - n_apart_; }
-  // Of the pages that a layer group has; free pages belong to none.
+  // Counts of the pages of a layer group; free pages belong to no group.
   const PageCounts& counts(uint32_t group) const { return by_group_[group]; }
 
-  // A page to fill for a layer group; std::nullopt where none is free that is not apart.
+  // Leases a free page to be filled for a layer group; std::nullopt if all pages that are not
+  // reserved are in use.
   std::optional<PageLease> take(uint32_t group = 0);
-  // Pages that take() can hand out.
+  // Number of pages that take() can return.
   uint32_t n_free() const { return static_cast<uint32_t>(free_.size()); }
 
-  // This free page, which is apart.
+  // Leases this reserved page, which must be free.
   PageLease take_at(PageId id, uint32_t group);
 
-  // Declares a leased page full: from now on others may lease it.
+  // Marks a leased page as full: other sequences may lease it from now on.
   void seal(PageId id);
 
-  // One more owner of a sealed or cached page.
+  // Adds an owner to a sealed or cached page.
   PageLease lease(PageId id);
 
-  // Forgets a cached page.
+  // Makes a cached page free.
   void evict(PageId id);
 
-  // Owners of a page: 0 where it is free or cached.
+  // Returns the number of owners of a page: 0 if it is free or cached.
   uint32_t n_owners(PageId id) const { return page(id).n_owners; }
   uint32_t group(PageId id) const { return page(id).group; }
   PageState state(PageId id) const { return page(id).state; }
 
-  // Changes of any page's state or owners so far, and which of them was a page's last: who looks
-  // now and then sees what happened meanwhile.
+  // Number of changes of any page's state or owners so far, and the number of a page's last change.
+  // Comparing them with an earlier value finds the pages that changed since.
   uint64_t n_changes() const { return n_changes_; }
   uint64_t last_change(PageId id) const { return page(id).last_change; }
-  // Counts one that the pool itself does not see.
+  // Counts a change of the page that the pool itself does not see.
   void note_change(PageId id) { page(id).last_change = ++n_changes_; }
 
-  // Hands over the pages whose last lease ended since the last call, in the order of its first end.
-  // Some may have been leased again.
+  // Moves to `out` the pages whose last lease was released since the last call, in the order of
+  // their first release. Some may have been leased again.
   void take_unused(std::vector<PageId>& out);
 
  private:
@@ -102,7 +104,7 @@ class PagePool {
     uint32_t group = 0;
     uint32_t n_owners = 0;
     uint64_t last_change = 0;
-    bool is_listed = false;  // in unused_
+    bool is_listed = false;  // whether it is in unused_
   };
 
   const Page& page(PageId id) const;
@@ -115,8 +117,9 @@ class PagePool {
 
   std::vector<Page> pages_;
   const uint32_t n_apart_;
-  std::vector<PageId> free_;    // used as a stack: the page freed last is warm in the cache
-  std::vector<PageId> unused_;  // with room for all: leases end where there is no memory as well
+  // a stack, because the page freed last is warm in the processor's cache
+  std::vector<PageId> free_;
+  std::vector<PageId> unused_;  // has capacity for all pages: releasing a lease must not allocate
   PageCounts counts_, counts_apart_;
   std::vector<PageCounts> by_group_;
   uint64_t n_changes_ = 0;

@@ -4,13 +4,13 @@
 
 namespace kvik {
 
-// Who wants to hear of what happens to the pages of a KvCache. Engine thread only; must not block.
+// Receives events about the pages of a KvCache. Engine thread only; must not block.
 class PageSink {
  public:
   virtual ~PageSink() = default;
-  // A page is findable from now on, and its bytes stay as they are as long as it is.
+  // The page can be hit from now on; its bytes do not change as long as that is so.
   virtual void on_sealed(PageId page) = 0;
-  // No page is free: leases that are held on somebody's behalf should end.
+  // No page is free: leases held for waiting requests should be released.
   virtual void on_shortage() = 0;
 };
 
