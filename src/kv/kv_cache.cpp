@@ -19,7 +19,7 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
 KvCache::KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes)
     : KvCache(memory, budget_bytes, KvLayout(page_bytes), kSteadyClock) {}
 
-// --- finding ---
+// --- lookup ---
 
 FoundPrefix KvCache::find(const PrefixQuery& query, FoundPrefix before) const {
   const std::pair now(pages_.index().n_changes(), query.tokens.size());
@@ -44,9 +44,10 @@ void KvCache::hold(FoundPrefix& found) {
   CHECK(found.searched_ && found.searched_->first == pages_.index().n_changes());
   visit_needed(found.match_, [&](PageId page, uint32_t) { found.hold(pages_.lease(page)); });
   const PrefixNode* node = found.match_.snapshot;
-  // A state's slot is that of any sequence that runs next.
+  // Any sequence that runs next may use the slot of a released state.
   if (!node || pages_.pool().is_apart(node->snapshot.front())) return;
-  // The pages that a held snapshot needs cannot be evicted: they are no longer available either.
+  // The pages that a leased snapshot depends on cannot be evicted, so they are not available
+  // either.
   for (const PageId page : node->snapshot) found.hold(pages_.lease(page));
   if (!found.match_.head) return;
   for (const auto& page : found.match_.head->pages) found.hold(pages_.lease(*page));
@@ -61,25 +62,25 @@ bool KvCache::open(PageTable& table, const PrefixQuery& query, FoundPrefix& foun
   while (!open_with(table, found.match_, n_tokens, n_spare)) {
     table.clear();
     if (!found.match_.head) return false;
-    // The page to copy from stands in the way of its copy.
+    // The page to copy from is leased and so cannot be evicted for its copy.
     auto match = pages_.index().find(query.root, query.tokens.first(found.n_whole_tokens()),
                                      pages_.reader_of(query.tenant));
     match.miss = MissReason::kEvicted;
     match.expected.reset();
     found.set(query, match);
-    found.searched_.reset();  // there may be more room at the next try
+    found.searched_.reset();  // search again at the next try, when more pages may be available
   }
   return true;
 }
 
-// The nodes of a match in the order of their tokens.
+// Returns the nodes of a match in the order of their tokens.
 void KvCache::lay_path(const PrefixIndex::Match& match) {
   path_.resize(match.n_whole);
   const PrefixNode* node = match.last;
   for (uint32_t i = match.n_whole; i > 0; --i, node = node->parent) path_[i - 1] = node;
 }
 
-// The whole pages that going on behind a match needs, each with its group.
+// Returns the whole pages that resuming after a match needs, each with its group.
 template <class Visit>
 void KvCache::visit_needed(const PrefixIndex::Match& match, const Visit& visit) {
   lay_path(match);
@@ -91,7 +92,7 @@ void KvCache::visit_needed(const PrefixIndex::Match& match, const Visit& visit) 
 
 bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                         uint64_t n_spare) {
-  // The pages to copy from are held, so that making room cannot take them.
+  // Lease the pages to copy from, so that allocation cannot evict them.
   std::vector<PageLease> head, snapshot;
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
     const uint64_t n_behind = layout().rules[g].first_page_needed(match.n_tokens());
@@ -106,7 +107,7 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
     table.append(group, pages_.lease(page), pages_.bytes_of(page));
   });
   for (const PrefixNode* node : path_) table.mark_sealed(node->key);
-  // Copied before room is made, which may take it.
+  // Copy before allocating, which may evict the source.
   if (match.snapshot && !is_open && n_missing_for(table, n_tokens) + n_spare <= n_available()) {
     snapshots_.resume_state(table, match);
   }
@@ -124,7 +125,7 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
   return true;
 }
 
-// The whole page goes along: tokens behind the head are written before anyone reads them.
+// Copies the whole page: tokens after the head are overwritten before they are read.
 void KvCache::copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages) {
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
     pages_.index().touch(pages[g].id());
@@ -142,7 +143,7 @@ uint32_t KvCache::adopt(PageTable& table, std::span<const TokenId> tokens) {
         pages_.index().find_child(table.root(), table.parent_key(), own, reader);
     if (!node || !node->is_whole()) break;
     for (uint32_t g = 0; g < layout().n_groups(); ++g) {
-      if (index < table.n_slid(g)) continue;  // nobody looks at it any more
+      if (index < table.n_slid(g)) continue;  // it slid out of the window
       const PageId page = *node->pages[g];
       table.put(g, index, pages_.lease(page), pages_.bytes_of(page));
       pages_.index().touch(page);
@@ -156,7 +157,7 @@ uint32_t KvCache::adopt(PageTable& table, std::span<const TokenId> tokens) {
 void KvCache::continue_behind(const PageTable& table, std::span<const TokenId> tokens,
                               size_t n_most, std::vector<TokenId>& out) const {
   const auto rest = tokens.subspan(size_t{table.n_sealed()} * kPageTokens);
-  if (rest.size() >= kPageTokens) return;  // a page that could not be shared
+  if (rest.size() >= kPageTokens) return;  // a full page that could not be shared
   pages_.index().continue_behind(table.root(), table.parent_key(), rest,
                                  pages_.mark_of(table.owner.tenant), n_most, out);
 }
@@ -179,11 +180,11 @@ bool KvCache::copy_filling_page(PageTable& to, const PageTable& from, uint64_t n
   return true;
 }
 
-// --- making room ---
+// --- allocation ---
 
 bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
   const uint64_t n = n_missing_for(table, n_tokens) + n_spare;
-  // Who must have them gets what is held for later.
+  // This allocation must succeed: it gets the pages that are held for waiting requests.
   if (n > n_available() && n_spare == 0) pages_.tell_shortage();
   if (n > n_available() || !snapshots_.take_slots(table)) return false;
   fill_up(table);
@@ -202,7 +203,7 @@ uint32_t KvCache::make_room(PageTable& table, uint64_t n_cached, uint32_t n_new)
   return n_new;
 }
 
-// How many pages growing to n_tokens takes; wanted_ says where to.
+// Returns the number of pages that growing to n_tokens takes; wanted_ holds the target per group.
 uint64_t KvCache::n_missing_for(const PageTable& table, uint64_t n_tokens) {
   wanted_.assign(layout().n_groups(), pages_for(n_tokens));
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
@@ -243,7 +244,7 @@ void KvCache::shrink(PageTable& table, uint64_t n_tokens) {
   for (uint32_t g = 0; g < layout().n_groups(); ++g) table.cut(g, n_pages);
 }
 
-// --- making findable ---
+// --- sealing ---
 
 void KvCache::seal(PageTable& table, std::span<const TokenId> tokens) {
   const uint32_t n_before = table.n_sealed();
@@ -254,7 +255,7 @@ void KvCache::seal(PageTable& table, std::span<const TokenId> tokens) {
   if (n_new > 0) snapshots_.keep_prompt_end(table, tokens, n_new);
 }
 
-// The table's pages at one index, where it holds all of them; else nothing.
+// Returns the table's pages at one index if it holds all of them, otherwise nothing.
 std::span<const std::optional<PageId>> KvCache::pages_at(const PageTable& table, uint32_t index) {
   node_pages_.clear();
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
@@ -264,9 +265,9 @@ std::span<const std::optional<PageId>> KvCache::pages_at(const PageTable& table,
   return node_pages_;
 }
 
-// Where another sequence computed the same page meanwhile, the table takes that one and gives its
-// own back: the bytes are the same. False where nothing more can be shared: the key is that of
-// other tokens, or a page before this one was given up while its window had passed on.
+// If another sequence computed the same page meanwhile, the table takes that page and releases its
+// own: the bytes are equal. Returns false if nothing more can be shared: the key collides with
+// other tokens, or a page before this one was evicted after it slid out of the window.
 bool KvCache::seal_next(PageTable& table, std::span<const TokenId> tokens) {
   const uint32_t index = table.n_sealed();
   const auto pages = pages_at(table, index);
@@ -294,10 +295,11 @@ void KvCache::close(PageTable& table, std::span<const TokenId> tokens) {
   const TimePoint now = pages_.now();
   for (uint32_t i = 0; i <= table.n_sealed() && !table.owner.pins.empty(); ++i) pin(table, i, now);
   table.clear();
-  pages_.settle();  // left to the first eviction, a large cache's pages took a quarter of a second
+  // deferred to the first eviction, this took a quarter of a second for a large cache
+  pages_.settle();
 }
 
-// Makes the page after the table's sealed ones findable if it is partly filled.
+// Adds the page after the table's sealed pages to the index if it is partly filled.
 void KvCache::keep_last_page(PageTable& table, std::span<const TokenId> tokens) {
   const uint32_t index = table.n_sealed();
   PrefixIndex::Stretch stretch = pages_.rest_of(table, tokens);
@@ -308,7 +310,7 @@ void KvCache::keep_last_page(PageTable& table, std::span<const TokenId> tokens) 
   std::vector<PageLease> snapshot;
   if (layout().has_open_pages()) {
     snapshot = snapshots_.take_pages();
-    if (snapshot.empty()) return;  // without it the page is of no use
+    if (snapshot.empty()) return;  // without a snapshot the page cannot be resumed from
   }
   stretch.pages = pages;
   const PrefixNode* node = pages_.insert(stretch);
@@ -316,12 +318,12 @@ void KvCache::keep_last_page(PageTable& table, std::span<const TokenId> tokens) 
   for (uint32_t g = 0; node && g < layout().n_groups(); ++g) {
     if (node->pages[g] == pages[g]) pages_.publish(*pages[g]);
   }
-  // One that others kept holds the same bytes.
+  // A snapshot that another sequence kept holds the same bytes.
   if (snapshot.empty() || !node || !node->snapshot.empty()) return;
   snapshots_.keep_open_page(table, stretch, snapshot, tokens.size());
 }
 
-// Pins what the table holds of the pages at one index and what its owner's pins want of them.
+// Pins the table's pages at one index that its owner's pins cover.
 void KvCache::pin(const PageTable& table, uint32_t index, TimePoint now) {
   for (const Pin& pin : table.owner.pins) {
     if (uint64_t{index} * kPageTokens >= pin.n_tokens) continue;

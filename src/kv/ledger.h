@@ -45,6 +45,8 @@ class Reservation {
 // The memory budget for the K and V of all users and tiers: memory is reserved here before it is
 // touched. The page store reserves at once all that the tiers leave, so that a step can run out of
 // pages, but never of bytes. Any thread.
+//
+// Invariant: taken() is the sum over the kinds and never exceeds budget().
 class Ledger {
  public:
   explicit Ledger(uint64_t budget_bytes) : budget_(budget_bytes) {}

@@ -26,7 +26,8 @@ void append_word(std::vector<std::byte>& out, uint64_t word, size_t n_bytes) {
 PageKey root_key(std::string_view identity, std::string_view salt) {
   std::vector<std::byte> bytes;
   for (const std::string_view part : {identity, salt}) {
-    append_word(bytes, part.size(), sizeof(uint64_t));  // so that no two pairs read the same
+    // length prefix, so that different pairs never give the same bytes
+    append_word(bytes, part.size(), sizeof(uint64_t));
     const auto text = std::as_bytes(std::span(part));
     bytes.insert(bytes.end(), text.begin(), text.end());
   }

@@ -41,7 +41,7 @@ PageCell PageMap::describe(PageId page) const {
   return cell;
 }
 
-// Only pages behind the sealed ones: the index knows those.
+// Only pages after the sealed ones: the index knows the parents of sealed pages.
 void PageMap::link_unsealed(std::span<const PageTable* const> tables) {
   parents_.assign(kv_.n_pages(), std::nullopt);
   tenants_.assign(kv_.n_pages(), 0);

@@ -44,8 +44,8 @@ PageLease PageStore::lease(PageId id) {
   return lease;
 }
 
-// Every cached page can go: a lease on a page of a group that sees everything comes with leases on
-// all above.
+// Every cached page can be evicted: a lease on a page of a group with full attention comes with
+// leases on all pages before it.
 PageLease PageStore::take(uint32_t group) {
   while (pool_.n_free() == 0) {
     settle();
@@ -111,12 +111,12 @@ const PrefixNode* PageStore::know_snapshot(const PrefixIndex::Stretch& stretch) 
   return node;
 }
 
-// A node became known to all: slower tiers are told of it as of a new one.
+// A node became visible to all tenants: the tiers are informed as for a new page.
 void PageStore::tell_of(const PrefixNode& node) {
   for (const auto& page : node.pages) {
     if (!page) continue;
     pool_.note_change(*page);
-    const bool is_new = pool_.state(*page) == PageState::kLeased;  // publish() will tell
+    const bool is_new = pool_.state(*page) == PageState::kLeased;  // publish() informs them
     if (sink_ && !is_new) sink_->on_sealed(*page);
   }
   for (const PageId page : node.snapshot) {
@@ -138,7 +138,7 @@ void PageStore::publish_snapshot(std::span<const PageLease> pages) {
   }
 }
 
-// Whole pages of the group that says how far a prefix goes.
+// Only whole pages of the group with the longest attention span are logged.
 bool PageStore::is_logged(const PrefixNode& node, uint32_t group) const {
   if (!log_ || node.tokens.size() != kPageTokens) return false;
   const auto leader = std::ranges::find_if(layout_.rules, &GroupRule::needs_all);
@@ -160,7 +160,7 @@ void PageStore::log_stored(PageId page) const {
       {.key = node->key, .parent = parent, .tokens = node->tokens, .adapter = node->adapter});
 }
 
-// --- slower tiers ---
+// --- tiers ---
 
 std::optional<PageLease> PageStore::insert_fetched(const TierPage& page, const IncomingBytes& bytes,
                                                    const PrefixQuery& query) {
@@ -204,7 +204,8 @@ std::optional<TierPage> PageStore::describe(PageId id) const {
       .group = is_piece ? kSnapshotGroup + static_cast<uint32_t>(piece - node->snapshot.begin())
                         : pool_.group(id),
       .tokens = node->tokens,
-      // Pages that all tenants find have no owner: a tenant's key does not find them later.
+      // Pages that all tenants find have no owner, so that a later tenant with that hash cannot
+      // find them by it.
       .known = sharing_ == Sharing::kAll ? KnownBy::kNobody : node->known};
 }
 

@@ -21,11 +21,11 @@
 
 namespace kvik {
 
-// The pages of a KvCache: their memory, which tokens they hold, and which go when one is needed.
-// All memory is reserved at once. Engine thread only.
+// The pages of a KvCache: their memory, the tokens that they hold, and the choice of the page to
+// evict. All memory is reserved at construction. Engine thread only.
 class PageStore {
  public:
-  // Reserves the pages that fit budget_bytes, and those of the layout's states beside them.
+  // Reserves the pages that fit into budget_bytes, and the state pages of the layout in addition.
   PageStore(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
             KeyFunction key_of);
 
@@ -41,61 +41,60 @@ class PageStore {
   std::byte* bytes_of(PageId id) const {
     return buffer_.data() + static_cast<size_t>(id) * layout_.page_bytes;
   }
-  // Pages that can be had: the free ones and the cached ones.
+  // Number of pages that can be taken: free and cached ones.
   uint32_t n_available() const {
     return pool_.n_free() + pool_.counts().cached - pool_.counts_apart().cached;
   }
   uint64_t n_evictions() const { return n_evictions_; }
 
-  // Decides which tenants find the pages of others; kAll by default. Before the first page is
-  // taken.
+  // Sets whether tenants share pages; kAll by default. Call before the first page is taken.
   void set_sharing(Sharing sharing) { sharing_ = sharing; }
   Sharing sharing() const { return sharing_; }
-  // Returns the mark of a tenant's pages, and of what it finds.
+  // Returns the mark of the pages that a tenant computes, which is also what it may hit.
   KnownBy mark_of(uint64_t tenant) const { return known_as(known_by(tenant)); }
   PageReader reader_of(uint64_t tenant) const { return {.tenant = tenant, .as = mark_of(tenant)}; }
 
-  // The sink learns of sealed pages and of shortage; null: there is none.
+  // Sets the receiver of sealed pages and of page shortages; null: none.
   void set_sink(PageSink* sink) { sink_ = sink; }
-  // The log learns of prefixes that come and go; null: there is none.
+  // Sets the receiver of cached and evicted prefixes; null: none.
   void set_log(PageLog* log) { log_ = log; }
-  // Returns the current counts, on any thread; nothing without a log.
+  // Returns the current counts; std::nullopt without a log. Any thread.
   std::optional<PageLogCounts> log_counts() const;
 
-  // Leases a page that is known.
+  // Leases a page of the index.
   PageLease lease(PageId id);
-  // Takes a page for a group, and evicts one where none is free. One must be available.
+  // Takes a page for a group, evicting one if none is free. One must be available.
   PageLease take(uint32_t group);
-  // Ends a lack of pages where it can: leases that are held for later should end.
+  // Tells the sink that pages are short, so that leases held for waiting requests are released.
   void tell_shortage() const;
-  // Tells the index which pages have no lease any more.
+  // Tells the index which pages are no longer leased.
   void settle();
-  // Evicts a page that the index named, with all of its snapshot where it is of one.
+  // Evicts a page that the index chose; if it belongs to a snapshot, the whole snapshot.
   void evict(PageId page);
 
-  // Returns the tokens of the table's sequence after its sealed pages; `tokens` are all that it
-  // has.
+  // Returns the tokens after the table's sealed pages; `tokens` are all tokens of its sequence.
   PrefixIndex::Stretch rest_of(const PageTable& table, std::span<const TokenId> tokens) const;
-  // PrefixIndex::insert(), after which slower tiers are informed.
+  // Calls PrefixIndex::insert() and informs the tiers.
   const PrefixNode* insert(const PrefixIndex::Stretch& stretch);
-  // PrefixIndex::know_snapshot(), likewise.
+  // Calls PrefixIndex::know_snapshot() and informs the tiers.
   const PrefixNode* know_snapshot(const PrefixIndex::Stretch& stretch);
-  // Announces a page that is findable. A second call repeats it for those that lacked the memory.
+  // Announces to sink and log that a page can be hit. A second call repeats it for receivers that
+  // had no memory the first time.
   void publish(PageId page);
-  // The same for the pages of a snapshot.
+  // As publish(), for the pages of a snapshot.
   void publish_snapshot(std::span<const PageLease> pages);
 
-  // Makes a page that a slower tier held for that query findable again. std::nullopt where no page
-  // can be had, or the page before it is not known.
+  // Inserts a page that a tier fetched for the query. Returns std::nullopt if no page is available
+  // or the page before it is not in the index.
   std::optional<PageLease> insert_fetched(const TierPage& page, const IncomingBytes& bytes,
                                           const PrefixQuery& query);
-  // Returns whose page it is when a tier brings it.
+  // Returns the mark of a page that a tier fetched.
   KnownBy known_as(KnownBy known) const {
     return sharing_ == Sharing::kAll ? KnownBy::kAll : known;
   }
-  // Returns what a findable page holds; std::nullopt of any other.
+  // Returns the record of a page in the index; std::nullopt for any other page.
   std::optional<TierPage> describe(PageId id) const;
-  // A slower tier was given the page's contents.
+  // Records that a tier has stored the page's contents.
   void note_saved(PageId id);
 
  private:
@@ -115,7 +114,7 @@ class PageStore {
   Sharing sharing_ = Sharing::kAll;
   uint64_t n_evictions_ = 0;
 
-  // Kept so that a call allocates nothing.
+  // Reused buffers, so that a call allocates nothing.
   std::vector<PageId> unused_;
   std::vector<PageId> evicted_;
   std::vector<std::optional<PageId>> node_pages_;

@@ -4,12 +4,12 @@
 
 namespace kvik {
 
-// What a page went through since it was last taken from the free ones.
+// History of a page since it was last taken from the free pages.
 struct PageStory {
   TimePoint taken;
-  TimePoint last_used;      // when somebody began to lease it
-  bool is_saved = false;    // a slower tier was given its contents
-  bool is_fetched = false;  // it came from there
+  TimePoint last_used;      // start of the newest lease
+  bool is_saved = false;    // a tier has stored its contents
+  bool is_fetched = false;  // it was fetched from a tier
 };
 
 }  // namespace kvik

@@ -18,20 +18,20 @@
 
 namespace kvik {
 
-// Whose pages these are, as far as the cache cares.
+// Owner of the pages of a sequence.
 struct PageOwner {
-  uint64_t tenant = 0;    // a hash: what others may be told of the contents depends on it
-  std::vector<Pin> pins;  // of the sequence's first tokens
-  // The name of the adapter that makes K and V what they are, for a PageLog; null: none.
+  uint64_t tenant = 0;    // hash of the tenant's name; decides who may hit the pages
+  std::vector<Pin> pins;  // pins of the sequence's first tokens
+  // Name of the adapter that computes K and V, for a PageLog; null: none.
   std::shared_ptr<const std::string> adapter = nullptr;
-  // Tokens of the prompt, which will likely come again: their last page is kept with its open page
-  // where sequences have those. 0: no page is.
+  // Number of prompt tokens. The prompt is likely to be sent again, so in a cache with open pages
+  // its last page is kept together with its open page. 0: it is not kept.
   uint64_t n_prompt = 0;
 };
 
-// The pages of one sequence, for each layer group in the order of its tokens, with their addresses
-// side by side for the kernels: first n_sealed() full ones that others may share, then those being
-// filled. Pages of a windowed group that nobody looks at any more are given back: their lease is
+// Page table of one sequence: for each layer group its pages in the order of the tokens, and their
+// addresses in an array for the kernels. The first n_sealed() pages are full and may be shared; the
+// others are being filled. Pages that slid out of a group's window are released: their lease is
 // empty and their address null. Filled by KvCache. Engine thread only.
 class PageTable {
  public:
@@ -39,46 +39,45 @@ class PageTable {
   explicit PageTable(uint32_t n_groups) : groups_(n_groups) {}
 
   PageOwner owner;
-  // A step writes to it and is not committed yet: the state and the open pages may be halfway
-  // between what they were and what they will be, and are not kept.
+  // True while a step writes to the sequence and is not committed: its state and open pages may
+  // then be half updated, so that no snapshot of them may be taken.
   bool is_in_step = false;
 
   uint32_t n_groups() const { return static_cast<uint32_t>(groups_.size()); }
-  // Pages of a group, those given back included.
+  // Number of pages of a group, including those that were released.
   uint32_t n_pages(uint32_t group = 0) const {
     return static_cast<uint32_t>(groups_[group].leases.size());
   }
-  // Tokens that it is long enough for.
+  // Number of tokens that fit into the table.
   uint64_t n_tokens_max() const { return uint64_t{n_pages()} * kPageTokens; }
   std::span<std::byte* const> addresses(uint32_t group = 0) const {
     return groups_[group].addresses;
   }
-  // Pages in front that were given back, or were never needed.
+  // Number of leading pages that were released or never needed.
   uint32_t n_slid(uint32_t group) const { return groups_[group].n_slid; }
   bool is_empty() const { return groups_[0].leases.empty(); }
 
-  // Full pages in front, and the key of the last of them; std::nullopt before the first.
+  // Number of leading full pages, and the key of the last of them; std::nullopt if there is none.
   uint32_t n_sealed() const { return n_sealed_; }
   const std::optional<PageKey>& last_key() const { return last_key_; }
-  // The key above those of all pages: that of the query which the table was opened for.
+  // Root key of the sequence: that of the query for which the table was opened.
   const PageKey& root() const { return root_; }
-  // The key that the next page's follows.
+  // Key of the last sealed page, or the root key: the parent key of the next page.
   const PageKey& parent_key() const { return last_key_ ? *last_key_ : root_; }
 
-  // Of a page that was not given back.
+  // Returns the id of a page that was not released.
   PageId page(uint32_t group, uint32_t index) const { return groups_[group].leases[index].id(); }
   bool holds(uint32_t group, uint32_t index) const {
     const auto& leases = groups_[group].leases;
     return index < leases.size() && leases[index];
   }
 
-  // What layers without pages remember of the sequence; null where there are none, or it has no
-  // pages yet.
+  // Recurrent state of the sequence; null if the model has none, or the table has no pages yet.
   std::byte* state() const { return state_ ? state_.data() : nullptr; }
-  // The slot of the sequence's open pages; null likewise.
+  // Slot of the sequence's open pages; null likewise.
   std::byte* open_pages() const { return open_pages_ ? open_pages_.data() : nullptr; }
 
-  // Gives all pages back. What was sealed stays findable.
+  // Releases all pages. Sealed pages can still be hit.
   void clear() {
     is_in_step = false;
     state_ = {};
@@ -105,13 +104,13 @@ class PageTable {
     groups_[group].leases.push_back(std::move(lease));
     groups_[group].addresses.push_back(address);
   }
-  // Takes another page with the same contents in the place of one, or behind the last.
+  // Replaces a page by another one with the same contents, or appends it.
   void put(uint32_t group, uint32_t index, PageLease lease, std::byte* address) {
     if (index == n_pages(group)) return append(group, std::move(lease), address);
     groups_[group].leases[index] = std::move(lease);
     groups_[group].addresses[index] = address;
   }
-  // Gives the first n_pages of a group back.
+  // Releases the first n_pages of a group.
   void slide(uint32_t group, uint32_t n_pages) {
     Group& g = groups_[group];
     for (; g.n_slid < n_pages; ++g.n_slid) {
@@ -120,7 +119,7 @@ class PageTable {
       g.addresses[g.n_slid] = nullptr;
     }
   }
-  // Gives all but the first n_pages of a group back.
+  // Releases all pages of a group but the first n_pages.
   void cut(uint32_t group, uint32_t n_pages) {
     Group& g = groups_[group];
     if (n_pages >= g.leases.size()) return;
@@ -128,7 +127,7 @@ class PageTable {
     g.addresses.resize(n_pages);
     g.n_slid = std::min(g.n_slid, n_pages);
   }
-  // Page n_sealed() is full and called `key` from now on.
+  // Marks page n_sealed() as sealed, with this key.
   void mark_sealed(const PageKey& key) {
     ++n_sealed_;
     last_key_ = key;

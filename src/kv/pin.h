@@ -6,8 +6,8 @@
 
 namespace kvik {
 
-// The pages of a sequence's first n_tokens are given up after all that are not pinned, for as long
-// as `ttl` from their last use. They do go where nothing else is left.
+// Keeps the pages of a sequence's first n_tokens for `ttl` after their last use: they are evicted
+// only after all pages that are not pinned.
 struct Pin {
   uint32_t n_tokens = 0;
   Duration ttl{};

@@ -5,16 +5,16 @@
 
 namespace kvik {
 
-// Why a state was kept where it was.
+// Reason why a snapshot was kept at its position.
 enum class SnapshotKind : uint8_t {
-  kGrid,    // a long text goes on
-  kBorder,  // a message ends, and so may a prompt
-  kEnd,     // an answer ends
-  kBranch,  // others go on from there: two did, or somebody asked for it
+  kGrid,    // at regular distances in a long text
+  kBorder,  // end of a message, where a later prompt may end
+  kEnd,     // end of an answer
+  kBranch,  // several sequences continue from here, or the client asked for it
 };
 inline constexpr size_t kSnapshotKinds = 4;
 
-// Whether it ranks among others as new, or as if it had been found already.
+// Whether eviction ranks a snapshot as new or as one that was hit before.
 enum class Regard : uint8_t { kNew, kFound };
 
 }  // namespace kvik

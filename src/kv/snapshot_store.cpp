@@ -22,8 +22,8 @@ bool SnapshotStore::take_open_pages(PageTable& table) {
   return true;
 }
 
-// The slot's contents are those of any sequence before. Returns false where the table lacks one and
-// all are in use.
+// Takes a slot, which has the contents of an earlier sequence. Returns false if the table lacks one
+// and all are in use.
 bool SnapshotStore::lease_state(PageTable& table) {
   if (!layout_.has_state() || table.state_) return true;
   auto state = states_.take();
@@ -65,7 +65,7 @@ void SnapshotStore::resume_open_page(PageTable& table, const PrefixIndex::Match&
   pin(table, *match.snapshot, match.n_tokens());
 }
 
-// --- keeping ---
+// --- keeping snapshots ---
 
 std::vector<PageLease> SnapshotStore::take_pages() {
   const uint32_t n_pages = layout_.n_snapshot_pages();
@@ -129,7 +129,7 @@ void SnapshotStore::keep_open_page(const PageTable& table, const PrefixIndex::St
   pin(table, *pages_.index().node_with(pages.front().id()), n_tokens);
 }
 
-// Makes filled pages a snapshot. Returns false where they are not wanted.
+// Attaches filled pages as a snapshot. Returns false if it is not needed.
 bool SnapshotStore::attach(const PrefixIndex::Stretch& stretch, std::span<const PageLease> pages,
                            SnapshotKind kind, Regard regard) {
   run_.clear();
@@ -173,7 +173,7 @@ void SnapshotStore::pin(const PageTable& table, const PrefixNode& node, uint64_t
   }
 }
 
-// --- slower tiers ---
+// --- tiers ---
 
 std::optional<PageLease> SnapshotStore::take_piece(const IncomingBytes& bytes) {
   CHECK(bytes.size() == layout_.page_bytes);
@@ -196,7 +196,7 @@ bool SnapshotStore::insert_fetched(const TierPage& page, std::span<const PageLea
                                .adapter = query.adapter};
   if (is_whole) stretch.tokens = {};
   if (pages_.index().know_snapshot(stretch)) return true;
-  // Why it was kept is not stored: it may have served for anything.
+  // Tiers do not store the kind; kGrid is assumed.
   if (!attach(stretch, pieces, SnapshotKind::kGrid, Regard::kNew)) return false;
   for (const PageLease& piece : pieces) {
     PageStory& story = pages_.story(piece.id());

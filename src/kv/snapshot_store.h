@@ -12,8 +12,8 @@
 
 namespace kvik {
 
-// The slots of sequences: the state of layers without K and V, or open pages; and snapshots of
-// both, kept in pages, from which other sequences continue. Engine thread only.
+// Slots of running sequences, which hold their recurrent state or their open pages; and snapshots
+// of both, stored in pages, from which other sequences resume. Engine thread only.
 class SnapshotStore {
  public:
   explicit SnapshotStore(PageStore& pages)
@@ -25,36 +25,36 @@ class SnapshotStore {
   const StateSlots& states() const { return states_; }
   const OpenPageSlots& open_slots() const { return open_slots_; }
 
-  // Gives the table the slots that its model needs, a state cleared as before the first token.
-  // Returns false where it lacks one and all are in use.
+  // Gives the table the slots that its model needs, the state cleared as before the first token.
+  // Returns false if a slot is missing and all are in use.
   bool take_slots(PageTable& table);
-  // Gives the table a state that continues the snapshot of a match; none where all slots are in
-  // use. A snapshot that lies in the only slot left becomes the state itself.
+  // Gives the table a state copied from the snapshot of a match; no state if all slots are in use.
+  // If the snapshot lies in the only slot left, that slot becomes the sequence's state.
   void resume_state(PageTable& table, const PrefixIndex::Match& match);
   // Copies the open page of a match into the table's slot.
   void resume_open_page(PageTable& table, const PrefixIndex::Match& match);
 
-  // Keeps the state after the sequence's first tokens.size() tokens, all that it has, where others
-  // find it: a snapshot. Its pages up to there must be sealed but for the last that is not full.
-  // Without a state, the open page of the last full one. Returns false where there is no room, or
-  // no use.
+  // Keeps a snapshot of the state after the sequence's first tokens.size() tokens, which are all
+  // that it has. Its pages must be sealed, except for a partly filled last one. A model without
+  // recurrent state keeps the open page of the last full page. Returns false if there is no room
+  // for the snapshot or no use for it.
   bool keep(const PageTable& table, std::span<const TokenId> tokens, SnapshotKind kind,
             Regard regard = Regard::kNew);
   // Keeps the open page of the last sealed page if the prompt ends there, so that the same prompt
-  // is then found to its last token. n_new: pages sealed with it.
+  // is hit up to its last token. n_new: number of pages sealed with it.
   void keep_prompt_end(const PageTable& table, std::span<const TokenId> tokens, uint32_t n_new);
-  // Pages for a snapshot: free ones, else a slot that is spare, else those of what ranks lowest.
-  // None where there is no room for it.
+  // Takes the pages of a snapshot: free pages, else those of a spare slot, else evicted ones.
+  // Returns nothing if there is no room.
   std::vector<PageLease> take_pages();
-  // Keeps the open page of a partly filled page, the table's last, in pages of take_pages().
+  // Keeps the open page of the table's partly filled last page in pages of take_pages().
   void keep_open_page(const PageTable& table, const PrefixIndex::Stretch& stretch,
                       std::span<const PageLease> pages, uint64_t n_tokens);
-  // A sequence that continued a snapshot has kept a later one of its own.
+  // Marks a snapshot as outdated: a sequence that resumed from it has kept a later one.
   void outdate(const PageKey& key) { pages_.index().outdate_snapshot(key); }
-  uint64_t n_kept() const { return n_kept_; }  // so far
+  uint64_t n_kept() const { return n_kept_; }  // number of snapshots kept so far
 
-  // PageStore::insert_fetched() for the pages of a snapshot, which are taken one by one, piece by
-  // piece, and become findable together.
+  // As PageStore::insert_fetched(), for the pages of a snapshot: they are taken one by one and
+  // inserted together.
   std::optional<PageLease> take_piece(const IncomingBytes& bytes);
   bool insert_fetched(const TierPage& page, std::span<const PageLease> pieces,
                       const PrefixQuery& query);
@@ -74,7 +74,7 @@ class SnapshotStore {
   StateSlots states_;
   OpenPageSlots open_slots_;
   uint64_t n_kept_ = 0;
-  std::vector<PageId> run_;  // kept so that a call allocates nothing
+  std::vector<PageId> run_;  // reused buffer, so that a call allocates nothing
 };
 
 }  // namespace kvik

@@ -9,20 +9,21 @@
 
 namespace kvik {
 
-// Page k of the snapshot of some tokens (KvLayout::has_snapshots()) is stored as theirs in group
-// kSnapshotGroup + k: no model has so many layer groups.
+// Page k of a snapshot (KvLayout::has_snapshots()) is stored as group kSnapshotGroup + k. No model
+// has that many layer groups.
 inline constexpr uint32_t kSnapshotGroup = 1024;
 
-// The record stored beside the bytes of a page. A key is no proof: readers compare all of it.
+// Record that a tier stores with the bytes of a page. A key proves nothing: readers compare the
+// whole record.
 struct TierPage {
-  PageKey root;                 // above the first page: model, KV type, layout, numerics, salt
-  PageKey parent;               // the page before, or the root
-  PageKey key;                  // child_key(parent, tokens)
-  uint32_t group = 0;           // layer group
+  PageKey root;        // parent key of the first page: model, KV type, layout, numerics, salt
+  PageKey parent;      // key of the page before, or the root
+  PageKey key;         // child_key(parent, tokens)
+  uint32_t group = 0;  // layer group
   std::vector<TokenId> tokens;  // 1 to kPageTokens
   KnownBy known = KnownBy::kNobody;
 
-  // The same page; `known` may differ.
+  // Compares everything but `known`.
   friend bool operator==(const TierPage& a, const TierPage& b) {
     return a.root == b.root && a.parent == b.parent && a.key == b.key && a.group == b.group &&
            a.tokens == b.tokens;

@@ -88,7 +88,7 @@ class Habits(Refused):
         done = kvik.run("run", "demo", "-p", "ROMEO:", "-n", 2, *SEEDED, "-ngl", 99)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count(b"--n-gpu-layers 99 changes nothing: --device (cpu or cuda) computes all layers"), 1)
-        self.assertIn("'many' is no number of layers", self.refused(2, "run", "demo", "-p", "x", "-ngl", "many"))
+        self.assertIn("'many' is not a number of layers", self.refused(2, "run", "demo", "-p", "x", "-ngl", "many"))
         whole = kvik.output("run", "demo", "-p", "ROMEO:", "-n", 600, "-c", 300, *SEEDED, "--ignore-eos", "--ids").split()
         for more in (("-c", 300), ("-c", 0)):
             n = len(kvik.output("run", "demo", "-p", "ROMEO:", "-n", -1, *more, *SEEDED, "--ignore-eos", "--ids").split())
@@ -116,7 +116,7 @@ class Habits(Refused):
     def test_what_is_missing_is_named_as_the_help_names_it(self):
         self.assertIn("kvik run needs MODEL\n", self.refused(2, "run"))
         self.assertIn("kvik adapter show needs MODEL and ADAPTER; 1 of 2 is given", self.refused(2, "adapter", "show", "x.gguf"))
-        self.assertIn("'f16' is no KV type, bf16 takes as much memory", self.refused(2, "run", "demo", "x", "--kv-type", "f16"))
+        self.assertIn("'f16' is not a KV type, bf16 takes as much memory", self.refused(2, "run", "demo", "x", "--kv-type", "f16"))
 
     def test_a_model_by_flag_leaves_the_words_to_the_message(self):
         kvik.output("run", "-m", "demo", "Who", "art", "thou?", "-n", 2, *SEEDED)

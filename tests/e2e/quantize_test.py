@@ -239,7 +239,7 @@ class Quantize(unittest.TestCase):
 
     def test_wrong_usage_is_said_in_a_sentence(self):
         out = self.path("out.gguf")
-        self.assertIn("no type that can be made; expected q8_0", self.refused("demo", out, "--type", "q9_x", code=2))
+        self.assertIn("is not a type that can be written; expected q8_0", self.refused("demo", out, "--type", "q9_x", code=2))
         self.assertIn("expected --type", self.refused("demo", out, code=2))
         self.assertIn("expected one", self.refused("demo", out, "--type", "q4_0", "--importance", "a", "--calibrate", "b", code=2))
         self.assertIn("No such file", self.refused("demo", self.path("no/out.gguf"), "--type", "q4_0"))

@@ -13,26 +13,26 @@
 
 namespace kvik {
 
-// Who pinned which pages until when, and which of these pins count: of each tenant's those nearest
-// to the beginning of a sequence, as many as its share. So what a pin keeps never hangs on one that
-// counts no more, and some part of the pages is nobody's.
+// Records pins and decides which of them count: for each tenant those closest to the beginning of a
+// sequence, up to its share of the pages. A page with a counting pin therefore never depends on a
+// page whose pin does not count, and some pages are always free of counting pins.
 //
-// The share: all pages by the number of those who pin, and one more; never less than by the number
-// of all tenants. Engine thread only.
+// The share is the number of pages divided by the number of tenants with pins plus one, but at
+// least the number of pages divided by the number of all tenants. Engine thread only.
 class PinBook {
  public:
   explicit PinBook(uint32_t n_pages) : n_pages_(n_pages) {}
 
-  // How many there are; 1 unless told otherwise: nobody to share with.
+  // Sets the number of tenants; 1 by default.
   void set_tenants(uint32_t n) { n_tenants_ = std::max(n, 1u); }
 
-  // depth: pages before it in its sequence.
+  // depth: number of pages before it in its sequence.
   void pin(PageId page, uint32_t depth, uint64_t tenant, TimePoint until);
-  // The page was given up, or is not worth keeping: all pins of it end.
+  // Ends all pins of a page that was evicted or is not worth keeping.
   void forget(PageId page);
   void expire(TimePoint now);
 
-  // Pages of which one pin more counts since the last call, or one less, in that order.
+  // Returns the pages whose number of counting pins changed by one since the last call, in order.
   struct Change {
     PageId page{};
     int n_pins = 0;
@@ -46,7 +46,7 @@ class PinBook {
   };
   using Pages = std::set<std::pair<uint32_t, PageId>>;  // by depth
   struct Tenant {
-    Pages counting, beyond;  // nothing beyond where the share is not used up
+    Pages counting, beyond;  // `beyond` is empty unless the share is used up
   };
 
   size_t share() const;
@@ -58,7 +58,7 @@ class PinBook {
   uint32_t n_tenants_ = 1;
   std::map<std::pair<PageId, uint64_t>, Pinned> pins_;
   std::set<std::tuple<TimePoint, PageId, uint64_t>> by_end_;
-  std::map<uint64_t, Tenant> tenants_;  // who pin
+  std::map<uint64_t, Tenant> tenants_;  // tenants with pins
   std::vector<Change> changes_;
 };
 

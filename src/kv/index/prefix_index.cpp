@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-// Has every page that the other has.
+// Returns whether `a` has every page that `b` has.
 bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>> others) {
   for (size_t g = 0; g < others.size(); ++g) {
     if (others[g] && !node.pages[g]) return false;
@@ -28,10 +28,10 @@ PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunc
       places_(n_pages),
       pins_(n_pages) {}
 
-// --- finding ---
+// --- lookup ---
 
-// The node of a key among the pages behind `root`. A key is no proof: no page stands where a root
-// does, and no root where a page does.
+// Returns the node of a key below `root`. A key proves nothing: a root key cannot name a page, nor
+// a page's key a root.
 PrefixNode* PrefixIndex::node_of(const PageKey& root, const PageKey& key) const {
   const auto it = nodes_.find(key);
   if (it == nodes_.end()) return nullptr;
@@ -91,7 +91,7 @@ void PrefixIndex::continue_behind(const PageKey& root, const PageKey& parent,
   }
 }
 
-// All nodes that whole pages of tokens lead through, whatever pages they have.
+// Returns all nodes on the path of whole pages of `tokens`, whichever pages they still have.
 PrefixIndex::Path PrefixIndex::walk(const PrefixNode& root, std::span<const TokenId> tokens,
                                     KnownBy reader) const {
   Path path;
@@ -104,7 +104,7 @@ PrefixIndex::Path PrefixIndex::walk(const PrefixNode& root, std::span<const Toke
   return path;
 }
 
-// Whether the nodes of a path have all pages that going on behind n_tokens needs.
+// Returns whether the nodes of a path have all pages that resuming after n_tokens needs.
 bool PrefixIndex::covers(const Path& path, size_t n_tokens) const {
   for (size_t g = 0; g < rules_.size(); ++g) {
     const auto has = [&](size_t i) { return path[i]->pages[g].has_value(); };
@@ -130,7 +130,7 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   return match;
 }
 
-// A sequence can continue after a part of the node's tokens.
+// Returns whether a sequence can resume after a part of the node's tokens.
 bool PrefixIndex::serves_as_head(const PrefixNode& node) const {
   return node.is_whole() && (resume_ != Resume::kAtOpenPages || !node.snapshot.empty());
 }
@@ -138,7 +138,7 @@ bool PrefixIndex::serves_as_head(const PrefixNode& node) const {
 // Returns the child that shares most tokens with `rest`, of those that serve as a head.
 ChildrenByMatch::Child PrefixIndex::best_head(const PrefixNode& above,
                                               std::span<const TokenId> rest, KnownBy reader) const {
-  // Many full pages, which have no open page, may begin alike.
+  // Skips full pages, which have no open page: many of them may begin alike.
   const size_t n_most = resume_ == Resume::kAtOpenPages ? 64 : SIZE_MAX;
   ChildrenByMatch children(above, reader, rest);
   auto head = children.next();
@@ -157,7 +157,7 @@ PrefixIndex::Match PrefixIndex::find_known(const PrefixNode& top, const PageKey&
   for (size_t n_whole = path.size();; --n_whole) {
     const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : top;
     const auto rest = page_at(tokens, n_whole);
-    // Behind the same pages the longest head needs the fewest of them.
+    // After the same pages, the longest head needs the fewest pages.
     const auto head = best_head(last, rest, reader.as);
     if (n_whole > 0 && !covers(path, n_whole * kPageTokens + head.n_shared)) continue;
     CHECK(head.n_shared < kPageTokens);
@@ -179,14 +179,14 @@ PrefixIndex::Match PrefixIndex::find_known(const PrefixNode& top, const PageKey&
   }
 }
 
-// Why the first of the tokens behind the match was not found. rest: those behind its whole pages.
+// Sets why the first token after the match missed. rest: the tokens after the whole pages.
 void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
                           const PageReader& reader) const {
   ChildrenByMatch children(last, reader.as, rest);
   const auto best = children.next();
   const bool ends_at_pages = resume_ == Resume::kAtOpenPages && best.n_shared < kPageTokens;
   const uint32_t n_alike = ends_at_pages ? best.n_shared : match.n_head;
-  if (best.n_shared > n_alike) {  // but not all of its pages are left
+  if (best.n_shared > n_alike) {  // but some of its pages were evicted
     match.miss = MissReason::kEvicted;
     return;
   }
@@ -199,7 +199,7 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
     match.miss = MissReason::kNeverSeen;
     return;
   }
-  // Where a sequence ended just there, this prompt goes on with it.
+  // A sequence that ended exactly there counts as too short.
   match.miss = MissReason::kTooShort;
   for (auto child = best; child.node && child.n_shared == n_alike; child = children.next()) {
     const auto& known = child.node->tokens;
@@ -208,12 +208,12 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
       return;
     }
     match.miss = MissReason::kDiverged;
-    // To whom not everything is known it is told of none: of what two know it cannot be said whose
-    // it is, and so of what one knows neither.
+    // If tenants do not share all pages, no token is reported: of a page that two tenants know it
+    // cannot be said whose it is, so a page that one tenant knows must not be reported either.
     if (reader.as == KnownBy::kAll && child.node->tenant == reader.tenant) {
       match.expected = known[n_alike];
     }
-    if (n_alike == 0) return;  // there may be many
+    if (n_alike == 0) return;  // there may be many children
   }
 }
 
@@ -254,7 +254,7 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
   }
   for (uint32_t g = 0; g < rules_.size(); ++g) {
     if (!stretch.pages[g] || node->pages[g]) continue;
-    // Below a page that is gone nothing could be found.
+    // Nothing can be found below an evicted page.
     if (rules_[g].needs_all() && parent->parent && !parent->pages[g]) continue;
     add_page(*node, g, *stretch.pages[g]);
   }
@@ -268,7 +268,8 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
   return node;
 }
 
-// A new one, or that of the same tokens which the stretch's own reader does not find.
+// Returns a new node, or the existing node of the same tokens, even if the stretch's own reader
+// does not find it.
 PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   const PageKey key = key_of_(stretch.parent, stretch.tokens);
   if (const auto found = nodes_.find(key); found != nodes_.end()) {
@@ -288,7 +289,7 @@ PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   node.adapter = stretch.adapter;
   node.known = stretch.known;
   node.depth = parent.parent ? parent.depth + 1 : 0;
-  // All memory is taken before anything changes.
+  // Allocate before anything changes.
   auto& siblings = parent.children;
   if (siblings.size() == siblings.capacity()) siblings.reserve(2 * siblings.size() + 1);
   nodes_.emplace(key, std::move(made));
@@ -333,9 +334,9 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
   change(*above, [&](Place&) { ++node.parent->n_below[group]; });
 }
 
-// Tails that are only the head of this node will not be found any more, or seldom if this node has
-// no open page: they are evicted first. This holds for tails of the same mark, whose readers find
-// the node as well.
+// Tails that are a prefix of this node will no longer be hit, or seldom if this node has no open
+// page: they are evicted first. This applies to tails of the same mark, whose readers find this
+// node as well.
 void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
   const auto& siblings = node.parent->children;
   auto at = place_of_child(*node.parent, known, node.tokens);
@@ -357,7 +358,7 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
   }
 }
 
-// The page is evicted before all that may serve.
+// Makes the page the first to be evicted.
 void PrefixIndex::outdate(PageId page) {
   change(page, [](Place& p) {
     p.n_uses = 0;
@@ -365,24 +366,24 @@ void PrefixIndex::outdate(PageId page) {
   });
 }
 
-// --- keeping and giving up ---
+// --- eviction ---
 
 PrefixIndex::Class PrefixIndex::class_of(PageId page) const {
   const Place& p = place(page);
   if (p.n_pins > 0) return Class::kPinned;
-  // A page that may go has no snapshot on it, where its group sees everything.
+  // In a group with full attention, a page that may be evicted has no snapshot that needs it.
   if (p.n_uses == 0 || is_bare(page)) return Class::kSpent;
   return p.n_uses > 1 ? Class::kHot : Class::kCold;
 }
 
-// The page may be evicted, needs a snapshot to be of use, and has none.
+// Returns whether the page may be evicted and needs a snapshot to be of use, but has none.
 bool PrefixIndex::is_bare(PageId page) const {
   const Place& p = place(page);
   if (resume_ == Resume::kAnywhere || is_of_snapshot(page)) return false;
   if (resume_ == Resume::kAtOpenPages) {
     return p.node->tokens.size() < kPageTokens && p.node->snapshot.empty();
   }
-  // A page that may go has no snapshot on it, where its group sees everything.
+  // In a group with full attention, a page that may be evicted has no snapshot that needs it.
   return rules_[p.group].needs_all() && p.node->parent->n_tail_snapshots == 0;
 }
 
@@ -482,7 +483,7 @@ void PrefixIndex::erase(PageId page) {
   drop_if_empty(&node);
 }
 
-// Forgets a node without pages and children, and then perhaps those above.
+// Deletes a node without pages and children, and then its ancestors if they have become empty.
 void PrefixIndex::drop_if_empty(PrefixNode* node) {
   while (node && !node->has_pages() && node->children.empty()) {
     PrefixNode* parent = node->parent;

@@ -24,63 +24,67 @@
 
 namespace kvik {
 
-// Which pages hold the K and V of which tokens: a forest of nodes, each below the one that holds
-// the tokens before its own, found by comparing tokens. A node is found by those who know it
-// (KnownBy); to others it is as if it were not there. Pages of one node come and go one by one:
-//   - a group that sees everything has a node's page only while it has that of the node's parent,
-//   - a windowed group may have any: a prefix of n tokens needs those alone that cover the window
-//     behind n.
-// A node goes when it has no page and no child. Knows no contents. Engine thread only.
+// Maps tokens to the pages that hold their K and V: a forest of nodes, each a child of the node
+// with the tokens before its own, found by comparing tokens. Only readers that may know a node
+// (KnownBy) find it. The pages of a node are added and evicted one by one:
+//   - with full attention, a node has a page only while its parent has one,
+//   - a windowed group may have any pages: a prefix of n tokens needs those that cover the window
+//     before the token after n.
+// A node without pages and children is deleted. Knows no page contents. Engine thread only.
 class PrefixIndex {
  public:
-  // For pages 0 … n_pages - 1 of groups with these rules. Where sequences have a state, a prefix is
-  // found up to where there is a snapshot of it; where they have open pages, up to the end of a
-  // page, or inside one that has a snapshot. The last n_apart pages serve for snapshots alone.
+  // Creates an index for pages 0 … n_pages - 1 of groups with these rules. `resume` says where a
+  // prefix can be resumed: anywhere; in recurrent models only where there is a snapshot of the
+  // state; with open pages at the end of a page, or inside a page that has a snapshot. The last
+  // n_apart pages are used for snapshots only.
   enum class Resume : uint8_t { kAnywhere, kAtSnapshots, kAtOpenPages };
   PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key,
               Resume resume = Resume::kAnywhere, uint32_t n_apart = 0);
 
-  // The longest known prefix of a list of tokens that pages of all groups hold as far as needed.
-  // Its nodes stay until n_changes() moves on.
+  // The longest prefix of a list of tokens whose pages are cached in all groups as far as needed.
+  // Its nodes stay valid until n_changes() changes.
   struct Match {
     const PrefixNode* last =
-        nullptr;           // of the nodes all of whose tokens match; null: there is none
-    uint32_t n_whole = 0;  // these nodes
-    const PrefixNode* head = nullptr;  // a child of the last whose first n_head match too
+        nullptr;           // last of the nodes whose tokens all match; null: there is none
+    uint32_t n_whole = 0;  // number of these nodes
+    const PrefixNode* head = nullptr;  // a child of `last` whose first n_head tokens match too
     uint32_t n_head = 0;
-    const PrefixNode* snapshot = nullptr;  // the node that has it, where one is needed
-    uint32_t n_known = 0;                  // tokens whose pages are there, with or without one
-    MissReason miss = MissReason::kNone;   // why no more
-    // Tokens behind these with which a known page begins, and which cannot be resumed from.
+    const PrefixNode* snapshot = nullptr;  // node with the snapshot, if one is needed
+    uint32_t n_known = 0;  // tokens whose pages are cached, with or without a snapshot
+    MissReason miss = MissReason::kNone;  // why the match ends here
+    // Number of tokens after the match that agree with a known page from which the sequence cannot
+    // resume.
     uint32_t n_alike = 0;
-    // kDiverged, where everybody finds everything: what this tenant's own tokens went on with.
+    // For kDiverged, if all tenants share pages: the token with which this tenant's own sequence
+    // continues.
     std::optional<TokenId> expected;
 
     uint32_t n_tokens() const { return n_whole * kPageTokens + n_head; }
   };
   Match find(const PageKey& root, std::span<const TokenId> tokens, const PageReader& reader) const;
 
-  // Pages that came or went, or became known to all: a search finds the same until there is one
-  // more.
+  // Number of pages added, evicted, or made visible to all tenants. While it is unchanged, a search
+  // has the same result.
   uint64_t n_changes() const { return n_changes_; }
 
-  // The node of these kPageTokens tokens right behind `parent`, which may be the root; null where
+  // Returns the child of `parent` (which may be the root) with these kPageTokens tokens; null if
   // the reader finds none.
   const PrefixNode* find_child(const PageKey& root, const PageKey& parent,
                                std::span<const TokenId> tokens, KnownBy reader) const;
 
-  // Who knows these tokens behind `parent`, whoever asks: for decisions about work, never for
-  // answers.
+  // Returns the mark of these tokens after `parent`, whoever the reader is. Used for decisions
+  // about work, never for answers.
   KnownBy who_knows(const PageKey& root, const PageKey& parent,
                     std::span<const TokenId> tokens) const;
 
-  // Appends up to n_most tokens that known sequences which the reader finds go on with behind
-  // `tokens`, fewer than kPageTokens, which stand right behind `parent`; of several sequences, that
-  // which was used last.
+  // Appends up to n_most tokens with which cached sequences that the reader finds continue
+  // `tokens`, which are fewer than kPageTokens and follow `parent` directly; of several sequences
+  // the one used last is taken.
   void continue_behind(const PageKey& root, const PageKey& parent, std::span<const TokenId> tokens,
                        KnownBy reader, size_t n_most, std::vector<TokenId>& out) const;
 
-  // Tokens that stand behind `parent`, and pages that hold them; none for a group without.
+  // Tokens that follow `parent`, and the pages that hold them; std::nullopt for a group without a
+  // page.
   struct Stretch {
     PageKey root;
     PageKey parent;  // may be the root
@@ -90,72 +94,72 @@ class PrefixIndex {
     KnownBy known = KnownBy::kAll;
     std::shared_ptr<const std::string> adapter = nullptr;  // PageOwner::adapter
   };
-  // Makes pages findable where the tokens are not known yet in their group, alone or as the head of
-  // others that the same reader finds, and returns the node that holds the tokens from now on:
-  // where a page of it is not the one given, that one was there before. What one tenant knew and
-  // another computed is known to all from now on, and ranks among pages as if it were new: how
-  // somebody used it before shows in nothing. Null where the key is that of other tokens, or the
-  // parent was given up meanwhile. New pages count as in use.
+  // Adds pages to the index where their tokens are not cached in their group yet, neither in a node
+  // of their own nor as the beginning of another that the same reader finds. Returns the node that
+  // now holds the tokens; where one of its pages is not the given one, that page was there before.
+  // If one tenant knew the node and another computed the same tokens, all tenants find it from now
+  // on, and its pages rank as new, so that earlier use by one tenant cannot be observed. Returns
+  // null if the key collides with other tokens, or the parent was evicted meanwhile. New pages are
+  // in use.
   const PrefixNode* insert(const Stretch& stretch);
 
-  // Makes a snapshot of the state behind a stretch findable, which may be none: then it is behind
-  // `parent`. Null where the stretch cannot be known, or has a snapshot already; else its pages,
-  // the first of which counts as in use, are the node's.
+  // Adds a snapshot of the state after a stretch, which may be empty: then after `parent`. Returns
+  // null if the stretch cannot be added or has a snapshot already; otherwise the pages belong to
+  // the node, and the first one is in use.
   const PrefixNode* attach(const Stretch& stretch, std::span<const PageId> snapshot,
                            SnapshotKind kind, Regard regard);
-  // A later one serves whoever went on from this: it is given up before all others. Those of a
-  // branch are not.
+  // Marks a snapshot as outdated by a later one: it is evicted first. Snapshots at a branch stay.
   void outdate_snapshot(const PageKey& key);
-  // The node behind a stretch that has a snapshot already, which is known to who made the stretch
-  // from now on; null where there is none.
+  // Returns the node of a stretch if it has a snapshot already, which the stretch's tenant knows
+  // from now on; otherwise null.
   const PrefixNode* know_snapshot(const Stretch& stretch);
-  // Whether a page is one of a snapshot's, all of which go together.
+  // Returns whether a page belongs to a snapshot. The pages of a snapshot are evicted together.
   bool is_of_snapshot(PageId page) const { return place(page).group == rules_.size(); }
 
-  // Notes that a page was found once more.
+  // Records a hit of a page.
   void touch(PageId page);
-  // Notes that somebody waits for a page: as good as used now, but not found.
+  // Records that a request waits for a page: counts as use, but not as a hit.
   void note_awaited(PageId page);
-  // Pages in use are never given up.
+  // Pages in use are never evicted.
   void set_in_use(PageId page);
   void set_unused(PageId page);
-  // Until then the page is given up after all that are not pinned, as far as the tenant's share
-  // goes (PinBook).
+  // Pins a page until `until`: it is evicted after all pages that are not pinned, within the
+  // tenant's share (PinBook).
   void pin(PageId page, TimePoint until, uint64_t tenant);
-  // How many tenants share the pages.
+  // Sets the number of tenants that share the pages.
   void set_tenants(uint32_t n) { pins_.set_tenants(n); }
 
-  // The page to give up next: pinned ones last; leaves before what stands above them, in groups
-  // that see everything; first what nobody will go on from: what a later one serves for, and pages
-  // on which no snapshot stands where one is needed; a page found twice after one found once (so
-  // that one long scan does not empty the cache), until those found twice fill kHotShare; then the
-  // one that was used longest ago. std::nullopt where there is none.
+  // Returns the page to evict next; std::nullopt if there is none. The order: pages from which no
+  // sequence is likely to resume (outdated by a later snapshot, or without a snapshot where one is
+  // needed); pages hit once before pages hit twice, so that one long scan does not empty the cache,
+  // until the pages hit twice fill kHotPercent; pinned pages last. Within a class the least
+  // recently used page is evicted first. With full attention a page is evicted after its children.
   std::optional<PageId> victim(TimePoint now);
-  // Of those that are apart.
+  // As victim(), of the pages reserved for snapshots.
   std::optional<PageId> victim_apart(TimePoint now);
 
-  // Forgets a page that victim() named, and of a snapshot all.
+  // Removes a page that victim() returned; if it belongs to a snapshot, the whole snapshot.
   void erase(PageId page);
 
-  // Nodes that became known to all so far.
+  // Number of nodes that became visible to all tenants so far.
   uint64_t n_revealed() const { return n_revealed_; }
 
   size_t n_nodes() const { return nodes_.size() - n_roots_; }
   bool knows(PageId page) const { return place(page).node != nullptr; }
-  // What a page belongs to; null where it is not known.
+  // Returns the node of a page; null if the page is not in the index.
   const PrefixNode* node_with(PageId page) const { return place(page).node; }
 
  private:
-  // Where a known page belongs, and what speaks for keeping it.
+  // Node of a page, and its rank for eviction.
   struct Place {
     PrefixNode* node = nullptr;
     uint32_t group = 0;
     uint32_t n_uses = 0;
     uint64_t last_use = 0;
-    int n_pins = 0;  // that count
+    int n_pins = 0;  // number of counting pins (PinBook)
     bool is_in_use = false;
   };
-  enum class Class : uint8_t { kSpent, kCold, kHot, kPinned };  // kHot: found twice or more
+  enum class Class : uint8_t { kSpent, kCold, kHot, kPinned };  // kHot: hit at least twice
   using Rank = std::tuple<Class, uint64_t, PageId>;             // class, last use, page
 
   static constexpr uint32_t kHotPercent = 75;
@@ -170,7 +174,7 @@ class PrefixIndex {
   bool is_apart(PageId page) const { return static_cast<uint32_t>(page) >= first_apart_; }
   void add_candidate(PageId page);
   void drop_candidate(PageId page);
-  // Applies a change that may move a page in the order of candidates.
+  // Applies a change to a page and updates its position in the order of eviction.
   template <class Change>
   void change(PageId page, const Change& apply) {
     Place& p = place(page);
@@ -217,10 +221,10 @@ class PrefixIndex {
   const Resume resume_;
   const uint32_t first_apart_;
   std::vector<Place> places_;                                                    // by page
-  std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots
+  std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // includes roots
   size_t n_roots_ = 0;
-  std::set<Rank> candidates_;        // all
-  std::set<Rank> apart_candidates_;  // those that are apart
+  std::set<Rank> candidates_;        // of all pages
+  std::set<Rank> apart_candidates_;  // of pages reserved for snapshots
   PinBook pins_;
   uint64_t n_ticks_ = 0;
   uint64_t n_changes_ = 0;

@@ -6,7 +6,7 @@
 // Snapshots in the index: recurrent states or open pages that are kept for a prefix.
 namespace kvik {
 
-// The longest prefix behind which there is a snapshot, and the pages that it needs.
+// Returns the longest prefix that ends at a snapshot, with the pages that it needs.
 PrefixIndex::Match PrefixIndex::find_snapshot(const PrefixNode& top,
                                               std::span<const TokenId> tokens,
                                               const PageReader& reader) const {
@@ -30,14 +30,14 @@ PrefixIndex::Match PrefixIndex::find_snapshot(const PrefixNode& top,
   }
 }
 
-// Of the tails that are a head of `rest` and have a snapshot, the longest whose own pages, or those
-// of another child that begins with it, are there.
+// Finds, among the tails that are a prefix of `rest` and have a snapshot, the longest one whose own
+// pages, or those of a sibling that begins with it, are cached.
 bool PrefixIndex::find_tail_snapshot(Match& match, const PrefixNode& above,
                                      std::span<const TokenId> rest,
                                      const PageReader& reader) const {
   constexpr uint32_t kLookedAt = 64;
   ChildrenByMatch children(above, reader.as, rest);
-  ChildrenByMatch::Child with_pages = children.next();  // that shares most
+  ChildrenByMatch::Child with_pages = children.next();  // the one that shares most tokens
   while (with_pages.n_shared > 0 && !with_pages.node->is_whole()) with_pages = children.next();
   ChildrenByMatch tails(above, reader.as, rest);
   auto tail = tails.next();
@@ -104,7 +104,7 @@ void PrefixIndex::outdate_snapshot(const PageKey& key) {
   for (const PageId page : node.snapshot) outdate(page);
 }
 
-// Applies a change that may move the nodes' pages in the order of candidates.
+// Applies a change and updates the nodes' pages in the order of eviction.
 template <class Change>
 void PrefixIndex::change_nodes(std::span<PrefixNode* const> nodes, const Change& apply) {
   const auto for_candidates = [&](auto&& visit) {
@@ -124,8 +124,9 @@ void PrefixIndex::set_snapshot(PrefixNode& node, std::span<const PageId> pages) 
   change_nodes(nodes, [&] { node.snapshot.assign(pages.begin(), pages.end()); });
 }
 
-// The pages that a snapshot needs stay as long as it does: those of its own node and, where that is
-// a tail, those above it. A tail may have no pages of its own: then a sibling has them.
+// The pages that a snapshot needs are kept as long as the snapshot: those of its own node and, if
+// that is a tail, those of its ancestors. A tail may have no pages of its own: then a sibling has
+// them.
 void PrefixIndex::count_snapshot(PrefixNode& node, int n) {
   const auto count_in = [&](PrefixNode& needed) {
     for (size_t g = 0; g < rules_.size(); ++g) {
@@ -143,7 +144,7 @@ void PrefixIndex::count_snapshot(PrefixNode& node, int n) {
   count_tail_snapshot(*node.parent, n);
 }
 
-// The first one and the last one change the class of all that stands beside them.
+// Adding the first tail snapshot and removing the last one changes the class of all siblings.
 void PrefixIndex::count_tail_snapshot(PrefixNode& parent, int n) {
   const uint32_t n_now = parent.n_tail_snapshots + static_cast<uint32_t>(n);
   const bool is_other_class = (n_now == 0) != (parent.n_tail_snapshots == 0);

@@ -18,7 +18,7 @@ std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent
       });
 }
 
-// Among sorted lists those that share most with a given one stand next to where it would stand.
+// In a sorted list, the entries that share most with a given one are next to its position.
 ChildrenByMatch::Range ChildrenByMatch::range_of(const PrefixNode& parent, KnownBy known,
                                                  std::span<const TokenId> tokens) {
   const auto& all = parent.children;
@@ -40,7 +40,7 @@ ChildrenByMatch::ChildrenByMatch(const PrefixNode& parent, KnownBy reader,
 
 ChildrenByMatch::Child ChildrenByMatch::next() {
   Child best;
-  size_t* edge = nullptr;  // the one that moves past the best
+  size_t* edge = nullptr;  // the edge that moves past the best child
   size_t moved = 0;
   for (Range& range : ranges_) {
     const auto consider = [&](size_t index, size_t& at_edge, size_t behind) {

@@ -16,28 +16,30 @@
 
 namespace kvik {
 
-// A known stretch of up to kPageTokens tokens behind those of its parent, and the pages that hold
-// their K and V, one for each layer group that still has one. Fewer than kPageTokens: the tail of
-// a sequence that ended, which has no children. Roots have no tokens and no pages.
+// Up to kPageTokens tokens that follow those of the parent node, and the pages that hold their K
+// and V, one for each layer group that still has one. A node with fewer than kPageTokens tokens is
+// the tail of a sequence that ended; it has no children. Roots have neither tokens nor pages.
 struct PrefixNode {
   PageKey key;
   PrefixNode* parent = nullptr;
   std::vector<TokenId> tokens;
   std::vector<std::optional<PageId>> pages;  // by layer group
-  // Pages with the state after these tokens, or with their open page (a snapshot,
-  // KvLayout::has_snapshots()); empty: there is none. They come and go together, the first of them
-  // speaks for all.
+  // Pages of the snapshot after these tokens (state or open page; KvLayout::has_snapshots());
+  // empty: there is none. They are added and evicted together, and the first one represents all in
+  // the ranking.
   std::vector<PageId> snapshot;
   SnapshotKind snapshot_kind = SnapshotKind::kGrid;
-  // By layer group: children that have a page in it, and snapshots that need the node's own.
+  // By layer group: number of children that have a page in it, plus snapshots that need the node's
+  // own.
   std::vector<uint32_t> n_below;
-  // Children that end inside a page and have a snapshot: any child's page may be what it needs.
+  // Number of children that end inside a page and have a snapshot: each child's page may be needed
+  // by one.
   uint32_t n_tail_snapshots = 0;
-  std::vector<PrefixNode*> children;  // by who knows them, then in the order of their tokens
-  KnownBy known = KnownBy::kAll;      // and so who finds it
-  uint64_t tenant = 0;                // who made it
+  std::vector<PrefixNode*> children;           // sorted by `known`, then by tokens
+  KnownBy known = KnownBy::kAll;               // the readers that find it
+  uint64_t tenant = 0;                         // hash of the tenant that inserted it
   std::shared_ptr<const std::string> adapter;  // PageOwner::adapter
-  uint32_t depth = 0;                          // nodes above it, but for the root
+  uint32_t depth = 0;                          // number of nodes above it, without the root
 
   bool is_whole() const {
     for (const auto& page : pages) {
@@ -54,7 +56,7 @@ struct PrefixNode {
   }
 };
 
-// How many of their first tokens two lists share.
+// Returns the length of the common prefix.
 inline uint32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   const size_t n = a.size() < b.size() ? a.size() : b.size();
   uint32_t i = 0;
@@ -62,18 +64,19 @@ inline uint32_t common_prefix(std::span<const TokenId> a, std::span<const TokenI
   return i;
 }
 
-// The tokens of page `index`, fewer where they end in it.
+// Returns the tokens of page `index`; fewer than kPageTokens if they end in it.
 inline std::span<const TokenId> page_at(std::span<const TokenId> tokens, size_t index) {
   const auto rest = tokens.subspan(index * kPageTokens);
   return rest.first(rest.size() < kPageTokens ? rest.size() : kPageTokens);
 }
 
-// Where a child of these tokens stands, or would stand, among those of its parent.
+// Returns the position of the child with these tokens among the children of its parent, or where it
+// would be inserted.
 std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent, KnownBy known,
                                                         std::span<const TokenId> tokens);
 
-// The children of a node that a reader finds, in falling order of what they share with `tokens`.
-// What others keep to themselves costs no time: it is not looked at.
+// Iterates over the children of a node that a reader finds, in decreasing order of the prefix that
+// they share with `tokens`. Children that the reader does not find cost no time.
 class ChildrenByMatch {
  public:
   ChildrenByMatch(const PrefixNode& parent, KnownBy reader, std::span<const TokenId> tokens);
@@ -82,11 +85,11 @@ class ChildrenByMatch {
     PrefixNode* node = nullptr;
     uint32_t n_shared = 0;
   };
-  // The next one; a null node behind the last.
+  // Returns the next child; a null node after the last one.
   Child next();
 
  private:
-  // Children of one mark. Those from `below` to `above` were handed out.
+  // Children of one mark. Those from `below` to `above` were returned already.
   struct Range {
     std::span<PrefixNode* const> children;
     size_t below = 0, above = 0;
@@ -97,7 +100,8 @@ class ChildrenByMatch {
     return {node, common_prefix(node->tokens, tokens_)};
   }
 
-  std::array<Range, 2> ranges_;  // what all know, and what the reader alone does
+  std::array<Range, 2>
+      ranges_;  // nodes that all tenants find, and those that only the reader finds
   std::span<const TokenId> tokens_;
 };
 

@@ -13,11 +13,10 @@ namespace kvik {
 
 class OpenPageSlots;
 
-// The slot of one sequence for its open pages (KvLayout::open_page_bytes). Given back by the
-// destructor.
+// Slot of one sequence for its open pages (KvLayout::open_page_bytes), released by the destructor.
 class OpenPageLease {
  public:
-  OpenPageLease() = default;  // of none
+  OpenPageLease() = default;  // refers to no slot
   OpenPageLease(OpenPageLease&& other) noexcept
       : slots_(std::exchange(other.slots_, nullptr)), index_(other.index_) {}
   OpenPageLease& operator=(OpenPageLease&& other) noexcept {
@@ -38,7 +37,7 @@ class OpenPageLease {
   uint32_t index_ = 0;
 };
 
-// The open pages of running sequences, in one buffer beside the pages of the pool. Knows no
+// Open pages of running sequences, in a buffer separate from the pages of the pool. Knows no
 // contents. Engine thread only; outlives its leases.
 class OpenPageSlots {
  public:
@@ -46,8 +45,7 @@ class OpenPageSlots {
 
   uint32_t n_free() const { return static_cast<uint32_t>(free_.size()); }
 
-  // Returns the slot that was given back last, with what it holds; std::nullopt where all are in
-  // use.
+  // Returns the slot that was released last, with its old contents; std::nullopt if all are in use.
   std::optional<OpenPageLease> take();
 
  private:

@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-// When so many sequences began while there was a slot more than they needed, it is spare.
+// After this many sequences began while a slot more than needed was free, the slot is spare.
 constexpr uint32_t kIdleLong = 64;
 
 }  // namespace
@@ -24,7 +24,7 @@ StateSlots::StateSlots(PagePool& pool, const KvLayout& layout, std::byte* base)
 
 std::optional<uint32_t> StateSlots::empty_slot() const {
   for (uint32_t slot = 0; slot < n_slots(); ++slot) {
-    // A snapshot's pages come and go together.
+    // A snapshot's pages are evicted together.
     if (pool_.state(PageId{first_page_ + slot * n_slot_pages_}) == PageState::kFree) return slot;
   }
   return std::nullopt;

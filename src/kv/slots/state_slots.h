@@ -13,10 +13,10 @@ namespace kvik {
 
 class StateSlots;
 
-// One sequence's state, as long as it lives. Gives itself back.
+// Recurrent state of one sequence, released by the destructor.
 class StateLease {
  public:
-  StateLease() = default;  // of none
+  StateLease() = default;  // refers to no state
   StateLease(StateLease&& other) noexcept
       : slots_(std::exchange(other.slots_, nullptr)), index_(other.index_) {}
   StateLease& operator=(StateLease&& other) noexcept {
@@ -37,25 +37,25 @@ class StateLease {
   uint32_t index_ = 0;
 };
 
-// The states of running sequences: what layers without K and V remember of them, each in one piece
-// of the same size, in pages of the pool that are apart. A slot that no sequence is likely to need
-// holds a snapshot. Knows no contents. Engine thread only; outlives its leases.
+// Recurrent states of running sequences, each contiguous and of the same size, in reserved pages of
+// the pool (PagePool::is_apart). A slot that no sequence is likely to need holds a snapshot. Knows
+// no contents. Engine thread only; outlives its leases.
 class StateSlots {
  public:
-  // In the pages that are apart of this pool, whose first page is at `base`.
+  // Uses the reserved pages of the pool, whose first page is at `base`.
   StateSlots(PagePool& pool, const KvLayout& layout, std::byte* base);
 
   uint32_t n_slots() const { return static_cast<uint32_t>(slots_.size()); }
-  // That no sequence has; in some of them snapshots may lie.
+  // Number of slots without a sequence; some of them may hold snapshots.
   uint32_t n_free() const { return n_slots() - n_in_use_; }
 
-  // As whoever had it last left it; std::nullopt where all are in use or hold snapshots.
+  // Returns a slot with its old contents; std::nullopt if all are in use or hold snapshots.
   std::optional<StateLease> take();
 
-  // The pages of one to keep a snapshot in; none where sequences will need what is empty. As many
-  // are theirs as had one at once lately.
+  // Returns the pages of a slot for a snapshot; none if sequences are likely to need the empty
+  // slots. As many slots are kept for sequences as were in use at once recently.
   std::vector<PageLease> take_spare();
-  // The pages of one that is empty, whoever needs it.
+  // Returns the pages of an empty slot, even if a sequence may need it.
   std::vector<PageLease> take_empty();
 
  private:
@@ -70,10 +70,10 @@ class StateSlots {
   const uint32_t first_page_;
   const uint64_t page_bytes_;
   std::byte* const base_;
-  std::vector<std::vector<PageLease>> slots_;  // empty where no sequence has it
+  std::vector<std::vector<PageLease>> slots_;  // by slot; empty if no sequence has it
   uint32_t n_in_use_ = 0;
-  uint32_t n_lately_ = 1;  // in use at once, at most
-  uint32_t n_idle_ = 0;    // taken since while fewer were in use
+  uint32_t n_lately_ = 1;  // maximum number in use at once recently
+  uint32_t n_idle_ = 0;    // slots taken since while fewer were in use
 };
 
 }  // namespace kvik
