@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-// Whether tenants share pages. kAll: every tenant hits every page. kTwo: a page is private to the
+// Sharing of pages among tenants. kAll: every tenant hits every page. kTwo: a page is private to the
 // tenant that computed it until a second tenant has computed the same page; then all tenants hit
 // it.
 enum class Sharing : uint8_t { kAll, kTwo };

@@ -34,7 +34,7 @@ class KvCache {
   // no leases.
   FoundPrefix find(const PrefixQuery& query, FoundPrefix before = {}) const;
 
-  // As find(), for a request that waits for admission: marks the pages as awaited, so that pages
+  // Like find(), for a request that waits for admission: marks the pages as awaited, so that pages
   // without waiting requests are evicted first.
   FoundPrefix look_up(const PrefixQuery& query, FoundPrefix before = {});
 

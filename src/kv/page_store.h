@@ -81,7 +81,7 @@ class PageStore {
   // Announces to sink and log that a page can be hit. A second call repeats it for receivers that
   // had no memory the first time.
   void publish(PageId page);
-  // As publish(), for the pages of a snapshot.
+  // Like publish(), for the pages of a snapshot.
   void publish_snapshot(std::span<const PageLease> pages);
 
   // Inserts a page that a tier fetched for the query. Returns std::nullopt if no page is available

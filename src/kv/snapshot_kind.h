@@ -14,7 +14,7 @@ enum class SnapshotKind : uint8_t {
 };
 inline constexpr size_t kSnapshotKinds = 4;
 
-// Whether eviction ranks a snapshot as new or as one that was hit before.
+// Rank of a snapshot for eviction: as new, or as if it had been hit before.
 enum class Regard : uint8_t { kNew, kFound };
 
 }  // namespace kvik

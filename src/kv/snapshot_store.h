@@ -53,7 +53,7 @@ class SnapshotStore {
   void outdate(const PageKey& key) { pages_.index().outdate_snapshot(key); }
   uint64_t n_kept() const { return n_kept_; }  // number of snapshots kept so far
 
-  // As PageStore::insert_fetched(), for the pages of a snapshot: they are taken one by one and
+  // Like PageStore::insert_fetched(), for the pages of a snapshot: they are taken one by one and
   // inserted together.
   std::optional<PageLease> take_piece(const IncomingBytes& bytes);
   bool insert_fetched(const TierPage& page, std::span<const PageLease> pieces,

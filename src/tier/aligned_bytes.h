@@ -9,8 +9,7 @@
 
 namespace kvik {
 
-// Host memory at a multiple of an alignment, as direct reads and writes of files want it. Touches
-// no physical memory before it is written.
+// Host memory aligned for direct file I/O. Touches no physical memory before it is written.
 class AlignedBytes {
  public:
   AlignedBytes() = default;

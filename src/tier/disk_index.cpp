@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kIndexVersion = 2;
 
-// WAL: a commit is one append, kept by the system when the process dies; a power cut may lose the
-// last commits, never one in the middle. Checkpoints are frequent so that the log stays small.
+// WAL mode: a commit is one append, which survives the death of the process. A power failure may
+// lose the last commits, but never one in the middle. Frequent checkpoints keep the log small.
 constexpr const char* kSettings =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 64;"
     "PRAGMA journal_size_limit = 262144; PRAGMA cell_size_check = ON; PRAGMA cache_size = -2048;"
@@ -46,7 +46,7 @@ SlotId slot_of(int64_t number) {
   return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)};
 }
 
-// Of a damaged row: a key that nothing has.
+// Returns the key of a row; for a damaged row a key that no page has.
 PageKey key_of(std::span<const std::byte> bytes) {
   PageKey key;
   if (bytes.size() == sizeof(PageKey)) std::memcpy(key.bytes.data(), bytes.data(), bytes.size());
@@ -63,7 +63,7 @@ const char* DiskIndex::sql_of(Query query) {
     case kChildren:
       return "SELECT key, tokens FROM page WHERE parent = ? AND grp = ? ORDER BY last_use DESC "
              "LIMIT ?";
-    case kChildrenFor:  // -1: known by all
+    case kChildrenFor:  // -1: KnownBy::kAll
       return "SELECT key, tokens FROM page WHERE parent = ? AND grp = ? AND known IN (-1, ?) "
              "ORDER BY last_use DESC LIMIT ?";
     case kOldestLeaves:
@@ -124,7 +124,8 @@ Result<DiskIndex> DiskIndex::open(const std::string& path, Sqlite::Mode mode) {
 }
 
 void DiskIndex::expect_rows(uint64_t n_rows) {
-  constexpr uint64_t kStepsOfRow = 500;  // of the costliest statement that visits all of them
+  // bound for the most expensive statement that visits all rows
+  constexpr uint64_t kStepsOfRow = 500;
   database_->set_patience(Sqlite::kLeastPatience + kStepsOfRow * n_rows);
 }
 
@@ -264,7 +265,7 @@ Result<void> DiskIndex::in_transaction(const std::function<Result<void>()>& chan
   Result<void> done = change();
   if (done) done = database_->run("COMMIT");
   if (!done) {
-    // Where even this fails the database has rolled back already.
+    // If even this fails, the database has rolled back already.
     static_cast<void>(database_->run("ROLLBACK"));
   }
   return done;

@@ -16,14 +16,15 @@
 
 namespace kvik {
 
-// Which page lies in which slot, in an SQLite file; small in memory however many pages there are.
-// It knows what its file says: whoever reads a slot checks what lies there. One thread at a time.
+// Maps pages to slots in an SQLite file; uses little memory for any number of pages. The file's
+// contents are not trusted: readers of a slot check what it holds. One thread at a time.
 class DiskIndex {
  public:
-  // kCorrupt where the file is no index, or one with anything of its own.
+  // Errors: kCorrupt if the file is not an index, or has triggers, views or tables of its own.
   static Result<DiskIndex> open(const std::string& path, Sqlite::Mode mode);
 
-  // How many rows there can be at most: what makes more work than that is kCorrupt.
+  // Sets the maximum number of rows: a statement that does more work than that needs fails with
+  // kCorrupt.
   void expect_rows(uint64_t n_rows);
 
   struct Row {
@@ -38,17 +39,17 @@ class DiskIndex {
   Result<std::optional<Row>> find(const PageKey& key, uint32_t group);
   Result<std::vector<Tier::Child>> children(const PageKey& parent, uint32_t group, KnownBy reader,
                                             size_t limit);
-  // Pages without children in slots of this size, the one that was used longest ago first.
+  // Returns pages without children in slots of this size, least recently used first.
   Result<std::vector<Row>> oldest_leaves(uint64_t slot_bytes, size_t limit);
-  // When a page of the segment was last used; std::nullopt where it has none.
+  // Returns the last use of the segment's pages; std::nullopt if it holds no page.
   Result<std::optional<uint64_t>> last_use_of_segment(uint32_t segment);
   Result<std::vector<Row>> rows_of_segment(uint32_t segment);
 
   struct Totals {
     uint64_t n_pages = 0;
-    uint64_t n_bytes = 0;  // of the pages themselves
-    uint64_t n_tails = 0;  // that hold fewer than kPageTokens tokens
-    uint64_t n_roots = 0;  // models, KV types and salts
+    uint64_t n_bytes = 0;  // of page contents
+    uint64_t n_tails = 0;  // pages with fewer than kPageTokens tokens
+    uint64_t n_roots = 0;  // combinations of model, KV type and salt
     uint64_t n_tokens = 0;
     uint64_t last_use = 0;
   };
@@ -57,14 +58,14 @@ class DiskIndex {
   Result<void> insert(const TierPage& page, SlotId slot, uint64_t slot_bytes, uint64_t n_bytes,
                       uint64_t last_use);
   Result<void> remove(const Row& row);
-  // Who knows the page from now on.
+  // Sets the page's mark.
   Result<void> mark(const PageKey& key, uint32_t group, KnownBy known);
   Result<void> touch(const PageKey& key, uint32_t group, uint64_t last_use);
 
-  // Gives the file's unused bytes back.
+  // Frees the unused bytes of the file.
   Result<void> compact();
 
-  // All changes of `change` or none.
+  // Applies all changes that `change` makes, or none.
   Result<void> in_transaction(const std::function<Result<void>()>& change);
 
  private:
@@ -84,13 +85,13 @@ class DiskIndex {
     kNumQueries
   };
   static const char* sql_of(Query query);
-  // Statements point to the database: it stays where it is.
+  // Statements refer to the database, so it must not move.
   explicit DiskIndex(Sqlite database) : database_(std::make_unique<Sqlite>(std::move(database))) {}
   Result<SqliteStatement*> query(Query which);
   Result<std::vector<Row>> rows(SqliteStatement& statement);
 
   std::unique_ptr<Sqlite> database_;
-  std::optional<SqliteStatement> statements_[kNumQueries];  // gone before the database
+  std::optional<SqliteStatement> statements_[kNumQueries];  // destroyed before the database
 };
 
 }  // namespace kvik

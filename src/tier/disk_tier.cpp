@@ -31,7 +31,7 @@ std::unexpected<Error> failed(int error, const char* what, const std::string& pa
   return fail(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
 }
 
-// Pages are checked against accidents: who writes them can also make their checksums.
+// Warns if other users can write to the folder: checksums detect accidents, not forged pages.
 void warn_of_other_writers(const std::string& folder) {
   struct stat about {};
   if (::stat(folder.c_str(), &about) != 0 || (about.st_mode & (S_IWGRP | S_IWOTH)) == 0) return;
@@ -55,7 +55,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options,
 
 DiskTier::~DiskTier() {
   const MutexLock lock(mutex_);
-  // What is not noted was used a moment less recently: no harm.
+  // A lost note only makes a page look less recently used.
   if (folder_ && folder_->index) static_cast<void>(write_touches());
 }
 
@@ -81,7 +81,7 @@ Result<void> DiskTier::open_folder() {
 Result<void> DiskTier::lock_folder() {
   TRY(make_private_folders(options_.folder));
   const std::string path = path_of(kLockName);
-  // Nothing is written to it, and another process may hold it: a file stays where it is.
+  // The lock file is never written, and another process may hold it, so an existing file is kept.
   struct stat there {};
   const bool is_file = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
   if (!is_file) TRY(ready_private_place(path));
@@ -100,7 +100,7 @@ Result<void> DiskTier::lock_folder() {
                           options_.folder));
 }
 
-// kCorrupt where it is gone, though there are pages.
+// Errors: kCorrupt if the index is missing although there are pages.
 Result<void> DiskTier::load_index() {
   const std::string path = path_of(kIndexName);
   for (const char* ending : kIndexEndings) TRY(ready_private_place(path + ending));
@@ -112,7 +112,7 @@ Result<void> DiskTier::load_index() {
   return read_index();
 }
 
-// SQLite gives the files beside its own the permissions of that one.
+// SQLite creates its additional files with the permissions of the database file.
 Result<DiskIndex> DiskTier::open_index() {
   const std::string path = path_of(kIndexName);
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
@@ -124,7 +124,7 @@ Result<DiskIndex> DiskTier::open_index() {
   return index;
 }
 
-// What the index says of counts and slots. kCorrupt where it makes no sense.
+// Reads counts and slots from the index. Errors: kCorrupt if they are inconsistent.
 Result<void> DiskTier::read_index() {
   TRY_ASSIGN(const DiskIndex::Totals totals, folder_->index->totals());
   if (totals.last_use > kMaxTick) {
@@ -147,8 +147,8 @@ Result<void> DiskTier::read_index() {
   return {};
 }
 
-// Makes the index again from what the heads of all slots say. A page that had given way already
-// may come back: its bytes are as right as ever.
+// Rebuilds the index from the heads of all slots. A page that was evicted already may return: its
+// contents are still right.
 Result<void> DiskTier::rebuild_index() {
   log::warn("disk tier: the index of '{}' is damaged or gone; it is made again from the pages",
             options_.folder);
@@ -178,7 +178,7 @@ Result<void> DiskTier::index_segment(uint32_t id, std::span<std::byte> head) {
   return {};
 }
 
-// Under a damaged index lie whole pages: it is made again, once. Returns what to tell the caller.
+// Rebuilds a damaged index once, because the pages may be intact. Returns the error for the caller.
 Error DiskTier::restore(const Error& error) {
   if (error.code != ErrorCode::kCorrupt) return error;
   const Result<void> done = rebuild_index();
@@ -199,7 +199,7 @@ Result<void> DiskTier::check_folder() const {
   return fail(ErrorCode::kIo, fmt::format("the folder '{}' was removed", options_.folder));
 }
 
-// Whether the device takes bytes.
+// Checks whether the device accepts writes.
 Result<void> DiskTier::probe() const {
   const std::string path = path_of("probe");
   TRY(ready_private_place(path));
@@ -285,8 +285,8 @@ Tier::Get DiskTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> s
   return Get::kFound;
 }
 
-// Takes a page that failed a check out of the index. Where that fails too, the next one who asks
-// finds it damaged again.
+// Removes a page that failed a check from the index. If that fails too, the next reader finds the
+// damage again.
 void DiskTier::forget(const TierPage& page, SlotId slot) {
   if (!folder_ || !folder_->index) return;
   const auto row = folder_->index->find(page.key, page.group);

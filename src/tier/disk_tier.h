@@ -23,19 +23,21 @@ struct DiskTierOptions {
   uint64_t max_bytes = uint64_t{20} << 30;
 };
 
-// Pages in a folder: payloads in segment files, the index in SQLite, and a lock that keeps other
-// processes out. A page's bytes are on the device before its row is in the index, and its row is
-// gone before another page takes its slot: a process may be killed at any point. Whatever is read
-// is checked against head and checksum; the index is a hint, and is made again from the heads of
-// the segments where it is damaged.
+// Stores pages in a folder: contents in segment files, the index in SQLite, and a lock file against
+// other processes. A page's contents are on the device before its row is in the index, and its row
+// is removed before another page takes its slot, so that the process may be killed at any point.
+// Contents are checked against record head and checksum; the index is only a hint, and is rebuilt
+// from the heads if it is damaged.
 //
-// At most max_bytes: beyond, the page that was used longest ago gives way, leaves first.
+// Holds at most max_bytes; beyond that the least recently used page without children is evicted.
 //
-// Any thread: one mutex guards index and tables; reads and writes of pages happen outside of it.
+// Any thread: one mutex guards the index and the tables, and is not held while pages are read or
+// written.
 class DiskTier final : public Tier {
  public:
-  // Creates the folder where there is none; it and the files are the user's alone. Errors:
-  // kUnavailable where another process has it, kInvalidArgument where max_bytes holds nothing, kIo.
+  // Opens the folder, and creates it if necessary with access for the user only. Errors:
+  // kUnavailable if another process has it, kInvalidArgument if max_bytes is too small for a page,
+  // kIo.
   static Result<std::unique_ptr<DiskTier>> open(const DiskTierOptions& options,
                                                 FileCalls& calls = posix_file_calls());
   ~DiskTier() override;
@@ -52,19 +54,19 @@ class DiskTier final : public Tier {
   size_t alignment() const override { return SegmentFiles::kAlignment; }
   size_t slot_bytes(size_t n_page_bytes) const override;
 
-  // Reads every page; those that fail a check leave the index.
+  // Reads every page and removes those that fail a check from the index.
   struct Verification {
     uint64_t n_pages = 0;
     uint64_t n_damaged = 0;
   };
   Result<Verification> verify();
-  // Removes segments that hold no page, and makes the index small. Returns the bytes given back.
+  // Removes empty segments and compacts the index. Returns the number of bytes freed.
   Result<uint64_t> collect_garbage();
   // Removes all pages.
   Result<void> clear();
 
  private:
-  // What is gone when the folder is: opened together, closed together, the lock last.
+  // The open files of the folder. They are opened and closed together, the lock last.
   struct Folder {
     FileDescriptor lock;
     std::optional<SegmentFiles> files;
@@ -119,20 +121,20 @@ class DiskTier final : public Tier {
   Mutex put_mutex_ ACQUIRED_BEFORE(mutex_);  // one put at a time
   mutable Mutex mutex_;
   std::unique_ptr<Folder> folder_ GUARDED_BY(mutex_);
-  std::map<uint64_t, std::vector<SlotId>> free_slots_ GUARDED_BY(mutex_);  // by the bytes of a slot
+  std::map<uint64_t, std::vector<SlotId>> free_slots_ GUARDED_BY(mutex_);  // by slot size in bytes
   std::vector<SlotId> reading_ GUARDED_BY(mutex_);  // must not be overwritten
   std::vector<std::pair<PageKey, uint32_t>> touched_
-      GUARDED_BY(mutex_);  // (key, group), not yet in the index
+      GUARDED_BY(mutex_);  // uses by (key, group) that are not yet in the index
   uint64_t tick_ GUARDED_BY(mutex_) = 1;
   bool is_device_full_ GUARDED_BY(mutex_) = false;
 
-  // Read without the mutex, which may be held while the device is slow.
+  // Readable without the mutex, which may be held while the device is slow.
   std::atomic<uint64_t> n_pages_ = 0;
   std::atomic<uint64_t> n_bytes_ = 0;
   std::atomic<uint64_t> n_evictions_ = 0;
 };
 
-// What `kvik cache stat` shows; reads beside a process that has the folder.
+// Report for `kvik cache stat`, which can be made while another process uses the folder.
 struct DiskTierReport {
   DiskIndex::Totals totals;
   uint64_t n_segments = 0;

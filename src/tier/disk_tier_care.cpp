@@ -9,7 +9,7 @@
 #include "tier/disk_tier.h"
 #include "tier/page_record.h"
 
-// What `kvik cache` does with a DiskTier that nobody serves from.
+// Maintenance of a DiskTier by `kvik cache`, while no server uses it.
 namespace kvik {
 
 Result<DiskTier::Verification> DiskTier::verify() {
@@ -36,7 +36,7 @@ Result<DiskTier::Verification> DiskTier::verify() {
              row.slot);
     }
   }
-  // Rows that point into no segment at all.
+  // Rows that refer to no existing segment.
   TRY_ASSIGN(const DiskIndex::Totals totals, folder_->index->totals());
   const uint64_t n_whole = result.n_pages - result.n_damaged;
   if (totals.n_pages > n_whole) {

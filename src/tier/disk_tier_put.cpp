@@ -5,18 +5,18 @@
 #include "tier/disk_tier.h"
 #include "tier/page_record.h"
 
-// How pages get into a DiskTier, and which give way.
+// Storing pages in a DiskTier, and eviction.
 namespace kvik {
 namespace {
 
-constexpr uint64_t kRowBytes = 640;                // of the index, for each slot
-constexpr uint64_t kLogBytes = uint64_t{1} << 20;  // of the index's log
+constexpr uint64_t kRowBytes = 640;                // index bytes per slot
+constexpr uint64_t kLogBytes = uint64_t{1} << 20;  // bytes of the index's write-ahead log
 constexpr size_t kLeavesLookedAt = 64;
 
 }  // namespace
 
-// Rows of what gives way are gone from the index before its slots are written, and rows of what
-// comes are there after: a kill in between loses pages, never mixes them.
+// Rows of evicted pages are deleted before their slots are overwritten, and rows of new pages are
+// added afterwards: a kill in between loses pages, but never mixes them up.
 Result<void> DiskTier::put(std::span<Put> pages) {
   const MutexLock puts(put_mutex_);
   std::vector<Placed> placed;
@@ -36,7 +36,7 @@ Result<void> DiskTier::put(std::span<Put> pages) {
   return std::unexpected<Error>(restore(done.error()));
 }
 
-// Notes who knows it now.
+// Updates the mark of a page that is stored already.
 Result<bool> DiskTier::is_known(const TierPage& page) {
   TRY_ASSIGN(const auto row, folder_->index->find(page.key, page.group));
   if (!row) return false;
@@ -46,8 +46,8 @@ Result<bool> DiskTier::is_known(const TierPage& page) {
   return true;
 }
 
-// Whether who looks for the page from the root on gets to it.
-// Before a snapshot there are the pages of the layers that have some.
+// Returns whether a lookup from the root reaches the page. A snapshot depends on the pages of the
+// layer groups.
 Result<bool> DiskTier::has_parent(const TierPage& page, std::span<const Placed> placed) {
   const uint32_t group = page.group >= kSnapshotGroup ? 0 : page.group;
   const auto is_parent = [&](const Placed& other) {
@@ -58,7 +58,7 @@ Result<bool> DiskTier::has_parent(const TierPage& page, std::span<const Placed> 
   return row.has_value();
 }
 
-// A slot for each page that is new and for which there is room.
+// Assigns a slot to each new page for which there is room.
 Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
   std::vector<Placed> placed;
   const Result<void> done = folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
@@ -72,7 +72,7 @@ Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
       }
       const uint64_t n_bytes = slot_bytes(put.n_bytes);
       TRY_ASSIGN(auto slot, find_free(n_bytes));
-      if (!slot) {  // nothing gives way for what cannot be reached
+      if (!slot) {  // do not evict pages for one that cannot be reached
         TRY_ASSIGN(const bool is_reachable, has_parent(put.page, placed));
         if (is_reachable) {
           TRY_ASSIGN(slot, make_room(n_bytes, pages));
@@ -105,7 +105,7 @@ Result<std::optional<SlotId>> DiskTier::find_free(uint64_t slot_bytes) {
   return take_free_slot(slot_bytes);
 }
 
-// The slot of a page that gives way. std::nullopt: none may go.
+// Evicts a page and returns its slot; std::nullopt if none can be evicted.
 Result<std::optional<SlotId>> DiskTier::make_room(uint64_t slot_bytes, std::span<Put> pages) {
   TRY_ASSIGN(const auto leaf, oldest_leaf(slot_bytes, pages));
   TRY_ASSIGN(const auto stale, stale_segment(slot_bytes, leaf ? leaf->last_use : UINT64_MAX));
@@ -119,7 +119,7 @@ Result<std::optional<SlotId>> DiskTier::make_room(uint64_t slot_bytes, std::span
   return leaf->slot;
 }
 
-// Where the budget and the device have room for one; with the first segment the device must.
+// Adds a segment if budget and device have room for it. The first segment must be possible.
 Result<void> DiskTier::add_segment(uint64_t slot_bytes) {
   const uint64_t max_bytes = options_.max_bytes - kLogBytes;
   const uint64_t used = folder_->files->n_bytes() / slot_bytes * (slot_bytes + kRowBytes);
@@ -143,7 +143,8 @@ Result<void> DiskTier::add_segment(uint64_t slot_bytes) {
   return {};
 }
 
-// Never what the pages to come stand behind.
+// Returns the least recently used page without children, but never a parent of the pages to be
+// stored.
 Result<std::optional<DiskIndex::Row>> DiskTier::oldest_leaf(uint64_t slot_bytes,
                                                             std::span<Put> pages) {
   TRY_ASSIGN(const auto leaves, folder_->index->oldest_leaves(slot_bytes, kLeavesLookedAt));
@@ -159,8 +160,8 @@ Result<std::optional<DiskIndex::Row>> DiskTier::oldest_leaf(uint64_t slot_bytes,
   return std::optional<DiskIndex::Row>();
 }
 
-// A segment of slots of another size in which nothing was used since `before`: the pages of another
-// model make room a segment at a time.
+// Returns a segment with slots of another size that was last used before `before`: pages of another
+// model are evicted by whole segments.
 Result<std::optional<uint32_t>> DiskTier::stale_segment(uint64_t slot_bytes, uint64_t before) {
   std::set<uint64_t> sizes;
   for (const auto& [id, segment] : folder_->files->segments()) {

@@ -12,7 +12,7 @@ namespace kvik {
 namespace {
 
 constexpr const char* kSecretFile = "names.key";
-constexpr size_t kNameBytes = 16;  // of an HMAC: two names are never the same
+constexpr size_t kNameBytes = 16;  // of an HMAC, so that names never collide
 
 }  // namespace
 

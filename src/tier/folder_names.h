@@ -14,23 +14,24 @@
 
 namespace kvik {
 
-// Names of folders and files for pages, which tell nothing of tokens: HMACs of keys under a secret
-// that lies in the folder itself, readable for those who may read the pages. The first writer makes
-// it. Any thread.
+// Names of folders and files for pages. They reveal nothing about tokens: they are HMACs of keys
+// under a secret that lies in the folder itself, readable for everyone who may read the pages. The
+// first writer creates it. Any thread.
 class FolderNames {
  public:
-  // The folder is borrowed.
+  // Borrows the folder.
   explicit FolderNames(const SharedFolder& folder) : folder_(folder) {}
 
-  // The folder of the pages that follow a parent. std::nullopt where there is no secret yet: then
-  // there are no pages either.
+  // Returns the folder of the children of a page; std::nullopt if there is no secret yet, and so no
+  // pages.
   std::optional<std::string> folder_of(const PageKey& parent, uint32_t group);
-  // The name of a page in its folder.
+  // Returns the name of a page in its folder.
   std::optional<std::string> file_of(const PageKey& key, uint32_t group);
 
-  // Makes the secret where there is none.
+  // Creates the secret if there is none.
   Result<void> make();
-  // Has the secret read again: the folder may have been emptied, and another writer have made one.
+  // Reads the secret again at the next use: the folder may have been emptied, and another writer
+  // may have created a new one.
   void forget();
 
  private:

@@ -14,10 +14,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kEntriesAtOnce = 2000;
 constexpr size_t kMaxLeaseBytes = 128;
-constexpr double kDraftAge = 3600;  // seconds; who wrote it is dead
+constexpr double kDraftAge = 3600;  // seconds; the writer of an older draft is dead
 constexpr double kMaxAge = 30.0 * 24 * 3600;
-constexpr uint64_t kLeavePercent = 90;     // of the size, once it was passed
-constexpr double kBucketsPerDoubling = 8;  // of the age in minutes: a month is 123 of them
+constexpr uint64_t kLeavePercent = 90;  // percent of the size limit to keep once it was exceeded
+// buckets per doubling of the age in minutes: a month is bucket 123
+constexpr double kBucketsPerDoubling = 8;
 
 std::string random_name() {
   std::random_device random;
@@ -60,7 +61,8 @@ std::optional<SweepCount> FolderSweep::work() {
         phase_ = Phase::kClaiming;
       }
       return std::nullopt;
-    case Phase::kClaiming:  // a moment later: somebody else may have taken it at the same time
+    // a moment later, because another server may have taken it at the same time
+    case Phase::kClaiming:
       if (holds_lease() && begin_walk()) {
         phase_ = Phase::kCounting;
       } else {
@@ -102,7 +104,7 @@ std::optional<std::string> FolderSweep::read_lease() const {
   return text;
 }
 
-// Ours, nobody's, or that of one who was not heard of for a while.
+// Returns true if the lease is ours, free, or was not renewed for a while.
 bool FolderSweep::holds_lease() {
   const auto lease = read_lease();
   if (!lease || lease->starts_with(own_name_)) return true;
@@ -149,7 +151,7 @@ bool FolderSweep::walk(const Visit& visit) {
   for (size_t i = 0; i < kEntriesAtOnce; ++i) {
     if (at_ == fs::recursive_directory_iterator()) return true;
     const fs::directory_entry entry = *at_;
-    at_.increment(error);  // first: the entry may be gone afterwards
+    at_.increment(error);  // advance first: the entry may be removed by `visit`
     visit(entry);
     if (error) return true;
   }
@@ -183,11 +185,11 @@ void FolderSweep::choose_cutoff() {
   }
 }
 
-// Of the youngest files that have to go only as many as are needed.
+// Removes old files. Of the newest bucket to remove, only as many as necessary.
 void FolderSweep::remove_old(const fs::directory_entry& entry) {
   std::error_code error;
   if (fs::is_directory(entry.symlink_status(error))) {
-    ::rmdir(entry.path().c_str());  // those that are empty; who writes into one makes it again
+    ::rmdir(entry.path().c_str());  // removes empty folders only; a writer creates them again
     return;
   }
   const auto age = age_s(entry);

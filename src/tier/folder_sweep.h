@@ -10,33 +10,33 @@
 
 namespace kvik {
 
-// What a sweep of a shared folder found and did.
+// Result of a sweep of a shared folder.
 struct SweepCount {
-  uint64_t n_files = 0;  // that stay
+  uint64_t n_files = 0;  // files that remain
   uint64_t n_bytes = 0;
   uint64_t n_removed = 0;
 };
 
-// Keeps a folder that several machines mount below a size, and rids it of what nobody used for a
-// month: files that were not used for longest go first. Only who holds the lease sweeps.
+// Keeps a folder that several machines mount below a size limit by removing the least recently used
+// files, and removes files that were not used for a month. Only the holder of the lease sweeps.
 //
-// The lease is a file that names its holder and counts up. Whoever sees it unchanged for minutes,
-// by a clock of its own, takes it over: a machine that dies, or whose clock is wrong, keeps nobody
-// from sweeping. Where two hold it for a moment both remove what is old, which does no harm. Ages
-// are differences of times that the file system wrote.
+// The lease is a file that names its holder and contains a counter. A server that sees it unchanged
+// for minutes, by its own clock, takes it over, so that neither a dead machine nor one with a wrong
+// clock prevents sweeps. If two servers hold the lease for a moment, both remove old files, which
+// does no harm. Ages are differences of times that the file system wrote.
 //
 // One thread.
 class FolderSweep {
  public:
-  // Files are those of the folder but for *.lease and *.key. Everything below an outdated folder,
-  // in which names reveal tokens, is removed at any age.
+  // Sweeps all files of the folder except *.lease and *.key. Everything in the folder `outdated`,
+  // whose names reveal tokens, is removed at any age.
   FolderSweep(std::string folder, uint64_t max_bytes, std::string outdated = {});
 
-  // A bounded piece of the work: a few thousand files at most. What the sweep counted, when it
-  // ends.
+  // Does a bounded part of the work, at most a few thousand files. Returns the counts when the
+  // sweep is complete.
   std::optional<SweepCount> work();
 
-  // For tests: sweeps at once, and takes over a lease that was unchanged for so long.
+  // For tests: sweeps at once, and takes over a lease that was unchanged for `lease_after`.
   void hurry(Duration lease_after);
 
  private:
@@ -47,7 +47,7 @@ class FolderSweep {
   bool write_lease();
   std::optional<std::string> read_lease() const;
   bool begin_walk();
-  // Whether the walk came to its end.
+  // Returns whether the walk is complete.
   template <class Visit>
   bool walk(const Visit& visit);
   void count(const std::filesystem::directory_entry& entry);
@@ -66,14 +66,14 @@ class FolderSweep {
   Phase phase_ = Phase::kResting;
   TimePoint due_;
   uint64_t n_renewals_ = 0;
-  std::string seen_lease_;  // of another, and since when
+  std::string seen_lease_;  // lease of another server, and since when it is unchanged
   TimePoint seen_since_;
 
   std::filesystem::recursive_directory_iterator at_;
-  std::filesystem::file_time_type now_;            // of the file system
-  std::array<uint64_t, kBuckets> bytes_by_age_{};  // logarithmic
+  std::filesystem::file_time_type now_;            // current time of the file system
+  std::array<uint64_t, kBuckets> bytes_by_age_{};  // on a logarithmic scale
   uint64_t bytes_to_free_ = 0;
-  size_t oldest_kept_ = 0;  // bucket: older ones go
+  size_t oldest_kept_ = 0;  // bucket; files in older buckets are removed
   SweepCount counted_;
 };
 

@@ -26,14 +26,15 @@ std::optional<std::string> FolderTier::path_of(const TierPage& page) {
   return fmt::format("{}/{}", *folder, *file);
 }
 
-// The head of a page's file; std::nullopt where it is none.
+// Reads the record head of a file; std::nullopt if it has none.
 std::optional<RecordHead> FolderTier::head_of(const std::string& path) const {
   std::array<std::byte, kRecordHeadBytes> head;
   if (!files_.read_head(path, head)) return std::nullopt;
   return read_record_head(head, options_.mark_key);
 }
 
-// The bytes are read only where the reader may find the page: how long it takes tells nothing.
+// The contents are read only if the reader may hit the page, so that the time taken reveals
+// nothing.
 Tier::Get FolderTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
                           size_t n_bytes) {
   const auto path = path_of(wanted);
@@ -58,7 +59,7 @@ Tier::Get FolderTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte>
     case SharedFolder::Read::kWrong:
       break;
   }
-  files_.remove(*path);  // so that a good one can take its place
+  files_.remove(*path);  // so that an intact page can be stored again
   return Get::kDamaged;
 }
 
@@ -101,7 +102,7 @@ Result<void> FolderTier::put_one(Put& put) {
   return {};
 }
 
-// Whether the folder takes bytes.
+// Checks whether the folder accepts writes.
 Result<void> FolderTier::recover() {
   names_.forget();
   const std::array<std::byte, 1> probe{};

@@ -15,25 +15,24 @@
 namespace kvik {
 
 struct FolderTierOptions {
-  std::string folder;  // that every server mounts
+  std::string folder;  // folder that every server mounts
   uint64_t max_bytes = uint64_t{100} << 30;
-  unsigned mode = 0700;  // of folders; files get it without the right to execute
-  // Seals who knows a page (page_record.h); empty: any mark is believed.
+  unsigned mode = 0700;  // of folders; files get the same without the execute bits
+  // Key that seals the marks of pages (page_record.h); empty: every mark is trusted.
   std::string mark_key = {};
 };
 
-// Pages in a folder that several machines mount (NFS, CephFS). A page is a file, its head in front
-// of its bytes (page_record.h):
+// Stores pages in a folder that several machines mount (NFS, CephFS). Each page is a file that
+// consists of a record head and the page's bytes (page_record.h):
 //
-//   kv / two digits / name of parent and group / name of page and group
+// kv / two digits / name of parent and group / name of page and group
 //
-// so that a page's folder lists what may follow its parent, and one rename publishes both. Names
-// are keyed hashes (FolderNames). Files never change; there is no index, and no lock that a machine
-// could take with it when it dies. The holder of the sweep's lease removes what was not used for
-// longest (FolderSweep), and what earlier versions stored below pages/, under names that tell the
-// tokens.
+// Listing a page's folder gives its children, and one rename publishes file and name at once. Names
+// are keyed hashes (FolderNames). Files never change, and there is neither an index nor a lock that
+// a dying machine could leave behind. The holder of the sweep lease removes the least recently used
+// files (FolderSweep), and the folder pages/ of earlier versions, whose names reveal tokens.
 //
-// Pages are checked like those of a disk. Any thread.
+// Pages are checked like those of DiskTier. Any thread.
 class FolderTier final : public Tier {
  public:
   explicit FolderTier(FolderTierOptions options);
@@ -44,7 +43,7 @@ class FolderTier final : public Tier {
   Result<void> put(std::span<Put> pages) override;
   Result<void> recover() override;
   Result<void> tidy_up() override;
-  // As the last sweep counted them, and what was written since.
+  // Returns the counts of the last sweep plus what was written since.
   TierSize size() const override;
 
   size_t head_bytes() const override;
@@ -59,8 +58,8 @@ class FolderTier final : public Tier {
   const FolderTierOptions options_;
   const SharedFolder files_;
   FolderNames names_;
-  FolderSweep sweep_;    // of the writing thread
-  TimePoint names_due_;  // when the secret of the names is read again; of the same thread
+  FolderSweep sweep_;    // used by the writing thread only
+  TimePoint names_due_;  // when the secret of the names is read again; writing thread only
   std::atomic<uint64_t> n_pages_ = 0;
   std::atomic<uint64_t> n_bytes_ = 0;
   std::atomic<uint64_t> n_evictions_ = 0;

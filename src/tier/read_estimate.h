@@ -6,9 +6,9 @@
 
 namespace kvik {
 
-// How long a tier takes to read a page, by those that it read. An outlier hardly moves it. Whoever
-// decides against reading says so: the estimate fades then, so that a tier that was slow for a
-// while is asked again.
+// Estimates the time that a tier takes to read a page from the times observed. Robust against
+// outliers. A caller that decides not to read reports it: the estimate then fades, so that a tier
+// that was slow for a while is tried again.
 class ReadEstimate {
  public:
   void observe(double page_ms) {
@@ -16,7 +16,7 @@ class ReadEstimate {
     page_ms_ += std::max(kGain, 1.0 / n_observed_) * (page_ms - page_ms_);
   }
   void note_declined() { page_ms_ *= kFade; }
-  // std::nullopt as long as too few pages were read.
+  // Returns std::nullopt until enough pages were read.
   std::optional<double> page_ms() const {
     return n_observed_ < kTrusted ? std::nullopt : std::optional(page_ms_);
   }

@@ -23,7 +23,8 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-// What stands before `mark`, which is taken away with it; std::nullopt where it does not occur.
+// Removes the text before position `at` and the character there from `text`, and returns it;
+// std::nullopt if `at` is npos.
 std::optional<std::string_view> take_until(std::string_view& text, size_t at) {
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view before = text.substr(0, at);
@@ -50,7 +51,7 @@ Result<RedisAddress> parse_unix(std::string_view rest) {
   return address;
 }
 
-// HOST[:PORT], a host of several colons in brackets.
+// Parses HOST[:PORT]; an IPv6 address is in brackets.
 Result<void> read_host(RedisAddress& address, std::string_view text) {
   size_t end = text.rfind(':');
   if (text.starts_with('[')) {

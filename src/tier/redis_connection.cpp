@@ -28,8 +28,8 @@ namespace kvik {
 namespace {
 
 constexpr size_t kReadAtOnce = 256 * 1024;
-constexpr size_t kMaxHead = 256;    // of a reply, in front of its bytes
-constexpr int kMaxElements = 4096;  // of an array that is believed
+constexpr size_t kMaxHead = 256;    // of a reply, before its contents
+constexpr int kMaxElements = 4096;  // maximum array length that is accepted
 
 TimePoint in(Duration timeout) { return std::chrono::steady_clock::now() + timeout; }
 
@@ -37,7 +37,7 @@ std::unexpected<Error> failed(std::string_view name, std::string_view what) {
   return fail(ErrorCode::kIo, fmt::format("{}: {}", name, what));
 }
 
-// Waits until the socket is ready; false where the deadline comes first.
+// Waits until the socket is ready; returns false at the deadline.
 bool wait_for(int fd, short events, TimePoint deadline) {
   pollfd what{.fd = fd, .events = events, .revents = 0};
   while (true) {
@@ -50,7 +50,7 @@ bool wait_for(int fd, short events, TimePoint deadline) {
   }
 }
 
-// Connects without blocking for longer than the deadline; an errno where it failed.
+// Connects, blocking at most until the deadline; returns an errno on failure.
 std::expected<FileDescriptor, int> connect_to(const sockaddr* address, socklen_t size,
                                               TimePoint deadline) {
   FileDescriptor fd(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -78,7 +78,7 @@ std::expected<FileDescriptor, int> connect_unix(const std::string& path, TimePoi
   return connect_to(reinterpret_cast<const sockaddr*>(&address), sizeof(address), deadline);
 }
 
-// A bounded reply: an array that Redis only announces takes no memory.
+// Bounds arrays of replies: an announced array takes no memory before its elements arrive.
 void* create_bounded_array(const redisReadTask* task, int n);
 
 redisReplyObjectFunctions& reply_functions() {
@@ -108,7 +108,7 @@ void* create_bounded_array(const redisReadTask* task, int n) {
 void FreeRedisReply::operator()(redisReply* reply) const { freeReplyObject(reply); }
 void RedisConnection::FreeReader::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
-// Bytes there and back; both calls move what can be moved now, and wait for at least one byte.
+// Transfers bytes. Both calls move what can be moved now, and wait for at least one byte.
 class RedisConnection::Channel {
  public:
   virtual ~Channel() = default;

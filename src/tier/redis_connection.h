@@ -20,29 +20,29 @@ struct FreeRedisReply {
 };
 using RedisReply = std::unique_ptr<redisReply, FreeRedisReply>;
 
-// Where a number, a status or an error is expected.
+// Maximum length where a number, a status or an error is expected.
 inline constexpr size_t kMaxShortReply = 4096;
 
-// Commands out, replies in, each before a deadline and none longer than what was expected: hiredis
-// speaks the protocol, the bytes travel over a socket of ours. After an error it is of no use any
-// more. Not for several threads.
+// Sends commands and receives replies, each before a deadline and with a bounded length. hiredis
+// implements the protocol; the bytes are transferred over our own socket. Unusable after an error.
+// Not thread-safe.
 class RedisConnection {
  public:
-  // Connects, identifies itself and chooses the database. Errors: kIo.
+  // Connects, authenticates and selects the database. Errors: kIo.
   static Result<std::unique_ptr<RedisConnection>> open(const RedisAddress& address,
                                                        Duration timeout);
   ~RedisConnection();
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  // Puts a command behind those that wait to be sent.
+  // Appends a command to those that wait to be sent.
   void add(std::initializer_list<std::string_view> words);
-  // Sends what waits. Errors: kIo.
+  // Sends the waiting commands. Errors: kIo.
   Result<void> send(Duration timeout);
-  // The next reply, of at most max_bytes; an error that Redis tells is a reply. Errors: kIo,
-  // kCorrupt where it is longer.
+  // Receives the next reply, of at most max_bytes. An error that Redis reports is a reply. Errors:
+  // kIo, kCorrupt if the reply is longer.
   Result<RedisReply> receive(size_t max_bytes, Duration timeout);
-  // add(), send(), receive().
+  // Calls add(), send() and receive().
   Result<RedisReply> ask(std::initializer_list<std::string_view> words, size_t max_bytes,
                          Duration timeout);
 

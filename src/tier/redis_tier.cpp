@@ -24,7 +24,7 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 
 std::string_view text_of(const redisReply& reply) { return {reply.str, reply.len}; }
 
-// A child as its parent's set has it: the key, then the token ids in little endian.
+// Returns the entry of a child in its parent's set: its key, then its token ids in little endian.
 std::string member_of(const PageKey& key, std::span<const TokenId> tokens) {
   std::string member(as_text(key.bytes));
   for (const TokenId token : tokens) {
@@ -50,7 +50,7 @@ std::optional<Tier::Child> child_of(std::string_view member) {
   return child;
 }
 
-// What INFO says behind `name:`; 0 where it does not.
+// Returns the number that follows `name:` in the output of INFO; 0 if there is none.
 uint64_t number_in(std::string_view info, std::string_view name) {
   const size_t at = info.find(fmt::format("\n{}:", name));
   if (at == std::string_view::npos) return 0;
@@ -87,7 +87,7 @@ Result<RedisConnection*> RedisTier::connected(Line& line) const {
   return line.connection.get();
 }
 
-// A connection on which something was left unsaid is closed: the next answer would be another's.
+// Closes a connection after an incomplete exchange: its next reply would belong to another command.
 Error RedisTier::lost(Line& line, const Error& error) const {
   line.connection.reset();
   line.closed_until = std::chrono::steady_clock::now() + options_.retry_after;
@@ -105,8 +105,8 @@ Tier::Get RedisTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> 
   return Get::kFailed;
 }
 
-// What the head of a page says of who knows it; what is no page is for all, and found out when it
-// is read.
+// Returns whether the reader may hit a page, by the mark in its head. A value that is not a page
+// counts as visible, and is found out when it is read.
 Result<bool> RedisTier::is_for(const std::string& name, KnownBy reader) {
   if (reader == KnownBy::kAll) return true;
   static const std::string end = std::to_string(kRecordHeadBytes - 1);
@@ -118,7 +118,8 @@ Result<bool> RedisTier::is_for(const std::string& name, KnownBy reader) {
   return !head || may_find(reader, head->page.known);
 }
 
-// The bytes are asked for only where the reader may find the page: how long it takes tells nothing.
+// The contents are requested only if the reader may hit the page, so that the time taken reveals
+// nothing.
 Result<Tier::Get> RedisTier::try_get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
                                      size_t n_bytes) {
   TRY_ASSIGN(RedisConnection* const redis, connected(reading_));
@@ -126,7 +127,7 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, KnownBy reader, std::span
   TRY_ASSIGN(const bool is_ours, is_for(name, reader));
   if (!is_ours) return Get::kAbsent;
   const size_t record_bytes = slot_bytes(n_bytes);
-  // One byte more than is expected tells a longer value from the right one.
+  // Requesting one byte more than expected detects a value that is too long.
   TRY_ASSIGN(const RedisReply reply,
              redis->ask({"GETRANGE", name, "0", std::to_string(record_bytes)}, record_bytes + 1,
                         options_.timeout));
@@ -179,7 +180,7 @@ Result<void> RedisTier::drop_private(std::vector<Child>& children, uint32_t grou
   return {};
 }
 
-// A set with members that are none of ours, too long to be read: the next page makes another one.
+// Removes a set that has foreign members or is too long; the next stored page creates a new one.
 void RedisTier::drop_children(const PageKey& parent, uint32_t group) {
   reading_.closed_until = {};
   const auto redis = connected(reading_);
@@ -224,7 +225,7 @@ Result<void> RedisTier::put(std::span<Put> pages) {
   return {};
 }
 
-// All commands in one go; their answers then.
+// Sends all commands at once, then receives the replies.
 Result<void> RedisTier::try_put(std::span<Put> pages) {
   TRY_ASSIGN(RedisConnection* const redis, connected(writing_));
   for (const Put& put : pages) {
@@ -240,7 +241,7 @@ Result<void> RedisTier::try_put(std::span<Put> pages) {
     TRY_ASSIGN(const RedisReply reply, redis->receive(kMaxShortReply, options_.timeout));
     if (i % 2 == 0 && reply->type == REDIS_REPLY_NIL) known.push_back(&pages[i / 2]);
     if (reply->type != REDIS_REPLY_ERROR || refused) continue;
-    if (text_of(*reply).starts_with("WRONGTYPE")) continue;  // removed when somebody reads it
+    if (text_of(*reply).starts_with("WRONGTYPE")) continue;  // removed by the next reader
     refused =
         Error{ErrorCode::kIo, fmt::format("{}: {}", options_.address.printable(), text_of(*reply))};
   }
@@ -248,7 +249,8 @@ Result<void> RedisTier::try_put(std::span<Put> pages) {
   return join_marks(known);
 }
 
-// Pages that were there already: where others computed them they are written again, for all.
+// Updates pages that were stored already: those that another tenant computed are written again with
+// a mark for all.
 Result<void> RedisTier::join_marks(std::span<Put*> pages) {
   static const std::string end = std::to_string(kRecordHeadBytes - 1);
   for (Put* put : pages) {

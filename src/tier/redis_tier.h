@@ -20,21 +20,21 @@ namespace kvik {
 
 struct RedisTierOptions {
   RedisAddress address;
-  std::string name_space = "kvik";  // of all keys; a page's own key holds model and salt
-  // Seals who knows a page (page_record.h); empty: any mark is believed.
+  std::string name_space = "kvik";  // prefix of all keys; a page's own key covers model and salt
+  // Key that seals the marks of pages (page_record.h); empty: every mark is trusted.
   std::string mark_key = {};
-  Duration timeout = std::chrono::seconds(2);  // of a connection, and of each answer
+  Duration timeout = std::chrono::seconds(2);  // for connecting, and for each reply
   Duration retry_after = std::chrono::seconds(1);
 };
 
-// Pages in a Redis that several servers share. A page is a string value, its head in front of its
-// bytes (page_record.h), under NAMESPACE:page:KEY:GROUP; the pages behind one are a set under
-// NAMESPACE:next:KEY:GROUP, each member a key and its tokens. How long they stay is Redis's
-// business: `maxmemory` with `maxmemory-policy allkeys-lru`. What is read is checked like a page of
-// a disk; what is no page of ours is removed, so that a good one can take its place.
+// Stores pages in a Redis server that several Kvik servers share. A page is a string value under
+// NAMESPACE:page:KEY:GROUP: a record head and the page's bytes (page_record.h). The children of a
+// page are a set under NAMESPACE:next:KEY:GROUP, whose members consist of a key and token ids.
+// Redis evicts them (`maxmemory` with `maxmemory-policy allkeys-lru`). Values are checked like
+// pages of a DiskTier; a value that is not a page is removed, so that an intact page can be stored.
 //
-// Connects when it is needed. Where Redis does not answer, reads find nothing for a while.
-// Any thread: reads and writes have a connection each, and a mutex each.
+// Connects when needed. If Redis does not answer, reads miss for a while. Any thread: reads and
+// writes have a connection and a mutex each.
 class RedisTier final : public Tier {
  public:
   explicit RedisTier(RedisTierOptions options);
@@ -46,7 +46,8 @@ class RedisTier final : public Tier {
   Result<void> put(std::span<Put> pages) override;
   Result<void> recover() override;
   Result<void> tidy_up() override;
-  // As Redis tells, every ten seconds: all of its keys and memory, whoever they belong to.
+  // Returns the number of keys and the memory that Redis reports, all clients included; refreshed
+  // every ten seconds.
   TierSize size() const override;
 
   size_t head_bytes() const override;
@@ -54,7 +55,7 @@ class RedisTier final : public Tier {
   size_t slot_bytes(size_t n_page_bytes) const override;
 
  private:
-  // One connection, made again after a pause where it was lost.
+  // A connection, which is opened again after a pause if it was lost.
   struct Line {
     std::unique_ptr<RedisConnection> connection;
     TimePoint closed_until;
@@ -79,7 +80,8 @@ class RedisTier final : public Tier {
   const RedisTierOptions options_;
   mutable Mutex read_mutex_;
   Line reading_ GUARDED_BY(read_mutex_);
-  // Pages that children() named last: one that is gone leaves its parent's set.
+  // Pages that children() returned last: one that turns out to be missing is removed from its
+  // parent's set.
   std::set<std::string> named_ GUARDED_BY(read_mutex_);
   mutable Mutex write_mutex_;
   Line writing_ GUARDED_BY(write_mutex_);

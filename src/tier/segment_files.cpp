@@ -20,7 +20,8 @@ namespace kvik {
 namespace {
 
 constexpr const char* kEnding = ".segment";
-constexpr uint32_t kMaxId = INT32_MAX;  // the index puts it above 32 bits of a signed number
+// the index stores it in the upper bits of a signed 64-bit number
+constexpr uint32_t kMaxId = INT32_MAX;
 constexpr uint64_t kMaxSlotBytes = uint64_t{1} << 30;
 
 struct SegmentName {
@@ -28,7 +29,7 @@ struct SegmentName {
   uint64_t slot_bytes;
 };
 
-// "00000012-385024.segment"
+// Parses a name such as "00000012-385024.segment".
 std::optional<SegmentName> parse_name(const std::string& name) {
   if (!name.ends_with(kEnding)) return std::nullopt;
   SegmentName parsed{};
@@ -42,14 +43,15 @@ std::optional<SegmentName> parse_name(const std::string& name) {
   return is_size && parsed.id <= kMaxId ? std::optional(parsed) : std::nullopt;
 }
 
-// Direct where the file system can (tmpfs cannot). Waits for no pipe and follows no link.
+// Opens with direct I/O if the file system supports it (tmpfs does not). Neither waits for a pipe
+// nor follows a link.
 FileDescriptor open_file(const std::string& path, int flags) {
   const int all = flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const int fd = ::open(path.c_str(), all | O_DIRECT, kPrivateFile);
   return FileDescriptor(fd >= 0 || errno != EINVAL ? fd : ::open(path.c_str(), all, kPrivateFile));
 }
 
-// What is wrong with a file by the name of a segment; empty: nothing.
+// Returns why a file with the name of a segment is not one; empty: it is one.
 std::string_view fault_of(const struct stat& status, uint64_t slot_bytes) {
   if (!S_ISREG(status.st_mode)) return "it is no regular file";
   const auto n_bytes = static_cast<uint64_t>(status.st_size);
@@ -57,7 +59,8 @@ std::string_view fault_of(const struct stat& status, uint64_t slot_bytes) {
   return {};
 }
 
-// Of this process: to go on without a file for their sake would lose its pages.
+// Returns whether this process lacks descriptors or memory: continuing without the file would lose
+// its pages.
 bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 std::unexpected<Error> failed(int error, const char* what, const std::string& path) {
@@ -70,7 +73,7 @@ int transfer(size_t n_bytes, uint64_t offset, const Call& call) {
     const ssize_t n = call(done, offset + done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
-    if (n == 0) return EIO;  // shorter than it was
+    if (n == 0) return EIO;  // the file became shorter
     done += static_cast<size_t>(n);
   }
   return 0;
@@ -159,7 +162,7 @@ uint64_t SegmentFiles::n_slots() const {
   return n;
 }
 
-// The number behind the last one's, unless something has its name.
+// Uses the number after the last segment's, unless a file with that name exists.
 Result<uint32_t> SegmentFiles::add(uint64_t slot_bytes, uint32_t n_slots) {
   constexpr int kTries = 1000;
   uint32_t id = segments_.empty() ? 0 : segments_.rbegin()->first;

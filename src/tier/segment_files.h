@@ -12,7 +12,7 @@
 
 namespace kvik {
 
-// The few calls that segment files need of the operating system, so that a test can let them fail.
+// The system calls that segment files need, so that a test can let them fail.
 class FileCalls {
  public:
   virtual ~FileCalls() = default;
@@ -24,7 +24,7 @@ class FileCalls {
 };
 FileCalls& posix_file_calls();
 
-// Where a page lies.
+// Location of a page.
 struct SlotId {
   uint32_t segment = 0;
   uint32_t slot = 0;
@@ -32,14 +32,14 @@ struct SlotId {
   friend auto operator<=>(const SlotId&, const SlotId&) = default;
 };
 
-// Preallocated files of slots of one size each: NUMBER-SLOTBYTES.segment. Reads and writes pass the
-// system's page cache by where the file system lets them: what is in memory is the cache's
-// business. Not for several threads, but for read(), write() and sync() of a File.
+// Preallocated files with slots of one size each: NUMBER-SLOTBYTES.segment. Uses direct I/O if the
+// file system supports it, because caching pages in memory is the KV cache's task. Not thread-safe,
+// except for read(), write() and sync() of a File.
 class SegmentFiles {
  public:
   static constexpr size_t kAlignment = 4096;  // of memory, slots and offsets
-  // Of a segment with more slots than one. What says that it is longer is none of ours, and costs
-  // whoever put it there nothing.
+  // Maximum size of a segment with several slots. A file that claims to be longer is ignored, at no
+  // cost.
   static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
 
   class File {
@@ -63,16 +63,15 @@ class SegmentFiles {
   struct Segment {
     uint64_t slot_bytes = 0;
     uint32_t n_slots = 0;
-    // Shared with whoever reads or writes while the segment is removed.
+    // Shared with readers and writers that are active while the segment is removed.
     std::shared_ptr<const File> file;
 
     uint64_t n_bytes() const { return slot_bytes * n_slots; }
   };
 
   enum class Mode { kReadOnly, kReadWrite };
-  // Opens all segments of a folder. What has the name of one and is none (a folder, a link, a pipe,
-  // a file that is too long or refuses to be opened) is left alone, as all other files are; the log
-  // says so.
+  // Opens all segments of a folder. Other files are ignored; those with a segment's name (folders,
+  // links, pipes, files that are too long or cannot be opened) are also logged.
   static Result<SegmentFiles> open(FileCalls& calls, const std::string& folder, Mode mode);
 
   const std::map<uint32_t, Segment>& segments() const { return segments_; }
@@ -80,7 +79,7 @@ class SegmentFiles {
   uint64_t n_bytes() const { return n_bytes_; }
   uint64_t n_slots() const;
 
-  // Another segment, with all of its bytes reserved on the device.
+  // Adds a segment, with all of its bytes reserved on the device.
   Result<uint32_t> add(uint64_t slot_bytes, uint32_t n_slots);
   Result<void> remove(uint32_t id);
 

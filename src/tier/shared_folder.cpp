@@ -48,15 +48,15 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-// A name that no other writer uses, on no machine.
+// Returns a name that no other writer uses on any machine.
 std::string temporary_name() {
   static const uint64_t own = std::random_device{}() | uint64_t{std::random_device{}()} << 32;
   static std::atomic<uint64_t> n = 0;
   return fmt::format(".{:016x}-{}.new", own, ++n);
 }
 
-// Writes a draft and has `publish` give it its name; false or a failure leave no draft. Leaves
-// errno as it was at the first failure.
+// Writes a temporary file and calls `publish` to give it its name. If that fails or returns false,
+// the temporary file is removed. errno is that of the first failure.
 template <class Publish>
 Result<void> write_new(const std::string& draft, unsigned mode, std::span<const std::byte> bytes,
                        const Publish& publish) {
@@ -92,7 +92,7 @@ SharedFolder::Read SharedFolder::read(const std::string& name, std::span<std::by
   if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) != bytes.size())
     return Read::kWrong;
   if (!read_all(file.get(), bytes)) return Read::kFailed;
-  // Clocks may differ: that only makes it happen more often, or less.
+  // If clocks differ, this only happens more or less often.
   if (std::time(nullptr) - status.st_mtime > kRenewAfter) ::futimens(file.get(), nullptr);
   return Read::kDone;
 }
@@ -101,7 +101,7 @@ Result<void> SharedFolder::write(const std::string& folder, const std::string& n
                                  std::span<const std::byte> bytes) const {
   const std::string path = path_of(fmt::format("{}/{}", folder, name));
   Result<void> done;
-  for (int i = 0; i < 2; ++i) {  // a sweep may take an empty folder away at any moment
+  for (int i = 0; i < 2; ++i) {  // a sweep may remove an empty folder at any moment
     TRY(make_folders(path_of(folder)));
     const std::string draft = path_of(fmt::format("{}/{}", folder, temporary_name()));
     done =
@@ -118,7 +118,7 @@ Result<void> SharedFolder::write_once(const std::string& name,
   const std::string draft = path_of(temporary_name());
   const auto publish = [&] {
     if (::link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-      return ::rename(draft.c_str(), path.c_str()) == 0;  // a file system without links
+      return ::rename(draft.c_str(), path.c_str()) == 0;  // for file systems without hard links
     }
     ::unlink(draft.c_str());
     return true;
@@ -126,7 +126,7 @@ Result<void> SharedFolder::write_once(const std::string& name,
   return write_new(draft, mode_, bytes, publish);
 }
 
-// Makes those folders of a path that are missing.
+// Creates the missing folders of a path.
 Result<void> SharedFolder::make_folders(const std::string& path) const {
   if (::access(path.c_str(), F_OK) == 0) return {};
   std::string made;

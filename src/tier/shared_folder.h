@@ -10,33 +10,32 @@
 
 namespace kvik {
 
-// Files of a folder that several machines mount: written beside their place and renamed into it, so
-// that a reader sees all of it or nothing; never changed after. Anything else in the folder
-// (folders, links, pipes, files of another length) is as if it were not there.
+// Files in a folder that several machines mount. They are written under a temporary name and
+// renamed, so that a reader sees a whole file or none; they never change. Anything else in the
+// folder (folders, links, pipes, files of another length) is ignored.
 class SharedFolder {
  public:
-  // Folders that are made get `mode`, and files the same without the right to execute, whatever the
+  // New folders get `mode`, and new files the same without the execute bits, regardless of the
   // umask.
   SharedFolder(std::string path, unsigned mode) : path_(std::move(path)), mode_(mode) {}
 
   const std::string& path() const { return path_; }
 
   enum class Read { kDone, kAbsent, kWrong, kFailed };
-  // Reads a file that must be bytes.size() long. Its time of change tells others that it is used:
-  // renewed by the file system's own clock where it is older than an hour of ours.
+  // Reads a file that must be bytes.size() long. Renews its modification time, which shows that it
+  // is used, by the file system's clock if it is older than an hour by ours.
   Read read(const std::string& name, std::span<std::byte> bytes) const;
 
-  // Writes a file in a folder below, which is made where there is none, in the place of one that is
-  // there.
+  // Writes a file in a sub-folder, which is created if necessary; replaces an existing file.
   Result<void> write(const std::string& folder, const std::string& name,
                      std::span<const std::byte> bytes) const;
-  // Writes a file where there is none of that name; of several writers one succeeds. Not a failure
-  // where another one did.
+  // Writes a file if none of that name exists. If several writers try, one succeeds, and the others
+  // do not fail.
   Result<void> write_once(const std::string& name, std::span<const std::byte> bytes) const;
-  // The first head.size() bytes of a file; false where there are not as many.
+  // Reads the first head.size() bytes of a file; returns false if it is shorter.
   bool read_head(const std::string& name, std::span<std::byte> head) const;
 
-  // Names of at most `limit` files of a folder below; none where it cannot be read.
+  // Returns the names of at most `limit` files of a sub-folder; none if it cannot be read.
   std::vector<std::string> list(const std::string& folder, size_t limit) const;
 
   void remove(const std::string& name) const;

@@ -13,26 +13,26 @@ namespace kvik {
 
 enum class FetchId : uint64_t {};
 
-// What a prompt wants of a tier: the longest chain of pages that hold its tokens.
+// A request to a tier: the longest chain of pages that hold the tokens of a prompt.
 struct TierFetch {
   FetchId id{};
   PageKey root;
-  PageKey parent;                // the last page that memory has, or the root
+  PageKey parent;                // last page in memory, or the root
   uint32_t n_before = 0;         // tokens up to its end
-  std::vector<TokenId> tokens;   // behind it
-  std::vector<GroupRule> rules;  // of the layer groups
+  std::vector<TokenId> tokens;   // tokens after it
+  std::vector<GroupRule> rules;  // rules of the layer groups
   KnownBy reader = KnownBy::kAll;
-  // A sequence with a state needs a snapshot after the chain; one with open pages needs it only to
-  // continue inside a page.
+  // A sequence with recurrent state needs a snapshot at the end of the chain; one with open pages
+  // needs it only to resume inside a page.
   bool has_state = false;
   uint32_t n_snapshot_pages = 0;
-  uint32_t n_resumed = 0;  // tokens up to the snapshot that memory has
+  uint32_t n_resumed = 0;  // tokens up to the snapshot in memory
 };
 
-// How a fetch ended.
+// Result of a fetch.
 enum class FetchEnd { kComplete, kAbsent, kDamaged, kFailed, kCancelled };
 
-// A page that came, or the end of a fetch.
+// A page that was read, or the end of a fetch.
 struct TierArrival {
   FetchId id{};
   TierPage page;

@@ -10,12 +10,14 @@ namespace {
 
 constexpr uint32_t kMinSlots = 2;
 constexpr uint32_t kMaxSlots = 64;
-constexpr uint64_t kBudgetPart = 32;  // slots of one direction take one of so many parts
+// the slots of one direction take at most this fraction of the budget
+constexpr uint64_t kBudgetPart = 32;
 
-// A page of 32 tokens takes longer to compute, but for the smallest models.
+// Computing a page of 32 tokens takes longer than this, except for the smallest models.
 constexpr std::chrono::milliseconds kPatiencePerPage{20};
 constexpr std::chrono::milliseconds kPatience{500};
-// Of one step of the engine, in which nothing can be taken, only so much is the tier's fault.
+// At most this much of an engine step, during which nothing can be received, counts as waiting for
+// the tier.
 constexpr std::chrono::milliseconds kMaxCounted{50};
 
 }  // namespace
@@ -101,7 +103,8 @@ void TierLink::on_sealed(PageId page) {
 void TierLink::save_pending(Level& level) {
   while (!level.pending.empty()) {
     const PageId id = level.pending.front();
-    // A page that was given up meanwhile is lost; another in its place is as worth saving.
+    // If the page was evicted meanwhile, its contents are lost; another page that took its place is
+    // worth saving as well.
     const auto page = kv_.pages().describe(id);
     if (page && !level.queue->save(*page, kv_.pages().bytes_of(id))) return;
     if (page) kv_.pages().note_saved(id);
@@ -109,8 +112,8 @@ void TierLink::save_pending(Level& level) {
   }
 }
 
-// The tier may have lost everything: parents before children, as they were sealed, is not known
-// any more, and need not be.
+// The tier may have lost everything. The order of parents before children is no longer known and
+// not required.
 void TierLink::save_all_again(Level& level) {
   for (uint32_t i = 0; i < kv_.n_pages(); ++i) level.pending.push_back(PageId{i});
 }
@@ -148,7 +151,7 @@ std::unique_ptr<PageFetch> TierLink::fetch(const PrefixQuery& query, FoundPrefix
   return fetch;
 }
 
-// Whether bringing the tokens beats computing them, as far as both are known.
+// Returns whether fetching the tokens is expected to be faster than computing them.
 bool TierLink::is_worth_asking(const Level& level, const Rest& rest) const {
   const auto page_ms = level.queue->page_read_ms();
   if (!page_ms || !rest.compute_ms) return true;
@@ -158,8 +161,8 @@ bool TierLink::is_worth_asking(const Level& level, const Rest& rest) const {
   return false;
 }
 
-// Lets the next tier bring what the ones before it did not; the fetch ends where nothing is left
-// to bring, or nobody to ask.
+// Asks the next tier for what the earlier ones did not have. Ends the fetch if nothing is missing
+// or no tier is left.
 void TierLink::ask_next(PageFetch& fetch) {
   while (!fetch.levels_.empty() && fetch.found_.n_tokens() < fetch.query_.tokens.size()) {
     fetch.level_ = fetch.levels_.back();
@@ -181,12 +184,13 @@ void TierLink::ask_next(PageFetch& fetch) {
                                             .n_resumed = fetch.found_.n_tokens()})) {
       return;
     }
-    fetch.found_.note_tier_miss(MissReason::kTierTimedOut);  // it still hangs over another's
+    fetch.found_.note_tier_miss(MissReason::kTierTimedOut);  // it is still busy with another fetch
   }
   fetch.is_done_ = true;
 }
 
-// As long as computing the pages would take at best, behind the others that wait for this tier.
+// Returns the minimum time of computing the pages, plus that of the fetches that this tier does
+// first.
 Duration TierLink::patience_of(const PageFetch& fetch) const {
   const auto n_rest = fetch.query_.tokens.size() - fetch.found_.n_whole_tokens();
   Duration patience =
@@ -203,7 +207,7 @@ uint32_t TierLink::n_under_way() const {
       std::ranges::count_if(fetches_, [](const PageFetch* fetch) { return !fetch->is_done_; }));
 }
 
-// What this tier had to say is said.
+// Ends the fetch from this tier.
 void TierLink::end(PageFetch& fetch) {
   fetch.found_ = kv_.find(fetch.query_, std::move(fetch.found_));
   const uint32_t n_found = fetch.found_.n_tokens();
@@ -215,7 +219,7 @@ void TierLink::count_hits(const PageFetch& fetch) {
   for (size_t i = 0; i < levels_.size(); ++i) levels_[i].queue->count_hit(fetch.hits_[i]);
 }
 
-// All at once: a page is held only where those before it are.
+// Releases all fetched pages: a page is leased only together with those before it.
 void TierLink::on_shortage() {
   for (PageFetch* fetch : fetches_) {
     if (!fetch->is_done_) {
@@ -240,11 +244,12 @@ void TierLink::take(size_t level, const TierArrival& arrival) {
   end(fetch);
 }
 
-// The pages of a snapshot come one behind the other, and serve when all are there.
+// The pages of a snapshot arrive one after the other, and are inserted when the snapshot is
+// complete.
 bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
   const uint32_t index = arrival.page.group - kSnapshotGroup;
   if (index == 0) fetch.pieces_.clear();
-  if (index != fetch.pieces_.size()) return true;  // one before it did not come
+  if (index != fetch.pieces_.size()) return true;  // an earlier one is missing
   auto piece = kv_.snapshots().take_piece(arrival.bytes);
   if (!piece) return false;
   fetch.pieces_.push_back(std::move(*piece));

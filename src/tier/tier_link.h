@@ -20,14 +20,14 @@ namespace kvik {
 
 class TierLink;
 
-// One prompt's pages on their way from tiers into memory, where they stay until this ends.
+// A fetch of one prompt's pages from tiers into memory. They stay leased until this is destroyed.
 class PageFetch {
  public:
   ~PageFetch();
   PageFetch(const PageFetch&) = delete;
   PageFetch& operator=(const PageFetch&) = delete;
 
-  // All came that will come.
+  // Returns true when no more pages will arrive.
   bool is_done() const { return is_done_; }
 
  private:
@@ -37,37 +37,37 @@ class PageFetch {
 
   TierLink& link_;
   const PrefixQuery query_;
-  FoundPrefix& found_;          // the prompt's, which holds what was there and what comes
-  std::vector<size_t> levels_;  // that are asked after this one, the next one last
-  size_t level_ = 0;            // that is asked now
-  uint32_t n_before_ = 0;       // tokens that were found before it was asked
-  std::array<uint32_t, kTierKinds> hits_{};  // tokens that came, by level
-  std::vector<PageLease> pieces_;            // of a snapshot, as far as they came
+  FoundPrefix& found_;          // cached prefix of the prompt; leases the pages that arrive
+  std::vector<size_t> levels_;  // levels to ask after this one, the next one last
+  size_t level_ = 0;            // level that is asked now
+  uint32_t n_before_ = 0;       // cached tokens before this level was asked
+  std::array<uint32_t, kTierKinds> hits_{};  // fetched tokens, by level
+  std::vector<PageLease> pieces_;            // pages of a snapshot that have arrived
   FetchId id_{};
   Duration waited_{};
   Duration patience_{};
   bool is_done_ = false;
 };
 
-// Between a KvCache and the tiers behind it, the nearest first: what is sealed is saved in each,
-// and what a prompt lacks is fetched before it is admitted, from one tier after the other, each
-// going on where the one before it ended. What came from one is saved in those in front of it.
-// Never waits for a device: a tier has as long as computing the same pages would take at best, then
-// what came serves and the next one is asked.
+// Connects a KvCache with its tiers. Sealed pages are saved in each tier. Missing pages of a prompt
+// are fetched before it is admitted, from one tier after the other, each continuing where the one
+// before ended. Pages from one tier are also saved in the tiers before it. Never waits for a
+// device: a tier has the minimum time of computing the same pages; then the pages that have arrived
+// are used, and the next tier is asked.
 //
-// Each tier has its own queue, threads, memory and counters: one that is slow or dead is in
-// nobody's way. Pages that find a queue full are remembered and saved later, if they are still
-// there. Engine thread, but for wake-ups and counters().
+// Each tier has its own queue, threads, memory and counters, so that a slow or dead tier delays no
+// other. Pages that find a queue full are remembered and saved later, if they are still cached.
+// Engine thread, except for wake-ups and counters().
 class TierLink final : public PageSink {
  public:
-  // How many pages are on their way at once, for a budget of K and V.
+  // Number of pages that may be in transfer at once, for a KV budget.
   struct Slots {
-    uint32_t n = 0;      // in each direction, for each tier
-    uint64_t bytes = 0;  // of memory, in both directions, for all tiers
+    uint32_t n = 0;      // in each direction, per tier
+    uint64_t bytes = 0;  // memory in both directions, for all tiers
   };
   static Slots slots_for(std::span<const TierPlace> tiers, size_t page_bytes,
                          uint64_t budget_bytes);
-  // The budget that holds page_bytes_wanted of pages beside these slots.
+  // Returns the budget that has room for page_bytes_wanted of pages in addition to these slots.
   static uint64_t budget_for(std::span<const TierPlace> tiers, size_t page_bytes,
                              uint64_t page_bytes_wanted);
 
@@ -75,39 +75,42 @@ class TierLink final : public PageSink {
   TierLink(KvCache& kv, std::span<const TierPlace> tiers, const Slots& slots, const Clock& clock);
   ~TierLink() override;
 
-  // Whether its queue's threads run.
+  // Returns an error if the threads of a queue could not be started.
   Result<void> started() const;
 
   void on_sealed(PageId page) override;
   void on_shortage() override;
 
-  // Between steps: saves what waited for room, takes what came, ends what took too long.
+  // Called between steps: saves pages that waited for room, inserts pages that arrived, and ends
+  // fetches that took too long.
   void pump();
 
-  // Whether one more prompt's pages can be fetched now; else after some pump().
+  // Returns whether another fetch may begin now; otherwise it may after a later pump().
   bool may_fetch() const { return n_under_way() < kMaxUnderWay; }
-  // Begins to bring what memory lacks of a prompt, of which `found` was found just now, from the
-  // tiers that are expected to read n_tokens in less than compute_ms, or of which too little is
-  // known; null, and counted, where there is none. `found` stays where it is until the fetch ends,
-  // and holds the pages.
+  // Begins to fetch the rest of a prompt, whose cached prefix `found` was found just now, from the
+  // tiers that are expected to read n_tokens in less than compute_ms, or whose speed is not known
+  // yet. Returns null, and counts it, if there is none. `found` must not move until the fetch ends,
+  // and leases the pages.
   struct Rest {
-    uint32_t n_tokens = 0;             // behind what is in memory
-    std::optional<double> compute_ms;  // std::nullopt: not known, all tiers are asked
+    uint32_t n_tokens = 0;  // tokens after the cached prefix
+    // time to compute them; std::nullopt: not known, all tiers are asked
+    std::optional<double> compute_ms;
   };
   std::unique_ptr<PageFetch> fetch(const PrefixQuery& query, FoundPrefix& found, const Rest& rest);
   bool is_fetching() const { return n_under_way() > 0; }
-  // The prompt was admitted: what came for it served.
+  // Called when the prompt is admitted: counts the fetched tokens as hits.
   void count_hits(const PageFetch& fetch);
 
-  // Waits until there is something to pump, or the time is over.
+  // Waits until pump() has something to do, or `at_most` has passed.
   void wait(Duration at_most);
-  // Called on any thread when there is something to pump. Replacing it waits for a call that runs.
+  // Sets the callback for when pump() has something to do; called on any thread. Replacing it waits
+  // for a running call.
   void set_wake(std::function<void()> wake);
 
-  // Saves all that waits.
+  // Saves all waiting pages.
   void flush(Duration at_most);
 
-  // By TierKind; any thread.
+  // Returns the counters by TierKind. Any thread.
   AllTierCounters counters() const;
 
  private:

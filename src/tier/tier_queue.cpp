@@ -9,11 +9,11 @@
 #include "base/log.h"
 #include "base/process/thread.h"
 
-// What the queue does with saving; for fetching see tier_queue_read.cpp.
+// Saving pages; tier_queue_read.cpp has fetching.
 namespace kvik {
 namespace {
 
-// The system's pages that hold a slot hold nothing else, so that a lane can pin them.
+// Slots share no system page with other memory, so that a copy lane can pin them.
 size_t system_page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
@@ -72,7 +72,7 @@ bool TierQueue::save(const TierPage& page, const std::byte* bytes) {
   uint32_t slot = 0;
   {
     const MutexLock lock(mutex_);
-    if (retry_at_) return true;  // dropped: all of memory is saved when the tier is back
+    if (retry_at_) return true;  // dropped: all pages in memory are saved when the tier recovers
     wants_slot_ = free_write_slots_.empty();
     if (wants_slot_) return false;
     slot = free_write_slots_.back();
@@ -110,7 +110,7 @@ void TierQueue::write_all() {
   }
 }
 
-// False: stop. What waits then is written before.
+// Returns false to stop, after the waiting pages are written.
 bool TierQueue::wait_for_writes() {
   const auto has_work = [this]() REQUIRES(mutex_) {
     return is_stopping_ || (!retry_at_ && !writes_.empty());
@@ -123,8 +123,8 @@ bool TierQueue::wait_for_writes() {
   return !is_stopping_ || (!retry_at_ && !writes_.empty());
 }
 
-// Writes what waits, as one batch; where nothing does, what could wait until now. What does not
-// come out of memory is dropped: its device is gone, and the next operation ends the process.
+// Writes the waiting pages as one batch, or does deferred work if there are none. Pages that cannot
+// be copied out of memory are dropped: the device failed, and the next operation ends the process.
 void TierQueue::put_batch() {
   const std::deque<Write> batch = std::exchange(writes_, {});
   n_in_hand_ = batch.size();
@@ -170,7 +170,7 @@ void TierQueue::retry() {
   }
   log::info("the tier '{}' is back", to_string(options_.kind));
   retry_at_.reset();
-  pause_ = std::min(2 * pause_, options_.retry_at_most);  // until a write shows that it lasts
+  pause_ = std::min(2 * pause_, options_.retry_at_most);  // reset by a successful write
   ++n_recoveries_;
   wake_();
 }

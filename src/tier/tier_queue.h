@@ -24,66 +24,67 @@ namespace kvik {
 struct WantedSnapshot;
 
 struct TierQueueOptions {
-  TierKind kind = TierKind::kDisk;  // for the log
+  TierKind kind = TierKind::kDisk;  // for log messages
   size_t page_bytes = 0;
-  uint32_t n_write_slots = 8;  // pages on their way to the tier at once
-  uint32_t n_read_slots = 8;   // pages that came from it and were not taken yet
-  Duration retry_after = std::chrono::milliseconds(100);  // doubled by each failure
+  uint32_t n_write_slots = 8;  // pages in transfer to the tier at once
+  uint32_t n_read_slots = 8;   // pages read from the tier and not yet taken
+  Duration retry_after = std::chrono::milliseconds(100);  // doubled at each failure
   Duration retry_at_most = std::chrono::seconds(5);
   Duration tidy_every = std::chrono::milliseconds(500);
 };
 
-// Between the engine thread and a tier: what is saved is copied and written by one thread, what is
-// fetched is read ahead by another, and nobody waits for the device, be it the tier's or the
-// memory's: pages come and go by lanes (CopyLane). Memory is taken once.
+// Connects the engine thread with a tier. Saved pages are copied and written by one thread, pages
+// to be fetched are read ahead by another, and no caller waits for the device of the tier or of the
+// memory: pages are copied by lanes (CopyLane). Memory is allocated once.
 //
-// Where a write fails the tier is degraded: pages that are saved meanwhile are dropped, and it is
-// tried again with growing pauses. The log says so once, and once when it is back.
+// After a failed write the tier is degraded: pages saved meanwhile are dropped, and writing is
+// tried again with growing pauses. The log records both the failure and the recovery once.
 //
-// Engine thread, but for counters(), which any thread may call. One mutex guards the queues; it is
-// never held during a call of the tier's.
+// Engine thread, except for counters(), which any thread may call. One mutex guards the queues; it
+// is never held during a call to the tier.
 class TierQueue {
  public:
-  // Bytes of memory that a queue takes for a page that is on its way.
+  // Returns the memory of a page in transfer, in bytes.
   static size_t bytes_per_slot(const Tier& tier, size_t page_bytes) {
     return tier.slot_bytes(page_bytes);
   }
 
-  // The tier and the pages' memory outlive the queue. `wake` is called, on any thread, when
-  // something can be taken or saved again.
+  // Tier and memory outlive the queue. `wake` is called on any thread when pages have arrived or
+  // can be saved again.
   TierQueue(Tier& tier, Memory& memory, const TierQueueOptions& options,
             std::function<void()> wake);
-  ~TierQueue();  // what is on its way to the tier gets there first
+  ~TierQueue();  // first writes the pages in transfer to the tier
 
-  // Whether its threads run; else kIo, and it may only be destroyed.
+  // Returns kIo if the threads could not be started; the queue may then only be destroyed.
   const Result<void>& started() const { return started_; }
 
-  // Has a page written as it is now. False where all slots are on their way.
+  // Queues a copy of a page for writing. Returns false if all slots are in use.
   bool save(const TierPage& page, const std::byte* bytes);
 
-  // How often the tier came back after it had lost pages: those in memory are to be saved again.
+  // Returns how often the tier recovered after it had lost pages: all pages in memory should then
+  // be saved again.
   uint32_t n_recoveries() const;
 
-  // Waits until what was saved is written, or was dropped, or the time is over.
+  // Waits until all saved pages are written or dropped, or `at_most` has passed.
   void flush(Duration at_most);
 
-  // Begins to read what a prompt asks for, behind all that was asked before. False, and nothing
-  // begun, where the tier has not answered again since somebody gave up.
+  // Queues a fetch after the earlier ones. Returns false if the tier has not answered since the
+  // last give_up().
   bool fetch(TierFetch fetch);
-  // Nobody waits for it any more; give_up() because it takes too long.
+  // Cancels a fetch whose result is no longer needed; give_up(): because it takes too long.
   void cancel(FetchId id);
   void give_up(FetchId id);
-  // Hands over what came since the last call, in the order of each fetch. The bytes are borrowed
-  // for the call.
+  // Passes the pages that arrived since the last call to `take`, in order for each fetch. The bytes
+  // are borrowed for the call.
   void take_arrivals(const std::function<void(const TierArrival&)>& take);
 
-  // How long reading a page takes; std::nullopt as long as that is not known. Declined: nothing was
-  // read because of it.
+  // Returns the time of reading a page; std::nullopt if it is not known yet. note_declined(): the
+  // caller did not fetch because of that time.
   std::optional<double> page_read_ms() const;
   void note_declined();
 
   TierCounters counters() const;
-  // Of what happens to fetches on the engine's side.
+  // Counters of fetch results that only the engine knows.
   void count_no_room();
   void count_hit(uint32_t n_tokens);
 
@@ -135,10 +136,10 @@ class TierQueue {
   bool is_stopping_ GUARDED_BY(mutex_) = false;
 
   std::deque<Write> writes_ GUARDED_BY(mutex_);
-  size_t n_in_hand_ GUARDED_BY(mutex_) = 0;  // of writes, the writer's
+  size_t n_in_hand_ GUARDED_BY(mutex_) = 0;  // number of pages that the writer thread is writing
   std::vector<uint32_t> free_write_slots_ GUARDED_BY(mutex_);
-  bool wants_slot_ GUARDED_BY(mutex_) = false;            // save() was told no
-  std::optional<TimePoint> retry_at_ GUARDED_BY(mutex_);  // degraded, until then
+  bool wants_slot_ GUARDED_BY(mutex_) = false;            // save() returned false
+  std::optional<TimePoint> retry_at_ GUARDED_BY(mutex_);  // degraded until then
   Duration pause_ GUARDED_BY(mutex_);
   uint32_t n_recoveries_ GUARDED_BY(mutex_) = 0;
 
@@ -148,7 +149,7 @@ class TierQueue {
   bool is_hanging_ GUARDED_BY(mutex_) = false;
   std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::vector<uint32_t> free_read_slots_ GUARDED_BY(mutex_);
-  std::vector<Arrival> taken_;  // the engine thread's
+  std::vector<Arrival> taken_;  // engine thread only
 
   TierCounters counters_ GUARDED_BY(mutex_);
   ReadEstimate read_estimate_ GUARDED_BY(mutex_);

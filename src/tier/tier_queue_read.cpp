@@ -3,8 +3,8 @@
 #include "tier/tier_queue.h"
 #include "tier/wanted_pages.h"
 
-// How a TierQueue fetches: one prompt after the other, its pages in their order, as far ahead of
-// the engine as there are slots.
+// Fetching: one prompt after the other, its pages in order, as far ahead of the engine as there are
+// slots.
 namespace kvik {
 bool TierQueue::fetch(TierFetch fetch) {
   {
@@ -96,8 +96,8 @@ void TierQueue::read_all() {
   }
 }
 
-// Where a fetch was given up: by asking for a page that nobody has, so that no prompt waits only to
-// learn that there still is no answer.
+// After a fetch was given up: asks for a page that does not exist until the tier answers, so that
+// no prompt waits for a tier that hangs.
 void TierQueue::wait_until_it_answers() {
   Duration pause = options_.retry_after;
   while (is_hanging_ && !is_stopping_) {
@@ -119,8 +119,8 @@ bool TierQueue::answers() {
   return got != Tier::Get::kFailed;
 }
 
-// Pages of the groups that say how far the chain goes first; then, of the others, those that its
-// end needs.
+// Reads first the pages of the groups with full attention, which determine the length of the chain,
+// then those that the other groups need at its end.
 void TierQueue::run_fetch(TierFetch fetch) {
   std::vector<TierPage> pages = whole_pages(fetch);
   const auto n_groups = static_cast<uint32_t>(fetch.rules.size());
@@ -175,7 +175,8 @@ uint32_t TierQueue::take_read_slot() {
   return slot;
 }
 
-// The mutex is not held while the tier is asked. What was found is on its way into memory then.
+// Releases the mutex during the tier's call. A page that was found is then being copied into
+// memory.
 Tier::Get TierQueue::get_into(uint32_t slot, TierPage& page, KnownBy reader) {
   mutex_.unlock();
   bool is_there = read_lane_->finish(slot).has_value();
@@ -188,7 +189,7 @@ Tier::Get TierQueue::get_into(uint32_t slot, TierPage& page, KnownBy reader) {
   return is_there ? got : Tier::Get::kFailed;
 }
 
-// Reads a page into a slot and lets it arrive. A fetch that nobody waits for finds nothing more.
+// Reads a page into a slot and queues its arrival. Returns kAbsent for a canceled fetch.
 Tier::Get TierQueue::read_page(const TierFetch& fetch, TierPage& page) {
   const FetchId id = fetch.id;
   read_wake_.wait(mutex_,

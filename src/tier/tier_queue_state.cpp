@@ -5,15 +5,15 @@
 #include "tier/tier_queue.h"
 #include "tier/wanted_pages.h"
 
-// How a TierQueue fetches where sequences have a state: pages are of use as far as there is a
-// snapshot behind them, so it is looked for first.
+// Fetching for sequences with recurrent state: pages are useful only up to a snapshot, so the
+// snapshot is looked up first.
 namespace kvik {
 
-// Pages that the snapshot needs, in their order, then the snapshot. Where a page is missing, the
-// last snapshot in front of it.
+// Reads the pages that the snapshot needs, in order, and then the snapshot. If a page is missing,
+// continues with the last snapshot before it.
 void TierQueue::run_state_fetch(const TierFetch& fetch) {
   std::vector<TierPage> pages = whole_pages(fetch);
-  size_t n_read = 0;  // of the chain
+  size_t n_read = 0;  // pages of the chain
   size_t n_whole = pages.size();
   Tier::Get got = Tier::Get::kAbsent;
   while (!is_cancelled(fetch.id)) {
@@ -26,14 +26,14 @@ void TierQueue::run_state_fetch(const TierFetch& fetch) {
     got = read_chain(fetch, pages, n_read, n_needed);
     if (got == Tier::Get::kFound) got = read_behind_chain(fetch, pages, *wanted);
     if (got == Tier::Get::kFound) return end_fetch(fetch, FetchEnd::kComplete);
-    // Another is looked for in front of the page that is missing, or of this one.
+    // Look for another snapshot before the missing page, or before this one.
     const size_t n_front = n_read < n_needed ? n_read : n_needed - std::min<size_t>(n_needed, 1);
     if (n_front >= n_whole) return end_fetch(fetch, end_of(got));
     n_whole = n_front;
   }
 }
 
-// Pages [n_read, n) of the groups that say how far the chain goes; n_read says how far it went.
+// Reads pages [n_read, n) of the groups that determine the chain's length, and advances n_read.
 Tier::Get TierQueue::read_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
                                 size_t& n_read, size_t n) {
   for (; n_read < n; ++n_read) {
@@ -47,8 +47,8 @@ Tier::Get TierQueue::read_chain(const TierFetch& fetch, std::vector<TierPage>& p
   return Tier::Get::kFound;
 }
 
-// What a snapshot needs beside the chain: pages of the other groups, the page that its tail is the
-// head of, and its own.
+// Reads what a snapshot needs in addition to the chain: pages of the other groups, the page that
+// has its tail, and its own pages.
 Tier::Get TierQueue::read_behind_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
                                        WantedSnapshot& wanted) {
   const bool is_tail = wanted.page.tokens.size() < kPageTokens;

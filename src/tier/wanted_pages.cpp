@@ -7,7 +7,8 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kMaxChildren = 256;  // looked at for the best head of a page
+// maximum number of children to compare for the best partial page
+constexpr size_t kMaxChildren = 256;
 
 }  // namespace
 
@@ -77,7 +78,7 @@ std::optional<WantedSnapshot> last_snapshot(Tier& tier, const TierFetch& fetch,
     const auto rest = std::span<const TokenId>(fetch.tokens).subspan(n * kPageTokens);
     for (Tier::Child& child : tier.children(parent, kSnapshotGroup, fetch.reader, kMaxChildren)) {
       const size_t n_tokens = child.tokens.size();
-      // A whole page is one of the chain's, and must be there.
+      // A whole page is a page of the chain and must have been read.
       const bool is_reached = n_tokens < kPageTokens || n < n_whole;
       if (!is_reached || n_tokens > rest.size() ||
           !std::ranges::equal(child.tokens, rest.first(n_tokens)) ||

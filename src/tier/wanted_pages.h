@@ -11,29 +11,30 @@
 
 namespace kvik {
 
-// Which pages a fetch asks a tier for. Nothing here knows queues or threads.
+// Choice of the pages that a fetch asks a tier for. Independent of queues and threads.
 
-// The pages that the fetch's tokens fill.
+// Returns the pages that the fetch's tokens fill.
 std::vector<TierPage> whole_pages(const TierFetch& fetch);
 
-// The first page, counted from the fetch's parent, that a group needs behind n_tokens.
+// Returns the first page, counted from the fetch's parent, that a group needs to resume after
+// n_tokens.
 size_t first_page_needed(const TierFetch& fetch, uint32_t group, size_t n_tokens);
 
-// Pages of groups that need all of them say how far a chain goes; where there is no such group,
-// those of the first.
+// Returns whether a group determines the length of the chain: a group with full attention, or the
+// first group if there is none.
 bool leads(const TierFetch& fetch, uint32_t group);
 
 FetchEnd end_of(Tier::Get get);
 
-// Returns the child that shares most tokens with the prompt, of those with a page in that group.
+// Returns the child of `parent` with a page in that group that shares most tokens with the prompt.
 std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
                                    uint32_t group, KnownBy reader, std::span<const TokenId> tokens);
 
-// The snapshot that stands furthest behind the fetch's parent, of those that need no more than
-// n_whole of its pages and are further than what is resumed at already.
+// The last snapshot after the fetch's parent that needs no more than n_whole of its pages and is
+// later than the position already resumed at.
 struct WantedSnapshot {
-  size_t n_pages = 0;  // whole ones in front of the page's tokens
-  TierPage page;       // whose state it is: a whole page, or a tail
+  size_t n_pages = 0;  // whole pages before the page's tokens
+  TierPage page;       // the snapshot's page: a whole page or a tail
 };
 std::optional<WantedSnapshot> last_snapshot(Tier& tier, const TierFetch& fetch,
                                             std::span<const TierPage> pages, size_t n_whole);

@@ -135,7 +135,7 @@ class PrefixIndex {
   // until the pages hit twice fill kHotPercent; pinned pages last. Within a class the least
   // recently used page is evicted first. With full attention a page is evicted after its children.
   std::optional<PageId> victim(TimePoint now);
-  // As victim(), of the pages reserved for snapshots.
+  // Like victim(), of the pages reserved for snapshots.
   std::optional<PageId> victim_apart(TimePoint now);
 
   // Removes a page that victim() returned; if it belongs to a snapshot, the whole snapshot.
