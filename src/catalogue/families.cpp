@@ -42,7 +42,7 @@ constexpr auto kFamilies =
            kGraniteFamilies, kOlmoFamilies, kMistralFamilies, kGlmFamilies, kMinimaxFamilies,
            kDeepseekFamilies, kLfmFamilies, kNemotronFamilies, kGptOssFamilies);
 
-// The names of those that it takes, for messages.
+// Returns the names of the families that `takes` accepts, for messages.
 template <class Takes>
 std::string names_of(const Takes& takes) {
   std::vector<std::string_view> names;

@@ -97,7 +97,7 @@ Result<void> KeyReader::check_length(std::string_view key, size_t n, size_t expe
 Result<float> KeyReader::real(std::string_view key, double fallback) const {
   TRY_ASSIGN(const auto value, metadata_.get_float(full(key)));
   const double x = value.value_or(fallback);
-  // A NaN fails both comparisons. What a float cannot hold would be an infinity further down.
+  // A NaN fails both comparisons. A number that a float cannot hold would become an infinity later.
   if (!(x >= 0 && x <= std::numeric_limits<float>::max())) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("metadata key '{}' is {}, expected a number ≥ 0", full(key), x));
@@ -107,7 +107,7 @@ Result<float> KeyReader::real(std::string_view key, double fallback) const {
 
 Result<float> KeyReader::positive(std::string_view key, double fallback) const {
   TRY_ASSIGN(const float x, real(key, fallback));
-  // What divides must not become an infinity either.
+  // A divisor must not be so small that the quotient becomes an infinity.
   if (x >= std::numeric_limits<float>::min()) return x;
   return fail(ErrorCode::kCorrupt,
               fmt::format("metadata key '{}' is {}, expected a number > 0", full(key), x));

@@ -5,7 +5,7 @@
 
 namespace kvik {
 
-// What a file or a folder may say of a model. None that exists comes near these; beyond them a
+// Upper bounds of the sizes in a file or folder. No existing model comes close; beyond them a
 // product could overflow 32 bits.
 inline constexpr uint64_t kMaxLayers = 1024;
 inline constexpr uint64_t kMaxDim = uint64_t{1} << 20;
@@ -14,6 +14,6 @@ inline constexpr uint64_t kMaxHeadDim = 1024;
 inline constexpr uint64_t kMaxVocabulary = uint64_t{1} << 24;
 inline constexpr uint64_t kMaxContext = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxExperts = 1024;
-inline constexpr size_t kMaxLayerKinds = 8;  // by their windows and KV heads
+inline constexpr size_t kMaxLayerKinds = 8;  // distinct combinations of window and KV heads
 
 }  // namespace kvik

@@ -22,10 +22,10 @@ namespace {
 // Values of expert_gating_func.
 constexpr uint32_t kSoftmaxGating = 1;
 constexpr uint32_t kSigmoidGating = 2;
-constexpr uint32_t kChosenSoftmaxGating = 3;  // the same where weights are normalised
+constexpr uint32_t kChosenSoftmaxGating = 3;  // the same if weights are normalized
 
-// Files of today state a head's widths under names of their own and with "key_length" that of the
-// page's K; those of 2024 the widths alone.
+// Current files state the head sizes under keys of their own, and that of the cached K as
+// "key_length"; files of 2024 state the head sizes only.
 Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   LatentConfig& l = a.latent;
   TRY_ASSIGN(l.rank, keys.count("attention.kv_lora_rank", kMaxHeadDim));
@@ -49,7 +49,7 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   return {};
 }
 
-// Of the layers that attend; files of some families list none for the others.
+// Reads the number of KV heads of attention layers; files of some families list 0 for other layers.
 Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, const ModelConfig& c,
                                  uint32_t n_heads) {
   const bool is_list = family.recurrence.kind == Recurrence::kShortConv ||
@@ -70,7 +70,7 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
                           keys.full("attention.head_count_kv")));
 }
 
-// Of the first layer, and of the widest MLP.
+// Reads the sizes of the first layer and of the widest MLP.
 Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, ModelConfig& c,
                                   AttentionConfig& a) {
   std::vector<uint32_t> n_kv_heads, ffn_dims;
@@ -85,7 +85,7 @@ Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, M
     n_kv_heads = {a.n_kv_heads};
     c.ffn_dim = std::ranges::max(ffn_dims);
   } else {
-    // Files of some families that have nothing but experts leave it out.
+    // Some families with experts only omit this key.
     TRY_ASSIGN(const uint32_t expert_dim,
                keys.optional_count("expert_feed_forward_length", kMaxDim));
     const bool may_lack = family.recurrence.kind != Recurrence::kNone && family.experts;
@@ -124,7 +124,7 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
   return {};
 }
 
-// Some files count the experts that all tokens go through, which stand side by side in one matrix.
+// Some files state the number of shared experts, whose matrices are concatenated.
 Result<void> read_shared_count(const KeyReader& keys, ExpertsConfig& e) {
   if (e.shared_ffn_dim != 0) return {};
   TRY_ASSIGN(const uint32_t n_shared, keys.optional_count("expert_shared_count", kMaxExperts));
@@ -168,7 +168,7 @@ Result<ExpertScoring> read_scoring(const KeyReader& keys, ExpertScoring usual) {
                   kChosenSoftmaxGating));
 }
 
-// None where the model has no experts.
+// Returns std::nullopt if the model has no experts.
 Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const Family& family,
                                                   const ModelConfig& c) {
   TRY_ASSIGN(const uint32_t n_experts, keys.optional_count("expert_count", kMaxExperts));
@@ -201,7 +201,7 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
   TRY(read_groups(keys, e));
   TRY_ASSIGN(e.normalizes, keys.flag("expert_weights_norm", e.normalizes));
   TRY_ASSIGN(e.weight_scale, keys.real("expert_weights_scale", 1.0));
-  if (e.weight_scale == 0) e.weight_scale = 1.0f;  // how llama.cpp writes that there is none
+  if (e.weight_scale == 0) e.weight_scale = 1.0f;  // llama.cpp's value for none
   TRY_ASSIGN(e.scoring, read_scoring(keys, traits.scoring));
   return e;
 }
@@ -215,7 +215,7 @@ Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig
   return {};
 }
 
-// `attention` is that of all layers but for their windows.
+// `attention` applies to all layers except for their windows.
 Result<void> read_layers(const KeyReader& keys, const Family& family,
                          const AttentionConfig& attention, ModelConfig& c) {
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
@@ -329,7 +329,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   TRY(read_layers(keys, *family, attention, c));
   TRY(read_recurrent_layers(keys, *family, c));
   if (family->finish) TRY(family->finish(keys, c));
-  // What it needs of the newest token is kept with the state of the other layers.
+  // The hidden state that the MTP head needs is kept with the state of the recurrent layers.
   if (family->recurrence.kind == Recurrence::kDelta && c.n_guessing_layers > 0 && c.has_state()) {
     c.layers.push_back({.mixer = c.attention(), .feed_forward = c.layers.back().feed_forward});
     c.has_guesser = true;

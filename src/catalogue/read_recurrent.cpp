@@ -11,8 +11,9 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kMaxTaps = 16;
-constexpr uint32_t kUsualInterval = 4;  // one layer in so many attends, where no key says more
-constexpr uint32_t kLanes = 16;         // heads are whole runs of so many channels
+// every n-th layer has attention, unless a key says otherwise
+constexpr uint32_t kUsualInterval = 4;
+constexpr uint32_t kLanes = 16;  // head sizes are multiples of this
 
 Result<void> check_lanes(const KeyReader& keys, std::string_view key, uint32_t dim) {
   if (dim % kLanes == 0) return {};
@@ -21,7 +22,7 @@ Result<void> check_lanes(const KeyReader& keys, std::string_view key, uint32_t d
                                                    keys.full(key), dim, kLanes));
 }
 
-// What keys say of layers whose state has a matrix for each head: heads share their keys in groups.
+// Geometry of layers with a state matrix per head. Heads share their keys in groups.
 struct Matrices {
   uint32_t n_heads = 0, n_groups = 0;
   uint32_t key_dim = 0, value_dim = 0;  // of a head
@@ -78,7 +79,7 @@ Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig
                                                keys.full("shortconv.l_cache"), s.n_taps));
 }
 
-// Layers of which the file lists no KV heads remember in another way.
+// Replaces the attention of layers for which the file lists no KV heads.
 template <class Mixer>
 Result<void> replace_listed(const KeyReader& keys, const Mixer& mixer, ModelConfig& config) {
   TRY_ASSIGN(const std::vector<uint32_t> n_kv_heads,
@@ -89,7 +90,8 @@ Result<void> replace_listed(const KeyReader& keys, const Mixer& mixer, ModelConf
   return {};
 }
 
-// Layers of the gated delta rule: those that a list names, or all but one in so many.
+// Replaces the attention of gated-delta-rule layers: those that a list names, or all but every
+// n-th.
 Result<void> replace_delta(const KeyReader& keys, const DeltaConfig& delta, ModelConfig& config) {
   constexpr std::string_view kList = "attention.recurrent_layers";
   TRY_ASSIGN(const std::vector<bool> listed, keys.flags(kList, config.n_listed_layers()));

@@ -7,10 +7,9 @@
 
 namespace kvik {
 
-// Puts what a family's keys say of recurrent layers in the place of their attention, and takes from
-// layers the half that they lack. The layers of `config` are there, all of them with attention.
-// Errors: kCorrupt for a missing key or a value that cannot be, kUnsupported for a geometry that is
-// not computed.
+// Replaces the attention of layers that are recurrent according to the keys, and removes the half
+// that a layer lacks. All layers of `config` must have attention. Errors: kCorrupt for a missing
+// key or an impossible value, kUnsupported for an unsupported geometry.
 Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
                                    ModelConfig& config);
 

@@ -4,20 +4,19 @@
 
 namespace kvik {
 
-// Layers that remember all earlier tokens in a state of one size, in place of the K and V of each.
-// A state is the newest inputs of a short convolution over every channel, and for most kinds a
-// matrix for each head.
+// Recurrent layers keep a state of fixed size instead of the K and V of each token: the newest
+// inputs of a short convolution over every channel and, for most kinds, a matrix per head.
 
-// Which key head the value heads read that share one.
+// Assignment of value heads to the key heads that they share.
 enum class ValueHeadOrder : uint8_t {
-  kGrouped,  // neighbours: value head h reads key head h / (n_value_heads / n_key_heads)
-  kTiled,    // h reads key head h mod n_key_heads
+  kGrouped,  // value head h uses key head h / (n_value_heads / n_key_heads)
+  kTiled,    // value head h uses key head h mod n_key_heads
 };
 
-// The gated delta rule (Yang et al. 2024, "Gated Delta Networks", eq. 10): a head's matrix S
-// decays, then what it says of a key is corrected towards the value. S = g S; S += k (β (v − Sᵀ
-// k))ᵀ; out = Sᵀ q. q, k and v come out of a convolution of n_taps tokens and SiLU; q and k have
-// length 1.
+// The gated delta rule (Yang et al. 2024, "Gated Delta Networks", eq. 10): the matrix S of a head
+// decays, and is then corrected towards the value for the key. S = g S; S += k (β (v − Sᵀ k))ᵀ; out
+// = Sᵀ q. q, k and v are the output of a convolution over n_taps tokens and SiLU; q and k are
+// normalized to length 1.
 struct DeltaConfig {
   uint32_t n_key_heads = 0;
   uint32_t n_value_heads = 0;
@@ -30,7 +29,7 @@ struct DeltaConfig {
   uint32_t keys_dim() const { return n_key_heads * key_dim; }
   uint32_t values_dim() const { return n_value_heads * value_dim; }
   uint32_t conv_dim() const { return 2 * keys_dim() + values_dim(); }
-  // What the input projection gives: q, k and v, then the output's gate, β and the decay's input.
+  // Output size of the input projection: q, k and v, the output gate, β, and the decay's input.
   uint32_t in_dim() const { return conv_dim() + values_dim() + 2 * n_value_heads; }
 
   uint64_t conv_state_floats() const { return uint64_t{n_taps - 1} * conv_dim(); }
@@ -38,8 +37,8 @@ struct DeltaConfig {
   uint64_t state_floats() const { return conv_state_floats() + matrix_floats(); }
 };
 
-// A gated convolution of a few tokens and nothing else (LFM2, Liquid AI 2025): of the three parts
-// b, c and x that the input projection gives, out = c · convolution(b · x).
+// A gated short convolution (LFM2, Liquid AI 2025): with the three parts b, c and x of the input
+// projection, out = c · convolution(b · x).
 struct ShortConvConfig {
   uint32_t dim = 0;
   uint32_t n_taps = 0;
@@ -47,10 +46,10 @@ struct ShortConvConfig {
   uint64_t state_floats() const { return uint64_t{n_taps - 1} * dim; }
 };
 
-// A state space with a scalar decay for each head (Mamba 2: Dao and Gu 2024): with a step Δ =
-// softplus(dt + bias), S = e^(AΔ) S + B (Δ x)ᵀ, out = Sᵀ C + D x. x, B and C come out of a
-// convolution and SiLU; B and C are those of the head's group. What the heads give is gated by
-// SiLU(z), then normed, each group for itself.
+// A state space model with a scalar decay per head (Mamba 2: Dao and Gu 2024): with a step Δ =
+// softplus(dt + bias), S = e^(AΔ) S + B (Δ x)ᵀ, out = Sᵀ C + D x. x, B and C are the output of a
+// convolution and SiLU; B and C are shared by the heads of a group. The output is gated by SiLU(z)
+// and then normalized per group.
 struct StateSpaceConfig {
   uint32_t n_heads = 0;
   uint32_t head_dim = 0;
@@ -60,9 +59,9 @@ struct StateSpaceConfig {
 
   uint32_t inner_dim() const { return n_heads * head_dim; }
   uint32_t group_dim() const { return n_groups * state_dim; }
-  // x, B and C.
+  // Channels of the convolution: x, B and C.
   uint32_t conv_dim() const { return inner_dim() + 2 * group_dim(); }
-  // What the input projection gives: z, then those, then dt.
+  // Output size of the input projection: z, x, B, C and dt.
   uint32_t in_dim() const { return inner_dim() + conv_dim() + n_heads; }
 
   uint64_t conv_state_floats() const { return uint64_t{n_taps - 1} * conv_dim(); }

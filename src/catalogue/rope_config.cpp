@@ -10,9 +10,9 @@
 namespace kvik {
 namespace {
 
-// Files of latent attention state a tenth of the multiplier.
+// Files of models with MLA state a tenth of the multiplier.
 constexpr float kLatentMultiplier = 10.0f;
-constexpr float kMostMagnitude = 1e6f;  // none that exists comes near
+constexpr float kMostMagnitude = 1e6f;  // no existing model comes close
 
 float yarn_magnitude(const RopeConfig& rope, float scale) {
   return 1.0f - 0.1f * scale * std::log(rope.position_scale);
@@ -24,8 +24,7 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
              keys.count("rope.scaling.original_context_length", kMaxContext, n_ctx_train));
   TRY_ASSIGN(rope.yarn.beta_fast, keys.positive("rope.scaling.yarn_beta_fast", 32.0));
   TRY_ASSIGN(rope.yarn.beta_slow, keys.positive("rope.scaling.yarn_beta_slow", 1.0));
-  // Longer contexts flatten attention; this sharpens it again (Peng et al. 2023, section 3.4).
-  // Where scores are scaled for that in all dimensions, those that turn are by what is left.
+  // Attention becomes flatter in longer contexts; this sharpens it (Peng et al. 2023, section 3.4).
   TRY_ASSIGN(const float of_all, keys.real("rope.scaling.yarn_log_multiplier", 0));
   const float in_all =
       yarn_magnitude(rope, of_all * (family.attention.is_latent ? kLatentMultiplier : 1));

@@ -6,10 +6,10 @@
 
 namespace kvik {
 
-// The rope.* keys, but for the pairing, which is the family's. Errors: kCorrupt for what cannot be,
-// kUnsupported for a scaling that is not known (the message lists those that are).
+// Reads the rope.* keys; the pairing is a trait of the family. Errors: kCorrupt for an impossible
+// value, kUnsupported for an unknown scaling (the message lists the known ones).
 struct TurnedDims {
-  uint32_t n_dims;  // of a head that turn, unless the file says fewer
+  uint32_t n_dims;  // rotated dimensions of a head, unless the file states fewer
   uint32_t n_ctx_train;
 };
 Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, TurnedDims turned);

@@ -18,7 +18,7 @@ using enum TensorKind;
 struct RoleEntry {
   TensorRole role;
   TensorKind kind;
-  std::string_view name;  // in a GGUF file, of a layer behind "blk.N."
+  std::string_view name;  // in a GGUF file; after "blk.N." for tensors of a layer
   std::string_view folder_name = {};
 };
 
@@ -108,7 +108,7 @@ constexpr RoleEntry kRoles[] = {
     {kGuessOutputNorm, kNorm, "nextn.shared_head_norm.weight", "norm.weight"},
 };
 
-// The table is in the order of the roles.
+// The table must be in the order of the roles.
 constexpr bool is_in_order() {
   for (size_t i = 0; i < std::size(kRoles); ++i) {
     if (std::to_underlying(kRoles[i].role) != i) return false;
@@ -117,7 +117,7 @@ constexpr bool is_in_order() {
 }
 static_assert(is_in_order());
 
-// Of files that hold the parts which see and hear beside the text's.
+// Prefixes of the vision and audio tensors of multimodal models.
 constexpr std::string_view kOtherSenses[] = {"v.", "a.", "mm."};
 
 bool sees_or_hears(std::string_view name) {

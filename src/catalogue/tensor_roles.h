@@ -14,34 +14,34 @@
 
 namespace kvik {
 
-// What a tensor is for. With the number of its layer a role names one tensor of a model, whatever
-// its file calls it.
+// Purpose of a tensor. Together with a layer number, a role identifies a tensor of a model,
+// whatever name the file has for it.
 enum class TensorRole : uint8_t {
-  // Of the whole model.
+  // Roles of the whole model.
   kEmbedding,
-  kRopeDivisors,       // of the rotation frequencies, for all contexts
-  kLongRopeDivisors,   // for contexts beyond what the model was first trained on
-  kShortRopeDivisors,  // up to that
+  kRopeDivisors,       // of the RoPE frequencies, for all contexts
+  kLongRopeDivisors,   // LongRoPE: for contexts longer than the original one
+  kShortRopeDivisors,  // LongRoPE: up to the original context length
   kOutputNorm,
-  kEmbeddingsNorm,  // the same, as some families call it
+  kEmbeddingsNorm,  // the same under another name
   kHead,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
-  kPerLayerProjection,      // of what enters the first layer, to the same
+  kPerLayerProjection,      // projects the input of the first layer to the same size
   kPerLayerProjectionNorm,  // of each layer's part
-  // Of a layer.
-  kAttentionNorm,  // of a layer's input; of one that has a feed-forward alone, too
-  kQkv,            // Q over K over V
+  // Roles of a layer.
+  kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
+  kQkv,            // rows of Q, K and V
   kQ,
   kK,
   kV,
-  kQDown,      // of latent attention: x to q's low rank,
-  kQDownNorm,  // which is normed
-  kQUp,        // and becomes q
-  kKvDown,     // x to the latent vector over what turns
+  kQDown,      // MLA: x to the low-rank q,
+  kQDownNorm,  // its norm,
+  kQUp,        // and the low-rank q to q
+  kKvDown,     // x to the latent vector and the RoPE dimensions
   kKvDownNorm,
-  kKvUp,  // the latent vector to K and V of all heads, in files that do not part them
-  kKUp,   // of each head, transposed: [rank, still_dim]
-  kVUp,   // likewise: [value_dim, rank]
+  kKvUp,  // latent vector to K and V of all heads, if the file has one tensor for both
+  kKUp,   // per head, transposed: [rank, qk_nope_head_dim]
+  kVUp,   // per head: [value_dim, rank]
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,
@@ -50,26 +50,26 @@ enum class TensorRole : uint8_t {
   kVBias,
   kQNorm,
   kKNorm,
-  kStateGate,      // of recurrent layers: x to the gate of their output,
-  kStateBeta,      // to how far a value is corrected,
+  kStateGate,      // recurrent layers: x to the output gate,
+  kStateBeta,      // to β,
   kStateAlpha,     // and to the decay
-  kStateGates,     // β over the decay's input, of each key head in turn, where they are one tensor
-  kStateTaps,      // of the convolution: [channels, taps], the oldest first
-  kStateStepBias,  // added to what makes the decay
-  kStateDecay,     // its factor, below 0
+  kStateGates,     // β and the decay's input of each key head in turn, if they are one tensor
+  kStateTaps,      // convolution weights: [channels, taps], the oldest first
+  kStateStepBias,  // added to the decay's input
+  kStateDecay,     // factor of the decay, below 0
   kStateNorm,
   kStateOutput,
-  kSpaceIn,  // of a state space: x to gate, channels and steps
+  kSpaceIn,  // state space: x to gate, channels and steps
   kSpaceTapsBias,
-  kSpaceSkip,  // of each head's input
-  kConvIn,     // of a short convolution
+  kSpaceSkip,  // factor of the head's input
+  kConvIn,     // short convolution
   kConvTaps,
   kConvOutput,
   kPostAttentionNorm,
   kPostFfnNorm,
   kFfnNorm,
   kGate,
-  kUp,  // gate over up where the file has one tensor for both
+  kUp,  // rows of gate and up if the file has one tensor for both
   kDown,
   kGateBias,
   kUpBias,
@@ -83,11 +83,11 @@ enum class TensorRole : uint8_t {
   kExpertGateBias,
   kExpertUpBias,
   kExpertDownBias,
-  kSharedExpertGate,  // a row of the router's product
+  kSharedExpertGate,  // computed as a row of the router
   kSharedGate,
   kSharedUp,
   kSharedDown,
-  kRouterNorm,  // of an MLP beside experts and what belongs to it
+  kRouterNorm,  // norms of a dense MLP parallel to the experts
   kExpertFactors,
   kExpertsNorm,
   kMlpPostNorm,
@@ -96,53 +96,53 @@ enum class TensorRole : uint8_t {
   kPerLayerOutput,
   kPerLayerPostNorm,
   kLayerScale,
-  kGuessEmbeddingNorm,  // of the guesser: of the next token's embedding,
-  kGuessHiddenNorm,     // of the hidden state before it,
-  kGuessInput,          // the first over the second to its input
-  kGuessOutputNorm,     // before the head
+  kGuessEmbeddingNorm,  // MTP head: norm of the next token's embedding,
+  kGuessHiddenNorm,     // norm of the hidden state,
+  kGuessInput,          // both concatenated to its input,
+  kGuessOutputNorm,     // and the norm before the output head
 };
 
 enum class TensorKind : uint8_t {
   kMatrix,
-  kExperts,   // matrices of one shape, stacked
-  kHeads,     // the same of heads
-  kRouting,   // decides where tokens go: held as f32, and multiplied with
+  kExperts,   // stacked matrices of one shape
+  kHeads,     // the same for heads
+  kRouting,   // router weights: kept as f32
   kNorm,      // a vector around 1
-  kBias,      // a vector around 0, or one for each expert
-  kDivisors,  // a vector that never reaches the backend's memory
-  kTaps,      // of convolutions: held as f32, whatever their shape
+  kBias,      // a vector around 0, or one per expert
+  kDivisors,  // a vector that is not stored in backend memory
+  kTaps,      // convolution weights: kept as f32, whatever their shape
   kDecay,     // a vector around −1
 };
 
 struct TensorId {
   TensorRole role{};
-  uint32_t layer = 0;  // 0 for those of the whole model
+  uint32_t layer = 0;  // 0 for roles of the whole model
   friend auto operator<=>(const TensorId&, const TensorId&) = default;
 };
 
 TensorKind kind_of(TensorRole role);
-// Whether tensors of that kind are lists of numbers, whatever their shape, and no matrices.
+// Returns whether tensors of that kind are lists of numbers and not matrices, whatever their shape.
 inline bool is_list(TensorKind kind) {
   return kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors ||
          kind == TensorKind::kTaps || kind == TensorKind::kDecay;
 }
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
-// Whether it is one of those whose errors cost most for their size: what attention gathers, and
-// what a feed-forward adds to the residual stream.
+// Returns whether quantization errors of the role's matrix cost much for its size: V, and the down
+// projections.
 bool is_down_projection(TensorRole role);
 inline bool is_sensitive(TensorRole role) {
   return role == TensorRole::kV || is_down_projection(role);
 }
 
 inline constexpr std::string_view kLayerPrefix = "blk.";
-// In a GGUF file: "blk.3.attn_q.weight".
+// Returns the name in a GGUF file, such as "blk.3.attn_q.weight".
 std::string name_of(TensorId tensor);
-// Empty for a name that no role has.
+// Returns std::nullopt for a name without a role.
 std::optional<TensorId> tensor_named(std::string_view name);
 
-// What a folder calls the tensors of a role, behind "model." or "model.layers.N.", or "mtp." of the
-// guesser's own; "{}" stands for the number of an expert. Empty where folders have no such tensors.
+// Name that a folder has for the tensors of a role, after "model." or "model.layers.N.", or "mtp."
+// for the MTP head's own; "{}" is the number of an expert. Empty if folders have no such tensors.
 struct FolderName {
   TensorRole role;
   std::string_view name;
@@ -152,25 +152,25 @@ std::string_view usual_folder_name(TensorRole role);
 struct TensorSpec {
   TensorId id;
   std::vector<uint64_t> shape;  // rows first, the dimension summed over last
-  bool is_optional = false;     // some files of such models have it
+  bool is_optional = false;     // some files of such models lack it
 };
 
-// All tensors of a model of that config, in the usual order of files. Immutable.
+// All tensors of a model with that config, in the usual order of files. Immutable.
 class TensorTable {
  public:
   explicit TensorTable(const ModelConfig& config);
 
   std::span<const TensorSpec> all() const { return specs_; }
-  // Null where the model has no such tensor.
+  // Returns null if the model has no such tensor.
   const TensorSpec* find(TensorId tensor) const;
 
-  // Whether a file of such a model may have a tensor of that name that is not used: of layers that
-  // guess further tokens, of what sees or hears, or K and V where another layer's are read.
+  // Returns whether a file of such a model may contain an unused tensor of that name: of MTP
+  // layers, of vision and audio parts, or K and V of layers that share another layer's.
   bool may_leave_alone(std::string_view name) const;
 
  private:
   uint32_t n_layers_, n_guessing_layers_;
-  std::set<TensorId> unused_;  // of layers that read another's K and V
+  std::set<TensorId> unused_;  // K and V of layers that share another layer's
   std::vector<TensorSpec> specs_;
   std::map<TensorId, size_t> places_;
 };

@@ -7,7 +7,7 @@ namespace kvik::families {
 
 using enum TensorRole;
 
-// V2's routers score with softmax, V3's and those of its heirs with sigmoids.
+// Routers of V2 score with softmax, those of V3 and its successors with sigmoid.
 inline constexpr FolderType kDeepseek2Folders[] = {
     {.model_type = "deepseek_v2",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": false,

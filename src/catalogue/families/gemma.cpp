@@ -16,7 +16,7 @@ namespace {
 
 AttentionConfig& attention_of(LayerConfig& layer) { return std::get<AttentionConfig>(layer.mixer); }
 
-// The largest member of a family scales q·k by the heads' share of model_dim in place of head_dim.
+// The largest model of a family scales q·k by model_dim / n_heads instead of head_dim.
 Result<void> scale_by_share(const KeyReader& keys, uint32_t n_layers_of_largest, ModelConfig& c) {
   if (c.n_layers != n_layers_of_largest) return {};
   for (LayerConfig& layer : c.layers) {
@@ -27,14 +27,14 @@ Result<void> scale_by_share(const KeyReader& keys, uint32_t n_layers_of_largest,
   return {};
 }
 
-// The layers of Gemma 4 differ: those with a window have heads of another width and turn by
-// frequencies of their own, KV heads and MLPs are of several sizes, and the last layers read the K
-// and V of the last one before them that sees as far.
+// Layers of Gemma 4 differ: sliding-window layers have another head_dim and RoPE of their own,
+// layers have different numbers of KV heads and MLP sizes, and the last layers share the K and V of
+// the last earlier layer with the same attention span (KV sharing).
 struct LayerKinds {
   std::vector<bool> is_windowed;
   std::vector<uint32_t> n_kv_heads;
   std::vector<uint32_t> ffn_dims;
-  std::vector<std::optional<uint32_t>> kv_sources;  // the layer that computes the K and V
+  std::vector<std::optional<uint32_t>> kv_sources;  // layer that computes the K and V
   uint32_t window_head_dim = 0;
 };
 
@@ -67,7 +67,7 @@ Result<void> read_heads(const KeyReader& keys, const ModelConfig& c, LayerKinds&
                                                    value_dim, kinds.window_head_dim));
 }
 
-// Each kind has pages of its own.
+// Each kind of layer has pages of its own.
 Result<void> check_number_of_kinds(const KeyReader& keys, const LayerKinds& kinds) {
   std::set<std::pair<bool, uint32_t>> seen;
   for (size_t i = 0; i < kinds.is_windowed.size(); ++i) {
@@ -105,7 +105,7 @@ Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config) {
   return scale_by_share(keys, 46, config);
 }
 
-// Layers with a window turn by a base of their own.
+// Sliding-window layers have a RoPE base of their own.
 Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config) {
   TRY(scale_by_share(keys, 62, config));
   RopeConfig rope = config.ropes.front();

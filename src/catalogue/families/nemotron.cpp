@@ -9,7 +9,7 @@
 
 namespace kvik::families {
 
-// Layers with an MLP in the file's list have nothing else, and the others no MLP.
+// A layer that has an MLP in the file's list has no mixer, and all other layers have no MLP.
 Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
   TRY_ASSIGN(const std::vector<uint32_t> ffn_dims,
              keys.counts_or_none("feed_forward_length", config.n_listed_layers(), kMaxDim));

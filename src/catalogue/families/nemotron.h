@@ -8,7 +8,7 @@ using enum TensorRole;
 
 Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config);
 
-// Every layer has one norm and one mixer, which may be a feed-forward.
+// Every layer has one norm and one mixer, which may be a feed-forward block.
 inline constexpr FolderName kNemotronHNames[] = {
     {kEmbedding, "embeddings.weight"},
     {kOutputNorm, "norm_f.weight"},
@@ -34,7 +34,7 @@ inline constexpr FolderName kNemotronHNames[] = {
     {kSharedUp, "mixer.shared_experts.up_proj.weight"},
     {kSharedDown, "mixer.shared_experts.down_proj.weight"},
 };
-// One type for models with experts and without.
+// One model type for models with and without experts.
 inline constexpr FolderType kNemotronHFolders[] = {
     {.model_type = "nemotron_h",
      .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false, "num_key_value_heads": 8,

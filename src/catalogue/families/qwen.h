@@ -28,7 +28,7 @@ inline constexpr FolderType kQwen3MoeFolders[] = {
      .window = FolderWindow::kIfAsked,
      .has_experts = true},
 };
-// Their images and films turn by three positions; those of text are the same three times.
+// Images and videos use three position ids per token (M-RoPE); for text all three are equal.
 inline constexpr FolderType kQwen3VlFolders[] = {
     {.model_type = "qwen3_vl_text",
      .whole_type = "qwen3_vl",

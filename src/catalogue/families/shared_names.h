@@ -6,7 +6,7 @@ namespace kvik::families {
 
 using enum TensorRole;
 
-// Shared by GLM and DeepSeek.
+// Names of shared-expert tensors in GLM and DeepSeek folders.
 inline constexpr FolderName kSharedExpertsNames[] = {
     {kSharedGate, "mlp.shared_experts.gate_proj.weight"},
     {kSharedUp, "mlp.shared_experts.up_proj.weight"},
