@@ -2,16 +2,16 @@
 
 namespace kvik {
 
-// Prints the broken invariant with its place and aborts. Never returns.
+// Prints the violated condition with its location and aborts. Never returns.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
 }  // namespace kvik
 
-// A broken CHECK is a bug of ours, never the outside world's doing.
+// A failed CHECK is a bug in this program, never an error of its input.
 #define CHECK(condition) \
   (static_cast<bool>(condition) ? void() : ::kvik::check_failed(#condition, __FILE__, __LINE__))
 
-// As CHECK, for inner loops: gone in release builds.
+// Like CHECK, for inner loops: removed in release builds.
 #ifdef NDEBUG
 #define DCHECK(condition) (static_cast<void>(sizeof(condition)))
 #else

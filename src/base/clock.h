@@ -7,7 +7,7 @@ namespace kvik {
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-// Where the engine asks what time it is, so that tests can say.
+// Source of time for the engine, which tests replace.
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -12,29 +12,30 @@ namespace kvik {
 
 using Sha256Digest = std::array<std::byte, 32>;
 
-// SHA-256 of what is added, one piece behind the other; for names that must hold against anybody.
+// Incremental SHA-256, for names that must resist attacks.
 class Sha256 {
  public:
   Sha256();
 
   void add(std::span<const std::byte> bytes);
-  void add_number(uint64_t number);      // 8 bytes, little endian
-  void add_text(std::string_view text);  // its length, then its bytes: no two lists read the same
+  void add_number(uint64_t number);  // 8 bytes, little endian
+  // length and bytes, so that different lists never give the same input
+  void add_text(std::string_view text);
 
-  // Once.
+  // May be called once.
   Sha256Digest finish();
 
  private:
   struct FreeState {
     void operator()(void* state) const;
   };
-  std::unique_ptr<void, FreeState> state_;  // OpenSSL's, whose header is slow to read
+  std::unique_ptr<void, FreeState> state_;  // state of OpenSSL, whose header is slow to compile
 };
 
-// Two lower-case digits a byte.
+// Returns two lowercase hexadecimal digits per byte.
 std::string to_hex(std::span<const std::byte> bytes);
 
-// XXH3, 128 bits: as fast as memory. Finds accidents, not forgeries.
+// XXH3 with 128 bits: as fast as memory. Detects accidental changes, not forgeries.
 struct Hash128 {
   uint64_t low = 0, high = 0;
   friend bool operator==(const Hash128&, const Hash128&) = default;

@@ -7,9 +7,8 @@
 
 namespace kvik {
 
-// How often values fell where: buckets whose upper bounds grow by √2 from `first_bound` on, about
-// 20 of them per factor of 1,000, and one above all. A value of fixed size: copied, never
-// allocated.
+// Histogram with buckets whose upper bounds grow by √2 from `first_bound`, about 20 per factor of
+// 1,000, and an unbounded last bucket. A value type of fixed size that allocates nothing.
 //
 //   0 … first · √2⁰ … first · √2¹ … first · √2² …
 class Histogram {
@@ -18,7 +17,7 @@ class Histogram {
 
   explicit Histogram(double first_bound) : first_bound_(first_bound) {}
 
-  // Negative values and what is no number count as 0.
+  // Negative values and NaN count as 0.
   void record(double value) {
     if (!(value > 0)) value = 0;
     size_t bucket = 0;
@@ -28,19 +27,19 @@ class Histogram {
     sum_ += value;
   }
 
-  // The largest value that bucket i < kBuckets counts; bucket kBuckets has no bound.
+  // Returns the upper bound of bucket i < kBuckets; bucket kBuckets has none.
   double bound(size_t i) const {
     const double root = i % 2 == 0 ? 1.0 : 1.4142135623730951;
     return std::ldexp(first_bound_ * root, static_cast<int>(i / 2));
   }
-  // Values in bucket i <= kBuckets alone.
+  // Returns the number of values in bucket i <= kBuckets.
   uint64_t in_bucket(size_t i) const { return counts_[i]; }
   uint64_t count() const { return count_; }
   double sum() const { return sum_; }
   double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
 
-  // The bound below which a share in [0, 1] of the values lies, interpolated inside its bucket; the
-  // largest bound where the value lies beyond it, 0 where there are none.
+  // Returns the quantile for a share in [0, 1], interpolated within its bucket; the largest bound
+  // if the value lies beyond it, 0 if there are no values.
   double quantile(double share) const {
     const double wanted = share * static_cast<double>(count_);
     double below = 0;

@@ -7,12 +7,11 @@
 
 namespace kvik {
 
-// HMAC-SHA-256 of several texts, each after its length, so that no two lists hash the same bytes.
-// Without the key it can neither be computed nor used to confirm a suspected
-// text.
+// HMAC-SHA-256 of several texts, each preceded by its length, so that different lists never give
+// the same input. Without the key it can neither be computed nor used to confirm a suspected text.
 Sha256Digest keyed_hash(std::string_view key, std::initializer_list<std::string_view> texts);
 
-// The bytes of a digest as a text, to be hashed or compared with others.
+// Returns the bytes of a digest as text, to be hashed or compared.
 std::string_view as_text(const Sha256Digest& digest);
 
 }  // namespace kvik

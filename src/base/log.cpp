@@ -15,15 +15,15 @@
 namespace kvik::log {
 namespace {
 
-// A pipe that says it takes something takes this much.
-constexpr size_t kMostBytes = PIPE_BUF - 128;  // of one message; the rest is its time and level
+// A pipe that is ready for writing accepts this much at once.
+constexpr size_t kMostBytes = PIPE_BUF - 128;  // of one message; the rest is for its time and level
 
-std::atomic<uint64_t> n_lost = 0;  // since the last one that was written
+std::atomic<uint64_t> n_lost = 0;  // since the last line that was written
 
-// A reader of stderr who has stopped reading must not hold up who logs.
+// Returns whether stderr accepts a line: a reader that stopped reading must not block the caller.
 bool takes_a_line() {
   pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-  return ::poll(&out, 1, 0) != 0;  // whoever is broken says so at once
+  return ::poll(&out, 1, 0) != 0;  // a broken pipe fails at once
 }
 
 void write_line(spdlog::level::level_enum level, fmt::string_view format, fmt::format_args values) {
@@ -37,7 +37,7 @@ void write_line(spdlog::level::level_enum level, fmt::string_view format, fmt::f
   std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
   if (line.size() > kMostBytes) {
     size_t n = kMostBytes - 4;
-    while ((line[n] & 0xC0) == 0x80) --n;  // inside a character
+    while ((line[n] & 0xC0) == 0x80) --n;  // do not cut inside a character
     line.replace(n, line.npos, " ...");
   }
   spdlog::log(level, spdlog::string_view_t(line));
@@ -52,7 +52,7 @@ void init(std::string_view level) {
   spdlog::set_level(spdlog::level::from_str(std::string(level)));
 }
 
-// A line is counted as lost if there is no memory for it: handlers of std::bad_alloc log as well.
+// A line counts as lost if there is no memory for it: handlers of std::bad_alloc log too.
 void write(Level level, fmt::string_view format, fmt::format_args values) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                    spdlog::level::warn, spdlog::level::err};

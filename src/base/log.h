@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-// Everything is logged to stderr: stdout belongs to the model's text. A message is one line, and
-// what it quotes from outside is made printable. A line is at most a page long, and where stderr is
-// a pipe that takes no more it is left out and counted.
+// Logs to stderr; stdout is for the model's text. A message is one line of limited length, and
+// quoted input is made printable. If stderr is a full pipe, the line is dropped and counted.
 namespace kvik::log {
 
 // `level` is one of trace, debug, info, warn, error, off.
@@ -15,7 +14,7 @@ void init(std::string_view level);
 
 enum class Level : uint8_t { kDebug, kInfo, kWarn, kError };
 
-// The library that writes stays out of here: it is slow to read.
+// The logging library is used in log.cpp only: its header is slow to compile.
 void write(Level level, fmt::string_view format, fmt::format_args values);
 
 template <class... Values>

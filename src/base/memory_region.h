@@ -6,19 +6,19 @@
 
 namespace kvik {
 
-// Memory straight from the system: none of it is resident before it is touched, and all of it goes
-// back at once, which freed memory of the heap does when it likes.
+// Memory mapped from the system: not resident before it is touched, and returned as a whole when
+// freed, which heap memory is not.
 class MemoryRegion {
  public:
   MemoryRegion() = default;
-  // std::nullopt where the system has not so much.
+  // Returns std::nullopt if the system refuses.
   static std::optional<MemoryRegion> take(size_t n_bytes);
 
   MemoryRegion(MemoryRegion&& other) noexcept;
   MemoryRegion& operator=(MemoryRegion&& other) noexcept;
   ~MemoryRegion();
 
-  // At the border of a page of the system's.
+  // Aligned to a system page.
   std::span<std::byte> bytes() const { return {data_, n_bytes_}; }
 
  private:

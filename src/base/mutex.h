@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 
-// Locks that say what they guard. clang checks it (-Wthread-safety, tests/tidy/locks_test.py); to
-// other compilers the words below mean nothing.
+// Locks annotated with what they guard. clang checks it (-Wthread-safety,
+// tests/tidy/locks_test.py); other compilers ignore the annotations.
 #if defined(__clang__)
 #define KVIK_THREAD_ATTRIBUTE(x) __attribute__((x))
 #else
@@ -15,10 +15,10 @@
 
 #define CAPABILITY(name) KVIK_THREAD_ATTRIBUTE(capability(name))
 #define SCOPED_CAPABILITY KVIK_THREAD_ATTRIBUTE(scoped_lockable)
-// Of a member: it is touched under this lock alone.
+// For a member: it may be accessed only while this lock is held.
 #define GUARDED_BY(mutex) KVIK_THREAD_ATTRIBUTE(guarded_by(mutex))
 #define ACQUIRED_BEFORE(...) KVIK_THREAD_ATTRIBUTE(acquired_before(__VA_ARGS__))
-// Of a function, or of a lambda behind its parameters: the caller holds the lock.
+// For a function, or for a lambda after its parameters: the caller must hold the lock.
 #define REQUIRES(...) KVIK_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define ACQUIRE(...) KVIK_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) KVIK_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
@@ -40,7 +40,7 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex for as long as it lives, but for where it is told otherwise.
+// Holds a mutex until it is destroyed or unlock() is called.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -64,9 +64,10 @@ class SCOPED_CAPABILITY MutexLock {
   bool is_held_ = true;
 };
 
-// Waits for what another thread does under the mutex, which is free meanwhile. `is_so` is asked
-// under it; a wait with an end says whether it is so. The analysis cannot see that the caller's
-// lock is the one that `is_so` requires, hence it stops here.
+// Waits for a condition that another thread makes true under the mutex, which is released
+// meanwhile. `is_so` is evaluated under the mutex; a wait with a time limit returns its value. The
+// analysis cannot see that the caller's lock is the one that `is_so` requires, so it is disabled
+// here.
 class CondVar {
  public:
   template <class Condition>

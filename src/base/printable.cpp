@@ -6,13 +6,14 @@ namespace kvik {
 namespace {
 
 constexpr size_t kMaxQuotedBytes = 200;
-constexpr char32_t kPictures = 0x2400;  // U+2400 is NUL's
+constexpr char32_t kPictures = 0x2400;  // U+2400 represents NUL
 constexpr char32_t kDelete = 0x7F;
 constexpr char32_t kPictureOfDelete = 0x2421;
 
 bool is_control(char32_t c) { return c < 0x20 || (c >= kDelete && c < 0xA0); }
 
-// Ends of lines beyond ASCII, and what turns the direction of writing (Unicode TR 36).
+// Returns true for line separators beyond ASCII and for characters that change the writing
+// direction (Unicode TR 36).
 bool is_steering(char32_t c) {
   return (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0x200E || c == 0x200F;
 }
@@ -20,7 +21,7 @@ bool is_steering(char32_t c) {
 void append_picture(char32_t c, std::string& out) {
   if (c == kDelete) {
     append_utf8(kPictureOfDelete, out);
-  } else if (c > kDelete) {  // C1 has no pictures
+  } else if (c > kDelete) {  // there are no pictures for C1 control characters
     out += kReplacementCharacter;
   } else {
     append_utf8(kPictures + c, out);

@@ -9,26 +9,28 @@
 
 namespace kvik {
 
-// What of a text that steers where lines end may stay.
+// Line breaks that remain in a printable text.
 enum class Breaks : uint8_t {
-  kShown,  // nothing: one line of a log, a label, a name
-  kKept,   // line ends and tabs; carriage returns go, so that a line hides none before it
+  kShown,  // none: for a line of a log, a label, a name
+  // line feeds and tabs; carriage returns are removed, so that a line cannot overwrite the one
+  // before it
+  kKept,
 };
 
-// Text from outside as people and their programs may see it, the one way of it for all floors:
-// control characters, which could move a cursor, rename a window, type for the user or begin a line
-// of a log, become pictures of themselves (U+241B for ESC); where no breaks are kept also those
-// that turn the direction of writing; bytes that are no UTF-8 become U+FFFD.
+// Returns untrusted text in a form that is safe to display; the only such function. Control
+// characters, which could move a cursor, rename a window, simulate typing or start a log line,
+// become their Unicode pictures (U+241B for ESC). Without line breaks this includes characters that
+// change the writing direction. Invalid UTF-8 becomes U+FFFD.
 std::string printable(std::string_view text, Breaks breaks);
 
-// The same in one line, of at most 200 bytes of the text: for what a message quotes.
+// Returns the same without line breaks, for at most 200 bytes of the text: for quotes in messages.
 std::string printable(std::string_view text);
 
-// Every maximal run of bytes that is no UTF-8 becomes U+FFFD, and nothing else changes.
+// Replaces every maximal invalid UTF-8 sequence by U+FFFD and changes nothing else.
 std::string valid_utf8(std::string_view text);
 
-// A name from outside that was made printable: whoever holds one may send it to a terminal, a log,
-// a label and into JSON. Any text becomes one by being put here.
+// An untrusted name that was made printable, and is safe for a terminal, a log, a label and JSON.
+// The constructor converts any text.
 class Printable {
  public:
   Printable() = default;

@@ -10,17 +10,17 @@
 
 namespace kvik {
 
-// "512", "64KiB", "4GiB", "1.5GiB", "80GB" (of 1000) → bytes. Errors name the text and the forms
-// expected.
+// Parses "512", "64KiB", "4GiB", "1.5GiB", "80GB" (powers of 1000) to bytes. Errors name the text
+// and the expected forms.
 Result<uint64_t> parse_bytes(std::string_view text);
 
-// "512", "128k", "1M" → a count; k = 1024, M = 1024².
+// Parses "512", "128k", "1M" to a count; k = 1024, M = 1024².
 Result<uint64_t> parse_count(std::string_view text);
 
-// "0,1k,8k" → counts, one at least.
+// Parses "0,1k,8k" to one or more counts.
 Result<std::vector<uint64_t>> parse_counts(std::string_view text);
 
-// "50ms", "0.5s", "200us", "2min" → a length of time; a number alone but 0 needs its unit.
+// Parses "50ms", "0.5s", "200us", "2min" to a duration. A number other than 0 needs a unit.
 Result<Duration> parse_duration(std::string_view text);
 
 // 1, "token" → "1 token"; 2 → "2 tokens".

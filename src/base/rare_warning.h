@@ -13,8 +13,8 @@
 
 namespace kvik::log {
 
-// A warning that strangers can cause as often as they like: once a second, with how many were left
-// out since. One object a place, static. Any thread.
+// Rate limit for a warning that clients can cause as often as they like: one per second, with the
+// number of suppressed ones. Use one static object per place. Any thread.
 class RareWarning {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,12 +26,11 @@ class RareWarning {
     try {
       warn("{}{}", fmt::format(format, values...),
            *n_left_out > 0 ? fmt::format(" (and {} more like it)", *n_left_out) : std::string());
-    } catch (
-        const std::bad_alloc&) {  // often what it is about: the work matters more than the line
+    } catch (const std::bad_alloc&) {  // often the reason for the warning; continuing matters more
     }
   }
 
-  // Whether one may be written now; how many were not since the last one.
+  // Returns the number of warnings suppressed since the last one if a warning may be written now.
   std::optional<uint64_t> due(Clock::time_point now) {
     constexpr Clock::duration kPause = std::chrono::seconds(1);
     const int64_t ticks = now.time_since_epoch().count();

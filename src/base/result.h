@@ -6,27 +6,27 @@
 
 namespace kvik {
 
-// What kind of trouble the outside world made. One function maps these to HTTP
-// statuses (server/http/status.h), one to exit codes (main/exit_code.h).
+// Kinds of errors. One function maps them to HTTP statuses (server/http/status.h), one to exit
+// codes (main/exit_code.h).
 enum class ErrorCode {
   kInvalidArgument,  // the caller's value is wrong
   kContextLength,    // the prompt is longer than the context
   kNotFound,         // no such file, model, route
-  kUnsupported,      // well formed, but nothing here can do it
-  kCorrupt,          // a file breaks its format's rules
+  kUnsupported,      // well-formed, but not supported
+  kCorrupt,          // a file violates its format
   kExhausted,        // a queue or budget is full: try again later
   kUnavailable,      // shutting down
   kIo,               // the operating system refused
 };
 
-// One sentence that names the offending value and what was expected.
+// An error with one sentence that names the offending value and what was expected.
 struct Error {
   ErrorCode code;
   std::string message;
-  std::string param = {};  // the request field at fault, empty where there is none
+  std::string param = {};  // request field that is wrong; empty: none
 };
 
-// The value, or why there is none. Nothing of ours throws.
+// A value or an error. Our code does not throw.
 template <class T>
 class [[nodiscard]] Result : public std::expected<T, Error> {
  public:
@@ -42,7 +42,7 @@ inline std::unexpected<Error> fail(ErrorCode code, std::string message, std::str
 #define KVIK_CONCAT_(a, b) a##b
 #define KVIK_CONCAT(a, b) KVIK_CONCAT_(a, b)
 
-// TRY(expr): returns the error to the caller, drops the value.
+// TRY(expr): returns the error to the caller, or discards the value.
 #define TRY(expr)                                                           \
   do {                                                                      \
     if (auto try_result = (expr); !try_result)                              \

@@ -23,7 +23,7 @@ void pause_briefly() {
 #endif
 }
 
-// True once `done()` holds, false when the spin time is over first.
+// Spins until `done()` is true; returns false if the spin time is over first.
 template <class Done>
 bool spin_until(const Done& done) {
   const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
@@ -73,7 +73,8 @@ void ThreadPool::run_erased(size_t n_items, Erased call, const void* body) {
   }
   shares_[0].core.store(sched_getcpu(), std::memory_order_relaxed);
   joined_.store(kOpen, std::memory_order_release);
-  epoch_.fetch_add(1);  // seq_cst: ordered against n_asleep_, so that no worker sleeps through it
+  // seq_cst: ordered against n_asleep_, so that no worker goes to sleep and misses it
+  epoch_.fetch_add(1);
   if (n_asleep_.load() != 0) epoch_.notify_all();
   work(0);
   joined_.fetch_and(~kOpen, std::memory_order_relaxed);
@@ -91,7 +92,8 @@ void ThreadPool::work(uint32_t thread) {
   }
 }
 
-// True: call_, body_ and shares_ stay as they are until this worker has left.
+// Returns true if the worker has joined the loop: call_, body_ and shares_ then stay valid until it
+// leaves.
 bool ThreadPool::join_loop() {
   uint32_t joined = joined_.load(std::memory_order_relaxed);
   do {
@@ -116,7 +118,8 @@ void ThreadPool::leave_shared_core(uint32_t thread) {
   }
   if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof(free), &free) != 0) return;
   own.store(sched_getcpu(), std::memory_order_relaxed);
-  static_cast<void>(sched_setaffinity(0, sizeof(allowed), &allowed));  // it stays where it is
+  // the affinity is unchanged on failure
+  static_cast<void>(sched_setaffinity(0, sizeof(allowed), &allowed));
 }
 
 void ThreadPool::worker_main(uint32_t thread) {

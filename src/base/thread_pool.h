@@ -10,14 +10,14 @@
 
 namespace kvik {
 
-// A fixed team of threads for the loops inside one step. The caller is thread 0 and works too.
+// Runs the loops inside a step on a fixed number of threads. The caller is thread 0 and works too.
 //
-// One owner: run() is called from one thread at a time. Workers spin for some 30 µs between two
-// loops (a barrier costs less than a wake-up), then sleep. Each thread takes the items of its own
-// share in their order, so that what lies side by side in memory is read as one stream, and then
-// those that others have not come to. A loop waits for no worker that has not joined it, so one
-// that another thread keeps from its core costs its help alone. That cannot change bits, for no
-// item depends on another.
+// run() may be called from one thread at a time. Between loops, workers spin for about 30 µs (a
+// barrier is cheaper than a wake-up) and then sleep. Each thread processes its own share of the
+// items in order, so that adjacent memory is read as one stream, and then items that other threads
+// have not started. A loop does not wait for workers that have not joined it, so that a worker that
+// another process keeps from its core costs only its own help. None of this changes bits, because
+// items do not depend on each other.
 class ThreadPool {
  public:
   explicit ThreadPool(uint32_t n_threads);
@@ -27,10 +27,11 @@ class ThreadPool {
 
   uint32_t n_threads() const { return n_threads_; }
 
-  // Why the team is smaller than was asked for: kIo. It works all the same.
+  // Returns kIo if fewer threads than requested could be started. The pool works with those.
   const Result<void>& started() const { return started_; }
 
-  // Calls body(item, thread) once for each item in [0, n_items), and returns when all are done.
+  // Calls body(item, thread) once for each item in [0, n_items), and returns when all calls are
+  // done.
   template <class Body>
   void run(size_t n_items, const Body& body) {
     run_erased(
@@ -44,11 +45,11 @@ class ThreadPool {
  private:
   using Erased = void (*)(const void* body, size_t item, uint32_t thread);
 
-  // Neighbouring items: of thread t of T those in [n t / T, n (t + 1) / T).
+  // Adjacent items: thread t of T has [n t / T, n (t + 1) / T).
   struct alignas(64) Share {
     std::atomic<size_t> next{0};
     size_t end = 0;
-    std::atomic<int> core{-1};  // where the thread was last seen
+    std::atomic<int> core{-1};  // core on which the thread was last seen
   };
 
   void run_erased(size_t n_items, Erased call, const void* body);
@@ -63,9 +64,9 @@ class ThreadPool {
   Result<void> started_;
   Erased call_ = nullptr;
   const void* body_ = nullptr;
-  std::vector<Share> shares_;                   // of each thread
-  alignas(64) std::atomic<uint32_t> epoch_{0};  // one more with every loop
-  // Workers in this loop, and kOpen while more may join it.
+  std::vector<Share> shares_;                   // by thread
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // incremented by every loop
+  // Number of workers in this loop, plus kOpen while more may join.
   alignas(64) std::atomic<uint32_t> joined_{0};
   alignas(64) std::atomic<uint32_t> n_asleep_{0};
   std::atomic<bool> stop_{false};

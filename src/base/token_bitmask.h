@@ -11,21 +11,21 @@
 
 namespace kvik {
 
-// A bit for each token of a vocabulary: which of them may come next. Token i's is bit i % 64 of
-// word i / 64; the last word is filled up with zeros.
+// A bit per token of a vocabulary that says whether the token is allowed next. Token i is bit i %
+// 64 of word i / 64; the last word is padded with zeros.
 class TokenBitmask {
  public:
   static constexpr uint32_t kWordBits = 64;
 
-  TokenBitmask() = default;  // of no vocabulary
-  // None of the tokens may come.
+  TokenBitmask() = default;  // for no vocabulary
+  // Allows no token.
   explicit TokenBitmask(uint32_t n_tokens)
       : n_tokens_(n_tokens), words_((size_t{n_tokens} + kWordBits - 1) / kWordBits) {}
 
   uint32_t n_tokens() const { return n_tokens_; }
   std::span<const uint64_t> words() const { return words_; }
 
-  // False for a token that is not in the vocabulary.
+  // Returns false for a token outside the vocabulary.
   bool allows(TokenId id) const {
     return id < n_tokens_ && (words_[id / kWordBits] >> id % kWordBits & 1) != 0;
   }
@@ -34,7 +34,7 @@ class TokenBitmask {
   void forbid(TokenId id) { words_[id / kWordBits] &= ~bit(id); }
   void set(TokenId id, bool allowed) { allowed ? allow(id) : forbid(id); }
 
-  // These tokens and no others.
+  // Allow exactly these tokens.
   void allow_none() { std::ranges::fill(words_, 0); }
   void allow_first(uint32_t n_tokens) {
     allow_none();
@@ -48,7 +48,7 @@ class TokenBitmask {
     std::fill(std::copy_n(other.words_.begin(), n, words_.begin()), words_.end(), 0);
     if (n_tokens_ % kWordBits > 0) words_.back() &= bit(n_tokens_) - 1;
   }
-  // These as well.
+  // Additionally allows the tokens of the other mask.
   void allow_too(const TokenBitmask& other) {
     CHECK(other.n_tokens_ <= n_tokens_);
     for (size_t w = 0; w < other.words_.size(); ++w) words_[w] |= other.words_[w];

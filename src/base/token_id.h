@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-// A row of the model's embedding. Absence is std::optional<TokenId>, never a sentinel.
+// Index of a row of the model's embedding. Absence is std::optional<TokenId>, never a sentinel.
 using TokenId = uint32_t;
 
 }  // namespace kvik

@@ -5,8 +5,8 @@
 namespace kvik {
 namespace {
 
-// What a first byte announces: how many bytes follow, and which second bytes are allowed (narrower
-// than 80..BF where a longer form, a surrogate or a code point past 10FFFF would begin).
+// Properties of a first byte: the number of bytes that follow, and the range of the second byte
+// (narrower than 80..BF to exclude overlong forms, surrogates and code points beyond 10FFFF).
 struct Lead {
   uint8_t n_following;
   uint8_t second_min = 0x80;

@@ -4,9 +4,9 @@
 
 namespace kvik {
 
-// A std::variant that can be copied where the system has no memory. libstdc++ 12 takes a variant of
-// strings, vectors and trivial types for one that always has a value, so that where its copy
-// constructor throws, it destroys a value that was never made. Copy assignment is not affected.
+// A std::variant whose copy may fail safely for lack of memory. libstdc++ 12 treats a variant of
+// strings, vectors and trivial types as never valueless, so that if its copy constructor throws, it
+// destroys a value that was never constructed. Copy assignment is not affected.
 template <class... Types>
 class Variant : public std::variant<Types...> {
   using Base = std::variant<Types...>;

@@ -29,7 +29,7 @@ Result<void> write_atomically(const std::string& path, std::string_view bytes, u
 }
 
 Result<std::string> read_whole(const std::string& path, size_t max_bytes) {
-  // A pipe or a device must not be waited for.
+  // O_NONBLOCK: opening a pipe or a device must not block.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (!file.is_open() || ::fstat(file.get(), &about) != 0) return unreadable(path);

@@ -7,12 +7,12 @@
 
 namespace kvik {
 
-// Puts a file in the place of `path`, whole or not at all: it is written beside, flushed to the
-// device, and renamed. Its permissions are those of the file it replaces, else `mode`. kIo.
+// Replaces the file at `path` atomically: writes a temporary file beside it, flushes it to the
+// device and renames it. The permissions are those of the replaced file, else `mode`. Errors: kIo.
 Result<void> write_atomically(const std::string& path, std::string_view bytes, unsigned mode);
 
-// All of a regular file of at most max_bytes. kNotFound, kIo; kInvalidArgument where it is longer,
-// or no regular file.
+// Reads a whole regular file of at most max_bytes. Errors: kNotFound, kIo; kInvalidArgument if it
+// is longer or not a regular file.
 Result<std::string> read_whole(const std::string& path, size_t max_bytes);
 
 }  // namespace kvik

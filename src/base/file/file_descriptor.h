@@ -6,11 +6,11 @@
 
 namespace kvik {
 
-// Owns a file descriptor, and closes it.
+// Owns a file descriptor and closes it.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  // Takes the result of open() and its like: a negative number is none.
+  // Takes the result of open() and similar functions: a negative number means none.
   explicit FileDescriptor(int fd) : fd_(fd) {}
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {

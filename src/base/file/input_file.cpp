@@ -12,7 +12,7 @@
 namespace kvik {
 
 Result<InputFile> InputFile::open(const std::string& path) {
-  // A pipe must not be waited for.
+  // O_NONBLOCK: opening a pipe must not block.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;

@@ -10,19 +10,18 @@
 
 namespace kvik {
 
-// A regular file whose parts are read when they are wanted. It may be cut or lie on a device that
-// fails meanwhile: that is an error of the read. (A mapping would raise SIGBUS, on any thread.)
-// Any thread may read.
+// A regular file that is read in parts. If the file is truncated or its device fails meanwhile, the
+// read returns an error. (A memory mapping would raise SIGBUS, on any thread.) Any thread may read.
 class InputFile {
  public:
-  // Errors: kNotFound where there is no such file, kIo with the system's reason otherwise (a
-  // folder, a pipe, no permission), kCorrupt for an empty file. Waits for nobody.
+  // Errors: kNotFound if there is no such file, kCorrupt for an empty file, otherwise kIo with the
+  // system's reason (a folder, a pipe, no permission). Never blocks.
   static Result<InputFile> open(const std::string& path);
 
-  // When it was opened.
+  // Size when it was opened, in bytes.
   uint64_t size() const { return size_; }
 
-  // Fills `bytes` with what lies at `offset`. kCorrupt where the file has become too short, kIo.
+  // Reads bytes.size() bytes at `offset`. Errors: kCorrupt if the file has become too short, kIo.
   Result<void> read(uint64_t offset, std::span<std::byte> bytes) const;
 
  private:

@@ -20,7 +20,7 @@ std::string folder_of(const fs::path& path) {
   return path.parent_path().empty() ? "." : path.parent_path().string();
 }
 
-// Calls body(name) with names beside `target` until one is not taken.
+// Calls body(name) with names in the folder of `target` until one is free.
 template <class Body>
 int with_free_name(const std::string& target, std::string& name, const Body& body) {
   for (unsigned i = 0; i < 1000; ++i) {
@@ -31,7 +31,7 @@ int with_free_name(const std::string& target, std::string& name, const Body& bod
   return -1;
 }
 
-// A rename is on the device once its folder is.
+// Flushes the folder: only then is a rename on the device.
 void flush_folder_of(const std::string& path) {
   const FileDescriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.is_open()) ::fsync(folder.get());
@@ -47,7 +47,7 @@ std::unexpected<Error> NewFile::error() const {
 Result<NewFile> NewFile::create(const std::string& path, unsigned mode) {
   NewFile file(path);
   std::error_code ignored;
-  const fs::path at_link = fs::canonical(path, ignored);  // a link stays one
+  const fs::path at_link = fs::canonical(path, ignored);  // keeps a symbolic link
   file.target_ = at_link.empty() ? path : at_link.string();
   if (fs::is_directory(file.target_, ignored)) {
     errno = EISDIR;
@@ -83,7 +83,7 @@ Result<void> NewFile::reserve(uint64_t n_bytes) {
   if (n_bytes == 0) return {};
   if (::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(n_bytes)) == 0) return {};
   if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) return error();
-  return {};  // a file system that cannot say
+  return {};  // the file system does not report free space
 }
 
 Result<void> NewFile::write(std::span<const std::byte> bytes) {
@@ -99,7 +99,7 @@ Result<void> NewFile::write(std::span<const std::byte> bytes) {
 Result<void> NewFile::commit() {
   if (::fsync(file_.get()) != 0) return error();
   if (beside_.empty()) {
-    // A link has to be new, so that a file that is there is replaced by renaming.
+    // linkat() does not replace files, so the file gets a temporary name and is renamed.
     const std::string self = fmt::format("/proc/self/fd/{}", file_.get());
     const int linked = with_free_name(target_, beside_, [&](const char* name) {
       return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);

@@ -10,23 +10,23 @@
 
 namespace kvik {
 
-// A file that comes to be whole or not at all. It is written beside its place, without a name where
-// the file system knows such files (a process that is killed then leaves nothing), and takes its
-// place once all of it is on the device. Destroyed before commit(), it is gone.
+// Creates a file atomically. It is written without a name where the file system supports that (a
+// killed process then leaves nothing), otherwise under a temporary name, and gets its name once all
+// of it is on the device. Destroying it before commit() removes it.
 class NewFile {
  public:
-  // Errors: kNotFound for a missing folder, kIo. Where `path` is a link, what it leads to will be
-  // replaced; a file that is there keeps its permissions, a new one gets `mode` less the umask.
+  // Errors: kNotFound for a missing folder, kIo. If `path` is a symbolic link, its target is
+  // replaced. An existing file keeps its permissions, a new one gets `mode` less the umask.
   static Result<NewFile> create(const std::string& path, unsigned mode);
 
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 
-  // Asks for so much room, so that a full disk is found before the work is done. kIo.
+  // Reserves space, so that a full disk is detected before the work is done. Errors: kIo.
   Result<void> reserve(uint64_t n_bytes);
   Result<void> write(std::span<const std::byte> bytes);
-  // On the device and in its place. Nothing may follow.
+  // Flushes the file and gives it its name. Must be the last call.
   Result<void> commit();
 
  private:
@@ -35,8 +35,8 @@ class NewFile {
   std::unexpected<Error> error() const;
 
   std::string path_;    // as the caller wrote it
-  std::string target_;  // where links lead
-  std::string beside_;  // the name until then; empty: none
+  std::string target_;  // with symbolic links resolved
+  std::string beside_;  // temporary name; empty: none
   FileDescriptor file_;
 };
 

@@ -6,16 +6,16 @@
 
 namespace kvik {
 
-// What is nobody else's business: files of 0600 in folders of 0700.
+// Permissions of files that only their owner may access.
 inline constexpr unsigned kPrivateFile = 0600;
 inline constexpr unsigned kPrivateFolder = 0700;
 
-// Makes those folders of a path that are missing, each private. kIo.
+// Creates the missing folders of a path with private permissions. Errors: kIo.
 Result<void> make_private_folders(const std::string& path);
 
-// Readies the name of a file that this process alone writes: afterwards there is none, or a private
-// regular one that it may read and write. What else has the name (a folder, a link, a pipe, a file
-// with a second name) is renamed, and the log says so. kIo where that fails.
+// Prepares the name of a file that only this process writes: afterwards the file does not exist, or
+// is a private regular file that may be read and written. Anything else of that name (a folder, a
+// link, a pipe, a file with several names) is renamed and logged. Errors: kIo if that fails.
 Result<void> ready_private_place(const std::string& path);
 
 }  // namespace kvik

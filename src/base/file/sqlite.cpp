@@ -13,7 +13,8 @@ namespace {
 constexpr int kMaxValueBytes = 1 << 20;  // of a value, and of the text of a statement
 constexpr int kStepsBetweenLooks = 1000;
 
-// What the operating system or another process does; all else says that the file is damaged.
+// Returns whether the error is caused by the operating system or another process; all other errors
+// mean that the file is damaged.
 bool is_outside_trouble(int code) {
   switch (code) {
     case SQLITE_BUSY:
@@ -33,7 +34,7 @@ bool is_outside_trouble(int code) {
 
 Error error_of(sqlite3* handle, const std::string& path) {
   const int code = handle ? sqlite3_errcode(handle) & 0xff : SQLITE_NOMEM;
-  if (code == SQLITE_INTERRUPT) {  // of on_progress()
+  if (code == SQLITE_INTERRUPT) {  // set by on_progress()
     return {.code = ErrorCode::kCorrupt,
             .message = fmt::format("the index '{}' makes more work than its pages can", path)};
   }
@@ -80,7 +81,7 @@ void Sqlite::distrust() {
   sqlite3_progress_handler(handle_.get(), kStepsBetweenLooks, on_progress, work_.get());
 }
 
-// Not 0: the statement ends.
+// A return value other than 0 aborts the statement.
 int Sqlite::on_progress(void* work) {
   uint64_t& left = static_cast<Work*>(work)->left;
   if (left < kStepsBetweenLooks) return 1;
@@ -99,7 +100,7 @@ Result<void> Sqlite::run(const char* sql) {
 }
 
 Result<std::vector<std::string>> schema_of(Sqlite& database) {
-  constexpr size_t kMany = 64;  // more than ours
+  constexpr size_t kMany = 64;  // more than our own databases have
   TRY_ASSIGN(auto statement,
              SqliteStatement::prepare(database,
                                       "SELECT type || '/' || name || '/' || tbl_name || "
@@ -123,7 +124,7 @@ Result<std::vector<std::string>> schema_made_by(const char* sql) {
 
 Result<SqliteStatement> SqliteStatement::prepare(Sqlite& database, const char* sql) {
   sqlite3_stmt* statement = nullptr;
-  database.begin_work();  // the first one reads the schema
+  database.begin_work();  // preparing the first statement reads the schema
   const int code = sqlite3_prepare_v3(database.handle(), sql, -1, SQLITE_PREPARE_PERSISTENT,
                                       &statement, nullptr);
   if (code != SQLITE_OK) return std::unexpected<Error>(database.last_error());

@@ -14,26 +14,25 @@ struct sqlite3_stmt;
 
 namespace kvik {
 
-// One SQLite database, whose file may have been written by who means harm: no trigger, view or
-// function of its own runs, and a statement ends that takes more steps than its patience. One
-// thread at a time. Errors: kCorrupt where the file breaks its format or asks for too much, kIo
-// for all else.
+// An SQLite database whose file may be malicious: its triggers, views and functions do not run, and
+// a statement that takes too many steps is aborted. One thread at a time. Errors: kCorrupt if the
+// file violates its format or needs too many steps, kIo otherwise.
 class Sqlite {
  public:
   enum class Mode { kReadOnly, kReadWrite };
-  static constexpr uint64_t kLeastPatience = 10'000'000;  // a tenth of a second of work
+  static constexpr uint64_t kLeastPatience = 10'000'000;  // about 0.1 s
 
   static Result<Sqlite> open(const std::string& path, Mode mode);
 
-  // Steps of SQLite's machine that a statement may take.
+  // Sets the number of steps of SQLite's virtual machine that a statement may take.
   void set_patience(uint64_t n_steps) { work_->patience = n_steps; }
-  // A statement begins.
+  // Called when a statement begins.
   void begin_work() { work_->left = work_->patience; }
 
   // Runs statements that return no rows.
   Result<void> run(const char* sql);
 
-  // Rows that the last statement changed.
+  // Number of rows that the last statement changed.
   int n_changed() const;
 
   sqlite3* handle() const { return handle_.get(); }
@@ -57,13 +56,13 @@ class Sqlite {
 };
 
 // Returns a sorted list with a text for each table, index, trigger and view of a database; at most
-// 64 of them, which is enough to tell a foreign database from ours.
+// 64, which is enough to recognize a foreign database.
 Result<std::vector<std::string>> schema_of(Sqlite& database);
-// Returns the same of a new database after these statements.
+// Returns that list for a new database after these statements.
 Result<std::vector<std::string>> schema_made_by(const char* sql);
 
-// A prepared statement: bind, then step() until it says false or fails; both start it anew. What it
-// binds and returns is borrowed until then.
+// A prepared statement: bind values, then call step() until it returns false or fails; both reset
+// it. Bound and returned values are borrowed until then.
 class SqliteStatement {
  public:
   static Result<SqliteStatement> prepare(Sqlite& database, const char* sql);
@@ -71,7 +70,7 @@ class SqliteStatement {
   SqliteStatement& bind(std::span<const std::byte> bytes);
   SqliteStatement& bind(int64_t number);
 
-  // True: there is a row to look at.
+  // Returns true if there is a row.
   Result<bool> step();
   Result<void> run();
   void reset();

@@ -30,8 +30,8 @@ std::optional<uint64_t> as_number(const json::value& value) {
 
 constexpr std::string_view kNamedFloats[] = {"Infinity", "-Infinity", "NaN"};
 
-// JSON has no infinity. Python's json module writes Infinity all the same, transformers from 5.20
-// on {"__float__": "Infinity"}: returns the text in the second spelling.
+// JSON has no infinity. Python's json module writes Infinity nevertheless, and Transformers since
+// 5.20 {"__float__": "Infinity"}: returns the text with the second spelling.
 std::string with_named_floats(std::string_view text) {
   std::string out;
   bool is_in_string = false;
@@ -53,7 +53,7 @@ std::string with_named_floats(std::string_view text) {
   return out;
 }
 
-// The name in {"__float__": "Infinity"}.
+// Returns the name in {"__float__": "Infinity"}.
 std::optional<std::string_view> named_float(const json::value& value) {
   const json::object* object = value.if_object();
   const json::value* name =
@@ -67,7 +67,7 @@ std::string shown(const json::value* value) {
   constexpr size_t kMaxShown = 60;
   if (!value) return "missing";
   if (const auto name = named_float(*value)) return std::string(*name);
-  // A long list is not written out only to be cut.
+  // A long list is described by its length.
   if (const json::array* list = value->if_array(); list && list->size() > kMaxShown) {
     return fmt::format("a list of {}", list->size());
   }

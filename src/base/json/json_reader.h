@@ -13,21 +13,22 @@
 
 namespace kvik {
 
-// Reads the members of one object by their type, for a kind of document that has its own errors:
-// files (JsonObject) and requests (JsonFields of the server). A member that is null counts as
-// absent. Borrows the object, and knows where it is in the document ("rope_scaling").
+// Reads the typed members of an object. Subclasses are kinds of documents with errors of their own:
+// files (JsonObject) and requests (JsonFields of the server). A null member counts as absent.
+// Borrows the object and knows its path in the document ("rope_scaling").
 class JsonReader {
  public:
   const boost::json::object& all() const { return *object_; }
-  // Null if the member is absent.
+  // Returns null if the member is absent.
   const boost::json::value* find(std::string_view key) const;
 
-  // Each is empty or null if the member is absent. Errors: those of the document for another type.
+  // Each of these is empty or null if the member is absent. Errors: those of the document for a
+  // value of another type.
   Result<std::optional<bool>> flag(std::string_view key) const;
   Result<std::optional<std::string>> text(std::string_view key) const;
   Result<const boost::json::array*> list(std::string_view key) const;
 
-  // "model.vocab" and "model.vocab[2]", for errors.
+  // Returns "model.vocab" or "model.vocab[2]", for errors.
   std::string path_of(std::string_view key) const;
   std::string path_of(std::string_view key, size_t i) const;
 
@@ -41,7 +42,7 @@ class JsonReader {
   Result<const boost::json::object*> object_at(std::string_view key) const;
 
   enum class Type { kFlag, kText, kList, kObject };
-  // The error that the member is not of this type.
+  // Returns the error that the member does not have this type.
   virtual std::unexpected<Error> wrong_type(std::string_view key, Type expected) const = 0;
 
  private:

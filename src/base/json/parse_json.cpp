@@ -33,7 +33,7 @@ class JsonParser {
                 fmt::format("not JSON at byte {}: expected {}", at_, expected));
   }
 
-  // The byte at `at_`; 0, which JSON has nowhere, at the end.
+  // Returns the byte at `at_`; at the end 0, which never occurs in JSON.
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void skip_blanks() {
     while (at_ < text_.size() && std::string_view(" \t\r\n").contains(text_[at_])) ++at_;
@@ -138,7 +138,7 @@ class JsonParser {
         at_ += step.n_bytes;
         continue;
       }
-      // At the first byte that no character can have there.
+      // Report the first byte that cannot be part of a character.
       const auto lead = static_cast<uint8_t>(c);
       if (lead >= 0xC2 && lead <= 0xF4) at_ += step.n_bytes;
       if (at_ < text_.size()) return wrong("a string's character");
@@ -172,8 +172,8 @@ class JsonParser {
     return {};
   }
 
-  // Four hex digits of a number in [first, last] or from `above` on. The error is at the first
-  // digit that makes it another one.
+  // Reads four hexadecimal digits of a number in [first, last] or from `above` on. The error is at
+  // the first digit that makes this impossible.
   Result<char32_t> read_hex(uint32_t first, uint32_t last, uint32_t above) {
     uint32_t number = 0;
     for (uint32_t n_left = 4; n_left-- > 0; ++at_) {

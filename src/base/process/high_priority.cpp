@@ -10,7 +10,7 @@ namespace {
 
 constexpr pid_t kThisThread = 0;
 
-// Returns false where the system does not allow it.
+// Returns false if the system does not allow it.
 bool set_policy(int policy, int priority) {
   const sched_param parameters{.sched_priority = priority};
   return sched_setscheduler(kThisThread, policy | SCHED_RESET_ON_FORK, &parameters) == 0;

@@ -4,17 +4,17 @@
 
 namespace kvik {
 
-// Lets the calling thread run before others while it takes little processor time: as a realtime
-// thread where that is allowed (RLIMIT_RTPRIO or CAP_SYS_NICE), else with a lower nice value
-// (RLIMIT_NICE), else not at all. One that has taken more than kMostShare of a core runs like the
-// others until it takes less than half of that. Threads that it starts have the usual priority.
+// Raises the priority of the calling thread while it uses little processor time: as a realtime
+// thread if allowed (RLIMIT_RTPRIO or CAP_SYS_NICE), else with a lower nice value (RLIMIT_NICE),
+// else not at all. A thread that used more than kMostShare of a core runs with normal priority
+// until it uses less than half of that. Threads that it starts have normal priority.
 class HighPriority {
  public:
   HighPriority();
   HighPriority(const HighPriority&) = delete;
   HighPriority& operator=(const HighPriority&) = delete;
 
-  // Looks at what the thread took, every kWindow at most. To be called often, by that thread.
+  // Checks the thread's processor time, at most every kWindow. The thread calls it often.
   void check();
 
   static constexpr Duration kWindow = std::chrono::milliseconds(20);

@@ -14,11 +14,11 @@
 namespace kvik {
 namespace {
 
-// A handler may only touch what is async-signal-safe: an atomic and write().
+// Signal handlers may only use what is async-signal-safe: atomics and write().
 std::atomic<bool> is_caught = false;
 std::atomic<bool> is_term_seen = false;
 std::atomic<bool> is_cpu_time_over = false;
-std::atomic<int> signals_to_catch = INT_MAX;  // the one after these ends the process
+std::atomic<int> signals_to_catch = INT_MAX;  // the signal after these ends the process
 std::atomic<int> code_of_interrupt = 1;
 std::atomic<int> code_of_deadline = 1;
 int signal_event = -1;
@@ -63,15 +63,15 @@ void Interrupts::install(int exit_code) {
   for (const int signal : {SIGHUP, SIGQUIT}) {
     if (!is_ignored(signal)) ::sigaction(signal, &action, nullptr);
   }
-  // A profiler that was loaded before us may have a handler of its own.
+  // A profiler that was loaded before us may have installed a handler.
   for (const int signal : {SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT}) {
     if (is_default(signal)) std::signal(signal, SIG_IGN);
   }
   for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) {
     if (is_default(signal)) std::signal(signal, SIG_IGN);
   }
-  std::signal(SIGXFSZ, SIG_IGN);  // as a file that may not grow is
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of write(), not our end
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit then fails with EFBIG
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error of write()
 }
 
 bool Interrupts::open_events() {

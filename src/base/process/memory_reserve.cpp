@@ -14,20 +14,20 @@ constexpr std::chrono::milliseconds kPause{2};
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
 
-// A destructor that takes memory while an exception passes (of Asio's coroutines, which post to
-// their executor) would end the process by another one.
+// An allocation that fails in a destructor during an exception ends the process (Asio's coroutines
+// post to their executor then).
 constexpr std::chrono::seconds kPatienceOfDestructors{2};
 
 thread_local Duration patience{};
 
-// Shortages of one thread, each soon after the one before.
+// A sequence of failed allocations of one thread, each soon after the one before.
 struct Shortages {
   TimePoint first, last;
 
-  // False where the thread has waited for as long as it may.
+  // Returns false if the thread has waited for as long as it may.
   bool wait_for_others(Duration at_most) {
     const TimePoint now = std::chrono::steady_clock::now();
-    if (now - last > 10 * kPause) first = now;  // of another allocation
+    if (now - last > 10 * kPause) first = now;  // another allocation
     last = now;
     if (now - first >= at_most) return false;
     std::this_thread::sleep_for(kPause);
@@ -35,7 +35,7 @@ struct Shortages {
   }
 };
 
-// Called by operator new where malloc has nothing to give; it tries again when this returns.
+// Called by operator new if malloc fails; operator new then tries again.
 void on_shortage() {
   thread_local Shortages usual, of_destructors;
   if (void* const memory = held.exchange(nullptr)) return std::free(memory);

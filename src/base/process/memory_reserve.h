@@ -6,21 +6,21 @@
 
 namespace kvik {
 
-// Memory that is set aside for those who cannot do without. When the system has none left, it is
-// let go: whoever wants little, as the engine between two steps does, goes on, and whoever wants
-// much gets std::bad_alloc, which ends one request. It takes addresses, not memory: nobody writes
-// to it. One for the process, any thread.
+// Address space reserved for allocations that must not fail. When the system has no memory left,
+// the reserve is released: small allocations, such as those of the engine between two steps, then
+// succeed, and large ones fail with std::bad_alloc, which ends one request. It takes addresses but
+// no physical memory. One per process; any thread.
 class MemoryReserve {
  public:
-  // From now on. Calls for less than it has are left alone.
+  // Keeps a reserve from now on. Calls with less than the current size do nothing.
   static void keep(size_t n_bytes);
 
-  // Sets it aside again where it was let go; false where there is still no memory.
+  // Reserves the memory again if it was released; returns false if there is still none.
   static bool restore();
   static bool is_kept();
 
-  // The calling thread waits for what others give back, for so long in a row, before it gets
-  // std::bad_alloc: for a thread whose own failure would be everybody's.
+  // Lets the calling thread wait up to `at_most` for memory that other threads free before an
+  // allocation fails. For threads whose failure would affect all requests.
   static void be_patient(Duration at_most);
 };
 

@@ -7,12 +7,11 @@
 
 namespace kvik {
 
-// Returns the processor time that the calling thread took so far: others may have the core
-// meanwhile.
+// Returns the processor time of the calling thread so far.
 Duration thread_time();
 
-// Processor time that each tenant may spend on something: a share of one core, and up to `burst` at
-// once after a pause. A tenant may overdraw it by the work in progress. Not thread-safe.
+// Budget of processor time per tenant: a share of one core, and up to `burst` at once after a
+// pause. Work in progress may overdraw it. Not thread-safe.
 class ProcessorBudget {
  public:
   struct Rule {
@@ -22,13 +21,14 @@ class ProcessorBudget {
   explicit ProcessorBudget(Rule rule) : rule_(rule) {}
 
   void charge(const std::string& tenant, Duration time, TimePoint now);
-  // Returns the time that is left; negative if the budget is overdrawn.
+  // Returns the remaining time; negative if the budget is overdrawn.
   Duration left(const std::string& tenant, TimePoint now) const;
-  // Returns what the costliest of the tenant's charges took, a tenth less for each one after it.
+  // Returns the cost of the tenant's most expensive charge, reduced by a tenth for each later
+  // charge.
   Duration recent_cost(const std::string& tenant) const;
 
  private:
-  static constexpr size_t kMost = 4096;  // tenants; the rest would be untouched budgets
+  static constexpr size_t kMost = 4096;  // tenants; the others have unused budgets
   struct Account {
     Duration left;
     TimePoint at;

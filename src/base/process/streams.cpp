@@ -31,7 +31,7 @@ void put(std::FILE* file, std::string_view bytes) {
 void hold_places() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The other way round, so that whoever uses it is told. The lowest free number is this one.
+    // Opened in the opposite direction, so that using it fails. The lowest free number is this one.
     [[maybe_unused]] const int held = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

@@ -8,22 +8,22 @@
 
 #include "base/printable.h"
 
-// The process's standard streams: nothing else writes to stdout, and to stderr only the log and
-// what edits a terminal's line. A stream that is closed, full or broken throws nothing and ends
-// nothing; of stdout it is remembered, so that the exit code can tell. Any thread.
+// The process's standard streams. Nothing else writes to stdout, and only the log and the
+// terminal's line editor write to stderr. A stream that is closed, full or broken causes no
+// exception and ends nothing; errors of stdout are recorded for the exit code. Any thread.
 namespace kvik::streams {
 
-// Descriptors 0, 1 and 2 that the caller closed are taken, so that no file that is opened later
-// gets what is meant for them; reading and writing them goes on to fail. Before anything is opened.
+// Occupies descriptors 0, 1 and 2 if they are closed, so that no file opened later receives data
+// meant for them; using them still fails. Call before anything is opened.
 void hold_places();
 
-// Bytes to stdout as they are: numbers.
+// Writes bytes to stdout unchanged: numbers.
 void write(std::string_view bytes);
 
-// A report to stdout, whose lines are ours: it is made printable.
+// Writes a report to stdout, made printable; its line breaks remain.
 void print_text(std::string_view text);
 
-// A text as a value of print(); anything else as it is.
+// Returns a text made printable as an argument of print(), and anything else unchanged.
 template <class Value>
 decltype(auto) shown(const Value& value) {
   if constexpr (std::is_convertible_v<const Value&, std::string_view>) {
@@ -32,24 +32,23 @@ decltype(auto) shown(const Value& value) {
     return (value);
   }
 }
-// The same of a format of ours and values, of which a text stays in its line.
+// Formats and writes a report; text arguments are made printable in one line.
 template <class... Values>
 void print(fmt::format_string<const Values&...> format, const Values&... values) {
   print_text(fmt::vformat(format, fmt::make_format_args(shown(values)...)));
 }
 
-// One line to stderr, printable. Where that fails there is nobody to tell.
+// Writes a line to stderr, made printable. Ignores errors.
 void complain(std::string_view sentence);
 
-// Bytes to stdout or stderr as they are, and at once. 0, or the errno that the system refused with.
+// Writes bytes to stdout or stderr unchanged and flushes. Returns 0 or an errno.
 int write_now(std::FILE* stream, std::string_view bytes);
 
-// Writes what stdout still holds back; the errno of the first write to it that failed, 0: all went
-// well.
+// Flushes stdout; returns the errno of its first failed write, or 0.
 int flush();
 
-// At the end of the process: the exit code. Where stdout did not take all that a success printed it
-// becomes `failed` and a line says why, except where the reader left, as `| head` does.
+// Returns the exit code at the end of the process. If stdout did not take all output of a
+// successful run, it is `failed` and a line says why, unless the reader has left, as `| head` does.
 int finish(int exit_code, int failed);
 
 }  // namespace kvik::streams

@@ -25,8 +25,8 @@ Result<std::thread> start_thread(std::string_view name, std::function<void()> bo
 }
 
 void lower_thread_priority() {
-  constexpr int kHigherNice = 10;  // the system takes more than 19 for 19
-  // On Linux a thread has a nice value of its own. Where the system refuses, it stays as it was.
+  constexpr int kHigherNice = 10;  // the system clamps the result to 19
+  // On Linux each thread has a nice value. If the system refuses, it is unchanged.
   const auto self = static_cast<id_t>(gettid());
   static_cast<void>(setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kHigherNice));
 }

@@ -8,15 +8,15 @@
 
 namespace kvik {
 
-// Starts a thread that `top -H` shows under that name, of at most 15 bytes. The system may refuse
-// (no memory, too many tasks): kIo says so, where the standard library would throw. No other place
-// starts one.
+// Starts a thread with a name of at most 15 bytes (`top -H` shows it). The system may refuse (no
+// memory, too many tasks): then returns kIo, where the standard library would throw. All threads
+// are started here.
 Result<std::thread> start_thread(std::string_view name, std::function<void()> body);
 
-// Lets other threads of the machine run before the calling one, for as long as it lives.
+// Lowers the priority of the calling thread for its lifetime.
 void lower_thread_priority();
 
-// What waits for a thread that may not have been started.
+// Joins a thread that may not have been started.
 inline void join_if_started(std::thread& thread) {
   if (thread.joinable()) thread.join();
 }

@@ -12,7 +12,7 @@ constexpr size_t kMaxBytes = 128;  // the time grows with the product of both le
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Returns the number of edits between two names (optimal string alignment distance).
+// Returns the edit distance of two names (optimal string alignment).
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

@@ -6,9 +6,9 @@
 
 namespace kvik {
 
-// Returns the known name with the fewest edits from `name` (a letter added, left out, replaced, or
-// swapped with its neighbour; case does not count), or an empty string if all need more than a
-// third of the letters changed.
+// Returns the known name with the smallest edit distance from `name` (insertion, deletion,
+// replacement, or swap of adjacent letters; case is ignored), or an empty string if all need more
+// than a third of the letters changed.
 std::string nearest_name(std::string_view name, std::span<const std::string> known);
 
 // Returns "; did you mean NAME?" for the nearest name, or an empty string.

@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// Texts in order, in two pieces of memory however many there are.
+// A list of texts in two blocks of memory, however many there are.
 class TextList {
  public:
   TextList() = default;
@@ -28,7 +28,7 @@ class TextList {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];
     return std::string_view(bytes_).substr(begin, ends_[i] - begin);
   }
-  // Returns the bytes of all texts together.
+  // Returns the total length of the texts in bytes.
   size_t n_bytes() const { return bytes_.size(); }
 
   friend bool operator==(const TextList&, const TextList&) = default;
