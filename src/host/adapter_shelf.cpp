@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxNameBytes = 128;
-constexpr size_t kMaxAdapters = 65'536;  // names; memory holds fewer
+constexpr size_t kMaxAdapters = 65'536;  // names; memory has room for fewer adapters
 
 Result<void> check_name(const std::string& name) {
   const auto may_be = [](char c) {
@@ -37,14 +37,14 @@ Result<void> check_name(const std::string& name) {
               "name");
 }
 
-// Returns whether the second path is below the first one. Both are free of links.
+// Returns whether the second path is below the first one. Both are without symbolic links.
 bool is_below(const fs::path& root, const fs::path& path) {
   const auto [end, rest] = std::ranges::mismatch(root, path);
   return end == root.end() && rest != path.end();
 }
 
-// Returns whether all files of an adapter are below the root, with links followed. A missing file
-// is an error later, when it is opened.
+// Returns whether all files of an adapter are below the root, with symbolic links resolved. A
+// missing file is reported later, when it is opened.
 bool has_files_below(const fs::path& root, const fs::path& adapter) {
   return std::ranges::all_of(adapter_files(adapter.string()), [&](const std::string& file) {
     std::error_code error;
@@ -114,7 +114,7 @@ bool AdapterShelf::is_loaded(std::string_view name) const {
   return found != entries_.end() && found->second.adapter;
 }
 
-// A client may name what is below the operator's folder, with links followed.
+// Clients may name adapters below the operator's folder, with symbolic links resolved.
 Result<std::string> AdapterShelf::allowed_path(const std::string& path,
                                                AdapterOrigin origin) const {
   if (origin == AdapterOrigin::kOperator) return path;
@@ -135,7 +135,8 @@ Result<std::string> AdapterShelf::allowed_path(const std::string& path,
               "path");
 }
 
-// With loading_ held: what is unloaded here is not wanted by anybody, and nobody else takes room.
+// Requires loading_: no other load takes the room that this makes. Only adapters without requests
+// are unloaded.
 Result<void> AdapterShelf::make_room(const std::string& name, uint64_t n_bytes) {
   if (n_bytes > options_.budget_bytes) {
     return fail(ErrorCode::kInvalidArgument,
@@ -144,7 +145,7 @@ Result<void> AdapterShelf::make_room(const std::string& name, uint64_t n_bytes) 
                 "model");
   }
   while (held_bytes() + n_bytes > options_.budget_bytes) {
-    std::shared_ptr<const Adapter> unloaded;  // freed without the lock
+    std::shared_ptr<const Adapter> unloaded;  // freed after the lock is released
     const MutexLock lock(mutex_);
     Entry* oldest = nullptr;
     for (auto& [other, entry] : entries_) {
@@ -191,7 +192,7 @@ Result<std::shared_ptr<const Adapter>> AdapterShelf::take(std::string_view name)
   if (!entry) return no_such_adapter(name);
   if (entry->adapter) return entry->adapter;
   const MutexLock loading(loading_);
-  entry = look_up(name);  // somebody else may have read it meanwhile
+  entry = look_up(name);  // another thread may have loaded it meanwhile
   if (!entry) return no_such_adapter(name);
   if (entry->adapter) return entry->adapter;
   TRY_ASSIGN(auto adapter, load(std::string(name), entry->spec));
@@ -234,7 +235,7 @@ Result<AdapterCard> AdapterShelf::add(const std::string& name, const std::string
 }
 
 Result<void> AdapterShelf::remove(std::string_view name) {
-  std::shared_ptr<const Adapter> removed;  // freed without the lock
+  std::shared_ptr<const Adapter> removed;  // freed after the lock is released
   const MutexLock lock(mutex_);
   const auto found = entries_.find(name);
   if (found == entries_.end()) return no_such_adapter(name);

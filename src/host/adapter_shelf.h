@@ -21,19 +21,19 @@ namespace kvik {
 struct AdapterOptions {
   std::vector<std::string> named = {};  // "NAME=PATH[:SCALE]"
   uint64_t budget_bytes = uint64_t{1} << 30;
-  std::string folder = {};  // what clients may load lies below it; empty: nothing
+  std::string folder = {};  // folder of the adapters that clients may load; empty: none
 };
 
-// The adapters of one model on disks and in memory. What is in memory, or still held by a request
-// though its name is gone, never comes to more than the budget.
+// The adapters of one model, on disk and in memory. The memory of all adapters, including those
+// whose name was removed while requests still use them, never exceeds the budget.
 class AdapterShelf final : public AdapterBook {
  public:
-  // Model and backend are borrowed; the backend outlives whoever holds an adapter.
+  // Borrows model and backend; the backend outlives all users of an adapter.
   AdapterShelf(const BaseModel& base, const AdapterOptions& options)
       : model_(base.model), backend_(base.backend), model_spec_(base.spec), options_(options) {}
 
-  // Adds those that the options name. Errors: of add(), and kInvalidArgument for what is no
-  // NAME=PATH.
+  // Adds the adapters of the options. Errors: those of add(), and kInvalidArgument for text that is
+  // not NAME=PATH.
   Result<void> add_named();
 
   std::vector<AdapterCard> list() const override;
@@ -50,7 +50,7 @@ class AdapterShelf final : public AdapterBook {
   struct Entry {
     AdapterSpec spec;
     uint64_t created_s = 0;
-    uint64_t number = 0;  // of the naming: a name may be given again
+    uint64_t number = 0;  // generation: a name may be reused
     uint64_t last_used = 0;
     std::shared_ptr<const Adapter> adapter;  // null: not in memory
   };
@@ -66,11 +66,12 @@ class AdapterShelf final : public AdapterBook {
   Backend& backend_;
   const std::string model_spec_;
   const AdapterOptions options_;
-  // Of all adapters that somebody holds. Outlives the shelf, as they may.
+  // Bytes of all adapters in use. Outlives the shelf, as adapters may.
   const std::shared_ptr<std::atomic<uint64_t>> held_bytes_ =
       std::make_shared<std::atomic<uint64_t>>(0);
 
-  Mutex loading_ ACQUIRED_BEFORE(mutex_);  // one is read at a time, so that the room stays made
+  // one adapter is loaded at a time, so that the room made for it is not taken
+  Mutex loading_ ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   Entries entries_ GUARDED_BY(mutex_);
   uint64_t uses_ GUARDED_BY(mutex_) = 0;

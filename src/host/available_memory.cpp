@@ -25,7 +25,7 @@ std::optional<uint64_t> available_memory_bytes() { return meminfo_bytes("MemAvai
 
 std::optional<uint64_t> machine_memory_bytes() {
   std::optional<uint64_t> least = meminfo_bytes("MemTotal:");
-  // The limits of a container, whose root these files describe; "max" is no number.
+  // The limits of a container, as seen inside it; "max" is not a number and means none.
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     uint64_t limit = 0;

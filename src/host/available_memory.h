@@ -5,12 +5,11 @@
 
 namespace kvik {
 
-// Bytes that can be had without taking them from others; std::nullopt where the system does not
-// say.
+// Returns the memory that is available without swapping, in bytes; std::nullopt if the system does
+// not report it.
 std::optional<uint64_t> available_memory_bytes();
 
-// Bytes that this process could have if it were alone: the machine's, or its control group's limit
-// where that is less.
+// Returns the memory of the machine, or the limit of the process's control group if that is less.
 std::optional<uint64_t> machine_memory_bytes();
 
 }  // namespace kvik

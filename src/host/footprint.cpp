@@ -17,16 +17,16 @@
 namespace kvik {
 namespace {
 
-// What the pool, the prefix index and page tables know of one page: measured, rounded up.
+// Bookkeeping of pool, prefix index and page tables per page: measured, rounded up.
 constexpr uint64_t kIndexBytes = 768;
-// What a thread's stack, its allocator's arena and its queues come to.
+// A thread's stack, allocator arena and queues.
 constexpr uint64_t kThreadBytes = uint64_t{256} << 10;
-// Network, large bodies, engine, masks; the workers are counted by the backend.
+// Threads for network, large bodies, engine and masks; the backend counts its workers.
 constexpr uint64_t kServiceThreads = 7;
 constexpr uint64_t kMaxContext = uint64_t{1} << 28;
 
-// What guessing keeps of the tokens that pages hold and of each sequence: the indexes of chains and
-// of suffixes double their heads as they grow, so that twice what they hold bounds them.
+// Memory of speculative decoding for the tokens in pages and for each sequence. The chain and
+// suffix indexes double their tables as they grow, so twice their contents is the bound.
 uint64_t guessing_bytes(const EngineOptions& options, uint64_t n_pages) {
   if (options.speculation.mode == SpeculationOptions::Mode::kOff) return 0;
   const uint64_t of_sequence = SuffixIndex::most_bytes(0);
@@ -35,8 +35,9 @@ uint64_t guessing_bytes(const EngineOptions& options, uint64_t n_pages) {
   return n_pages * of_page + options.max_running * of_sequence;
 }
 
-// Compiled grammars, the vocabularies that they are read with, what the running sequences know of
-// theirs, and the one that is worked on. A sequence that waits for its mask keeps a row of logits.
+// Memory of compiled grammars, the tokenizers' vocabularies as tries, the matchers of running
+// sequences, and a grammar being compiled. A sequence that waits for its mask keeps a row of
+// logits.
 uint64_t grammar_bytes(const EngineOptions& options, uint32_t n_vocab) {
   const uint64_t of_sequence = constrain::GrammarMatcher::kSmallBytes + n_vocab * sizeof(float);
   return FormCompiler::kMaxBytes +

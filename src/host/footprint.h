@@ -12,57 +12,58 @@
 
 namespace kvik {
 
-// The pages of one model in one type.
+// Sizes of the KV pages of a model for one KV type.
 struct KvFootprint {
   KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type);
 
   KvType type;
   KvLayout layout;
   uint64_t bytes_per_token = 0;          // K and V of all layers
-  uint64_t lasting_bytes_per_token = 0;  // of those without a window
+  uint64_t lasting_bytes_per_token = 0;  // of layers with full attention
 
-  // Of one page in each layer group.
+  // Bytes of one page in each layer group.
   uint64_t page_bytes() const { return layout.page_bytes * layout.n_groups(); }
-  // Of the pages that one sequence of n_tokens needs at once: what slid out of a window is not.
+  // Bytes of the pages that a sequence of n_tokens needs at once; pages that slid out of a window
+  // do not count.
   uint64_t bytes_at_once(uint64_t n_tokens) const;
-  // A budget for n_sequences of n_tokens whose pages all stay, beside what is on its way to and
-  // from tiers. max_running: of the engine, where it is more than n_sequences.
+  // Returns the budget for n_sequences of n_tokens that keep all their pages, including transfers
+  // to and from tiers. max_running: of the engine, if it is more than n_sequences.
   uint64_t budget(uint64_t n_tokens, uint64_t n_sequences, std::span<const TierPlace> tiers = {},
                   uint64_t max_running = 0) const;
 };
 
-// The memory that an engine will hold. What it says of weights, decoder and scratch is what those
-// allocate, to the byte (a test compares them); the bookkeeping of pages is an upper bound.
+// Planned memory of an engine. Weights, decoder and scratch are exact to the byte (a test compares
+// them with the allocations); the bookkeeping of pages is an upper bound.
 struct MemoryPlan {
   struct Part {
     std::string name;
     uint64_t n_bytes = 0;
-    // In the memory of the backend, as weights and pages are; all of the decoder counts as such,
-    // though a few rows of logits lie on the host.
+    // True for backend memory, as weights and pages are. The whole decoder counts as such,
+    // although a few rows of logits are in host memory.
     bool is_backends = false;
   };
 
   uint64_t weights_bytes = 0;
   uint64_t kv_bytes = 0;      // whole pages of the budget, states and open pages
-  std::vector<Part> buffers;  // all else
+  std::vector<Part> buffers;  // everything else
 
   uint64_t buffers_bytes() const;
   uint64_t total_bytes() const { return weights_bytes + kv_bytes + buffers_bytes(); }
-  // Of these, in the backend's memory: all that a GPU has to have room for.
+  // Returns the backend memory: a GPU must have room for it.
   uint64_t backend_bytes() const;
 };
 
-// What users of so many tokens each make of a memory.
+// Memory as a function of the number of users.
 struct UserFit {
-  uint64_t fixed_bytes = 0;  // without a user
+  uint64_t fixed_bytes = 0;  // without users
   uint64_t bytes_per_user = 0;
 };
 
-// The memory of a model, known before a weight is read.
+// Memory of a model, known before any weight is read.
 class Footprint {
  public:
-  // Errors: those of read_config(); kUnsupported for an element type that cannot be computed with,
-  // names the tensor. The backend is borrowed.
+  // Borrows the backend. Errors: those of read_config(); kUnsupported for an element type without
+  // kernels, naming the tensor.
   static Result<Footprint> of(const ModelSource& source, const Backend& backend);
 
   const ModelConfig& config() const { return config_; }
@@ -70,12 +71,12 @@ class Footprint {
   KvFootprint kv(KvType type) const { return {config_, backend_, type}; }
 
   MemoryPlan plan(const EngineOptions& options) const;
-  // With pages for so many users of n_ctx tokens.
+  // Returns the plan with pages for n_users with n_ctx tokens each.
   MemoryPlan plan(KvType type, uint64_t n_ctx, uint64_t n_users) const;
   UserFit users(KvType type, uint64_t n_ctx) const;
-  // The most users of n_ctx tokens whose plan a memory holds.
+  // Returns the maximum number of users with n_ctx tokens whose plan fits into the memory.
   uint64_t users_in(KvType type, uint64_t n_ctx, uint64_t memory_bytes) const;
-  // The most tokens, in whole pages, that one user alone can have in a memory.
+  // Returns the maximum context of a single user that fits into the memory, in whole pages.
   uint64_t longest_context(KvType type, uint64_t memory_bytes) const;
 
  private:
@@ -87,15 +88,15 @@ class Footprint {
   const Backend& backend_;
 };
 
-// What a model's weights would be in a file of some type.
+// Size of a model's weights in a file of some type.
 struct TypeSize {
   std::string type;
   uint64_t n_bytes = 0;
   double bits_per_weight = 0;
 };
 
-// f32, and every type that `kvik quantize` makes, with its mix; the largest first. From the tensor
-// table alone.
+// Returns the sizes for f32 and every type that `kvik quantize` writes, with its mix, the largest
+// first. Uses the tensor table only.
 std::vector<TypeSize> type_sizes(const ModelSource& source);
 
 }  // namespace kvik

@@ -14,20 +14,20 @@
 
 namespace kvik {
 
-// What clients are told of a model.
+// Options of serving a model.
 struct ServingOptions {
   ChatFormatOptions chat = {};
   std::vector<std::string> aliases = {};  // further names; "*": any
   AdapterOptions adapters = {};
 };
 
-// A model that answers: backend, vocabulary, an engine on its own thread and the service on top,
-// from the moment it is made until it is destroyed. Any thread may call the service; the others are
-// for whoever made it.
+// A model being served: backend, tokenizer, an engine on its own thread and the service, from
+// construction to destruction. Any thread may call the service; the other functions are for the
+// owner.
 class Instance {
  public:
-  // The type of the pages and the context are the loaded model's, all else is `options`'; what
-  // those borrow outlives the instance. Where no model is named, the loaded adapter answers.
+  // KV type and context are those of the loaded model, everything else is from `options`, whose
+  // borrowed objects outlive the instance. Requests that name no model use the loaded adapter.
   // Errors: those of Engine::create() and AdapterShelf::add_named().
   static Result<std::unique_ptr<Instance>> create(LoadedModel loaded, EngineOptions options,
                                                   const ServingOptions& serving = {});

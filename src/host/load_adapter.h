@@ -10,19 +10,18 @@
 
 namespace kvik {
 
-// A model that is loaded, and what open_model() opens it by.
+// A loaded model, and the argument of open_model() that it was loaded with.
 struct BaseModel {
   const Model& model;
   Backend& backend;
   const std::string& spec;
 };
 
-// Reads and packs an adapter, and what it needs of the base's weights. Errors: those of
-// Adapter::load(), and of open_model() where they are needed.
+// Loads and packs an adapter, and the weights of the base model that it needs. Errors: those of
+// Adapter::load(), and of open_model() if such weights are needed.
 Result<std::unique_ptr<Adapter>> load_adapter(AdapterSource& source, const BaseModel& base);
 
-// The same of what "PATH[:SCALE]" names. Errors: also those of parse_adapter_spec() and
-// open_adapter().
+// Loads the adapter "PATH[:SCALE]". Errors: also those of parse_adapter_spec() and open_adapter().
 Result<std::shared_ptr<const Adapter>> load_adapter(const std::string& spec, const BaseModel& base);
 
 }  // namespace kvik

@@ -7,9 +7,9 @@
 
 namespace kvik {
 
-// Puts a draft model beside a loaded one, on the same backend. kInvalidArgument where their
-// vocabularies are not the same, with the first token that differs. Logs what memory it takes
-// beside an engine of max_running sequences.
+// Loads a draft model on the backend of a loaded model. Logs its memory for an engine of
+// max_running sequences. Errors: kInvalidArgument if the vocabularies differ, naming the first
+// different token.
 Result<void> load_draft(const std::string& spec, LoadedModel& loaded, uint32_t max_running);
 
 }  // namespace kvik

@@ -20,7 +20,7 @@
 #include "host/load_adapter.h"
 #include "host/progress_bar.h"
 
-// models/demo.gguf, put into the binary by cmake/embed.cmake.
+// models/demo.gguf, embedded by cmake/embed.cmake.
 extern "C" const std::byte kvik_demo_model_begin[];
 extern "C" const std::byte kvik_demo_model_end[];
 
@@ -32,7 +32,7 @@ Result<void> check_machine_memory(const ModelOptions& options, const MemoryPlan&
                                   Backend& backend) {
   const auto all = machine_memory_bytes();
   if (options.overcommits || !all || plan.total_bytes() <= *all) return {};
-  if (backend.memory().free_bytes()) return {};  // not the machine's
+  if (backend.memory().free_bytes()) return {};  // the device has memory of its own
   return fail(ErrorCode::kExhausted,
               fmt::format("{} of memory are needed (weights {}, KV cache {}, buffers {}), and this "
                           "machine has {}: give less --kv-memory or a smaller model, or "
@@ -42,10 +42,10 @@ Result<void> check_machine_memory(const ModelOptions& options, const MemoryPlan&
                           format_bytes(*all)));
 }
 
-// Checks that the system lets this process map what the backend will hold. A limit of the process
-// (ulimit -v) may forbid it, or a kernel that does not overcommit. Errors: kExhausted.
+// Checks that this process may map the planned backend memory. A limit (ulimit -v) or a kernel
+// without overcommit may forbid it. Errors: kExhausted.
 Result<void> check_address_space(const MemoryPlan& plan, Backend& backend) {
-  if (backend.memory().free_bytes()) return {};  // not the machine's
+  if (backend.memory().free_bytes()) return {};  // the device has memory of its own
   if (MemoryRegion::take(plan.backend_bytes())) return {};
   return fail(ErrorCode::kExhausted,
               fmt::format("the system does not give this process the {} of memory that it needs "
@@ -55,7 +55,7 @@ Result<void> check_address_space(const MemoryPlan& plan, Backend& backend) {
                           format_bytes(plan.kv_bytes)));
 }
 
-// Returns the number of threads asked for, or one per processor if so many would only slow down.
+// Returns the number of threads requested, or one per processor if that many would only be slower.
 uint32_t threads_of(const ModelOptions& options) {
   constexpr uint32_t kMostPerProcessor = 4;
   const uint32_t n_processors = usable_processors();
@@ -65,7 +65,7 @@ uint32_t threads_of(const ModelOptions& options) {
   return n_processors;
 }
 
-// Returns a question about the model that a name without a file may stand for, or how to get it.
+// Returns a hint for a name without a file: a model that may be meant, or how to get one.
 std::string advice_on(const std::string& spec) {
   for (const std::string_view name : {"smollm2", "gemma3", "qwen2.5-coder"}) {
     if (!spec.starts_with(name)) continue;
@@ -79,7 +79,7 @@ std::string advice_on(const std::string& spec) {
                    : did_you_mean(spec, names);
 }
 
-// Errors: kInvalidArgument for a part of a folder, kNotFound for what is no path.
+// Errors: kInvalidArgument for a part of a folder, kNotFound for a missing path.
 Result<void> check_spec(const std::string& spec) {
   const std::filesystem::path path(spec);
   std::error_code ignored;
@@ -103,7 +103,7 @@ void log_memory(const MemoryPlan& plan, Backend& backend) {
   log::info("memory: {} = weights {} + KV cache {} + buffers {}", format_bytes(plan.total_bytes()),
             format_bytes(plan.weights_bytes), format_bytes(plan.kv_bytes),
             format_bytes(plan.buffers_bytes()));
-  if (backend.memory().free_bytes()) return;  // not the machine's
+  if (backend.memory().free_bytes()) return;  // the device has memory of its own
   const auto available = available_memory_bytes();
   if (!available || plan.total_bytes() <= *available) return;
   log::warn(
@@ -204,7 +204,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
   engine.n_ctx_max = static_cast<uint32_t>(options.n_ctx);
   TRY_ASSIGN(auto backend, make_backend(options));
   TRY_ASSIGN(const auto source, open_model(options.model));
-  // What is wrong with a file is said in full by loading it.
+  // Loading reports in full what is wrong with a file.
   MemoryPlan plan;
   if (const auto footprint = Footprint::of(*source, *backend)) {
     plan = footprint->plan(engine);

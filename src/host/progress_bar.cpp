@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kWidth = 40;
 constexpr std::string_view kFrame = " [] ";
 
-// A line that wraps can not be taken back.
+// A line that wraps cannot be erased.
 uint64_t width_beside(size_t text_bytes) {
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kWidth;

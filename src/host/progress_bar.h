@@ -6,13 +6,13 @@
 
 namespace kvik {
 
-// A bar on stderr where that is a terminal, nothing in a log. Gone when it is full, or destroyed.
+// A progress bar on stderr if that is a terminal. Removed when it is complete or destroyed.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string_view what);
   ~ProgressBar() { close(); }
 
-  // Draws `done` of `all`, with `note` behind it; only where the bar would look another.
+  // Draws `done` of `all`, followed by `note`, if the bar would look different.
   void show(uint64_t done, uint64_t all, const std::string& note);
 
  private:

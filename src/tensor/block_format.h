@@ -9,38 +9,37 @@
 #include "tensor/element_enum.h"
 #include "tensor/half.h"
 
-// What a block format is: how its blocks are read into plain numbers and written from them. All
-// else is done with the numbers: decoding, rounding, searching, packing for a device.
+// Description of block formats: how blocks are converted to plain numbers and back. Everything else
+// (decoding, rounding, searching, packing) works on these numbers.
 namespace kvik {
 
 inline constexpr uint32_t kBlock32 = 32;
 inline constexpr uint32_t kBlock256 = 256;
 
-// One block, whatever bits hold its numbers in a file. Element i stands for
-//   scale · (level − zero) + minimum                           where a block has no sub-blocks, and
+// The numbers of one block, independent of its bits in a file. Element i represents
 //   scale · factor[s] · (level − zero) − minimum · factor[16 + s]      with s = i / sub_block else,
-// where the format has a minimum; and for a table's number `level` where it has a table.
+// if the format has a minimum; with a table, `level` is replaced by the table's value.
 struct BlockNumbers {
   uint16_t scale, minimum;  // see BlockFormat::to_f32
   uint16_t zero;
-  uint8_t factors[32];  // counted from BlockFormat::least_factor
+  uint8_t factors[32];  // relative to BlockFormat::least_factor
   uint8_t levels[kBlock256];
 
   int factor(size_t s, int least) const { return static_cast<int8_t>(factors[s] + least); }
 };
 
-// Numbers of `bits` bits in bytes, the numbers of a byte `span` apart from its low bits up: number
-// i lies in byte i / (span · 8 / bits) · span + i % span. They are the bits of a level, or of a
-// factor, from `shift` on.
+// Layout of numbers of `bits` bits. The numbers in one byte are `span` apart, starting at its low
+// bits: number i is in byte i / (span · 8 / bits) · span + i % span. They are the bits from `shift`
+// on of a level or factor.
 struct Plane {
   uint32_t bits, span, shift = 0;
 };
 
-// What a block's parts() is called with, so that one description serves both ways.
+// Argument of a block's parts(), which thus serves both for reading and writing.
 struct BlockReader {
   static void number(const auto& in_file, auto& number) { number = in_file; }
 
-  // flip: bits that are the other way round in the file.
+  // flip: bits that are inverted in the file.
   template <class Byte, size_t n>
   static void bytes(const Byte (&in_file)[n], uint8_t* numbers, uint8_t flip = 0) {
     for (size_t i = 0; i < n; ++i) numbers[i] = static_cast<uint8_t>(in_file[i]) ^ flip;
@@ -60,7 +59,7 @@ struct BlockReader {
   }
 };
 
-struct BlockWriter {  // onto zeros
+struct BlockWriter {  // writes onto zeros
   static void number(auto& in_file, const auto& number) {
     in_file = static_cast<std::remove_reference_t<decltype(in_file)>>(number);
   }
@@ -84,7 +83,7 @@ struct BlockWriter {  // onto zeros
   }
 };
 
-// A block's struct as functions.
+// A block struct as functions.
 struct BlockAccess {
   uint32_t bytes;
   void (*read)(const std::byte* in_file, BlockNumbers& numbers);
@@ -98,7 +97,7 @@ void read_struct(const std::byte* in_file, BlockNumbers& numbers) {
     Block::parts(BlockReader(), block, numbers);
     return;
   }
-  // Where it lies: in a copy, nibbles are not loaded as they were stored, and wait for the stores.
+  // Reads in place: loads of nibbles from a copy would wait for its stores.
   Block::parts(BlockReader(), *reinterpret_cast<const Block*>(in_file), numbers);
 }
 template <class Block>
@@ -114,10 +113,10 @@ struct LevelRange {  // levels on both sides of zero
   float low, high;
 };
 
-// Whether values count by their size while scales are searched (encode/searches.cpp).
+// Says whether large values have more weight in the search for scales (encode/searches.cpp).
 enum class FavoursLarge : uint8_t { kNever, kWithoutImportance, kAlways };
 
-// How encode_row() finds a format's numbers: which search, over which candidates.
+// The method by which encode_row() finds the numbers of a format: the search and its candidates.
 struct Search;
 struct Encoding {
   const Search* search = nullptr;
@@ -129,36 +128,35 @@ struct Encoding {
   FavoursLarge favours_large = FavoursLarge::kNever;
 };
 
-// Up to two bytes that a column of a panel holds for each 32 k beside the levels. b: which 32 k of
-// the block.
+// Up to two bytes that a panel column has per 32 k in addition to the levels. b: index of the 32 k
+// within the block.
 struct PackedBytes {
   uint32_t n = 0;
   void (*put)(const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) = nullptr;
   void (*get)(const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) = nullptr;
 };
 
-// The packed form of blocks in panels, which products read (backend/layout/panel_matrix.h): a
-// header of f16, then for each 32 k bytes and the bits of levels.
+// Packed form of blocks in panels, which the matmul kernels read (backend/layout/panel_matrix.h): a
+// header of f16 values, then for each 32 k bytes and level bits.
 struct PackedLayout {
-  uint32_t n_halves = 1;  // scale, and minimum; 0: the scale is among the bytes
+  uint32_t n_halves = 1;  // scale and minimum; 0: the scale is among the bytes
   PackedBytes bytes = {};
-  // Bits of a level, the lowest first: those of one plane, or of two; none where there is no packed
-  // form. Which planes there are: backend/layout/packed_format.cpp.
+  // Level bits of one or two planes, lowest first; zero if there is no packed form.
+  // backend/layout/packed_format.cpp lists the possible planes.
   uint32_t level_bits[2] = {};
-  // Convert the numbers of the file to those of the panel, and back; null where they are the same.
+  // Convert numbers between file and panel; null if they are equal.
   void (*to_panel)(BlockNumbers& numbers) = nullptr;
   void (*from_panel)(BlockNumbers& numbers) = nullptr;
 };
 
-// Bytes that a block begins with and that are scales, if it has such; those above `most` are no
-// numbers.
+// Leading bytes of a block that are scales, if any; values above `most` are NaN.
 struct ScaleBytes {
   uint32_t n = 0;
   uint8_t most = 255;
 };
 
-// A type of blocks; element_enum.h lists its name and size. A format with a codebook looks its
-// levels up in parts().
+// A block type; element_enum.h lists its name and size. A format with a codebook looks up its
+// levels in parts().
 struct BlockFormat {
   ElementType type;
   BlockAccess block;
@@ -168,29 +166,29 @@ struct BlockFormat {
   uint16_t scale = 0;  // likewise
   float top = 0;       // the highest level
   bool has_minimum = false;
-  float (*to_f32)(uint16_t) = f16_to_f32;     // of scale and minimum
-  float (*factor_to_f32)(uint8_t) = nullptr;  // where factors are floats
+  float (*to_f32)(uint16_t) = f16_to_f32;     // conversion of scale and minimum
+  float (*factor_to_f32)(uint8_t) = nullptr;  // set if factors are floats
   const int8_t* table = nullptr;
-  // To the nearest levels (round.h). numbers: all but `zero` are filled.
+  // Rounds to the nearest levels (round.h). Sets all numbers except `zero`.
   void (*round)(const BlockFormat& format, std::span<const float> values, BlockNumbers& numbers);
   Encoding encoding = {};
   PackedLayout packed = {};
   ScaleBytes scale_bytes = {};
 };
 
-// A type of elements that are floats for themselves, or under a float that a block of them shares.
+// A type of float elements, possibly with a float scale per block.
 struct FloatFormat {
   ElementType type;
   void (*to_f32)(const std::byte* bytes, std::span<float> out);
   void (*from_f32)(std::span<const float> values, std::byte* out);
-  uint32_t n_together = 1;  // neighbours in k that lie side by side in a panel
+  uint32_t n_together = 1;  // adjacent k values that are adjacent in a panel
 };
 
-// nullptr where the type is none of blocks, or none of floats, or one that nothing here reads.
+// Return nullptr if the type is not of that kind or not supported.
 const BlockFormat* block_format(ElementType type);
 const FloatFormat* float_format(ElementType type);
 
-// One block to and from its numbers.
+// Convert one block to and from its numbers.
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers);
 void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::span<float> out);
 

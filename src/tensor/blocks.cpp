@@ -41,7 +41,7 @@ void widen_fp8(const std::byte* bytes, std::span<float> out) {
   }
 }
 
-// A scale that makes the block's peak the largest number.
+// Uses the scale that maps the block's peak to the largest number.
 template <uint32_t kColumns>
 void narrow_fp8(std::span<const float> values, std::byte* out) {
   BlockFp8<kColumns> block;

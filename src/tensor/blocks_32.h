@@ -6,7 +6,7 @@
 #include "tensor/packed_bytes.h"
 #include "tensor/round.h"
 
-// The block formats of 32 values, and one of 64, as they lie in files (ggml's layouts).
+// Block formats of 32 values, and one of 64, as stored in files (ggml's layouts).
 namespace kvik {
 
 struct BlockQ8_0 {  // value = scale · quants[i]
@@ -48,7 +48,7 @@ static_assert(sizeof(BlockQ4_1) == 20);
 
 struct BlockQ5_0 {        // value = scale · (level − 16), level in 5 bits
   uint16_t scale;         // f16
-  uint8_t fifth_bits[4];  // bit i of all 32: of element i
+  uint8_t fifth_bits[4];  // bit i of the 32 belongs to element i
   uint8_t nibbles[16];
 
   static void parts(auto io, auto& block, auto& numbers) {
@@ -86,11 +86,11 @@ struct BlockMXFP4 {  // value = 2^(exponent − 128) · kFp4Levels[nibble]  (OCP
 };
 static_assert(sizeof(BlockMXFP4) == 17);
 
-// Four sub-blocks of 16: value = scale / 2 · kFp4Levels[nibble], scale in E4M3 without a sign. A
-// matrix has a factor beside its blocks (TensorView::scale).
+// Four sub-blocks of 16: value = scale / 2 · kFp4Levels[nibble], with unsigned E4M3 scales. A
+// matrix has an additional factor (TensorView::scale).
 struct BlockNVFP4 {
   uint8_t scales[4];
-  uint8_t nibbles[32];  // of each sub-block as in BlockQ4_0: i low, i + 8 high
+  uint8_t nibbles[32];  // each sub-block as in BlockQ4_0: i low, i + 8 high
 
   static void parts(auto io, auto& block, auto& numbers) {
     io.bytes(block.scales, numbers.factors);
@@ -151,7 +151,7 @@ inline constexpr BlockFormat kBlocksOf32[] = {
     {.type = ElementType::kNvFp4,
      .block = access_to<BlockNVFP4>,
      .sub_block = 16,
-     .scale = 0x3800,  // a half
+     .scale = 0x3800,  // 0.5
      .factor_to_f32 = e4m3_to_f32,
      .table = kFp4Levels,
      .round = round_to_nvfp4,

@@ -5,11 +5,11 @@
 
 namespace kvik {
 
-// ggml's number of a type that no GGUF file holds.
+// Placeholder for ggml's number of a type that GGUF files cannot contain.
 inline constexpr uint32_t kNoGgufId = UINT32_MAX;
-// "general.file_type" of a model whose matrices are of one type (llama.cpp's llama_ftype). The
-// first is llama.cpp's number for types that it does not have; the second marks types of which no
-// model is made here.
+// "general.file_type" of a model whose matrices have one type (llama.cpp's llama_ftype).
+// kGuessedFileType is llama.cpp's number for types without one; kNoFileType marks types of which no
+// model is written.
 inline constexpr uint32_t kGuessedFileType = 1024;
 inline constexpr uint32_t kNoFileType = UINT32_MAX;
 

@@ -13,9 +13,9 @@ struct ElementTraits {
   ElementType type;
   const char* name;         // as users write it: "q8_0"
   uint32_t gguf_id;         // ggml's number of the type, or kNoGgufId
-  uint32_t block_elements;  // elements that share one block along the last axis
+  uint32_t block_elements;  // elements of a block, along the last axis
   uint32_t block_bytes;
-  uint32_t file_type;  // GGUF's "general.file_type" of a model of it, or kNoFileType
+  uint32_t file_type;  // GGUF's "general.file_type" of a model of this type, or kNoFileType
 };
 
 std::span<const ElementTraits> element_types();  // of every type, in the order of the enum

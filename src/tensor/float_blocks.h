@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// Blocks of small floats under a float, the form that FP8 tensors of folders take in memory once
-// their file is read. No file holds them: there, scales lie in a grid of their own, one for so many
-// rows and columns, and each row of a matrix gets those that are its own.
+// Blocks of 8-bit floats with a float scale: the in-memory form of FP8 tensors of folders. Files
+// store the scales in a separate grid with one scale per block of rows and columns; here each row
+// has its own copy.
 namespace kvik {
 
 template <uint32_t kColumns>

@@ -4,16 +4,16 @@
 #include "tensor/packed_bytes.h"
 #include "tensor/round.h"
 
-// Groups of integers that share a scale and a zero, as GPTQ and AWQ make them (Frantar et al. 2022,
-// Lin et al. 2023), in the form that a tensor takes in memory once its file is read: blocks of a
-// group along a row, that is along the dimension summed over. Rows are output columns.
+// Groups of integers with a common scale and zero point, as written by GPTQ and AWQ (Frantar et al.
+// 2022, Lin et al. 2023), in their in-memory form: each block is a group within a row, along the
+// dimension summed over. Rows are output columns.
 //
-//   value = scale · (quant − zero)
+// value = scale · (quant − zero)
 //
-// A group of the file that is larger than the largest block (128), such as a whole row, is several
-// blocks with the same scale and zero; groups of 8 bits are blocks of 32 or of 128. Where the file
-// orders k by activation (g_idx), k is sorted by group and TensorView::gather names each column's
-// place in the activations.
+// A group in the file that is larger than the largest block (128), such as a whole row, becomes
+// several blocks with equal scale and zero point; groups of 8 bits become blocks of 32 or 128. If
+// the file orders k by activation (g_idx), k is sorted by group, and TensorView::gather maps each
+// column to its activation.
 namespace kvik {
 
 template <uint32_t kGroup>
@@ -21,7 +21,7 @@ struct BlockInt4 {
   uint16_t scale;               // f16
   uint8_t zero;                 // 0 … 16
   uint8_t unused;               // 0
-  uint8_t nibbles[kGroup / 2];  // of each 32 elements as in BlockQ4_0: i low, i + 16 high
+  uint8_t nibbles[kGroup / 2];  // each 32 elements as in BlockQ4_0: i low, i + 16 high
 
   static void parts(auto io, auto& block, auto& numbers) {
     io.number(block.scale, numbers.scale);

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-// Conversions of the 16-bit floats, portable and exact; kernels have vector versions of their own.
+// Portable, exact conversions of 16-bit floats; kernels have vector versions.
 namespace kvik {
 
 inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
@@ -34,7 +34,7 @@ inline uint16_t f32_to_f16(float value) {
   if (magnitude > 0x7f800000u) return sign | 0x7e00u;
   if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // ≥ 65520 rounds to infinity
   if (magnitude < 0x38800000u) {                        // below 2^-14: subnormal or zero
-    // Adding 0.5 puts the result's last bit at 2^-24, so the hardware rounds there.
+    // Adding 0.5 moves the result's last bit to 2^-24, so that the hardware rounds there.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
   }
@@ -42,8 +42,7 @@ inline uint16_t f32_to_f16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-// Half of a scale of OCP's microscaling formats, 2^(bits − 128): an exponent and nothing else. 255
-// is no number there.
+// Returns half of an E8M0 scale of OCP's microscaling formats, 2^(bits − 128). 255 is NaN there.
 inline float half_e8m0_to_f32(uint16_t bits) {
   if (bits < 2) return std::bit_cast<float>(0x00200000u << bits);
   return std::bit_cast<float>((uint32_t{bits} - 1) << 23);

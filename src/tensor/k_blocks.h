@@ -5,11 +5,11 @@
 #include "tensor/packed_bytes.h"
 #include "tensor/round.h"
 
-// Super-blocks of 256 values as they lie in files (ggml's block_q2_K … block_q6_K, block_iq4_xs):
-// their sub-blocks have small integer factors under one or two floats.
+// Super-blocks of 256 values as stored in files (ggml's block_q2_K … block_q6_K, block_iq4_xs):
+// sub-blocks have small integer factors of one or two floats.
 namespace kvik {
 
-// Of 128 values, byte i has those of i, 32 + i, 64 + i, 96 + i.
+// Within 128 values, byte i holds values i, 32 + i, 64 + i and 96 + i.
 inline constexpr Plane kPairsOf128 = {.bits = 2, .span = 32};
 
 // Sixteen sub-blocks of 16: value = scale · s · level − minimum · m, with s in the low half of the
@@ -30,9 +30,9 @@ static_assert(sizeof(BlockQ2K) == 84);
 
 // Sixteen sub-blocks of 16: value = scale · (s − 32) · (level − 4), level in 3 bits, s in 6.
 struct BlockQ3K {
-  uint8_t third_bits[32];  // bit s of byte i: of value 32 s + i
+  uint8_t third_bits[32];  // bit s of byte i belongs to value 32 s + i
   uint8_t pairs[64];
-  uint8_t low_scales[8];   // four bits each: of s in the low half of byte s, of 8 + s in the high
+  uint8_t low_scales[8];   // four bits each: s in the low half of byte s, 8 + s in the high half
   uint8_t high_scales[4];  // two bits each: byte i has those of i, 4 + i, 8 + i, 12 + i
   uint16_t scale;          // f16
 
@@ -46,9 +46,9 @@ struct BlockQ3K {
 };
 static_assert(sizeof(BlockQ3K) == 110);
 
-// Eight scales and eight minima of 6 bits. Bytes 0 … 7 have those of the first four sub-blocks in
-// their low six bits, and the upper two bits of the others'; bytes 8 … 11 have these ones' low
-// halves, the scale's below the minimum's.
+// Eight scales and eight minima of 6 bits. Bytes 0 … 7 hold those of the first four sub-blocks in
+// their low six bits, and the upper two bits of the others; bytes 8 … 11 hold the low four bits of
+// the others, scales in the low half and minima in the high half.
 struct SixBits {
   uint8_t bytes[12];
 
@@ -74,7 +74,8 @@ struct SixBits {
 struct BlockQ4K {
   uint16_t scale, minimum;  // f16
   SixBits scales;
-  uint8_t nibbles[128];  // of 32 bytes, the low halves are one sub-block, the high ones the next
+  // of 32 bytes, the low halves are one sub-block and the high halves the next
+  uint8_t nibbles[128];
 
   static void parts(auto io, auto& block, auto& numbers) {
     io.number(block.scale, numbers.scale);
@@ -88,7 +89,7 @@ static_assert(sizeof(BlockQ4K) == 144);
 struct BlockQ5K {
   uint16_t scale, minimum;  // f16
   SixBits scales;
-  uint8_t fifth_bits[32];  // bit s of byte i: of element i of sub-block s
+  uint8_t fifth_bits[32];  // bit s of byte i belongs to element i of sub-block s
   uint8_t nibbles[128];    // as in BlockQ4K
 
   static void parts(auto io, auto& block, auto& numbers) {
@@ -103,8 +104,9 @@ static_assert(sizeof(BlockQ5K) == 176);
 
 // Sixteen sub-blocks of 16: value = scale · scales[s] · (level − 32), level in 6 bits.
 struct BlockQ6K {
-  uint8_t low[128];  // four bits each: of 128 values, 0 … 63 lie in low halves, 64 … 127 in high
-  uint8_t high[64];  // two bits each, as BlockQ2K's pairs
+  // four bits each: of 128 values, 0 … 63 are in low halves, 64 … 127 in high halves
+  uint8_t low[128];
+  uint8_t high[64];  // two bits each, as the pairs of BlockQ2K
   int8_t scales[16];
   uint16_t scale;  // f16
 
@@ -120,9 +122,9 @@ static_assert(sizeof(BlockQ6K) == 210);
 // Eight sub-blocks of 32: value = scale · (s − 32) · kIq4Levels[nibble], s in 6 bits.
 struct BlockIQ4XS {
   uint16_t scale;          // f16
-  uint8_t high_scales[2];  // two bits of each s, from the lowest up
+  uint8_t high_scales[2];  // two bits of each s, lowest first
   uint8_t low_scales[4];   // four bits of each s
-  uint8_t nibbles[128];    // of each sub-block as in BlockQ4_0
+  uint8_t nibbles[128];    // each sub-block as in BlockQ4_0
 
   static void parts(auto io, auto& block, auto& numbers) {
     io.number(block.scale, numbers.scale);

@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// What the K and V of a page are stored as. kInt8Int4: K in int8, V in int4.
+// Type of the K and V in pages. kInt8Int4: K in int8, V in int4.
 enum class KvType : uint8_t { kF32, kBF16, kInt8, kInt8Int4, kInt4 };
 
 inline constexpr KvType kAllKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8,
@@ -36,29 +36,30 @@ inline std::optional<KvType> kv_type_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-// Returns true for the types whose pages hold levels and scales.
+// Returns true for types whose pages contain levels and scales.
 constexpr bool is_quantized(KvType type) { return type != KvType::kF32 && type != KvType::kBF16; }
 
-// Returns the type that pages of `type` store K as, and V. Latent K is V as well, so that its type
-// is that of K.
+// Return the type of K and of V in pages of `type`. With MLA the latent K is also V, so its type is
+// that of K.
 constexpr KvType key_type(KvType type) { return type == KvType::kInt8Int4 ? KvType::kInt8 : type; }
 constexpr KvType value_type(KvType type) {
   return type == KvType::kInt8Int4 ? KvType::kInt4 : type;
 }
 
-// Returns true for the types of which a token attends to the page that it lies in before it was
-// rounded: to its open page. What they lose lies mostly in the newest tokens.
+// Returns true for types with open pages: a token attends to its own page in unrounded form,
+// because most of the quantization loss is in the newest tokens.
 constexpr bool has_open_pages(KvType type) { return is_quantized(type); }
 
-// Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
+// Tokens per page, which is the unit of sharing, eviction, checksums and I/O.
 inline constexpr uint32_t kPageTokens = 32;
 
-// The type that open pages are stored as.
+// Type of open pages.
 inline constexpr KvType kOpenType = KvType::kBF16;
 
-// In all that follows K and V of kInt8Int4 are asked for each by its own type.
+// The functions below take the types of K and V of kInt8Int4 separately.
 
-// Dimensions of a head that share a scale, neighbours; the last group of a head may have fewer.
+// Returns the number of adjacent dimensions of a head that share a scale; the last group of a head
+// may have fewer.
 constexpr uint64_t group_dims(KvType type, uint64_t head_dim) {
   constexpr uint64_t kInt4Dims = 64, kMostGroups = 8;
   if (type != KvType::kInt4) return head_dim;
@@ -85,13 +86,13 @@ constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
   return (head_dim + 1) / 2 + n_groups(KvType::kInt4, head_dim) * sizeof(uint16_t);
 }
 
-// Tokens of a page whose K in int4 by channel (KvGeometry) shares a zero point and a step in each
+// Number of tokens whose int4 K by channel (KvGeometry) share a zero point and a step per
 // dimension.
 inline constexpr uint32_t kChannelTokens = 16;
 static_assert(kPageTokens % kChannelTokens == 0);
 
-// Returns the bytes of a page's K of one head in int4 by channel: of each dimension, rounded up to
-// eight, the levels and two bytes for kChannelTokens tokens each, then sixteen scales in f32.
+// Returns the bytes of a page's int4 K by channel of one head: for each dimension, rounded up to
+// eight, the levels and two bytes per kChannelTokens tokens, then sixteen f32 scales.
 constexpr uint64_t channel_key_bytes(uint64_t head_dim) {
   constexpr uint64_t kDimBytes = kPageTokens / 2 + kPageTokens / kChannelTokens * 2;
   return (head_dim + 7) / 8 * 8 * kDimBytes + 16 * sizeof(float);
@@ -105,8 +106,8 @@ constexpr uint64_t head_token_bytes(KvType type, uint64_t head_dim, bool keys_by
   return key_bytes + row_bytes(value_type(type), head_dim);
 }
 
-// Latent attention has one K for all heads: latent_dim dimensions whose beginning is V as well,
-// then those that turn (DeepSeek-V2, 2024). The two parts share no scale.
+// MLA has one K for all heads: latent_dim dimensions, which are also V, followed by the RoPE
+// dimensions (DeepSeek-V2, 2024). The two parts have separate scales.
 constexpr uint64_t latent_group_dims(KvType type, uint64_t latent_dim, uint64_t head_dim) {
   if (key_type(type) != KvType::kInt4) return latent_dim;
   constexpr uint64_t kMostGroups = 8;
@@ -133,8 +134,8 @@ constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t h
   return (head_dim + 1) / 2 + groups * sizeof(uint16_t);
 }
 
-// Returns the version of what pages of `type` hold: part of the key of every page that outlives the
-// process. 2: of tokens that attended to their open pages; 3: int4 with K by channel of a page as
+// Returns the version of the contents of pages of `type`, which is part of the key of every page
+// that outlives the process. 2: computed with open pages; 3: int4 with K by channel of a page as
 // well; 4: by channel of kChannelTokens tokens.
 constexpr uint32_t page_layout_version(KvType type) {
   return type == KvType::kInt4 ? 4 : has_open_pages(type) ? 2 : 1;

@@ -4,11 +4,11 @@
 
 namespace kvik {
 
-// Variants of operations that a model's config names and a backend computes.
+// Variants of operations that a model's config selects and a backend computes.
 enum class RopePairing : uint8_t { kInterleaved, kHalves };  // (2i, 2i+1), or (i, i + n_pairs)
-// kClampedSwish: of x = min(gate, 7) and y = up within ±7, x · sigmoid(1.702 x) · (y + 1)
-// (gpt-oss). kSigmoid: y / (1 + e^-x). kNone: x · y. kReluSquared: max(x, 0)² of the one there is
-// (So et al. 2021; Nemotron-H).
+// kClampedSwish: with x = min(gate, 7) and y = up clamped to ±7, x · sigmoid(1.702 x) · (y + 1)
+// (gpt-oss). kSigmoid: y / (1 + e^-x). kNone: x · y. kReluSquared: max(x, 0)² of a single input (So
+// et al. 2021; Nemotron-H).
 enum class Activation : uint8_t {
   kSilu,
   kGeluTanh,
@@ -18,7 +18,7 @@ enum class Activation : uint8_t {
   kReluSquared,
 };
 
-// Whether a feed-forward with it has two projections to its width, the gate's and the other.
+// Returns whether a feed-forward block with this activation has a gate projection.
 constexpr bool has_gate(Activation activation) { return activation != Activation::kReluSquared; }
 
 }  // namespace kvik

@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "tensor/block_format.h"
 
-// Parts of PackedLayout that formats share: bytes for each 32 k, and conversions of numbers that
-// differ between file and panel.
+// Parts of PackedLayout shared by formats: bytes per 32 k, and conversions of numbers that differ
+// between file and panel.
 namespace kvik {
 
 inline constexpr PackedBytes kScaleAndMinimum = {
@@ -41,7 +41,7 @@ inline constexpr PackedBytes kScalesAndMinimaOfHalves = {  // in the halves of b
         numbers.factors[16 + 2 * b + part] = bytes[part] >> 4;
       }
     }};
-inline constexpr PackedBytes kSignedScale = {  // of factors that count from −32
+inline constexpr PackedBytes kSignedScale = {  // of factors with offset −32
     1,
     [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
       bytes[0] = static_cast<uint8_t>(numbers.factors[b] - 32);
@@ -55,7 +55,7 @@ inline constexpr PackedBytes kExponent = {  // the scale
       bytes[0] = static_cast<uint8_t>(numbers.scale);
     },
     [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) { numbers.scale = bytes[0]; }};
-inline constexpr PackedBytes kOffset = {  // 128 less the zero
+inline constexpr PackedBytes kOffset = {  // 128 minus the zero point
     1,
     [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
       CHECK(numbers.zero <= 16);
@@ -65,13 +65,13 @@ inline constexpr PackedBytes kOffset = {  // 128 less the zero
       numbers.zero = static_cast<uint16_t>(128 - bytes[0]);
     }};
 
-// q3_k has the opposite sign, and its third bits are set where a level is below zero.
+// q3_k has the opposite sign, and its third bit is set for levels below zero.
 inline void change_sign(BlockNumbers& numbers) {
   numbers.scale ^= 0x8000u;
   for (uint8_t& level : numbers.levels) level ^= 4;
 }
 
-// Groups of 8 bits have 128 less the zero as an f16, after the scale.
+// 8-bit groups store 128 minus the zero point as f16 after the scale.
 inline void zero_to_offset(BlockNumbers& numbers) {
   CHECK(numbers.zero <= 256);
   numbers.minimum = f32_to_f16(static_cast<float>(128 - numbers.zero));

@@ -15,14 +15,14 @@ float nearest(float value, float low, float high) {
   return std::min(std::max(std::nearbyint(value), low), high);
 }
 
-// The value of largest magnitude, with its sign.
+// Returns the value of largest magnitude, with its sign.
 float peak_of(Values x) {
   float peak = 0;
   for (const float v : x) peak = std::fabs(v) > std::fabs(peak) ? v : peak;
   return peak;
 }
 
-// The number of the table's level that is nearest, the lower of two.
+// Returns the index of the table's nearest level, the lower one of two.
 uint8_t number_in(const int8_t* table, float value) {
   uint8_t number = 0;
   for (size_t i = 0; i + 1 < 16; ++i) {
@@ -32,7 +32,7 @@ uint8_t number_in(const int8_t* table, float value) {
   return number;
 }
 
-// The number of the level of kFp4Levels that is nearest to value · inverse, the lower of two.
+// Returns the index of the level of kFp4Levels nearest to value · inverse, the lower one of two.
 uint8_t number_of_fp4(float value, float inverse) {
   const float size = std::fabs(value) * inverse;
   uint8_t number = 0;
@@ -43,12 +43,13 @@ uint8_t number_of_fp4(float value, float inverse) {
   return number > 0 && value < 0 ? number | 8 : number;
 }
 
-// What the small integers of sub-blocks may be.
+// Range of the small integers of sub-blocks.
 struct FactorRange {
   float at_peak, low, high;
 };
 
-// Writes value ≈ unit · integer of n sub-blocks, as `factors` has them. Returns the unit, an f16.
+// Computes value ≈ unit · integer for n sub-blocks and writes the integers to `factors`. Returns
+// the unit as f16.
 uint16_t to_factors(Values values, float peak, FactorRange range, int least, uint8_t* factors) {
   const float inverse = divide(range.at_peak, peak);
   for (size_t s = 0; s < values.size(); ++s) {
@@ -58,7 +59,7 @@ uint16_t to_factors(Values values, float peak, FactorRange range, int least, uin
   return f32_to_f16(peak / range.at_peak);
 }
 
-// Levels of sub-blocks whose factors are chosen.
+// Computes the levels of sub-blocks whose factors are chosen.
 void fill_levels(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   const float scale = f16_to_f32(numbers.scale);
   const auto zero = static_cast<float>(format.zero);
@@ -82,7 +83,7 @@ struct Line {
   float offset = 0;
 };
 
-// Sums over a sub-block, for the line of least squares.
+// Sums over a sub-block for the least-squares line.
 struct Sums {
   float q = 0, qq = 0, qx = 0, x = 0;
 };
@@ -95,7 +96,7 @@ Line least_squares(const Sums& s) {
   return {scale, std::min(offset, 0.0f)};
 }
 
-// The best of nine assignments of 32 values to the levels 0 … top.
+// Returns the best of nine lines for 32 values and levels 0 … top.
 Line fit_line(Values x, float top) {
   const float low = std::min(*std::ranges::min_element(x), 0.0f);
   const float width = *std::ranges::max_element(x) - low;
@@ -128,7 +129,7 @@ Line fit_line(Values x, float top) {
   return best;
 }
 
-// The scale of 16 values, levels −32 … 31: the best of nine.
+// Returns the best of nine scales for 16 values and levels −32 … 31.
 float fit_scale(Values x) {
   const float peak = peak_of(x);
   float best = 0;
@@ -150,7 +151,7 @@ float fit_scale(Values x) {
   return best;
 }
 
-// Scales and minima of sub-blocks, all ≥ 0, as integers up to the top; then the levels.
+// Rounds scales and minima of sub-blocks, all ≥ 0, to integers up to the maximum; then the levels.
 void round_lines(const BlockFormat& format, float top, Values scales, Values minima, Values x,
                  BlockNumbers& numbers) {
   const FactorRange range{top, 0, top};
@@ -260,7 +261,7 @@ void round_spans(const BlockFormat& format, Values x, BlockNumbers& numbers) {
     const auto part = x.subspan(s * 16, 16);
     const float low = std::min(*std::ranges::min_element(part), 0.0f);
     steps[s] = (*std::ranges::max_element(part) - low) / format.top;
-    minima[s] = 0.0f - low;  // never −0, which would be the block's minimum
+    minima[s] = 0.0f - low;  // avoids −0, which would become the block's minimum
   }
   round_lines(format, 15, steps, minima, x, numbers);
 }

@@ -6,18 +6,18 @@
 #include "base/hash.h"
 #include "tensor/tensor_view.h"
 
-// A hash of a tensor's bytes that threads can share: of pieces of kDigestRows rows, then of the
-// pieces' hashes in order.
+// Hash of a tensor's bytes that threads can compute in parallel: of pieces of kDigestRows rows,
+// then of the hashes of the pieces in order.
 namespace kvik {
 
 inline constexpr uint32_t kDigestRows = 32;
 
-// Hash of piece `piece`, the last one of what rows are left; that of the first knows the order of
-// columns (TensorView::gather), too.
+// Returns the hash of piece `piece`, the last one of the remaining rows. That of the first piece
+// includes the order of columns (TensorView::gather).
 Hash128 digest_piece(const TensorView& tensor, uint64_t piece);
 Hash128 digest_of_pieces(std::span<const Hash128> pieces);
 
-// All of it at once.
+// Returns the hash of the whole tensor.
 Hash128 digest_of(const TensorView& tensor);
 
 }  // namespace kvik

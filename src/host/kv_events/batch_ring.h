@@ -9,14 +9,15 @@
 
 namespace kvik {
 
-// The newest batches, each with its number, within a bound of their count and of their bytes: what
-// is sent to readers that are slow, and again to those that missed some. One thread.
+// The newest batches with their numbers, bounded in number and bytes: they are sent to slow
+// subscribers, and again to those that missed some. One thread.
 class BatchRing {
  public:
   BatchRing(size_t max_batches, size_t max_bytes)
       : max_batches_(max_batches), max_bytes_(max_bytes) {}
 
-  using Payload = std::shared_ptr<const std::string>;  // as it may be on its way when it is dropped
+  // shared, because it may be dropped while it is being sent
+  using Payload = std::shared_ptr<const std::string>;
 
   void add(std::string payload) {
     n_bytes_ += payload.size();
@@ -28,7 +29,7 @@ class BatchRing {
     }
   }
 
-  // Numbers [begin, end) are there.
+  // Numbers [begin, end) are available.
   uint64_t begin() const { return begin_; }
   uint64_t end() const { return begin_ + batches_.size(); }
   const Payload& at(uint64_t number) const { return batches_[number - begin_]; }

@@ -14,7 +14,7 @@ namespace kvik {
 namespace {
 
 constexpr std::chrono::seconds kHandshakeTime{10};
-constexpr size_t kMaxReceivedBytes = size_t{64} << 10;  // of a second
+constexpr size_t kMaxReceivedBytes = size_t{64} << 10;  // per second
 constexpr size_t kMaxControlBytes = 4096;               // answers to PINGs
 constexpr uint32_t kMaxParts = 8;
 
@@ -50,7 +50,7 @@ bool EventPeer::read(const BatchRing& ring) {
   return decode(ring);
 }
 
-// Handles frames until an answer begins; later ones wait for its end.
+// Handles frames until an answer begins; later frames wait for its end.
 bool EventPeer::decode(const BatchRing& ring) {
   while (!is_answering_) {
     const auto frame = decoder_.next();
@@ -86,15 +86,15 @@ bool EventPeer::take_command(std::string_view command) {
   return is_ready_;
 }
 
-// A subscriber hears of a topic that begins as one of its subscriptions does. Ours is one alone, so
-// that a number is all that is to be remembered of them.
+// A subscriber receives topics that begin with one of its subscriptions. There is only one topic,
+// so only the number of matching subscriptions is kept.
 void EventPeer::take_subscription(std::string_view body, const BatchRing& ring) {
   if (body.empty() || !topic_.starts_with(body.substr(1))) return;
   if (body[0] == 1 && n_subscriptions_ < UINT32_MAX && n_subscriptions_++ == 0) next_ = ring.end();
   if (body[0] == 0 && n_subscriptions_ > 0) --n_subscriptions_;
 }
 
-// A question is an empty frame and a number of eight bytes, from which on batches are wanted.
+// A replay request is an empty frame followed by a number of eight bytes: the first batch wanted.
 void EventPeer::take_part(const zmtp::Frame& frame, const BatchRing& ring) {
   ++n_parts_;
   const bool is_first = n_parts_ == 1;
@@ -114,9 +114,9 @@ bool EventPeer::has_next(const BatchRing& ring) const {
   return n_subscriptions_ > 0 && next_ < ring.end();
 }
 
-// The next message: for a subscriber its topic, for an asker an empty frame; then the number of the
-// batch and its bytes. An answer ends with the number of all ones and no bytes. What the ring has
-// dropped meanwhile is left out: the numbers tell.
+// Begins the next message: the topic for a subscriber or an empty frame for a replay, then the
+// number of the batch and its bytes. A replay ends with the number of all ones and no bytes.
+// Batches that the ring has dropped are skipped, as the numbers show.
 void EventPeer::begin_next(const BatchRing& ring) {
   if (kind_ == Kind::kSubscriber && next_ < ring.begin()) n_lost_ += ring.begin() - next_;
   next_ = std::max(next_, ring.begin());
@@ -130,7 +130,7 @@ void EventPeer::begin_next(const BatchRing& ring) {
   if (is_end) is_answering_ = false;
 }
 
-// Begins what is to be sent now; false: nothing is.
+// Begins the next thing to send; returns false if there is nothing.
 bool EventPeer::begin_something(const BatchRing& ring) {
   head_ = std::exchange(control_, {});
   payload_.reset();
@@ -140,7 +140,7 @@ bool EventPeer::begin_something(const BatchRing& ring) {
 }
 
 bool EventPeer::write(const BatchRing& ring) {
-  constexpr int kCallsAtOnce = 64;  // so that others have their turn
+  constexpr int kCallsAtOnce = 64;  // so that other connections are served too
   for (int i = 0; i < kCallsAtOnce; ++i) {
     if (n_sent_ == head_.size() + (payload_ ? payload_->size() : 0) && !begin_something(ring)) {
       if (!decode(ring)) return false;

@@ -13,39 +13,40 @@
 
 namespace kvik {
 
-// One connection of a reader of KV events. Its memory is bounded: an incoming frame, the number of
-// the next batch, and one batch that is being sent. One thread.
+// A connection of a KV event subscriber. Its memory is bounded: an incoming frame, the number of
+// the next batch, and the batch being sent. One thread.
 class EventPeer {
  public:
-  // A SUB socket, which hears the batches from its subscription on; or one that asks (DEALER, REQ)
-  // for batches from a number on.
+  // A SUB socket receives batches from its subscription on; an asker (DEALER, REQ) requests the
+  // batches from a number on.
   enum class Kind { kSubscriber, kAsker };
 
-  // Takes the socket, which does not block. The topic is that of all batches, and borrowed.
+  // Takes a non-blocking socket. Borrows the topic, which is that of all batches.
   EventPeer(FileDescriptor socket, Kind kind, std::string_view topic);
   EventPeer(const EventPeer&) = delete;
   EventPeer& operator=(const EventPeer&) = delete;
 
   int fd() const { return socket_.get(); }
-  // Events of poll() to wait for.
+  // Returns the events of poll() to wait for.
   short wanted_events(const BatchRing& ring) const;
 
-  // Reads and handles what has arrived; false: the connection has to be closed.
+  // Reads and handles what has arrived; returns false if the connection must be closed.
   bool read(const BatchRing& ring);
-  // Sends as much as the connection takes; false as above.
+  // Sends as much as the connection accepts; returns false if it must be closed.
   bool write(const BatchRing& ring);
-  // Returns whether nothing is left to be sent.
+  // Returns whether nothing is left to send.
   bool is_done(const BatchRing& ring) const;
 
-  // False: it has not ended its handshake in time.
+  // Returns false if the handshake was not completed in time.
   bool is_in_time(TimePoint now) const { return is_ready_ || now < handshake_end_; }
-  // Returns whether the peer has done nothing with its connection but open it.
+  // Returns whether the peer has only opened the connection so far.
   bool is_idle() const { return n_subscriptions_ == 0 && !is_answering_ && !payload_; }
-  // Memory of the connection, about. A batch that the ring has dropped counts while it is sent.
+  // Returns the approximate memory of the connection. A batch that the ring has dropped counts
+  // while it is sent.
   size_t n_bytes() const;
   // Returns the number of batches that a slow subscriber missed since the last call.
   uint64_t take_lost() { return std::exchange(n_lost_, 0); }
-  // A peer that sent a lot is not heard until the next second.
+  // A peer that sent too much is not read until the next second.
   void begin_second() { n_received_ = 0; }
 
  private:
@@ -67,18 +68,18 @@ class EventPeer {
   const TimePoint handshake_end_;
   size_t n_received_ = 0;  // in this second
 
-  uint32_t n_subscriptions_ = 0;  // that match the topic
+  uint32_t n_subscriptions_ = 0;  // matching the topic
   uint64_t next_ = 0;             // batch to send
   uint64_t n_lost_ = 0;           // batches that the ring dropped before they were sent
-  uint64_t end_ = 0;              // of what an asker asked for
+  uint64_t end_ = 0;              // end of the batches that an asker requested
   bool is_answering_ = false;
-  uint32_t n_parts_ = 0;     // of a question that is not whole
-  bool is_question_ = true;  // so far
+  uint32_t n_parts_ = 0;     // frames of an incomplete request
+  bool is_question_ = true;  // valid so far
 
-  std::string control_;         // to be sent between two messages
-  std::string head_;            // on its way
-  BatchRing::Payload payload_;  // then this; null: nothing
-  size_t n_sent_ = 0;           // of both
+  std::string control_;         // control frames, sent between two messages
+  std::string head_;            // head being sent
+  BatchRing::Payload payload_;  // sent after it; null: nothing
+  size_t n_sent_ = 0;           // bytes of both
 };
 
 }  // namespace kvik

@@ -28,7 +28,7 @@ std::unexpected<Error> not_bound(const std::string& endpoint, std::string_view w
           endpoint, why));
 }
 
-// Returns a socket that is bound and listens, or an errno.
+// Returns a listening socket, or an errno.
 std::expected<FileDescriptor, int> listen_at(const sockaddr* address, socklen_t size,
                                              const std::string& path) {
   FileDescriptor socket(

@@ -15,34 +15,34 @@
 
 namespace kvik {
 
-// A bound endpoint with its connections, of which there are kMaxPeers at most. A further one takes
-// the place of the oldest that has subscribed to nothing and asks for nothing; without such a
-// connection it is closed at once. One thread, which polls.
+// A listening endpoint and its connections, at most kMaxPeers. A further connection replaces the
+// oldest one without subscription or request; if there is none, it is closed at once. One thread,
+// which polls.
 class EventSocket {
  public:
   static constexpr size_t kMaxPeers = 64;
 
-  // Listens at tcp://HOST:PORT (HOST may be * for all addresses) or ipc://PATH, a socket that its
-  // owner alone may connect to. Errors: kInvalidArgument, in one sentence that names the endpoint.
+  // Listens at tcp://HOST:PORT (HOST may be * for all addresses) or ipc://PATH, a socket to which
+  // only its owner may connect. Errors: kInvalidArgument, naming the endpoint.
   static Result<std::unique_ptr<EventSocket>> bind(const std::string& endpoint,
                                                    EventPeer::Kind kind, std::string_view topic);
   ~EventSocket();
   EventSocket(const EventSocket&) = delete;
   EventSocket& operator=(const EventSocket&) = delete;
 
-  // Adds what poll() is to wait for.
+  // Adds the descriptors that poll() waits for.
   void add_to(std::vector<pollfd>& all, const BatchRing& ring) const;
-  // Acts on the events of as many entries as add_to() added, the first of which is `events`.
+  // Handles the events of the entries that add_to() added, starting at `events`.
   void act(const pollfd* events, const BatchRing& ring);
-  // Closes connections that did not say in time what they are.
+  // Closes connections that did not complete their handshake in time.
   void close_late(TimePoint now);
   void begin_second();
-  // Returns whether nothing is left to be sent to any peer.
+  // Returns whether nothing is left to send to any peer.
   bool is_done(const BatchRing& ring) const;
 
   size_t n_peers() const { return peers_.size(); }
   size_t n_bytes() const;
-  // Batches that slow subscribers missed so far.
+  // Number of batches that slow subscribers missed so far.
   uint64_t n_lost() const { return n_lost_; }
 
  private:
@@ -51,7 +51,7 @@ class EventSocket {
   void accept_all();
 
   const FileDescriptor socket_;
-  const std::string path_;  // of ipc, which is removed at the end; empty: tcp
+  const std::string path_;  // path of an ipc socket, which is removed at the end; empty: tcp
   const EventPeer::Kind kind_;
   const std::string_view topic_;
   std::vector<std::unique_ptr<EventPeer>> peers_;

@@ -12,11 +12,10 @@
 
 namespace kvik {
 
-// What vLLM publishes of its KV cache (vllm/distributed/kv_events.py), so that routers which listen
-// to it listen to us.
+// KV cache events in vLLM's format (vllm/distributed/kv_events.py), so that routers for vLLM work
+// with Kvik.
 
-// How a block is called there: the last eight bytes of its key, the first of them the most
-// significant.
+// Returns the block hash: the last eight bytes of the page key, most significant byte first.
 uint64_t block_hash(const PageKey& key);
 
 struct KvEvent {
@@ -25,18 +24,19 @@ struct KvEvent {
   uint64_t hash = 0;
   std::optional<uint64_t> parent = {};
   std::vector<TokenId> tokens = {};                      // kStored
-  std::shared_ptr<const std::string> adapter = nullptr;  // kStored: its name; null: none
+  std::shared_ptr<const std::string> adapter = nullptr;  // kStored: name of the adapter; null: none
 };
 
-// "lora_id", which stands beside "lora_name" for older readers: made of the name, and so the same
-// on every server. In [1, 2^31).
+// Returns "lora_id", which older readers use instead of "lora_name": derived from the name, so
+// equal on all servers. In [1, 2^31).
 uint32_t lora_id(std::string_view adapter_name);
 
-// Structures of msgspec as arrays that begin with their name, as vLLM has it, or as maps.
+// Encoding of msgspec structures: arrays that begin with their name, as in vLLM, or maps.
 enum class KvEventEncoding : uint8_t { kArray, kMap };
 std::optional<KvEventEncoding> kv_event_encoding_named(std::string_view name);
 
-// One batch in MessagePack: its time in seconds since 1970, the events, the rank of the server.
+// Encodes a batch in MessagePack: its time in seconds since 1970, the events, and the rank of the
+// server.
 std::string encode_kv_events(double time_s, const std::vector<KvEvent>& events,
                              KvEventEncoding encoding);
 

@@ -15,11 +15,11 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kMaxWaiting = 16'384;  // events, and twice as many as are held
+constexpr size_t kMaxWaiting = 16'384;  // events, plus twice the number of held pages
 constexpr size_t kMaxOfBatch = 256;
 constexpr size_t kMaxKept = 10'000;  // batches
 constexpr size_t kMaxKeptBytes = size_t{24} << 20;
-constexpr std::chrono::milliseconds kPause{5};  // in which events gather into a batch
+constexpr std::chrono::milliseconds kPause{5};  // time in which events are collected into a batch
 constexpr std::chrono::milliseconds kSecond{1000};
 constexpr std::chrono::milliseconds kLinger{200};
 
@@ -66,7 +66,7 @@ KvEventPublisher::~KvEventPublisher() {
   join_if_started(thread_);
 }
 
-// --- what the engine tells ---
+// --- events from the engine ---
 
 void KvEventPublisher::on_stored(const Stored& page) {
   const uint64_t hash = block_hash(page.key);
@@ -99,7 +99,7 @@ void KvEventPublisher::wake() {
   [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
 }
 
-// Has readers forget everything and tells them all that is held, parents before their children.
+// Sends an event that clears all, followed by events for everything held, parents before children.
 void KvEventPublisher::tell_all_again() {
   ++n_resets_;
   waiting_.clear();
@@ -122,7 +122,7 @@ void KvEventPublisher::tell_all_again() {
   wake();
 }
 
-// --- what is sent ---
+// --- sending ---
 
 void KvEventPublisher::run() {
   for (bool has_more = true; has_more;) {
@@ -134,7 +134,7 @@ void KvEventPublisher::run() {
   while (!has_sent_all() && std::chrono::steady_clock::now() < end) serve_readers(kPause);
 }
 
-// Makes a batch of what waits. False: nothing is left, and nothing will come.
+// Makes a batch of the waiting events. Returns false if nothing is left and nothing will follow.
 bool KvEventPublisher::send_batch() {
   std::vector<KvEvent> events;
   {
@@ -150,7 +150,7 @@ bool KvEventPublisher::send_batch() {
   return true;
 }
 
-// Waits for readers, and for wake(); then hears what readers say and sends what they lack.
+// Waits for connections and for wake(); then reads requests and sends batches.
 void KvEventPublisher::serve_readers(std::chrono::milliseconds at_most) {
   std::vector<pollfd> events = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   publisher_->add_to(events, kept_);
@@ -187,7 +187,7 @@ void KvEventPublisher::publish_counts() {
 
 PageLogCounts KvEventPublisher::counts() const {
   constexpr uint64_t kTokenBytes = kPageTokens * sizeof(TokenId);
-  constexpr uint64_t kLinks = 2 * sizeof(void*);  // of a node in the table
+  constexpr uint64_t kLinks = 2 * sizeof(void*);  // of a node in the hash table
   const MutexLock lock(mutex_);
   PageLogCounts now = sent_;
   now.n_waiting = waiting_.size();

@@ -20,34 +20,34 @@
 namespace kvik {
 
 struct KvEventOptions {
-  std::string endpoint;              // tcp://HOST:PORT, ipc://PATH; * as a host listens everywhere
-  std::string replay_endpoint = {};  // empty: nothing is repeated
+  std::string endpoint;              // tcp://HOST:PORT, ipc://PATH; host * means all addresses
+  std::string replay_endpoint = {};  // empty: no replay
   std::string topic = {};
   KvEventEncoding encoding = KvEventEncoding::kArray;
 };
 
-// Publishes what a cache holds over ZeroMQ's protocol, as vLLM does: batches of events on a PUB
-// socket, each message of three frames (topic, number of the batch as eight bytes of big endian,
-// MessagePack). A reader that missed some asks the replay socket (ROUTER) for all from a number on;
-// the newest batches are remembered. The first batch says that nothing is held.
+// Publishes the contents of a cache over ZeroMQ's protocol as vLLM does: batches of events on a PUB
+// socket, as messages of three frames (topic; number of the batch, eight bytes in big endian;
+// MessagePack). A subscriber that missed batches requests them from the replay socket (ROUTER); the
+// newest batches are kept. The first batch says that the cache is empty.
 //
-// The engine's thread puts events into a queue and waits for nothing; a thread of its own sends
-// them. Where the queue is full, readers have to begin anew: all is cleared, and what is held is
-// told again. Memory is bounded (most_bytes()), whatever readers send, or do not read.
+// The engine thread puts events into a queue and never waits; a separate thread sends them. If the
+// queue is full, subscribers start again: they are told that all is cleared, followed by everything
+// held. Memory is bounded (most_bytes()), whatever subscribers send or do not read.
 class KvEventPublisher final : public PageLog {
  public:
   static constexpr size_t kMaxTopicBytes = 256;
 
-  // The most memory that publishing the events of a cache of so many pages takes.
+  // Returns the maximum memory for a cache of n_pages.
   static constexpr uint64_t most_bytes(uint64_t n_pages) {
-    constexpr uint64_t kFixed = uint64_t{64} << 20;  // batches, the queue, readers
-    constexpr uint64_t kOfPage = 1024;               // what is held, and queued to be told again
+    constexpr uint64_t kFixed = uint64_t{64} << 20;  // batches, queue, connections
+    constexpr uint64_t kOfPage = 1024;               // held pages, and their events after a reset
     return kFixed + n_pages * kOfPage;
   }
 
-  // Errors: kInvalidArgument where an endpoint cannot be bound, or the topic is too long.
+  // Errors: kInvalidArgument if an endpoint cannot be bound or the topic is too long.
   static Result<std::unique_ptr<KvEventPublisher>> start(const KvEventOptions& options);
-  ~KvEventPublisher() override;  // what was told is sent first
+  ~KvEventPublisher() override;  // sends queued events first
 
   void on_stored(const Stored& page) override;
   void on_removed(const PageKey& key) override;
@@ -66,15 +66,15 @@ class KvEventPublisher final : public PageLog {
   void publish_counts();
 
   const KvEventOptions options_;
-  FileDescriptor wake_;  // readable once there is something to do
+  FileDescriptor wake_;  // readable when there is something to do
   std::unique_ptr<EventSocket> publisher_, replayer_;
 
   mutable Mutex mutex_;
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::deque<KvEvent> waiting_ GUARDED_BY(mutex_);
   uint64_t n_resets_ GUARDED_BY(mutex_) = 0;
-  PageLogCounts sent_ GUARDED_BY(mutex_);  // what the sending thread says of itself
-  // What is held, by hash: a page that two tenants keep to themselves is there twice.
+  PageLogCounts sent_ GUARDED_BY(mutex_);  // counts of the sending thread
+  // Held pages by hash; a page that two tenants keep private is held twice.
   struct Held {
     uint32_t n = 0;
     std::optional<uint64_t> parent;
@@ -86,7 +86,7 @@ class KvEventPublisher final : public PageLog {
   };
   std::unordered_map<uint64_t, Held> held_ GUARDED_BY(mutex_);
 
-  // Of the sending thread.
+  // Used by the sending thread only.
   BatchRing kept_;
   TimePoint second_end_;
   std::thread thread_;

@@ -14,7 +14,7 @@ constexpr size_t kMechanismBytes = 20;
 constexpr uint8_t kMore = 1, kLong = 2, kCommand = 4;
 constexpr std::string_view kTypeName = "Socket-Type";
 
-// A number in network order.
+// Appends a number in network byte order.
 void append_number(std::string& out, uint64_t number, size_t n_bytes) {
   for (size_t i = n_bytes; i > 0; --i) out.push_back(static_cast<char>(number >> (8 * (i - 1))));
 }
@@ -25,7 +25,8 @@ uint64_t number_in(std::string_view bytes) {
   return number;
 }
 
-// A word after its length in one byte, as commands and properties begin; empty: it is not whole.
+// Reads a word preceded by its length in one byte, as commands and properties begin; empty if it is
+// incomplete.
 std::string_view short_word(std::string_view& rest) {
   if (rest.empty()) return {};
   const size_t n = static_cast<unsigned char>(rest[0]);

@@ -3,11 +3,12 @@
 #include "tensor/block_format.h"
 #include "tensor/encode/lanes.h"
 
-// The scale, or scale and minimum, of sixteen sub-blocks at a time: a grid of candidates, each bent
-// to least squares, and the one of least error taken. Errors are Σ w · (decoded − x)².
+// Fits a scale, or scale and minimum, for sixteen sub-blocks at a time: a grid of candidates, each
+// refined by least squares, of which the one with the least error is taken. Errors are Σ w ·
+// (decoded − x)².
 namespace kvik::encode {
 
-// Value i of sub-block s is x[i][s], and counts w[i][s] ≥ 0.
+// Value i of sub-block s is x[i][s], with weight w[i][s] ≥ 0.
 template <int kValues>
 struct SubBlocks {
   Lanes x[kValues], w[kValues];
@@ -23,7 +24,7 @@ struct SubBlocks {
   }
 };
 
-// Sums of the levels that some inverse scale gives.
+// Sums over the levels that an inverse scale gives.
 struct LevelSums {
   Lanes wq, wqq, wqx;
 };
@@ -57,7 +58,7 @@ KVIK_LANES_INLINE Lanes error_of_scale(const SubBlocks<kValues>& s, Lanes scale,
   return error;
 }
 
-// Whether a minimum may be below zero, so that all decoded values are above it.
+// Says whether a minimum may be negative, so that all decoded values are positive.
 enum class Minimum { kNotNegative, kAny };
 
 template <int kValues>
@@ -74,7 +75,7 @@ KVIK_LANES_INLINE LevelSums sum_levels(const SubBlocks<kValues>& s, Lanes invers
   return sums;
 }
 
-// The line of least squares for the levels that were summed.
+// Returns the least-squares line for the summed levels.
 template <Minimum kMinimum, int kValues>
 KVIK_LANES_INLINE Line bent_line(const SubBlocks<kValues>& s, const LevelSums& q) {
   const Lanes det = s.sum_w * q.wqq - q.wq * q.wq;
@@ -87,7 +88,7 @@ KVIK_LANES_INLINE Line bent_line(const SubBlocks<kValues>& s, const LevelSums& q
   return line;
 }
 
-// n_steps candidates on each side of the line that spans all values.
+// Tries n_steps candidates on each side of the line that spans all values.
 template <Minimum kMinimum, int kValues>
 KVIK_LANES_INLINE Line fit_line(const SubBlocks<kValues>& s, float top, int n_steps, float step) {
   Lanes low = s.x[0], high = s.x[0];
@@ -103,7 +104,7 @@ KVIK_LANES_INLINE Line fit_line(const SubBlocks<kValues>& s, float top, int n_st
     const Lanes inverse = divide(splat(top + step * static_cast<float>(i)), width);
     const LevelSums q = sum_levels(s, inverse, -low, 0, top);
     const Line line = bent_line<kMinimum>(s, q);
-    // Σ w (scale · q − minimum − x)², with what does not change left out.
+    // Σ w (scale · q − minimum − x)² without constant terms.
     const Lanes error = line.scale * (line.scale * q.wqq - 2.0f * (q.wqx + line.minimum * q.wq)) +
                         line.minimum * (line.minimum * s.sum_w + 2.0f * s.sum_wx);
     const LaneMask is_better = error < least;
@@ -114,7 +115,7 @@ KVIK_LANES_INLINE Line fit_line(const SubBlocks<kValues>& s, float top, int n_st
   return best;
 }
 
-// The value of largest magnitude, with its sign.
+// Returns the value of largest magnitude, with its sign.
 template <int kValues>
 KVIK_LANES_INLINE Lanes peak_of(const SubBlocks<kValues>& s) {
   Lanes peak = s.x[0];
@@ -124,8 +125,8 @@ KVIK_LANES_INLINE Lanes peak_of(const SubBlocks<kValues>& s) {
   return peak;
 }
 
-// n_steps candidates on each side of the scale that puts the peak on the outermost level, of
-// either sign where the range has no middle.
+// Tries n_steps candidates on each side of the scale that maps the peak to the outermost level,
+// with either sign if the range has no middle.
 template <int kValues>
 KVIK_LANES_INLINE Lanes fit_scale(const SubBlocks<kValues>& s, LevelRange range, int n_steps,
                                   float step) {
@@ -139,7 +140,7 @@ KVIK_LANES_INLINE Lanes fit_scale(const SubBlocks<kValues>& s, LevelRange range,
       const float bound = outermost + (end == 0 ? -step : step) * static_cast<float>(i);
       const LevelSums q = sum_levels(s, divide(splat(bound), peak), Lanes{}, range.low, range.high);
       const Lanes scale = divide(q.wqx, q.wqq);
-      const Lanes error = -scale * q.wqx;  // Σ w (scale · q − x)², but for what does not change
+      const Lanes error = -scale * q.wqx;  // Σ w (scale · q − x)² without constant terms
       const LaneMask is_better = error < least;
       least = is_better ? error : least;
       best = is_better ? scale : best;

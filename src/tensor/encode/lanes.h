@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// Sixteen floats that go through the same operations, one sub-block in each: a search over scales
-// has no sums across lanes, and gives the same bits whatever the processor's registers hold.
-// Everything here is inlined into functions that are compiled for one instruction set each.
+// Sixteen floats that undergo the same operations, one sub-block per lane: a search over scales has
+// no sums across lanes, so it gives the same bits whatever the register width. Everything here is
+// inlined into functions compiled for one instruction set each.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define KVIK_LANES_INLINE [[gnu::always_inline]] inline
@@ -13,7 +13,7 @@ namespace kvik::encode {
 
 inline constexpr int kLanes = 16;
 using Lanes [[gnu::vector_size(64)]] = float;
-using LaneMask [[gnu::vector_size(64)]] = int32_t;  // all bits set where true
+using LaneMask [[gnu::vector_size(64)]] = int32_t;  // all bits set if true
 
 using LaneBytes [[gnu::vector_size(16)]] = uint8_t;
 
@@ -22,14 +22,14 @@ KVIK_LANES_INLINE Lanes smaller(Lanes a, Lanes b) { return a < b ? a : b; }
 KVIK_LANES_INLINE Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
 KVIK_LANES_INLINE Lanes magnitude(Lanes a) { return a < 0.0f ? -a : a; }
 
-// a / b, and 0 where b is 0.
+// Returns a / b, or 0 if b is 0.
 KVIK_LANES_INLINE Lanes divide(Lanes a, Lanes b) {
   const LaneMask is_zero = b == 0.0f;
   const Lanes quotient = a / (is_zero ? splat(1) : b);
   return is_zero ? Lanes{} : quotient;
 }
 
-// The nearest integer from low to high, both of them integers; ties to even.
+// Returns the nearest integer in [low, high], whose bounds are integers; ties to even.
 KVIK_LANES_INLINE Lanes nearest(Lanes value, float low, float high) {
   constexpr float kNoFraction = 12582912.0f;  // 1.5 · 2^23: floats of this size are integers
   const Lanes inside = smaller(larger(value, splat(low)), splat(high));

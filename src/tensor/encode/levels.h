@@ -4,7 +4,7 @@
 
 namespace kvik::encode {
 
-// The levels of sixteen sub-blocks, counted from the lowest.
+// Levels of sixteen sub-blocks, relative to the lowest.
 template <int kValues>
 struct LevelsOf {
   LaneBytes of[kValues];
@@ -15,7 +15,7 @@ struct LevelsOf {
   KVIK_LANES_INLINE int at(int sub_block, int i) const {
     return reinterpret_cast<const uint8_t*>(of)[i * kLanes + sub_block];
   }
-  // Of sub-blocks that follow each other.
+  // Treats the sub-blocks as consecutive.
   KVIK_LANES_INLINE int at(int index) const { return at(index / kValues, index % kValues); }
 };
 

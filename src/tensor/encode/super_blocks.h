@@ -5,13 +5,13 @@
 #include "tensor/encode/fit.h"
 #include "tensor/half.h"
 
-// K types: the scales of sub-blocks are small integers under an f16 unit that a super-block shares.
-// Rounding them apart from each other costs as much as the levels do in two or three bits, so
-// integers and units are improved in turns: every sub-block tries the neighbours of its integers,
-// then the units are bent to least squares over the super-block.
+// K types: the scales of sub-blocks are small integers times an f16 unit per super-block. With two
+// or three bits, rounding them independently costs as much as rounding the levels. Therefore
+// integers and units are improved alternately: every sub-block tries the integers next to its own,
+// then the units are refined by least squares over the super-block.
 namespace kvik::encode {
 
-// Of sixteen sub-blocks; the units of a super-block stand in all of its lanes.
+// For sixteen sub-blocks; the units of a super-block are in all of its lanes.
 struct ScaledLines {
   Lanes scale_unit, minimum_unit;
   Lanes scales, minima;  // integers
@@ -34,14 +34,14 @@ KVIK_LANES_INLINE Lanes rounded_to_f16(Lanes values) {
   return values;
 }
 
-// A unit that is an f16: the smallest one where rounding would leave nothing of it.
+// Rounds a unit to f16, to the smallest subnormal instead of zero.
 KVIK_LANES_INLINE Lanes to_unit(Lanes value) {
   const Lanes rounded = rounded_to_f16(value);
   const Lanes smallest = value < 0.0f ? splat(-0x1p-24f) : splat(0x1p-24f);
   return (rounded == 0.0f) & (value != 0.0f) ? smallest : rounded;
 }
 
-// Every lane gets the sum, or the number of largest magnitude, of its super-block of n lanes.
+// Set every lane to the sum, or to the value of largest magnitude, of its super-block of n lanes.
 KVIK_LANES_INLINE Lanes sum_over(Lanes values, int n) {
   float numbers[kLanes];
   std::memcpy(numbers, &values, sizeof(numbers));
@@ -67,7 +67,7 @@ KVIK_LANES_INLINE Lanes peak_over(Lanes values, int n) {
   return values;
 }
 
-// What of `theirs` and `ours` has less error summed over its super-block.
+// Returns where `theirs` has less error than `ours`, summed over the super-block.
 KVIK_LANES_INLINE LaneMask is_less_over(Lanes theirs, Lanes ours, int n) {
   return sum_over(theirs, n) < sum_over(ours, n);
 }
@@ -91,7 +91,7 @@ KVIK_LANES_INLINE void try_neighbours(const SubBlocks<kValues>& s, float top, fl
   }
 }
 
-// Units of least squares for the levels and integers that are.
+// Refines the units by least squares for given levels and integers.
 template <int kValues>
 KVIK_LANES_INLINE void bend_units(const SubBlocks<kValues>& s, float top, int n, ScaledLines& best,
                                   Lanes& least) {
@@ -102,9 +102,9 @@ KVIK_LANES_INLINE void bend_units(const SubBlocks<kValues>& s, float top, int n,
   const Lanes c = sum_over(s.sum_w * best.minima * best.minima, n);
   const Lanes d = sum_over(q.wqx * best.scales, n);
   const Lanes e = sum_over(s.sum_wx * best.minima, n);
-  // Σ w (u · scale · level − v · minimum − x)² is least where a u − b v = d and b u − c v = e.
+  // Σ w (u · scale · level − v · minimum − x)² is minimal where a u − b v = d and b u − c v = e.
   const Lanes det = a * c - b * b;
-  const LaneMask is_flat = det <= a * c * 1e-6f;  // no minima, or as good as none
+  const LaneMask is_flat = det <= a * c * 1e-6f;  // no or negligible minima
   ScaledLines bent = best;
   bent.scale_unit = is_flat ? divide(d, a) : divide(d * c - b * e, det);
   bent.minimum_unit = is_flat ? best.minimum_unit : divide(d * b - a * e, det);
@@ -135,7 +135,7 @@ KVIK_LANES_INLINE ScaledLines choose_lines(const SubBlocks<kValues>& s, float to
   return best;
 }
 
-// The integers reach from scales.low to scales.high; all sixteen lanes are one super-block.
+// Integers are in [scales.low, scales.high]; all sixteen lanes are one super-block.
 template <int kValues>
 KVIK_LANES_INLINE ScaledScales choose_scales(const SubBlocks<kValues>& s, LevelRange range,
                                              LevelRange scales, int n_rounds) {
