@@ -19,7 +19,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// Rows of every head: [2, head_dim / 2] → [head_dim / 2, 2].
+// Permutes the rows of every head: [2, head_dim / 2] → [head_dim / 2, 2].
 void pair_rows(Bytes from, uint32_t head_dim, size_t row_bytes, std::byte* to) {
   const size_t n_rows = from.size() / row_bytes;
   for (size_t row = 0; row < n_rows; ++row) {
@@ -30,13 +30,13 @@ void pair_rows(Bytes from, uint32_t head_dim, size_t row_bytes, std::byte* to) {
   }
 }
 
-// What a piece's elements are.
+// Element type and scale of a piece.
 struct PieceValues {
   ElementType type;
   float scale;
 };
 
-// A matrix of n_rows rows. How many bytes it became.
+// Transposes a matrix of n_rows rows. Returns the number of bytes written.
 size_t transpose(PieceValues of, Bytes from, uint32_t n_rows, std::byte* to) {
   const ElementType type = of.type;
   const size_t row_bytes = from.size() / n_rows;
@@ -61,7 +61,7 @@ size_t transpose(PieceValues of, Bytes from, uint32_t n_rows, std::byte* to) {
   return from.size();
 }
 
-// Of every row, blocks of columns of one size: block i is block order[i] of the source's.
+// Permutes blocks of columns of equal size in every row: block i is block order[i] of the source.
 void move_columns(Bytes from, std::span<const uint32_t> order, uint64_t n_rows, std::byte* to) {
   const size_t n_bytes = from.size() / n_rows / order.size();
   for (uint64_t row = 0; row < n_rows; ++row) {
@@ -78,7 +78,7 @@ class Arranging final : public TensorTransform {
   Arranging(TensorSource& inputs, std::vector<ArrangedTensor> tensors)
       : TensorTransform(inputs, outputs_of(inputs, tensors)), tensors_(std::move(tensors)) {}
 
-  // Of a stack of other tensors, the one before is given back.
+  // In a stack of several tensors, each one is released before the next is read.
   Result<void> make(size_t index, Range wanted, Made& made) override {
     const ArrangedTensor& tensor = tensors_[index];
     if (tensor.pieces.empty()) {
@@ -104,14 +104,14 @@ class Arranging final : public TensorTransform {
   }
 
  private:
-  // The inputs that were read for an output that is read range by range.
+  // Inputs that were read for an output that is read in ranges.
   struct PiecesRead {
-    size_t first;  // told the order
+    size_t first;  // its order of columns was recorded
     size_t last;
   };
   struct PieceAt {
     size_t piece;
-    uint64_t first_byte;  // in the piece
+    uint64_t first_byte;  // within the piece
   };
 
   static std::vector<Output> outputs_of(const TensorSource& inputs,
@@ -130,7 +130,7 @@ class Arranging final : public TensorTransform {
     return outputs;
   }
 
-  // Where a range of bytes lies that need no arranging, if it is all in one piece.
+  // Returns the location of a range that needs no rearrangement if it is within one piece.
   static std::optional<PieceAt> piece_at(const ArrangedTensor& tensor, Range wanted) {
     auto [begin_byte, n_bytes] = wanted;
     const size_t n = tensor.pieces.size();
@@ -144,7 +144,8 @@ class Arranging final : public TensorTransform {
     return {};
   }
 
-  // A tensor has its columns in one order, so its pieces must. Once `input` has been read.
+  // Records the order of columns, which must be the same in all pieces of a tensor. Call after
+  // `input` was read.
   Result<void> note_order(size_t input, size_t first, Made& made) const {
     const auto order = inputs_.gather(input);
     if (input == first) made.gather.assign(order.begin(), order.end());
@@ -156,7 +157,7 @@ class Arranging final : public TensorTransform {
                     quoted(inputs_.name_in_file(input)), quoted(inputs_.name_in_file(first))));
   }
 
-  // Once it has been read. Of a stack of tensors, those before keep theirs.
+  // Records the scales of a piece after it was read. Scales of earlier tensors of a stack are kept.
   Result<void> note_scales_of_piece(const ArrangedTensor& tensor, size_t piece, Made& made) {
     if (tensor.scales || tensor.pieces.size() == 1) return note_scales(tensor, made);
     if (tensor.info.type != inputs_.tensors()[tensor.pieces[piece].tensor].type) return {};
@@ -178,7 +179,7 @@ class Arranging final : public TensorTransform {
     return {some.begin(), some.end()};
   }
 
-  // Once its pieces have been read.
+  // Records the scales after the pieces were read.
   Result<void> note_scales(const ArrangedTensor& tensor, Made& made) {
     std::vector<float> scales;
     if (tensor.scales) {
@@ -222,7 +223,7 @@ class Arranging final : public TensorTransform {
     return note_scales(tensor, made);
   }
 
-  // How many bytes it became.
+  // Returns the number of bytes written.
   static size_t add_piece(const ArrangedTensor& tensor, PieceValues of, Bytes from, std::byte* to) {
     if (tensor.arrangement == Arrangement::kAsIs) {
       std::memcpy(to, from.data(), from.size());

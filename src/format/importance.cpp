@@ -20,7 +20,7 @@ constexpr std::string_view kSums = ".in_sum2";
 constexpr std::string_view kCounts = ".counts";
 constexpr double kLeastWeight = 1e-3;
 
-// The numbers of an f32 tensor, each finite and ≥ 0.
+// Reads the numbers of an f32 tensor, which must be finite and ≥ 0.
 Result<std::vector<double>> read_numbers(ModelSource& source, size_t index) {
   const TensorInfo& info = source.tensors()[index];
   if (info.type != ElementType::kF32) {
@@ -145,7 +145,7 @@ Result<std::vector<float>> Importance::weights(const TensorInfo& tensor, uint64_
                             quoted(tensor.name), in.counts.size(), in.n_cols, n_matrices_of(tensor),
                             tensor.shape.back()));
   }
-  // As a file would hold them, so that it makes no difference whether there was one between.
+  // Rounded as in a file, so that writing and reading it in between changes nothing.
   const auto* begin = in.sums.data() + matrix * in.n_cols;
   const std::vector<float> sums(begin, begin + in.n_cols);
   double all = 0;

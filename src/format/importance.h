@@ -13,11 +13,11 @@
 
 namespace kvik {
 
-// How large the inputs of a model's matrices were while it read some text: what an error in a
-// column of weights costs is in proportion to the mean square of what meets it (Frantar et al.
-// 2022, Lin et al. 2023). Kept in llama.cpp's imatrix.gguf: two f32 tensors for each matrix,
-// NAME.in_sum2 [n_matrices, n_cols] with the sums of squares, NAME.counts [n_matrices, 1] with how
-// many rows they are of; a stack of experts has one row for each.
+// Importance matrix: mean squares of the inputs of a model's matrices while it read a text. The
+// cost of an error in a column of weights is proportional to them (Frantar et al. 2022, Lin et al.
+// 2023). Stored in llama.cpp's imatrix.gguf format: two f32 tensors per matrix, NAME.in_sum2
+// [n_matrices, n_cols] with sums of squares, NAME.counts [n_matrices, 1] with the number of rows
+// summed; a stack of experts has one row per expert.
 class Importance {
  public:
   struct Inputs {
@@ -26,26 +26,26 @@ class Importance {
     std::vector<double> counts;  // [n_matrices]
   };
 
-  // Errors: those of open_gguf; kInvalidArgument where the file is of another kind; kCorrupt for
-  // tensors that do not belong together, and numbers that are not finite and ≥ 0.
+  // Errors: those of open_gguf(); kInvalidArgument for another kind of file; kCorrupt for tensors
+  // that do not match, and numbers that are not finite and ≥ 0.
   static Result<Importance> read(const std::string& path);
   static Result<Importance> from(ModelSource& source);
 
   Result<void> write(const std::string& path) const;
 
-  // Adds the squares of one row of inputs to a tensor's matrix.
+  // Adds the squares of one row of inputs of a tensor's matrix.
   void add(const std::string& tensor, uint64_t matrix, std::span<const float> row);
-  // Makes room for a tensor's inputs, so that one that sees none is there with counts of 0.
+  // Adds a tensor with counts of 0, so that it is listed even if it receives no inputs.
   void expect(const std::string& tensor, uint64_t n_matrices, uint64_t n_cols);
 
   const std::map<std::string, Inputs, std::less<>>& inputs() const { return inputs_; }
 
-  // What each column of a tensor's matrix counts, 1 on average; empty where nothing is known of it.
-  // A column that nothing ever met counts a little still. Errors: kInvalidArgument where the
-  // tensor has another shape.
+  // Returns the weight of each column of a tensor's matrix, 1 on average; empty if nothing is
+  // known. A column without inputs gets a small weight. Errors: kInvalidArgument if the tensor has
+  // another shape.
   Result<std::vector<float>> weights(const TensorInfo& tensor, uint64_t matrix) const;
 
-  std::string text;       // what was read, as its reader named it
+  std::string text;       // name of the text that was read
   uint64_t n_chunks = 0;  // windows of chunk_tokens tokens
   uint64_t chunk_tokens = 0;
 

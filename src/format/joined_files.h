@@ -8,8 +8,8 @@
 
 namespace kvik {
 
-// The tensors of all pieces, in order, as one source with the first one's label and metadata. At
-// least one piece. Error: kCorrupt where a tensor is in two of them.
+// Returns the tensors of all pieces, in order, as one source with the label and metadata of the
+// first. Requires at least one piece. Errors: kCorrupt if a tensor occurs twice.
 Result<std::unique_ptr<ModelSource>> join_files(std::vector<std::unique_ptr<ModelSource>> pieces);
 
 }  // namespace kvik

@@ -46,7 +46,7 @@ Result<ArrangedTensor> latent_up(const ModelSource& source, size_t joined, Tenso
 }
 
 Result<void> part_gguf_latents(ModelSource& source) {
-  std::optional<ModelConfig> config;  // read where it is wanted
+  std::optional<ModelConfig> config;  // read on demand
   std::vector<ArrangedTensor> tensors;
   for (size_t i = 0; i < source.tensors().size(); ++i) {
     const TensorInfo& info = source.tensors()[i];
@@ -57,7 +57,7 @@ Result<void> part_gguf_latents(ModelSource& source) {
     }
     if (!config) {
       auto read = read_config(source.metadata());
-      if (!read) return {};  // loading will say what is wrong
+      if (!read) return {};  // loading reports the error
       config = *std::move(read);
     }
     if (id->layer >= config->n_layers || config->attention().latent.rank == 0) return {};

@@ -9,14 +9,14 @@
 
 namespace kvik {
 
-// Folders, and files of 2024, hold for each layer of latent attention one matrix that makes K and V
-// of all heads out of the latent vector, [n_heads · (still_dim + value_dim), rank]; files since
-// then hold K's part transposed, and V's, each a stack of heads. Which of the two: kKUp or kVUp.
-// Error: kCorrupt for another shape, naming the tensor as its file does.
+// Folders, and GGUF files of 2024, have one matrix per MLA layer that computes K and V of all heads
+// from the latent vector, [n_heads · (qk_nope_head_dim + value_dim), rank]; later files have K's
+// part transposed and V's part, each as a stack of heads. Returns one of the two: kKUp or kVUp.
+// Errors: kCorrupt for another shape, naming the tensor as in its file.
 Result<ArrangedTensor> latent_up(const ModelSource& source, size_t joined, TensorId part,
                                  const AttentionConfig& attention);
 
-// A GGUF file with such matrices as one without; any other source comes back as it is.
+// Splits such matrices of a GGUF file; any other source is unchanged.
 Result<void> part_gguf_latents(ModelSource& source);
 
 }  // namespace kvik

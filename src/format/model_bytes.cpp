@@ -13,7 +13,7 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kHeadStepBytes = uint64_t{1} << 20;
-// Fresh memory costs as much as reading does; a larger part is rare.
+// Allocating fresh memory costs as much as reading; larger parts are rare.
 constexpr size_t kMaxSpareBytes = size_t{64} << 20;
 
 Result<MemoryRegion> take(uint64_t n_bytes) {
@@ -27,7 +27,7 @@ Result<ModelBytes::Bytes> ModelBytes::head(uint64_t n_bytes) {
   CHECK(n_bytes <= size_);
   if (!file_) return memory_.first(n_bytes);
   if (head_.bytes().size() < n_bytes) {
-    // Addresses alone: they stay where they are however long the header turns out to be.
+    // Reserves addresses only, so that the head does not move as it grows.
     CHECK(n_head_ == 0);
     TRY_ASSIGN(head_, take(std::min(size_, kMaxHeadBytes)));
     CHECK(n_bytes <= head_.bytes().size());
@@ -56,7 +56,7 @@ Result<ModelBytes::Bytes> ModelBytes::read(const Range& range, size_t alignment)
   return is_aligned ? there : keep(range);
 }
 
-// A copy in memory of our own, which is aligned for everything.
+// Copies the range to suitably aligned memory.
 Result<ModelBytes::Bytes> ModelBytes::keep(const Range& range) {
   Kept& kept = parts_[range.offset];
   if (kept.begin <= range.begin && range.begin - kept.begin <= kept.n_bytes &&

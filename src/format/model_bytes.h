@@ -14,19 +14,19 @@
 
 namespace kvik {
 
-// Memory of a part that is no more, for the next one: one for all files of a model.
+// Memory of a released part, reused for the next one; shared by all files of a model.
 using SparePart = std::shared_ptr<MemoryRegion>;
 inline SparePart make_spare_part() { return std::make_shared<MemoryRegion>(); }
 
-// The bytes of a model file, read part by part, or those of a model that lies in memory. A file
-// that is cut meanwhile is an error of the part. One thread at a time.
+// The bytes of a model file, read in parts, or those of a model in memory. If the file is truncated
+// meanwhile, reading a part fails. One thread at a time.
 class ModelBytes {
  public:
   using Bytes = std::span<const std::byte>;
-  // What head() may be asked for. It bounds what a hostile or sparse file can make us take.
+  // Maximum size of head(). It bounds what a hostile or sparse file can make us allocate.
   static constexpr uint64_t kMaxHeadBytes = uint64_t{128} << 20;
 
-  // Memory that outlives this.
+  // Borrows memory.
   explicit ModelBytes(Bytes memory)
       : memory_(memory), size_(memory.size()), spare_(make_spare_part()) {}
   ModelBytes(InputFile file, SparePart spare)
@@ -34,18 +34,18 @@ class ModelBytes {
 
   uint64_t size() const { return size_; }
 
-  // The first n_bytes <= size(), kMaxHeadBytes. What earlier calls gave stays where it is, until
+  // Returns the first n_bytes <= min(size(), kMaxHeadBytes). Earlier results stay valid until
   // drop_head().
   Result<Bytes> head(uint64_t n_bytes);
   void drop_head();
 
-  // Some bytes of the part that begins at `offset`.
+  // A range of the part that begins at `offset`.
   struct Range {
     uint64_t offset;
-    uint64_t begin;  // in the part
+    uint64_t begin;  // within the part
     uint64_t n_bytes;
   };
-  // At a multiple of `alignment`, valid until the part is read again or released.
+  // Returns bytes aligned to `alignment`, valid until the part is read again or released.
   Result<Bytes> read(const Range& range, size_t alignment);
   void release(uint64_t offset);
 
@@ -61,7 +61,7 @@ class ModelBytes {
   std::optional<InputFile> file_;
   uint64_t size_;
   MemoryRegion head_;
-  uint64_t n_head_ = 0;             // bytes of it that were read
+  uint64_t n_head_ = 0;             // number of its bytes that were read
   std::map<uint64_t, Kept> parts_;  // by offset
   SparePart spare_;
 };

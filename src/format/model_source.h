@@ -10,20 +10,20 @@
 
 namespace kvik {
 
-// A model as it lies on disk (or is made up): metadata, and the tensors of files through a list of
-// transforms; nothing computed. Loading reads one tensor after another, large ones in ranges, and
-// releases each, so that the source's copy and the packed one never both lie in memory. One thread
-// at a time.
+// A model on disk (or a synthetic one): metadata, and the tensors of files with a list of
+// transforms. Tensors are read one after another, large ones in ranges, and released, so that a
+// tensor is never in memory twice, as read and packed, for longer than necessary. One thread at a
+// time.
 class ModelSource : public TensorSource {
  public:
   ModelSource(std::string label, Metadata metadata, std::unique_ptr<TensorSource> files);
 
-  // Where it came from, for messages: a path, "demo", "synthetic:tinyllama-1.1b:q8_0".
+  // Origin for messages: a path, "demo", "synthetic:tinyllama-1.1b:q8_0".
   const std::string& label() const { return label_; }
   const Metadata& metadata() const { return metadata_; }
   void describe(std::string label, Metadata metadata);
 
-  // The inputs of the next transform. add() makes its outputs the tensors of this source.
+  // Inputs of the next transform. add() makes its outputs the tensors of this source.
   TensorSource& top() const { return *levels_.back(); }
   void add(std::unique_ptr<TensorTransform> transform);
 
@@ -34,7 +34,7 @@ class ModelSource : public TensorSource {
   std::span<const uint32_t> gather(size_t index) const override { return top().gather(index); }
   std::span<const float> scales(size_t index) const override { return top().scales(index); }
 
-  // The tensor that was read last, and from where on.
+  // The tensor that was read last, and the offset.
   struct Place {
     size_t tensor;
     uint64_t begin_byte;
@@ -44,7 +44,8 @@ class ModelSource : public TensorSource {
  private:
   std::string label_;
   Metadata metadata_;
-  std::vector<std::unique_ptr<TensorSource>> levels_;  // the files, then the transforms' outputs
+  // the files, then the outputs of the transforms
+  std::vector<std::unique_ptr<TensorSource>> levels_;
   Place last_read_{};
 };
 

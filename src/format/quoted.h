@@ -5,8 +5,8 @@
 
 namespace kvik {
 
-// A name from a file for a message: quoted, of at most 64 bytes, unprintable bytes as \xNN. An
-// object, or std::quoted would be found for a std::string wherever <iomanip> is at hand.
+// Quotes a name from a file for a message: at most 64 bytes, unprintable bytes as \xNN. An object,
+// because std::quoted would be found for std::string if <iomanip> is included.
 struct Quoted {
   std::string operator()(std::string_view name) const;
 };

@@ -29,7 +29,7 @@ constexpr uint64_t kMaxExtent = uint64_t{1} << 42;
 constexpr size_t kMaxAxes = 8;
 
 struct Dtype {
-  std::string_view name;  // in the file
+  std::string_view name;  // name in the file
   ElementType type;
 };
 constexpr Dtype kDtypes[] = {
@@ -41,13 +41,13 @@ constexpr Dtype kDtypes[] = {
     {"I32", ElementType::kI32},
     {"I16", ElementType::kI16},
     {"I8", ElementType::kI8},
-    // Nothing here computes with bytes: whoever can make something of them does.
+    // Bytes have no meaning of their own; transforms interpret them.
     {"U8", ElementType::kI8},
     {"F8_E4M3", ElementType::kI8},
     {"F8_E8M0", ElementType::kI8},
 };
 
-// A tensor and the part of the data that is its own.
+// A tensor and its part of the data.
 struct Entry {
   TensorInfo info;
   uint64_t begin = 0;
@@ -105,8 +105,7 @@ Result<Entry> read_entry(const boost::json::value& value, std::string_view name)
                   n_bytes ? std::to_string(*n_bytes) : "fewer than 2^64"));
 }
 
-// The tensors fill the data from its first byte to its last, so that none overlaps another and no
-// name was given twice.
+// Checks that the tensors fill the data exactly, so that none overlap and no name occurs twice.
 Result<void> check_placement(const std::vector<Entry>& entries, uint64_t data_bytes) {
   uint64_t filled = 0;
   for (const Entry& entry : entries) {
@@ -130,7 +129,7 @@ Result<void> check_placement(const std::vector<Entry>& entries, uint64_t data_by
 
 struct Contents {
   std::vector<TensorInfo> infos;
-  std::vector<uint64_t> offsets;  // of each tensor, in the file
+  std::vector<uint64_t> offsets;  // offset of each tensor in the file
 };
 
 Result<std::string_view> header_of(ModelBytes& file) {
@@ -187,7 +186,7 @@ class SafetensorsTensors final : public TensorSource {
 
   std::span<const TensorInfo> tensors() const override { return contents_.infos; }
 
-  // Headers may have any length, so a tensor may begin where its elements cannot be loaded from.
+  // Headers may have any length, so tensors may be unaligned in the file.
   Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
     CHECK(index < contents_.infos.size());
     return file_.read({contents_.offsets[index], begin_byte, n_bytes},

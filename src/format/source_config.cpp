@@ -11,7 +11,7 @@
 namespace kvik {
 namespace {
 
-// Of a guesser that shares less with the model.
+// Tensors of an MTP head that does not share the model's embedding or head.
 constexpr std::string_view kOwnTensors[] = {"nextn.embed_tokens.weight",
                                             "nextn.shared_head_head.weight"};
 

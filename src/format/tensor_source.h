@@ -12,8 +12,8 @@
 
 namespace kvik {
 
-// Named tensors that can be read: those of a file, or what transforms make of them
-// (model_source.h). One thread at a time.
+// Named tensors that can be read: those of a file, or the outputs of transforms (model_source.h).
+// One thread at a time.
 class TensorSource {
  public:
   using Bytes = std::span<const std::byte>;
@@ -22,27 +22,27 @@ class TensorSource {
 
   virtual std::span<const TensorInfo> tensors() const = 0;
 
-  // Some bytes of tensors()[index], whole rows of it, valid until the tensor is read again or
-  // released. What can only be made as a whole is kept from the first range on.
+  // Returns bytes of tensors()[index], whole rows, valid until the tensor is read again or
+  // released. A tensor that can only be made as a whole is kept from the first range on.
   virtual Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) = 0;
   virtual void release(size_t index) = 0;
 
-  // Returns the name that the file has for the tensor, for messages.
+  // Returns the name of the tensor in the file, for messages.
   virtual std::string name_in_file(size_t index) const { return tensors()[index].name; }
 
-  // TensorView::gather of the tensor, valid as its bytes are; empty for what is in its order. One
-  // for all ranges.
+  // TensorView::gather of the tensor, the same for all ranges, valid as long as its bytes; empty:
+  // columns are in order.
   virtual std::span<const uint32_t> gather(size_t) const { return {}; }
 
-  // Factors of a tensor's values beside its blocks' scales: one for all values, or one for each
-  // slice along the first axis; empty: 1. Valid as its bytes are, for the ranges that were read.
+  // Factors of a tensor's values in addition to the scales of its blocks: one, or one per slice
+  // along the first axis; empty: 1. Valid as long as its bytes, for the ranges that were read.
   virtual std::span<const float> scales(size_t) const { return {}; }
   float scale(size_t index, uint64_t slice) const;
 
-  // All bytes of the tensor, valid until release(index) or destruction.
+  // Returns all bytes of the tensor, valid until release(index) or destruction.
   Result<Bytes> read(size_t index) { return read_range(index, 0, tensors()[index].n_bytes); }
 
-  // Index into tensors() of the tensor of that name.
+  // Returns the index into tensors() of the tensor of that name.
   std::optional<size_t> find(std::string_view name) const;
 };
 

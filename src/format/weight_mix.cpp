@@ -11,7 +11,7 @@ namespace {
 
 using enum ElementType;
 
-// llama.cpp's llama_ftype; of the K types those that it calls _M.
+// llama.cpp's llama_ftype; for K types those with suffix _M.
 constexpr MixTarget kTargets[] = {
     {kQ8_0, 7},   {kQ6_K, 18}, {kQ5_K, 17}, {kQ4_K, 15}, {kQ4_0, 2}, {kMXFP4, 38},
     {kNvFp4, 39}, {kQ3_K, 12}, {kQ2_K, 10}, {kBF16, 32}, {kF16, 1},
@@ -19,8 +19,8 @@ constexpr MixTarget kTargets[] = {
 
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
 
-// Vectors are small, a router's small errors send tokens to other experts, and those of what a
-// state decays by grow with every token.
+// Vectors are small, small errors of a router select other experts, and errors of a state's decay
+// grow with every token.
 bool stays_exact(const TensorInfo& tensor) {
   const auto id = tensor_named(tensor.name);
   if (tensor.shape.size() < 2) return true;
@@ -30,7 +30,7 @@ bool stays_exact(const TensorInfo& tensor) {
          id->role == TensorRole::kStateAlpha || id->role == TensorRole::kStateGates;
 }
 
-// What stands in where rows are no multiple of 256, as in llama.cpp, or of 64.
+// Returns the replacement type for rows that are not a multiple of 256, as in llama.cpp, or of 64.
 ElementType stand_in(ElementType type) {
   switch (type) {
     case kQ2_K:
@@ -48,7 +48,7 @@ ElementType stand_in(ElementType type) {
   }
 }
 
-// One step up, for what is looked up and never summed over.
+// Returns the next larger type, for rows that are looked up and never summed over.
 ElementType embedding_type(ElementType base) {
   switch (base) {
     case kQ2_K:
@@ -113,12 +113,12 @@ ElementType WeightMix::wanted_type(const TensorInfo& tensor) const {
   if (!id) return base;
   if (base == kMXFP4 || base == kNvFp4) return fp4_or_bytes(*id);
   const bool is_embedding = id->role == TensorRole::kEmbedding;
-  // The head's errors are in every logit.
+  // Errors of the head affect every logit.
   if (id->role == TensorRole::kHead || (is_embedding && !has_head_)) return kQ6_K;
   return is_embedding ? embedding_type(base) : type_in_layer(*id);
 }
 
-// As gpt-oss was trained: experts in 4 bits, and little else. Without experts all layers are.
+// Like gpt-oss: experts in 4 bits, and little else. In models without experts, all layers.
 ElementType WeightMix::fp4_or_bytes(TensorId tensor) const {
   const bool is_wanted =
       has_experts_ ? kind_of(tensor.role) == TensorKind::kExperts : is_of_layer(tensor.role);
@@ -131,7 +131,7 @@ ElementType WeightMix::type_in_layer(TensorId tensor) const {
   const bool is_value = role == TensorRole::kV;
   const bool is_down = is_down_projection(role);
   const bool is_qkv = role == TensorRole::kQkv;
-  // Beside experts, attention is a small part of the file.
+  // In models with experts, attention is a small part of the file.
   if (has_experts_ && base != kQ4_0 && (is_value || role == TensorRole::kK)) return kQ8_0;
   switch (base) {
     case kQ5_K:

@@ -11,8 +11,8 @@
 
 namespace kvik {
 
-// What a model's weights can be made: the type of most of its matrices, and the number by which
-// GGUF's "general.file_type" calls the mixture.
+// A target type of quantization: the type of most matrices, and the number of the mix in GGUF's
+// "general.file_type".
 struct MixTarget {
   ElementType type;
   uint32_t file_type;
@@ -22,12 +22,12 @@ std::span<const MixTarget> mix_targets();
 std::optional<MixTarget> mix_target_from_name(std::string_view name);
 std::string mix_target_names();  // "q8_0, q6_k, …"
 
-// Whether K_M mixtures give the sensitive matrices of that layer more bits: those of the first and
-// the last eighth, and of every third layer between.
+// Returns whether K_M mixes give the sensitive matrices of that layer more bits: the first and the
+// last eighth, and every third layer between.
 bool has_more_bits(uint32_t layer, uint32_t n_layers);
 
-// Which type each tensor of a model gets. What errs most dearly for its size keeps more bits, by
-// the rules of llama.cpp's K_M mixtures (docs/QUANTISATION.md has the table).
+// Chooses the type of each tensor of a model. Tensors whose errors cost most for their size keep
+// more bits, by the rules of llama.cpp's K_M mixes (docs/reference/quantization.md has the table).
 class WeightMix {
  public:
   enum class Kind { kMixed, kPure };  // kPure: every matrix in the target's type
@@ -36,7 +36,7 @@ class WeightMix {
 
   struct Choice {
     ElementType type;
-    // What the mixture wanted where rows are no multiple of its block, so that `type` stands in.
+    // Type of the mix that was replaced by `type`, because rows are not a multiple of its block.
     std::optional<ElementType> wanted = {};
   };
   Choice choose(const TensorInfo& tensor) const;
@@ -49,9 +49,9 @@ class WeightMix {
   MixTarget target_;
   Kind kind_;
   uint32_t n_layers_ = 0;
-  bool has_head_ = false;  // an output matrix beside the embedding
+  bool has_head_ = false;  // has a head separate from the embedding
   bool has_experts_ = false;
-  bool shares_values_ = false;  // four query heads or more read each value head
+  bool shares_values_ = false;  // at least four query heads share a value head
 };
 
 }  // namespace kvik

@@ -32,8 +32,8 @@ std::string tensor_file(const std::string& folder) {
   return fmt::format("{}/adapter_model.safetensors", folder);
 }
 
-// The error of a folder without an adapter_config.json. PEFT saves several adapters of one model as
-// folders of one folder.
+// Returns the error of a folder without adapter_config.json. PEFT saves several adapters of a model
+// as sub-folders of one folder.
 std::string no_config(const std::string& path) {
   constexpr size_t kMaxNames = 8;
   std::vector<std::string> names;
@@ -101,7 +101,7 @@ Result<AdapterSpec> parse_adapter_spec(const std::string& text) {
       spec = {.path = text.substr(0, colon), .scale = scale};
     }
   }
-  if (spec.path.contains('\0')) {  // the system would open what stands before it
+  if (spec.path.contains('\0')) {  // the system would open the path before the NUL
     return fail(ErrorCode::kInvalidArgument, "the path of the adapter holds a NUL byte");
   }
   if (!spec.path.empty()) return spec;

@@ -14,10 +14,10 @@
 namespace kvik {
 namespace {
 
-// Bytes of f32 that are held of a matrix while its rows are measured.
+// Bytes of f32 values kept at a time while the rows of a matrix are measured.
 constexpr uint64_t kChunkBytes = uint64_t{16} << 20;
 
-// A tied head is the embedding.
+// Finds a tensor; a tied head is the embedding.
 std::optional<size_t> find_tensor(const ModelSource& base, TensorId tensor) {
   const auto found = base.find(name_of(tensor));
   if (found || tensor.role != TensorRole::kHead) return found;

@@ -8,9 +8,9 @@
 
 namespace kvik {
 
-// A GGUF file as an adapter: "general.type" = "adapter", "adapter.type" = "lora",
-// "adapter.lora.alpha", and for each matrix W that is changed tensors "W.lora_a" and "W.lora_b"
-// (llama.cpp, convert_lora_to_gguf.py). The scale is alpha / rank, or 1 where alpha is 0. Errors as
+// Reads a GGUF file as an adapter: "general.type" = "adapter", "adapter.type" = "lora",
+// "adapter.lora.alpha", and tensors "W.lora_a" and "W.lora_b" for each updated matrix W (llama.cpp,
+// convert_lora_to_gguf.py). The scale is alpha / rank, or 1 if alpha is 0. Errors as for
 // open_adapter(), without the path.
 Result<std::unique_ptr<AdapterSource>> read_gguf_adapter(std::unique_ptr<ModelSource> file,
                                                          const ModelConfig& model, float factor);

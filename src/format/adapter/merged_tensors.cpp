@@ -13,9 +13,9 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kChunkValues = uint64_t{4} << 20;  // of the base at a time
+constexpr uint64_t kChunkValues = uint64_t{4} << 20;  // of the base model at a time
 
-// The pairs and saved tensors of an adapter, by the name of the tensor that they change.
+// The pairs and saved tensors of an adapter by the name of the tensor that they change.
 class Changes {
  public:
   explicit Changes(std::unique_ptr<AdapterSource> adapter) : adapter_(std::move(adapter)) {
@@ -27,7 +27,7 @@ class Changes {
     }
   }
 
-  // The base's tensors, and a head that changes apart from the embedding.
+  // Returns the base model's tensors, and a separate head if it differs from the embedding.
   std::vector<TensorTransform::Output> outputs(const TensorSource& base) const {
     std::vector<TensorTransform::Output> outputs;
     for (size_t i = 0; i < base.tensors().size(); ++i) {
@@ -87,7 +87,7 @@ class Merging final : public TensorTransform {
   }
 
  private:
-  // In the order of inputs, whatever that of the columns.
+  // Columns are in the order of the inputs, whatever their order in the file.
   Result<std::span<float>> base_values(size_t index, Made& made) {
     const size_t input = *outputs()[index].input;
     const uint64_t n_cols = info(index).shape.back();
@@ -102,7 +102,7 @@ class Merging final : public TensorTransform {
     return std::span(values, n_rows * n_cols);
   }
 
-  // values[part] += scale · b · a, and of DoRA each row times its scale.
+  // Computes values[part] += scale · b · a, and for DoRA scales each row.
   Result<void> add_pair(size_t index, std::span<float> values) {
     const AdapterPair& pair = changes_.adapter().pairs()[index];
     TRY_ASSIGN(const LowRankFactors factors, changes_.adapter().read(index));

@@ -8,10 +8,10 @@
 
 namespace kvik {
 
-// Adds to a model what an adapter adds to it, as f32 where it adds something; the sums are taken in
-// f64. The tensors that the adapter saves whole take the place of the model's. A head that is the
-// embedding becomes a tensor of its own where only one of the two changes. Errors of reading: those
-// of both, and kUnsupported for an element type that cannot be read.
+// Merges an adapter into a model. Changed tensors become f32; sums are computed in f64. Tensors
+// that the adapter saves whole replace the model's. A tied head becomes a tensor of its own if only
+// one of embedding and head changes. Errors of reading: those of both, and kUnsupported for an
+// unsupported element type.
 void merge_adapter(ModelSource& source, std::unique_ptr<AdapterSource> adapter);
 
 }  // namespace kvik

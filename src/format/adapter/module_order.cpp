@@ -25,8 +25,8 @@ Order in_order(const std::vector<hf::RowStretch>& stretches) {
   return order;
 }
 
-// Of each head, row i of the first half and of the second become 2i and 2i + 1. Where the heads do
-// not turn at all, files have them so, too.
+// Rows i of the first and second half of each head become rows 2i and 2i + 1, also in models
+// without RoPE.
 Result<Order> paired_rows(const ModelConfig& model, TensorId tensor, uint64_t n_rows) {
   const AttentionConfig* attention = model.layers[tensor.layer].if_attention();
   if (!attention || attention->latent.rank) return Order();

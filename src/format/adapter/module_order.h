@@ -10,20 +10,20 @@
 
 namespace kvik {
 
-// A matrix of a folder as somebody may change it: the tensors of a GGUF file that lie in it, one
-// above the other or, of a layer with a gated delta rule, q, k, v and the gate of each key head in
-// turn (hf::kQkvzName).
+// A matrix of a folder that an adapter may update, and the tensors of a GGUF file that it contains:
+// concatenated, or for a gated-delta-rule layer q, k, v and the gate of each key head in turn
+// (hf::kQkvzName).
 struct Module {
   std::vector<TensorRole> roles;
-  // Rows of heads that turn lie half a head apart there, though a GGUF file may have them side by
-  // side (Arrangement::kPairedRows).
+  // Rows that RoPE rotates together are half a head apart in folders, although they may be adjacent
+  // in a GGUF file (Arrangement::kPairedRows).
   bool pairs_rows = false;
 };
 
-// Where a tensor of a GGUF file lies in a module, in the tensor's order.
+// Position of a GGUF tensor within a module, in the tensor's order.
 struct ModuleOrder {
   uint64_t n_rows = 0;                 // of the whole module
-  std::vector<uint32_t> rows = {};     // of the module; empty: all, as they are
+  std::vector<uint32_t> rows = {};     // of the module; empty: all in order
   std::vector<uint32_t> columns = {};  // likewise
 };
 

@@ -8,15 +8,15 @@
 
 namespace kvik {
 
-// A key of PEFT's rank_pattern or alpha_pattern: the name of a module, or an expression of Python's
-// `re`. It means the modules whose name, or what stands there behind a dot, is all matched
-// (huggingface/peft, get_pattern_key). Immutable; one thread at a time.
+// A key of PEFT's rank_pattern or alpha_pattern: the name of a module, or a regular expression of
+// Python's `re`. It applies to modules for which the whole name, or the whole name after a dot,
+// matches (huggingface/peft, get_pattern_key). Immutable; one thread at a time.
 class NamePattern {
  public:
-  // Error: kCorrupt for what cannot be read, with the reason; without the key's place.
+  // Errors: kCorrupt with the reason for an invalid pattern, without the key's location.
   static Result<NamePattern> compile(std::string_view text);
 
-  // Error: kUnsupported where that takes more steps than names are worth.
+  // Errors: kUnsupported if matching takes too many steps.
   Result<bool> matches(std::string_view name) const;
 
  private:

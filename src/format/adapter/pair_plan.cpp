@@ -22,30 +22,30 @@ bool is_float(ElementType type) {
   return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
 }
 
-// Which rows, or columns, of a matrix.
+// A selection of rows or columns of a matrix.
 struct Choice {
   uint64_t first = 0, n = 0, step = 1;
-  std::vector<uint32_t> list = {};  // these, in place of that; empty: none
+  std::vector<uint32_t> list = {};  // used instead if not empty
 
   uint64_t size() const { return list.empty() ? n : list.size(); }
   uint64_t operator[](uint64_t i) const { return list.empty() ? first + i * step : list[i]; }
   bool is_stretch() const { return list.empty() && step == 1; }
 };
 
-// Of n things: those of the order, or all as they are.
+// Returns the selection of `order`, or of all n if it is empty.
 Choice all_of(uint64_t n, std::vector<uint32_t> order = {}) {
   return {.n = n, .list = std::move(order)};
 }
 
-// What of a tensor becomes a factor.
+// Part of a tensor that becomes a factor.
 struct FactorPart {
   size_t tensor = 0;
-  uint64_t n_cols = 0;  // of the tensor seen as rows of so many
+  uint64_t n_cols = 0;  // columns of the tensor when it is treated as rows
   Choice rows, columns;
   bool is_transposed = false;
 };
 
-// Rows of a tensor from there on.
+// Returns rows of a tensor.
 FactorPart rows_of(size_t tensor, uint64_t first, uint64_t n_rows, uint64_t n_cols) {
   return {.tensor = tensor,
           .n_cols = n_cols,
@@ -87,7 +87,7 @@ struct PairPlan::Planned {
   std::optional<FactorPart> magnitudes = {};
 };
 
-// Keeps the two tensors that were read last: the parts of a stack follow each other.
+// Keeps the two tensors that were read last, because the parts of a stack follow each other.
 class PairPlan::Source final : public AdapterSource {
  public:
   Source(std::unique_ptr<ModelSource> file, std::string label, std::string base_name,
@@ -229,9 +229,9 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
   }
   if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
   const TensorSpec* spec = table_.find(pair.target.tensor);
-  // Of the guesser, which stays as it is.
+  // The MTP head is not changed.
   if (spec && is_of_layer(spec->id.role) && spec->id.layer >= model_.n_layers) return {};
-  // Of what the model does not compute with, such as K where another layer's is read.
+  // Unused tensors, such as the K of a layer that shares another layer's.
   if (!spec && table_.may_leave_alone(name_of(pair.target.tensor))) return {};
   if (!spec) {
     return fail(ErrorCode::kInvalidArgument,
@@ -253,7 +253,7 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
   return pair.magnitudes ? add_magnitudes(pair, n_planned) : Result<void>();
 }
 
-// A number for each row of b, in the order of the rows.
+// Adds a magnitude for each row of b, in the order of the rows.
 Result<void> PairPlan::add_magnitudes(const StatedPair& pair, size_t first_planned) {
   const TensorInfo& info = file_.tensors()[*pair.magnitudes];
   const uint64_t n_rows = file_.tensors()[pair.b].shape[0];
@@ -324,7 +324,7 @@ Result<void> PairPlan::add_embedding(const StatedPair& pair, const TensorSpec& s
   return {};
 }
 
-// One of the matrices by itself, or all of them stacked as they are.
+// Adds the pair of one matrix of a stack, or of all of them.
 Result<void> PairPlan::add_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made) {
   const uint64_t n_parts = spec.shape[0];
   const uint64_t rank = made.rank;
@@ -380,8 +380,8 @@ Result<void> PairPlan::add_flat_stack(const StatedPair& pair, const TensorSpec& 
   return {};
 }
 
-// One matrix for K and V of all heads (latent_up.h): K's part of a head is held transposed, and so
-// b of the pair is what meets the input there.
+// One matrix for K and V of all heads (latent_up.h): K's part is stored transposed per head, so
+// that b of the pair is applied to the input there.
 Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
   const uint32_t layer = pair.target.tensor.layer;
   if (!table_.find({TensorRole::kKUp, layer})) {

@@ -14,58 +14,59 @@
 
 namespace kvik {
 
-// Which matrix a file's pair is for.
+// Matrix that a pair of the file updates.
 struct AdapterTarget {
-  TensorId tensor;                    // kKvUp: both of the stacks of heads that it is parted into
-  std::optional<uint32_t> part = {};  // of a stack, this one; else all, where it is a stack
+  TensorId tensor;                    // kKvUp: both stacks of heads into which it is split
+  std::optional<uint32_t> part = {};  // one matrix of a stack; std::nullopt: all of a stack
 };
 
-// How a file holds the embedding's pair.
+// Layout of the embedding's pair in a file.
 enum class EmbeddingPair : uint8_t {
   kPeft,  // a: [rank, n_vocab], b: [model_dim, rank]
   kGguf,  // a: [n_vocab, rank], b: [model_dim, rank]
 };
 
-// A folder's one tensor of the matrices of all experts: its pair lies flat, a: [n_experts · rank,
-// inputs] and b: [outputs, rank · n_experts], the expert fastest; or a has the outputs and b the
-// inputs.
+// A tensor of a folder with the matrices of all experts. Its pair is flat, a: [n_experts · rank,
+// inputs] and b: [outputs, rank · n_experts], with the expert fastest; or a has the outputs and b
+// the inputs.
 struct FlatStack {
-  uint32_t part = 0, n_parts = 1;  // which of the model's tensors that lie in it
-  bool takes_turns = false;        // row 0 of each part, then row 1; else a part above the next
-  bool is_flipped = false;         // a has the outputs, where shapes do not tell
+  uint32_t part = 0, n_parts = 1;  // which of the model's tensors that it contains
+  bool takes_turns = false;        // rows of the parts alternate; else the parts are concatenated
+  bool is_flipped = false;         // a has the outputs, if shapes do not decide
 };
 
-// What a file says of the change of one matrix, before it is compared with the model.
+// The update of one matrix as stated by a file, before it is checked against the model.
 struct StatedPair {
-  std::string name;  // of the matrix in the file, for messages
+  std::string name;  // name of the matrix in the file, for messages
   AdapterTarget target;
   size_t a = 0, b = 0;  // tensors of the file
-  Module module = {};   // of a folder; without roles: the target as GGUF files have it
+  Module module = {};   // module of a folder; without roles: the target as in GGUF files
   EmbeddingPair embedding = EmbeddingPair::kPeft;
   std::optional<FlatStack> flat = {};
-  std::optional<size_t> magnitudes = {};  // of DoRA: a tensor of a number for each row
+  std::optional<size_t> magnitudes = {};  // for DoRA: a tensor with a number per row
 };
 
-// Puts together what a file changes, checked against the shapes of a model. Lives for one opening.
+// Collects the updates of a file, checked against the shapes of a model. Used while a file is
+// opened.
 class PairPlan {
  public:
-  // Both are borrowed.
+  // Borrows both.
   PairPlan(const ModelSource& file, const ModelConfig& model);
   ~PairPlan();
 
-  // The rank that the two tensors agree on. Errors: kCorrupt, kUnsupported, also where the target
-  // is no matrix.
+  // Returns the common rank of the two tensors. Errors: kCorrupt, kUnsupported, also if the target
+  // is not a matrix.
   Result<uint32_t> rank_of(const StatedPair& pair) const;
 
-  // Error: kInvalidArgument where the model has no such matrix, or of another shape; kCorrupt where
-  // one was added for it before.
+  // Errors: kInvalidArgument if the model has no such matrix or one of another shape; kCorrupt if a
+  // pair was added for it before.
   Result<void> add(const StatedPair& pair, uint32_t rank, float scale);
 
-  // A tensor of the file in the place of the embedding or the head. Errors: kInvalidArgument for
-  // another shape, kUnsupported for another type than f32, f16 and bf16.
+  // Adds a tensor of the file that replaces the embedding or the head. Errors: kInvalidArgument for
+  // another shape, kUnsupported for a type other than f32, f16 and bf16.
   Result<void> add_saved(TensorId target, size_t tensor);
 
-  // Error: kCorrupt where there is neither a pair nor a saved tensor.
+  // Errors: kCorrupt if there is neither a pair nor a saved tensor.
   Result<std::unique_ptr<AdapterSource>> finish(std::unique_ptr<ModelSource> file,
                                                 std::string label, std::string base_name);
 

@@ -22,9 +22,9 @@ namespace kvik {
 namespace {
 
 constexpr std::string_view kWrapper = "base_model.model.";
-constexpr std::string_view kWrapped = ".base_layer";  // by the pair of a parameter
+constexpr std::string_view kWrapped = ".base_layer";  // module wrapped by the pair of a parameter
 constexpr std::string_view kCopy = ".base_layer.weight";
-// Where the modules of text stand.
+// Prefixes of the modules of the text model.
 constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.",
                                           "model.language_model.", "backbone."};
 constexpr std::string_view kHeads[] = {"lm_head", "language_model.lm_head", "model.lm_head"};
@@ -41,21 +41,21 @@ constexpr Suffix kSuffixes[] = {{".lora_A.weight", 0},
                                 {".lora_magnitude_vector", kMagnitudes},
                                 {".lora_magnitude_vector.weight", kMagnitudes}};
 
-// One parameter of a module for the matrices of all experts of a layer.
+// A parameter of a module with the matrices of all experts of a layer.
 struct StackParameter {
   std::string name;  // "gate_up_proj"
   std::vector<TensorId> tensors;
   ExpertStacks stacks = ExpertStacks::kUsual;
 };
 
-// "mlp.experts.gate_up_proj" → "mlp.experts", "gate_up_proj"
+// Splits "mlp.experts.gate_up_proj" into "mlp.experts" and "gate_up_proj".
 std::pair<std::string_view, std::string_view> split_at_last_dot(std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {{}, name};
   return {name.substr(0, dot), name.substr(dot + 1)};
 }
 
-// Knows what folders call the modules of a model.
+// Maps the names that folders have for modules to tensors of a model.
 class Modules {
  public:
   Modules(const ModelConfig& model, const TensorTable& table)
@@ -63,7 +63,7 @@ class Modules {
     for (const TensorSpec& spec : table.all()) {
       if (!is_of_layer(spec.id.role)) {
         of_model_.push_back(spec.id.role);
-      } else if (spec.id.layer < model.n_layers) {  // the guesser stays as it is
+      } else if (spec.id.layer < model.n_layers) {  // the MTP head is not changed
         by_layer_[spec.id.layer].push_back(spec.id.role);
       }
     }
@@ -74,13 +74,13 @@ class Modules {
     }
   }
 
-  // Whether rows of heads that turn lie half a head apart there, though a GGUF file may have them
-  // side by side.
+  // Returns whether rows that RoPE rotates together are half a head apart in the folder, although
+  // they may be adjacent in a GGUF file.
   bool pairs_rows() const {
     return !family_ || family_->folders.empty() || !family_->folders.front().is_interleaved;
   }
 
-  // All tensors that lie in the module; none where the model has no such module.
+  // Returns all tensors of the module; none if the model has no such module.
   std::vector<AdapterTarget> find(std::string_view module) const {
     if (std::ranges::count(kHeads, module) > 0) return {{.tensor = {TensorRole::kHead}}};
     for (const std::string_view prefix : kPrefixes) {
@@ -91,8 +91,8 @@ class Modules {
     return {};
   }
 
-  // Those of the module, in the order in which it defines them; none where it has no such
-  // parameters.
+  // Returns the stacked parameters of the module in the order of their definition; none if it has
+  // none.
   std::vector<StackParameter> find_stacks(std::string_view module) const {
     for (const std::string_view prefix : kPrefixes) {
       if (!module.starts_with(prefix)) continue;
@@ -103,7 +103,7 @@ class Modules {
         for (StackParameter& parameter : found) parameter.stacks = type.stacks;
         if (!found.empty()) return found;
       }
-      return stacks_in(*place, FolderType{});  // transformers 5 calls most of them so
+      return stacks_in(*place, FolderType{});  // the names of most models in Transformers 5
     }
     return {};
   }
@@ -111,7 +111,7 @@ class Modules {
  private:
   struct Place {
     uint32_t layer;
-    std::string_view module;  // behind the layer's number and a dot
+    std::string_view module;  // name after the layer's number and a dot
   };
 
   std::optional<Place> place_of(std::string_view module) const {
@@ -170,7 +170,7 @@ class Modules {
     pattern += ".weight";
     std::vector<AdapterTarget> found;
     for (const TensorRole role : by_layer_[layer]) {
-      // Folders hold the stacks of heads as one matrix.
+      // Folders store the stacks of heads as one matrix.
       const TensorRole there = role == TensorRole::kKUp ? TensorRole::kKvUp : role;
       const bool is_stack = kind_of(there) == TensorKind::kExperts;
       const bool is_of_qkvz = pattern == hf::kQkvzName &&
@@ -201,13 +201,13 @@ class Modules {
 };
 
 struct ModuleTensors {
-  std::optional<size_t> places[3];  // Suffix::place
+  std::optional<size_t> places[3];  // by Suffix::place
   bool is_embedding = false;
 };
 
-// Returns whether the tensor is the copy of the base's embedding or head that PEFT saves beside
-// their pair. The copy is frozen, so the base's own weights are used. Errors: kUnsupported for a
-// copy of another shape, which belongs to a base with another vocabulary.
+// Returns whether the tensor is the copy of the base model's embedding or head that PEFT saves with
+// their pair. The copy is frozen, so that the base model's own weights are used. Errors:
+// kUnsupported for a copy of another shape, which belongs to a base model with another vocabulary.
 Result<bool> is_copy_of_base(const TensorInfo& info, const Modules& modules,
                              const ModelConfig& model) {
   const std::string_view name = info.name;
@@ -225,7 +225,7 @@ Result<bool> is_copy_of_base(const TensorInfo& info, const Modules& modules,
                   quoted(name), fmt::join(info.shape, ", "), model.n_vocab, model.model_dim));
 }
 
-// Returns the embedding or the head, if the tensor is one that PEFT saves whole.
+// Returns embedding or head if the tensor is one that PEFT saves whole.
 std::optional<TensorId> saved_target(std::string_view name, const Modules& modules,
                                      const PeftConfig& config) {
   constexpr std::string_view kWeight = ".weight";
@@ -292,7 +292,7 @@ Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource
 }
 
 struct StatedModule {
-  std::string name;  // by which patterns mean it
+  std::string name;  // name that patterns refer to
   std::vector<StatedPair> pairs;
 };
 
@@ -303,8 +303,8 @@ std::unexpected<Error> is_none(std::string_view module, const ModelConfig& model
                           quoted(module), model.architecture, model.n_layers));
 }
 
-// Of each tensor that lies in the parameter of a module that is wrapped so many times: the first of
-// those that are targeted by all wrappers but one.
+// Returns the targets of a module wrapped n_wrapped times: the first parameter that is a target for
+// all but one of the wrappers.
 Result<StatedModule> stated_stack(std::string_view module, size_t n_wrapped,
                                   std::vector<StackParameter> parameters,
                                   const PeftConfig& config) {
@@ -334,7 +334,7 @@ Result<StatedModule> stated_stack(std::string_view module, size_t n_wrapped,
   return out;
 }
 
-// Of each tensor that lies in the module.
+// Returns the targets of a module.
 Result<StatedModule> stated_matrix(std::string_view module, const ModuleTensors& tensors,
                                    const Modules& modules, const ModelConfig& model) {
   const std::vector<AdapterTarget> targets = modules.find(module);
@@ -394,7 +394,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
   const Modules modules(model, plan.table());
   TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model, config, plan));
   for (const auto& [module, tensors] : pairs) {
-    if (hf::sees_or_hears(module)) continue;  // as a folder's tensors of those parts
+    if (hf::sees_or_hears(module)) continue;  // ignored like a folder's tensors of those parts
     TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));
     TRY_ASSIGN(const uint32_t rank, plan.rank_of(changed.pairs.front()));
     TRY_ASSIGN(const uint32_t said, config.rank_of(changed.name));

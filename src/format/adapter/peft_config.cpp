@@ -19,8 +19,7 @@ namespace json = boost::json;
 
 constexpr const char* kFile = "adapter_config.json";
 
-// Keys that change what an adapter computes in ways that are not known here: they may be absent,
-// null, false, or empty.
+// Keys with unsupported effects on the computation: they must be absent, null, false or empty.
 struct Refused {
   std::string_view key, expected;
 };
@@ -35,8 +34,8 @@ constexpr Refused kRefused[] = {
     {"arrow_config", "none: adapters that choose each other are not known here"},
 };
 
-// Ways to begin that move a part of the base's weights into the adapter, which would have to be
-// taken out of the base.
+// Initializations that move a part of the base model's weights into the adapter, which would have
+// to be subtracted from the base model.
 constexpr std::string_view kMovingBegins[] = {"pissa", "olora", "corda", "loftq"};
 
 bool is_nothing(const json::value& value) {
@@ -88,7 +87,7 @@ Result<double> checked_alpha(const JsonObject& object, std::string_view key) {
 
 constexpr size_t kMaxPatterns = 16384;
 
-// "rank_pattern" and "alpha_pattern"; read(object, name) gives a value.
+// Reads "rank_pattern" or "alpha_pattern"; read(object, name) returns a value.
 template <class T, class Read>
 Result<std::vector<PeftConfig::OfModules<T>>> read_patterns(const JsonObject& config,
                                                             std::string_view key, Read read) {
@@ -123,7 +122,7 @@ Result<T> value_for(const std::vector<PeftConfig::OfModules<T>>& patterns, std::
   return otherwise;
 }
 
-// "0.19.1.dev0" → {0, 19, 1}
+// Parses "0.19.1.dev0" to {0, 19, 1}.
 std::array<uint32_t, 3> read_version(std::string_view text) {
   std::array<uint32_t, 3> version{};
   const char* at = text.data();

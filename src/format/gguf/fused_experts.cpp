@@ -21,7 +21,7 @@ bool is_fused(const TensorInfo& info) {
   return info.name.starts_with(kLayerPrefix) && info.name.ends_with(kBoth);
 }
 
-// The first half of each expert's rows, or the second.
+// Returns the first or second half of each expert's rows.
 ArrangedTensor half_of(const ModelSource& source, size_t index, uint64_t half,
                        std::string_view name) {
   const TensorInfo& info = source.tensors()[index];

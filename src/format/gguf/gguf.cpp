@@ -27,15 +27,15 @@ namespace kvik {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
-constexpr uint32_t kFirstVersion = 2;  // version 1 counts with 32 bits; nobody writes it any more
+constexpr uint32_t kFirstVersion = 2;  // version 1 has 32-bit counts and is obsolete
 constexpr uint32_t kLastVersion = 3;
-constexpr uint64_t kMinAlignment = 8;  // the specification's
+constexpr uint64_t kMinAlignment = 8;  // minimum of the specification
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
 
 struct GgufContents {
   Metadata metadata;
   GgufTensorTable tensors;
-  uint64_t data_begin = 0;  // the tensor data's first byte in the file
+  uint64_t data_begin = 0;  // offset of the tensor data in the file
 };
 
 Result<void> check_magic_and_version(GgufCursor& in) {
@@ -78,7 +78,7 @@ Result<GgufContents> read_contents(ModelBytes& file) {
   TRY_ASSIGN(contents.metadata, read_gguf_metadata(in, n_keys));
   TRY_ASSIGN(const auto alignment, read_alignment(contents.metadata));
   TRY_ASSIGN(contents.tensors, read_gguf_tensor_table(in, n_tensors));
-  // A file without tensors may end with its header, unpadded.
+  // A file without tensors may end with its header, without padding.
   contents.data_begin = (in.position() + alignment - 1) / alignment * alignment;
   const uint64_t data_bytes = file.size() - std::min<uint64_t>(file.size(), contents.data_begin);
   TRY(check_gguf_placement(contents.tensors, alignment, data_bytes));
@@ -93,7 +93,7 @@ class GgufTensors final : public TensorSource {
   std::span<const TensorInfo> tensors() const override { return table_.infos; }
 
   Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
-    constexpr size_t kAsItLies = 1;  // at least kMinAlignment in a file
+    constexpr size_t kAsItLies = 1;  // no alignment of its own: at least kMinAlignment in a file
     return file_.read({offset_of(index), begin_byte, n_bytes}, kAsItLies);
   }
 
@@ -127,7 +127,7 @@ Result<std::unique_ptr<ModelSource>> open_file(const std::string& path, const Sp
   return open_bytes(path, ModelBytes(std::move(file), spare));
 }
 
-// Tensors that are one with their scales, and those that older files cut in another way.
+// Combines tensors with their scales, and converts layouts of older files.
 Result<std::unique_ptr<ModelSource>> as_of_today(std::unique_ptr<ModelSource> source) {
   TRY(take_gguf_scales(*source));
   TRY(stack_gguf_experts(*source));

@@ -9,16 +9,16 @@
 
 namespace kvik {
 
-// Opens a GGUF file (versions 2 and 3, little endian); a tensor is read when it is asked for. The
-// whole header is checked before anything of it is used: counts against the bytes that are there,
-// shapes against overflow, offsets against alignment, the file's end and each other, duplicate keys
-// and tensors. A header may have at most 128 MiB, which bounds what a hostile file can make us
-// allocate. Errors: kNotFound, kIo, kCorrupt (one sentence naming the key or tensor), kUnsupported
-// (version, byte order, element type). A file that is one of several pieces
-// ("-00001-of-00003.gguf") opens all of them. Source: ggml, docs/gguf.md.
+// Opens a GGUF file (versions 2 and 3, little endian); tensors are read on demand. The whole header
+// is validated first: counts against the size of the file, shapes against overflow, offsets against
+// alignment, file size and each other, and duplicate keys and tensors. A header may have at most
+// 128 MiB, which bounds what a hostile file can make us allocate. Errors: kNotFound, kIo, kCorrupt
+// (one sentence naming the key or tensor), kUnsupported (version, byte order, element type). A file
+// that is one of several pieces ("-00001-of-00003.gguf") opens all of them. Source: ggml,
+// docs/gguf.md.
 Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path);
 
-// The same over bytes that outlive the source, such as those embedded in the binary.
+// Like open_gguf(), for bytes that outlive the source, such as those embedded in the binary.
 Result<std::unique_ptr<ModelSource>> open_gguf_bytes(std::string label,
                                                      std::span<const std::byte> bytes);
 

@@ -13,25 +13,25 @@
 
 namespace kvik {
 
-// The most bytes that a header (keys and tensor table) may have: ten times the largest known. It
-// bounds what a hostile or sparse file can make us allocate.
+// Maximum size of a header (keys and tensor table): ten times the largest known one. It bounds what
+// a hostile or sparse file can make us allocate.
 inline constexpr size_t kMaxHeaderBytes = ModelBytes::kMaxHeadBytes;
 
-// What is being read, for the message where the header ends too early: "the value of" 'a.key'.
+// The item being read, for the message when the header ends too early: "the value of" 'a.key'.
 struct HeaderPart {
   std::string_view what;
   std::string_view name = {};
 };
 
-// Reads the little-endian values of a GGUF header one after another, never past its end.
-// Errors are kCorrupt and name the part and the byte, or those of reading. Borrows the bytes.
+// Reads consecutive little-endian values of a GGUF header, never beyond its end. Errors are
+// kCorrupt with the item and the offset, or those of reading. Borrows the bytes.
 class GgufCursor {
  public:
   explicit GgufCursor(ModelBytes& file) : file_(file) {}
 
   size_t position() const { return position_; }
 
-  // Bytes that the rest of the header can have at most.
+  // Maximum number of bytes left in the header.
   size_t bytes_left() const;
 
   template <class T>
@@ -44,7 +44,7 @@ class GgufCursor {
     return value;
   }
 
-  // A 64-bit length and that many bytes. The view is into the file's head.
+  // Reads a 64-bit length and that many bytes. The view is into the file's head.
   Result<std::string_view> string(HeaderPart part);
 
   Result<ModelBytes::Bytes> take(uint64_t n_bytes, HeaderPart part);

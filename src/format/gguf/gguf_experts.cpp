@@ -26,7 +26,7 @@ struct ExpertTensor {
   uint64_t expert;
 };
 
-// What "blk.0.ffn_gate.3.weight" says; empty for any other name.
+// Parses names such as "blk.0.ffn_gate.3.weight"; std::nullopt for other names.
 std::optional<ExpertTensor> parse(std::string_view name) {
   if (!name.starts_with(kLayerPrefix) || !name.ends_with(kEnding)) return std::nullopt;
   name.remove_suffix(kEnding.size());

@@ -5,10 +5,10 @@
 
 namespace kvik {
 
-// Files from before 2024-04 hold a tensor for each expert of a layer ("blk.0.ffn_gate.3.weight").
-// Makes each layer's one ("blk.0.ffn_gate_exps.weight", [n_experts, n_rows, n_cols]), as files have
-// it since; any other source comes back as it is. Error: kCorrupt where experts are missing or not
-// alike; it names the tensor.
+// Stacks the tensors of a layer's experts. Files from before 2024-04 have a tensor per expert
+// ("blk.0.ffn_gate.3.weight"), later ones a tensor per layer ("blk.0.ffn_gate_exps.weight",
+// [n_experts, n_rows, n_cols]). Errors: kCorrupt if experts are missing or differ, naming the
+// tensor.
 Result<void> stack_gguf_experts(ModelSource& source);
 
 }  // namespace kvik

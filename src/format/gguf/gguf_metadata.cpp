@@ -18,12 +18,13 @@ constexpr uint64_t kMinKeyBytes = 8 + 1 + 4 + 1;  // length, one letter, type, t
 constexpr uint64_t kMaxNameBytes = 65535;         // the specification's limit of a key
 constexpr uint64_t kMinStringBytes = 8;           // its length
 
-// A value as Metadata holds it: 64 bits wide, sign and kind kept.
+// The 64-bit type with the same kind and signedness, as Metadata stores it.
 template <class Stored>
 using Widened = std::conditional_t<std::is_floating_point_v<Stored>, double,
                                    std::conditional_t<std::is_signed_v<Stored>, int64_t, uint64_t>>;
 
-// Built in place: g++ 12 takes the move of a temporary variant for a read of what is not there.
+// Constructed in place, because g++ 12 warns about a move of a temporary variant
+// (maybe-uninitialized).
 template <class Held, class From>
 Result<Value> made(From&& from) {
   return Result<Value>(std::in_place, std::in_place_type<Held>, std::forward<From>(from));
@@ -111,7 +112,7 @@ struct ValueReader {
   unsigned bits;  // of a number
 };
 
-// By GGUF's number of the value type.
+// Indexed by GGUF's number of the value type.
 constexpr std::array<ValueReader, 13> kReaders = {{
     {read_number<uint8_t>, read_numbers<uint8_t>, 8},
     {read_number<int8_t>, read_numbers<int8_t>, 8},

@@ -15,7 +15,7 @@
 namespace kvik {
 namespace {
 
-constexpr unsigned kFileMode = 0666;  // less the umask
+constexpr unsigned kFileMode = 0666;  // minus the umask
 constexpr uint32_t kVersion = 3;
 
 // GGUF's numbers of its value types.
@@ -66,7 +66,7 @@ struct ElementOf<std::vector<T>> {
   using type = T;
 };
 
-// Whether 32 bits hold the number; floats lose digits there, which models can do without.
+// Returns whether 32 bits suffice; floats may lose precision, which models tolerate.
 template <class T>
 bool fits_32_bits(T value) {
   if constexpr (std::same_as<T, int64_t>) {

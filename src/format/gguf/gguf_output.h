@@ -13,20 +13,20 @@
 
 namespace kvik {
 
-// The header of a GGUF file of version 3: keys in ascending order, each number as wide as Metadata
-// says that it was stored (else integers and floats of 32 bits where all of a key's values fit),
-// then the tensors one behind the other. Ends where the tensor data begins.
+// Returns the header of a GGUF file (version 3): keys in ascending order, each number as wide as
+// Metadata says that it was stored (otherwise 32 bits if all of a key's values fit), then the
+// tensors in order. Ends where the tensor data begins.
 std::vector<std::byte> gguf_header(const Metadata& metadata, std::span<const TensorInfo> tensors);
 
-// A GGUF file that is written piece by piece, and is there whole or not at all (NewFile).
-// "general.alignment" of the metadata holds, or 32.
+// Writes a GGUF file piece by piece; the file appears only when it is complete (NewFile). Uses
+// "general.alignment" of the metadata, or 32.
 class GgufOutput {
  public:
-  // Takes the room that all of it will need. Errors: kNotFound, kIo.
+  // Reserves the space of the whole file. Errors: kNotFound, kIo.
   static Result<GgufOutput> create(const std::string& path, const Metadata& metadata,
                                    std::vector<TensorInfo> tensors);
 
-  // The next bytes of the current tensor, which may end with them. Tensors follow each other in the
+  // Writes the next bytes of the current tensor, which may end with them. Tensors follow in the
   // order of the table.
   Result<void> write(std::span<const std::byte> bytes);
 
@@ -44,7 +44,7 @@ class GgufOutput {
   uint64_t alignment_;
   uint64_t n_bytes_ = 0;
   size_t tensor_ = 0;       // the current one
-  uint64_t n_written_ = 0;  // of it
+  uint64_t n_written_ = 0;  // of the current one
 };
 
 }  // namespace kvik

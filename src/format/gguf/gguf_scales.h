@@ -7,14 +7,13 @@
 
 namespace kvik {
 
-// Beside a tensor of nvfp4, "blk.0.attn_q.weight", files hold what all of its values are times:
-// "blk.0.attn_q.scale", one f32 or one for each expert. Makes it the tensor's scales(), and leaves
-// out what scales activations ("blk.0.attn_q.input_scale"); any other source comes back as it is.
-// Error: kCorrupt for another type or shape; it names the tensor.
+// nvfp4 tensors such as "blk.0.attn_q.weight" have a separate factor "blk.0.attn_q.scale", one f32
+// or one per expert: makes it the scales() of the tensor, and drops scales of activations
+// ("blk.0.attn_q.input_scale"). Errors: kCorrupt for another type or shape, naming the tensor.
 Result<void> take_gguf_scales(ModelSource& source);
 
-// What the scales of a tensor are called, and what they are; none where it has none, or where the
-// model has another tensor of that name (Gemma 4's router scales the outputs of experts).
+// Returns name and shape of a tensor's scales; std::nullopt if it has none, or if the model has
+// another tensor of that name (Gemma 4's router scales the outputs of experts).
 std::optional<TensorInfo> gguf_scales_of(const TensorInfo& weight, const Metadata& model);
 
 }  // namespace kvik

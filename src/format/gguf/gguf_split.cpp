@@ -10,7 +10,7 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kMaxPieces = 99999;  // what five digits of a name can count
+constexpr uint64_t kMaxPieces = 99999;  // maximum of five digits
 
 std::string piece_ending(uint64_t no, uint64_t count) {
   return fmt::format("-{:05}-of-{:05}.gguf", no + 1, count);

@@ -12,22 +12,22 @@
 
 namespace kvik {
 
-// What a piece of a GGUF model in several files says of itself.
+// Position of a file among the pieces of a GGUF model.
 struct GgufSplit {
-  uint64_t no = 0;  // from 0 on
+  uint64_t no = 0;  // starting at 0
   uint64_t count = 0;
   uint64_t n_tensors = 0;  // of all pieces together
 };
 
-// Empty where the file is whole. Errors: kCorrupt for numbers that cannot be.
+// Returns std::nullopt if the file is not a piece. Errors: kCorrupt for impossible numbers.
 Result<std::optional<GgufSplit>> read_gguf_split(const Metadata& metadata);
 
-// The path of piece `no` of a model one of whose pieces lies at `path`, which must end in the
-// number and count that it says of itself ("-00002-of-00003.gguf"). Errors: kInvalidArgument.
+// Returns the path of piece `no`, given the path of another piece, which must end in its own number
+// and count ("-00002-of-00003.gguf"). Errors: kInvalidArgument.
 Result<std::string> gguf_piece_path(const std::string& path, const GgufSplit& self, uint64_t no);
 
-// All pieces as one source with the first one's metadata. Errors: kCorrupt where a piece is another
-// one than its name says, a tensor is in two of them, or there are not as many as stated.
+// Joins all pieces into one source with the metadata of the first. Errors: kCorrupt if a piece is
+// not the one that its name says, a tensor occurs twice, or the number of tensors is not as stated.
 Result<std::unique_ptr<ModelSource>> join_gguf_pieces(
     std::vector<std::unique_ptr<ModelSource>> pieces);
 

@@ -27,7 +27,7 @@ std::string known_types() {
   return fmt::format("{}", fmt::join(known, ", "));
 }
 
-// The axes as the last-axis-fastest shape; the file lists the fastest first.
+// Returns the shape with the last axis fastest; the file lists the fastest axis first.
 Result<std::vector<uint64_t>> read_shape(GgufCursor& in, std::string_view name) {
   TRY_ASSIGN(const auto n_axes, in.number<uint32_t>({"the number of axes of tensor", name}));
   if (n_axes < 1 || n_axes > kMaxAxes) {
@@ -112,8 +112,7 @@ Result<GgufTensorTable> read_gguf_tensor_table(GgufCursor& in, uint64_t n_tensor
   GgufTensorTable table;
   table.infos.reserve(n_tensors);
   table.offsets.reserve(n_tensors);
-  std::unordered_set<std::string_view>
-      names;  // views of table.infos, which does not grow past this
+  std::unordered_set<std::string_view> names;  // views of table.infos, which is not reallocated
   for (uint64_t t = 0; t < n_tensors; ++t) {
     TRY_ASSIGN(auto info, read_tensor_info(in));
     TRY_ASSIGN(const auto offset, in.number<uint64_t>({"the offset of tensor", info.name}));

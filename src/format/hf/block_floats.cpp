@@ -31,7 +31,7 @@ uint64_t ceil_div(uint64_t n, uint64_t of) { return n / of + (n % of != 0); }
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPacked = ".weight_packed";
-constexpr uint64_t kNvGroup = 16, kMxGroup = 32;  // columns of a scale
+constexpr uint64_t kNvGroup = 16, kMxGroup = 32;  // columns per scale
 constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
 
 // E2M1 (OCP's microscaling formats, 2023).
@@ -40,14 +40,14 @@ float e2m1(uint32_t nibble) {
   return (nibble & 8) != 0 ? -kLevels[nibble & 7] : kLevels[nibble & 7];
 }
 
-// Of OCP's microscaling formats: an exponent and nothing else.
+// E8M0 of OCP's microscaling formats: only an exponent.
 float e8m0(std::byte bits) {
   const int exponent = std::to_integer<int>(bits);
   return exponent == 255 ? std::numeric_limits<float>::quiet_NaN()
                          : std::ldexp(1.0f, exponent - 127);
 }
 
-// Whole blocks of it have one scale in each row; bf16 where none has.
+// Returns the type whose blocks have one scale per row; bf16 if there is none.
 ElementType fp8_type(const BlockFloats& how, uint64_t n_cols) {
   const uint64_t of_scale = how.block_cols ? how.block_cols : n_cols;
   for (const ElementType type : {ElementType::kFp8, ElementType::kFp8G32}) {
@@ -68,7 +68,7 @@ uint64_t n_matrices(const TensorInfo& info) {
 }
 
 struct BlockTensor {
-  std::optional<size_t> scales = {};  // none: stays as it is
+  std::optional<size_t> scales = {};  // std::nullopt: the tensor is unchanged
   std::optional<size_t> scale = {};   // of the whole matrix, kNvFp4
 };
 
@@ -116,7 +116,7 @@ class JoiningFloats final : public TensorTransform {
     return values;
   }
 
-  // Scales of a matrix, or of a stack of them, and where an element's lies among them.
+  // Scales of a matrix or a stack of matrices, and the position of an element's scale.
   struct Grid {
     std::vector<float> scales;
     uint64_t n_rows, block_rows, block_cols;  // n_rows: of a matrix
@@ -150,7 +150,7 @@ class JoiningFloats final : public TensorTransform {
     return grid;
   }
 
-  // Some rows, or all of them.
+  // Makes some or all rows.
   Result<void> make_fp8(size_t index, Range wanted, Made& made) {
     const uint64_t n_cols = info(index).shape.back();
     const uint64_t row_bytes = info(index).n_bytes / (info(index).n_elements() / n_cols);
@@ -166,13 +166,13 @@ class JoiningFloats final : public TensorTransform {
     return {};
   }
 
-  // Rows of a tensor of bytes, counted over all of its matrices.
+  // Rows of bytes, counted over all matrices of the tensor.
   struct ByteRows {
     uint64_t first;
     Bytes bytes;
   };
 
-  // Each row with the scales that are its own.
+  // Writes each row with its own scales.
   static void block_fp8(const TensorInfo& info, ByteRows rows, const Grid& grid, std::byte* to) {
     const uint64_t n = traits(info.type).block_elements;
     Bytes from = rows.bytes;
@@ -186,7 +186,7 @@ class JoiningFloats final : public TensorTransform {
     }
   }
 
-  // Where scales do not stand for whole blocks.
+  // For scales that do not cover whole blocks.
   void widen_fp8(const TensorInfo& info, ByteRows rows, const Grid& grid, std::byte* to) const {
     const uint64_t n_cols = info.shape.back();
     for (Bytes from = rows.bytes; !from.empty(); from = from.subspan(n_cols)) {
@@ -240,13 +240,13 @@ class JoiningFloats final : public TensorTransform {
     return {};
   }
 
-  // A block is n_scales scales, then the nibbles of as many groups of columns.
+  // A block consists of n_scales scales followed by the nibbles of as many groups of columns.
   struct Fp4Blocks {
     size_t n_scales;
     uint64_t group;
   };
 
-  // A byte of the folder holds neighbours, the first in its lower half; a byte of a block holds
+  // A byte of the folder holds adjacent columns, the first in its low half; a byte of a block holds
   // columns that are half a group apart.
   static void block_fp4(Bytes from, Bytes scales, Fp4Blocks blocks, std::byte* to) {
     const auto at = [&](size_t i) { return from[i / 2] >> (i % 2 * 4) & std::byte{15}; };
@@ -281,11 +281,11 @@ class JoiningFloats final : public TensorTransform {
 
   BlockFloats how_;
   std::vector<BlockTensor> tensors_;
-  std::vector<float> numbers_;    // [256] of E4M3
-  std::map<size_t, Grid> grids_;  // of what is read range by range
+  std::vector<float> numbers_;    // [256], values of E4M3
+  std::map<size_t, Grid> grids_;  // of tensors that are read in ranges
 };
 
-// Finds what belongs to each matrix. Lives for one folder.
+// Finds the tensors that belong to each matrix. Used while a folder is opened.
 class Pairing {
  public:
   Pairing(const ModelSource& base, const BlockFloats& how) : base_(base), how_(how) {
@@ -346,12 +346,12 @@ class Pairing {
     return std::nullopt;
   }
 
-  // "NAME" of the tensor that holds a matrix's elements.
+  // Returns "NAME" of the tensor that has a matrix's elements.
   std::string_view stem_of(std::string_view name) const {
     return name.substr(0, name.size() - (how_.is_packed ? kPacked : kWeight).size());
   }
 
-  // Of a matrix, or of a stack that is there.
+  // Returns whether the tensor is the scale of an existing matrix or stack.
   bool is_scale(std::string_view name) const {
     if (!is_fp8()) return name.ends_with(".weight_scale") || name.ends_with(of_all());
     return std::ranges::any_of(kFp8Scales, [&](std::string_view ending) {

@@ -9,7 +9,7 @@
 #include "format/hf/block_floats.h"
 #include "format/hf/compressed_tensors.h"
 
-// How config.json describes such floats.
+// Descriptions of such floats in config.json.
 namespace kvik::hf {
 namespace {
 

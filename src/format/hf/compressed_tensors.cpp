@@ -17,7 +17,7 @@ namespace json = boost::json;
 
 using Scheme = std::variant<BlockFloats, Quantization>;
 
-// A format whose name says all but the number of columns of a scale, which may be said, too.
+// A format whose name implies everything, including the columns per scale, which may be stated too.
 struct NamedFormat {
   std::string_view name;
   uint32_t group_size;
@@ -43,8 +43,8 @@ Result<BlockFloats> read_floats(const JsonObject& weights) {
   return weights.unexpected_value("strategy", "tensor, channel or block", ErrorCode::kUnsupported);
 }
 
-// Columns are sorted only where "weight_g_idx" says how: "weight" and its alias "static" are orders
-// in which the levels were found, and leave no trace.
+// Columns are sorted only if there is "weight_g_idx": "weight" and its alias "static" are orders in
+// which the levels were computed, and leave no trace.
 Result<bool> is_ordered(const JsonObject& weights) {
   const json::value* order = weights.find("actorder");
   if (!order || order->is_bool()) return order && order->get_bool();
@@ -74,7 +74,7 @@ Result<Quantization> read_integers(const JsonObject& weights) {
   return out;
 }
 
-// None where a group is of activations alone.
+// Returns std::nullopt for a group of activations only.
 Result<std::optional<Scheme>> read_group(const JsonObject& group, const JsonObject& config) {
   TRY_ASSIGN(const auto weights, group.object("weights"));
   if (!weights) return std::nullopt;
@@ -115,7 +115,7 @@ Result<std::optional<Scheme>> read_group(const JsonObject& group, const JsonObje
       ErrorCode::kUnsupported);
 }
 
-// What would have to be undone beside the scales.
+// Rejects transformations of the weights other than scales.
 Result<void> check_nothing_else(const JsonObject& config) {
   TRY_ASSIGN(const auto sparsity, config.object("sparsity_config"));
   if (sparsity) {

@@ -50,14 +50,14 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
   return config.unexpected_value("swiglu_limit", "7", ErrorCode::kUnsupported);
 }
 
-// Of one layer and of all.
+// Sizes of a layer and of the model.
 struct Counts {
   uint32_t n_layers = 0;
   uint32_t head_dim = 0;
   uint32_t n_ctx = 0;
 };
 
-// What turns of a head is all that is left of its width for whoever asks later.
+// For MLA, head_dim is the number of RoPE dimensions for the readers that follow.
 Result<void> read_latent(const JsonObject& config, GgufKeys& keys, Counts& counts) {
   TRY_ASSIGN(const uint32_t rank, config.count("kv_lora_rank", kMaxHeadDim));
   TRY_ASSIGN(const uint32_t still_dim, config.count("qk_nope_head_dim", kMaxHeadDim));
@@ -98,7 +98,7 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
   TRY_ASSIGN(auto n_guessing, config.number("num_nextn_predict_layers"));
-  if (family.has_half_layers) n_guessing.reset();  // they stand apart, as "mtp."
+  if (family.has_half_layers) n_guessing.reset();  // they are separate tensors, "mtp."
   if (n_guessing.value_or(0) > kMaxLayers) {
     return config.unexpected_value("num_nextn_predict_layers",
                                    fmt::format("at most {}", kMaxLayers));
@@ -153,8 +153,7 @@ Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufK
   return add_real(config, "logits_scaling", "logit_scale", keys);
 }
 
-// Whether layers have windows where "use_sliding_window" asks for them; those from
-// "max_window_layers" on do.
+// Reads whether layers from "max_window_layers" on have windows, if "use_sliding_window" is set.
 Result<bool> asks_for_window(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const auto uses, config.flag("use_sliding_window"));
   if (!uses.value_or(false)) return false;
@@ -210,7 +209,7 @@ Result<void> read_window(const JsonObject& config, const FamilyFolder& of, uint3
   return {};
 }
 
-// Every layer has experts.
+// Rejects models in which not every layer has experts.
 Result<void> check_sparse_layers(const JsonObject& config) {
   TRY_ASSIGN(const auto step, config.number("decoder_sparse_step"));
   if (step.value_or(1) != 1) {
@@ -221,7 +220,7 @@ Result<void> check_sparse_layers(const JsonObject& config) {
   return config.unexpected_value("mlp_only_layers", "none", ErrorCode::kUnsupported);
 }
 
-// How experts are chosen, and what stands beside them.
+// Reads the routing of experts and the shared experts.
 Result<void> read_routing(const JsonObject& config, GgufKeys& keys) {
   TRY_ASSIGN(const auto n_shared, config.number("n_shared_experts"));
   if (n_shared) keys.number("expert_shared_count", *n_shared);
@@ -271,7 +270,7 @@ Result<void> read_experts(const JsonObject& config, const FolderType& type, Gguf
   return read_routing(config, keys);
 }
 
-// What config.json says of the model of text: all of it, or a part.
+// Returns the config of the text model: all of config.json or a part of it.
 Result<json::value> text_config(json::value parsed) {
   TRY_ASSIGN(const JsonObject whole, JsonObject::of(parsed, kFile));
   TRY_ASSIGN(const auto type, whole.text("model_type"));
@@ -289,13 +288,14 @@ Result<json::value> text_config(json::value parsed) {
        {"eos_token_id", "bos_token_id", "quantization_config", "tie_word_embeddings"}) {
     if (const json::value* value = whole.find(key); value && !part->find(key)) merged[key] = *value;
   }
-  // Either may say it: a head that differs from the embedding counts anyway (tensor_names.cpp).
+  // Either part may state it; a head that differs from the embedding is used in any case
+  // (tensor_names.cpp).
   TRY_ASSIGN(const auto ties, whole.flag("tie_word_embeddings"));
   if (ties.value_or(false)) merged["tie_word_embeddings"] = true;
   return json::value(std::move(merged));
 }
 
-// With the defaults of its type for what is not there; null is there.
+// Adds the defaults of the model type for absent keys; a null counts as present.
 json::value with_defaults(json::value config, const FolderType& type) {
   json::object& all = config.get_object();
   auto defaults = parse_json_file(type.defaults, kFile);
@@ -335,7 +335,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_window(config, of, counts.n_layers, keys));
-  // Unless layers said that there are none.
+  // Unless the list of layers says that there are none.
   if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {
     TRY(read_experts(config, *of.type, keys));
   }

@@ -14,26 +14,26 @@
 
 namespace kvik::hf {
 
-// A tensor that a GGUF file of the model has, and a folder says in config.json.
+// A tensor of GGUF files that folders state in config.json.
 struct StatedVector {
   TensorRole role{};
   std::vector<float> values;
 };
 
-// What config.json says.
+// Contents of config.json.
 struct FolderConfig {
   const FolderType* type = nullptr;
-  Metadata metadata;  // keys of a GGUF file of the same model, the vocabulary's aside
+  Metadata metadata;  // keys of a GGUF file of the same model, without the vocabulary
   uint32_t n_vocab = 0;
   std::optional<Quantization> quantization;
   std::optional<BlockFloats> block_floats;
-  std::optional<bool> ties_embedding;  // the embedding is the head, too
+  std::optional<bool> ties_embedding;  // the head is tied to the embedding
   std::vector<StatedVector> vectors;
   std::vector<uint64_t> end_ids;  // "eos_token_id"
 };
 
-// Errors: kUnsupported for a type of models, a quantisation or a feature that is not known (the
-// message says which are), kCorrupt for what is missing or cannot be. Each names the key.
+// Errors: kUnsupported for an unknown model type, quantization or feature (the message lists the
+// known ones), kCorrupt for missing or impossible values. Each names the key.
 Result<FolderConfig> read_folder_config(std::string_view json);
 
 }  // namespace kvik::hf

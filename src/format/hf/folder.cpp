@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
-// The error of a folder without a config.json. A hub's cache keeps the files of a repository in a
-// folder below, one for each revision.
+// Returns the error of a folder without config.json. The hub's cache has the files of a repository
+// in a sub-folder per revision.
 std::string no_config(const std::string& path) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path + "/snapshots", ignored)) {

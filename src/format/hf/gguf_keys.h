@@ -11,7 +11,7 @@
 
 namespace kvik::hf {
 
-// Writes "<architecture>.<key>" as a GGUF file would have it. The first value of a key stays.
+// Adds keys "<architecture>.<key>" as in a GGUF file. The first value of a key is kept.
 class GgufKeys {
  public:
   GgufKeys(Metadata& metadata, std::string_view architecture)
@@ -20,10 +20,10 @@ class GgufKeys {
   void number(std::string_view key, uint64_t value) { add(key, value); }
   void text(std::string_view key, std::string value) { add(key, std::move(value)); }
   void flag(std::string_view key, bool value) { add(key, value); }
-  // Of each layer.
+  // Lists with an entry per layer.
   void numbers(std::string_view key, std::vector<uint64_t> values) { add(key, std::move(values)); }
   void flags(std::string_view key, std::vector<bool> values) { add(key, std::move(values)); }
-  // Those of a GGUF file have 32 bits.
+  // Rounds to 32 bits as in a GGUF file.
   void real(std::string_view key, double value) {
     add(key, static_cast<double>(static_cast<float>(value)));
   }

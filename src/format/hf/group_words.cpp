@@ -13,15 +13,15 @@
 namespace kvik::hf {
 namespace {
 
-// Rows that are unpacked together: their quants of a block stay in the first-level cache, and each
-// line of words is read as a whole cache line or more.
+// Rows that are unpacked together: their levels of a block stay in the first-level cache, and each
+// line of words is read in whole cache lines.
 constexpr uint64_t kTileRows = 64;
 constexpr uint32_t kMostGroupInputs = 128;
 
-// Which nibble of a word AWQ puts a row's into, by the row's place among eight.
+// AWQ's order of eight rows in the nibbles of a word.
 constexpr uint32_t kAwqNibble[] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-// `n` numbers beginning with a word's first.
+// Unpacks `n` numbers from the beginning of a word.
 void unpack_line(const GroupWords& words, const uint32_t* line, uint64_t n, uint8_t* out) {
   const uint32_t bits = words.how.bits;
   const uint32_t per_word = 32 / bits;
@@ -34,7 +34,7 @@ void unpack_line(const GroupWords& words, const uint32_t* line, uint64_t n, uint
   }
 }
 
-// Column `k` of rows [first, first + n).
+// Unpacks column `k` of rows [first, first + n).
 void unpack_quants(const GroupWords& words, uint64_t k, uint64_t first, uint64_t n, uint8_t* out) {
   const uint32_t per_word = 32 / words.how.bits;
   if (words.how.packing == Quantization::Packing::kAlongOutputs) {
@@ -53,7 +53,7 @@ void unpack_quants(const GroupWords& words, uint64_t k, uint64_t first, uint64_t
   }
 }
 
-// BlockInt4 and BlockInt8 begin with scale and zero in two bytes each, whatever their group.
+// BlockInt4 and BlockInt8 begin with scale and zero point in two bytes each, for all group sizes.
 void put_head(uint16_t scale, uint32_t zero, std::byte* out) {
   CHECK(zero <= 256);
   const uint16_t head[] = {scale, static_cast<uint16_t>(zero)};
@@ -142,7 +142,7 @@ GroupScales halves_of_bf16(std::span<const uint16_t> scales) {
     peak = std::max(peak, std::fabs(value));
     all_fit = all_fit && f16_to_f32(f32_to_f16(value)) == value;
   }
-  if (!all_fit) out.factor = std::ldexp(1.0f, std::ilogb(peak) - 15);  // f16 ends below 2^16
+  if (!all_fit) out.factor = std::ldexp(1.0f, std::ilogb(peak) - 15);  // f16 is less than 2^16
   for (const uint16_t scale : scales) {
     out.halves.push_back(f32_to_f16(bf16_to_f32(scale) / out.factor));
   }

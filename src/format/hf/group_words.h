@@ -12,7 +12,7 @@
 
 namespace kvik::hf {
 
-// The words of one quantised matrix as its file holds them. With n_groups = ⌈n_cols / group⌉ and
+// Packed words of a quantized matrix as in its file. With n_groups = ⌈n_cols / group⌉ and
 // `per_word` = 32 / bits:
 //
 //   quants  kAlongInputs: [n_cols / per_word, n_rows]; kAlongOutputs: [n_cols, n_rows / per_word];
@@ -20,8 +20,8 @@ namespace kvik::hf {
 //   zeros   [n_groups, ⌈n_rows / per_word⌉]
 //   scales  [n_groups, n_rows] f16
 //
-// n_cols is a multiple of per_word and of the block of group_type(), and n_rows of per_word but in
-// kRowByRow.
+// n_cols is a multiple of per_word and of the block of group_type(); n_rows is a multiple of
+// per_word, except for kRowByRow.
 struct GroupWords {
   Quantization how;
   uint64_t n_rows;  // outputs
@@ -32,26 +32,26 @@ struct GroupWords {
   std::span<const uint16_t> scales;
 };
 
-// The type of integer groups whose blocks are wholly of one group each; none where there is none.
+// Returns the element type whose blocks are within one group each; std::nullopt if there is none.
 std::optional<ElementType> group_type(uint32_t bits, uint64_t group, uint64_t n_cols);
 
-// TensorView::gather of a matrix whose column k is of group groups[k]: columns sorted by group.
-// Empty where they are. Error: kCorrupt for a group that does not exist or that has more or fewer
-// than its columns.
+// Returns TensorView::gather of a matrix whose column k belongs to group groups[k]: columns sorted
+// by group. Empty if they are sorted already. Errors: kCorrupt for a group that does not exist or
+// has the wrong number of columns.
 Result<std::vector<uint32_t>> order_by_group(std::span<const int32_t> groups, uint64_t group);
 
-// Scales of f16, and what all of them are times.
+// f16 scales and a common factor.
 struct GroupScales {
   std::vector<uint16_t> halves;
   float factor = 1;
 };
 
-// Finite scales of bf16. Where f16 does not reach that far they are under a power of two, and exact
-// but for those that are less than 2^-32 of the largest.
+// Converts finite bf16 scales. Beyond the range of f16 a power of two becomes the common factor;
+// scales are exact unless they are less than 2^-32 of the largest.
 GroupScales halves_of_bf16(std::span<const uint16_t> scales);
 
-// The matrix [n_rows, n_cols] as blocks of group_type(), its columns in `order` (empty: as they
-// are). out: the bytes of such a tensor.
+// Packs the matrix [n_rows, n_cols] to blocks of group_type(), with columns in `order` (empty:
+// unchanged). out: the bytes of the tensor.
 void pack_groups(const GroupWords& words, std::span<const uint32_t> order, std::byte* out);
 
 }  // namespace kvik::hf

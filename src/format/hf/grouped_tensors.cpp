@@ -24,12 +24,12 @@ using Bytes = std::span<const std::byte>;
 
 constexpr uint64_t kMaxExtent = 1 << 24;
 
-// A quantised matrix: where its parts are, by index of the inputs.
+// A quantized matrix: the indices of its parts among the inputs.
 struct Matrix {
   size_t quants = 0, scales = 0;
   std::optional<size_t> zeros;
-  std::optional<size_t> groups;  // of each column
-  std::optional<size_t> shape;   // its own words for rows and columns
+  std::optional<size_t> groups;  // group of each column
+  std::optional<size_t> shape;   // states rows and columns
   uint64_t n_rows = 0, n_cols = 0;
   uint64_t group = 0;
 };
@@ -44,7 +44,7 @@ bool is_finite(uint16_t scale, ElementType type) {
   return (scale & exponent) != exponent;
 }
 
-// [n, n_cols] → [n_cols, n]
+// Transposes [n, n_cols] to [n_cols, n].
 template <class T>
 std::vector<T> turned(const std::vector<T>& rows, uint64_t n_cols) {
   std::vector<T> out(rows.size());
@@ -55,7 +55,7 @@ std::vector<T> turned(const std::vector<T>& rows, uint64_t n_cols) {
   return out;
 }
 
-// Finds what belongs together in a table of tensors. Lives for one of them.
+// Finds the tensors of each matrix. Used while a folder is opened.
 class Grouping {
  public:
   Grouping(TensorSource& source, const Quantization& how, const BiasNames& biases)
@@ -158,7 +158,7 @@ class Grouping {
     TRY_ASSIGN(matrix.zeros,
                part(name + ".qzeros", {kI32}, {n_groups, matrix.n_rows * how_.bits / 32}));
     TRY_ASSIGN(matrix.scales, part(name + ".scales", {kF16}, {n_groups, matrix.n_rows}));
-    // Columns in their order need none.
+    // Not needed if columns are in order.
     if (how_.packing == Quantization::Packing::kAlongInputs &&
         (how_.is_ordered || find(name + ".g_idx"))) {
       TRY_ASSIGN(matrix.groups, part(name + ".g_idx", {kI32}, {matrix.n_cols}));
@@ -184,7 +184,7 @@ class Grouping {
     return matrix;
   }
 
-  // One that the model lacks, of zeros; another is refused as any tensor is that is not known.
+  // Drops a bias of zeros that the model does not have; any other unknown bias is rejected later.
   Result<void> drop_bias(const std::string& name) {
     const std::string bias = name + ".bias";
     const auto index = find(bias);
@@ -206,9 +206,9 @@ class Grouping {
   const Quantization& how_;
   const BiasNames& biases_;
   std::unordered_map<std::string, size_t> by_name_;
-  std::vector<bool> is_part_;  // of a matrix, or left out
+  std::vector<bool> is_part_;  // part of a matrix, or dropped
   std::vector<size_t> optional_biases_;
-  bool has_optional_bias_ = false;  // one that is not of zeros
+  bool has_optional_bias_ = false;  // an optional bias that is not zero
 };
 
 class MakingGroups final : public TensorTransform {
@@ -241,7 +241,7 @@ class MakingGroups final : public TensorTransform {
   }
 
  private:
-  // Empty where columns are in their order.
+  // Returns an empty list if columns are in order.
   Result<std::vector<uint32_t>> order_of(const Matrix& matrix) {
     if (!matrix.groups) return std::vector<uint32_t>();
     TRY_ASSIGN(const Bytes groups, inputs_.read(*matrix.groups));
@@ -253,7 +253,7 @@ class MakingGroups final : public TensorTransform {
                             order.error().message));
   }
 
-  // Converts signed bytes to words of unsigned levels, where 128 is zero.
+  // Converts signed bytes to words of unsigned levels with zero point 128.
   static std::vector<uint32_t> levels_of(Bytes bytes) {
     std::vector<uint32_t> words(bytes.size() / sizeof(uint32_t));
     std::memcpy(words.data(), bytes.data(), words.size() * sizeof(uint32_t));
@@ -267,7 +267,7 @@ class MakingGroups final : public TensorTransform {
 
   bool is_row_by_row() const { return how_.packing == Quantization::Packing::kRowByRow; }
 
-  // As GroupWords has them.
+  // Returns the zero points in the layout of GroupWords.
   Result<std::vector<uint32_t>> zeros_of(const Matrix& matrix) {
     if (!matrix.zeros) {
       const uint64_t n_words = n_groups(matrix) * ((matrix.n_rows * how_.bits + 31) / 32);

@@ -25,19 +25,19 @@ constexpr uint64_t kBlockNibbles = 16;  // bytes
 enum class Change : uint8_t { kFp4, kTranspose, kPartBias };
 
 struct ExpertTensor {
-  size_t scales = 0;  // kFp4 alone
+  size_t scales = 0;  // kFp4 only
   Change change = Change::kPartBias;
-  bool takes_turns = false;  // gates and ups
+  bool takes_turns = false;  // rows of gate and up alternate
 };
 
-// Row `row` of a stack whose first half of rows are gates.
+// Returns the position in the file of row `row` of a stack whose first half are gate rows.
 uint64_t row_in_file(uint64_t row, uint64_t n_rows, bool takes_turns) {
   if (!takes_turns) return row;
   const uint64_t half = n_rows / 2;
   return row < half ? 2 * row : 2 * (row - half) + 1;
 }
 
-// Bytes there hold neighbours, of a GGUF file elements that are half a block apart.
+// Bytes in the folder hold adjacent elements, in a GGUF file elements that are half a block apart.
 void pack_block(const std::byte* nibbles, std::byte exponent, std::byte* out) {
   out[0] = exponent;
   const auto element = [&](uint64_t i) {
@@ -55,7 +55,7 @@ class PartingExperts final : public TensorTransform {
                  std::vector<Output> outputs)
       : TensorTransform(inputs, std::move(outputs)), tensors_(std::move(tensors)) {}
 
-  // One expert, or all of them.
+  // Makes one expert or all.
   Result<void> make(size_t index, Range wanted, Made& made) override {
     const ExpertTensor& tensor = tensors_[index];
     const size_t input = *outputs()[index].input;
@@ -89,7 +89,7 @@ class PartingExperts final : public TensorTransform {
   }
 
  private:
-  // How many experts there are in `out`, whose tensor has the shape [experts, …].
+  // Returns the number of experts in `out`, whose tensor has the shape [experts, …].
   uint64_t n_experts_in(size_t index, std::span<const std::byte> out) const {
     return out.size() / (info(index).n_bytes / info(index).shape[0]);
   }
@@ -152,7 +152,7 @@ bool is_expert(std::string_view name) {
   return is_gate_up(name) || name.find(".experts.down_proj") != std::string_view::npos;
 }
 
-// The tensors that are presented, and how each is made.
+// The resulting tensors and how each is made.
 struct Plan {
   std::vector<ExpertTensor> tensors;
   std::vector<TensorTransform::Output> outputs;

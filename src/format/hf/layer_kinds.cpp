@@ -15,10 +15,10 @@
 namespace kvik::hf {
 namespace {
 
-// One layer in so many sees everything where nothing is said.
+// Default: every n-th layer has full attention.
 constexpr uint32_t kUsualStep = 6;
 
-// The last layer sees everything, whatever is said of it, as in transformers.
+// The last layer always has full attention, as in Transformers.
 Result<std::vector<bool>> windowed_layers(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
   if (!types.empty() && types.size() != n_layers) {
@@ -37,7 +37,7 @@ Result<std::vector<bool>> windowed_layers(const JsonObject& config, uint32_t n_l
   return is_windowed;
 }
 
-// The sizes of one layer's attention.
+// Attention sizes of a layer.
 struct LayerSizes {
   uint32_t head_dim = 0;
   uint32_t n_kv_heads = 0;
@@ -45,8 +45,8 @@ struct LayerSizes {
 
 constexpr const char* kPerLayer = "per_layer_config";
 
-// {"5": {"head_dim": 512}}, which transformers from 5.20 on writes instead of "global_head_dim" and
-// "num_global_key_value_heads": what is said of a layer overrides what is said of all.
+// Reads {"5": {"head_dim": 512}}, which Transformers since 5.20 writes instead of "global_head_dim"
+// and "num_global_key_value_heads": values of a layer override those of the model.
 Result<std::vector<LayerSizes>> read_layer_sizes(const JsonObject& config,
                                                  const JsonObject& overrides, uint32_t n_layers) {
   LayerSizes usual;
@@ -76,7 +76,7 @@ Result<std::vector<LayerSizes>> read_layer_sizes(const JsonObject& config,
   return sizes;
 }
 
-// The head_dim of the layers without a window. Writes the KV heads of each layer.
+// Returns head_dim of the full-attention layers. Writes the KV heads of each layer.
 Result<uint32_t> read_overrides(const JsonObject& config, const JsonObject& overrides,
                                 const std::vector<bool>& is_windowed, GgufKeys& keys) {
   TRY_ASSIGN(const auto sizes,
@@ -141,7 +141,7 @@ Result<void> read_per_layer(const JsonObject& config, GgufKeys& keys) {
                                  ErrorCode::kUnsupported);
 }
 
-// How layers with a window turn.
+// Reads the RoPE base of sliding-window layers.
 Result<void> read_local_base(const JsonObject& config, GgufKeys& keys) {
   double base = kLocalRopeBase;
   TRY_ASSIGN(const auto parameters, config.object("rope_parameters"));

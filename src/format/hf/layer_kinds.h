@@ -8,9 +8,9 @@
 
 namespace kvik::hf {
 
-// Reads what config.json says of layers that differ (catalogue/families/gemma.cpp): the keys of
-// layers, and those of layers with a window. → the width of a head of the layers without, which
-// stands for all where no other is said.
+// Reads the keys of layers that differ (catalogue/families/gemma.cpp), including those of
+// sliding-window layers. Returns head_dim of the full-attention layers, which is the default for
+// all.
 Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys);
 
 }  // namespace kvik::hf

@@ -71,7 +71,7 @@ Result<uint32_t> read_bits(const JsonObject& config, std::string_view key) {
   return config.unexpected_value(key, "4 or 8", ErrorCode::kUnsupported);
 }
 
-// A multiple of 32, which is the least block that kernels know.
+// A multiple of 32, the smallest block of the kernels.
 Result<std::optional<uint32_t>> read_group_size(const JsonObject& config) {
   TRY_ASSIGN(const auto size, config.real("group_size"));
   if (size == -1.0) return std::nullopt;
@@ -101,7 +101,7 @@ Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
   }
   if (method == kCompressedTensors) {
     TRY_ASSIGN(const auto weights, read_compressed_tensors(*quantization));
-    CHECK(std::holds_alternative<Quantization>(weights));  // read_block_floats() has the others
+    CHECK(std::holds_alternative<Quantization>(weights));  // read_block_floats() reads the others
     return std::get<Quantization>(weights);
   }
   if (method == "mxfp4" && type.stacks == ExpertStacks::kInterleaved) return std::nullopt;

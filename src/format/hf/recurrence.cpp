@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kLinear = "linear_attention";
 constexpr const char* kFull = "full_attention";
 
-// One layer in so many attends, the last of them; where layers are listed, as they are.
+// Returns the interval of attention layers, of which the last layer is one; or reads it from the
+// list of layers.
 Result<uint32_t> interval_of(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
   if (types.empty()) return config.count("full_attention_interval", kMaxLayers);
@@ -56,14 +57,14 @@ Result<void> read_delta(const JsonObject& config, uint32_t n_layers, GgufKeys& k
   return {};
 }
 
-// What would be added to a product, or left out of one, where the flag has another value.
+// Rejects a flag that adds an unsupported bias or omits a supported one.
 Result<void> expect_flag(const JsonObject& config, std::string_view key, bool expected) {
   TRY_ASSIGN(const auto flag, config.flag(key));
   if (flag.value_or(expected) == expected) return {};
   return config.unexpected_value(key, expected ? "true" : "false", ErrorCode::kUnsupported);
 }
 
-// One word for each layer, of those that are known.
+// Reads a list with a known word per layer.
 Result<std::vector<std::string>> layer_words(const JsonObject& config, std::string_view key,
                                              uint32_t n_layers,
                                              const std::vector<std::string_view>& known) {
@@ -76,17 +77,17 @@ Result<std::vector<std::string>> layer_words(const JsonObject& config, std::stri
       ErrorCode::kUnsupported);
 }
 
-// "attention" and "mamba" are called kFull and kLinear from transformers 5.20 on.
+// Transformers since 5.20 writes kFull and kLinear instead of "attention" and "mamba".
 bool is_attention(std::string_view word) { return word == "attention" || word == kFull; }
 
-// Steps of a state space are not clamped here.
+// Rejects clamping of the state space steps, which is not supported.
 Result<void> check_time_steps(const JsonObject& config) {
   TRY_ASSIGN(const auto limit, config.range("time_step_limit"));
   if (!limit || (limit->low <= 0 && std::isinf(limit->high))) return {};
   return config.unexpected_value("time_step_limit", "0 to infinity", ErrorCode::kUnsupported);
 }
 
-// The KV heads of the layers that attend, 0 of the others.
+// Writes the KV heads per layer, 0 for layers without attention.
 Result<void> list_kv_heads(const JsonObject& config, const std::vector<bool>& attends,
                            GgufKeys& keys) {
   const char* key =
@@ -98,8 +99,8 @@ Result<void> list_kv_heads(const JsonObject& config, const std::vector<bool>& at
   return {};
 }
 
-// The width of LFM2's MLPs is stated before it is cut to two thirds, multiplied, and rounded up to
-// whole blocks (Lfm2MLP of transformers).
+// LFM2's stated MLP size is reduced to two thirds, multiplied, and rounded up to whole blocks
+// (Lfm2MLP of Transformers).
 Result<void> read_adjusted_width(const JsonObject& config, GgufKeys& keys) {
   const char* key = config.find("block_ff_dim") ? "block_ff_dim" : "intermediate_size";
   TRY_ASSIGN(const uint32_t stated, config.count(key, kMaxDim));
@@ -146,7 +147,7 @@ Result<void> read_short_conv(const JsonObject& config, const Family& family, uin
   return {};
 }
 
-// Mamba 2's geometry, by the names that a family has for it.
+// Names of Mamba 2's sizes in a family.
 struct SpaceKeys {
   const char *n_heads, *head_dim, *n_groups, *state_dim, *n_taps;
 };
@@ -168,8 +169,8 @@ Result<void> read_space(const JsonObject& config, const SpaceKeys& names, uint32
   return check_time_steps(config);
 }
 
-// Granite 4-H. Heads share the widened model evenly where their width is not stated; what all
-// experts share is the MLP of those without experts.
+// Granite 4-H. If head_dim is not stated, the heads share the inner dimension evenly. The shared
+// expert's size is that of the MLP in models without experts.
 Result<void> read_granite(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
   TRY(expect_flag(config, "mamba_proj_bias", false));
   TRY(expect_flag(config, "mamba_conv_bias", true));
@@ -209,7 +210,7 @@ Result<void> read_granite(const JsonObject& config, uint32_t n_layers, GgufKeys&
   return {};
 }
 
-// A letter for each layer: Mamba, attention, experts, MLP.
+// Returns a letter per layer: Mamba, attention, experts, MLP.
 Result<std::string> nemotron_pattern(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const auto stated, config.text("hybrid_override_pattern"));
   if (stated) {

@@ -7,9 +7,9 @@
 
 namespace kvik::hf {
 
-// What config.json says of layers that remember in a state, and of layers that lack a half; before
-// the geometry is read, whose one number for all layers gives way to a list. Errors: kCorrupt,
-// kUnsupported.
+// Reads the keys of recurrent layers and of layers without mixer or feed-forward block. Called
+// before the geometry is read, because a list replaces its single number for all layers. Errors:
+// kCorrupt, kUnsupported.
 Result<void> read_recurrence(const JsonObject& config, const Family& family, GgufKeys& keys);
 
 }  // namespace kvik::hf

@@ -15,16 +15,16 @@
 namespace kvik::hf {
 namespace {
 
-constexpr float kStill = 1e30f;  // as GGUF files have it
+constexpr float kStill = 1e30f;  // as in GGUF files: not rotated
 
-// What the scaling is written into.
+// Destination of the scaling's keys.
 struct Rope {
   const Family& family;
   GgufKeys& keys;
   std::vector<StatedVector>& vectors;
   double base;
   uint32_t n_dims;
-  uint32_t n_ctx;  // trained
+  uint32_t n_ctx;  // trained context
 };
 
 Result<double> positive(const JsonObject& fields, std::string_view key,
@@ -39,7 +39,8 @@ std::vector<float> as_floats(const std::vector<double>& values) {
   return std::vector<float>(values.begin(), values.end());
 }
 
-// Long waves are stretched by the factor, short ones stay, those between go over (Llama 3.1).
+// Long wavelengths are scaled by the factor, short ones are kept, and those between are
+// interpolated (Llama 3.1).
 Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const double factor, positive(scaling, "factor"));
   TRY_ASSIGN(const double low, positive(scaling, "low_freq_factor"));
@@ -58,7 +59,7 @@ Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
   return {};
 }
 
-// By how much attention is sharpened over a context stretched by `factor` (Peng et al. 2023).
+// Returns the factor that sharpens attention in a context extended by `factor` (Peng et al. 2023).
 double yarn_magnitude(double factor, double scale = 1) {
   return factor > 1 ? 0.1 * scale * std::log(factor) + 1 : 1;
 }
@@ -87,20 +88,20 @@ Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
   rope.keys.real("rope.scaling.yarn_beta_slow", slow);
   TRY_ASSIGN(const auto temperature, scaling.real("llama_4_scaling_beta"));
   if (temperature) rope.keys.real("attention.temperature_scale", *temperature);
-  // Latent attention scales scores instead; its files state a tenth of the multiplier.
+  // MLA scales scores instead; its files state a tenth of the multiplier.
   if (rope.family.attention.is_latent && mscale_all_dim.value_or(0) != 0) {
     rope.keys.real("rope.scaling.yarn_log_multiplier", 0.1 * *mscale_all_dim);
     if (magnitude != 1) rope.keys.real("rope.scaling.attn_factor", magnitude);
     return {};
   }
-  // The key is a factor of the usual magnitude.
+  // The key is relative to the usual magnitude.
   if (magnitude != yarn_magnitude(factor)) {
     rope.keys.real("rope.scaling.attn_factor", magnitude / (1 + 0.1 * std::log(factor)));
   }
   return {};
 }
 
-// Two sets of divisors, for short contexts and long ones (Ding et al. 2024).
+// LongRoPE: two sets of divisors, for short and long contexts (Ding et al. 2024).
 Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, const Rope& rope) {
   const bool is_within = scaling.find("original_max_position_embeddings") != nullptr;
   TRY_ASSIGN(const uint32_t original,
@@ -121,8 +122,8 @@ Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, 
   return {};
 }
 
-// Of a whole head's frequencies only the first turn, and the other dimensions stay where they are
-// (Gemma 4): GGUF files say so by divisors beyond all positions.
+// Gemma 4: frequencies are those of the whole head, but only the first dimensions are rotated. GGUF
+// files express this by divisors larger than any position.
 Result<void> read_proportional(const JsonObject& scaling, uint32_t head_dim, double share,
                                std::vector<StatedVector>& vectors, GgufKeys& keys) {
   TRY_ASSIGN(const double factor, positive(scaling, "factor", 1));
@@ -155,15 +156,15 @@ Result<void> read_scaling(const JsonObject& config, const JsonObject& scaling, c
                                   ErrorCode::kUnsupported);
 }
 
-// Layers with a window turn by the frequencies that no key of a GGUF file changes.
+// Sliding-window layers have a fixed base, which no key of a GGUF file changes.
 Result<void> check_local_base(const JsonObject& fields, std::string_view key) {
   TRY_ASSIGN(const auto base, fields.real(key));
   if (!base || *base == kLocalRopeBase) return {};
   return fields.unexpected_value(key, fmt::format("{}", kLocalRopeBase), ErrorCode::kUnsupported);
 }
 
-// The part of "rope_parameters" that is for layers which see everything: all of it, or the part of
-// that name.
+// Returns the part of "rope_parameters" for full-attention layers: all of it, or the part with that
+// name.
 Result<JsonObject> global_part(const JsonObject& parameters, const Family& family) {
   TRY_ASSIGN(const auto global, parameters.object("full_attention"));
   TRY_ASSIGN(const auto local, parameters.object("sliding_attention"));

@@ -11,13 +11,13 @@
 namespace kvik::hf {
 
 struct TurnedHead {
-  uint32_t n_dims;  // that turn unless config.json says fewer
-  uint32_t n_ctx;   // trained
+  uint32_t n_dims;  // rotated dimensions, unless config.json states fewer
+  uint32_t n_ctx;   // trained context
 };
 
-// Reads how heads turn: "rope_theta" with "rope_scaling", or "rope_parameters" as transformers 5
-// has it. What GGUF files hold as tensors of divisors (llama3, longrope) is appended to `vectors`.
-// Errors: kUnsupported for another scaling (the message lists those that are known), kCorrupt.
+// Reads RoPE: "rope_theta" with "rope_scaling", or "rope_parameters" of Transformers 5. Divisors
+// that GGUF files store as tensors (llama3, longrope) are appended to `vectors`. Errors:
+// kUnsupported for another scaling (the message lists the known ones), kCorrupt.
 Result<void> read_rope(const JsonObject& config, const Family& family, TurnedHead head,
                        GgufKeys& keys, std::vector<StatedVector>& vectors);
 

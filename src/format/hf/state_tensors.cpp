@@ -20,7 +20,7 @@ std::unexpected<Error> wrong_shape(const ModelSource& source, size_t index,
                   fmt::join(source.tensors()[index].shape, ", "), fmt::join(expected, ", ")));
 }
 
-// Value heads in the order of a GGUF file, as the folder counts them.
+// Returns the value heads in the order of a GGUF file, by their indices in the folder.
 std::vector<uint32_t> value_head_order(const DeltaConfig& d) {
   std::vector<uint32_t> order;
   const uint32_t per_key_head = d.n_value_heads / d.n_key_heads;
@@ -37,10 +37,10 @@ void add_rows(ArrangedTensor& tensor, size_t index, uint64_t row_bytes,
   }
 }
 
-// Few numbers, as f32, and the decay's factor as what it stands for.
+// Converts to f32, and the decay's factor from its logarithm.
 void make_floats(ArrangedTensor& tensor, TensorRole role) {
   const ElementType type = tensor.info.type;
-  if (traits(type).block_elements != 1) return;  // refused when it is loaded
+  if (traits(type).block_elements != 1) return;  // rejected when it is loaded
   const bool is_decay = role == kStateDecay;
   if (is_decay || type != ElementType::kF32) {
     tensor.arrangement = is_decay ? Arrangement::kNegativeExp : Arrangement::kFloats;
@@ -111,7 +111,7 @@ Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, con
                                     const DeltaConfig& d) {
   const TensorRole role = spec.id.role;
   const TensorInfo& info = source.tensors()[index];
-  // A convolution's taps have an axis of 1 between.
+  // Convolution weights have an additional axis of size 1.
   if (info.shape.empty() || info.shape.front() != spec.shape.front() ||
       n_elements_of(info.shape) != n_elements_of(spec.shape)) {
     return wrong_shape(source, index, spec.shape);

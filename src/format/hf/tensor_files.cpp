@@ -35,7 +35,7 @@ bool is_plain_name(std::string_view name) {
          name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
 }
 
-// The file has what the index says, and nothing else.
+// Checks that the file has exactly the tensors that the index lists.
 Result<void> check_file(const ModelSource& file, std::set<std::string> wanted) {
   for (const TensorInfo& tensor : file.tensors()) {
     if (wanted.erase(tensor.name) == 1) continue;

@@ -12,20 +12,19 @@
 
 namespace kvik::hf {
 
-// Names of tensors by the file that has them.
+// Names of tensors by file.
 using TensorIndex = std::map<std::string, std::set<std::string>>;
 
-// Reads a model.safetensors.index.json. Errors: kCorrupt where it is no JSON, a file is no plain
+// Reads a model.safetensors.index.json. Errors: kCorrupt if it is not JSON, a file is not a plain
 // name that ends in ".safetensors", or there are more than 4096.
 Result<TensorIndex> read_tensor_index(std::string_view json);
 
-// The tensors of model.safetensors, or of the files that model.safetensors.index.json names.
-// Errors: kNotFound where there is neither, kCorrupt for a tensor that the index and the files do
-// not agree about, and those of open_safetensors().
+// Opens model.safetensors, or the files that model.safetensors.index.json lists. Errors: kNotFound
+// if there is neither, kCorrupt if index and files differ, and those of open_safetensors().
 Result<std::unique_ptr<ModelSource>> open_tensor_files(const std::string& folder);
 
-// A small file as a text; empty optional where there is none. Errors: kIo, kCorrupt for one of more
-// than max_bytes.
+// Reads a small text file; std::nullopt if there is none. Errors: kIo, kCorrupt for more than
+// max_bytes.
 Result<std::optional<std::string>> read_text_file(const std::string& path, size_t max_bytes);
 
 }  // namespace kvik::hf

@@ -28,7 +28,7 @@
 namespace kvik::hf {
 namespace {
 
-// Where the tensors of text stand in models that do more.
+// Prefixes of the text model's tensors in multimodal models.
 constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
                                           "backbone."};
 constexpr std::string_view kOtherSenses[] = {
@@ -37,12 +37,12 @@ constexpr std::string_view kOtherSenses[] = {
     "model.embed_vision.", "model.embed_audio.",           "model.visual."};
 constexpr std::string_view kGuesserPrefix = "mtp.";
 constexpr std::string_view kGuesserInput = "mtp.fc.weight";
-// Of one that does not share the model's.
+// Tensors of an MTP head that does not share the model's embedding or head.
 constexpr std::string_view kGuesserOwn[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
 constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
 
-// The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
+// Maps the tensors of a folder to the names of a GGUF file. Used while a folder is opened.
 class FolderTensors {
  public:
   FolderTensors(ModelSource& source, const FolderConfig& config, const ModelConfig& model)
@@ -73,7 +73,7 @@ class FolderTensors {
   }
   bool has(const std::string& name) const { return by_name_.contains(name); }
 
-  // "model.layers.3." of a tensor of that layer.
+  // Returns "model.layers.3." for a tensor of that layer.
   std::string prefix_of(TensorId tensor) const {
     if (tensor.role >= TensorRole::kGuessEmbeddingNorm) return std::string(kGuesserPrefix);
     if (is_of_layer(tensor.role) && tensor.layer == model_.n_layers) {
@@ -107,8 +107,8 @@ class FolderTensors {
     return {};
   }
 
-  // A row may be a matrix of one there, taps have an axis of 1 between, and what GGUF files have as
-  // a column or as rows of groups may be a vector.
+  // In folders, a row may be a matrix with one row, convolution weights have an additional axis of
+  // size 1, and columns or grouped rows of GGUF files may be vectors.
   static void give_shape(const TensorSpec& spec, TensorInfo& info) {
     const TensorKind kind = kind_of(spec.id.role);
     const bool is_row = kind == TensorKind::kRouting && spec.shape.size() == 1 &&
@@ -137,7 +137,7 @@ class FolderTensors {
     return {};
   }
 
-  // Of a layer's with the gated delta rule, but for its norms.
+  // Returns whether the tensor belongs to a gated-delta-rule layer and is not a norm.
   bool is_of_state(TensorId tensor) const {
     if (!is_of_layer(tensor.role) ||
         !std::holds_alternative<DeltaConfig>(model_.layers[tensor.layer].mixer)) {
@@ -164,10 +164,10 @@ class FolderTensors {
     return {};
   }
 
-  // One of the few tensors that GGUF files always hold as f32.
+  // Converts to f32 a tensor that GGUF files always store as f32.
   static void make_floats(ArrangedTensor& tensor, Arrangement arrangement) {
     const ElementType type = tensor.info.type;
-    // What cannot become f32 is refused when it is loaded.
+    // Types that cannot become f32 are rejected when they are loaded.
     if (traits(type).block_elements != 1 || !can_dequantize(type)) return;
     if (type != ElementType::kF32 || arrangement != Arrangement::kFloats) {
       tensor.arrangement = arrangement;
@@ -176,8 +176,8 @@ class FolderTensors {
     tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
   }
 
-  // Folders have the rows of a head that turn together half a head apart, GGUF files of some
-  // families side by side; their biases likewise.
+  // Folders have rows that RoPE rotates together half a head apart, GGUF files of some families
+  // next to each other; the same for biases.
   Result<void> pair_rows(const TensorSpec& spec, ArrangedTensor& tensor) {
     using enum TensorRole;
     const TensorRole role = spec.id.role;
@@ -200,9 +200,8 @@ class FolderTensors {
     return {};
   }
 
-  // The embedding serves as the head where there is no other, or where the model ties them and the
-  // head of the file is a copy. One that differs counts whatever config.json says, as in
-  // transformers 5.
+  // The head is the embedding if there is no other tensor, or if the model ties them and the file's
+  // head is a copy. A head that differs is used whatever config.json says, as in Transformers 5.
   Result<void> take_head(const TensorSpec& spec) {
     for (const std::string_view name : kHeadNames) {
       if (!has(std::string(name))) continue;
@@ -216,11 +215,11 @@ class FolderTensors {
     return take_whole(spec, std::string(kHeadNames[0]));
   }
 
-  // Returns whether the tensor holds the embedding's bytes. Reads both up to the first difference.
+  // Returns whether the tensor equals the embedding. Reads both up to the first difference.
   Result<bool> is_copy_of_embedding(const std::string& name) {
     const auto embedding =
         by_name_.find(prefix_ + std::string(folder_name(*config_.type, TensorRole::kEmbedding)));
-    if (embedding == by_name_.end()) return true;  // which is said elsewhere
+    if (embedding == by_name_.end()) return true;  // reported elsewhere
     const TensorInfo& a = source_.tensors()[embedding->second];
     const TensorInfo& b = source_.tensors()[by_name_.at(name)];
     if (a.type != b.type || a.shape != b.shape || a.shape.size() != 2) return false;
@@ -248,7 +247,7 @@ class FolderTensors {
     arranged_.push_back(std::move(tensor));
   }
 
-  // Experts may lie together, the gates over the ups, or each by itself.
+  // Experts may be stacked, gate before up, or separate tensors.
   Result<void> take_experts(const TensorSpec& spec, const std::string& name) {
     const std::string layer = prefix_of(spec.id);
     const std::string gates_and_ups = layer + std::string(config_.type->gate_up_stack);
@@ -270,7 +269,7 @@ class FolderTensors {
     return {};
   }
 
-  // Those of the gates lie before those of the ups.
+  // Biases of gate precede those of up.
   Result<void> take_expert_biases(const TensorSpec& spec) {
     const bool is_down = spec.id.role == TensorRole::kExpertDownBias;
     const std::string name =
@@ -298,7 +297,7 @@ class FolderTensors {
     return {};
   }
 
-  // A tensor of each expert → [n_experts, n_rows, n_cols].
+  // Stacks the tensors of the experts to [n_experts, n_rows, n_cols].
   Result<void> stack(const TensorSpec& spec, const std::string& pattern) {
     std::vector<size_t> matrices;
     for (uint64_t expert = 0; expert < spec.shape.front(); ++expert) {
@@ -316,7 +315,7 @@ class FolderTensors {
     return {};
   }
 
-  // Of [n_experts, 2 · n_rows, n_cols], or of one such matrix, the gates or the ups.
+  // Takes the gate or up half of [n_experts, 2 · n_rows, n_cols], or of one such matrix.
   Result<void> take_half(const TensorSpec& spec, const std::string& name) {
     using enum TensorRole;
     TRY_ASSIGN(const size_t index, find(name));
@@ -345,7 +344,7 @@ class FolderTensors {
     return {};
   }
 
-  // Layers that guess further tokens follow the others.
+  // MTP layers follow the others.
   bool is_of_guessing_layer(std::string_view name) const {
     const std::string layers = fmt::format("{}layers.", prefix_);
     if (!name.starts_with(layers)) return false;
@@ -356,7 +355,7 @@ class FolderTensors {
            layer - model_.n_layers < model_.n_guessing_layers;
   }
 
-  // K and V of a layer that reads another's.
+  // K and V of a layer that shares another layer's.
   bool is_unused(std::string_view name) const {
     for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
       if (!lender_of(model_.layers[layer])) continue;
@@ -398,8 +397,8 @@ class FolderTensors {
   std::vector<ArrangedTensor> arranged_;
 };
 
-// The model that the folder holds. Qwen's guesser stands apart from the layers, and no key of
-// config.json tells whether it is there: its tensors do.
+// Reads the config. Qwen's MTP head is separate from the layers, and no key of config.json says
+// whether it is there: its tensors do.
 Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
   TRY_ASSIGN(const ModelConfig model, read_config(metadata));
   const bool is_there =
@@ -414,7 +413,7 @@ Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
   return read_config(metadata);
 }
 
-// A guesser that is not whole is left out.
+// An incomplete MTP head is ignored.
 Result<std::vector<ArrangedTensor>> arrange_tensors(ModelSource& tensors,
                                                     const FolderConfig& config,
                                                     const ModelConfig& model) {

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxVocabularyBytes = size_t{128} << 20;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
-// One of the folder's JSON files; nothing where it is not there.
+// Reads a JSON file of the folder; std::nullopt if there is none.
 Result<std::optional<boost::json::value>> read_json(const std::string& folder, const char* name) {
   TRY_ASSIGN(const auto text, read_text_file(fmt::format("{}/{}", folder, name), kMaxConfigBytes));
   if (!text) return std::optional<boost::json::value>();
@@ -29,7 +29,7 @@ Result<std::optional<boost::json::value>> read_json(const std::string& folder, c
   return std::optional(std::move(parsed));
 }
 
-// "bos_token": a text, or an object with its "content".
+// Reads a key such as "bos_token": a text, or an object with its "content".
 Result<void> add_token(const JsonObject& config, const char* key, Metadata& metadata) {
   const boost::json::value* value = config.find(key);
   if (!value) return {};
@@ -44,7 +44,7 @@ Result<void> add_token(const JsonObject& config, const char* key, Metadata& meta
   return {};
 }
 
-// A text, or a list of named ones, of which the default is meant.
+// Reads a text, or the default of a list of named ones.
 Result<std::optional<std::string>> chat_template_of(const JsonObject& config) {
   const boost::json::value* value = config.find("chat_template");
   const boost::json::array* list = value ? value->if_array() : nullptr;
@@ -77,7 +77,7 @@ Result<void> add_tokenizer_config(const std::string& folder, Metadata& metadata)
   return {};
 }
 
-// Tokens that end an answer: those for generating, then those of the model.
+// Returns the end-of-sequence tokens: those of generation_config.json, then those of the model.
 Result<std::vector<uint64_t>> end_ids(const std::string& folder, const FolderConfig& config) {
   std::vector<uint64_t> ids;
   TRY_ASSIGN(const auto parsed, read_json(folder, "generation_config.json"));

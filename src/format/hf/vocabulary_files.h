@@ -8,10 +8,10 @@
 
 namespace kvik::hf {
 
-// Puts what a folder says of its tokens into `metadata`, for Tokenizer::from_metadata():
-// tokenizer.json as it is ("tokenizer.huggingface.json"), and what stands beside it in
-// tokenizer_config.json, chat_template.jinja, generation_config.json and `config`. A folder without
-// tokenizer.json adds nothing. Errors: kCorrupt, kIo, naming the file.
+// Adds the folder's vocabulary to `metadata` for Tokenizer::from_metadata(): tokenizer.json
+// unchanged ("tokenizer.huggingface.json"), and the related values of tokenizer_config.json,
+// chat_template.jinja, generation_config.json and `config`. A folder without tokenizer.json adds
+// nothing. Errors: kCorrupt, kIo, naming the file.
 Result<void> add_vocabulary(const std::string& folder, const FolderConfig& config,
                             Metadata& metadata);
 

@@ -57,7 +57,7 @@ class SyntheticTensors final : public TensorSource {
     uint64_t begin = 0, n_bytes = 0;  // of the tensor
     uint64_t n_taken = 0;
 
-    // False where there is no memory.
+    // Returns false if there is no memory.
     bool take(uint64_t n) {
       n_bytes = 0;
       if (n > n_taken) {
@@ -73,7 +73,7 @@ class SyntheticTensors final : public TensorSource {
   std::string label_;
   std::vector<SyntheticTensor> plan_;
   std::vector<TensorInfo> infos_;
-  std::vector<Made> made_;  // of each tensor, what was read last
+  std::vector<Made> made_;  // range of each tensor that was read last
   SyntheticWeights weights_;
 };
 
@@ -91,7 +91,7 @@ Result<const ModelPreset*> find_preset(std::string_view name) {
                                                 fmt::join(known, ", ")));
 }
 
-// The number behind the colon of "TYPE:LAYERS"; 0 where there is none.
+// Returns the number after the colon of "TYPE:LAYERS"; 0 if there is none.
 uint32_t layers_behind(std::string_view type) {
   const size_t colon = type.find(':');
   if (colon == std::string_view::npos) return 0;

@@ -10,7 +10,7 @@
 
 namespace kvik {
 
-// The geometry of a well-known model, as in tools/make/make_model.py.
+// Geometry of a well-known model, as in tools/make/make_model.py.
 struct Geometry {
   const char* name;
   const char* architecture;
@@ -18,25 +18,25 @@ struct Geometry {
   float rope_base;
   uint32_t window;   // 0: none
   uint32_t n_vocab;  // of the real model
-  bool tied_head;    // no output.weight: the embedding serves
+  bool tied_head;    // no output.weight: the embedding is used
 };
 
-// Tensors of divisors of the rotation frequencies: none, one for all contexts, or one for short and
-// one for long ones.
+// Tensors of RoPE frequency divisors: none, one for all contexts, or one each for short and long
+// contexts.
 enum class RopeDivisors : uint8_t { kNone, kOneSet, kTwoSets };
 
-// What only some have. A zero is what is not there.
+// Optional features; zero means absent.
 struct ModelPreset : Geometry {
   struct Experts {
     uint32_t n = 0, n_used = 0, ffn_dim = 0, shared_ffn_dim = 0;
-    uint32_t n_dense_layers = 0;  // at the beginning
+    uint32_t n_dense_layers = 0;  // first layers without experts
     float weight_scale = 0;
-    bool normalizes = false;  // where the family does not
+    bool normalizes = false;  // if the family does not
     bool is_sigmoid = false;  // likewise
     uint32_t n_groups = 0, n_groups_used = 0;
   };
   struct Rope {
-    uint32_t n_dims = 0;  // of each head; 0: all
+    uint32_t n_dims = 0;  // rotated dimensions of each head; 0: all
     const char* scaling = nullptr;
     float factor = 0;
     uint32_t n_ctx_original = 0;
@@ -49,13 +49,13 @@ struct ModelPreset : Geometry {
   struct Latent {  // LatentConfig
     uint32_t rank = 0, q_rank = 0, still_dim = 0, turning_dim = 0, value_dim = 0;
   };
-  struct Kinds {                     // of layers that differ (catalogue/families/gemma.cpp)
-    uint32_t global_every = 0;       // one layer in so many has no window; 0: all are alike
-    uint32_t window_head_dim = 0;    // of those with a window; the geometry's is that of the others
-    uint32_t n_global_kv_heads = 0;  // of those without; 0: as of all
-    bool is_k_v = false;             // they have no V
-    uint32_t n_sharing = 0;          // so many come last and read the K and V of others
-    uint32_t sharing_ffn_dim = 0;    // of their MLPs; 0: as of all
+  struct Kinds {                   // of layers that differ (catalogue/families/gemma.cpp)
+    uint32_t global_every = 0;     // every n-th layer has full attention; 0: all layers are alike
+    uint32_t window_head_dim = 0;  // of sliding-window layers; the geometry's is that of the others
+    uint32_t n_global_kv_heads = 0;  // of full-attention layers; 0: as in the geometry
+    bool is_k_v = false;             // full-attention layers use K as V
+    uint32_t n_sharing = 0;          // number of last layers that share K and V of others
+    uint32_t sharing_ffn_dim = 0;    // of their MLPs; 0: as in the geometry
     uint32_t per_layer_dim = 0;
     bool is_windowed(uint32_t layer) const { return (layer + 1) % global_every != 0; }
   };
@@ -63,31 +63,31 @@ struct ModelPreset : Geometry {
   Rope rope = {};
   Scales scales = {};
   float temperature = 0;
-  bool has_qk_norm = true, has_choice_bias = true;  // in families some of whose members have none
+  bool has_qk_norm = true, has_choice_bias = true;  // in families in which they are optional
   Latent latent = {};
   Kinds kinds = {};
-  struct Delta {  // DeltaConfig, and one layer in how many attends
+  struct Delta {  // DeltaConfig, and the interval of attention layers
     uint32_t n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0, n_taps = 0;
     uint32_t interval = 0;
   };
   Delta delta = {};
-  struct Mixers {                   // ShortConvConfig, or StateSpaceConfig where there are heads
-    uint64_t attention_layers = 0;  // a bit for each layer, the first the lowest
+  struct Mixers {                   // ShortConvConfig, or StateSpaceConfig if there are heads
+    uint64_t attention_layers = 0;  // a bit per layer, the first layer lowest
     uint32_t n_taps = 0;
     uint32_t n_space_heads = 0, space_head_dim = 0, n_groups = 0, state_dim = 0;
-    uint64_t feed_forward_layers = 0;  // likewise: what has nothing else; 0: all have both halves
+    // likewise: layers with only a feed-forward block; 0: all layers have both halves
+    uint64_t feed_forward_layers = 0;
   };
   Mixers mixers = {};
 };
 
 std::span<const ModelPreset> model_presets();
 
-// "synthetic:PRESET[:TYPE[:LAYERS]]" (TYPE: of synthetic_types(), f32 to q2_k, llama.cpp's mixes
-// q4_k_m and q5_k_m, gpt-oss's mxfp4, GPTQ's int4g128, DeepSeek's fp8; q8_0 where it is left out;
-// LAYERS: only the first so many): random weights of a real geometry, made tensor by tensor when
-// they are read, and a byte-level toy vocabulary padded to the real size. The same name gives the
-// same weights. Errors: kNotFound for an unknown preset (the message lists them), kInvalidArgument
-// for a type.
+// Makes "synthetic:PRESET[:TYPE[:LAYERS]]" (TYPE: of synthetic_types(), f32 to q2_k, llama.cpp's
+// mixes q4_k_m and q5_k_m, gpt-oss's mxfp4, GPTQ's int4g128, DeepSeek's fp8; default q8_0; LAYERS:
+// only the first layers): random weights with a real geometry, made when a tensor is read, and a
+// byte-level toy vocabulary padded to the real size. The same name gives the same weights. Errors:
+// kNotFound for an unknown preset (the message lists them), kInvalidArgument for a type.
 Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec);
 
 }  // namespace kvik

@@ -18,7 +18,8 @@ constexpr uint32_t kNumberOfSpecials = 4;
 constexpr uint32_t kToyTokens = kNumberOfSpecials + 256;
 constexpr double kUnusedScore = -1e4;
 constexpr float kVectorDeviation = 0.1f;
-constexpr float kHeadGain = 4.0f;  // spreads the logits: sampling from a flat row tests little
+// spreads the logits, because sampling from a flat row tests little
+constexpr float kHeadGain = 4.0f;
 
 // token_type numbers of GGUF vocabularies.
 enum TokenKind : int64_t { kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
@@ -49,7 +50,7 @@ void add_vocabulary(Metadata& metadata, uint32_t n_vocab) {
   metadata.insert("tokenizer.ggml.unknown_token_id", uint64_t{0});
 }
 
-// Makes up what the catalogue lists for a preset.
+// Generates the tensors that the catalogue lists for a preset.
 class TensorMaker {
  public:
   TensorMaker(const ModelPreset& preset, const SyntheticType& type)
@@ -70,7 +71,7 @@ class TensorMaker {
                                    : gain(spec.id.role) / std::sqrt(columns)};
   }
 
-  // Of the tensors that only some files have.
+  // Returns whether the preset has an optional tensor.
   bool has(TensorRole role) const {
     if (role == TensorRole::kHead) return !preset_.tied_head;
     if (role == TensorRole::kQNorm || role == TensorRole::kKNorm) return preset_.has_qk_norm;
@@ -85,13 +86,14 @@ class TensorMaker {
   }
 
  private:
-  // Where nothing else scales the scores, K's norm does.
+  // If nothing else scales the scores, K's norm does.
   float vector_scale(const TensorSpec& spec) const {
     const bool scales = family_.attention.is_unscaled && spec.id.role == TensorRole::kKNorm;
     return scales ? 1.0f / std::sqrt(static_cast<float>(spec.shape.back())) : 1.0f;
   }
 
-  // What enters the first layer has deviation 1, whether the weights or the forward pass scale it.
+  // The input of the first layer has standard deviation 1, whether weights or forward pass scale
+  // it.
   float gain(TensorRole role) const {
     if (role == TensorRole::kHead) return kHeadGain;
     if (role == TensorRole::kPerLayerEmbedding) {
@@ -102,8 +104,8 @@ class TensorMaker {
     return std::sqrt(static_cast<float>(preset_.model_dim)) / (scale != 0 ? scale : 1.0f);
   }
 
-  // Rows that are no whole super-blocks become q8_0 (llama.cpp has q5_0 and q5_1, too), rows that
-  // are no whole blocks f16.
+  // Rows that are not whole super-blocks become q8_0 (llama.cpp also uses q5_0 and q5_1), rows that
+  // are not whole blocks f16.
   ElementType matrix_type(const TensorSpec& spec) const {
     const auto [role, layer] = spec.id;
     if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias ||
@@ -112,7 +114,7 @@ class TensorMaker {
     }
     const bool is_fp4 = type_.most == ElementType::kMXFP4 || type_.most == ElementType::kNvFp4;
     if (is_fp4 && !has_fp4(role)) return ElementType::kQ8_0;
-    // As folders have it.
+    // The same as in folders.
     if (type_.most == ElementType::kFp8 && !is_of_layer(role)) return ElementType::kBF16;
     const bool is_head = role == (preset_.tied_head ? TensorRole::kEmbedding : TensorRole::kHead);
     const bool more_bits =
@@ -124,7 +126,7 @@ class TensorMaker {
     return n_cols % traits(type).block_elements == 0 ? type : ElementType::kF16;
   }
 
-  // As WeightMix has it: experts alone, or where there are none the layers.
+  // Like WeightMix: only experts, or all layers in models without experts.
   bool has_fp4(TensorRole role) const {
     return preset_.experts.n > 0 ? kind_of(role) == TensorKind::kExperts : is_of_layer(role);
   }
@@ -134,7 +136,7 @@ class TensorMaker {
   const Family& family_;
 };
 
-// Numbers of a GGUF file have 32 bits.
+// Rounds to 32 bits as in a GGUF file.
 double as_stored(double value) { return static_cast<double>(static_cast<float>(value)); }
 
 using AddKey = std::function<void(std::string_view key, Metadata::Value value)>;
@@ -235,7 +237,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
   if (rope.beta_fast != 0) add("rope.scaling.yarn_beta_fast", double{rope.beta_fast});
   if (p.temperature != 0) add("attention.temperature_scale", double{p.temperature});
   if (rope.divisors == RopeDivisors::kTwoSets) {
-    // Attention over longer contexts is sharpened (LongRoPE, Ding et al. 2024).
+    // Attention in longer contexts is sharpened (LongRoPE, Ding et al. 2024).
     const double longer = static_cast<double>(p.n_ctx_train) / rope.n_ctx_original;
     const double factor = std::sqrt(1 + std::log(longer) / std::log(rope.n_ctx_original));
     add("rope.scaling.attn_factor", as_stored(factor));
@@ -261,7 +263,7 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   metadata.insert("general.architecture", std::string(p.architecture));
   metadata.insert("general.name", fmt::format("{} (random)", p.name));
   metadata.insert("general.file_type", type.file_type);
-  // The first value of a key stays.
+  // The first value of a key is kept.
   if (p.mixers.attention_layers != 0) add_mixer_keys(p, add);
   if (p.kinds.global_every > 0) add_kinds_keys(p, add);
   add("block_count", uint64_t{p.n_layers});

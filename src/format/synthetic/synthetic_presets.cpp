@@ -3,12 +3,13 @@
 namespace kvik {
 namespace {
 
-// What the presets have beyond a plain geometry.
+// Features of presets beyond the geometry.
 constexpr auto kOne = RopeDivisors::kOneSet;
 constexpr auto kTwo = RopeDivisors::kTwoSets;
 
 // clang-format off
-// name, architecture, layers, model, heads, KV heads, head, ffn, context, rope base, window, vocabulary, tied
+// name, architecture, layers, model, heads, KV heads, head, ffn, context, rope base, window,
+// vocabulary, tied
 constexpr ModelPreset kPresets[] = {
     {{"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 2048, 1e4f, 0, 32000, false}},
     {{"llama-2-7b", "llama", 32, 4096, 32, 32, 128, 11008, 4096, 1e4f, 0, 32000, false}},

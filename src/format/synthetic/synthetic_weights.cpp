@@ -12,13 +12,13 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kPoolElements = uint64_t{1} << 20;
-constexpr uint64_t kRunElements = 128;  // copied together, or a block where that is more
-constexpr uint64_t kStepElements = 32;  // places in the pool are multiples of it: whole blocks
-constexpr uint64_t kSmallElements = uint64_t{1} << 16;  // below this a tensor needs no pool
+constexpr uint64_t kRunElements = 128;  // copied together; a block if that is more
+constexpr uint64_t kStepElements = 32;  // positions in the pool are multiples of this: whole blocks
+constexpr uint64_t kSmallElements = uint64_t{1} << 16;  // smaller tensors do not use the pool
 constexpr uint64_t kPoolSeed = 0x6b76696bULL;
 
-// Number `counter` of the sequence `seed`: SplitMix64 (Steele, Lea and Flood 2014), which can begin
-// anywhere.
+// Returns number `counter` of sequence `seed`: SplitMix64 (Steele, Lea and Flood 2014), which
+// allows random access.
 uint64_t random_at(uint64_t seed, uint64_t counter) {
   uint64_t z = seed + (counter + 1) * 0x9e3779b97f4a7c15ULL;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -26,13 +26,13 @@ uint64_t random_at(uint64_t seed, uint64_t counter) {
   return z ^ (z >> 31);
 }
 
-// In (0, 1].
+// Returns a number in (0, 1].
 double uniform_at(uint64_t seed, uint64_t counter) {
   return static_cast<double>((random_at(seed, counter) >> 11) + 1) * 0x1p-53;
 }
 
-// Independent values of mean 0 and deviation 1 (Box and Muller 1958), two from each pair of
-// numbers.
+// Fills with independent values of mean 0 and standard deviation 1 (Box and Muller 1958), two per
+// pair of numbers.
 void fill_normal(uint64_t seed, std::span<float> out) {
   for (size_t i = 0; i < out.size(); i += 2) {
     const double radius = std::sqrt(-2.0 * std::log(uniform_at(seed, i)));
@@ -64,7 +64,7 @@ size_t bytes_of_elements(ElementType type, uint64_t n_elements) {
 uint64_t SyntheticWeights::seed_of(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return random_at(hash, 0);  // FNV's neighbours lie close together
+  return random_at(hash, 0);  // similar names have similar FNV hashes
 }
 
 void SyntheticWeights::make(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,

@@ -10,16 +10,16 @@
 
 namespace kvik {
 
-// Makes up the bytes of tensors, the same for the same seed whatever was made before.
+// Generates the bytes of tensors; a seed always gives the same bytes.
 //
-// Small tensors get a fresh value for every element. Large ones are put together, run by run, from
-// places drawn in a pool of normally distributed values that is quantised once per type and
-// deviation: drawing and quantising the 1.1 G values of a small model one by one takes a minute,
-// this a second. Rows differ, and so do the models of two names; only runs of 128 elements (256 of
-// the K types) occur again. One thread at a time.
+// Small tensors get a fresh value per element. Large ones are assembled from runs at random
+// positions of a pool of normally distributed values that is quantized once per type and standard
+// deviation: generating and quantizing the 1.1 G values of a small model one by one takes a minute,
+// this a second. Rows differ, and so do models of different names; only runs of 128 elements (256
+// for K types) repeat. One thread at a time.
 class SyntheticWeights {
  public:
-  // Fills `out`, whole rows of the tensor from `first_row` on. `seed`: see seed_of.
+  // Fills `out`, whole rows of the tensor starting at `first_row`. `seed`: see seed_of.
   void make(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
             std::span<std::byte> out);
 
@@ -36,7 +36,7 @@ class SyntheticWeights {
   void make_from_pool(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
                       std::span<std::byte> out);
 
-  std::vector<float> normal_;  // deviation 1; made on first use
+  std::vector<float> normal_;  // standard deviation 1; made on first use
   std::vector<Pool> pools_;
 };
 
