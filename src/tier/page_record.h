@@ -25,7 +25,7 @@ namespace kvik {
 // pages to others. Without a mark key it is zero and ignored.
 inline constexpr size_t kRecordHeadBytes = 512;
 
-// Writes the head of a record, whose page bytes are in `slot` already.
+// Writes the head of a record. The page's bytes must be in `slot` already.
 void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte> slot,
                        std::string_view mark_key = {});
 

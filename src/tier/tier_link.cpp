@@ -189,8 +189,8 @@ void TierLink::ask_next(PageFetch& fetch) {
   fetch.is_done_ = true;
 }
 
-// Returns the minimum time of computing the pages, plus that of the fetches that this tier does
-// first.
+// Returns the time limit of a fetch: about what computing its pages takes at best, plus the
+// remaining time of the earlier fetches from this tier.
 Duration TierLink::patience_of(const PageFetch& fetch) const {
   const auto n_rest = fetch.query_.tokens.size() - fetch.found_.n_whole_tokens();
   Duration patience =

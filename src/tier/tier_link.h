@@ -52,8 +52,8 @@ class PageFetch {
 // Connects a KvCache with its tiers. Sealed pages are saved in each tier. Missing pages of a prompt
 // are fetched before it is admitted, from one tier after the other, each continuing where the one
 // before ended. Pages from one tier are also saved in the tiers before it. Never waits for a
-// device: a tier has the minimum time of computing the same pages; then the pages that have arrived
-// are used, and the next tier is asked.
+// device: the time limit of a fetch is about what computing the same pages would take at best. When
+// it is reached, the pages that have arrived are used, and the next tier is asked.
 //
 // Each tier has its own queue, threads, memory and counters, so that a slow or dead tier delays no
 // other. Pages that find a queue full are remembered and saved later, if they are still cached.
@@ -150,7 +150,8 @@ class TierLink final : public PageSink {
   bool is_woken_ GUARDED_BY(wake_mutex_) = false;
   std::function<void()> on_wake_ GUARDED_BY(wake_mutex_);
 
-  std::vector<Level> levels_;  // the threads of their queues end first
+  // Declared last, so that the threads of the queues end before the other members are destroyed.
+  std::vector<Level> levels_;
 };
 
 }  // namespace kvik
