@@ -82,7 +82,7 @@ void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& f
 bool leaves_kv_alone(TensorId tensor, const ModelConfig& config) {
   using enum TensorRole;
   if (tensor.role == kHead) return true;
-  if (config.has_guesser) return false;  // the MTP layer has K and V after the last layer
+  if (config.has_guesser) return false;  // the MTP head has K and V after the last layer
   if (!is_of_layer(tensor.role) || tensor.layer + 1 != config.n_layers) return false;
   // Tensors that are used after K and V or the state. Layers of either kind share some of them. The
   // gate of a state's output is not an input of the state.

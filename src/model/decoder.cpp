@@ -146,7 +146,7 @@ void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
   }
 }
 
-// Runs the MTP layer on all rows, then drops those whose outputs are not wanted.
+// Runs the MTP head on all rows, then drops those whose outputs are not wanted.
 void Decoder::follow() {
   guesser_->follow(tokens_, states_, x_.rows(), attention_);
   if (wanted_.size() == x_.n_rows()) return;

@@ -51,7 +51,7 @@ struct BatchSequence {
   uint32_t n_guesses = 0;
 };
 
-// A token for which the MTP layer predicts the next token (GuesserBlock).
+// A token for which the MTP head predicts the next token (GuesserBlock).
 struct GuessRow {
   TokenId token = 0;
   uint32_t position = 0;  // not 0
@@ -81,7 +81,7 @@ class Decoder {
                       const std::function<bool()>& is_given_up);
 
   // Accepts the first n_true[i] draft tokens of sequence i of the last step: they are added to the
-  // recurrent state and to the state of the MTP layer. Must be called before the next step if the
+  // recurrent state and to the state of the MTP head. Must be called before the next step if the
   // step had draft tokens.
   void accept(std::span<const uint32_t> n_true);
   // Maximum number of draft tokens of all sequences in a step; recurrent layers have buffers for so
@@ -107,10 +107,10 @@ class Decoder {
   // next call.
   std::span<const float> hidden(size_t row);
 
-  // Returns whether the model has an MTP layer, so that guess() may be called.
+  // Returns whether the model has an MTP head, so that guess() may be called.
   bool has_guesser() const { return guesser_.has_value(); }
   static constexpr uint32_t kMostGuessRows = GuesserBlock::kMostRows;
-  // Runs the MTP layer on at most kMostGuessRows tokens, one per sequence, between two steps. Their
+  // Runs the MTP head on at most kMostGuessRows tokens, one per sequence, between two steps. Their
   // K and V are stored after those of their sequences, where the next guess() reads them; the next
   // step overwrites them. The logits of the last step are lost.
   void guess(std::span<const GuessRow> rows);
@@ -173,7 +173,7 @@ class Decoder {
   std::optional<GuesserBlock> guesser_;
   std::optional<OpenPages> open_pages_;  // only if uses_open_pages()
   uint64_t open_page_bytes_;
-  // The last layer that writes K and V or updates a recurrent state. It is the MTP layer if there
+  // The last layer that writes K and V or updates a recurrent state. It is the MTP head if there
   // is one, so that all rows reach it.
   uint32_t last_writer_ = 0;
   std::vector<float> host_logits_;  // [rows of buffers_.logits, n_vocab]

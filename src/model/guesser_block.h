@@ -16,10 +16,10 @@
 
 namespace kvik {
 
-// The multi-token prediction (MTP) layer: predicts the token after the next one
+// The multi-token prediction (MTP) head: a layer that predicts the token after the next one
 // (ModelConfig::has_guesser). Its input for a token is projection([norm(embedding of the token),
-// norm(hidden state of the token before)]); its normed output goes to the model's head (Gloeckle et
-// al. 2024; DeepSeek-V3, 2024, section 2.2; Qwen3-Next).
+// norm(hidden state of the token before)]); its normed output goes to the model's output projection
+// (Gloeckle et al. 2024; DeepSeek-V3, 2024, section 2.2; Qwen3-Next).
 //
 // K and V of a token therefore depend on no later token and are stored in the same pages as those
 // of the other layers. The hidden state of the newest token is a part of the sequence's recurrent
@@ -36,7 +36,7 @@ class GuesserBlock {
   };
   static constexpr uint32_t kMostRows = 32;  // maximum number of rows of one pass
 
-  // `model`, which must have an MTP layer, and `backend` are borrowed.
+  // `model`, which must have an MTP head, and `backend` are borrowed.
   GuesserBlock(const Model& model, Backend& backend, const Buffers& buffers);
 
   uint32_t layer() const { return model_.config().n_layers; }
@@ -61,7 +61,7 @@ class GuesserBlock {
   };
   // Computes the layer's input for at most kMostRows rows.
   ResidualStream& begin(std::span<const Row> rows);
-  // Returns the normed output of the layer, which is the input of the model's head.
+  // Returns the normed output of the layer, which is the input of the model's output projection.
   Rows end();
 
  private:

@@ -162,7 +162,7 @@ class ModelLoader {
     return {};
   }
 
-  // "guesser" becomes a part of numerics(), because the K and V of the MTP layer lie in the same
+  // "guesser" becomes a part of numerics(), because the K and V of the MTP head lie in the same
   // pages as those of the other layers.
   Result<void> load_guesser(GuesserWeights& g) {
     using enum TensorRole;

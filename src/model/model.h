@@ -34,8 +34,7 @@ struct LatentWeights {
   Buffer q_norm;                       // [q_rank]
   std::unique_ptr<PackedMatrix> q_up;  // [n_heads · q_dim, q_rank]
   Buffer kv_norm;                      // [rank]
-  // n_heads times [rank, still_dim]; still_dim is qk_nope_head_dim
-  std::unique_ptr<PackedMatrix> k_up;
+  std::unique_ptr<PackedMatrix> k_up;  // n_heads times [rank, still_dim]
   std::unique_ptr<PackedMatrix> v_up;  // n_heads times [value_dim, rank]
 };
 
@@ -88,7 +87,7 @@ struct FeedForwardWeights {
   std::vector<float> expert_factors;                                   // [n_experts], on the host
 };
 
-// Weights of the MTP layer in addition to a LayerWeights (GuesserBlock).
+// Weights of the MTP head in addition to a LayerWeights (GuesserBlock).
 struct GuesserWeights {
   Buffer embedding_norm, hidden_norm, output_norm;  // [model_dim]
   std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]

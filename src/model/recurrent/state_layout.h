@@ -8,10 +8,10 @@
 namespace kvik {
 
 // Offsets of the recurrent layers' states in a sequence's state: for each layer the inputs of its
-// convolution, then its matrices; for the MTP layer the hidden state of the newest token. All
+// convolution, then its matrices; for the MTP head the hidden state of the newest token. All
 // values are f32.
 struct StateLayout {
-  // by layer, in floats; attention layers other than the MTP layer take no space
+  // by layer, in floats; attention layers other than the MTP head take no space
   std::vector<uint64_t> offsets;
   uint64_t n_floats = 0;  // total size; 0: the model has no state
 
