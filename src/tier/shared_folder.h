@@ -11,8 +11,8 @@
 namespace kvik {
 
 // Files in a folder that several machines mount. They are written under a temporary name and
-// renamed, so that a reader sees a whole file or none; they never change. Anything else in the
-// folder (folders, links, pipes, files of another length) is ignored.
+// renamed, so that a reader sees a whole file or none; they are replaced, never modified. Anything
+// else in the folder (folders, links, pipes, files of another length) is ignored.
 class SharedFolder {
  public:
   // New folders get `mode`, and new files the same without the execute bits, regardless of the

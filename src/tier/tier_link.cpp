@@ -161,8 +161,8 @@ bool TierLink::is_worth_asking(const Level& level, const Rest& rest) const {
   return false;
 }
 
-// Asks the next tier for what the earlier ones did not have. Ends the fetch if nothing is missing
-// or no tier is left.
+// Queries the next tier for what the earlier ones did not have. Ends the fetch if nothing is
+// missing or no tier is left.
 void TierLink::ask_next(PageFetch& fetch) {
   while (!fetch.levels_.empty() && fetch.found_.n_tokens() < fetch.query_.tokens.size()) {
     fetch.level_ = fetch.levels_.back();
