@@ -49,7 +49,7 @@ class FoundPrefix {
   const std::optional<Snapshot>& snapshot() const { return snapshot_; }
   CacheReport report() const;
 
-  // Called when a tier starts to fetch the rest: tokens found from now on count as cached in the
+  // Call when a tier starts to fetch the rest: tokens found from now on count as cached in the
   // tier.
   void begin_fetch() { n_in_memory_ = n_tokens(); }
   // Records why a tier did not fetch the rest.

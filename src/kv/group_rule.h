@@ -11,9 +11,9 @@ namespace kvik {
 // Returns the number of pages that n_tokens take in one layer group.
 inline uint64_t pages_for(uint64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
 
-// Says which pages of a sequence a layer group needs. All layers of a group have the same attention
-// span: all tokens, or a sliding window. Allocation, lookup and release of pages depend on this
-// class alone and know nothing else about attention. A value.
+// Determines which pages of a sequence a layer group needs. All layers of a group have the same
+// attention span: all tokens, or a sliding window. Allocation, lookup and release of pages depend
+// on this class alone and know nothing else about attention. A value.
 class GroupRule {
  public:
   GroupRule() = default;  // full attention

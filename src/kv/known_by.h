@@ -4,13 +4,14 @@
 
 namespace kvik {
 
-// Sharing of pages among tenants. kAll: every tenant hits every page. kTwo: a page is private to the
-// tenant that computed it until a second tenant has computed the same page; then all tenants hit
-// it.
+// Sharing of pages among tenants. kAll: every tenant hits every page. kTwo: a page is private to
+// the tenant that computed it until a second tenant has computed the same page; then all tenants
+// hit it.
 enum class Sharing : uint8_t { kAll, kTwo };
 
-// The tenants that have computed a page with the same tokens before it: none that can be told
-// apart, one tenant (its hash), or several and therefore all.
+// Sharing mark of a page: the tenants that have computed it with the same tokens before it. The
+// mark is kNobody (no tenant is known), the hash of one tenant, or kAll (several tenants, so that
+// all may hit the page).
 //
 //   kNobody ──computed by a tenant──▶ that tenant ──computed by another──▶ kAll
 //

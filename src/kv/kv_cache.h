@@ -55,14 +55,14 @@ class KvCache {
   // pages.
   uint32_t adopt(PageTable& table, std::span<const TokenId> tokens);
 
-  // Appends up to n_most tokens with which a cached sequence continues `tokens`, which are all
-  // tokens of the table's sequence. Only sequences that the table's owner may hit count; of
-  // several, the one used last is taken.
+  // Appends to `out` up to n_most tokens with which a cached sequence continues `tokens`, which are
+  // all tokens of the table's sequence. Considers only sequences that the table's owner may hit; if
+  // there are several, takes the one used last.
   void continue_behind(const PageTable& table, std::span<const TokenId> tokens, size_t n_most,
                        std::vector<TokenId>& out) const;
 
-  // Returns the mark of the page that follows the table's sealed pages and holds `tokens`. Used to
-  // decide which computations are worth waiting for.
+  // Returns the sharing mark of the page that follows the table's sealed pages and holds `tokens`.
+  // Used to decide which computations are worth waiting for.
   KnownBy who_knows(const PageTable& table, std::span<const TokenId> tokens) const {
     return pages_.index().who_knows(table.root(), table.parent_key(), tokens);
   }
@@ -99,7 +99,8 @@ class KvCache {
   // pages the last page is kept together with its open page, if there is room.
   void close(PageTable& table, std::span<const TokenId> tokens);
 
-  // Returns an empty table for a sequence of this cache, whose keys follow `root`.
+  // Returns an empty table for a sequence of this cache. `root` is the parent key of its first
+  // page.
   PageTable make_table(const PageKey& root = {}) const {
     PageTable table(layout().n_groups());
     table.root_ = root;

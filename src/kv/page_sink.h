@@ -8,9 +8,10 @@ namespace kvik {
 class PageSink {
  public:
   virtual ~PageSink() = default;
-  // The page can be hit from now on; its bytes do not change as long as that is so.
+  // Called when a page becomes available for hits. Its bytes do not change as long as it is
+  // available.
   virtual void on_sealed(PageId page) = 0;
-  // No page is free: leases held for waiting requests should be released.
+  // Called when no page is free. Leases held for waiting requests should be released.
   virtual void on_shortage() = 0;
 };
 

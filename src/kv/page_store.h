@@ -65,9 +65,9 @@ class PageStore {
   PageLease lease(PageId id);
   // Takes a page for a group, evicting one if none is free. One must be available.
   PageLease take(uint32_t group);
-  // Tells the sink that pages are short, so that leases held for waiting requests are released.
+  // Notifies the sink that pages are short, so that leases held for waiting requests are released.
   void tell_shortage() const;
-  // Tells the index which pages are no longer leased.
+  // Informs the index which pages are no longer leased.
   void settle();
   // Evicts a page that the index chose; if it belongs to a snapshot, the whole snapshot.
   void evict(PageId page);
@@ -78,7 +78,7 @@ class PageStore {
   const PrefixNode* insert(const PrefixIndex::Stretch& stretch);
   // Calls PrefixIndex::know_snapshot() and informs the tiers.
   const PrefixNode* know_snapshot(const PrefixIndex::Stretch& stretch);
-  // Announces to sink and log that a page can be hit. A second call repeats it for receivers that
+  // Notifies the sink and the log that a page can be hit. A second call notifies the receivers that
   // had no memory the first time.
   void publish(PageId page);
   // Like publish(), for the pages of a snapshot.

@@ -21,7 +21,8 @@ void AdaptedBackend::add_rows(const Adapter* adapter, uint32_t n_rows) {
 
 void AdaptedBackend::keep(std::span<const uint32_t> rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    CHECK(rows[i] >= i && rows[i] < owners_.size());  // ascending: none is overwritten before
+    // ascending order, so that no entry is overwritten before it is read
+    CHECK(rows[i] >= i && rows[i] < owners_.size());
     owners_[i] = owners_[rows[i]];
   }
   owners_.resize(rows.size());
@@ -94,8 +95,9 @@ void AdaptedBackend::matmul(Rows x, const PackedMatrix& w, Rows out) {
   add(x, w, out);
 }
 
-// What is scaled is the product, not the sum: it is taken apart then, and added to the rows. Those
-// whose adapter does not scale it get the bits of a product that is added at once.
+// The scales apply to the product alone, not to its sum with `out`, so the product is computed
+// separately and then added. Rows whose adapter has no scales still get the same bits as without
+// the detour: their changes are added to `out` afterwards.
 void AdaptedBackend::matmul_add(Rows x, const PackedMatrix& w, Rows out) {
   if (!scales_some(w)) {
     next_.matmul_add(x, w, out);
@@ -130,7 +132,8 @@ void AdaptedBackend::grouped_matmul(Rows x, const PackedMatrix& w, const Grouped
   terms_.clear();
   x_rows_.clear();
   out_rows_.clear();
-  // Each row has one adapter, so that the lists stay where they are.
+  // Each row has only one adapter, so the lists never exceed this capacity and spans into them stay
+  // valid.
   x_rows_.reserve(out.n_rows);
   out_rows_.reserve(out.n_rows);
   for (const Group& of_adapter : this->groups()) {
@@ -169,7 +172,7 @@ void AdaptedBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const
   terms_.clear();
   for (const Group& group : groups()) {
     for (const Adapter::Part& part : group.adapter->at(w)) {
-      CHECK(!part.scales);  // PairPlan has none for heads
+      CHECK(!part.scales);  // PairPlan accepts no DoRA scales for matrices of heads
       terms_.push_back({.matrix = part.matrix.get(),
                         .x_rows = group.rows,
                         .out_rows = group.rows,

@@ -25,7 +25,8 @@ LowRankView view_of(const AdapterPair& pair, const LowRankFactors& factors) {
           .type = pair.type};
 }
 
-// What comes behind the rows of an embedding's b: [model_dim, rank] with an identity for its a.
+// Returns the shape of Lookup::up, which follows the rows of an embedding's b: [model_dim, rank]
+// with the identity as its a.
 LowRankView lookup_view(const AdapterPair& pair) {
   return {.a = {},
           .b = {},
@@ -36,8 +37,8 @@ LowRankView lookup_view(const AdapterPair& pair) {
           .type = pair.type};
 }
 
-// Whether the tensor's rows come in blocks of two kinds by turns: query and gate of each head, or β
-// and the decay's input of each key head.
+// Returns whether the tensor's rows alternate between blocks of two kinds: query and gate of each
+// head, or β and the input of the decay of each key head.
 bool is_by_turns(TensorId tensor, const ModelConfig& config) {
   if (tensor.role == TensorRole::kStateGates) return true;
   if (tensor.role != TensorRole::kQ) return false;
@@ -45,7 +46,7 @@ bool is_by_turns(TensorId tensor, const ModelConfig& config) {
   return attention && attention->has_output_gate;
 }
 
-// Rows of the blocks of one kind: [n_rows / 2, n_cols]
+// Returns the rows of the blocks of one kind: [n_rows / 2, n_cols]. first: 0 or 1, the kind.
 std::vector<float> every_other_block(std::span<const float> rows, uint64_t block_floats,
                                      uint64_t first) {
   std::vector<float> out;
@@ -57,7 +58,7 @@ std::vector<float> every_other_block(std::span<const float> rows, uint64_t block
   return out;
 }
 
-// In whole vectors, as low_rank_bytes().
+// Returns the bytes of packed scales, rounded up to whole vectors as low_rank_bytes() does.
 uint64_t bytes_of_scales(uint64_t n_rows) {
   constexpr uint64_t kVectorBytes = 64;
   return (n_rows * sizeof(float) + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
@@ -81,10 +82,10 @@ void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& f
 bool leaves_kv_alone(TensorId tensor, const ModelConfig& config) {
   using enum TensorRole;
   if (tensor.role == kHead) return true;
-  if (config.has_guesser) return false;  // it has K and V behind the last layer
+  if (config.has_guesser) return false;  // the MTP head has K and V after the last layer
   if (!is_of_layer(tensor.role) || tensor.layer + 1 != config.n_layers) return false;
-  // Behind K and V; what layers of either kind have stands behind both. The gate of a state's
-  // output is none of its inputs.
+  // Tensors that are used after K and V or the state. Layers of either kind share some of them. The
+  // gate of a state's output is not an input of the state.
   constexpr TensorRole kBehind[] = {
       kQ,           kQDown,      kQUp,        kKUp,      kVUp,        kAttentionOutput, kStateGate,
       kStateOutput, kConvOutput, kGate,       kUp,       kDown,       kRouter,          kExpertGate,

@@ -19,57 +19,60 @@ class AdapterSource;
 struct AdapterPair;
 struct LowRankFactors;
 
-// What is added to the products of a model to make another model of it: changes of low rank of some
-// of its matrices (Hu et al. 2021), packed. Immutable after loading.
+// A LoRA adapter: low-rank changes of some of a model's matrices (Hu et al. 2021), packed.
+// Immutable after loading.
 class Adapter {
  public:
-  // A change of one tensor's columns of a packed matrix, or of one matrix of a stack; two of them
-  // where the columns come by turns (ProjectionSite).
+  // Change of one tensor's columns in a packed matrix, or in one matrix of a stack. A tensor whose
+  // rows alternate between two kinds (ProjectionSite) has two parts.
   struct Part {
     std::unique_ptr<LowRankMatrix> matrix;
-    uint32_t index = 0;  // in a stack
+    uint32_t index = 0;  // index of the matrix in a stack
     uint32_t first_column = 0;
-    // DoRA: what these columns of the product with w are multiplied by before the change is added,
-    // in the backend's memory; the change has it in it. Null: nothing.
+    // DoRA: factors of these columns of the product, applied before the change is added, in the
+    // backend's memory. The change already includes them. Null: not scaled.
     const float* scales = nullptr;
   };
-  // Of the embedding: token t's row gets up · tokens[t].
+  // Change of the embedding: up · tokens[t] is added to the row of token t.
   struct Lookup {
     const PackedMatrix* table;
     std::vector<float> tokens;          // [n_vocab, rank], on the host
-    std::unique_ptr<LowRankMatrix> up;  // [model_dim, rank], behind an identity
+    std::unique_ptr<LowRankMatrix> up;  // [model_dim, rank], with the identity as its `a`
     uint32_t rank() const { return up->rank(); }
   };
 
-  // Reads and packs all of it. Beside the engine, on any thread. `base` is what the model was
-  // loaded from, and only read where needs_base(). Errors: those of AdapterSource::read() and
-  // dora_scales(), and kInvalidArgument for a tensor that the model does not have.
+  // Reads and packs the whole adapter. May run on any thread, in parallel with the engine. `base`
+  // is the source that the model was loaded from; it is read only if needs_base(). Errors: those of
+  // AdapterSource::read() and dora_scales(), kUnsupported for an adapter that replaces tensors,
+  // kExhausted if the backend has too little memory, and kInvalidArgument for a tensor that the
+  // model does not have.
   static Result<std::unique_ptr<Adapter>> load(AdapterSource& source, const Model& model,
                                                Backend& backend, ModelSource* base = nullptr);
-  // bytes() of what load() would give for a model of that config.
+  // Returns bytes() of the adapter that load() would return for a model of that config.
   static uint64_t bytes_of(const AdapterSource& source, const ModelConfig& config,
                            const Backend& backend);
 
-  // Of all matrices that a product with w is changed by, in ascending order of the index.
+  // Returns the parts that change a product with w, in ascending order of their index.
   std::span<const Part> at(const PackedMatrix& w) const {
     const auto found = parts_.find(&w);
     return found == parts_.end() ? std::span<const Part>() : found->second;
   }
-  // Whether a product with w is scaled (Part::scales).
+  // Returns whether a product with w is scaled (Part::scales).
   bool scales(const PackedMatrix& w) const {
     return std::ranges::any_of(at(w), [](const Part& part) { return part.scales != nullptr; });
   }
-  // Null where the embedding stays as it is.
+  // Change of the embedding; null if there is none.
   const Lookup* embedding() const { return embedding_.get(); }
 
   uint64_t bytes() const { return bytes_; }
-  uint32_t rank() const { return rank_; }  // the highest
+  uint32_t rank() const { return rank_; }  // highest rank of all pairs
   uint32_t n_pairs() const { return n_pairs_; }
-  // SHA-256 of all that it changes, in 64 hexadecimal digits: the same for the same numbers,
-  // whatever the kind of file.
+  // SHA-256 of all changes in 64 hexadecimal digits. The same numbers give the same digest,
+  // whatever the file format.
   const std::string& digest() const { return digest_; }
-  // What parts its pages from those of the model without it: the digest, or nothing where it leaves
-  // all that is remembered of tokens as it is (leaves_kv_alone()).
+  // Separates the adapter's cached pages from those of the base model: the digest, or empty if the
+  // adapter changes neither K and V nor recurrent states (leaves_kv_alone()), so that it shares
+  // them with the base model.
   const std::string& cache_mark() const { return cache_mark_; }
 
  private:
@@ -82,21 +85,22 @@ class Adapter {
                      Backend& backend);
   void add(const AdapterPair& pair, const LowRankFactors& factors, std::span<const float> scales,
            const ProjectionSite& site, Backend& backend);
-  // Copies them to packed_; null where there are none.
+  // Copies the scales to packed_; returns null if there are none.
   const float* pack_scales(std::span<const float> scales, Backend& backend);
 
   std::map<const PackedMatrix*, std::vector<Part>> parts_;
   std::unique_ptr<Lookup> embedding_;
   uint64_t bytes_ = 0;
-  Buffer packed_;  // all matrices, one behind the other
+  Buffer packed_;  // all matrices and scales, in one piece
   uint64_t n_packed_ = 0;
   uint32_t rank_ = 0;
   uint32_t n_pairs_ = 0;
   std::string digest_, cache_mark_;
 };
 
-// Whether a change of that tensor leaves K and V, and the states, of every layer as they are: that
-// of the head, and in the last layer that of what comes behind K and V, or behind the state.
+// Returns whether a change of that tensor leaves K, V and the recurrent states of every layer
+// unchanged. This holds for the head, and in the last layer for the tensors that are used only
+// after K and V, or after the state, were computed.
 bool leaves_kv_alone(TensorId tensor, const ModelConfig& config);
 
 }  // namespace kvik

@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-// Positions over which K is observed.
+// Range of positions over which the observed tokens are spread.
 constexpr uint32_t kObservedPositions = 4096;
 
 }  // namespace
@@ -141,7 +141,8 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
   return q;
 }
 
-// The first token is left out: many models leave an unusual K there, which attention rests on.
+// Measures K after rotation to positions that are spread over the context, then restores it. Skips
+// the first token: in many models its K is unusual, because it serves as an attention sink.
 void AttentionBlock::observe(uint32_t layer, Rows k) {
   std::vector<uint32_t> positions;
   for (uint32_t i = 0; i < k.n_rows; ++i) positions.push_back(i * kObservedPositions / k.n_rows);
@@ -187,7 +188,7 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   find_temperatures(kept_positions_);
 }
 
-// heads *= sigmoid(gate), where there is one
+// heads *= sigmoid(gate), if the layer has an output gate
 void AttentionBlock::gate_output(Rows heads) {
   if (gate_.n_cols == 0) return;
   backend_.gated_activation(Activation::kSigmoid, gate_, heads, heads);
@@ -225,7 +226,7 @@ void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
   project(layer, heads, x);
 }
 
-// A window as long as the row's position ends before the first token.
+// Uses a window as long as the row's position, which excludes the first token.
 void AttentionBlock::attend_behind_first(uint32_t layer, ResidualStream& x) {
   const Rows heads = heads_of(config_of(layer), x.n_rows());
   const KvTarget all = target(layer);

@@ -16,22 +16,22 @@
 
 namespace kvik {
 
-// Where the rows of a step stand in the pages of each layer group.
+// Runs of a step's rows in the pages, for each layer group.
 using GroupRuns = std::vector<std::vector<KvRun>>;
 
-// Attention as the mixer of a layer (Vaswani et al. 2017). A layer's turn is write_kv(), in which
-// all rows of a step leave their K and V in the pages; keep(), in the last layer that does, where
-// only some rows have anything left to give; and attend(), which reads pages alone and adds to the
-// stream. One thread.
+// Attention as the mixer of a layer (Vaswani et al. 2017). Per layer, the decoder calls write_kv(),
+// which stores K and V of all rows of the step in the pages; keep(), only in the last layer that
+// writes K and V, which drops the rows whose outputs are not needed; and attend(), which reads K
+// and V from the pages alone and adds to the residual stream. One thread.
 class AttentionBlock {
  public:
-  // What all its layers work in.
+  // Buffers that all layers share.
   struct Buffers {
     Rows qkv;       // [n_rows_max, the widest layer's q_dim + 2 · kv_dim]
-    Rows wanted_q;  // [n_rows_max, q_dim + gate_dim] q and gate of the rows that are kept
-    Rows heads;     // [n_rows_max, n_heads · width of V] what attention gives
-    Rows latent_q;  // [n_rows_max, q_dim], where qkv has none
-    Rows ones;      // [1, head_dim], by which V's norm multiplies
+    Rows wanted_q;  // [n_rows_max, q_dim + gate_dim], q and gate of the rows that keep() leaves
+    Rows heads;     // [n_rows_max, n_heads · width of V], output of the heads
+    Rows latent_q;  // [n_rows_max, q_dim], for layers with MLA
+    Rows ones;      // [1, head_dim], weights of the norm of V
     LatentProjection::Buffers latent;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -39,26 +39,28 @@ class AttentionBlock {
   // `model` and `backend` are borrowed.
   AttentionBlock(const Model& model, Backend& backend, KvType kv_type, const Buffers& buffers);
 
-  // In which K and V go to the pages from now on; before, they go as they are.
+  // Sets the bases in which K and V are stored from now on. Until then they are stored unchanged.
   void set_bases(KeyBases bases) { bases_ = std::move(bases); }
-  // Counts K of each step from now on, as it would be at positions all over a context.
+  // Adds K of every following step to the statistics, as if its tokens were spread over a long
+  // context.
   void observe_keys(KeyStatistics* statistics) { statistics_ = statistics; }
 
   const LayerGroups& groups() const { return groups_; }
-  // Of a page of any group.
+  // Bytes of one page of any group.
   size_t page_bytes() const;
 
-  // `runs` is borrowed for the step.
+  // Starts a step. `positions` and `runs` are borrowed until it ends.
   void begin_step(std::span<const uint32_t> positions, const GroupRuns& runs);
 
-  // Q, K and V of norm(x); K and V go to their pages, where attend() finds them.
+  // Computes Q, K and V of norm(x). K and V are written to their pages, where attend() reads them.
   void write_kv(uint32_t layer, ResidualStream& x);
-  // Only these rows of the step attend, in this layer and those that follow, which must read what
-  // others wrote. `runs` are theirs, once they lie side by side.
+  // Drops all rows of the step but these, for attend() of this layer and for all later layers,
+  // which must share K and V of earlier layers. `runs` are the runs of the remaining rows.
   void keep(std::span<const uint32_t> rows, const GroupRuns& runs);
   // x += output(attention(q, pages))
   void attend(uint32_t layer, ResidualStream& x);
-  // The same where each run is one row, that sees its sequence's tokens but for the first.
+  // Like attend(), but without the first token of each sequence. Each run must be a single row, not
+  // at position 0.
   void attend_behind_first(uint32_t layer, ResidualStream& x);
 
  private:
@@ -68,7 +70,7 @@ class AttentionBlock {
     return model_.config().layers[layer].attention();
   }
   KvTarget target(uint32_t layer) const;
-  // What the heads give of the target's rows.
+  // Computes the output of the heads for the rows of `kv`.
   void gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads);
   Rows heads_of(const AttentionConfig& a, uint32_t n_rows) const;
   void project(uint32_t layer, Rows heads, ResidualStream& x);
@@ -81,19 +83,19 @@ class AttentionBlock {
   Backend& backend_;
   KvType kv_type_;
   LayerGroups groups_;
-  std::vector<KvGeometry> geometries_;  // of the pages of each group
+  std::vector<KvGeometry> geometries_;  // by layer group
   RopeTables ropes_;
   Buffers buffers_;
   LatentProjection latent_;
   KeyBases bases_;
   KeyStatistics* statistics_ = nullptr;
-  std::vector<float> temperatures_;  // of the step's rows; empty: all are 1
+  std::vector<float> temperatures_;  // factor of q of each row; empty: all are 1
   std::span<const uint32_t> positions_;
   std::vector<uint32_t> kept_positions_;
 
   const GroupRuns* runs_ = nullptr;
-  Rows q_;     // of the rows that attend
-  Rows gate_;  // likewise, where the layer has one
+  Rows q_;     // q of the rows that attend
+  Rows gate_;  // output gate of these rows; no columns if the layer has none
 };
 
 }  // namespace kvik

@@ -8,7 +8,7 @@
 namespace kvik {
 namespace {
 
-// Rows of logits computed at once: more would only take memory.
+// Number of rows whose logits are computed at once. More would take memory and save no time.
 constexpr uint32_t kLogitRows = 32;
 static_assert(kLogitRows >= Decoder::kMostGuessRows);
 
@@ -26,7 +26,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   if (c.has_guesser) taken.guesser = GuesserBlock::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
-  // On the host, and a hidden state there.
+  // host_logits_ and host_hidden_
   buffers.count((uint64_t{n_logit_rows} * c.n_vocab + c.model_dim) * sizeof(float));
   return taken;
 }
@@ -99,12 +99,12 @@ bool Decoder::forward_unless(std::span<const BatchSequence> batch,
     if (wants_likeliest_) find_likeliest();
     if (wants_logits_) bring_logits();
   }
-  backend_.wait();  // how long steps take is learnt from
+  backend_.wait();  // the cost model measures the time of whole steps
   return true;
 }
 
-// A layer's first half: all rows leave what later ones will need of them, then they go on. Behind
-// the last layer that keeps anything, rows without logits have nothing left to give.
+// Computes the first half of a layer, its mixer. First all rows write their K and V, or update the
+// states. After the last layer that does so, rows whose outputs are not wanted are dropped.
 void Decoder::mix(uint32_t layer) {
   const bool attends = model_.config().layers[layer].if_attention() != nullptr;
   if (attends) {
@@ -130,7 +130,7 @@ void Decoder::mix(uint32_t layer) {
   }
 }
 
-// Its second half, and what comes behind it.
+// Computes the second half of a layer, its feed-forward, and what follows it.
 void Decoder::finish(uint32_t layer) {
   if (model_.config().layers[layer].feeds_forward()) feed_forward(layer, x_);
   if (per_layer_) per_layer_->add(layer, x_);
@@ -146,7 +146,7 @@ void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
   }
 }
 
-// The guesser looks at all rows; then those without logits have nothing left to give.
+// Runs the MTP head on all rows, then drops those whose outputs are not wanted.
 void Decoder::follow() {
   guesser_->follow(tokens_, states_, x_.rows(), attention_);
   if (wanted_.size() == x_.n_rows()) return;
@@ -154,7 +154,7 @@ void Decoder::follow() {
   backend_.keep(wanted_);
 }
 
-// Puts the sequences' tokens one behind the other as rows.
+// Lays out the sequences' tokens as consecutive rows.
 void Decoder::lay_out(std::span<const BatchSequence> batch) {
   const uint32_t n_groups = groups().n_groups();
   tokens_.clear();
@@ -269,8 +269,8 @@ std::span<const float> Decoder::hidden(size_t row) {
   return host_hidden_;
 }
 
-// As many as the buffer holds: all of them at once would take as much memory as a small model where
-// every token of a prompt wants its own.
+// Computes as many rows as the buffer holds. If every token of a prompt wants its logits, all of
+// them together would take as much memory as a small model.
 uint32_t Decoder::project(size_t row) {
   CHECK(row < wanted_.size());
   const uint32_t n_most = buffers_.logits.n_rows;
@@ -299,7 +299,7 @@ void Decoder::bring_logits() {
   has_logits_ = true;
 }
 
-// To host_logits_.
+// Copies logits to host_logits_.
 void Decoder::bring(Rows logits) {
   const auto host = std::span(host_logits_).first(size_t{logits.n_rows} * model_.config().n_vocab);
   backend_.memory().copy_out(std::as_writable_bytes(host),

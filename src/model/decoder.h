@@ -24,10 +24,10 @@
 
 namespace kvik {
 
-// What is wanted of a sequence's new tokens: of the last n_last of them, or of all if there are
-// fewer, the logits, or the hidden states in their place. Of logits it may be said that it will
-// only be asked which is the largest: the others then stay where they are, unless they are asked
-// for all the same.
+// Selects the outputs of a sequence's new tokens: the logits of the last n_last of them (of all
+// tokens if there are fewer), or with is_hidden their hidden states instead. is_likeliest announces
+// that the caller only needs the token with the largest logit: the logits are then not copied to
+// host memory unless logits() is called after all.
 struct WantLogits {
   uint32_t n_last = 0;
   bool is_hidden = false;
@@ -39,92 +39,99 @@ inline constexpr WantLogits WantLogits::kNone{.n_last = 0};
 inline constexpr WantLogits WantLogits::kLast{.n_last = 1};
 inline constexpr WantLogits WantLogits::kAll{.n_last = UINT32_MAX};
 
-// The new tokens of one sequence in a step. Its pages hold K and V of all earlier positions and
-// have room for the new ones.
+// New tokens of one sequence in a step. The sequence's pages hold K and V of all earlier positions
+// and have room for the new ones.
 struct BatchSequence {
   std::span<const TokenId> tokens;
   uint32_t first_position = 0;
   KvView kv;
   WantLogits want = WantLogits::kLast;
-  const Adapter* adapter = nullptr;  // null: the model as it is
-  uint32_t n_guesses = 0;            // of the tokens, the last ones, which may turn out not to come
+  const Adapter* adapter = nullptr;  // null: the base model
+  // number of draft tokens, which are the last of `tokens` and may be rejected
+  uint32_t n_guesses = 0;
 };
 
-// A token behind which the guesser is asked (guesser_block.h).
+// A token for which the MTP head predicts the next token (GuesserBlock).
 struct GuessRow {
   TokenId token = 0;
   uint32_t position = 0;  // not 0
-  KvView kv;              // with room for the token
-  // The row of the last guess() that gave the token; none: it is the one behind the newest whose
-  // state is kept.
+  KvView kv;              // has room for the token
+  // Row of the last guess() whose logits gave the token; std::nullopt if the token follows the
+  // sequence's newest token, whose hidden state is kept in the recurrent state.
   std::optional<uint32_t> behind = {};
 };
 
-// The forward pass: one for all families. Walks the layers, each of which is a mixer and a
-// feed-forward; what these do, their blocks know. One thread.
+// The forward pass of all model families. Walks the layers, each of which is a mixer (attention or
+// recurrent) and a feed-forward; the blocks implement them. One thread.
 class Decoder {
  public:
-  // `model` and `backend` are borrowed. Buffers for n_rows_max tokens a step are allocated here.
+  // Allocates buffers for n_rows_max tokens per step. `model` and `backend` are borrowed.
   Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max);
 
-  // Counts K of each step from now on.
+  // Adds K of every following step to the statistics.
   void observe_keys(KeyStatistics* statistics) { attention_.observe_keys(statistics); }
 
-  // Runs all new tokens of all sequences, n_rows_max at most, as one batch. The logits and hidden
-  // states that they want can be had until the next step.
+  // Computes all new tokens of all sequences, n_rows_max at most, as one batch. The requested
+  // logits and hidden states are available until the next step.
   void forward(std::span<const BatchSequence> batch);
-  // The same, but for a step that is given up between two layers: false then, and there are no
-  // logits. K and V of the new tokens may be written in part; recurrent states are lost.
+  // Like forward(), but calls is_given_up before each layer and stops if it returns true. In that
+  // case returns false, and there are no logits. K and V of the new tokens may then be partly
+  // written, and the recurrent states are lost.
   bool forward_unless(std::span<const BatchSequence> batch,
                       const std::function<bool()>& is_given_up);
 
-  // Of each sequence of the last step's batch, so many of its guesses came true, and enter the
-  // state; before the next step, where any was a guess.
+  // Accepts the first n_true[i] draft tokens of sequence i of the last step: they are added to the
+  // recurrent state and to the state of the MTP head. Must be called before the next step if the
+  // step had draft tokens.
   void accept(std::span<const uint32_t> n_true);
-  // Guesses that a step may have, of all sequences: what states keep of them is kept for so many.
+  // Maximum number of draft tokens of all sequences in a step; recurrent layers have buffers for so
+  // many.
   uint32_t n_guesses_max() const {
     return recurrent_ ? RecurrentBlock::kMostGuessedRows : UINT32_MAX;
   }
 
-  // A step that was broken off, for want of memory, does nothing more.
+  // Discards the operations of a step that ran out of memory.
   void abandon_step() { backend_.abandon_step(); }
 
-  // Rows that the last step's sequences want, in the order of the batch.
+  // Number of rows that the last step's sequences requested. Rows are numbered in the order of the
+  // batch.
   size_t n_logits() const { return wanted_.size(); }
-  // Logits of one of them in host memory, [n_vocab], valid until another row is asked for. A few
-  // rows are computed together: asking in ascending order computes each once.
+  // Returns the logits of a requested row in host memory: [n_vocab], valid until another row is
+  // requested. A few rows are computed together, so calling this in ascending order computes each
+  // row once.
   std::span<const float> logits(size_t row);
-  // The token that has the largest of them, the first of several; none where no logit is a finite
-  // number.
+  // Returns the token with the largest logit of a row, the first one if there are several;
+  // std::nullopt if no logit is finite.
   std::optional<TokenId> likeliest(size_t row);
-  // The hidden state of one of them behind the last norm, [model_dim], valid until another is asked
-  // for.
+  // Returns the hidden state of a requested row after the final norm: [model_dim], valid until the
+  // next call.
   std::span<const float> hidden(size_t row);
 
-  // Whether guess() can be asked.
+  // Returns whether the model has an MTP head, so that guess() may be called.
   bool has_guesser() const { return guesser_.has_value(); }
   static constexpr uint32_t kMostGuessRows = GuesserBlock::kMostRows;
-  // What the guesser makes of kMostGuessRows tokens at most, one of each sequence, between two
-  // steps. Their K and V lie behind those of their sequences, for the next guess; a step overwrites
-  // them. The logits of the last step are gone.
+  // Runs the MTP head on at most kMostGuessRows tokens, one per sequence, between two steps. Their
+  // K and V are stored after those of their sequences, where the next guess() reads them; the next
+  // step overwrites them. The logits of the last step are lost.
   void guess(std::span<const GuessRow> rows);
-  // Logits of one of them, of the token behind it, [n_vocab], valid until the next step or guess.
+  // Returns the logits that the last guess() gave for the token after `rows[row]`: [n_vocab], valid
+  // until the next step or guess().
   std::span<const float> guess_logits(size_t row) const;
 
   size_t page_bytes() const { return attention_.page_bytes(); }
   // Bytes of one open page of a sequence in all groups; 0 if there are none and KvView::open is
   // null.
   uint64_t open_page_bytes() const { return open_page_bytes_; }
-  // How the layers share out the pages; KvView::groups has a table for each of these groups.
+  // Assignment of the layers to page groups. KvView::groups has one table for each group.
   const LayerGroups& groups() const { return attention_.groups(); }
   uint32_t n_rows_max() const { return n_rows_max_; }
-  // Returns the bytes of all buffers of such a decoder, those of its key bases and of the
-  // statistics that they are made from included.
+  // Returns the bytes of all buffers of such a decoder, including those of its key bases and of the
+  // statistics from which the bases are derived.
   static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max,
                                const Backend& backend);
 
  private:
-  // Taken together, and counted together by buffer_bytes().
+  // All buffers of the step, which buffer_bytes() counts with the same code.
   struct Buffers {
     ResidualStream::Buffers stream;
     AttentionBlock::Buffers attention;
@@ -142,10 +149,12 @@ class Decoder {
   void finish(uint32_t layer);
   void feed_forward(uint32_t layer, ResidualStream& x);
   void follow();
-  // Has the logits of a row and those beside it computed; its place among them.
+  // Computes the logits of a row and of its neighbors, unless they are available already. Returns
+  // the position of the row in buffers_.logits.
   uint32_t project(size_t row);
   void find_likeliest();
-  // head(hidden)
+  // Returns the logits of hidden states after the final norm, with the model's logit scale and soft
+  // cap applied.
   Rows meet_head(Rows hidden);
   void bring_logits();
   void bring(Rows logits);
@@ -157,31 +166,35 @@ class Decoder {
   Buffers buffers_;
   ResidualStream x_;
   AttentionBlock attention_;
-  std::optional<RecurrentBlock> recurrent_;  // of a model that has such layers
+  std::optional<RecurrentBlock> recurrent_;  // only if the model has recurrent layers
   MlpBlock mlp_;
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
   std::optional<GuesserBlock> guesser_;
-  std::optional<OpenPages> open_pages_;  // of a model and a type that have them
+  std::optional<OpenPages> open_pages_;  // only if uses_open_pages()
   uint64_t open_page_bytes_;
-  uint32_t last_writer_ = 0;        // the last layer that has K and V of its own, or the guesser
-  std::vector<float> host_logits_;  // of as many rows as buffers_.logits
+  // The last layer that writes K and V or updates a recurrent state. It is the MTP head if there
+  // is one, so that all rows reach it.
+  uint32_t last_writer_ = 0;
+  std::vector<float> host_logits_;  // [rows of buffers_.logits, n_vocab]
   std::vector<float> host_hidden_;  // [model_dim]
 
-  // Of the current batch. A row is wanted where its logits or its hidden state are.
+  // State of the current batch. A row is "wanted" if its logits or its hidden state are requested.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
   GroupRuns runs_;
   std::vector<RecurrentBlock::Run> states_;
-  std::vector<uint32_t> wanted_;             // rows, ascending
-  std::optional<uint32_t> first_logits_;     // of them, the first whose logits are wanted
-  GroupRuns wanted_runs_;                    // the same rows as runs, once they lie side by side
-  bool wants_likeliest_ = false;             // of one of them
-  bool wants_logits_ = false;                // likewise
-  std::optional<uint32_t> first_projected_;  // of the rows whose logits are computed
+  std::vector<uint32_t> wanted_;          // wanted rows of the batch, ascending
+  std::optional<uint32_t> first_logits_;  // index in wanted_ of the first row that wants logits
+  GroupRuns wanted_runs_;         // runs of the wanted rows after the other rows are dropped
+  bool wants_likeliest_ = false;  // at least one row wants its likeliest token
+  bool wants_logits_ = false;     // at least one row wants its logits
+  // The rows of buffers_.logits are those of wanted_ from this index on.
+  std::optional<uint32_t> first_projected_;
   uint32_t n_projected_ = 0;
-  bool has_likeliest_ = false, has_logits_ = false;  // of all of those, on the host
-  std::vector<std::optional<TokenId>> likeliest_;    // of as many rows as buffers_.logits
+  // True if likeliest_, or host_logits_, holds the results of these rows.
+  bool has_likeliest_ = false, has_logits_ = false;
+  std::vector<std::optional<TokenId>> likeliest_;  // [rows of buffers_.logits]
   std::vector<GuesserBlock::Row> guess_rows_;
 };
 

@@ -25,7 +25,9 @@ uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows
          config.n_experts * (sizeof(uint32_t) + 2 * sizeof(double) + sizeof(RowGroup));
 }
 
-// Scores themselves are in the order of their probabilities.
+// Sigmoid probabilities are computed only if they are added to a bias or, for groups, to each
+// other. Otherwise the scores have the same order. With softmax scoring the bias is added to the
+// scores.
 void ExpertRouter::rank(const float* scores, std::span<const float> choice_bias) {
   const bool is_sigmoid = config_.scoring == ExpertScoring::kSigmoid;
   for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
@@ -36,7 +38,7 @@ void ExpertRouter::rank(const float* scores, std::span<const float> choice_bias)
   if (config_.n_groups_used < config_.n_groups) leave_best_groups();
 }
 
-// Experts of other groups rank below all.
+// Ranks the experts of all but the best groups at minus infinity.
 void ExpertRouter::leave_best_groups() {
   const uint32_t size = config_.n_experts / config_.n_groups;
   const auto value = [&](uint32_t group) {
@@ -64,8 +66,8 @@ void ExpertRouter::leave_best_groups() {
   }
 }
 
-// The n_used highest ranks by insertion, which is quick for a few of many. What is no number
-// outranks none, and none outranks it.
+// Selects the n_used highest ranks by insertion, which is fast for a few of many. A NaN ranks
+// neither above nor below any other value.
 void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights) const {
   uint32_t n = 0;
   for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
@@ -121,7 +123,7 @@ void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
   group(n_rows);
 }
 
-// Counts, then places: rows of an expert keep their order.
+// Counting sort by expert. It is stable: the rows of an expert keep their order.
 void ExpertRouter::group(uint32_t n_rows) {
   std::ranges::fill(next_, 0);
   for (const uint32_t expert : chosen_) ++next_[expert];

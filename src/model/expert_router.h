@@ -9,57 +9,65 @@
 
 namespace kvik {
 
-// Which experts each row of a batch goes through, and how much of their output it takes: the n_used
-// best of its scores, a tie going to the lower number; where there is a bias for choosing, the best
-// probabilities with it, and where experts stand in groups, those of the best groups, by their best
-// expert or, with sigmoids, their two best. What a row gets depends on its scores alone.
-// Rows of one expert come to stand side by side, so that its weights are read once for all of them.
-// Lives as long as the decoder; allocates nothing after it is made. One thread.
+// Chooses the top-k experts of each row of a batch and their weights.
+//
+// A row gets the n_used experts with the highest scores; of equal scores the lower index wins. A
+// choice bias is added before ranking: to the probability with sigmoid scoring, to the score with
+// softmax scoring. If the experts are divided into groups, only those of the best groups are
+// considered: a group is ranked by its best expert or, with sigmoid scoring, by the sum of its two
+// best. The choice for a row depends on its own scores alone.
+//
+// Rows with the same expert are placed next to each other, so that the expert's weights are read
+// once for all of them. Lives as long as the decoder and allocates only in the constructor. One
+// thread.
 class ExpertRouter {
  public:
   ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max);
 
-  // scores: [n_rows, n_columns], of which the first n_experts columns are the experts' and one more
-  // is the shared expert's gate where there is one. choice_bias, and factors by
-  // which the experts' weights are multiplied at last: [n_experts], or empty.
+  // scores: [n_rows, n_columns]; the first n_experts columns belong to the experts, and the last
+  // one to the gate of the shared expert if it has one. choice_bias is added for choosing, not for
+  // weighting; factors multiply the final weights of the experts. Both are [n_experts], or empty.
   void route(std::span<const float> scores, uint32_t n_rows,
              std::span<const float> choice_bias = {}, std::span<const float> factors = {});
 
-  // For a product of the rows with their experts: row i of it is of row grouped().rows[i] of the
-  // batch. The same without the list of rows, for what such a product gave.
+  // Arguments of grouped products. grouped() is for the product of the batch's rows with their
+  // experts: row i of the product comes from row grouped().rows[i] of the batch. grouped_in_order()
+  // is for a further product of these results, whose rows are in that order already.
   GroupedRows grouped() const { return {order_, groups_, config_.n_experts, order_}; }
   GroupedRows grouped_in_order() const { return {{}, groups_, config_.n_experts, order_}; }
 
-  // What each row of the batch takes of the rows of such a product, its best expert first.
+  // Rows of the grouped product, and their weights, that are added up for each row of the batch,
+  // its best expert first.
   WeightedRows taken() const { return {places_, weights_, config_.n_used}; }
 
-  // What each row takes of the shared expert's output for itself.
+  // Weight of the shared expert's output for each row.
   WeightedRows shared() const { return {shared_rows_, shared_weights_, 1}; }
 
-  // Columns of scores for such a model.
+  // Returns the number of columns of the scores.
   static uint32_t n_columns(const ExpertsConfig& config) {
     return config.n_experts + (config.has_shared_gate ? 1 : 0);
   }
-  // Bytes that a router for so many rows takes, scores included.
+  // Returns the bytes of the buffers of a router for n_rows_max rows, including the scores.
   static uint64_t buffer_bytes(const ExpertsConfig& config, uint32_t n_rows_max);
 
  private:
-  // What the experts are chosen by.
+  // Sets ranks_, by which experts are chosen.
   void rank(const float* scores, std::span<const float> choice_bias);
   void leave_best_groups();
   void choose(const float* scores, uint32_t* chosen, float* weights) const;
   void group(uint32_t n_rows);
 
   const ExpertsConfig& config_;
-  std::vector<double> ranks_;          // [n_experts] of the row at hand
-  std::vector<double> group_values_;   // [n_groups]
-  std::vector<uint32_t> chosen_;       // [n_rows, n_used] experts, best first
-  std::vector<float> weights_;         // [n_rows, n_used]
-  std::vector<uint32_t> places_;       // [n_rows, n_used] rows of the grouped product
-  std::vector<uint32_t> order_;        // [n_rows · n_used] rows of the batch, by expert
-  std::vector<uint32_t> next_;         // [n_experts] the place of the next row of each
-  std::vector<RowGroup> groups_;       // of the experts that have rows
-  std::vector<uint32_t> shared_rows_;  // [n_rows] 0, 1, …
+  std::vector<double> ranks_;         // [n_experts], ranking values of the current row
+  std::vector<double> group_values_;  // [n_groups]
+  std::vector<uint32_t> chosen_;      // [n_rows, n_used], indices of experts, best first
+  std::vector<float> weights_;        // [n_rows, n_used]
+  std::vector<uint32_t> places_;      // [n_rows, n_used], rows of the grouped product
+  std::vector<uint32_t> order_;       // [n_rows · n_used], rows of the batch, sorted by expert
+  // [n_experts], row of the grouped product that each expert's next row gets
+  std::vector<uint32_t> next_;
+  std::vector<RowGroup> groups_;       // only experts that have rows
+  std::vector<uint32_t> shared_rows_;  // [n_rows], the numbers 0, 1, …
   std::vector<float> shared_weights_;  // [n_rows]
 };
 

@@ -9,27 +9,28 @@
 
 namespace kvik {
 
-// What is the same for two models exactly where the same tokens give the same K and V by the same
-// code: SHA-256 over the metadata, the tensor table and the digests of all tensors, taken in the
-// order of loading.
+// Fingerprint of a model: SHA-256 over the metadata, the tensor table and the digests of all
+// tensors in the order of loading. Two models have the same fingerprint exactly if the same tokens
+// give the same K and V with the same code.
 class Fingerprint {
  public:
-  // Takes the metadata and the tensor table.
+  // Adds the metadata and the tensor table.
   explicit Fingerprint(const ModelSource& source);
 
   void add_tensors(const Hash128& digest);
 
-  // Once, when all tensors are added: 64 hexadecimal digits.
+  // Returns 64 hexadecimal digits. Call once, after all tensors were added.
   std::string finish();
 
  private:
   Sha256 sha_;
 };
 
-// What the bits of a forward pass depend on beside the model: a hash of the sources of tensor,
-// backend and model with the compiler's flags (cmake/numerics.cmake), the C library, whose sines
-// turn the heads, and the arithmetics of the weights' types that are not everybody's
-// (Backend::arithmetic).
+// Returns an identifier of everything except the model file that the bits of a forward pass depend
+// on: a hash of the sources of tensor, backend and model and of the compiler flags
+// (cmake/numerics.cmake); the version of the C library, which computes the sines of the rotary
+// embedding; and `arithmetics`, the names of arithmetics that differ among instruction sets
+// (Backend::arithmetic()) and of variants that the loader chose (such as the long RoPE divisors).
 std::string numerics(const std::set<std::string_view>& arithmetics);
 
 }  // namespace kvik

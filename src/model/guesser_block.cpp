@@ -30,7 +30,8 @@ void GuesserBlock::copy_row(const float* from, float* to) {
                          size_t{model_.config().model_dim} * sizeof(float));
 }
 
-// The stream's rows of tokens whose predecessors' hidden states stand in `before`.
+// Computes the rows of the residual stream for tokens whose predecessors' hidden states are in
+// buffers_.before.
 void GuesserBlock::join(std::span<const TokenId> tokens) {
   const ModelConfig& c = model_.config();
   const GuesserWeights& w = model_.guesser();

@@ -16,46 +16,52 @@
 
 namespace kvik {
 
-// The layer that guesses the token behind the next one (ModelConfig::has_guesser): its input at a
-// token is projection([norm(embedding of the token), norm(hidden state of the token before)]), and
-// what it gives, normed, meets the head (Gloeckle et al. 2024; DeepSeek-V3, 2024, section 2.2;
-// Qwen3-Next). So its K and V of a token depend on no later one and lie in the pages of the others,
-// and the hidden state of the newest token is a part of the sequence's state. At the first token it
-// sees nothing, and nobody looks back at that. One thread.
+// The multi-token prediction (MTP) head: a layer that predicts the token after the next one
+// (ModelConfig::has_guesser). Its input for a token is projection([norm(embedding of the token),
+// norm(hidden state of the token before)]); its normed output goes to the model's output projection
+// (Gloeckle et al. 2024; DeepSeek-V3, 2024, section 2.2; Qwen3-Next).
+//
+// K and V of a token therefore depend on no later token and are stored in the same pages as those
+// of the other layers. The hidden state of the newest token is a part of the sequence's recurrent
+// state. The first token has no token before it, so no position attends to its K and V. One thread.
 class GuesserBlock {
  public:
   struct Buffers {
-    Rows hidden;   // [n_rows_max, model_dim] of the step's rows, behind the last norm
-    Rows before;   // [n_rows_max, model_dim] of the token before each
+    Rows hidden;   // [n_rows_max, model_dim], hidden states of the step's rows after the final norm
+    Rows before;   // [n_rows_max, model_dim], hidden state of the token before each row
     Rows pairs;    // [n_rows_max, 2 · model_dim]
-    Rows guessed;  // [kMostRows, model_dim] of the newest guesses, behind the guesser's norm
+    Rows guessed;  // [kMostRows, model_dim], normed outputs of the last pass
     ResidualStream::Buffers stream;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
-  static constexpr uint32_t kMostRows = 32;  // guesses of one pass
+  static constexpr uint32_t kMostRows = 32;  // maximum number of rows of one pass
 
-  // `model`, which has a guesser, and `backend` are borrowed.
+  // `model`, which must have an MTP head, and `backend` are borrowed.
   GuesserBlock(const Model& model, Backend& backend, const Buffers& buffers);
 
   uint32_t layer() const { return model_.config().n_layers; }
 
-  // The step's rows behind the last layer, with their tokens: leaves K and V of all of them in the
-  // pages, and in each state the hidden state of the last row that is no guess. `runs` are borrowed
-  // until accept().
+  // Writes K and V of all rows of the step to the pages, and to each sequence's state the hidden
+  // state of its last row that is not a draft token. x: the rows after the last layer. `runs` is
+  // borrowed until accept().
   void follow(std::span<const TokenId> tokens, std::span<const RecurrentBlock::Run> runs, Rows x,
               AttentionBlock& attention);
-  // Of run i of the step, the first n_true[i] of its guesses came true.
+  // Updates the states for the first n_true[i] draft tokens of run i of the step, which were
+  // accepted.
   void accept(std::span<const uint32_t> n_true);
 
-  // A token of one sequence that is guessed behind.
+  // A token of one sequence, after which the next one is predicted.
   struct Row {
     TokenId token = 0;
-    std::byte* state = nullptr;           // of the sequence: the token comes behind its newest,
-    std::optional<uint32_t> behind = {};  // or it was guessed by that row of the last pass
+    // State of the sequence, used if the token follows the sequence's newest token.
+    std::byte* state = nullptr;
+    // Row of the last pass that predicted the token; std::nullopt: the token follows the newest
+    // one.
+    std::optional<uint32_t> behind = {};
   };
-  // The layer's input for such rows, kMostRows at most.
+  // Computes the layer's input for at most kMostRows rows.
   ResidualStream& begin(std::span<const Row> rows);
-  // Behind the layer: what the head meets.
+  // Returns the normed output of the layer, which is the input of the model's output projection.
   Rows end();
 
  private:
@@ -71,7 +77,7 @@ class GuesserBlock {
   Buffers buffers_;
   ResidualStream x_;
   std::span<const RecurrentBlock::Run> runs_;
-  std::vector<uint32_t> rows_;  // of a gather
+  std::vector<uint32_t> rows_;  // rows that a gather reads
   std::vector<TokenId> tokens_;
 };
 

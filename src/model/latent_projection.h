@@ -10,13 +10,15 @@
 
 namespace kvik {
 
-// What latent attention has in the place of a plain projection to Q, K and V, and before the output
-// (LatentConfig). One thread.
+// The projections of multi-head latent attention (MLA, LatentConfig): from x to Q and the latent K,
+// which replaces the usual projection to Q, K and V, and from the heads' output to their values.
+// One thread.
 class LatentProjection {
  public:
   struct Buffers {
-    Rows down;     // [n_rows_max, (q_rank, or all heads' q) + rank + turning_dim]
-    Rows queries;  // [n_rows_max, n_heads · q_dim], where there is a q_rank
+    // [n_rows_max, (q_rank, or q of all heads) + rank + turning_dim]
+    Rows down;
+    Rows queries;  // [n_rows_max, n_heads · q_dim], if q has a low rank
     Rows values;   // [n_rows_max, n_heads · value_dim]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -25,11 +27,12 @@ class LatentProjection {
   LatentProjection(const Model& model, Backend& backend, const Buffers& buffers)
       : model_(model), backend_(backend), buffers_(buffers) {}
 
-  // q: [n_rows, n_heads · head_dim], what meets K of the pages. → K: [n_rows, head_dim], valid
-  // until the next projection.
+  // Writes to q, [n_rows, n_heads · head_dim], the queries in the space of the latent K. Returns K:
+  // [n_rows, head_dim], valid until the next call.
   Rows project(uint32_t layer, ResidualStream& x, const RopeTables& ropes, Rows q);
 
-  // What the heads have gathered of the latent vectors, [n_rows, n_heads · rank], to their values.
+  // Projects the heads' sums of latent vectors, [n_rows, n_heads · rank], to their values: [n_rows,
+  // n_heads · value_dim].
   Rows values(uint32_t layer, Rows gathered);
 
  private:

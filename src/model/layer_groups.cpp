@@ -11,11 +11,11 @@
 namespace kvik {
 namespace {
 
-// Layers by the span of their attention and their KV heads.
+// Key of the layers that may share a group: attention span and KV heads.
 struct Kind {
   uint32_t window;
   LayerGroups::Heads heads;
-  // Values of a layer's K and V for each token; each heads' scales aside.
+  // Returns the number of values of a layer's K and V per token, without the scales of the heads.
   uint64_t width() const {
     return uint64_t{heads.n_kv_heads} * heads.head_dim * (heads.latent_dim ? 1 : 2);
   }
@@ -23,16 +23,17 @@ struct Kind {
 };
 using Spans = std::map<Kind, std::vector<uint32_t>>;
 
-// Pages of a group that sees everything are there for the whole context, those of one with a window
-// for few tokens.
+// Weight of a group with full attention in cost_of(). Its pages are kept for the whole context,
+// those of a group with a sliding window only for a few tokens.
 constexpr uint64_t kLastingWeight = 16;
 
 uint64_t n_groups_of(const std::vector<uint32_t>& layers, uint64_t n_per_page) {
   return (layers.size() + n_per_page - 1) / n_per_page;
 }
 
-// What pages of that width cost; empty where they are too narrow or the groups too many. A group
-// more, which costs a table per sequence, counts as much as half an unused layer.
+// Returns the cost of pages of that width; std::nullopt if they are too narrow for a layer or give
+// too many groups. An additional group, which needs a table per sequence, costs as much as half an
+// unused layer of the narrowest kind.
 std::optional<uint64_t> cost_of(const Spans& spans, uint64_t page_width, uint64_t least_width) {
   uint64_t n_groups = 0;
   uint64_t cost = 0;
@@ -46,7 +47,8 @@ std::optional<uint64_t> cost_of(const Spans& spans, uint64_t page_width, uint64_
   return n_groups <= kMaxLayerGroups ? std::optional(cost) : std::nullopt;
 }
 
-// The width of pages that wastes least: that of so many layers of one kind.
+// Returns the page width with the lowest cost. Candidates are the widths of 1, 2, … layers of each
+// kind.
 uint64_t best_page_width(const Spans& spans) {
   uint64_t least_width = UINT64_MAX;
   for (const auto& [kind, layers] : spans) least_width = std::min(least_width, kind.width());
@@ -77,7 +79,7 @@ LayerGroups group_layers(const ModelConfig& config) {
   }
   const uint64_t page_width = best_page_width(spans);
   static_assert(kMaxLayerKinds <= kMaxLayerGroups);
-  CHECK(page_width > 0);  // pages for all layers of the widest kind are one group for each
+  CHECK(page_width > 0);  // pages as wide as all layers of the widest kind give one group per kind
   LayerGroups groups;
   groups.has_states = config.has_state();
   groups.places.resize(n_layers);

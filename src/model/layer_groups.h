@@ -9,12 +9,15 @@
 
 namespace kvik {
 
-// The layers of a model, grouped for the cache: all layers of a group have the same attention span
-// and the same KV heads, and no group has more than its n_layers, so that a page of one size serves
-// any group. Groups of one span may be several: of gemma3's 22 windowed layers and 4 that see
-// everything, 4 go into each page; of gemma4's wider windowed layers fewer than of the others. What
-// a smaller group leaves of its pages is not used; the size is chosen so that little is. A layer
-// that reads another's K and V stands where that one does.
+// The layers of a model, grouped for the KV cache. All layers of a group have the same attention
+// span and the same KV heads. A group has at most as many layers as fit into a page, so that pages
+// of one size serve all groups; layers of one kind may need several groups.
+//
+// Examples: Gemma 3 has 22 layers with a sliding window and 4 with full attention, and each page
+// holds 4 layers. In Gemma 4, the windowed layers are wider, so that a page holds fewer of them
+// than of the others. A group with fewer layers leaves a part of its pages unused; the page size is
+// chosen to minimize this. A layer with KV sharing has the place of the layer whose K and V it
+// reads.
 struct LayerGroups {
   struct Place {
     uint32_t group;
@@ -22,14 +25,14 @@ struct LayerGroups {
   };
   struct Heads {
     uint32_t n_kv_heads, head_dim;
-    uint32_t latent_dim;  // as KvGeometry has it
+    uint32_t latent_dim;  // KvGeometry::latent_dim
     friend auto operator<=>(const Heads&, const Heads&) = default;
   };
-  std::vector<uint32_t> n_layers;  // that a page of each group has room for
-  std::vector<uint32_t> windows;   // of each group; 0: sees everything
-  std::vector<Heads> heads;        // of each group
-  std::vector<Place> places;       // of each layer of the model; of no meaning for one with a state
-  bool has_states = false;         // some layers have states in place of K and V: no open pages
+  std::vector<uint32_t> n_layers;  // number of layers that a page has room for, by group
+  std::vector<uint32_t> windows;   // sliding window in tokens, by group; 0: full attention
+  std::vector<Heads> heads;        // by group
+  std::vector<Place> places;       // by layer of the model; meaningless for a recurrent layer
+  bool has_states = false;         // some layers are recurrent, so that there are no open pages
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };

@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-// Layer groups that a model has at most.
+// Maximum number of layer groups of a model.
 inline constexpr uint32_t kMaxLayerGroups = 16;
 
 }  // namespace kvik

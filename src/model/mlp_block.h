@@ -9,27 +9,27 @@
 
 namespace kvik {
 
-// activation(gate(x)) · up(x) of rows, or activation(up(x)) where it has no gate, in a buffer of
-// its own. One thread.
+// Computes activation(gate(x)) · up(x), or activation(up(x)) if the activation has no gate, in a
+// buffer of its own. One thread.
 class GatedProduct {
  public:
-  // Products that are computed before the activation.
+  // Number of projections before the activation: gate and up, or up alone.
   static uint32_t n_parts(Activation activation) { return has_gate(activation) ? 2 : 1; }
 
-  // gate_up: [n_rows_max, n_parts · ffn_dim], its buffer. `backend` is borrowed.
+  // gate_up is the buffer: [n_rows_max, n_parts · ffn_dim]. `backend` is borrowed.
   GatedProduct(Backend& backend, Activation activation, Rows gate_up)
       : backend_(backend), activation_(activation), gate_up_(gate_up) {}
 
-  // gate_up: [n_parts · ffn_dim, model_dim]. → [n_rows, ffn_dim], valid until the next product.
-  // bias: [n_parts · ffn_dim], or empty.
+  // gate_up: [n_parts · ffn_dim, model_dim]; bias: [n_parts · ffn_dim], or empty. Returns [n_rows,
+  // ffn_dim], valid until the next product.
   Rows product(Rows x, const PackedMatrix& gate_up, const Buffer& bias = {}) {
     return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_), [&](Rows out) {
       backend_.matmul(x, gate_up, out);
       if (bias.size() > 0) backend_.add_bias(out, bias.floats());
     });
   }
-  // The same of the rows of several matrices of one size: [rows, ffn_dim]
-  // Each matrix has a bias of `biases`, [n_matrices, n_parts · ffn_dim], unless there are none.
+  // Like product(), for a stack of matrices of the same size, each applied to its own rows: returns
+  // [groups.n_rows(), ffn_dim]. biases: [n_matrices, n_parts · ffn_dim], or empty.
   Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Buffer& biases,
                        const GroupedRows& groups) {
     const uint32_t ffn_dim = gate_up.n_rows() / groups.n_matrices / n_parts(activation_);
@@ -61,7 +61,7 @@ class GatedProduct {
 // (Shazeer 2020). One thread.
 class MlpBlock {
  public:
-  // Room for the widest MLP of the model's layers.
+  // Takes a buffer for the widest MLP of the model's layers.
   static Rows take_buffer(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
 
   MlpBlock(Backend& backend, const ModelConfig& config, Rows buffer)

@@ -14,7 +14,7 @@
 
 namespace kvik {
 
-// Puts a model together from the tensors of its roles. Lives for one load.
+// Builds a model from the tensors of its roles. Lives for one load.
 class ModelLoader {
  public:
   ModelLoader(ModelSource& source, Backend& backend, const Model::Progress& progress,
@@ -24,7 +24,7 @@ class ModelLoader {
         config_(config),
         tensors_(source, backend, table_, progress) {}
 
-  // n_ctx_max: the context that will be served; 0: as trained.
+  // Loads all weights. n_ctx_max: context length that will be served; 0: as trained.
   Result<std::unique_ptr<Model>> load(uint32_t n_ctx_max) {
     using enum TensorRole;
     TRY(check_vocabulary());
@@ -54,7 +54,7 @@ class ModelLoader {
   }
 
  private:
-  // The vocabulary's words and the embedding's rows must be as many.
+  // Checks that the vocabulary has as many tokens as the embedding has rows.
   Result<void> check_vocabulary() const {
     TRY_ASSIGN(const auto* tokens, source_.metadata().get_strings("tokenizer.ggml.tokens"));
     if (tokens && tokens->size() != config_.n_vocab) {
@@ -76,7 +76,7 @@ class ModelLoader {
     return {};
   }
 
-  // What the layer does not have stays empty.
+  // Loads a layer. Weights that the layer does not have stay empty.
   Result<LayerWeights> load_layer(uint32_t layer) {
     using enum TensorRole;
     LayerWeights weights;
@@ -162,7 +162,8 @@ class ModelLoader {
     return {};
   }
 
-  // Its K and V lie in the pages of the other layers.
+  // "guesser" becomes a part of numerics(), because the K and V of the MTP head lie in the same
+  // pages as those of the other layers.
   Result<void> load_guesser(GuesserWeights& g) {
     using enum TensorRole;
     TRY_ASSIGN(g.embedding_norm, tensors_.vectors({kGuessEmbeddingNorm}, config_.n_layers));
@@ -187,7 +188,8 @@ class ModelLoader {
                               "'{}.rope.scaling.original_context_length' is missing",
                               name_of(TensorId{kLongRopeDivisors}), config_.architecture));
     }
-    // Pages that were computed with the one set must not be found by a server with the other.
+    // Cached pages computed with one set of divisors must not be hit by a server that uses the
+    // other.
     const bool is_long = n_ctx > config_.n_ctx_short_rope;
     arithmetics_.insert(is_long ? "long rope" : "short rope");
     model_->rope_divisors_ = std::move(is_long ? of_long : of_short);

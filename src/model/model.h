@@ -22,13 +22,14 @@ namespace kvik {
 
 class ModelSource;
 
-// How the K and V of a layer group lie in its pages.
+// Returns the layout of K and V in the pages of a layer group.
 KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type);
-// Of a page of such a model, which serves any of its groups.
+// Returns the bytes of one page, which is large enough for every layer group of the model.
 size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
 
-// Of latent attention, with AttentionWeights::qkv: x to q or its low rank, over the latent vector
-// and what turns.
+// Weights of multi-head latent attention (MLA) that AttentionWeights does not have. There, qkv is
+// the projection of x to q (or to the low rank of q), stacked over the projection to the latent
+// vector and the rotated part of K.
 struct LatentWeights {
   Buffer q_norm;                       // [q_rank]
   std::unique_ptr<PackedMatrix> q_up;  // [n_heads · q_dim, q_rank]
@@ -37,13 +38,13 @@ struct LatentWeights {
   std::unique_ptr<PackedMatrix> v_up;  // n_heads times [value_dim, rank]
 };
 
-// The weights of one layer. What its config does not name is empty.
+// Weights of an attention layer. Tensors that the layer's config does not have are empty.
 struct AttentionWeights {
   Buffer norm;  // [model_dim]
-  // [q_dim + 2 · kv_dim + gate_dim, model_dim], without what is not there
+  // [q_dim + 2 · kv_dim + gate_dim, model_dim]; parts that the layer does not have are left out.
   std::unique_ptr<PackedMatrix> qkv;
   Buffer qkv_bias;        // [q_dim + 2 · kv_dim]
-  Buffer q_norm, k_norm;  // [head_dim], or [q_dim] and [kv_dim]
+  Buffer q_norm, k_norm;  // [head_dim] each, or [q_dim] and [kv_dim]
   LatentWeights latent;
   Buffer sinks;                          // [n_heads]
   std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]
@@ -51,14 +52,14 @@ struct AttentionWeights {
   Buffer post_norm;                      // [model_dim]
 };
 
-// Of what a layer has for each token beside its input (ModelConfig::per_layer_dim).
+// Weights of one layer for its per-layer input (ModelConfig::per_layer_dim, PerLayerInputs).
 struct PerLayerWeights {
   std::unique_ptr<PackedMatrix> gate;    // [per_layer_dim, model_dim]
   std::unique_ptr<PackedMatrix> output;  // [model_dim, per_layer_dim]
   Buffer post_norm;                      // [model_dim]
 };
 
-// The same of the whole model.
+// Weights of the per-layer inputs that all layers share.
 struct PerLayerEmbedding {
   std::unique_ptr<PackedMatrix> table;       // [n_vocab, n_layers · per_layer_dim]
   std::unique_ptr<PackedMatrix> projection;  // [n_layers · per_layer_dim, model_dim]
@@ -67,11 +68,12 @@ struct PerLayerEmbedding {
 
 struct FeedForwardWeights {
   Buffer norm;  // [model_dim]
-  // Of an activation without a gate, these are the ups alone: [ffn_dim, model_dim].
-  std::unique_ptr<PackedMatrix> gate_up;         // [2 · ffn_dim, model_dim], of an MLP or of what
-  std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]      all experts share
-  Buffer gate_up_bias;                           // [2 · ffn_dim], of an MLP
-  Buffer down_bias;                              // [model_dim], likewise
+  // MLP, or shared expert of a mixture of experts. If the activation has no gate, gate_up holds
+  // only the up projection: [ffn_dim, model_dim].
+  std::unique_ptr<PackedMatrix> gate_up;         // [2 · ffn_dim, model_dim]
+  std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]
+  Buffer gate_up_bias;                           // [2 · ffn_dim], MLP only
+  Buffer down_bias;                              // [model_dim], MLP only
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
   Buffer score_bias;                             // [n_experts]
   std::vector<float> choice_bias;                // [n_experts], on the host
@@ -80,44 +82,46 @@ struct FeedForwardWeights {
   std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]
   Buffer expert_down_bias;                       // n_experts times [model_dim]
   Buffer post_norm;                              // [model_dim]
-  // Of experts beside an MLP (ExpertsConfig::beside_ffn_dim).
+  // For experts that run in parallel with an MLP (ExpertsConfig::beside_ffn_dim).
   Buffer router_norm, experts_norm, mlp_post_norm, experts_post_norm;  // [model_dim] each
   std::vector<float> expert_factors;                                   // [n_experts], on the host
 };
 
-// What the guesser has beside a layer's weights (guesser_block.h).
+// Weights of the MTP head in addition to a LayerWeights (GuesserBlock).
 struct GuesserWeights {
   Buffer embedding_norm, hidden_norm, output_norm;  // [model_dim]
   std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]
 };
 
 struct LayerWeights {
-  AttentionWeights attention;  // of a layer that attends; else of one that does not:
+  AttentionWeights attention;  // of an attention layer; empty otherwise
   RecurrentWeights recurrent;
   FeedForwardWeights feed_forward;
   PerLayerWeights per_layer;
-  float scale = 1.0f;  // of the rows behind the layer
+  float scale = 1.0f;  // factor for the output rows of the layer
 };
 
 // Options of Model::load().
 struct LoadOptions {
-  // The context that will be served, by which some models choose their rotation frequencies; 0: as
-  // trained.
+  // Context length that will be served. Some models choose their rotary frequencies by it. 0: the
+  // trained context length.
   uint32_t n_ctx_max = 0;
-  // The type of pages that decoders will have. K is measured if it is quantized, and a decoder of
-  // such pages needs that.
+  // KV page type that decoders of this model will use. If it is quantized, loading also measures K
+  // (KeyStatistics), which a decoder with such pages needs.
   KvType kv_type = KvType::kInt8;
 };
 
-// A loaded model: config and packed weights. Immutable after loading.
+// A loaded model: config and packed weights. Immutable after loading, so any thread may read it.
 class Model {
  public:
-  // Bytes of source tensors packed so far, and of all of them.
+  // Called with the bytes of the source tensors packed so far, and of all of them.
   using Progress = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
 
-  // Packs every tensor of the source and releases it there. Every tensor must be wanted and every
-  // wanted one be there, in its shape. Errors: those of read_config, kCorrupt for a missing tensor
-  // or a wrong shape, kUnsupported for an unknown tensor or element type; each names the tensor.
+  // Packs every tensor of the source and releases it there. The source must have exactly the
+  // tensors of the model, in the expected shapes, apart from those that
+  // TensorTable::may_leave_alone() names. Errors: those of read_config(), kCorrupt for a missing
+  // tensor or a wrong shape, kUnsupported for an unknown tensor or element type; each names the
+  // tensor.
   static Result<std::unique_ptr<Model>> load(ModelSource& source, Backend& backend,
                                              const Progress& progress, const LoadOptions& options);
   static Result<std::unique_ptr<Model>> load(ModelSource& source, Backend& backend,
@@ -127,28 +131,28 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const PackedMatrix& embedding() const { return *embedding_; }
-  // Those of ModelConfig::layers.
+  // Weights of ModelConfig::layers, in the same order.
   const std::vector<LayerWeights>& layers() const { return layers_; }
   const GuesserWeights& guesser() const { return guesser_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const Buffer& output_norm() const { return output_norm_; }
-  // The embedding again where the model ties them.
+  // Output projection; the embedding if the model ties the two.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
-  // Divisors of the rotation frequencies, one per pair; empty where the file has none (Llama 3.1,
-  // Phi-3).
+  // Divisors of the rotary frequencies, one per pair of dimensions (Llama 3.1, Phi-3); empty if the
+  // file has none.
   const std::vector<float>& rope_divisors() const { return rope_divisors_; }
 
   uint64_t weight_bytes() const { return weight_bytes_; }
-  // Of the metadata, the tensor table and all tensors' bytes: 64 hexadecimal digits.
+  // Hash of the metadata, the tensor table and all tensor data: 64 hexadecimal digits.
   const std::string& fingerprint() const { return fingerprint_; }
-  // Names the code and the arithmetic that K and V are computed with (fingerprint.h).
+  // Identifies the code and the arithmetic that compute K and V (see fingerprint.h).
   const std::string& numerics() const { return numerics_; }
-  // Returns the statistics that the bases of int8 and int4 pages are made from. They are empty if
-  // the model was loaded for other pages, or keeps no heads.
+  // Returns the statistics from which the bases of int8 and int4 pages are derived. They are empty
+  // if the model was loaded for other page types, or if no layer stores K by head.
   const KeyStatistics& key_statistics() const { return key_statistics_; }
-  // Of each matrix that products are made with; a tied head has one, too.
+  // Location of each tensor in the packed matrices. A tied head has an entry, too.
   const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
-  // Of its matrices, each once.
+  // The different kinds of the model's matrices, each listed once.
   const std::vector<WeightKind>& weight_kinds() const { return weight_kinds_; }
 
  private:

@@ -16,7 +16,8 @@ uint64_t open_page_bytes(const ModelConfig& config, KvType type, const Backend& 
   return group_layers(config).n_groups() * page_bytes(config, kOpenType, backend);
 }
 
-// Between the pages of two rows at least lie those that have kPageTokens rows each.
+// The first and the last page of a sequence have at least one row each, and every page between them
+// has kPageTokens rows.
 uint32_t OpenPages::n_arena_pages(uint32_t n_rows_max) {
   return (n_rows_max - std::min(n_rows_max, 2u)) / kPageTokens;
 }
@@ -49,7 +50,8 @@ void OpenPages::add(std::byte* slot, uint32_t first_position, uint32_t n_rows) {
   const uint32_t last_page = (first_position + n_rows - 1) / kPageTokens;
   const bool begins_inside = first_position % kPageTokens != 0;
   std::byte* first = page_in_slot(slot, first_page_);
-  // The last page's half is that of the first one: the page before the first has served.
+  // If the first and the last page would use the same half of the slot, the first one moves to the
+  // other half. That half holds the page before the first one, which is no longer needed.
   if (last_page > first_page_ && (last_page - first_page_) % 2 == 0) {
     std::byte* const moved = page_in_slot(slot, first_page_ + 1);
     if (begins_inside) memory_.copy(moved, first, page_bytes_);

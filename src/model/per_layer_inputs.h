@@ -11,10 +11,11 @@
 
 namespace kvik {
 
-// What every layer knows of a token beside its input (ModelConfig::per_layer_dim): a vector of its
-// own, (norm(projection · x₀ / √model_dim) + √per_layer_dim · embedding) / √2, of what enters the
-// first layer and of the token's row in a second table. Behind its feed-forward a layer adds norm(
-// output · (activation(gate · x) · vector)) (Gemma 3n and 4, as transformers has them). One thread.
+// Per-layer inputs of Gemma 3n and Gemma 4 (ModelConfig::per_layer_dim): each layer has a vector
+// for each token, (norm(projection · x₀ / √model_dim) + √per_layer_dim · embedding) / √2, where x₀
+// is the input of the first layer and `embedding` is the token's row in a second embedding table.
+// After its feed-forward a layer adds norm(output · (activation(gate · x) · vector)), as in
+// Transformers. One thread.
 class PerLayerInputs {
  public:
   struct Buffers {
@@ -27,9 +28,9 @@ class PerLayerInputs {
   PerLayerInputs(const Model& model, Backend& backend, const Buffers& buffers)
       : model_(model), backend_(backend), own_(buffers), buffers_(buffers) {}
 
-  // x has what enters the first layer.
+  // Computes the vectors of all layers. `x` is the input of the first layer.
   void begin_step(std::span<const TokenId> tokens, ResidualStream& x);
-  // Only these rows are left, side by side.
+  // Drops all rows but these, which become adjacent.
   void keep(std::span<const uint32_t> rows);
   void add(uint32_t layer, ResidualStream& x);
 
@@ -37,7 +38,7 @@ class PerLayerInputs {
   const Model& model_;
   Backend& backend_;
   const Buffers own_;
-  Buffers buffers_;  // as the step has turned them
+  Buffers buffers_;  // the same, with `vectors` and `spare` swapped by keep()
 };
 
 }  // namespace kvik

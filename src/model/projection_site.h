@@ -6,14 +6,14 @@
 
 namespace kvik {
 
-// Where a tensor of a model takes part in products: as some of the output columns of a packed
-// matrix; of a stack, as those columns of each of its matrices.
+// Location of a tensor in a packed matrix: some of its output columns. In a stack of matrices
+// (experts, heads), the same columns of each of them.
 struct ProjectionSite {
   const PackedMatrix* matrix = nullptr;
   uint32_t first_column = 0;
-  // Where the tensor's rows come in blocks of two kinds by turns (TensorLoader::Turns), rows of a
-  // block, and where those of the second kind begin; those of the first at first_column. 0: no
-  // turns.
+  // Number of rows of a block, if the tensor's rows alternate between blocks of two kinds
+  // (TensorLoader::Turns). The columns of the first kind then begin at first_column, those of the
+  // second kind at second_column. 0: the rows do not alternate.
   uint32_t block_rows = 0;
   uint32_t second_column = 0;
 };

@@ -9,9 +9,9 @@
 
 namespace kvik {
 
-// The rows x that run through all layers, and how a half of a layer begins and ends on them: its
-// input is x, normed where the model norms inputs; what it makes is normed and scaled where the
-// model does that, and added to x. One thread.
+// The rows x that pass through all layers. It prepares the input of each half of a layer, which is
+// x, normed if the model norms inputs; and it adds the output of the half to x, normed and scaled
+// if the model does that. One thread.
 class ResidualStream {
  public:
   struct Buffers {
@@ -33,20 +33,19 @@ class ResidualStream {
 
   void begin_step(uint32_t n_rows) {
     n_rows_ = n_rows;
-    // Where they were in the step before: a device that knows a step knows it by its addresses.
+    // Use the same addresses as in the step before: a device recognizes a step by its addresses.
     x_ = buffers_.x;
     spare_ = buffers_.spare;
   }
-  // Only these rows are left, side by side.
+  // Drops all rows but these, which become adjacent.
   void keep(std::span<const uint32_t> rows);
 
-  // norm(x), or x itself where `norm` is empty; valid until something is added to x.
+  // Returns norm(x), or x itself if `norm` is empty; valid until something is added to x.
   Rows normed(const Buffer& norm) { return normed(norm, 0, n_rows_); }
-  // The same of the rows [first, first + n).
+  // The same for rows [first, first + n).
   Rows normed(const Buffer& norm, uint32_t first, uint32_t n);
 
-  // x += residual_scale · norm(y · weightsᵀ + bias), without the norm and the bias where they are
-  // empty.
+  // x += residual_scale · norm(y · weightsᵀ + bias); an empty norm or bias is left out.
   struct Projection {
     const PackedMatrix& weights;
     const Buffer& bias;
@@ -54,8 +53,8 @@ class ResidualStream {
   };
   void add_projection(Rows y, const Projection& to);
 
-  // The same for a sum of several terms: they are added to the rows that begin_sum() gives, which
-  // are x itself where nothing is done to the sum. Ends what normed() gave.
+  // The same for a sum of several terms. The caller adds them to the rows that begin_sum() returns,
+  // which are x itself if the sum is neither normed nor scaled. Invalidates the result of normed().
   Rows begin_sum(const Buffer& post_norm);
   void end_sum(Rows sum, const Buffer& post_norm);
 

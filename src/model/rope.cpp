@@ -7,14 +7,15 @@
 namespace kvik {
 namespace {
 
-// The pair of dimensions that turns `turns` times in n_ctx_original tokens.
+// Returns the (fractional) index of the pair of dimensions that makes that many turns in
+// n_ctx_original tokens.
 double pair_of_turns(const RopeConfig& rope, double turns) {
   const double wavelength = rope.yarn.n_ctx_original / turns;
   return rope.n_dims * std::log(wavelength / (2 * std::numbers::pi)) / (2 * std::log(rope.base));
 }
 
-// What share of a pair's frequency stays unstretched: 1 below the first pair that is stretched, 0
-// from the last on.
+// Returns the share of a pair's frequency that is not stretched: 1 up to the first pair that is
+// stretched, 0 from the last one on.
 double yarn_share(const RopeConfig& rope, uint32_t pair) {
   double low = pair_of_turns(rope, rope.yarn.beta_fast);
   double high = pair_of_turns(rope, rope.yarn.beta_slow);
@@ -68,7 +69,7 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
 uint64_t RopeTables::bytes(const ModelConfig& config, uint32_t n_rows_max) {
   uint64_t n_pairs = 0;
   for (const RopeConfig& rope : config.ropes) n_pairs += rope.n_dims / 2;
-  return n_pairs * n_rows_max * 4 * sizeof(float);  // cos and sin, here and on the host
+  return n_pairs * n_rows_max * 4 * sizeof(float);  // cos and sin, on the device and on the host
 }
 
 void RopeTables::prepare(std::span<const uint32_t> positions) {

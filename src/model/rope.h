@@ -9,20 +9,20 @@
 
 namespace kvik {
 
-// Radians per position that a pair of dimensions turns by; `divisor` is that of the file's tensor,
-// or 1.
+// Returns the radians per position by which a pair of dimensions is rotated. `divisor` comes from
+// the file's tensor of divisors, or is 1.
 double rope_frequency(const RopeConfig& rope, uint32_t pair, double divisor);
 
-// The rotation angles of a batch's rows, made anew for each step and shared by all layers: a table
-// over the whole context would cost 256 MB at a million tokens, the sines of one step under 1% of
-// it.
+// The rotation angles of a batch's rows, computed for each step and shared by all layers. A table
+// for the whole context would take 256 MB at a million tokens; computing the sines takes less than
+// 1% of a step. One thread.
 class RopeTables {
  public:
-  // Room for n_rows_max rows, for each of the config's ropes. `divisors` may be empty.
+  // Allocates tables of n_rows_max rows for each of the config's ropes. `divisors` may be empty.
   RopeTables(Memory& memory, const ModelConfig& config, std::span<const float> divisors,
              uint32_t n_rows_max);
 
-  // Bytes of such tables.
+  // Returns the bytes of such tables, in the backend's memory and on the host.
   static uint64_t bytes(const ModelConfig& config, uint32_t n_rows_max);
 
   void prepare(std::span<const uint32_t> positions);
@@ -35,8 +35,8 @@ class RopeTables {
     RopeConfig config;
     std::vector<double> frequencies;  // radians per position, one per pair
     std::vector<float> host;          // cos, then sin
-    Buffer angles;                    // [2, n_rows_max, n_pairs], in use as far as `host`
-    size_t n_values = 0;              // of cos, and of sin, that are in use
+    Buffer angles;                    // [2, n_rows_max, n_pairs], used as far as `host`
+    size_t n_values = 0;              // number of values of cos, and of sin, in use
   };
 
   Memory& memory_;

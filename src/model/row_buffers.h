@@ -7,13 +7,13 @@
 
 namespace kvik {
 
-// Takes rows of floats from a backend's memory for as long as it lives, or only counts what they
-// would come to: what is planned and what is taken are then said by the same lines.
+// Allocates rows of floats in a backend's memory and owns them, or only counts their bytes, so that
+// the same code determines what is planned and what is allocated.
 class RowBuffers {
  public:
-  explicit RowBuffers(Memory* memory) : memory_(memory) {}  // null: counts only
+  explicit RowBuffers(Memory* memory) : memory_(memory) {}  // null: only counts
 
-  // [n_rows, n_cols] f32; without data where it only counts.
+  // Returns [n_rows, n_cols] of f32; without data if this object only counts.
   Rows take(uint32_t n_rows, uint32_t n_cols) {
     const size_t n_bytes = size_t{n_rows} * n_cols * sizeof(float);
     n_bytes_ += n_bytes;
@@ -21,7 +21,7 @@ class RowBuffers {
     buffers_.push_back(memory_->allocate(n_bytes));
     return {buffers_.back().floats(), n_rows, n_cols, n_cols};
   }
-  // What is allocated elsewhere for the same rows.
+  // Counts bytes that are allocated elsewhere for the same rows.
   void count(uint64_t n_bytes) { n_bytes_ += n_bytes; }
 
   uint64_t bytes() const { return n_bytes_; }

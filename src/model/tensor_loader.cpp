@@ -16,7 +16,7 @@ namespace kvik {
 namespace {
 
 std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
-  std::vector<std::string_view> others;  // of GGUF files, beside q2_k to q8_0
+  std::vector<std::string_view> others;  // types of GGUF files other than q2_k to q8_0
   for (const ElementTraits& t : element_types()) {
     if (block_format(t.type) && t.gguf_id != kNoGgufId && *t.name != 'q') others.push_back(t.name);
   }
@@ -27,7 +27,7 @@ std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index)
                           fmt::join(others, ", ")));
 }
 
-// By their names.
+// Returns the names of all types that the backend can compute with.
 std::string computable_types(const Backend& backend) {
   std::vector<std::string_view> names;
   for (const ElementTraits& t : element_types()) {
@@ -184,7 +184,7 @@ Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) co
   return {};
 }
 
-// All rows of the tensor.
+// Returns a Matrix of all rows of a tensor.
 Result<TensorLoader::Matrix> TensorLoader::matrix_of(const TensorSpec& spec) {
   TRY_ASSIGN(const size_t index, take(spec));
   TRY(check_computable(index));
@@ -228,7 +228,7 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matri
   if (matrices.empty()) return nullptr;
   std::vector<TensorView> views;
   for (const Matrix& matrix : matrices) views.push_back(matrix.view);
-  std::optional<std::vector<uint32_t>> order;  // of the first
+  std::optional<std::vector<uint32_t>> order;  // column order of the first matrix
   const auto read = [&](size_t matrix, uint64_t first, uint64_t n) -> Result<TensorView> {
     TRY_ASSIGN(const TensorView rows, read_rows(matrices[matrix], first, n));
     if (!order) order.emplace(rows.gather.begin(), rows.gather.end());
@@ -249,8 +249,8 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matri
   return packed;
 }
 
-// Of stacks, each part has the columns of one matrix of each of them. Where rows come by turns,
-// blocks of the second kind stand behind the columns of all.
+// Records the location of each tensor. In a stack, each matrix has the columns of one matrix of
+// each tensor. Blocks of the second kind follow the columns of all tensors.
 void TensorLoader::note_sites(const PackedMatrix& matrix,
                               const std::vector<const TensorSpec*>& specs, Turns turns) {
   uint64_t column = 0;
@@ -280,7 +280,7 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t
       CHECK(matrix.view.n_rows % (2 * uint64_t{turns.block_rows}) == 0);
       matrix.block_rows = turns.block_rows;
       matrix.n_rows_of_kind = matrix.view.n_rows / 2;
-      if (spec != specs.back()) {  // else both kinds are neighbors
+      if (spec != specs.back()) {  // if it is the last one, both kinds are adjacent anyway
         matrix.view.n_rows = matrix.n_rows_of_kind;
         second_kind = matrix;
         second_kind->first_row = matrix.n_rows_of_kind;

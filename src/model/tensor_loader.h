@@ -19,10 +19,12 @@
 
 namespace kvik {
 
-// Takes tensors out of a source by role, checks their shapes, packs them and releases them there.
-// Roles that the model of `table` does not have are nothing: the outcome is empty. Lives for one
-// load. Errors: kCorrupt for a missing tensor or a wrong shape, kUnsupported for an unknown tensor
-// or element type; each names the tensor.
+// Reads tensors from a source by role, checks their shapes, packs them and releases them in the
+// source. Skips roles that the model of `table` does not have; if none is left, the result is
+// empty. Lives for one load.
+//
+// Errors: kCorrupt for a missing tensor or a wrong shape, kUnsupported for an unknown tensor or
+// element type; each names the tensor.
 class TensorLoader {
  public:
   using Progress = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
@@ -34,61 +36,64 @@ class TensorLoader {
   bool has(TensorId tensor) const { return source_.find(name_of(tensor)).has_value(); }
   bool has(TensorRole role) const { return has(TensorId{role}); }
 
-  // Optional tensors that only make sense together. Errors: kCorrupt for one that is missing beside
-  // another.
+  // Checks that a layer has all or none of these optional tensors. Errors: kCorrupt otherwise.
   Result<void> check_all_or_none(Roles roles, uint32_t layer) const;
 
-  // All elements of a tensor.
+  // Returns all elements of a tensor.
   Result<std::vector<float>> floats(TensorId tensor);
-  // Vectors one behind the other, as f32.
+  // Returns the concatenation of vectors as f32, in the backend's memory or on the host.
   Result<Buffer> vectors(Roles roles, uint32_t layer = 0);
   Result<std::vector<float>> host_vectors(Roles roles, uint32_t layer = 0);
-  // A vector for each expert, expert by expert as experts() has it.
+  // Returns one vector per expert and role: those of the first expert, then those of the second, as
+  // experts() orders matrices.
   Result<Buffer> expert_vectors(Roles roles, uint32_t layer);
-  // Matrices stacked along their rows, packed together. A vector is one row.
+  // Returns matrices stacked along their rows and packed together. A vector counts as one row.
   Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer = 0) {
     return matrix(roles, layer, {});
   }
-  // The same where the rows of one role come in blocks of two kinds by turns: blocks of the first
-  // kind stand where the role does, those of the second after all others.
+  // Describes a role whose rows alternate between blocks of two kinds. Blocks of the first kind are
+  // packed in the role's place, those of the second kind after all other rows.
   struct Turns {
     TensorRole role{};
-    uint32_t block_rows = 0;  // 0: no role's do
+    uint32_t block_rows = 0;  // 0: no role has such rows
   };
   Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer, Turns turns);
-  // Stacks of matrices, packed expert by expert: the first one's of each role, then the second's.
+  // Returns stacks of matrices packed together: those of the first expert for each role, then those
+  // of the second.
   Result<std::unique_ptr<PackedMatrix>> experts(Roles roles, uint32_t layer);
 
-  // Where the matrices packed so far lie.
+  // Locations of all matrices packed so far.
   const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
 
-  // A tensor that nothing asked for means that the file holds more than we compute.
+  // Checks that every tensor of the source was read, apart from those that may be left alone: a
+  // file with further tensors needs computations that are not implemented. Errors: kUnsupported.
   Result<void> check_all_taken(std::string_view architecture) const;
 
   uint64_t weight_bytes() const { return weight_bytes_; }
   void add_weight_bytes(uint64_t n_bytes) { weight_bytes_ += n_bytes; }
-  // Host values in the backend's memory; none: an empty buffer.
+  // Copies values to the backend's memory; returns an empty buffer if there are none.
   Buffer keep(const std::vector<float>& values);
   const std::set<std::string_view>& arithmetics() const { return arithmetics_; }
   std::string fingerprint() { return fingerprint_.finish(); }
 
  private:
-  // Those of the roles that the model has.
+  // Returns the specs of those roles that the model has.
   std::vector<const TensorSpec*> specs_of(Roles roles, uint32_t layer) const;
-  // The index of the tensor in the source, where it has the shape that it must.
+  // Returns the index of the tensor in the source after checking its shape.
   Result<size_t> take(const TensorSpec& spec);
-  // Also notes the arithmetic that its type asks for.
+  // Checks that the backend can compute with the tensor's type, and records the arithmetic of that
+  // type.
   Result<void> check_computable(size_t index);
-  // Of a type some of whose scales are no numbers.
+  // Checks that no block of these rows has a scale that its type reserves for NaN.
   Result<void> check_scales(const TensorView& view, size_t index) const;
-  // Rows of a tensor that are one of those that are packed together.
+  // Rows of a tensor that form one of the matrices that are packed together.
   struct Matrix {
     size_t index;
-    uint64_t first_row;  // of all of the tensor's
-    uint64_t slice;      // of the tensor, whose scale it has
-    TensorView view;     // without bytes
-    // Rows may come in blocks of two kinds by turns: then first_row counts all rows of the first
-    // kind before those of the second.
+    uint64_t first_row;  // first row within the tensor
+    uint64_t slice;      // slice of the tensor, which may have a scale of its own
+    TensorView view;     // shape and type; has no bytes
+    // If not 0, the tensor's rows alternate between blocks of two kinds. first_row then counts all
+    // rows of the first kind before those of the second.
     uint32_t block_rows = 0;
     uint64_t n_rows_of_kind = 0;
   };
@@ -96,9 +101,10 @@ class TensorLoader {
   Result<TensorView> read_rows(const Matrix& matrix, uint64_t first, uint64_t n);
   Result<std::span<const std::byte>> read_by_turns(const Matrix& matrix, uint64_t first,
                                                    uint64_t n);
-  // Which columns the matrices of a product may have at one place.
+  // Requirement on the column order of the matrices of one pack: any order for each, or one for
+  // all.
   enum class Orders : uint8_t { kAny, kOne };
-  // Releases the tensors.
+  // Packs the matrices and releases their tensors.
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<Matrix>& matrices, Orders orders);
   void note_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs,
                   Turns turns);
@@ -112,7 +118,7 @@ class TensorLoader {
   std::set<std::string_view> arithmetics_;
   std::vector<bool> taken_;
   std::map<TensorId, ProjectionSite> sites_;
-  std::vector<std::byte> rows_by_turns_;  // of the newest read
+  std::vector<std::byte> rows_by_turns_;  // result of the last read_by_turns()
   uint64_t weight_bytes_ = 0;
   uint64_t all_bytes_ = 0;
   uint64_t done_bytes_ = 0;

@@ -12,7 +12,8 @@ TensorKind kind_of(const TensorInfo& tensor) {
   return id ? kind_of(id->role) : TensorKind::kMatrix;
 }
 
-// Vectors are held as f32, but for those that are a row of a product.
+// Returns whether the tensor is packed as a matrix. Vectors are stored as f32, except for those
+// that are one row of a product.
 bool is_multiplied(const TensorInfo& tensor) {
   const TensorKind kind = kind_of(tensor);
   return kind == TensorKind::kRouting || (tensor.shape.size() > 1 && !is_list(kind));

@@ -10,18 +10,19 @@
 
 namespace kvik {
 
-// What a model's weights will be in the backend's memory, from its tensor table alone.
+// Memory that a model's weights will take on a backend, computed from its tensor table alone.
 struct WeightPlan {
-  uint64_t n_bytes = 0;           // Model::weight_bytes() of the model, once loaded
-  std::vector<WeightKind> kinds;  // of its matrices, each once
+  uint64_t n_bytes = 0;           // Model::weight_bytes() once the model is loaded
+  std::vector<WeightKind> kinds;  // the different kinds of its matrices, each listed once
 };
 
-// Errors: kUnsupported for an element type that cannot be computed with; names the tensor.
-// `table` is that of the source's model: what it leaves alone takes no memory.
+// Plans the weights of the source's model, whose tensor table is `table`. Tensors that the model
+// does not use take no memory. Errors: kUnsupported for an element type that the backend cannot
+// compute with; names the tensor.
 Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& table,
                                 const Backend& backend);
 
-// Of all tensors that are matrices, each kind once.
+// Returns the different kinds of all tensors that are matrices, each listed once.
 std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors, const TensorTable& table);
 
 }  // namespace kvik

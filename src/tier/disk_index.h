@@ -20,7 +20,8 @@ namespace kvik {
 // contents are not trusted: readers of a slot check what it holds. One thread at a time.
 class DiskIndex {
  public:
-  // Errors: kCorrupt if the file is not an index, or has triggers, views or tables of its own.
+  // Errors: kCorrupt if the file is not an index, is of another version, or has another schema than
+  // this program creates.
   static Result<DiskIndex> open(const std::string& path, Sqlite::Mode mode);
 
   // Sets the maximum number of rows: a statement that does more work than that needs fails with

@@ -36,8 +36,7 @@ struct DiskTierOptions {
 class DiskTier final : public Tier {
  public:
   // Opens the folder, and creates it if necessary with access for the user only. Errors:
-  // kUnavailable if another process has it, kInvalidArgument if max_bytes is too small for a page,
-  // kIo.
+  // kUnavailable if another process has it, kInvalidArgument if max_bytes is less than 4 MiB, kIo.
   static Result<std::unique_ptr<DiskTier>> open(const DiskTierOptions& options,
                                                 FileCalls& calls = posix_file_calls());
   ~DiskTier() override;

@@ -25,12 +25,13 @@ struct FolderTierOptions {
 // Stores pages in a folder that several machines mount (NFS, CephFS). Each page is a file that
 // consists of a record head and the page's bytes (page_record.h):
 //
-// kv / two digits / name of parent and group / name of page and group
+//   kv / two digits / name of parent and group / name of page and group
 //
 // Listing a page's folder gives its children, and one rename publishes file and name at once. Names
-// are keyed hashes (FolderNames). Files never change, and there is neither an index nor a lock that
-// a dying machine could leave behind. The holder of the sweep lease removes the least recently used
-// files (FolderSweep), and the folder pages/ of earlier versions, whose names reveal tokens.
+// are keyed hashes (FolderNames). Files are replaced as a whole, never modified, and there is
+// neither an index nor a lock that could outlive a dead machine. The holder of the sweep lease
+// removes the least recently used files (FolderSweep), and the folder pages/ of earlier versions,
+// whose names reveal tokens.
 //
 // Pages are checked like those of DiskTier. Any thread.
 class FolderTier final : public Tier {

@@ -13,9 +13,9 @@ namespace kvik {
 // The record of a page as stored in a slot of a segment file: a head of kRecordHeadBytes in little
 // endian, followed by the page's bytes.
 //
-// magic 8 · version 4 · group 4 · root 32 · parent 32 · key 32 · n_tokens 4 · zero 4 ·
-// token ids 32 × 4 · n_bytes 8 · XXH3-128 of the bytes 16 · mark (KnownBy) 8 ·
-// XXH3-128 of all fields before 16 · seal 32 · zeros
+//   magic 8 · version 4 · group 4 · root 32 · parent 32 · key 32 · n_tokens 4 · zero 4 ·
+//   token ids 32 × 4 · n_bytes 8 · XXH3-128 of the bytes 16 · mark (KnownBy) 8 ·
+//   XXH3-128 of all fields before 16 · seal 32 · zeros
 //
 // The mark is that of the time of writing; the index of a DiskTier has the current one. An index
 // rebuilt from records is therefore the stricter one.
@@ -25,7 +25,7 @@ namespace kvik {
 // pages to others. Without a mark key it is zero and ignored.
 inline constexpr size_t kRecordHeadBytes = 512;
 
-// Writes the head of a record, whose page bytes are in `slot` already.
+// Writes the head of a record. The page's bytes must be in `slot` already.
 void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte> slot,
                        std::string_view mark_key = {});
 

@@ -28,7 +28,8 @@ inline constexpr size_t kMaxShortReply = 4096;
 // Not thread-safe.
 class RedisConnection {
  public:
-  // Connects, authenticates and selects the database. Errors: kIo.
+  // Connects, authenticates and selects the database. The timeout does not bound the resolution of
+  // the host name. Errors: kIo.
   static Result<std::unique_ptr<RedisConnection>> open(const RedisAddress& address,
                                                        Duration timeout);
   ~RedisConnection();

@@ -225,7 +225,7 @@ Result<void> RedisTier::put(std::span<Put> pages) {
   return {};
 }
 
-// Sends all commands at once, then receives the replies.
+// Sends the commands of all pages before it receives the replies.
 Result<void> RedisTier::try_put(std::span<Put> pages) {
   TRY_ASSIGN(RedisConnection* const redis, connected(writing_));
   for (const Put& put : pages) {

@@ -11,8 +11,8 @@
 namespace kvik {
 
 // Files in a folder that several machines mount. They are written under a temporary name and
-// renamed, so that a reader sees a whole file or none; they never change. Anything else in the
-// folder (folders, links, pipes, files of another length) is ignored.
+// renamed, so that a reader sees a whole file or none; they are replaced, never modified. Anything
+// else in the folder (folders, links, pipes, files of another length) is ignored.
 class SharedFolder {
  public:
   // New folders get `mode`, and new files the same without the execute bits, regardless of the
@@ -30,7 +30,7 @@ class SharedFolder {
   Result<void> write(const std::string& folder, const std::string& name,
                      std::span<const std::byte> bytes) const;
   // Writes a file if none of that name exists. If several writers try, one succeeds, and the others
-  // do not fail.
+  // do not fail. On a file system without hard links, a later writer replaces the file.
   Result<void> write_once(const std::string& name, std::span<const std::byte> bytes) const;
   // Reads the first head.size() bytes of a file; returns false if it is shorter.
   bool read_head(const std::string& name, std::span<std::byte> head) const;

@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// Kinds of storage for pages outside memory, in the order in which they are asked.
+// Kinds of storage for pages outside memory, in the order in which they are queried.
 enum class TierKind : uint8_t { kDisk, kSharedFolder, kRedis };
 inline constexpr size_t kTierKinds = 3;
 constexpr const char* to_string(TierKind kind) {
@@ -35,7 +35,7 @@ struct TierCounters {
   uint64_t misses_damaged = 0;
   uint64_t misses_failed = 0;     // the device failed
   uint64_t misses_timed_out = 0;  // the fetch exceeded its time limit
-  uint64_t misses_declined = 0;   // not asked, because computing was expected to be faster
+  uint64_t misses_declined = 0;   // not queried, because computing was expected to be faster
   uint64_t misses_no_room = 0;    // no page was available for what was read
   uint64_t write_errors = 0;
   uint64_t queue_pages = 0;  // waiting to be written

@@ -161,8 +161,8 @@ bool TierLink::is_worth_asking(const Level& level, const Rest& rest) const {
   return false;
 }
 
-// Asks the next tier for what the earlier ones did not have. Ends the fetch if nothing is missing
-// or no tier is left.
+// Queries the next tier for what the earlier ones did not have. Ends the fetch if nothing is
+// missing or no tier is left.
 void TierLink::ask_next(PageFetch& fetch) {
   while (!fetch.levels_.empty() && fetch.found_.n_tokens() < fetch.query_.tokens.size()) {
     fetch.level_ = fetch.levels_.back();
@@ -189,8 +189,8 @@ void TierLink::ask_next(PageFetch& fetch) {
   fetch.is_done_ = true;
 }
 
-// Returns the minimum time of computing the pages, plus that of the fetches that this tier does
-// first.
+// Returns the time limit of a fetch: about what computing its pages takes at best, plus the
+// remaining time of the earlier fetches from this tier.
 Duration TierLink::patience_of(const PageFetch& fetch) const {
   const auto n_rest = fetch.query_.tokens.size() - fetch.found_.n_whole_tokens();
   Duration patience =

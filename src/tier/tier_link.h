@@ -38,9 +38,9 @@ class PageFetch {
   TierLink& link_;
   const PrefixQuery query_;
   FoundPrefix& found_;          // cached prefix of the prompt; leases the pages that arrive
-  std::vector<size_t> levels_;  // levels to ask after this one, the next one last
-  size_t level_ = 0;            // level that is asked now
-  uint32_t n_before_ = 0;       // cached tokens before this level was asked
+  std::vector<size_t> levels_;  // levels to query after this one, the next one last
+  size_t level_ = 0;            // level that is queried now
+  uint32_t n_before_ = 0;       // cached tokens before this level was queried
   std::array<uint32_t, kTierKinds> hits_{};  // fetched tokens, by level
   std::vector<PageLease> pieces_;            // pages of a snapshot that have arrived
   FetchId id_{};
@@ -52,8 +52,8 @@ class PageFetch {
 // Connects a KvCache with its tiers. Sealed pages are saved in each tier. Missing pages of a prompt
 // are fetched before it is admitted, from one tier after the other, each continuing where the one
 // before ended. Pages from one tier are also saved in the tiers before it. Never waits for a
-// device: a tier has the minimum time of computing the same pages; then the pages that have arrived
-// are used, and the next tier is asked.
+// device: the time limit of a fetch is about what computing the same pages would take at best. When
+// it is reached, the pages that have arrived are used, and the next tier is queried.
 //
 // Each tier has its own queue, threads, memory and counters, so that a slow or dead tier delays no
 // other. Pages that find a queue full are remembered and saved later, if they are still cached.
@@ -93,7 +93,7 @@ class TierLink final : public PageSink {
   // and leases the pages.
   struct Rest {
     uint32_t n_tokens = 0;  // tokens after the cached prefix
-    // time to compute them; std::nullopt: not known, all tiers are asked
+    // time to compute them; std::nullopt: not known, all tiers are queried
     std::optional<double> compute_ms;
   };
   std::unique_ptr<PageFetch> fetch(const PrefixQuery& query, FoundPrefix& found, const Rest& rest);
@@ -150,7 +150,8 @@ class TierLink final : public PageSink {
   bool is_woken_ GUARDED_BY(wake_mutex_) = false;
   std::function<void()> on_wake_ GUARDED_BY(wake_mutex_);
 
-  std::vector<Level> levels_;  // the threads of their queues end first
+  // Declared last, so that the threads of the queues end before the other members are destroyed.
+  std::vector<Level> levels_;
 };
 
 }  // namespace kvik

@@ -33,9 +33,9 @@ struct TierQueueOptions {
   Duration tidy_every = std::chrono::milliseconds(500);
 };
 
-// Connects the engine thread with a tier. Saved pages are copied and written by one thread, pages
-// to be fetched are read ahead by another, and no caller waits for the device of the tier or of the
-// memory: pages are copied by lanes (CopyLane). Memory is allocated once.
+// Connects the engine thread with a tier. Saved pages are copied and written by one thread, and
+// pages to be fetched are read ahead by another. No caller waits for the device of the tier or of
+// the memory: pages are copied by lanes (CopyLane). Memory is allocated once.
 //
 // After a failed write the tier is degraded: pages saved meanwhile are dropped, and writing is
 // tried again with growing pauses. The log records both the failure and the recovery once.
@@ -53,7 +53,8 @@ class TierQueue {
   // can be saved again.
   TierQueue(Tier& tier, Memory& memory, const TierQueueOptions& options,
             std::function<void()> wake);
-  ~TierQueue();  // first writes the pages in transfer to the tier
+  // Waits until the queued pages are written, unless the tier is degraded.
+  ~TierQueue();
 
   // Returns kIo if the threads could not be started; the queue may then only be destroyed.
   const Result<void>& started() const { return started_; }

@@ -96,8 +96,8 @@ void TierQueue::read_all() {
   }
 }
 
-// After a fetch was given up: asks for a page that does not exist until the tier answers, so that
-// no prompt waits for a tier that hangs.
+// After a fetch timed out, asks for a page that does not exist until the tier answers, so that no
+// prompt waits for a tier that hangs.
 void TierQueue::wait_until_it_answers() {
   Duration pause = options_.retry_after;
   while (is_hanging_ && !is_stopping_) {

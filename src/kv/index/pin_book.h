@@ -26,9 +26,10 @@ class PinBook {
   // Sets the number of tenants; 1 by default.
   void set_tenants(uint32_t n) { n_tenants_ = std::max(n, 1u); }
 
-  // depth: number of pages before it in its sequence.
+  // Pins a page until `until` for a tenant. `depth` is the number of pages before it in its
+  // sequence.
   void pin(PageId page, uint32_t depth, uint64_t tenant, TimePoint until);
-  // Ends all pins of a page that was evicted or is not worth keeping.
+  // Removes all pins of a page that was evicted or is not worth keeping.
   void forget(PageId page);
   void expire(TimePoint now);
 

@@ -334,9 +334,9 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
   change(*above, [&](Place&) { ++node.parent->n_below[group]; });
 }
 
-// Tails that are a prefix of this node will no longer be hit, or seldom if this node has no open
-// page: they are evicted first. This applies to tails of the same mark, whose readers find this
-// node as well.
+// Ranks first for eviction the tails that are a prefix of this node. They will no longer be hit, or
+// seldom if this node has no open page. This applies only to tails with the same mark, because
+// every reader that finds them finds this node as well.
 void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
   const auto& siblings = node.parent->children;
   auto at = place_of_child(*node.parent, known, node.tokens);

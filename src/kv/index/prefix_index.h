@@ -45,13 +45,14 @@ class PrefixIndex {
   // Its nodes stay valid until n_changes() changes.
   struct Match {
     const PrefixNode* last =
-        nullptr;           // last of the nodes whose tokens all match; null: there is none
-    uint32_t n_whole = 0;  // number of these nodes
+        // Last node of the longest chain of nodes whose tokens all match; null if there is none.
+        nullptr;
+    uint32_t n_whole = 0;              // number of nodes in that chain
     const PrefixNode* head = nullptr;  // a child of `last` whose first n_head tokens match too
     uint32_t n_head = 0;
     const PrefixNode* snapshot = nullptr;  // node with the snapshot, if one is needed
     uint32_t n_known = 0;  // tokens whose pages are cached, with or without a snapshot
-    MissReason miss = MissReason::kNone;  // why the match ends here
+    MissReason miss = MissReason::kNone;  // reason why the match ends here
     // Number of tokens after the match that agree with a known page from which the sequence cannot
     // resume.
     uint32_t n_alike = 0;
@@ -72,19 +73,19 @@ class PrefixIndex {
   const PrefixNode* find_child(const PageKey& root, const PageKey& parent,
                                std::span<const TokenId> tokens, KnownBy reader) const;
 
-  // Returns the mark of these tokens after `parent`, whoever the reader is. Used for decisions
-  // about work, never for answers.
+  // Returns the sharing mark of these tokens after `parent`, for all readers alike. Used for
+  // decisions about work, never for answers.
   KnownBy who_knows(const PageKey& root, const PageKey& parent,
                     std::span<const TokenId> tokens) const;
 
-  // Appends up to n_most tokens with which cached sequences that the reader finds continue
-  // `tokens`, which are fewer than kPageTokens and follow `parent` directly; of several sequences
-  // the one used last is taken.
+  // Appends to `out` up to n_most tokens with which cached sequences that the reader finds continue
+  // `tokens`, which are fewer than kPageTokens and follow `parent` directly. If there are several
+  // sequences, takes the one used last.
   void continue_behind(const PageKey& root, const PageKey& parent, std::span<const TokenId> tokens,
                        KnownBy reader, size_t n_most, std::vector<TokenId>& out) const;
 
-  // Tokens that follow `parent`, and the pages that hold them; std::nullopt for a group without a
-  // page.
+  // Tokens that follow `parent`, and the pages that hold them. A group without a page has
+  // std::nullopt.
   struct Stretch {
     PageKey root;
     PageKey parent;  // may be the root

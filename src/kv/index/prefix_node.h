@@ -56,7 +56,7 @@ struct PrefixNode {
   }
 };
 
-// Returns the length of the common prefix.
+// Returns the length of the common prefix of `a` and `b`.
 inline uint32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   const size_t n = a.size() < b.size() ? a.size() : b.size();
   uint32_t i = 0;
@@ -101,7 +101,8 @@ class ChildrenByMatch {
   }
 
   std::array<Range, 2>
-      ranges_;  // nodes that all tenants find, and those that only the reader finds
+      // Range of the nodes that all tenants find, and range of those that only the reader finds.
+      ranges_;
   std::span<const TokenId> tokens_;
 };
 

@@ -42,7 +42,7 @@ class StateLease {
 // no contents. Engine thread only; outlives its leases.
 class StateSlots {
  public:
-  // Uses the reserved pages of the pool, whose first page is at `base`.
+  // Uses the reserved pages of the pool. `base` is the address of page 0 of the pool.
   StateSlots(PagePool& pool, const KvLayout& layout, std::byte* base);
 
   uint32_t n_slots() const { return static_cast<uint32_t>(slots_.size()); }

@@ -10,24 +10,26 @@
 namespace kvik {
 namespace {
 
-// Deviations below this share of a head's largest count as that: factors stay in a narrow range.
+// Smaller deviations than this share of the head's largest one are raised to it, so that the range
+// of factors stays narrow.
 constexpr double kLeastDeviation = 1.0 / 64;
 
-// A power of two: dividing by it rounds nothing.
+// Returns the fourth root of the deviation, rounded to a power of two so that dividing by it is
+// exact.
 float factor_of(double deviation, double most) {
   const double limited = std::max(deviation, most * kLeastDeviation);
   if (!(limited >= 0x1p-60) || !(limited <= 0x1p60)) return 1.0f;
   return static_cast<float>(std::exp2(std::round(0.25 * std::log2(limited))));
 }
 
-// Another constant for all scores of a row changes nothing in their softmax, unless scores are
-// capped, or a sink joins them.
+// Returns whether the mean may be subtracted. It adds the same constant to all scores of a row,
+// which softmax ignores, unless the scores are capped or compete with a sink.
 bool may_center(const AttentionConfig& attention) {
   return attention.soft_cap == 0 && !attention.has_sinks;
 }
 
-// Returns the mean and deviation of each dimension of a layer's K, with means of zero where they
-// may not be subtracted.
+// Returns the mean and deviation of each dimension of a layer's K. If the mean may not be
+// subtracted, it is 0 and the deviation is measured from 0.
 std::vector<KeyStatistics::Dimension> dimensions_of(const KeyStatistics& statistics, uint32_t layer,
                                                     const AttentionConfig& attention) {
   auto dimensions = statistics.dimensions(layer);
@@ -82,7 +84,7 @@ KeyBases::KeyBases(const Model& model, Backend& backend, KvType type) {
   }
   buffer_ = backend.memory().allocate(n_bytes);
   backend.memory().copy_in(buffer_.data(), std::as_bytes(std::span(floats)));
-  // A layer that reads the pages of another keeps its queries in that one's basis.
+  // The queries of a layer with KV sharing are in the basis of the layer whose pages it reads.
   for (uint32_t i = 0; i < config.layers.size(); ++i) {
     if (const auto lender = lender_of(config.layers[i])) {
       const AttentionConfig& a = config.layers[i].attention();

@@ -12,27 +12,28 @@ namespace kvik {
 
 class Model;
 
-// The bases in which int8 and int4 pages keep K and V of each layer (docs/ATTENTION.md). Trained
-// models have dimensions of K that are 10 to 100 times larger than the others; a scale for each
-// token is chosen for the largest and loses the small ones. K is kept less its mean, which adds the
-// same to all scores of a query, and divided by the fourth root of its deviation, which the query
-// is multiplied by. What becomes int8 is also rotated; pages rotate what becomes int4 by
-// themselves.
+// The bases in which int8 and int4 pages store K and V of each layer (docs/design/attention.md).
 //
-// Immutable. Latent K stays as it is.
+// Trained models have dimensions of K that are 10 to 100 times larger than the others. A scale per
+// token has to fit the largest dimension and loses the small ones. Therefore the mean of K is
+// subtracted, which adds the same amount to all scores of a query, and K is divided by the fourth
+// root of its deviation, rounded to a power of two, by which the query is multiplied instead. What
+// is stored as int8 is also rotated; int4 values are rotated by the pages themselves.
+//
+// Immutable. Latent K (MLA) is stored unchanged.
 class KeyBases {
  public:
-  KeyBases() = default;  // of pages that keep heads as they are
+  KeyBases() = default;  // for pages that store heads unchanged
 
-  // Derives the bases for pages of that type from the statistics that the model was loaded with,
-  // which must be there for int8 and int4.
+  // Derives the bases for pages of that type from the statistics that were measured when the model
+  // was loaded, which int8 and int4 require.
   KeyBases(const Model& model, Backend& backend, KvType type);
   // Returns the bytes of the bases of such a model for pages of that type.
   static uint64_t bytes(const ModelConfig& config, KvType type);
 
-  // Returns true if this layer's K and V are kept in a basis of their own.
+  // Returns whether this layer's K and V are stored in a basis of their own.
   bool has(uint32_t layer) const { return layer < layers_.size() && layers_[layer].is_measured; }
-  // Returns true if V, and so the output of the heads, is in another basis as well.
+  // Returns whether V, and therefore the output of the heads, is in another basis as well.
   bool has_values(uint32_t layer) const { return has(layer) && rotates_values_; }
 
   HeadBasis keys(uint32_t layer) const;
@@ -44,7 +45,7 @@ class KeyBases {
   struct Layer {
     bool is_measured = false;
     uint32_t head_dim = 0, group = 1;
-    // The layer's floats begin here: centers, then factors of K, then those of queries, [kv_dim]
+    // Offset of the layer's floats: centers, then factors of K, then factors of queries, [kv_dim]
     // each.
     uint64_t offset = 0;
     uint32_t kv_dim = 0;

@@ -10,12 +10,13 @@
 namespace kvik {
 namespace {
 
-// Tokens of the forward pass in which K is measured.
+// Number of tokens of the forward pass that measures K.
 constexpr uint32_t kMeasuredTokens = 64;
-// Tokens of high numbers are rare words, or unused.
+// Tokens with larger ids are rare words, or unused.
 constexpr uint32_t kMostCommonToken = 16384;
 
-// The same for every model with as many tokens, and unlike each other.
+// Returns a fixed pseudo-random sequence of tokens, which depends on the size of the vocabulary
+// alone.
 std::vector<TokenId> measured_tokens(uint32_t n_vocab) {
   std::vector<TokenId> tokens;
   for (uint32_t i = 0; i < kMeasuredTokens; ++i) {

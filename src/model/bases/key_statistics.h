@@ -11,36 +11,38 @@ namespace kvik {
 class Backend;
 class Model;
 
-// Returns true if the layer's K is of heads, in pages of its own.
+// Returns whether the layer stores K by head, in pages of its own: it has neither MLA nor KV
+// sharing.
 inline bool keeps_heads(const LayerConfig& layer) {
   const AttentionConfig* attention = layer.if_attention();
   return attention && !attention->latent.rank && !attention->shared_kv;
 }
 
-// Mean and deviation of every dimension of K, layer by layer, over the tokens of some steps.
+// Mean and standard deviation of every dimension of K, by layer, over the tokens of some steps.
 class KeyStatistics {
  public:
   KeyStatistics() = default;
   explicit KeyStatistics(const ModelConfig& config) : layers_(config.layers.size()) {}
 
-  // Runs the model over a few fixed tokens, so that the statistics depend on the model alone.
+  // Measures K by running the model on a few fixed tokens, so that the statistics depend on the
+  // model alone.
   static KeyStatistics measure(const Model& model, Backend& backend);
-  // Returns the number of dimensions that such a model's K has, in all layers that keep heads.
+  // Returns the number of dimensions of K of all layers with keeps_heads().
   static uint64_t n_dimensions(const ModelConfig& config);
-  // Returns the bytes that the statistics of such a model take on the host.
+  // Returns the bytes of the statistics on the host.
   static uint64_t bytes(const ModelConfig& config) {
     return 2 * n_dimensions(config) * sizeof(double);
   }
 
   bool is_measured() const { return !layers_.empty(); }
 
-  // Counts one token's K of a layer: [kv_dim].
+  // Adds one token's K of a layer: [kv_dim].
   void add(uint32_t layer, std::span<const float> k);
 
   struct Dimension {
     double mean = 0, deviation = 0;
   };
-  // Returns those of each dimension of a layer's K, [kv_dim]; empty where nothing was counted.
+  // Returns the statistics of each dimension of a layer's K, [kv_dim]; empty if no token was added.
   std::vector<Dimension> dimensions(uint32_t layer) const;
 
  private:

@@ -8,9 +8,10 @@
 namespace kvik {
 namespace {
 
-constexpr float kLengthEps = 1e-6f;  // below the root of a key's squared length
+// added to the squared length of q and k before the square root
+constexpr float kLengthEps = 1e-6f;
 
-// Columns that a layer works in.
+// Widths of a layer's buffers, in columns.
 struct Widths {
   uint32_t in = 0, mixed = 0, heads = 0, decay = 0;
 };
@@ -22,7 +23,7 @@ Widths widths_of(const StateSpaceConfig& s) {
   return {s.in_dim(), s.conv_dim(), s.inner_dim(), s.n_heads};
 }
 
-// Columns of `in` that a recurrence meets: two stretches of them.
+// The columns of `in` that a recurrence reads: up to two ranges.
 struct Met {
   uint32_t first = 0, n = 0;
   uint32_t second = 0, n_second = 0;
@@ -51,7 +52,7 @@ RecurrenceShape shape_of(const StateSpaceConfig& s) {
           .value_dim = s.head_dim};
 }
 
-// Calls use(the layer's mixer as what it is), if it remembers in a state.
+// Calls use(mixer) with the layer's concrete mixer config if the layer is recurrent.
 template <class Use>
 void visit_recurrent(const LayerConfig& layer, Use&& use) {
   std::visit(
@@ -110,7 +111,7 @@ void RecurrentBlock::begin_step(std::span<const Run> runs) {
   CHECK(guessed_rows_.size() <= kMostGuessedRows);
 }
 
-// The part of the states that begins `offset` floats behind their begin.
+// Returns the runs with the address of the part of the state that begins at `offset` floats.
 std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
   state_runs_.clear();
   for (const Run& run : runs_) {
@@ -152,7 +153,7 @@ void RecurrentBlock::replay(std::span<const uint32_t> n_true) {
   CHECK(n_true.size() == runs_.size());
   true_runs_.clear();
   true_rows_.clear();
-  uint32_t n_before = 0;  // guesses of earlier runs
+  uint32_t n_before = 0;  // number of draft tokens of earlier runs
   for (size_t i = 0; i < runs_.size(); ++i) {
     CHECK(n_true[i] <= runs_[i].n_guesses);
     if (n_true[i] > 0) {
@@ -184,8 +185,8 @@ void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStrea
   backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
 }
 
-// Yang et al. 2024, section 3.4: convolution and SiLU of q, k and v, length 1 of q and k, the
-// recurrence; then a norm that the gate is multiplied behind.
+// Yang et al. 2024, section 3.4: convolution and SiLU of q, k and v; normalization of q and k to
+// length 1; the recurrence. advance() then applies the norm and multiplies by the gate.
 void RecurrentBlock::recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows) {
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
   const Rows in = buffers_.in.slice(0, n_rows).columns(0, d.in_dim());

@@ -13,48 +13,50 @@
 
 namespace kvik {
 
-// The matrices that a layer keeps in the state; none where it keeps none.
+// Returns the shape of the matrices in a layer's state; std::nullopt if the layer has none.
 std::optional<RecurrenceShape> recurrence_of(const LayerConfig& layer);
 
-// The mixer of a layer that remembers in a state (recurrent_config.h). A layer's turn is advance(),
-// in which all rows of a step but guesses leave their trace in their sequences' states; keep(), in
-// the last layer, where only some rows have anything left to give; and finish(), which adds to the
-// stream. Guesses that came true leave theirs when the step is over, in replay(): what the
-// recurrence met of them was put aside.
-// One thread.
+// The mixer of a recurrent layer (recurrent_config.h). Per layer, the decoder calls advance(),
+// which updates the states with all rows of the step but the draft tokens; keep(), only in the last
+// layer that writes, which drops the rows whose outputs are not needed; and finish(), which adds to
+// the residual stream. The inputs of the recurrence for draft tokens are saved, so that replay()
+// can update the states with the accepted ones after the step. One thread.
 class RecurrentBlock {
  public:
-  static constexpr uint32_t kMostGuessedRows = 32;  // of all sequences of a step
+  // maximum number of draft tokens of all sequences in a step
+  static constexpr uint32_t kMostGuessedRows = 32;
 
-  // What all its layers work in.
+  // Buffers that all layers share, except for `guesses`.
   struct Buffers {
-    Rows in;     // [n_rows_max, the widest layer's in_dim]
-    Rows mixed;  // [n_rows_max, channels] behind the convolution
-    Rows heads;  // [n_rows_max, what the heads give]
-    Rows kept;   // likewise, of the rows that are kept
-    Rows decay;  // [n_rows_max, n_heads] of a state space
-    std::vector<Rows>
-        guesses;  // of each layer, [kMostGuessedRows, what its recurrence meets of a row]
+    Rows in;     // [n_rows_max, in_dim of the widest layer]
+    Rows mixed;  // [n_rows_max, channels], output of the convolution
+    Rows heads;  // [n_rows_max, output dimensions of the heads]
+    Rows kept;   // the same, for the rows that keep() leaves
+    Rows decay;  // [n_rows_max, n_heads], only state space models
+    // By layer: [kMostGuessedRows, columns that its recurrence reads], saved inputs of draft
+    // tokens.
+    std::vector<Rows> guesses;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
-  // `model`, which has such layers, and `backend` are borrowed.
+  // `model`, which must have recurrent layers, and `backend` are borrowed.
   RecurrentBlock(const Model& model, Backend& backend, const Buffers& buffers);
 
-  // The whole state of one of the step's sequences, and its rows.
+  // State and rows of one of the step's sequences.
   struct Run {
     std::byte* state = nullptr;
     uint32_t first_row = 0, n_rows = 0;
-    uint32_t n_guesses = 0;  // the last ones
+    uint32_t n_guesses = 0;  // number of draft tokens, which are the last rows
   };
-  // `runs` is borrowed for the step; kMostGuessedRows of its rows at most are guesses.
+  // Starts a step, of which at most kMostGuessedRows rows are draft tokens. `runs` is borrowed
+  // until it ends.
   void begin_step(std::span<const Run> runs);
   void advance(uint32_t layer, ResidualStream& x);
-  // Only these rows go on, side by side.
+  // Drops all rows but these, which become adjacent.
   void keep(std::span<const uint32_t> rows);
-  // x += output(what the heads gave)
+  // x += output(heads)
   void finish(uint32_t layer, ResidualStream& x);
-  // Of run i of the step, the first n_true[i] of its guesses: in all layers they leave their trace.
+  // Updates the states of all layers with the first n_true[i] draft tokens of run i of the step.
   void replay(std::span<const uint32_t> n_true);
 
  private:
@@ -62,11 +64,12 @@ class RecurrentBlock {
   void advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
   void advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x);
   void advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x);
-  // What the recurrence makes of the first n_rows of `in`, in heads_.
+  // Computes the recurrence of the first n_rows of `in`; the result is heads_.
   void recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows);
   void recur(const ShortConvConfig& s, uint32_t layer, uint32_t n_rows);
   void recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n_rows);
-  // Columns of `in` that the recurrence meets, put aside or brought back.
+  // Save the columns of `in` that the recurrence reads for draft tokens, and restore those of the
+  // accepted ones.
   template <class Mixer>
   void put_aside(const Mixer& mixer, uint32_t layer);
   template <class Mixer>
@@ -77,11 +80,11 @@ class RecurrentBlock {
   const StateLayout layout_;
   Buffers buffers_;
   std::span<const Run> runs_;
-  std::vector<Run> true_runs_;  // of the guesses that came true, as rows of a step of theirs
-  std::vector<uint32_t> guessed_rows_;  // rows of the step, one for each that was put aside
-  std::vector<uint32_t> true_rows_;     // which of those
-  std::vector<StateRun> state_runs_;    // of one part of a layer's state
-  Rows heads_;                          // of the rows that go on
+  std::vector<Run> true_runs_;          // accepted draft tokens, as runs of a step of their own
+  std::vector<uint32_t> guessed_rows_;  // rows of the step that are draft tokens
+  std::vector<uint32_t> true_rows_;     // indices of the accepted ones in guessed_rows_
+  std::vector<StateRun> state_runs_;    // runs with the address of one part of a layer's state
+  Rows heads_;                          // output of the heads for the remaining rows
 };
 
 }  // namespace kvik

@@ -13,7 +13,8 @@ namespace {
 
 using enum TensorRole;
 
-// The taps of all channels lie together, as neighbouring channels are computed together.
+// Loads taps and transposes them to [n_taps, channels], because neighboring channels are computed
+// together.
 Result<Buffer> load_taps(TensorLoader& tensors, TensorId id, uint32_t n_taps) {
   TRY_ASSIGN(const std::vector<float> by_channel, tensors.host_vectors({id.role}, id.layer));
   const size_t n_channels = by_channel.size() / n_taps;
@@ -34,7 +35,7 @@ Result<std::vector<float>> load_factors(TensorLoader& tensors, uint32_t layer) {
                                                name_of(TensorId{kStateDecay, layer}), *wrong));
 }
 
-// What layers with matrices have in common.
+// Loads what layers with matrix states have in common.
 Result<void> load_heads(TensorLoader& tensors, uint32_t n_taps, uint32_t layer,
                         RecurrentWeights& w) {
   TRY_ASSIGN(w.taps, load_taps(tensors, {kStateTaps, layer}, n_taps));
@@ -73,7 +74,7 @@ Result<void> load(TensorLoader& tensors, const ShortConvConfig& config, uint32_t
   return {};
 }
 
-// What has no state.
+// Never called, because layers without a state have nothing to load here.
 Result<void> load(TensorLoader&, const auto&, uint32_t, RecurrentWeights&) {
   CHECK(false);
   return {};

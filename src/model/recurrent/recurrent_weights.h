@@ -8,24 +8,24 @@
 
 namespace kvik {
 
-// The weights of a recurrent layer. What its kind does not have is empty.
+// The weights of a recurrent layer. Tensors that its kind does not have are empty.
 struct RecurrentWeights {
   Buffer norm;                           // [model_dim]
   std::unique_ptr<PackedMatrix> in;      // [in_dim of the config, model_dim]
   Buffer taps;                           // [n_taps, channels]
   Buffer taps_bias;                      // [channels]
-  std::vector<float> step_biases;        // [n_heads], on the host, and so
-  std::vector<float> factors;            // [n_heads] of the decay's exponent,
-  std::vector<float> skips;              // [n_heads]
+  std::vector<float> step_biases;        // [n_heads], on the host
+  std::vector<float> factors;            // [n_heads], factors of the decay's exponent, on the host
+  std::vector<float> skips;              // [n_heads], on the host
   Buffer state_norm;                     // [value_dim], or [inner_dim]
-  std::unique_ptr<PackedMatrix> output;  // [model_dim, what the heads give]
+  std::unique_ptr<PackedMatrix> output;  // [model_dim, output dimensions of the heads]
   Buffer post_norm;                      // [model_dim]
 };
 
 class TensorLoader;
 
-// All but the norm behind it, of a layer that does not attend. Errors: those of TensorLoader;
-// kCorrupt for a factor that lets a state grow.
+// Loads all weights but post_norm of a recurrent layer. Errors: those of TensorLoader; kCorrupt for
+// a decay factor that is not ≤ 0, because the state would grow.
 Result<RecurrentWeights> load_recurrent(TensorLoader& tensors, const LayerConfig& config,
                                         uint32_t layer);
 

@@ -5,7 +5,8 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kLineFloats = 16;  // of a cache line: where a layer's own begins
+// floats per cache line; each layer's state begins at a cache line
+constexpr uint64_t kLineFloats = 16;
 
 uint64_t state_floats(const AttentionConfig&) { return 0; }
 uint64_t state_floats(const NoMixer&) { return 0; }

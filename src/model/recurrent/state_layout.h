@@ -7,11 +7,13 @@
 
 namespace kvik {
 
-// Where in a sequence's state each recurrent layer keeps its own: its convolution's inputs, then
-// its matrices; and the guesser the hidden state of the newest token. All of it is f32.
+// Offsets of the recurrent layers' states in a sequence's state: for each layer the inputs of its
+// convolution, then its matrices; for the MTP head the hidden state of the newest token. All
+// values are f32.
 struct StateLayout {
-  std::vector<uint64_t> offsets;  // of each layer, in floats; other layers that attend have none
-  uint64_t n_floats = 0;          // 0: no layer of the model has a state
+  // by layer, in floats; attention layers other than the MTP head take no space
+  std::vector<uint64_t> offsets;
+  uint64_t n_floats = 0;  // total size; 0: the model has no state
 
   uint64_t n_bytes() const { return n_floats * sizeof(float); }
 };
