@@ -11,8 +11,9 @@ constexpr double kFade = 0.99;  // decay of the weight of earlier observations a
 // observation, and unlike those it does not decay.
 constexpr double kInertia = 0.05 * (1 - kFade);
 constexpr uint64_t kTrusted = 8;  // observations before outliers are limited
-constexpr double kOutlier = 2;    // limit of an observation, times the expected time
-constexpr double kHaste = 0.05;   // share of a deviation that is applied to all terms at once
+// Largest factor by which an observation may differ from the expected time.
+constexpr double kOutlier = 2;
+constexpr double kHaste = 0.05;  // share of a deviation that is applied to all terms at once
 
 // One unit of each term takes about the same time, so that the first observation is divided
 // sensibly: a step, 16 rows, 16 rows of logits, 16 Ki cached tokens read, and 16 rows that attend

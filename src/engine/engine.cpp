@@ -15,7 +15,7 @@
 namespace kvik {
 namespace {
 
-// Wait for a mask before messages are handled again.
+// Time to wait for a mask before messages are handled again.
 constexpr std::chrono::milliseconds kMaskPatience{1};
 constexpr std::chrono::seconds kFlushTime{10};  // limit for pending tier writes at the end
 

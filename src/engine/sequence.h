@@ -29,10 +29,11 @@ struct QueueState {
     uint64_t arrival = 0;
   };
   Place place;
+  // Due time and arrival number by which it is admitted in this step, after exchanges by priority.
   std::pair<TimePoint, uint64_t> turn;
-  double prompt_ms = 0;  // time to compute its prompt alone, by the last lookup
+  double prompt_ms = 0;  // time to compute its prompt alone, as of the last lookup
   TimePoint due;         // arrival plus prompt_ms; plus three times prompt_ms until it is admitted
-  FoundPrefix found;     // cached prefix by the last lookup
+  FoundPrefix found;     // cached prefix as of the last lookup
   std::unique_ptr<PageFetch> fetch;  // pages being fetched from a tier, or null
   bool was_tier_asked = false;       // since it entered the queue
   bool was_preempted = false;

@@ -5,8 +5,8 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMostForced =
-    32;  // tokens: as many as a draft of one sequence has in one step, plus one
+// Number of tokens: as many as a draft of one sequence has in one step, plus one.
+constexpr uint32_t kMostForced = 32;
 
 }  // namespace
 

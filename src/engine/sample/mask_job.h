@@ -31,7 +31,7 @@ struct MaskJob {
   TokenBitmask mask;             // mask of the token after `token`
   bool is_advanced = false;      // `next` is valid
   bool has_mask = false;         // `mask` is valid
-  bool was_heavy = false;        // the last part needed Effort::kFull
+  bool was_heavy = false;        // the last part was too large for the engine thread
   Failure failure = Failure::kNone;
   std::atomic<bool> is_queued = false;
   std::atomic<bool> is_abandoned = false;  // the sequence has ended

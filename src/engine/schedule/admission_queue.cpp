@@ -10,7 +10,7 @@
 namespace kvik {
 namespace {
 
-// Pending prompts, in ms, beyond which a longer prompt is not admitted.
+// Milliseconds of pending prompts beyond which a longer prompt is not admitted.
 constexpr double kBacklogMs = 1000;
 constexpr double kDueAfter = 3;  // times the prompt's own time, until a waiting prompt is due
 
@@ -118,8 +118,9 @@ void AdmissionQueue::look_up(Sequence& sequence) {
   state.due = state.place.since + from_ms(kDueAfter * state.prompt_ms);
 }
 
-// Returns true if so many prompts are pending that this one would not be computed soon. It is
-// better left waiting: an admitted sequence holds pages, which the cache would lack.
+// Returns true if the pending prompts that are no longer than this one take more than kBacklogMs,
+// so that this one would not be computed soon. It is better left waiting: an admitted sequence
+// holds pages, which the cache would lack.
 bool AdmissionQueue::must_let_pass(const Sequence& sequence) const {
   double backlog_ms = 0;
   for (const auto& running : running_.all()) {

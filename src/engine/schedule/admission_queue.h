@@ -24,11 +24,11 @@ namespace kvik {
 // cached pages of waiting prompts, which costs them more than it saves. Priorities among a tenant's
 // own requests only exchange positions among these.
 //
-// A sequence that does not fit blocks all later ones. So does a sequence while pending prompts that
-// are no longer than its own take more than a second together. Admission requires pages for the
-// whole prompt and a watermark of one page. Pages for the answer are not reserved: until they are
-// needed, other sequences use them, and preemption then frees them, which costs little because the
-// pages stay in the cache.
+// A sequence that does not fit blocks all later ones. A sequence also waits, and blocks later ones,
+// while running prompts that are no longer than its own have more than a second of work left.
+// Admission requires pages for the whole prompt and a watermark of one page. Pages for the answer
+// are not reserved: until they are needed, other sequences use them, and preemption then frees
+// them, which costs little because the pages stay in the cache.
 class AdmissionQueue {
  public:
   static constexpr uint64_t kWatermark = 1;  // pages

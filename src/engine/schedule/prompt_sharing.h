@@ -25,8 +25,8 @@ class PromptSharing {
   // Gives the sequence the pages that others computed since the last step. Returns true if it has
   // more cached tokens now.
   bool adopt(Sequence& sequence);
-  // Returns true if the plan contains the sequence, or computes its next page in another sequence
-  // that it may share.
+  // Returns true if the plan computes the sequence's next page, either in this sequence or in
+  // another one whose page it may use.
   bool is_computed_in(const StepPlan& plan, const Sequence& sequence) const;
   // Returns the prompt that should compute the next page of `sequence`. It is the most advanced one
   // of the same tenant with that page. Without one, it is the most advanced one of other tenants

@@ -58,8 +58,8 @@ class QueueLimit {
   const uint32_t n_tenants_;
   mutable Mutex mutex_;
   uint32_t n_waiting_ GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::string, uint32_t> by_tenant_
-      GUARDED_BY(mutex_);  // also tenants without waiting requests
+  // Includes tenants without waiting requests.
+  std::unordered_map<std::string, uint32_t> by_tenant_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvik

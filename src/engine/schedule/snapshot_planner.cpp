@@ -41,7 +41,8 @@ void SnapshotPlanner::keep_marked(Sequence& sequence) {
   }
 }
 
-// A preempted sequence always resumes, so its state is always kept.
+// A sequence that is preempted in its prompt will resume, so its state is kept regardless of the
+// policy.
 void SnapshotPlanner::keep_end(Sequence& sequence) {
   if (!sequence.table.state() || !sequence.uses_cache()) return;
   const SnapshotState& state = sequence.snapshots;

@@ -158,8 +158,8 @@ Sequence& StepPlanner::choose_favoured() {
   Sequence& chosen = longest_unserved();
   chosen.last_served_step = step_;
   adopt(chosen);
-  return sharing_.most_advanced_alike(
-      chosen, prompts_, plan_);  // favors the prompt that computes the next page of `chosen`
+  // Favors the prompt that computes the next page of `chosen`.
+  return sharing_.most_advanced_alike(chosen, prompts_, plan_);
 }
 
 // Returns the prompt that has waited longest, if longer than kPatience; otherwise the first by due

@@ -17,7 +17,7 @@ namespace kvik {
 // V are in the sequences' own pages, so it needs no other memory and shares their cached prefixes.
 class HeadDrafter final : public Drafter {
  public:
-  // Borrows the decoder, whose model must have an MTP head, and the clock.
+  // Borrows the decoder and the clock. The decoder's model must have an MTP head.
   HeadDrafter(Decoder& decoder, uint32_t n_vocab, const Clock& clock);
 
   // Drafts for sequences with exactly one pending token, as far as their pages have room.

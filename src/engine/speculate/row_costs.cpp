@@ -6,11 +6,12 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kTrusted = 3;      // observations of a row count whose minimum is used
+constexpr uint32_t kTrusted = 3;      // first observations of a row count; the minimum is used
 constexpr double kMostChange = 0.03;  // largest relative change by one later observation
 constexpr double kLearned = 0.25;     // share of a deviation that is applied, up to kMostChange
 constexpr double kHaste = 0.1;        // share of a deviation that is applied to all row counts
-constexpr double kSurprise = 1.3;     // limit of an observation, times the expected time
+// Largest factor by which an observation may differ from the expected time.
+constexpr double kSurprise = 1.3;
 constexpr uint64_t kForget = 512;  // observations of other row counts after which one is forgotten
 constexpr uint64_t kForgetSoon = 128;  // the same for one with fewer than kWellKnown observations
 constexpr uint32_t kWellKnown = 16;

@@ -17,8 +17,8 @@ struct SpeculationOptions {
   // Draft model or MTP head (GuessSource::kModel), used if the other sources expect few tokens;
   // borrowed; null for none.
   Drafter* drafter = nullptr;
-  bool drafts_in_pages =
-      false;  // the drafter's K and V are in the sequences' own pages, which need room for them
+  // The drafter's K and V are in the sequences' own pages, which need room for them.
+  bool drafts_in_pages = false;
 };
 
 }  // namespace kvik

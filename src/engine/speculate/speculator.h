@@ -48,7 +48,7 @@ class Speculator {
   // Truncates a sequence's draft to its first n tokens.
   void shorten(Sequence& sequence, uint32_t n) { sequence.speculation.draft.resize(n); }
 
-  // Learns from the time of a step, whose sequences may have ended. Passes the costs of all rows
+  // Learns from the time of a step. Its sequences may have ended. Passes the costs of all rows
   // but those of drafts on to `costs`.
   void observe(const StepPlan& plan, double ms, CostModel& costs);
 
