@@ -20,9 +20,9 @@ namespace kvik {
 // Decoding comes first: every sequence whose prompt is computed gets its next token. Then prompts
 // fill the rest of the ITL target, by the estimate of the cost model. They get at least a quarter
 // of the step, and there is no limit if no sequence decodes. If more prompts are pending than can
-// be computed soon, steps are up to 1.7 times longer than the target, because on a saturated
-// machine delaying prompts does not increase the number of generated tokens. A prompt that the step
-// completes counts as a decoding sequence.
+// be computed soon, steps take up to 1.7 times the target, because on a saturated machine delaying
+// prompts does not increase the number of generated tokens. A prompt that the step completes counts
+// as a decoding sequence.
 //
 // Prompts are ordered by priority, then by the service that their tenant has received, then by due
 // time: arrival plus the time that the prompt would take alone. A short prompt, or one with many
