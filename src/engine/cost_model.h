@@ -23,15 +23,14 @@ struct StepWork {
 };
 
 // Estimates the milliseconds of a step from the steps observed so far:
-//   ms = a + b · n_rows + c · n_logits + d · kv_tokens + e · attention, with no negative
-//   coefficient.
+//   ms = a + b · n_rows + c · n_logits + d · kv_tokens + e · attention
 //
-// The coefficients are the least-squares fit of the relative error. The weight of an observation
-// decays, so about the last hundred count. A coefficient that is not observed for a while keeps its
-// last value: a thousand decoding steps do not make prompts look free. An observation is limited to
-// twice the expected time, so an outlier hardly changes the fit. If the whole machine becomes
-// slower, the estimates follow within about thirty steps. Before the first observation every
-// estimate is 0.
+// The coefficients are the least-squares fit of the relative error, and none is negative. The
+// weight of an observation decays, so about the last hundred count. A coefficient that is not
+// observed for a while keeps its last value: a thousand decoding steps do not make prompts look
+// free. An observation is limited to twice the expected time, so an outlier hardly changes the fit.
+// If the whole machine becomes slower, the estimates follow within about thirty steps. Before the
+// first observation every estimate is 0.
 class CostModel {
  public:
   double ms(const StepWork& work) const;

@@ -53,8 +53,8 @@ class Engine {
  public:
   // Borrows the backend and the clock. `draft`, if not null, is a draft model with the same
   // vocabulary; its pages are part of the KV budget.
-  // Errors: kInvalidArgument if the budget or the context is too small, or the draft model does not
-  // fit the model.
+  // Errors: kInvalidArgument if the budget or the context is too small, a limit is 0, or the draft
+  // model does not fit the model; and those of starting the tiers.
   static Result<std::unique_ptr<Engine>> create(std::unique_ptr<Model> model, Backend& backend,
                                                 const EngineOptions& options, const Clock& clock,
                                                 std::unique_ptr<Model> draft = nullptr);

@@ -36,7 +36,8 @@ class EngineThread {
   Result<void> check_room() const;
 
   // Cancels a request; unknown ids are ignored. Any thread. on_finish(kCancelled) follows within
-  // one step. A step whose requests are all canceled is interrupted between two layers.
+  // one step. A step whose requests are all canceled is interrupted between two layers, unless the
+  // model has a recurrent state.
   void cancel(RequestId id);
 
   // Stops accepting requests and waits until the running ones have finished. Returns false if
