@@ -6,16 +6,18 @@
 namespace kvik {
 namespace {
 
-constexpr double kFade = 0.99;  // of what was observed before, at each observation
-// What the newest estimate weighs beside an observation, as one: little, but it does not fade.
+constexpr double kFade = 0.99;  // decay of the weight of earlier observations at each observation
+// Weight of the newest coefficients as a prior, added at each observation. It sums to 0.05 of one
+// observation, and unlike those it does not decay.
 constexpr double kInertia = 0.05 * (1 - kFade);
-constexpr uint64_t kTrusted = 8;  // observations after which an outlier is known as one
-constexpr double kOutlier = 2;    // times the expected
-constexpr double kHaste = 0.05;   // of a difference that all terms share, believed at once
+constexpr uint64_t kTrusted = 8;  // observations before outliers are limited
+// Largest factor by which an observation may differ from the expected time.
+constexpr double kOutlier = 2;
+constexpr double kHaste = 0.05;  // share of a deviation that is applied to all terms at once
 
-// One unit of each term is worth about the same, so that the first observation is shared out
-// sensibly: a step, 16 rows, 16 rows of logits, 16 Ki cached tokens read, 16 rows attending to
-// them.
+// One unit of each term takes about the same time, so that the first observation is divided
+// sensibly: a step, 16 rows, 16 rows of logits, 16 Ki cached tokens read, and 16 rows that attend
+// to them.
 constexpr std::array<double, 5> kScale = {1, 1.0 / 16, 1.0 / 16, 1.0 / 16384, 1.0 / (16 * 16384)};
 
 }  // namespace
@@ -59,7 +61,8 @@ void CostModel::observe(const StepWork& work, double ms) {
   ++n_observed_;
   n_rows_most_ = std::max(n_rows_most_, work.n_rows);
   const Terms terms = terms_of(work);
-  const double weight = 1 / ms;  // of the absolute error: its square makes it the relative one
+  // Weight of the absolute error; squared, it gives the relative error.
+  const double weight = 1 / ms;
   for (size_t i = 0; i < kTerms; ++i) {
     targets_[i] = kFade * targets_[i] + weight * terms[i];
     for (size_t j = 0; j < kTerms; ++j) {
@@ -72,8 +75,8 @@ void CostModel::observe(const StepWork& work, double ms) {
   solve();
 }
 
-// Reads the past as if the machine had always been slower by `factor`: neighbours come and go, and
-// what they take they take from all terms.
+// Rescales the earlier observations as if the machine had always been slower by `factor`. Other
+// load on the machine slows all terms alike.
 void CostModel::rescale(double factor) {
   for (size_t i = 0; i < kTerms; ++i) {
     cost_[i] *= factor;
@@ -82,7 +85,7 @@ void CostModel::rescale(double factor) {
   }
 }
 
-// The normal equations, without the terms that would come out negative.
+// Solves the normal equations without the terms that would become negative.
 void CostModel::solve() {
   std::array<bool, kTerms> is_free;
   is_free.fill(true);
@@ -95,7 +98,8 @@ void CostModel::solve() {
   cost_ = {};
 }
 
-// Gaussian elimination; the matrix is positive definite, so its pivots are positive.
+// Solves the equations by Gaussian elimination. The matrix is positive definite, so the pivots are
+// positive.
 CostModel::Terms CostModel::solve_for(const std::array<bool, kTerms>& is_free) const {
   auto a = products_;
   Terms x = targets_;
@@ -119,7 +123,7 @@ CostModel::Terms CostModel::solve_for(const std::array<bool, kTerms>& is_free) c
 }
 
 uint32_t CostModel::tokens_within(double budget_ms, uint32_t n_cached, uint32_t n_most) const {
-  uint32_t fits = 0, too_many = n_most + 1;  // the cost grows with the tokens: bisect
+  uint32_t fits = 0, too_many = n_most + 1;  // bisection: the cost grows with the number of tokens
   while (fits + 1 < too_many) {
     const uint32_t n = fits + (too_many - fits) / 2;
     const bool is_within = added_ms(StepWork::chunk(n_cached, n, n == n_most ? 1 : 0)) <= budget_ms;
@@ -129,7 +133,8 @@ uint32_t CostModel::tokens_within(double budget_ms, uint32_t n_cached, uint32_t 
 }
 
 double CostModel::prompt_ms(uint32_t n_cached, uint32_t n_new, uint32_t chunk_tokens) const {
-  // The sum over whole chunks of an arithmetic series: each reads one chunk more than the last.
+  // The sum of an arithmetic series over whole chunks: each chunk reads one chunk more than the one
+  // before it.
   const double n_chunks = std::max(1.0, double(n_new) / chunk_tokens);
   StepWork all = StepWork::chunk(n_cached, n_new, 1);
   all.kv_tokens = n_chunks * (n_cached + n_new / 2.0);

@@ -8,52 +8,54 @@
 
 namespace kvik {
 
-// What one step computes, in the quantities that its time grows with.
+// The work of one step, in the quantities that determine its time.
 struct StepWork {
-  uint32_t n_rows = 0;    // tokens through the layers
-  uint32_t n_logits = 0;  // rows through the head, sampled from
-  double kv_tokens = 0;   // cached tokens read, once for each sequence
+  uint32_t n_rows = 0;    // rows through the layers
+  uint32_t n_logits = 0;  // rows through the output head
+  double kv_tokens = 0;   // cached tokens read by attention, counted once for each sequence
   double attention = 0;   // (query, key) pairs of chunks of more than one token
 
-  // The next n_new tokens of a sequence of which n_cached have K and V; with logits behind the last
-  // of them where n_logits is 1.
+  // Returns the work of computing the next n_new tokens of a sequence that has n_cached cached
+  // tokens. n_logits is 1 if the logits of the last token are needed, else 0.
   static StepWork chunk(uint32_t n_cached, uint32_t n_new, uint32_t n_logits);
   StepWork& operator+=(const StepWork& other);
   friend StepWork operator+(StepWork a, const StepWork& b) { return a += b; }
 };
 
-// Milliseconds of a step, learned from the steps that were:
-//   ms = a + b · n_rows + c · n_logits + d · kv_tokens + e · attention, none of them negative.
+// Estimates the milliseconds of a step from the steps observed so far:
+//   ms = a + b · n_rows + c · n_logits + d · kv_tokens + e · attention
 //
-// Least squares of the relative error over observations that fade: the last hundred count. What is
-// not observed for a while keeps its last value: a thousand decode steps do not teach that prompts
-// are free. One observation counts as at most twice what was expected, so an outlier hardly moves
-// it; a machine that became slower in all it does is believed within some thirty steps. Before the
-// first observation everything costs nothing.
+// The coefficients are the least-squares fit of the relative error, and none is negative. The
+// weight of an observation decays, so about the last hundred count. A coefficient that is not
+// observed for a while keeps its last value: a thousand decoding steps do not make prompts look
+// free. An observation is limited to twice the expected time, so an outlier hardly changes the fit.
+// If the whole machine becomes slower, the estimates follow within about thirty steps. Before the
+// first observation every estimate is 0.
 class CostModel {
  public:
   double ms(const StepWork& work) const;
   void observe(const StepWork& work, double ms);
 
-  // Of a step, what reading its context takes, and what attending of more than one row a sequence.
+  // Return the milliseconds of a step that are spent reading its context, and on attention of
+  // sequences with more than one row.
   double kv_ms(const StepWork& work) const { return cost_[3] * terms_of(work)[3]; }
   double attention_ms(const StepWork& work) const { return cost_[4] * terms_of(work)[4]; }
-  // What a row takes where many are computed; 0 as long as no step had many.
+  // Returns the milliseconds of one row in a step of many rows, or 0 if no step had many rows yet.
   double row_ms() const {
     return n_rows_most_ < kManyRows ? 0 : cost_[1] * terms_of({.n_rows = 1})[1];
   }
 
-  // The most tokens in [0, n_most], from n_cached on, that add at most budget_ms to a step. Their
-  // last one has logits where they are all n_most.
+  // Returns the largest number of tokens in [0, n_most], following n_cached cached ones, that adds
+  // at most budget_ms to a step. If all n_most fit, the last token has logits.
   uint32_t tokens_within(double budget_ms, uint32_t n_cached, uint32_t n_most) const;
 
-  // The time that n_new tokens behind n_cached ones take where nothing else is computed, in chunks
-  // of chunk_tokens.
+  // Returns the time to compute n_new tokens after n_cached cached ones in chunks of chunk_tokens,
+  // if nothing else is computed.
   double prompt_ms(uint32_t n_cached, uint32_t n_new, uint32_t chunk_tokens) const;
 
-  // What computing these tokens takes, for who could read their K and V instead. As long as no step
-  // computed many rows nothing is known of that: steps that decode make a row look as if it were
-  // nearly free.
+  // Returns the time to compute n_new tokens after n_cached cached ones, to compare it with the
+  // time to read their K and V from a tier. Returns std::nullopt if no step had many rows yet: the
+  // estimate is then unknown, because in decoding steps a row looks nearly free.
   std::optional<double> known_compute_ms(uint32_t n_cached, uint32_t n_new) const {
     if (n_rows_most_ < std::min(n_new, kManyRows)) return std::nullopt;
     return added_ms(StepWork::chunk(n_cached, n_new, 0));
@@ -64,7 +66,7 @@ class CostModel {
   static constexpr uint32_t kManyRows = 128;
   using Terms = std::array<double, kTerms>;
   static Terms terms_of(const StepWork& work);
-  double added_ms(const StepWork& work) const;  // beyond what any step costs
+  double added_ms(const StepWork& work) const;  // without the fixed cost of a step
   void rescale(double factor);
   void solve();
   Terms solve_for(const std::array<bool, kTerms>& is_free) const;
@@ -73,7 +75,7 @@ class CostModel {
   std::array<Terms, kTerms> products_{};  // Σ x xᵀ / ms², faded
   Terms targets_{};                       // Σ x / ms, faded
   uint64_t n_observed_ = 0;
-  uint32_t n_rows_most_ = 0;  // that a step was observed with
+  uint32_t n_rows_most_ = 0;  // largest number of rows in any observed step
 };
 
 }  // namespace kvik

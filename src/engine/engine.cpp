@@ -15,8 +15,9 @@
 namespace kvik {
 namespace {
 
-constexpr std::chrono::milliseconds kMaskPatience{1};  // before messages are looked at again
-constexpr std::chrono::seconds kFlushTime{10};  // for what a tier still has to write at the end
+// Time to wait for a mask before messages are handled again.
+constexpr std::chrono::milliseconds kMaskPatience{1};
+constexpr std::chrono::seconds kFlushTime{10};  // limit for pending tier writes at the end
 
 void count_rows(const StepPlan& plan, StepRecord& record) {
   record = {.n_sequences = static_cast<uint32_t>(plan.entries.size()), .planned_ms = plan.ms};
@@ -25,7 +26,8 @@ void count_rows(const StepPlan& plan, StepRecord& record) {
   }
 }
 
-// What was found when the sequence began, and what others computed while it waited.
+// Returns what the cache held when the sequence began, plus what other sequences computed while it
+// waited.
 CacheReport cache_report(const Sequence& sequence) {
   CacheReport report = sequence.usage.cache;
   const uint32_t n_found = sequence.usage.cached_tokens;
@@ -213,7 +215,8 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
   scheduler_.add(std::move(sequence));
 }
 
-// Pages of an adapter that changes K or V are never those of the model, or of another one.
+// Pages computed with an adapter that changes K or V are never shared with the model alone or with
+// another adapter.
 std::string Engine::identity_for(const Adapter* adapter) const {
   if (!adapter || adapter->cache_mark().empty()) return cache_identity_;
   return fmt::format("{}/adapter {}", cache_identity_, adapter->cache_mark());
@@ -224,7 +227,7 @@ void Engine::cancel(RequestId id) {
 }
 
 void Engine::cancel_all() {
-  decoder_.abandon_step();  // where one was broken off
+  decoder_.abandon_step();  // if a step was interrupted by a lack of memory
   while (Sequence* sequence = scheduler_.any()) finish(*sequence, FinishReason::kCancelled);
 }
 
@@ -302,15 +305,16 @@ void Engine::announce(const StepPlan& plan, TimePoint begin) {
                   scheduler_.n_running(), scheduler_.n_waiting());
 }
 
-// Ends the requests of a step that nothing came of, all of which were cancelled. What they had
-// before it stays in the cache.
+// Ends the requests of an interrupted step, all of which were canceled. Their earlier tokens stay
+// in the cache.
 void Engine::break_off() {
   decoder_.abandon_step();
   const std::vector<RequestId> ids = step_ids_;
   for (const RequestId id : ids) cancel(id);
 }
 
-// False where the step was broken off, because all of its requests were cancelled meanwhile.
+// Computes the rows of the plan. Returns false if the step was interrupted because all of its
+// requests were canceled.
 bool Engine::forward(const StepPlan& plan) {
   batch_.clear();
   page_tables_.clear();
@@ -335,7 +339,7 @@ bool Engine::forward(const StepPlan& plan) {
                       .adapter = sequence->request.adapter.get(),
                       .n_guesses = plan.entries[i].n_guesses()});
   }
-  // A recurrent state that is half advanced cannot be kept.
+  // A step of a recurrent model is not interrupted: a partly updated state is of no use.
   if (!hooks_.are_cancelled || kv_.layout().has_state()) {
     decoder_.forward(batch_);
     return true;
@@ -343,8 +347,8 @@ bool Engine::forward(const StepPlan& plan) {
   return decoder_.forward_unless(batch_, [this] { return hooks_.are_cancelled(step_ids_); });
 }
 
-// The guesses that stand enter the states. What a sequence keeps of its state at the commit is
-// behind all of its rows that do.
+// Applies the accepted draft tokens to the recurrent states. A snapshot taken at the commit then
+// includes all accepted rows.
 void Engine::accept(const StepPlan& plan) {
   if (plan.work.n_rows == plan.plain_work.n_rows) return;
   n_true_.clear();
@@ -355,7 +359,8 @@ void Engine::accept(const StepPlan& plan) {
   decoder_.accept(n_true_);
 }
 
-// A tenant whose requests come one after the other is company in the pauses too.
+// Starts the step of the mask maker. Budgets stay on for a second after several tenants had
+// requests, so that pauses between a tenant's sequential requests do not switch them off.
 void Engine::begin_mask_step() {
   constexpr Duration kCompanyLasts = std::chrono::seconds(1);
   const TimePoint now = clock_.now();
@@ -365,7 +370,8 @@ void Engine::begin_mask_step() {
                          forward_time_);
 }
 
-// Begins the masks of the tokens that the step is to sample: they are made while it is computed.
+// Starts to make the masks of the tokens that the step will sample, in parallel with the forward
+// pass.
 void Engine::begin_masks(const StepPlan& plan) {
   for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
     if (sequence->next_tokens && n_new >= sequence->n_pending()) {
@@ -374,7 +380,7 @@ void Engine::begin_masks(const StepPlan& plan) {
   }
 }
 
-// False where no sequence waits for its mask.
+// Waits briefly for masks. Returns false if no sequence is held.
 bool Engine::wait_for_masks() {
   const auto running = scheduler_.running();
   if (std::ranges::none_of(running, [](const auto& s) { return s->is_held(); })) return false;
@@ -382,7 +388,7 @@ bool Engine::wait_for_masks() {
   return true;
 }
 
-// The tokens of an entry's rows: those that its sequence has, then its draft.
+// Returns the tokens of an entry's rows: the pending tokens of its sequence, then its draft tokens.
 std::span<const TokenId> Engine::tokens_of(const StepPlan::Entry& entry) {
   const Sequence& sequence = *entry.sequence;
   const auto own = std::span(sequence.tokens).subspan(sequence.n_cached);
@@ -394,7 +400,7 @@ std::span<const TokenId> Engine::tokens_of(const StepPlan::Entry& entry) {
   return std::span(draft_tokens_).subspan(begin);
 }
 
-// Nobody leases its pages when its sink hears of it.
+// Ends the sequence. Its page leases are released before the sink is notified.
 void Engine::finish(Sequence& sequence, FinishReason reason) {
   const TimePoint now = clock_.now();
   Usage usage = sequence.usage;
@@ -408,7 +414,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   const double e2e_s = to_s(now - sequence.submitted);
   const std::shared_ptr<EventSink> sink = sequence.sink;
   live_.record_end(sequence, clock_.now());
-  scheduler_.remove(sequence);  // where either had no memory, this function is called again
+  scheduler_.remove(sequence);  // on std::bad_alloc here or above, finish() is called again
   if (usage.completion_tokens > 0) counters_.histograms.decode_s.record(to_s(usage.decode_time));
   counters_.histograms.e2e_s.record(e2e_s);
   ++counters_.finished[static_cast<size_t>(reason)];

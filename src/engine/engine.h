@@ -34,71 +34,78 @@ struct KvBudget;
 struct EngineOptions {
   uint64_t kv_budget_bytes = uint64_t{1} << 30;
   KvType kv_type = KvType::kInt8;
-  uint32_t n_ctx_max = 0;                   // 0: as trained
-  uint32_t max_step_tokens = 512;           // rows of one forward pass
-  uint32_t max_running = 64;                // sequences in one batch
-  uint32_t max_queue = 1024;                // waiting requests; more are refused
-  std::optional<Duration> itl_target = {};  // of steps in which somebody decodes; absent: no limit
-  PageLog* page_log = nullptr;              // who hears of prefixes that come and go; borrowed
-  std::vector<TierPlace> tiers = {};        // where pages outlive the engine, the nearest first
+  uint32_t n_ctx_max = 0;          // 0: the context length that the model was trained with
+  uint32_t max_step_tokens = 512;  // rows of one forward pass
+  uint32_t max_running = 64;       // sequences in one batch
+  uint32_t max_queue = 1024;       // waiting requests; more are rejected
+  // Target time of steps with decoding sequences; absent: no limit.
+  std::optional<Duration> itl_target = {};
+  PageLog* page_log = nullptr;  // receives prefixes that become cached or are evicted; borrowed
+  std::vector<TierPlace> tiers = {};  // tiers that store pages outside memory, the nearest first
   SpeculationOptions speculation = {};
-  Sharing sharing = Sharing::kAll;  // who finds whose pages
-  TenantMarks tenants = {};         // those whom the operator named
+  Sharing sharing = Sharing::kAll;  // whether tenants share pages
+  TenantMarks tenants = {};         // tenants that the operator configured
 };
 
-// Token ids in, token ids out. Owns model, cache, scheduler and sampler; one thread.
+// Runs requests: token ids in, token ids out. Owns the model, the cache, the scheduler and the
+// sampler. Single-threaded, except for the functions marked "any thread".
 class Engine {
  public:
-  // The backend and the clock are borrowed. `draft`, where there is one, guesses what comes next:
-  // a model with the same vocabulary, whose pages are a part of the budget.
-  // Errors: kInvalidArgument where a budget or context cannot hold anything.
+  // Borrows the backend and the clock. `draft`, if not null, is a draft model with the same
+  // vocabulary; its pages are part of the KV budget.
+  // Errors: kInvalidArgument if the budget or the context is too small, a limit is 0, or the draft
+  // model does not fit the model; and those of starting the tiers.
   static Result<std::unique_ptr<Engine>> create(std::unique_ptr<Model> model, Backend& backend,
                                                 const EngineOptions& options, const Clock& clock,
                                                 std::unique_ptr<Model> draft = nullptr);
 
-  ~Engine();  // what the tier still has to write gets there first
+  ~Engine();  // waits up to 10 seconds for pending writes of the tiers
 
-  // Whether the request could ever finish here, alone: kContextLength (the context is never more
-  // than the budget holds), kInvalidArgument (ids outside the vocabulary in prompt, stop tokens or
-  // biases; an empty prompt; chunks of nothing). Any thread.
+  // Checks whether the request could finish if it ran alone. Any thread. Errors: kContextLength if
+  // prompt and answer exceed the context, which is never larger than the budget; kInvalidArgument
+  // for an empty prompt, max_chunk 0, or ids outside the vocabulary in the prompt, the stop tokens
+  // or the biases.
   Result<void> check(const Request& request) const;
 
-  // Takes a checked request. Its events come from step() and cancel(). Its place in the queue,
-  // where it has one, is free from its first step on.
+  // Adds a request that has passed check(). Its events come from step() and cancel(). `place`, if
+  // it holds one, is released at the request's first step.
   void submit(RequestId id, Request request, std::shared_ptr<EventSink> sink,
               QueuePlace place = {});
   void cancel(RequestId id);
   void cancel_all();
 
-  // One turn: plan, forward, sample, publish, commit, settle. False where there was nothing to do.
+  // Runs one step: plan, forward, sample, publish, commit, settle. Returns false if there was
+  // nothing to do.
   bool step();
 
-  // Whether a step could have something to do once the tier has answered; and waiting for that.
+  // Returns true if a tier is fetching pages, so that a step may have work once they arrive.
+  // wait_for_tier() waits for that.
   bool is_fetching() const { return tier_ && tier_->is_fetching(); }
   void wait_for_tier(Duration at_most) {
     if (tier_) tier_->wait(at_most);
   }
-  // Called on any thread when the tier has something for a step.
+  // Sets the callback that a tier calls, on any thread, when it has something for a step.
   void set_wake(std::function<void()> wake) {
     if (tier_) tier_->set_wake(std::move(wake));
   }
 
-  // Before the first step.
+  // Call before the first step.
   void set_step_hooks(StepHooks hooks) { hooks_ = std::move(hooks); }
 
   EngineSnapshot snapshot() const;
-  // With the pages that changed since the last view, or all.
+  // Returns a view with the pages that changed since the last view, or with all pages.
   LiveView live_view(PageMap::Extent extent);
-  // So far: pages change between steps too, where a tier takes them.
+  // Returns the number of page changes so far. Pages also change between steps, when a tier stores
+  // them.
   uint64_t n_page_changes() const { return kv_.pages().pool().n_changes(); }
-  // Of this moment, on any thread: a tier goes on while the engine has nothing to do.
+  // Return current values. Any thread: tiers continue to work while the engine is idle.
   AllTierCounters tier_counters() const { return tier_ ? tier_->counters() : AllTierCounters{}; }
   std::optional<PageLogCounts> page_log_counts() const { return kv_.pages().log_counts(); }
   const EngineLimits& limits() const { return limits_; }
   const Clock& clock() const { return clock_; }
   const Model& model() const { return *model_; }
-  // What pages must have in common for one to serve in the place of another: model, KV type, page
-  // layout, numerics.
+  // Returns the string that identifies the model, KV type, page layout and numerics. Only pages
+  // with equal identities can replace each other.
   const std::string& cache_identity() const { return cache_identity_; }
 
  private:
@@ -110,9 +117,9 @@ class Engine {
   Engine(Models models, Backend& backend, const EngineOptions& options, const EngineLimits& limits,
          const Clock& clock);
 
-  // What the logits of an entry's rows say: the next tokens of its sequence, the n_tokens of
-  // sampled_ from first_token on, or that it ends behind them; neither where its prompt is not
-  // done. `last`: the newest of them, which no row has computed yet.
+  // The result of sampling the rows of one entry: n_tokens tokens of sampled_ from first_token on,
+  // or the reason why the sequence ends after them. `last` is the newest token; its K and V are
+  // not computed yet. Both are absent if the prompt is not finished.
   struct Outcome {
     size_t first_token = 0;
     uint32_t n_tokens = 0;
@@ -120,14 +127,14 @@ class Engine {
     std::optional<FinishReason> end;
   };
 
-  // A row of logits: of the decoder's last step, or held from an earlier one.
+  // A row of logits: of the decoder's last step, or held from an earlier step.
   struct LogitsRow {
     size_t decoder_row = 0;
     std::span<const float> held = {};
   };
   struct PublishedRow {
     LogitsRow logits;
-    uint32_t position = 0;  // of its token
+    uint32_t position = 0;  // position of the row's token
   };
 
   std::string identity_for(const Adapter* adapter) const;
@@ -172,13 +179,13 @@ class Engine {
   Reservation draft_pages_;
   Reservation states_;
   Reservation open_pages_;
-  Reservation pages_;  // what is left of the budget for pages
+  Reservation pages_;  // the rest of the budget
   StepHooks hooks_;
-  std::vector<RequestId> step_ids_;  // of the requests in the step
+  std::vector<RequestId> step_ids_;  // requests in the step
   KvCache kv_;
-  std::unique_ptr<TierLink> tier_;     // null where there is none
-  std::unique_ptr<DraftModel> draft_;  // null where there is none; outlives the sequences
-  std::optional<HeadDrafter> head_;    // of a model with a guesser
+  std::unique_ptr<TierLink> tier_;     // null: none
+  std::unique_ptr<DraftModel> draft_;  // null: none; outlives the sequences
+  std::optional<HeadDrafter> head_;    // only if the model has an MTP head
   Scheduler scheduler_;
   const TenantMarks tenants_;
   Sampler sampler_;
@@ -187,19 +194,19 @@ class Engine {
   EngineSnapshot counters_;
   LiveRecorder live_{kv_};
   QueueEstimate queue_;
-  TimePoint step_end_;       // when the newest logits were there
-  Duration forward_time_{};  // of the newest forward pass
-  TimePoint company_until_;  // several tenants have or had requests
+  TimePoint step_end_;       // time at which the newest logits were ready
+  Duration forward_time_{};  // time of the newest forward pass
+  TimePoint company_until_;  // time until which several tenants count as present
 
-  // Of the current step; kept so that a step allocates nothing.
+  // Scratch of the current step, kept so that a step allocates nothing.
   std::vector<BatchSequence> batch_;
   std::vector<std::span<std::byte* const>> page_tables_;
-  std::vector<RequestId> ready_;       // that were held
-  std::vector<TokenId> draft_tokens_;  // of entries with drafts: each one's tokens side by side
+  std::vector<RequestId> ready_;       // sequences whose held logits can be sampled
+  std::vector<TokenId> draft_tokens_;  // tokens of the entries that have drafts, concatenated
   std::vector<TokenEvent> sampled_;
-  std::vector<Outcome> outcomes_;   // of each entry
-  std::vector<uint32_t> accepted_;  // rows of each entry that stand
-  std::vector<uint32_t> n_true_;    // of them, those that were guesses
+  std::vector<Outcome> outcomes_;   // by entry
+  std::vector<uint32_t> accepted_;  // number of accepted rows of each entry
+  std::vector<uint32_t> n_true_;    // number of accepted draft tokens of each entry
 };
 
 }  // namespace kvik

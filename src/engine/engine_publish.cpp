@@ -1,5 +1,5 @@
-// What a step's logits say, row by row, and who is told of it. The step itself stands in
-// engine.cpp.
+// Sampling and publishing of Engine: picks tokens from the logits of a step and passes them to the
+// sinks. The step itself is in engine.cpp.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace kvik {
 namespace {
 
-// The reason why a sequence ends whose constraint has failed.
+// Returns the reason why the sequence must end if its constraint has failed.
 std::optional<FinishReason> failure_of(const Sequence& sequence) {
   if (!sequence.next_tokens || !sequence.next_tokens->knows_end()) return std::nullopt;
   switch (sequence.next_tokens->failure()) {
@@ -45,19 +45,19 @@ void Engine::sample(const StepPlan& plan) {
     }
     const uint32_t n_sampled = 1 + entry.n_guesses();
     outcomes_[i] = sample_rows(entry, n_rows - n_sampled);
-    // A row that ended the answer stands as well.
+    // A row at which the answer ended without a token is accepted, too.
     const uint32_t n_stand = outcomes_[i].n_tokens + (outcomes_[i].last ? 0 : 1);
     accepted_.push_back(entry.n_new - n_sampled + n_stand);
   }
 }
 
-// The sequence is sampled from once its mask is made: no row is computed again for that.
+// Keeps the logits until the sequence's mask is ready, so that no row is computed again.
 void Engine::hold(const StepPlan::Entry& entry, size_t row) {
   const std::span<const float> logits = decoder_.logits(row);
   entry.sequence->held_logits.assign(logits.begin(), logits.end());
 }
 
-// Samples from the sequences whose mask was made since they were held. False where there is none.
+// Samples from the held sequences whose masks are ready now. Returns false if there are none.
 bool Engine::sample_held() {
   ready_.clear();
   for (const auto& sequence : scheduler_.running()) {
@@ -87,9 +87,10 @@ void Engine::sample_held(Sequence& sequence) {
   settle(sequence, outcome);
 }
 
-// The tokens behind a sequence, all of whose own tokens are computed, from its first_row on: as
-// long as they are those that its draft has, the next row tells the next one, as if it had been
-// computed in a step of its own. The sequence has them then, but for the last.
+// Samples from the rows of an entry, starting at the decoder's row first_row. All tokens of the
+// sequence itself are computed. While a sampled token equals the next draft token, the following
+// row is valid, as if it had been computed in a step of its own, and is sampled as well. Appends
+// all sampled tokens but the last one to the sequence.
 Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_row) {
   Sequence& sequence = *entry.sequence;
   Outcome outcome{.first_token = sampled_.size(), .n_tokens = 0, .last = {}, .end = {}};
@@ -111,7 +112,8 @@ Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_r
   }
 }
 
-// The token behind all that a sequence has, by a row of the decoder's; none where it ends.
+// Samples the token that follows the sequence's last token from `row`. Returns std::nullopt and
+// sets outcome.end if the answer ends instead.
 std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, const LogitsRow& row,
                                                Outcome& outcome) {
   const auto end = [&](FinishReason reason) {
@@ -121,7 +123,8 @@ std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, const LogitsR
   if (sequence.wants_hidden()) return end(FinishReason::kStop);
   const Request& request = sequence.request;
   if (const auto failed = failure_of(sequence)) return end(*failed);
-  if (sequence.must_end()) return end(FinishReason::kStop);  // its form allows nothing more
+  // The constraint allows no further token.
+  if (sequence.must_end()) return end(FinishReason::kStop);
   if (sequence.n_generated() >= request.max_tokens) return end(FinishReason::kLength);
   std::optional<TokenId> token = pick(sequence, row);
   if (!token) return end(FinishReason::kFailed);
@@ -161,7 +164,8 @@ std::optional<TokenId> Engine::pick(Sequence& sequence, const LogitsRow& row) {
 
 // --- publishing ---
 
-// Whoever hears of a token may say that the answer ends with it: rows behind it do not stand then.
+// Passes the results to the sinks. A sink may end the answer with any token; later rows are then
+// not accepted.
 void Engine::publish(const StepPlan& plan) {
   size_t n_rows = 0;
   for (size_t i = 0; i < plan.entries.size(); ++i) {
@@ -172,7 +176,7 @@ void Engine::publish(const StepPlan& plan) {
   }
 }
 
-// Of a prompt whose next n_accepted tokens were computed.
+// Reports the progress of a prompt after n_accepted further tokens.
 void Engine::publish_progress(const StepPlan::Entry& entry, uint32_t n_accepted) {
   const Sequence& sequence = *entry.sequence;
   const uint32_t n_prompt = sequence.usage.prompt_tokens;
@@ -182,8 +186,9 @@ void Engine::publish_progress(const StepPlan::Entry& entry, uint32_t n_accepted)
                             .n_cached = sequence.usage.cached_tokens});
 }
 
-// The wanted rows of an entry that stand, from the decoder's first_row on, and the tokens sampled
-// from them. Returns how many rows of the entry stand in the end.
+// Publishes the logits of the rows of an entry that are both wanted and accepted, and the tokens
+// sampled from them. The wanted rows begin at the decoder's row first_row. Returns the final number
+// of accepted rows.
 uint32_t Engine::publish_rows(size_t index, const StepPlan::Entry& entry, size_t first_row) {
   Outcome& outcome = outcomes_[index];
   const uint32_t first_wanted = entry.n_new - entry.n_wanted;
@@ -204,7 +209,7 @@ uint32_t Engine::publish_rows(size_t index, const StepPlan::Entry& entry, size_t
   return accepted_[index];
 }
 
-// Each position once.
+// Publishes each position once.
 void Engine::publish_logits(Sequence& sequence, const PublishedRow& row) {
   const bool is_hidden = sequence.wants_hidden();
   if (!is_hidden && sequence.request.logits == Request::Logits::kNone) return;
@@ -217,7 +222,7 @@ void Engine::publish_logits(Sequence& sequence, const PublishedRow& row) {
   }
 }
 
-// `row`: what the token was sampled from.
+// `row` is the row that the token was sampled from.
 EventSink::Verdict Engine::publish_token(const StepPlan::Entry& entry, const TokenEvent& token,
                                          const PublishedRow& row) {
   Sequence& sequence = *entry.sequence;
@@ -243,8 +248,8 @@ void Engine::publish_trace(const StepPlan::Entry& entry, TokenId token, const Pu
                            .logits = logits_of(row.logits)});
 }
 
-// A token comes when its logits do; what is done with it takes microseconds. Those of one step come
-// together.
+// The time of a token is the time of its logits; the work after that takes microseconds. All tokens
+// of a step have the same time.
 void Engine::record_token_time(Sequence& sequence) {
   EngineHistograms& histograms = counters_.histograms;
   if (sequence.n_generated() > 0) {
@@ -257,7 +262,7 @@ void Engine::record_token_time(Sequence& sequence) {
   sequence.last_token = step_end_;
 }
 
-// Before the step is committed.
+// Call before the commit.
 void Engine::count_drafts(const StepPlan& plan) {
   SpeculationCounters& all = counters_.speculation;
   for (size_t i = 0; i < plan.entries.size(); ++i) {
@@ -275,15 +280,16 @@ void Engine::count_drafts(const StepPlan& plan) {
 
 // --- settling ---
 
-// After the commit: each sequence gets the token that no row has computed, or ends.
+// After the commit: appends to each sequence the sampled token whose K and V are not computed yet,
+// or ends the sequence.
 void Engine::settle(const StepPlan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     settle(*plan.entries[i].sequence, outcomes_[i]);
   }
 }
 
-// The end is left to the next step while the constraint's is not known, so that an answer ends for
-// the same reason however long that takes.
+// If the constraint has not decided yet whether the answer ends, the next step finds out. The
+// finish reason therefore does not depend on how long the constraint takes.
 void Engine::settle(Sequence& sequence, const Outcome& outcome) {
   if (outcome.last) scheduler_.append(sequence, *outcome.last);
   if (outcome.end) return finish(sequence, *outcome.end);

@@ -14,11 +14,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kTierPatience{20};
 constexpr std::chrono::milliseconds kMemoryPause{5};
-// Requests that fail give their memory back within milliseconds; a step that fails ends them all.
+// Time during which an allocation of the engine thread is retried. Requests that fail release their
+// memory within milliseconds; a step that fails ends all requests.
 constexpr std::chrono::seconds kMemoryPatience{2};
 
-// For what ends sequences, however little memory there is: those that have ended give theirs back,
-// so that another attempt comes further.
+// Repeats `end`, which ends sequences, until it has enough memory. The sequences that end release
+// theirs, so each attempt gets further.
 template <class End>
 void insist(const End& end) {
   for (;;) {
@@ -132,14 +133,14 @@ void EngineThread::main() {
   for (bool goes_on = true; goes_on;) {
     try {
       goes_on = turn();
-    } catch (const std::bad_alloc&) {  // between two steps: what runs is not touched by that
+    } catch (const std::bad_alloc&) {  // between two steps: running sequences are not affected
       static log::RareWarning warn;
       warn("a message to the engine could not be handled: the system has no memory left");
     }
   }
 }
 
-// Handles messages and makes a step. False: stop.
+// Handles messages and runs a step. Returns false if the thread must stop.
 bool EngineThread::turn() {
   if (!take_messages()) return false;
   const bool worked = step();
@@ -154,7 +155,7 @@ bool EngineThread::turn() {
   return true;
 }
 
-// Where the system has no memory for a request, that one fails and the others go on.
+// Passes a request to the engine. If there is no memory for it, only this request fails.
 void EngineThread::submit(Submission submission) {
   const std::shared_ptr<EventSink> sink = submission.sink;
   try {
@@ -171,7 +172,8 @@ void EngineThread::submit(Submission submission) {
   }
 }
 
-// Where it has none for a step, nobody can tell whose fault that is: what runs is given up.
+// Runs a step. If there is no memory for it, the request at fault is unknown, so all requests are
+// canceled.
 bool EngineThread::step() {
   try {
     return engine_->step();
@@ -200,7 +202,8 @@ bool EngineThread::are_cancelled(std::span<const RequestId> ids) {
   return true;
 }
 
-// Waits for something to do, and hands the queue's messages to the engine. False: stop.
+// Waits for work and passes the messages of the queue to the engine. Returns false if the thread
+// must stop.
 bool EngineThread::take_messages() {
   bool stop = false;
   const std::optional<TimePoint> view_due = watchers_.due();
@@ -211,7 +214,8 @@ bool EngineThread::take_messages() {
              !(is_idle_ || is_fetching_);
     };
     if (is_fetching_) {
-      wake_.wait_for(mutex_, kTierPatience, has_work);  // a tier that hangs does not wake us
+      // With a time limit: a tier that hangs does not wake the thread.
+      wake_.wait_for(mutex_, kTierPatience, has_work);
     } else if (view_due) {
       wake_.wait_until(mutex_, *view_due, has_work);
     } else {
@@ -229,7 +233,7 @@ bool EngineThread::take_messages() {
   for (const RequestId id : taken_cancels_) insist([&] { engine_->cancel(id); });
   taken_.clear();
   taken_cancels_.clear();
-  if (stop) insist([&] { engine_->cancel_all(); });  // clients that wait get an error
+  if (stop) insist([&] { engine_->cancel_all(); });  // waiting clients get an error
   return !stop;
 }
 

@@ -16,37 +16,39 @@ namespace kvik {
 
 class Engine;
 
-// Runs an engine on a thread of its own and hands it requests through a queue. The queue and the
-// snapshot are the only things shared; everything behind them belongs to the engine thread.
+// Runs an engine on its own thread and passes requests to it through a queue. Only the queue and
+// the snapshot are shared; all other state belongs to the engine thread.
 class EngineThread {
  public:
   explicit EngineThread(std::unique_ptr<Engine> engine);
-  ~EngineThread();  // cancels what runs
+  ~EngineThread();  // cancels all requests
 
-  // Whether it runs; else kIo, and it may only be destroyed.
+  // Returns kIo if the thread could not be started; the object may then only be destroyed.
   const Result<void>& started() const { return started_; }
 
-  // Any thread. Errors: kExhausted where the queue is full (see QueueLimit), kUnavailable when
-  // draining, and those of Engine::check. The sink is kept until on_finish has returned.
+  // Queues a request. Any thread. Errors: kExhausted if the queue is full (see QueueLimit),
+  // kUnavailable while draining, and those of Engine::check(). The sink is kept until on_finish()
+  // has returned.
   Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
 
-  // Any thread. Why submit() would refuse any request now: kExhausted, kUnavailable. For callers
-  // who would rather know before they prepare one; submit() still decides.
+  // Returns the error with which submit() would reject any request now: kExhausted or kUnavailable.
+  // Any thread. Lets a caller check before it prepares a request; only submit() decides.
   Result<void> check_room() const;
 
-  // Any thread. The request's on_finish(kCancelled) comes within one step; a step all of whose
-  // requests were cancelled is broken off between two layers. Unknown ids are ignored.
+  // Cancels a request; unknown ids are ignored. Any thread. on_finish(kCancelled) follows within
+  // one step. A step whose requests are all canceled is interrupted between two layers, unless the
+  // model has a recurrent state.
   void cancel(RequestId id);
 
-  // Any thread. No new work is taken; true when all that runs has finished, false where the time
-  // was over first.
+  // Stops accepting requests and waits until the running ones have finished. Returns false if
+  // at_most passes first. Any thread.
   bool drain(Duration at_most);
 
-  // Any thread: the sink sees the engine at work for as long as it lives. Errors:
-  // LiveWatchers::add.
+  // Sends views of the engine to the sink for as long as the sink lives. Any thread. Errors: those
+  // of LiveWatchers::add().
   Result<void> watch(const std::shared_ptr<LiveSink>& sink);
 
-  // Any thread: the state after the last step, and the step that is being computed.
+  // Returns the state after the last step, and the step that is being computed. Any thread.
   EngineSnapshot snapshot() const;
   const EngineLimits& limits() const;
 
@@ -75,16 +77,17 @@ class EngineThread {
   CondVar idle_;
   std::vector<Submission> inbox_ GUARDED_BY(mutex_);
   std::vector<RequestId> cancels_ GUARDED_BY(mutex_);
-  std::atomic<bool> has_cancels_ = false;  // or stops: looked at between layers, without the lock
+  // A cancel or stop is pending; read between layers without the lock.
+  std::atomic<bool> has_cancels_ = false;
   EngineSnapshot snapshot_ GUARDED_BY(mutex_);
   uint64_t next_id_ GUARDED_BY(mutex_) = 1;
   bool draining_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
   bool is_idle_ GUARDED_BY(mutex_) = true;
-  bool is_fetching_ GUARDED_BY(mutex_) = false;  // nothing to do before the tier answers
-  bool is_woken_ GUARDED_BY(mutex_) = false;     // it did
+  bool is_fetching_ GUARDED_BY(mutex_) = false;  // nothing to do before a tier answers
+  bool is_woken_ GUARDED_BY(mutex_) = false;     // a tier has answered, or a watcher was added
 
-  // Of the engine thread alone: what it took out of the queue.
+  // Engine thread only: messages taken from the queue.
   std::vector<Submission> taken_;
   std::vector<RequestId> taken_cancels_;
   bool took_messages_ = false;

@@ -13,9 +13,9 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kSlotsPart = 4;  // slots take one of so many parts of the budget
+constexpr uint64_t kSlotsPart = 4;  // slots take 1 / kSlotsPart of the budget at most
 
-// Returns the draft model's share of the budget: room for as many tokens as the model has.
+// Returns the draft model's share of the budget, in which it can hold as many tokens as the model.
 uint64_t draft_share(const KvLayout& layout, const KvLayout& draft, uint64_t budget_bytes) {
   const uint64_t page_bytes = layout.page_bytes * layout.n_groups();
   const uint64_t draft_page_bytes = draft.page_bytes * draft.n_groups();

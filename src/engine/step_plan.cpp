@@ -13,7 +13,7 @@ void commit_entry(KvCache& kv, const StepPlan::Entry& entry, uint32_t n_accepted
   sequence.table.is_in_step = false;
   sequence.n_cached += n_accepted;
   sequence.n_kv_rows += entry.n_new;
-  // Findable by others from now on: all layers have written.
+  // All layers have written their K and V, so other sequences may use the pages from now on.
   if (sequence.uses_cache()) kv.seal(sequence.table, sequence.cached_tokens());
   kv.slide(sequence.table, sequence.n_cached);
   if (n_accepted < entry.n_new) kv.shrink(sequence.table, sequence.n_tokens());

@@ -11,25 +11,25 @@
 
 namespace kvik {
 
-// What one step computes.
+// The rows that one step computes.
 struct StepPlan {
   struct Entry {
     Sequence* sequence;
-    uint32_t n_new;     // rows: the sequence's next tokens, then those of its draft
-    uint32_t n_wanted;  // of them, the last ones: their logits, or hidden states, are wanted
+    uint32_t n_new;     // number of rows: pending tokens of the sequence, then draft tokens
+    uint32_t n_wanted;  // number of last rows whose logits or hidden states are needed
 
     uint32_t n_guesses() const { return static_cast<uint32_t>(sequence->speculation.draft.size()); }
     uint32_t n_own() const { return n_new - n_guesses(); }
-    // The guesses among the first n_accepted rows.
+    // Returns the number of draft tokens among the first n_accepted rows.
     uint32_t n_true(uint32_t n_accepted) const {
       return n_accepted - std::min(n_accepted, n_own());
     }
   };
   std::vector<Entry> entries;
   StepWork work;        // of all entries
-  StepWork plain_work;  // but for the rows of drafts
+  StepWork plain_work;  // without the rows of drafts
   uint32_t n_prompt_rows = 0;
-  double ms = 0;  // expected
+  double ms = 0;  // expected time
 
   bool empty() const { return entries.empty(); }
   void clear() {
@@ -46,7 +46,7 @@ struct StepPlan {
     if (!sequence.is_decoding()) n_prompt_rows += n_new;
     entries.push_back({&sequence, n_new, sequence.wants_all_rows() ? n_new : n_last});
   }
-  // The sequence's draft as rows behind its newest token: each wants logits.
+  // Adds the sequence's draft tokens as rows after its newest token. Each of them needs logits.
   void add_draft(Entry& entry) {
     const uint32_t n_draft = entry.n_guesses();
     const uint32_t n_cached = entry.sequence->n_cached;
@@ -59,10 +59,10 @@ struct StepPlan {
   }
 };
 
-// What a step leaves behind once its rows are computed and sampled from: of each entry the first
-// accepted[i] rows stand, at least one, and its sequence has their tokens. Their pages become
-// findable, pages that slid out of every window are given back, and so are those that held nothing
-// but rows that do not stand. Returns the prompt tokens among the rows that stand.
+// Commits a computed and sampled step. The first accepted[i] rows of entry i, at least one, are
+// valid, and their tokens belong to the sequence. Seals full pages for the prefix cache, releases
+// pages that have left all windows, and removes pages that hold only rejected rows. Returns the
+// number of prompt tokens among the accepted rows.
 uint64_t commit_rows(KvCache& kv, const StepPlan& plan, std::span<const uint32_t> accepted);
 
 }  // namespace kvik

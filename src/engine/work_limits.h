@@ -7,7 +7,7 @@
 
 namespace kvik {
 
-// What one step of such an engine asks of the backend at most.
+// Returns the largest amounts of work that one step of such an engine requires of the backend.
 WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options);
 

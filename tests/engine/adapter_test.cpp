@@ -1,5 +1,5 @@
-// Adapters in the engine: what they add changes nobody else's answer, and no page is ever found
-// across them.
+// Tests of adapters in the engine: an adapter does not change the answers of other requests, and no
+// cached page is shared between adapters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,9 @@
 namespace kvik {
 namespace {
 
-// Two adapters and none, for a model that is loaded. They lie in the backend's memory: whoever runs
-// an engine with them takes them behind it, so that they are gone before it.
+// A loaded model, with null (no adapter) and two adapters. The adapters use memory of the backend.
+// A test moves them into a variable declared after its engine, so that they are destroyed before
+// the backend.
 struct Adapted {
   explicit Adapted(const std::string& name)
       : tiny(load_tiny(TinyModelOptions{.name = name, .n_threads = 2})) {
@@ -60,7 +61,8 @@ TEST_P(AdapterExactness, company_of_other_adapters_changes_nothing) {
 
   for (const auto& [step_tokens, chunk] : {std::pair{128u, UINT32_MAX}, {9u, 7u}, {33u, 1u}}) {
     SCOPED_TRACE(step_tokens);
-    // Adapters know a model by its matrices, so the same one computes all.
+    // An adapter is bound to the matrices of one loaded model, so the same engine computes all
+    // runs.
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (Request request : requests) {
       request.max_chunk = chunk;
@@ -105,10 +107,11 @@ INSTANTIATE_TEST_SUITE_P(all, AdapterExactness,
                            return name;
                          });
 
-// A plain model of the cache: what each adapter's answers have left, as lists of tokens.
+// Compares the cache with a simple model: the token lists that the requests of each adapter have
+// left in it.
 TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
   Adapted model("test-llama:f32");
-  // One that leaves K and V alone shares the model's pages.
+  // This adapter does not change K or V, so it shares the model's pages.
   const uint32_t last = model.tiny.model->config().n_layers - 1;
   model.add(RandomAdapter(model.tiny.model->config(), 9, 2, [&](TensorId id) {
     return id.role == TensorRole::kHead || (id.role == TensorRole::kDown && id.layer == last);
@@ -131,7 +134,7 @@ TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
       const auto differ = std::mismatch(tokens.begin(), tokens.end(), prompt.begin(), prompt.end());
       known = std::max(known, static_cast<size_t>(differ.first - tokens.begin()));
     }
-    known = std::min(known, prompt.size() - 1);  // the last one is always computed
+    known = std::min(known, prompt.size() - 1);  // the last token is always computed
     EXPECT_EQ(sink->usage().cached_tokens, known) << "request " << i << ", adapter " << adapter;
     n_found += sink->usage().cached_tokens > 0;
     prompt.push_back(sink->tokens().front());
@@ -140,8 +143,9 @@ TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
   EXPECT_GT(n_found, 60u);
 }
 
-// The same where a model remembers in a state: how much is found depends on where snapshots stand,
-// but never is more found than the owner of the pages has left, nor another's state.
+// The same for a recurrent model. The number of cached tokens depends on the positions of
+// snapshots, but it never exceeds what requests of the same adapter left, and no state of another
+// adapter is used.
 TEST(AdapterCache, no_snapshot_is_ever_found_across_adapters) {
   Adapted model("test-qwen35:f32");
   EngineRig rig({.n_pages = 4096}, std::move(model.tiny));

@@ -19,7 +19,7 @@ void* counted(size_t bytes) {
 
 }  // namespace
 
-// Every allocation of this program's C++ code passes here; plain malloc of libraries does not.
+// Counts every allocation of this program's C++ code, but not the plain malloc() of libraries.
 void* operator new(size_t bytes) { return counted(bytes); }
 void* operator new[](size_t bytes) { return counted(bytes); }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
@@ -32,7 +32,7 @@ void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 namespace kvik {
 namespace {
 
-// Keeps nothing: what a step allocates is then the engine's own.
+// A sink that stores nothing, so that all allocations in a step are the engine's.
 class DeafSink final : public EventSink {
  public:
   Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
@@ -42,7 +42,8 @@ class DeafSink final : public EventSink {
 constexpr uint32_t kSequences = 4;
 constexpr uint32_t kPromptTokens = 40;
 
-// Steps of kSequences that decode side by side, all at the same position, and what each allocated.
+// Runs kSequences decoding sequences, all at the same position, and returns the number of
+// allocations of each step, by position.
 std::vector<uint64_t> allocations_by_position(KvType kv_type, float temperature) {
   EngineRig rig({.model = {.name = "test-llama:q8_0", .n_threads = 2},
                  .n_pages = 128,
@@ -64,7 +65,8 @@ std::vector<uint64_t> allocations_by_position(KvType kv_type, float temperature)
   }
 }
 
-// Two threads, greedy and drawn from a nucleus. The last step is left out: sequences end in it.
+// With two threads, greedy and with top-p sampling. The last step is not checked: sequences end in
+// it.
 TEST(Allocations, a_decoding_step_makes_none_but_where_a_page_begins_or_ends) {
   for (const KvType type : kAllKvTypes) {
     for (const float temperature : {0.0f, 1.0f}) {
@@ -72,7 +74,7 @@ TEST(Allocations, a_decoding_step_makes_none_but_where_a_page_begins_or_ends) {
       ASSERT_GT(counts.size(), kPromptTokens + 90);
       for (size_t position = kPromptTokens + 1; position + 1 < counts.size(); ++position) {
         const bool at_a_page = position % kPageTokens == 0 || (position + 1) % kPageTokens == 0;
-        // A page costs its entries in the index, once in kPageTokens steps.
+        // A new page costs its entries in the index, once in kPageTokens steps.
         EXPECT_LE(counts[position], at_a_page ? kSequences * 16 : 0)
             << name_of(type) << " at position " << position;
       }
@@ -80,7 +82,7 @@ TEST(Allocations, a_decoding_step_makes_none_but_where_a_page_begins_or_ends) {
   }
 }
 
-// What drafters remember is taken when a sequence begins to decode.
+// The memory of the drafters is allocated when a sequence begins to decode.
 TEST(Allocations, guessing_makes_none_but_at_the_first_step_and_where_pages_begin_or_end) {
   EngineRig rig({.max_step_tokens = 256, .speculation = {SpeculationOptions::Mode::kAlways}});
   for (uint32_t i = 0; i < kSequences; ++i) {

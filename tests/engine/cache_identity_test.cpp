@@ -31,7 +31,7 @@ TEST(CacheIdentity, every_kv_type_has_pages_of_its_own) {
   EXPECT_EQ(all.size(), std::size(kAllKvTypes));
 }
 
-// Two models of one name: a fine-tuned one must not read the pages of the one it was made from.
+// Two models can have the same name: a fine-tuned model must not use pages of its base model.
 TEST(CacheIdentity, the_name_of_a_model_does_not_stand_for_its_weights) {
   MemorySource source = source_of("test-llama:q8_0");
   const std::string before = identity_of(source);

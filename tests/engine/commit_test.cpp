@@ -5,14 +5,14 @@
 
 #include "engine/scheduler_rig.h"
 
-// What stands behind a step whose rows were not all accepted, as where some of them were guesses.
+// Tests the state after a step in which not all rows were accepted, as with rejected draft tokens.
 namespace kvik {
 namespace {
 
 using testing::ElementsAre;
 using testing::Pair;
 
-// Lets the first n rows of each entry stand, once.
+// Accepts only the first n rows of each entry, in one step.
 void accept_once(Rig& rig, uint32_t n) {
   rig.on_sampled = [&rig, n](const StepPlan&, std::vector<uint32_t>& accepted) {
     for (uint32_t& rows : accepted) rows = std::min(rows, n);
@@ -39,7 +39,7 @@ TEST(Commit, rows_that_do_not_stand_are_computed_again_and_found_by_nobody) {
   EXPECT_EQ(rig.scheduler().n_prompt_tokens(), 100u);
 }
 
-// 30 tokens are guessed behind a prompt of 40; 9 of 31 rows stand.
+// A prompt of 40 tokens gets 30 draft tokens; 9 of the 31 rows are accepted.
 TEST(Commit, pages_that_held_only_guesses_are_given_back) {
   Rig rig(8, {.max_step_tokens = 512});
   Sequence* sequence = rig.add({.n_prompt = 40});
@@ -69,7 +69,8 @@ TEST(Commit, all_logits_are_wanted_of_all_rows_and_one_of_a_prompts_end) {
   Sequence* last = rig.add({.n_prompt = 80});
   Sequence* all = rig.add({.n_prompt = 20});
   all->request.logits = Request::Logits::kAll;
-  std::vector<std::pair<uint32_t, uint32_t>> wanted;  // of the first
+  // Rows of the first sequence in each step: all, and those with logits.
+  std::vector<std::pair<uint32_t, uint32_t>> wanted;
   rig.on_plan = [&](const StepPlan& plan) {
     for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
       if (sequence == last) wanted.emplace_back(n_new, n_wanted);

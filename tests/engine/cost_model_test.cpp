@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-// A machine of known costs, about that of a 1.1B model on two cores.
+// The costs of a simulated machine, about those of a 1.1B model on two cores.
 double true_ms(const StepWork& work) {
   return 16 + 1.9 * work.n_rows + 0.2 * work.n_logits + 3e-4 * work.kv_tokens +
          2e-4 * work.attention;
@@ -21,7 +21,7 @@ StepWork decodes(uint32_t n, uint32_t depth) {
   return work;
 }
 
-// Steps as they occur: some decodes at some depths, and often a chunk of a prompt.
+// Returns a typical step: some decodes at various positions, and often a chunk of a prompt.
 StepWork some_step(std::mt19937& random) {
   StepWork work = decodes(static_cast<uint32_t>(random() % 12), 100 + random() % 3000);
   if (work.n_rows == 0 || random() % 2 == 0) {
@@ -71,7 +71,7 @@ TEST(CostModel, noise_and_outliers_hardly_move_it) {
   CostModel model;
   for (int i = 0; i < 600; ++i) {
     const StepWork work = some_step(random);
-    const double outlier = random() % 50 == 0 ? 20 : 1;  // a neighbour took the machine
+    const double outlier = random() % 50 == 0 ? 20 : 1;  // as if another process used the machine
     model.observe(work, true_ms(work) * noise(random) * outlier);
   }
   EXPECT_LT(worst_error(model, random), 0.2);

@@ -9,8 +9,8 @@
 #include "engine/scheduler_rig.h"
 #include "engine/speculate/drafter.h"
 
-// Drafts of random length and truth through the scheduler and its pages: what is findable is held
-// against a plain list of all tokens that ever stood.
+// Runs drafts of random length and acceptance through the scheduler and its pages, and compares the
+// cached prefixes with a plain list of all accepted tokens.
 namespace kvik {
 namespace {
 
@@ -30,8 +30,8 @@ class RandomDrafter final : public Drafter {
   std::mt19937& random_;
 };
 
-// All tokens of each sequence that ever were, by the first one, which nobody else has, and how many
-// of them had K and V at most.
+// Records all accepted tokens of each sequence, by its first token, which is unique, and the
+// largest number of them that had K and V.
 class PlainModel {
  public:
   void note(const Sequence& sequence) {
@@ -40,7 +40,7 @@ class PlainModel {
     known.n_cached = std::max(known.n_cached, sequence.n_cached);
   }
 
-  // Every findable page holds tokens that stand, behind tokens that stand.
+  // Checks that every page of the prefix index holds accepted tokens and follows accepted tokens.
   void check(Rig& rig) const {
     const KvCache& kv = rig.kv();
     for (uint32_t page = 0; page < kv.n_pages(); ++page) {
@@ -98,7 +98,7 @@ void run_seed(uint32_t seed, uint64_t& n_operations, uint64_t& n_drafted) {
     check_plan(rig, plan);
     for (const auto& entry : plan.entries) n_drafted += entry.sequence->speculation.draft.size();
   };
-  // Called before the commit: what stands then has K and V.
+  // Called before the commit: the accepted tokens will have K and V after it.
   rig.on_sampled = [&](const StepPlan& plan, std::vector<uint32_t>& accepted) {
     for (size_t i = 0; i < accepted.size(); ++i) {
       Sequence& sequence = *plan.entries[i].sequence;

@@ -7,15 +7,15 @@
 
 #include "support/tiny_engine.h"
 
-// The cache never changes the answer: tokens, logits and logprobs of a request are the same bits
-// alone, in company, after preemption, with the cache off and in whatever chunks.
+// The cache never changes an answer: tokens, logits and log probabilities of a request are the same
+// bits alone, in a batch, after preemption, without the cache, and for all chunk sizes.
 namespace kvik {
 namespace {
 
-// All of an answer that could differ.
+// The parts of an answer that could differ.
 struct Answer {
   std::vector<TokenId> tokens;
-  std::vector<float> logprobs;             // of the chosen ones and of the most likely ones
+  std::vector<float> logprobs;             // of the chosen and the most likely tokens
   std::vector<std::vector<float>> logits;  // of every position, in order
 
   explicit Answer(const RecordingSink& sink) : tokens(sink.tokens()) {
@@ -43,7 +43,7 @@ class Exactness : public testing::TestWithParam<const char*> {
  protected:
   TinyModelOptions model() const { return {.name = GetParam()}; }
 
-  // A few requests of different lengths; every second one drawn by its seed.
+  // Returns requests of different lengths; every second one samples with a seed.
   static std::vector<Request> requests(uint32_t n) {
     std::vector<Request> all;
     for (uint32_t i = 0; i < n; ++i) {
@@ -66,7 +66,7 @@ class Exactness : public testing::TestWithParam<const char*> {
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (const Request& request : all) {
       sinks.push_back(rig.submit(request));
-      rig.engine().step();  // those before are a step ahead
+      rig.engine().step();  // earlier requests are a step ahead
     }
     rig.run();
     std::vector<Answer> answers;
@@ -90,7 +90,7 @@ TEST_P(Exactness, an_answer_alone_is_whole_and_no_drone) {
     EXPECT_EQ(answer.tokens.size(), 45u);
     EXPECT_EQ(answer.logprobs.size(), 45u * 4);
     EXPECT_EQ(answer.logits.size(), 17 + 9 * i + 44);
-    // One token over and over would hide much; greedily a random model may do that.
+    // A constant answer would hide errors. With greedy sampling a random model may produce one.
     if (i % 2 == 1) {
       EXPECT_LT(std::ranges::count(answer.tokens, answer.tokens[0]), 20);
     }
@@ -113,7 +113,7 @@ TEST_P(Exactness, threads_change_nothing) {
 
 TEST_P(Exactness, preemption_changes_nothing) {
   const auto all = requests(4);
-  // The last needs 3 pages of these 5; all together 11.
+  // The last request needs 3 of these 5 pages; all together need 11.
   EngineRig rig({.model = model(), .n_pages = 5});
   expect_all_same(alone(all), together(rig, all));
   EXPECT_GT(rig.engine().snapshot().preemptions, 0u);

@@ -302,7 +302,7 @@ TEST(Engine, times_are_told_apart) {
   const auto second = rig.submit(greedy_request(some_tokens(4), 10));
   rig.run();
   EXPECT_GT(first->usage().queue_time, Duration::zero());
-  // The second waited for all of the first.
+  // The second request waited for the whole first one.
   EXPECT_GT(second->usage().queue_time, first->usage().ttft + first->usage().decode_time);
   EXPECT_GT(second->usage().ttft, second->usage().queue_time);
   EXPECT_GT(second->usage().decode_time, Duration::zero());

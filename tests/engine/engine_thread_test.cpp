@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// An engine on its own thread, over a tiny model.
+// An engine on its own thread, with a tiny model.
 class ThreadRig {
  public:
   explicit ThreadRig(const TinyEngineOptions& options = {})
@@ -29,7 +29,7 @@ class ThreadRig {
   EngineThread& thread() { return *thread_; }
   void destroy_thread() { thread_.reset(); }
 
-  // The id; the request must be taken.
+  // Submits a request, which must be accepted, and returns its id.
   RequestId submit(Request request, std::shared_ptr<EventSink> sink) {
     const auto id = thread_->submit(std::move(request), std::move(sink));
     EXPECT_TRUE(id.has_value()) << id.error().message;
@@ -41,7 +41,7 @@ class ThreadRig {
   std::unique_ptr<EngineThread> thread_;
 };
 
-// Holds the engine up in the middle of a step, at a request's second token: by then what runs is
+// Blocks the engine in the middle of a step, at the second token of a request. The request is then
 // known to be running.
 class Gate {
  public:
@@ -251,7 +251,7 @@ TEST(EngineThread, its_end_cancels_what_runs_waits_or_was_never_seen_and_each_he
   for (const auto& sink : sinks) {
     EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kCancelled));
     EXPECT_TRUE(sink->is_in_order());
-    EXPECT_EQ(sink.use_count(), 1);  // nobody keeps it
+    EXPECT_EQ(sink.use_count(), 1);  // the engine has released it
   }
 }
 
@@ -295,7 +295,7 @@ TEST(EngineThread, submits_cancels_and_looks_from_many_threads_lose_nothing) {
   EXPECT_EQ(snapshot.n_running + snapshot.n_waiting, 0u);
 }
 
-// A sink for which there is no memory: at a token, and when it should hear of the end.
+// A sink that runs out of memory, at a token and in on_finish().
 class StarvedSink final : public EventSink {
  public:
   explicit StarvedSink(bool at_token) : at_token_(at_token) {}

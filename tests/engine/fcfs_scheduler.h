@@ -15,8 +15,8 @@
 
 namespace kvik {
 
-// First come, first served, whole prompts first: what a scheduler is compared with. While a prompt
-// waits, nobody decodes; prompts are computed in the order they came, each step up to its tokens.
+// A first-come-first-served scheduler for comparison. It computes prompts in the order of their
+// arrival, each step up to its limit of tokens, and decodes only if no prompt is pending.
 class FcfsScheduler {
  public:
   FcfsScheduler(KvCache& kv, const SchedulerOptions& options) : kv_(kv), options_(options) {}

@@ -11,9 +11,9 @@
 #include "support/tiny_engine.h"
 #include "tier/disk_tier.h"
 
-// Types with open pages give the same bits whatever the chunks, the company and the cache: each
-// row's own page is always there, as all of its tokens up to the row left it. Attention here
-// depends on its bytes (OpenPageBackend).
+// KV types with open pages give the same bits for all chunk sizes, batches and cache states: a row
+// always attends to its own page as all of the page's tokens up to the row left it. Attention of
+// this backend depends on the bytes of that page (OpenPageBackend).
 namespace kvik {
 namespace {
 
@@ -57,7 +57,7 @@ class OpenPageEngine : public testing::TestWithParam<Case> {
             .speculation = speculation};
   }
 
-  // With an engine of its own.
+  // Wraps an engine of its own.
   struct Rig {
     explicit Rig(const TinyEngineOptions& options = OpenPageEngine::options())
         : Rig(options, with_open_page_backend(load_tiny(options.model))) {}
@@ -77,7 +77,7 @@ class OpenPageEngine : public testing::TestWithParam<Case> {
 
   static Answer alone(const Request& request) { return Answer(*Rig()->run(request)); }
 
-  // Submits the second when the first has had so many steps.
+  // Submits each request n_between steps after the one before it.
   static std::vector<Answer> together(Rig& rig, const std::vector<Request>& all,
                                       uint32_t n_between = 1) {
     std::vector<std::shared_ptr<RecordingSink>> sinks;
@@ -140,7 +140,8 @@ TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_in_the_last_and_chan
   }
 }
 
-// However far its answer went: the page in which it ends is kept with its open page when full too.
+// Holds for any length of the answer: the page in which the prompt ends is kept with its open page,
+// even if it is full.
 TEST_P(OpenPageEngine, a_prompt_found_whole_goes_on_from_its_last_token) {
   for (const uint32_t n : {5u, 32u, 33u, 64u, 65u, 100u}) {
     for (const uint32_t n_answer : {2u, 70u}) {
@@ -159,7 +160,8 @@ TEST_P(OpenPageEngine, a_prompt_found_whole_goes_on_from_its_last_token) {
   }
 }
 
-// A step from inside a page to a page an even number further moves that of its first tokens.
+// A step from inside a page to inside a page an even number of pages later overwrites the open page
+// of its first tokens.
 TEST_P(OpenPageEngine, a_step_that_is_broken_off_leaves_nothing_of_it) {
   Request request = wanting(Request::Logits::kLast, some_tokens(1040), 5);
   request.max_chunk = 510;
@@ -177,7 +179,8 @@ TEST_P(OpenPageEngine, a_step_that_is_broken_off_leaves_nothing_of_it) {
   expect_same(expected, again);
 }
 
-// A user edits the last message of a chat, or asks a second question about one text.
+// This happens when a user edits the last message of a chat, or asks a second question about the
+// same text.
 TEST_P(OpenPageEngine, a_prompt_that_leaves_another_in_its_last_page_goes_on_where_it_does) {
   auto tokens = some_tokens(100);
   Rig rig;
@@ -197,7 +200,7 @@ TEST_P(OpenPageEngine, every_turn_of_a_conversation_goes_on_from_its_last_token)
     const uint32_t n_before = turn == 0 ? 0 : static_cast<uint32_t>(conversation.size()) - 9;
     const Request request = wanting(Request::Logits::kLast, conversation, 23);
     const Answer answer(*rig->run(request));
-    // The last token of an answer was never computed.
+    // The last token of an answer has no K and V.
     EXPECT_EQ(answer.usage.cached_tokens, turn == 0 ? 0 : n_before - 1) << turn;
     expect_same(alone(request), answer);
     conversation.insert(conversation.end(), answer.tokens.begin(), answer.tokens.end());
@@ -206,7 +209,7 @@ TEST_P(OpenPageEngine, every_turn_of_a_conversation_goes_on_from_its_last_token)
   }
 }
 
-// What others of the same prompt are computing is taken over to the token, with the open page.
+// The rows that another choice is computing are copied up to the last token, with the open page.
 TEST_P(OpenPageEngine, choices_of_one_request_share_their_prompt_to_the_last_token) {
   for (const uint32_t n : {20u, 50u, 77u}) {
     SCOPED_TRACE(n);
@@ -226,7 +229,7 @@ TEST_P(OpenPageEngine, choices_of_one_request_share_their_prompt_to_the_last_tok
       expect_same(expected[i], got[i]);
       if (i == 0) {
         EXPECT_EQ(got[i].usage.cached_tokens, 0u);
-      } else if (has_windows()) {  // whose pages are taken as a sequence comes to them
+      } else if (has_windows()) {  // with windows, only sealed pages are shared
         EXPECT_GE(got[i].usage.cached_tokens, (n - 1) / 32 * 32);
       } else {
         EXPECT_EQ(got[i].usage.cached_tokens, n - 1);
@@ -258,7 +261,7 @@ TEST_P(OpenPageEngine, guesses_across_the_end_of_a_page_change_nothing) {
   EXPECT_GT(counters.drafted_tokens, counters.accepted_tokens + 200) << "most are taken back";
 }
 
-// Two sequences grow until one has to give its pages back, in the middle of a page or wherever.
+// Two sequences grow until one must release its pages, at any position in a page.
 TEST_P(OpenPageEngine, preemption_changes_nothing) {
   for (const uint32_t n_prompt : {500u, 513u}) {
     SCOPED_TRACE(n_prompt);
@@ -304,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
     all, OpenPageEngine,
     testing::Values(Case{"test-llama:f32", KvType::kInt4},
                     Case{"test-gemma3:q8_0", KvType::kInt8Int4},  // windows
-                    Case{"test-gemma4-e:f32", KvType::kInt4},     // layers that share K and V
+                    Case{"test-gemma4-e:f32", KvType::kInt4},     // KV sharing between layers
                     Case{"test-mla:q8_0", KvType::kInt4},
                     Case{"test-qwen3moe:q4_0", KvType::kInt8Int4},
                     Case{"test-gemma3:q4_0", KvType::kInt8}, Case{"test-mla:q8_0", KvType::kInt8}),
@@ -316,7 +319,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// A draft model's pages are of the same type: one with the same weights is always right.
+// The pages of a draft model have the same type. With the same weights all draft tokens are
+// accepted.
 TEST(OpenPages, a_draft_model_has_open_pages_too) {
   const TinyEngineOptions plain{.n_pages = 200, .kv_type = KvType::kInt4};
   TinyEngineOptions drafting = plain;
@@ -367,7 +371,7 @@ TEST(OpenPages, no_other_type_has_them_and_no_model_with_states) {
   }
 }
 
-// Where few sequences have open pages, the others wait.
+// If only few sequences can have open pages, the others wait.
 TEST(OpenPages, a_small_budget_holds_one_sequence_at_once_and_answers_all) {
   const TinyEngineOptions options{.n_pages = 8, .kv_type = KvType::kInt4};
   EngineRig rig(options);

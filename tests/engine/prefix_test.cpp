@@ -8,13 +8,13 @@
 namespace kvik {
 namespace {
 
-// Prefixes of one sequence of tokens that agree with it in all but what follows.
+// Returns the tokens with all after the first n_kept changed.
 std::vector<TokenId> with_other_end(std::vector<TokenId> tokens, uint32_t n_kept) {
   for (size_t i = n_kept; i < tokens.size(); ++i) tokens[i] = (tokens[i] + 1) % 256;
   return tokens;
 }
 
-// The logits behind the last token, of a run that may use what earlier ones left.
+// Runs a request that may use cached pages and returns the logits after the prompt's last token.
 std::vector<float> last_logits(EngineRig& rig, const std::vector<TokenId>& prompt,
                                Request::Cache cache, uint32_t& cached_tokens) {
   Request request = greedy_request(prompt, 3);
@@ -51,7 +51,7 @@ TEST_P(Remainder, every_turn_of_a_conversation_computes_only_what_is_new) {
   uint32_t n_computed_before = 0;
   for (uint32_t turn = 0; turn < 8; ++turn) {
     const auto sink = rig.run(greedy_request(conversation, 7));
-    // The last token of an answer was never fed, so it has no K and V yet.
+    // The last token of an answer was not computed, so it has no K and V yet.
     EXPECT_EQ(sink->usage().cached_tokens, n_computed_before) << "turn " << turn;
     const auto answer = sink->tokens();
     conversation.insert(conversation.end(), answer.begin(), answer.end());
@@ -61,7 +61,7 @@ TEST_P(Remainder, every_turn_of_a_conversation_computes_only_what_is_new) {
   }
 }
 
-// A client may send other tokens than were generated, or ask again from the middle.
+// A client may send tokens other than those generated, or branch off in the middle.
 TEST_P(Remainder, a_turn_that_leaves_what_was_said_computes_from_there_and_says_where) {
   EngineRig rig;
   const auto prompt = some_tokens(70 + GetParam());
@@ -106,7 +106,7 @@ TEST(Prefix, the_reason_of_a_miss_is_told) {
   EXPECT_EQ(report(once).miss, MissReason::kEvicted);
 }
 
-// Whoever asks may learn that others share a prefix, never with what they went on.
+// A tenant may learn that another one shares a prefix, but not which token followed it.
 TEST(Prefix, where_prompts_part_the_other_tenants_token_is_not_told) {
   EngineRig rig;
   Request own = greedy_request(some_tokens(60), 2);
@@ -165,7 +165,7 @@ TEST(Prefix, a_pinned_prompt_outlives_what_came_after_it) {
     for (uint32_t i = 0; i < 4; ++i) rig.run(greedy_request(some_tokens(200, 50 + i), 2));
     EXPECT_EQ(rig.run(greedy_request(some_tokens(97), 2))->usage().cached_tokens,
               is_pinned ? 96u : 0u);
-    // Never unevictable: one that needs all pages gets them.
+    // A pin does not block others: a request that needs all pages gets them.
     EXPECT_EQ(rig.run(greedy_request(some_tokens(380, 99), 2))->tokens().size(), 2u);
   }
 }

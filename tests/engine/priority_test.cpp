@@ -9,7 +9,7 @@
 
 #include "engine/scheduler_rig.h"
 
-// Priorities that count among a tenant's own requests, and shares that no priority takes away.
+// Tests of priorities among a tenant's own requests, which do not change the shares of the tenants.
 namespace kvik {
 namespace {
 
@@ -17,7 +17,7 @@ using testing::ElementsAre;
 
 constexpr auto kOwn = Request::Ranks::kAmongOwn;
 
-// Steps until all have ended; the ids in the order in which they did.
+// Runs steps until all sequences have ended, and returns their ids in that order.
 std::vector<uint64_t> order_of_ends(Rig& rig) {
   std::vector<uint64_t> ended;
   while (!rig.alive().empty()) {
@@ -79,7 +79,7 @@ TEST(OwnPriority, takes_no_pages_from_another_tenant) {
   EXPECT_GT(bobs->table.n_pages(), 0u);
 }
 
-// Threat 41: what three tenants get, two of which flood.
+// Returns the tokens computed for each of three tenants, two of which flood the server.
 std::map<std::string, uint64_t> computed_beside_floods(int32_t priority, Request::Ranks ranks) {
   Rig rig(200, {.max_step_tokens = 64, .max_running = 8});
   std::map<std::string, uint64_t> n_computed;

@@ -13,7 +13,7 @@
 
 namespace kvik {
 
-// A scheduler over pages without contents; the test plays the model.
+// A scheduler over pages without contents. The test plays the role of the model.
 class Rig {
  public:
   Rig(uint32_t n_pages, const SchedulerOptions& options)
@@ -24,13 +24,13 @@ class Rig {
     uint32_t max_tokens = 1000;
     uint32_t max_chunk = UINT32_MAX;
     Request::Cache cache = Request::Cache::kUse;
-    std::optional<TokenId> token = {};  // the prompt is made of; absent: one that nobody else has
+    std::optional<TokenId> token = {};  // token that the prompt repeats; absent: a unique one
     std::string tenant = {};
     int32_t priority = 0;
     double submitted_ms = 0;
     Request::Ranks ranks = Request::Ranks::kAmongAll;
     Request::Speculate speculate = Request::Speculate::kOn;
-    std::vector<TokenId> prompt = {};  // not empty: in the place of n_prompt tokens
+    std::vector<TokenId> prompt = {};  // if not empty, replaces n_prompt tokens
   };
   Sequence* add(const Wanted& wanted) {
     Request request;
@@ -57,8 +57,9 @@ class Rig {
     scheduler_.remove(*sequence);
   }
 
-  // Plans and plays one step: what is computed, a token behind each finished prompt or decode, the
-  // end of those that have all theirs. Returns (id, n_new) as planned.
+  // Plans a step and plays the model: computes the rows, appends a token after each finished prompt
+  // or decode, and ends sequences that have all their tokens. Returns (id, n_new) of the entries as
+  // planned.
   std::vector<std::pair<uint64_t, uint32_t>> step() {
     std::vector<std::pair<uint64_t, uint32_t>> planned;
     const StepPlan& plan = scheduler_.plan();
@@ -82,10 +83,10 @@ class Rig {
   Scheduler& scheduler() { return scheduler_; }
   const PageCounts& pages() const { return kv_.counts(); }
   uint32_t n_pages_held() const { return kv_.counts().leased + kv_.counts().sealed; }
-  // In the order they came.
+  // In order of arrival.
   const std::vector<Sequence*>& alive() const { return alive_; }
 
-  // Teaches the cost model before anything is planned.
+  // Trains the cost model before a test begins.
   void teach() {
     for (uint32_t n = 1; n <= 512; n *= 2) {
       add({.n_prompt = n, .max_tokens = 3});
@@ -97,16 +98,17 @@ class Rig {
   KvCache& kv() { return kv_; }
 
   std::function<void(const StepPlan&)> on_plan;
-  // May say that fewer rows stand.
+  // May lower the numbers of accepted rows.
   std::function<void(const StepPlan&, std::vector<uint32_t>& accepted)> on_sampled;
-  std::function<double(const StepWork&)> cost_ms;  // of a step; absent: it is told nothing
+  std::function<double(const StepWork&)> cost_ms;  // time of a step; absent: no steps are observed
 
-  static constexpr TokenId kAnswer = 8;  // of which answers are made, unless told otherwise
-  // The token at a place of a sequence's answer.
+  static constexpr TokenId kAnswer = 8;  // default token of answers
+  // Returns the token at a position of a sequence's answer.
   std::function<TokenId(size_t at)> answer = [](size_t) { return kAnswer; };
 
  private:
-  // Guesses are right up to the first that is no answer; returns how many are not.
+  // Accepts draft tokens up to the first that differs from the answer. Returns the number of
+  // rejected ones.
   uint32_t play_draft(Sequence& sequence) const {
     auto wrong = sequence.speculation.draft.begin();
     for (; wrong != sequence.speculation.draft.end() && *wrong == answer(sequence.tokens.size());

@@ -9,7 +9,8 @@
 
 #include "engine/scheduler_rig.h"
 
-// What a tenant learns of others through the scheduler: what is found, and when.
+// Tests what a tenant can learn about others through the scheduler: which tokens are cached, and
+// when.
 namespace kvik {
 namespace {
 
@@ -29,7 +30,8 @@ Tokens operator+(Tokens a, const Tokens& b) {
 
 std::string name_of(uint32_t user) { return "user-" + std::to_string(user); }
 
-// Prompt tokens computed for eight users, each with the same shared prefix and some of its own.
+// Eight users whose prompts begin with the same shared prefix. n_computed() returns the number of
+// prompt tokens computed for them.
 struct Users {
   uint32_t n_shared = 0;
   uint32_t n_own = 0;
@@ -78,12 +80,13 @@ TEST(SharedPrefix, of_one_tenants_requests_is_computed_once) {
   EXPECT_EQ(rig.scheduler().n_prompt_tokens(), 321u + 7) << "each computes its last token";
 }
 
-// All that one who asks is told of a prompt, and how many steps and tokens it took.
+// All that a client can observe of a prompt: the usage, the cache report, and the numbers of steps
+// and tokens.
 using Observation = std::tuple<uint32_t, MissReason, std::optional<uint32_t>,
                                std::optional<TokenId>, uint32_t, uint64_t, uint32_t>;
 
-// A world in which others work and one probes. What the others sent differs between worlds in its
-// tokens alone.
+// An engine in which others work and one tenant probes. The prompts of the others differ between
+// two worlds only in their tokens.
 class World {
  public:
   explicit World(uint32_t secret_seed) : secret_seed_(secret_seed) {
@@ -94,7 +97,7 @@ class World {
     };
   }
 
-  // The n-th of the others' prompts: a public beginning that all know, and a secret.
+  // Returns the n-th prompt of the others: a public prefix that all tenants know, and a secret.
   Tokens others_prompt(uint32_t n) const {
     return random_tokens(64, 7) + random_tokens(20 + n * 13 % 90, secret_seed_ + n);
   }
@@ -132,8 +135,8 @@ class World {
   std::map<RequestId, uint32_t> n_steps_;
 };
 
-// Threat 40: whatever a tenant asks for, guesses that are right to any length among it, it is
-// answered as if the others had sent something else.
+// Whatever a tenant requests, including prompts that match those of others up to any length, its
+// observations are the same as if the others had sent different tokens.
 TEST(Prober, ten_thousand_requests_are_answered_as_if_others_had_sent_something_else) {
   World truth(1000), other(900'000);
   std::mt19937 random(5);
@@ -143,7 +146,7 @@ TEST(Prober, ten_thousand_requests_are_answered_as_if_others_had_sent_something_
       truth.others_work(i / 50);
       other.others_work(i / 50);
     }
-    if (i % 7 == 0) {  // now and then nobody else is at work
+    if (i % 7 == 0) {  // now and then no other request is running
       truth.finish();
       other.finish();
     }
@@ -170,7 +173,7 @@ TEST(Prober, learns_all_of_it_where_everybody_finds_everything) {
   EXPECT_EQ(sequence->usage.cached_tokens, 99u);
 }
 
-// A prompt of another tenant with the same next page is no reason to wait.
+// A prompt of another tenant with the same next page does not make a sequence wait.
 TEST(Prober, does_not_wait_for_what_another_computes) {
   Rig rig(400, {.max_step_tokens = 64});
   rig.kv().pages().set_sharing(Sharing::kTwo);

@@ -15,7 +15,7 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kPageBytes = 64;  // of nothing
+constexpr size_t kPageBytes = 64;  // pages have no contents
 
 double ms_of(const SimulatedMachine& machine, const StepPlan& plan) {
   double ms = machine.step_ms;
@@ -40,13 +40,13 @@ double quantile(std::vector<Value> values, double share) {
   return *at;
 }
 
-// One request on its way, as its client sees it.
+// A request in progress, as its client sees it.
 struct Flight {
   size_t conversation = 0;
   double arrived_s = 0, last_token_s = 0, ttft_s = 0;
   uint32_t n_slow = 0;  // tokens later than the ITL SLO
   uint64_t n_steps_waited = 0;
-  uint32_t n_known = 0;  // pages
+  uint32_t n_known = 0;  // sealed pages
   SimulatedOutcome* tenant = nullptr;
 };
 
@@ -77,7 +77,8 @@ class Simulation {
   }
 
  private:
-  // The prompt is all that was said before and some more; the queue may refuse it.
+  // Submits the next turn of a conversation: all its earlier text and a new message. The queue may
+  // reject it.
   void arrive() {
     const auto [at_s, index] = arrivals_.top();
     arrivals_.pop();
@@ -117,7 +118,7 @@ class Simulation {
     now_s_ += ms / 1e3;
     ++result_.n_steps;
     CHECK(kv_.counts().total() == options_.n_pages);
-    entries_ = plan.entries;  // a removal may not disturb the walk
+    entries_ = plan.entries;  // a copy, because sequences may be removed in the loop
     note_waits();
     accepted_.clear();
     for (const StepPlan::Entry& entry : entries_) accepted_.push_back(entry.n_new);
@@ -126,7 +127,7 @@ class Simulation {
     scheduler_.observe(from_ms(ms));
   }
 
-  // Steps without a token or a found page, of those that have pages.
+  // Counts the steps in which a sequence that has pages got neither a row nor a cached page.
   void note_waits() {
     for (auto& [sequence, flight] : flights_) ++flight.n_steps_waited;
     for (const auto& [sequence, n_new, n_wanted] : entries_)
@@ -166,7 +167,7 @@ class Simulation {
     }
   }
 
-  // Its answer is complete; the next turn may follow.
+  // Handles the end of an answer. The next turn may follow.
   void land(Sequence& sequence, const Flight& flight) {
     const bool is_good =
         flight.ttft_s <= options_.ttft_slo_s && flight.n_slow * 20 <= sequence.n_generated();
@@ -218,7 +219,7 @@ class Simulation {
   std::vector<uint32_t> accepted_;
   double now_s_ = 0;
   uint64_t n_requests_ = 0;
-  TokenId next_own_token_ = 1'000'000'000;  // nobody else's
+  TokenId next_own_token_ = 1'000'000'000;  // unique in the simulation
   SimulationResult result_;
 };
 

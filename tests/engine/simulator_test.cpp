@@ -10,7 +10,7 @@ namespace {
 // Minutes of traffic in the fast suite, hours in the long one.
 double minutes(double n) { return n * 60 * (std::getenv("KVIK_TEST_LONG") ? 20 : 1); }
 
-// 1,024 tokens that some share, 64 of one's own, 64 out: near what the machine can do.
+// A shared prefix of 1,024 tokens, 64 own tokens, 64 generated ones: close to the machine's limit.
 std::vector<Conversation> chats(double rate) {
   return poisson({.like = {.prefix_tokens = 1024, .own_tokens = 64, .answer_tokens = 64},
                   .rate = rate,
@@ -18,7 +18,7 @@ std::vector<Conversation> chats(double rate) {
                   .n_prefixes = 4});
 }
 
-// A prompt of 6,000 tokens a minute among them.
+// Adds one prompt of 6,000 tokens per minute.
 std::vector<Conversation> with_long_prompts(std::vector<Conversation> conversations) {
   const auto prompts = poisson({.like = {.prefix = 100, .own_tokens = 6000, .answer_tokens = 64},
                                 .rate = 1.0 / 60,
@@ -60,7 +60,7 @@ TEST(Simulator, a_prefix_is_computed_once) {
   EXPECT_LE(result.computed_tokens, new_tokens * 102 / 100);
 }
 
-TEST(Simulator, one_tenant_that_floods_leaves_the_others_their_share) {  // threat 31
+TEST(Simulator, one_tenant_that_floods_leaves_the_others_their_share) {
   std::vector<Conversation> conversations;
   for (uint32_t user = 0; user < 5; ++user) {
     const auto some = poisson({.like = {.tenant = std::string(1, static_cast<char>('a' + user)),
@@ -118,7 +118,7 @@ TEST(Simulator, agents_compute_only_what_is_new_in_each_turn) {
                       .think_s = 2});
   }
   const SimulationResult result = simulate(agents, {});
-  const uint64_t new_tokens = 800 + 8 * 10 * 150 + 8 * 9;  // and each answer's last token
+  const uint64_t new_tokens = 800 + 8 * 10 * 150 + 8 * 9;  // and the last token of each answer
   EXPECT_LE(result.computed_tokens, new_tokens * 102 / 100);
   EXPECT_EQ(result.n_preemptions, 0u);
 }

@@ -9,7 +9,7 @@
 
 #include "support/tiny_engine.h"
 
-// Constraints that take long: their own sequence waits for them, and no other one.
+// Constraints that take long: only their own sequence waits for them.
 namespace kvik {
 namespace {
 
@@ -26,7 +26,7 @@ Request drawn(uint32_t i, uint32_t n_tokens = 20) {
   return seeded_request(some_tokens(10 + i, i + 1), n_tokens, i);
 }
 
-// Steps that can be taken while the gate is shut: some of them only wait.
+// Runs steps while the gate is closed. Some of them only wait.
 void step(EngineRig& rig, int n) {
   for (int i = 0; i < n; ++i) rig.engine().step();
 }
@@ -69,7 +69,7 @@ TEST(SlowConstraint, no_bit_of_an_answer_depends_on_how_long_a_mask_takes) {
       const auto quick = alone.run(request(i, 0));
       EXPECT_EQ(sinks[i]->tokens(), quick->tokens()) << i;
       EXPECT_EQ(sinks[i]->finishes(), quick->finishes()) << i;
-      // A row more may show that nothing follows the last token.
+      // The slow run may need another row to find that nothing follows the last token.
       auto logits = sinks[i]->logits();
       logits.resize(std::min(logits.size(), quick->logits().size()));
       EXPECT_TRUE(logits == quick->logits()) << i;
@@ -96,7 +96,7 @@ TEST(SlowConstraint, no_row_is_computed_again_for_a_late_mask) {
   const auto expected = quick.run(with(drawn(1, 12), {}));
   const auto sink = late.run(with(drawn(1, 12), {.slow_every = 1}));
   EXPECT_EQ(sink->tokens(), expected->tokens());
-  // One more shows that nothing follows the last token.
+  // One more step may be needed to find that nothing follows the last token.
   EXPECT_LE(late.engine().snapshot().steps, quick.engine().snapshot().steps + 1);
 }
 

@@ -9,8 +9,8 @@
 #include "support/guessing_drafter.h"
 #include "support/tiny_engine.h"
 
-// Guessed tokens change nothing but how many steps an answer takes: tokens, logprobs, logits and
-// what is left in the pages are those of an engine that guesses nothing.
+// Speculation changes only the number of steps: tokens, log probabilities, logits and the contents
+// of pages are those of an engine without it.
 namespace kvik {
 namespace {
 
@@ -45,8 +45,8 @@ void expect_same(const Outcome& expected, const Outcome& got) {
   }
 }
 
-// Requests of all kinds that sampling tells apart. Small vocabularies and long answers repeat
-// themselves, so that suffixes are found; GuessingDrafter has the rest.
+// Returns requests with all kinds of sampling. Their vocabulary is small and the answers are long,
+// so suffixes repeat; GuessingDrafter supplies further draft tokens.
 std::vector<Request> some_requests(uint32_t n) {
   std::vector<Request> all;
   for (uint32_t i = 0; i < n; ++i) {
@@ -74,7 +74,8 @@ std::vector<Request> some_requests(uint32_t n) {
 struct Case {
   const char* model;
   KvType kv_type;
-  uint32_t n_scarce = 6;  // pages that some requests do not fit in together; slots take their part
+  // Too few pages for some requests together; slots take a part of the budget.
+  uint32_t n_scarce = 6;
 };
 
 class Speculation : public testing::TestWithParam<Case> {
@@ -100,7 +101,7 @@ class Speculation : public testing::TestWithParam<Case> {
     return outcomes;
   }
 
-  // What an engine says that guesses nothing.
+  // Returns the results of an engine without speculation.
   std::vector<Outcome> plainly(const std::vector<Request>& all,
                                RecordingSink::OnToken on_token = nullptr) const {
     EngineRig rig(options(kGuessNothing));
@@ -127,7 +128,7 @@ class Speculation : public testing::TestWithParam<Case> {
     return drafter;
   }
 
-  // With guesses that are right for a while, in company of n - 1 others.
+  // Runs n requests together, with draft tokens that are right for a while.
   void check_company(uint32_t n, uint32_t n_pages) const {
     const auto all = some_requests(n);
     const auto expected = plainly(all);
@@ -147,22 +148,22 @@ TEST_P(Speculation, four_users_get_the_same_answers) { check_company(4, 64); }
 TEST_P(Speculation, sixteen_users_get_the_same_answers) { check_company(16, 256); }
 
 TEST_P(Speculation, preemption_in_the_middle_of_drafts_changes_nothing) {
-  const auto all = some_requests(GetParam().n_scarce < 7 ? 6 : 9);  // the later, the longer
+  const auto all = some_requests(GetParam().n_scarce < 7 ? 6 : 9);  // later requests are longer
   const auto expected = plainly(all);
   EngineRig plain(options(kGuessNothing));
   GuessingDrafter drafter = drafter_of(plain, all, expected);
   EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter},
                         GetParam().n_scarce));
   expect_all_same(expected, run_all(rig, all));
-  // With large states or open pages so few run at once that none is in another's way; what
-  // preemption does to open pages is in open_pages_test.cpp.
+  // With large states or open pages only a few sequences run at the same time, so there is no
+  // preemption. open_pages_test.cpp tests the preemption of sequences with open pages.
   if (GetParam().n_scarce < 20) {
     EXPECT_GT(rig.engine().snapshot().preemptions, 0u);
   }
   EXPECT_GT(rig.engine().snapshot().speculation.accepted_tokens, 0u);
 }
 
-// By what rows cost and guesses are worth.
+// The number of draft tokens depends on measured costs and acceptance rates.
 TEST_P(Speculation, auto_changes_nothing) {
   const auto all = some_requests(4);
   EngineRig rig(options({}));
@@ -180,7 +181,8 @@ TEST_P(Speculation, a_request_that_wants_none_gets_none) {
   EXPECT_EQ(rig.engine().snapshot().speculation.drafted_tokens, 0u);
 }
 
-// Stop strings are found by whoever reads the text: in the middle of what a step accepted too.
+// The receiver of tokens finds stop strings and may end the answer in the middle of the accepted
+// tokens.
 TEST_P(Speculation, an_answer_that_its_reader_ends_leaves_what_it_would_have_left) {
   Request request = some_requests(1)[0];
   request.stop_tokens.clear();
@@ -200,7 +202,7 @@ TEST_P(Speculation, an_answer_that_its_reader_ends_leaves_what_it_would_have_lef
     EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}));
     expect_all_same(expected, run_all(rig, all, stop_after(n_guessed)));
     EXPECT_EQ(n_plain, n_guessed);
-    // Whoever asks for what follows finds exactly as much.
+    // A following request finds exactly the same number of cached tokens.
     Request next = request;
     next.prompt.insert(next.prompt.end(), whole[0].tokens.begin(), whole[0].tokens.end());
     next.max_tokens = 1;
@@ -257,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"test-qwen3:f32", KvType::kF32}, Case{"test-gemma2:q4_0", KvType::kInt8, 20},
         Case{"test-gemma3:bf16", KvType::kBF16}, Case{"test-qwen2:q4_0", KvType::kInt8Int4, 20},
         Case{"test-qwen3moe:q4_0", KvType::kInt8, 20}, Case{"test-qwen35:q4_0", KvType::kInt8, 60},
-        // Without open pages, so that there is preemption.
+        // KV types without open pages, so that there is preemption.
         Case{"test-llama:q4_0", KvType::kBF16}, Case{"test-gemma2:q4_0", KvType::kBF16},
         Case{"test-qwen3moe:q4_0", KvType::kBF16}, Case{"test-qwen3next:f32", KvType::kF32, 40},
         Case{"test-lfm2:bf16", KvType::kBF16, 9},
@@ -271,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Fewer steps is what it is for.
+// The purpose of speculation is to need fewer steps.
 TEST(SpeculationSteps, an_answer_that_repeats_itself_takes_fewer_steps) {
   Request request = greedy_request(some_tokens(20, 1), 100);
   for (int i = 0; i < 100; ++i) request.script.push_back(static_cast<TokenId>(i % 10));

@@ -8,8 +8,8 @@
 #include "support/tiny_engine.h"
 #include "tier/disk_tier.h"
 
-// Models that remember in a state: whatever a sequence goes on from, its answer is that of one that
-// was computed alone, from its first token on, without the cache.
+// Recurrent models: wherever a sequence resumes, its answer is the same as if it had been computed
+// alone from its first token, without the cache.
 namespace kvik {
 namespace {
 

@@ -14,11 +14,12 @@
 #include "tier/disk_tier.h"
 #include "tier/folder_tier.h"
 
-// Pages that went through a disk are the same bytes, and are found to the token.
+// Pages that were read from a disk tier have the same bytes, and prefixes are found up to the last
+// token.
 namespace kvik {
 namespace {
 
-// A disk that takes its time for each page.
+// A disk tier that delays each page.
 class SlowTier final : public Tier {
  public:
   SlowTier(Tier& disk, std::chrono::milliseconds get_time) : disk_(disk), get_time_(get_time) {}
@@ -43,8 +44,8 @@ class SlowTier final : public Tier {
   const std::chrono::milliseconds get_time_;
 };
 
-// A step hands a tier as many pages as it has slots for: nothing is left where one came and went
-// without a page being written or waiting.
+// Runs steps until all pages are written. A step hands over as many pages as the tier has slots
+// for, so all are written if a step neither writes a page nor leaves one waiting.
 void wait_until_saved(Engine& engine) {
   const auto is_waiting = [](const TierCounters& tier) {
     return !tier.is_degraded && tier.queue_pages > 0;
@@ -60,7 +61,7 @@ void wait_until_saved(Engine& engine) {
                                &TierCounters::pages_written));
 }
 
-// An engine over a disk tier, as after a start of the process.
+// An engine over a disk tier, as after a restart of the process.
 class DiskRig {
  public:
   DiskRig(const TemporaryFolder& folder, TinyEngineOptions options,
@@ -87,7 +88,7 @@ class DiskRig {
  private:
   std::unique_ptr<DiskTier> tier_;
   std::unique_ptr<SlowTier> slow_;
-  std::unique_ptr<EngineRig> rig_;  // gone first
+  std::unique_ptr<EngineRig> rig_;  // destroyed first
 };
 
 Request logits_request(const std::vector<TokenId>& prompt) {
@@ -170,7 +171,7 @@ TEST(DiskPages, that_memory_gave_up_come_back) {
   EXPECT_EQ(rig.engine().snapshot().pages.leased + rig.engine().snapshot().pages.sealed, 0u);
 }
 
-// The clock of the rig moves by milliseconds a step, however many tokens that computes.
+// The clock of the rig advances by some milliseconds per step, for any number of tokens.
 TEST(DiskPages, are_not_read_where_computing_them_is_known_to_be_quicker) {
   const TemporaryFolder folder;
   const TinyEngineOptions options{.n_pages = 40};
@@ -178,7 +179,8 @@ TEST(DiskPages, are_not_read_where_computing_them_is_known_to_be_quicker) {
     DiskRig(folder, options).run(greedy_request(some_tokens(300, seed), 3));
   }
   DiskRig rig(folder, options, std::chrono::milliseconds(15));
-  rig.run(greedy_request(some_tokens(300, 7), 3));  // what computing so many takes
+  // Teaches the cost of computing that many tokens.
+  rig.run(greedy_request(some_tokens(300, 7), 3));
   const auto asked = rig.run(greedy_request(some_tokens(300, 1), 3));
   EXPECT_GT(asked->usage().cache.tier_tokens, 0u) << "nothing is known of the disk yet";
   const auto pages_read = rig.engine().snapshot().tiers[0].pages_read;
@@ -231,7 +233,7 @@ TEST(DiskPages, whoever_is_cancelled_while_pages_come_leaves_none_leased) {
 
 // --- several tiers ---
 
-// An engine over folders of its own and of all.
+// An engine over a folder of its own and a shared one.
 class StackRig {
  public:
   StackRig(const std::vector<std::string>& folders, TinyEngineOptions options = {.n_pages = 100}) {
@@ -255,7 +257,7 @@ class StackRig {
 
  private:
   std::vector<std::unique_ptr<FolderTier>> tiers_;
-  std::unique_ptr<EngineRig> rig_;  // gone first
+  std::unique_ptr<EngineRig> rig_;  // destroyed first
 };
 
 TEST(TierStack, saves_in_all_and_asks_the_nearest_first) {

@@ -7,12 +7,12 @@
 #include "support/memory_source.h"
 #include "support/tiny_engine.h"
 
-// Models whose layers, some or all, see so many tokens back: their pages are given back, prefixes
-// are found with a window's pages alone, and no answer changes.
+// Models in which some or all layers have a sliding window: pages that have left the window are
+// released, prefixes are found with only the pages of a window, and answers do not change.
 namespace kvik {
 namespace {
 
-// A model like Mistral, all of whose layers have a window, beside two that mix.
+// Loads a model like Mistral, in which all layers have a window; other test models mix layers.
 TinyModel load_windowed(const std::string& name) {
   if (name != "mistral") return load_tiny({.name = name});
   const auto original = make_synthetic("synthetic:test-llama:q8_0");
@@ -27,7 +27,7 @@ class Windows : public testing::TestWithParam<const char*> {
   EngineRig rig(TinyEngineOptions options = {}) const {
     return EngineRig(options, load_windowed(GetParam()));
   }
-  // The logits behind each token of an answer.
+  // Returns the logits after each token of an answer.
   static std::vector<std::vector<float>> rows(const RecordingSink& sink) {
     std::vector<std::vector<float>> rows;
     for (const auto& [position, row] : sink.logits()) rows.push_back(row);
@@ -117,7 +117,7 @@ TEST_P(Windows, every_turn_past_the_window_computes_only_what_is_new) {
 }
 
 TEST_P(Windows, a_long_conversation_fits_where_all_of_its_pages_would_not) {
-  // Room for 12 pages of each group, if all groups kept all.
+  // The budget of 12 pages in each group, if no group released any.
   EngineRig small = rig({.n_pages = 12, .n_ctx_max = 900, .max_step_tokens = 64});
   const uint64_t n_most = small.engine().limits().n_ctx_max;
   EXPECT_GT(n_most, 12 * kPageTokens);

@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-// The tokens that the one behind n_tokens looks at, one by one.
+// Returns the pages of the tokens that the token after n_tokens attends to, checked one by one.
 std::set<uint64_t> pages_looked_at(uint32_t window, uint64_t n_tokens) {
   std::set<uint64_t> pages;
   for (uint64_t t = 0; t < n_tokens; ++t) {
@@ -25,7 +25,7 @@ TEST(GroupRule, needs_the_pages_that_the_next_token_looks_at_and_no_page_before_
       if (!pages.empty()) {
         ASSERT_EQ(first, *pages.begin()) << window << " " << n;
       }
-      // While the token behind n is computed its own page is there too.
+      // While the token after n is computed, its own page is there, too.
       ASSERT_LE(pages_for(n + 1) - first, rule.pages_at_once(n + 1)) << window << " " << n;
     }
   }
@@ -40,7 +40,7 @@ TEST(GroupRule, resumes_where_all_needed_pages_are_there) {
       EXPECT_TRUE(rule.can_resume(n, [&](uint64_t i) { return pages.contains(i); }));
       for (const uint64_t lost : pages) {
         if (lost >= n / kPageTokens) continue;  // not a whole page
-        // Of those that need all before them none stands behind one that is gone.
+        // A group that needs all pages cannot have any after a missing one.
         const auto has = [&](uint64_t i) { return window == 0 ? i < lost : i != lost; };
         EXPECT_FALSE(rule.can_resume(n, has)) << window << " " << n << " " << lost;
       }

@@ -20,12 +20,13 @@ std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
   return tokens;
 }
 
-// Asked for by somebody who waits.
+// Looks up the tokens as for a waiting request.
 uint32_t n_known(KvCache& cache, const std::vector<TokenId>& tokens) {
   return cache.look_up({kRoot, tokens}).n_tokens();
 }
 
-// Runs a sequence of these tokens from beginning to end: each page is filled with its first token.
+// Runs a sequence of these tokens from beginning to end and writes each token's value to its place
+// in the page. Returns the number of cached tokens.
 uint32_t run_sequence(KvCache& cache, const std::vector<TokenId>& tokens) {
   PageTable table;
   const auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
@@ -103,7 +104,7 @@ TEST(KvCache, a_prefix_that_leaves_a_page_in_its_middle_is_copied_not_shared) {
   tokens.back() = 999;
   PageTable table;
   ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, 40), 35u);
-  table.addresses()[1][3] = std::byte{77};  // what this sequence writes of its own
+  table.addresses()[1][3] = std::byte{77};  // this sequence writes to its own copy
   PageTable other;
   ASSERT_EQ(open_prefix(cache, other, {kRoot, counting(40)}, 40), 40u);
   EXPECT_EQ(other.addresses()[0], table.addresses()[0]) << "a whole page is shared";

@@ -7,8 +7,8 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// Sequences whose layers see only so many tokens back: pages of such groups are given back as they
-// leave the window, and a prefix is found with those alone that its window covers.
+// Tests of layers with a sliding window: their group releases pages that leave the window, and a
+// prefix is found with only the pages that its window covers.
 namespace kvik {
 namespace {
 
@@ -28,10 +28,10 @@ class GroupsTest : public testing::Test {
     return KvCache(memory_, n_pages * kPageBytes, KvLayout(kPageBytes, rules_of(windows)), clock_);
   }
 
-  // What a group's pages say of themselves: their token and group, as the kernels would write.
+  // The value that a test writes for a token and group in place of K and V.
   static std::byte mark(TokenId token, uint32_t group) { return std::byte(token * 7 + group); }
 
-  // Computes tokens from n_cached up to n, in chunks.
+  // Computes the tokens from n_cached up to n, in chunks.
   void compute(KvCache& cache, PageTable& table, const std::vector<TokenId>& tokens,
                uint32_t& n_cached, uint32_t n, uint32_t chunk = 1000) {
     while (n_cached < n) {
@@ -50,7 +50,7 @@ class GroupsTest : public testing::Test {
     }
   }
 
-  // All that the token behind n_cached sees is there.
+  // Checks that all tokens which the token after n_cached attends to are there.
   void check_seen(const PageTable& table, const std::vector<TokenId>& tokens,
                   uint32_t n_cached) const {
     for (uint32_t g = 0; g < table.n_groups(); ++g) {
@@ -67,7 +67,7 @@ class GroupsTest : public testing::Test {
     return cache.counts(group).leased + cache.counts(group).sealed;
   }
 
-  // Runs a sequence from beginning to end; returns what was found.
+  // Runs a sequence from beginning to end. Returns the number of cached tokens.
   uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens, uint32_t chunk = 1000) {
     PageTable table = cache.make_table(kRoot);
     auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
@@ -145,13 +145,14 @@ TEST_F(GroupsTest, for_every_length_a_prefix_is_found_whose_pages_are_all_there)
   }
 }
 
-// Of ten conversations of 20 pages in 2 groups 70 pages are left: those of the windowed group make
-// room first where nobody came back to them.
+// If pages of the window were evicted, a shorter prefix is found. Pages of a windowed group are
+// evicted first if they were not used again.
 TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) {
   KvCache cache = make(46, {0, 64});
   const auto first = counting(640);
   run(cache, first);
-  // Pages of the window behind 320 are evicted, those of the last tokens were found again.
+  // The pages of the window at position 320 are evicted; those of the last tokens are not, because
+  // they were used again.
   PageTable table = cache.make_table(kRoot);
   ASSERT_EQ(open_prefix(cache, table, {kRoot, first}, 640), 640u);
   PageTable other = cache.make_table(kRoot);

@@ -13,8 +13,8 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// Pool, index, tables and ledger under random operations, against a plain model, with all
-// invariants checked behind every one of them.
+// Random operations on pool, index, tables and ledger, compared with a simple model. All invariants
+// are checked after each operation.
 namespace kvik {
 namespace {
 
@@ -31,9 +31,9 @@ class HandClock final : public Clock {
 
 constexpr uint32_t kTenants = 3;  // 1, 2 and 3
 
-// What is known, as one would explain it: by tenant, every list of tokens whose K and V it computed
-// or was given. In sorted order those that share most with a list stand next to where it would
-// stand.
+// A simple model of the cache: for each tenant, all lists of tokens whose K and V it has computed
+// or received. The lists are sorted, so those with the longest common prefix are next to the
+// position where a list would be inserted.
 class PlainModel {
  public:
   void add(uint32_t salt, uint64_t tenant, const Tokens& tokens) {
@@ -48,7 +48,7 @@ class PlainModel {
     if (above != known.begin()) best = std::max(best, common_prefix(*std::prev(above), tokens));
     return best;
   }
-  // What the n-th of the tenants knows that know most.
+  // Returns the n-th largest number of tokens that any tenant has of the list.
   uint32_t nth_longest(uint32_t salt, uint32_t n, const Tokens& tokens) const {
     std::vector<uint32_t> lengths;
     for (uint64_t t = 1; t <= kTenants; ++t) lengths.push_back(longest_of(salt, t, tokens));
@@ -64,7 +64,7 @@ struct Live {
   PageTable table;
   uint32_t salt = 0;
   Tokens tokens;
-  std::vector<uint16_t> tags;  // of each token and all before it: what its K and V would be
+  std::vector<uint16_t> tags;  // for each token, a hash of all tokens up to it, in place of K and V
   uint32_t n_cached = 0;
 };
 
@@ -101,7 +101,8 @@ class RandomRun {
   uint64_t n_evictions() const { return n_evictions_; }
   uint64_t n_found() const { return n_found_; }
   uint64_t n_compared() const { return n_compared_; }
-  // Prompts of which others' pages were found, and those of which others knew more.
+  // Numbers of prompts for which pages of others were found, and for which others had more tokens
+  // than were found.
   uint64_t n_of_others() const { return n_of_others_; }
   uint64_t n_hidden() const { return n_hidden_; }
 
@@ -124,7 +125,7 @@ class RandomRun {
     end(which);
   }
 
-  // Few different tokens, so that prefixes are often shared and often not quite.
+  // Few different tokens, so that prefixes are often shared, completely or in part.
   Tokens some_prompt() {
     Tokens tokens;
     if (!ended_.empty() && dice(2) == 0) {  // the next turn of a conversation, or a branch of it
@@ -147,7 +148,7 @@ class RandomRun {
     const PrefixQuery query{root(next), next.tokens, next.table.owner.tenant};
     FoundPrefix prefix = cache_.look_up(query);
     if (dice(4) == 0) cache_.hold(prefix);
-    while (dice(3) == 0 && !live_.empty()) {  // it waits while others go on
+    while (dice(3) == 0 && !live_.empty()) {  // it waits while others advance
       compute(live_[dice(static_cast<uint32_t>(live_.size()))]);
     }
     if (!cache_.open(next.table, query, prefix, next.tokens.size(), dice(3))) return;
@@ -162,8 +163,9 @@ class RandomRun {
     check_contents(live_.back());
   }
 
-  // Never more than the tenant knows itself, or two know; no less, where nothing was given up, but
-  // for what of a page two have in common, which is not a whole one.
+  // Checks the number of cached tokens. It is never more than the tenant itself has, or two tenants
+  // have. If nothing was evicted it is never less, except that pages which two tenants have only in
+  // part do not count.
   void check_found(const Live& live, const FoundPrefix& prefix) {
     const uint32_t found = prefix.n_tokens();
     const bool is_private = cache_.pages().sharing() == Sharing::kTwo;
@@ -180,7 +182,7 @@ class RandomRun {
     if (is_private && plain_.nth_longest(live.salt, 1, live.tokens) > found) ++n_hidden_;
   }
 
-  // The tag of a token depends on all before it, as its K and V do.
+  // The tag of a token depends on all tokens before it, as its K and V do.
   void tag(Live& live) const {
     uint32_t state = live.tags.empty() ? 17 + live.salt : live.tags.back();
     for (size_t t = live.tags.size(); t < live.tokens.size(); ++t) {
@@ -246,7 +248,7 @@ class RandomRun {
     check_contents(live);
   }
 
-  // As where one sequence takes over what another one computed of the page that both are in.
+  // Copies the rows that another sequence has computed of the page that both are filling.
   void copy_filling(Live& live) {
     for (const Live& other : live_) {
       if (&other == &live || other.salt != live.salt) continue;
@@ -291,7 +293,8 @@ class RandomRun {
 
   void drop(uint32_t which) { live_.erase(live_.begin() + which); }
 
-  // All that the next token sees is what it would be if this sequence had computed it.
+  // Checks that all values which the next token attends to are those that this sequence would have
+  // computed.
   void check_contents(const Live& live) const {
     for (uint32_t g = 0; g < live.table.n_groups(); ++g) {
       const uint32_t window = windows_[g];
@@ -384,7 +387,7 @@ TEST(KvRandom, operations_break_no_invariant_and_find_what_the_plain_model_knows
   }
 }
 
-// With room for everything nothing is ever evicted: every prefix is compared with the plain model.
+// In a large cache nothing is evicted, so every prefix is compared with the simple model.
 TEST(KvRandom, with_room_for_everything_every_known_prefix_is_found_to_the_token) {
   for (const std::vector<uint32_t>& windows : {std::vector<uint32_t>{0}, {0, 64}, {40, 40}}) {
     RandomRun run(7, 20000 * static_cast<uint32_t>(windows.size()), windows);
@@ -414,7 +417,7 @@ TEST(KvRandom, nobody_finds_what_neither_it_nor_two_others_computed) {
   }
 }
 
-// One of forty keys, two of them those of the roots.
+// Returns one of forty keys, two of which are the keys of the roots.
 PageKey colliding_key(const PageKey& parent, std::span<const TokenId> tokens) {
   const auto n = static_cast<uint32_t>(child_key(parent, tokens).bytes[0]) % 40;
   if (n < 2) return root_key("test", n == 0 ? "" : "salt");
@@ -423,8 +426,8 @@ PageKey colliding_key(const PageKey& parent, std::span<const TokenId> tokens) {
   return key;
 }
 
-// Pages behind a key that is taken are not shared; every token that is has the bytes of its own
-// prefix, which the runs check.
+// A page whose key is taken by another one is not shared, and neither are the pages after it. The
+// runs check that every shared token has the bytes of its own prefix.
 TEST(KvRandom, pages_of_one_key_are_never_mixed_up) {
   for (const std::vector<uint32_t>& windows : {std::vector<uint32_t>{0}, {0, 64}, {0, 33, 33}}) {
     for (uint32_t seed = 0; seed < 4; ++seed) {

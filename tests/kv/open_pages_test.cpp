@@ -11,13 +11,13 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// With open pages a prefix is found at whole pages and inside the last page of an ended sequence,
-// the open page of which is kept; each running sequence has a slot.
+// With open pages a prefix is found at full pages and inside the last page of an ended sequence,
+// whose open page is kept. Each running sequence has a slot.
 namespace kvik {
 namespace {
 
 constexpr size_t kPageBytes = 64;
-constexpr size_t kOpenBytes = 250;  // in four pages
+constexpr size_t kOpenBytes = 250;  // a snapshot takes four pages
 constexpr uint32_t kSnapshotPages = 4;
 const PageKey kRoot = root_key("test", "");
 
@@ -40,7 +40,7 @@ class OpenPages : public testing::Test {
     return KvCache(memory_, n_pages * kPageBytes, layout(n_slots, windows), clock_);
   }
 
-  // Runs a sequence from beginning to end. Returns the tokens found.
+  // Runs a sequence from beginning to end. Returns the number of cached tokens.
   static uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens) {
     PageTable table = cache.make_table(kRoot);
     const auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
@@ -90,7 +90,7 @@ TEST_F(OpenPages, the_last_page_is_kept_with_its_open_page) {
   EXPECT_EQ(cache.counts().cached, 3 + 1 + kSnapshotPages);
   run(cache, counting(32, 500));
   EXPECT_EQ(cache.counts().cached, 3 + 1 + kSnapshotPages + 1) << "a full page has none";
-  // The same once more, and one that ends earlier in the same page: what is there serves.
+  // The same sequence again, and one that ends earlier in the same page: the existing page is used.
   run(cache, counting(100));
   run(cache, counting(98));
   EXPECT_EQ(cache.counts().cached, 3 + 1 + kSnapshotPages + 1);
@@ -107,7 +107,7 @@ TEST_F(OpenPages, whoever_goes_on_inside_a_page_has_its_bytes) {
     std::memset(table.addresses()[index], 7, kPageBytes);
     cache.close(table, tokens);
 
-    // Another has the slot meanwhile.
+    // Another sequence uses the slot in between.
     ASSERT_TRUE(cache.grow(table, 40));
     std::memset(table.open_pages(), 9, 2 * kOpenBytes);
     table.clear();
@@ -129,7 +129,7 @@ TEST_F(OpenPages, the_page_in_which_a_prompt_ends_is_kept_with_its_open_page_whe
     table.owner.n_prompt = n_prompt;
     ASSERT_TRUE(cache.grow(table, tokens.size()));
     for (const uint32_t n : {n_prompt, 64u, 70u, 96u, 130u}) {
-      // Each page has its half of the slot until the page after the next begins.
+      // A page keeps its half of the slot until the page after the next one begins.
       std::memset(table.open_pages() + (n - 1) / 32 % 2 * kOpenBytes, int(n - 1) / 32, kOpenBytes);
       cache.seal(table, std::span(tokens).first(n));
     }
@@ -158,7 +158,7 @@ TEST_F(OpenPages, the_open_page_of_a_prompt_of_which_the_slot_has_passed_on_is_n
   EXPECT_EQ(cache.counts().cached, 0u);
 }
 
-// OpenPages::add() may have moved it before the step was broken off.
+// OpenPages::add() may have moved the open page before the step was interrupted.
 TEST_F(OpenPages, the_last_page_of_a_sequence_whose_step_was_broken_off_is_not_kept) {
   for (const bool is_in_step : {false, true}) {
     KvCache cache = make(40);
@@ -174,14 +174,14 @@ TEST_F(OpenPages, without_room_for_its_open_page_the_last_page_is_given_back) {
   KvCache cache = make(kSnapshotPages + 3);
   PageTable held = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(held, 64));  // two pages stay in use
-  run(cache, counting(60));           // of which one is full, and four were needed for the other
+  run(cache, counting(60));           // one of its pages is full; the other would need four more
   EXPECT_EQ(cache.counts().cached, 1u);
   held.clear();
   run(cache, counting(60));
   EXPECT_EQ(cache.counts().cached, 2 + kSnapshotPages);
 }
 
-// A prefix that needs all of the memory gets it, though its last page was kept there.
+// A prompt that needs all of the memory gets it, even if the last page of its prefix is kept there.
 TEST_F(OpenPages, a_kept_page_stands_in_nobodys_way) {
   KvCache cache = make(10);
   run(cache, counting(40));
@@ -210,10 +210,10 @@ TEST_F(OpenPages, what_a_held_prefix_keeps_in_place_is_not_available_to_others) 
 TEST_F(OpenPages, the_open_page_goes_before_its_page_and_one_that_was_passed_first) {
   KvCache cache = make(16);
   run(cache, counting(40, 500));  // 2 pages, 4 of a snapshot
-  run(cache, counting(40));       // likewise
-  run(cache, counting(64));       // which goes on: 1 page more
+  run(cache, counting(40));       // the same
+  run(cache, counting(64));       // continues it: 1 page more
   EXPECT_EQ(cache.counts().free, 16u - 6 - 6 - 1);
-  // The second one's snapshot was passed: it is evicted before the first one's, which is older.
+  // The second snapshot has been continued, so it is evicted before the first one, which is older.
   PageTable table = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(table, 8 * 32));
   table.clear();
@@ -296,7 +296,7 @@ TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
   }
 }
 
-// One whose page could not be sealed goes on all the same, and overwrites its open page.
+// A sequence whose page could not be sealed still advances and overwrites its open page.
 TEST_F(OpenPages, no_filling_page_is_copied_from_one_that_is_pages_further) {
   KvCache cache = make(40);
   PageTable from = cache.make_table(kRoot), to = cache.make_table(kRoot);
@@ -317,7 +317,7 @@ TEST_F(OpenPages, a_report_says_where_and_why_a_prefix_ended) {
     EXPECT_EQ(all.ram_tokens, n) << n;
     EXPECT_FALSE(all.position.has_value());
   }
-  // Tokens that a full page begins with are computed again.
+  // Tokens at the beginning of a full page are computed again.
   for (const uint32_t n : {1u, 31u, 63u, 70u}) {
     const CacheReport part = report(cache, counting(n));
     EXPECT_EQ(part.miss, MissReason::kNoSnapshot) << n;
@@ -354,8 +354,8 @@ TEST_F(OpenPages, what_was_evicted_is_told_from_what_was_never_there) {
   EXPECT_EQ(gone.position, gone.ram_tokens);
 }
 
-// Sequences of few tokens open, grow and end in any order: what is found is the longest common
-// prefix, in whole pages and inside last ones, and every slot and page comes back.
+// Short sequences open, grow and end in random order. The cached prefix is the longest common
+// prefix, in full pages and inside last pages, and every slot and page is released.
 TEST_F(OpenPages, random_use_finds_what_was_kept_and_loses_nothing) {
   std::mt19937 random(5);
   KvCache cache = make(6000, 4);

@@ -7,8 +7,8 @@
 
 namespace kvik {
 
-// Searches for a prefix and opens a table with it at once, as for a prompt that need not wait.
-// Returns the tokens found; std::nullopt where there is no room.
+// Looks up a prefix and opens a table with it at once, as for a prompt that does not have to wait.
+// Returns the number of cached tokens, or std::nullopt if there is no room.
 inline std::optional<uint32_t> open_prefix(KvCache& cache, PageTable& table, PrefixQuery query,
                                            uint64_t n_tokens, uint64_t n_spare = 0) {
   query.tenant = table.owner.tenant;

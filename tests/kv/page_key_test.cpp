@@ -20,7 +20,8 @@ std::string hex(const PageKey& key) {
 }
 
 TEST(PageKey, is_the_sha256_of_parent_count_and_ids) {
-  // python3: hashlib.sha256(bytes(32) + struct.pack("<4I", 3, 1, 2, 70000)).hexdigest()
+  // The expected value is the result of this Python expression:
+  // hashlib.sha256(bytes(32) + struct.pack("<4I", 3, 1, 2, 70000)).hexdigest()
   const std::vector<TokenId> tokens = {1, 2, 70000};
   EXPECT_EQ(hex(child_key(PageKey{}, tokens)),
             "4634f0ce1a6dc519330823ea6f5047693b4a1d1e0909ab7923614775ef920773");

@@ -110,7 +110,7 @@ TEST(PageMap, two_sequences_of_one_prefix_own_its_pages_together) {
   rig.clock.time += std::chrono::seconds(5);
   PageTable second = rig.open(counting(70));
   const Cells changed = rig.collect(Extent::kChanges, {&first, &second});
-  ASSERT_EQ(changed.size(), 3u);  // two shared, and the second's own last
+  ASSERT_EQ(changed.size(), 3u);  // two shared pages and the second sequence's own last one
   EXPECT_EQ(changed[0].n_owners, 2u);
   EXPECT_EQ(changed[0].story.last_used - changed[0].story.taken, std::chrono::seconds(5));
   EXPECT_EQ(changed[2].n_owners, 1u);
@@ -157,7 +157,7 @@ TEST(PageMap, memory_that_serves_another_text_forgets_its_story) {
   other.clear();
 }
 
-// Changes put one upon the other say what a look at everything says.
+// Accumulated changes give the same result as a complete collection.
 TEST(PageMap, changes_add_up_to_the_whole) {
   Rig rig(24);
   PageMap whole(rig.cache);
@@ -187,7 +187,7 @@ TEST(PageMap, changes_add_up_to_the_whole) {
     whole.collect(Extent::kAll, tables, all);
     ASSERT_EQ(all.size(), known.size()) << "round " << round;
     for (const PageCell& cell : all) {
-      // A page that is being filled may see another take the place of the one before it.
+      // The page before a page that is being filled may have been replaced by another one.
       PageCell mine = known.at(cell.page);
       if (cell.state == PageState::kLeased) mine.parent = cell.parent;
       EXPECT_EQ(mine, cell) << "round " << round;

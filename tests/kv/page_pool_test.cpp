@@ -110,13 +110,13 @@ TEST(PagePoolDeathTest, evicting_a_page_in_use_is_a_bug) {
   EXPECT_DEATH(pool.evict(lease->id()), "does not hold");
 }
 
-// What the pool should be, written for clarity: each page's owners, and whether it was sealed.
+// A simple model of the pool: the owners of each page, and whether it was sealed.
 struct PlainPool {
   struct Page {
     std::vector<PageLease> owners;
     bool sealed = false;
   };
-  std::map<uint32_t, Page> pages;  // all that are not free
+  std::map<uint32_t, Page> pages;  // all pages that are not free
 
   PageCounts counts(uint32_t n_pages) const {
     PageCounts c;

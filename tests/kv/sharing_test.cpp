@@ -8,7 +8,8 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// Pages that are private until two know them, from the side of who asks.
+// Tests pages that are private until two tenants have computed them, from the reader's point of
+// view.
 namespace kvik {
 namespace {
 
@@ -41,7 +42,8 @@ struct Shared {
     table.owner.tenant = tenant;
     return table;
   }
-  // A sequence of these tokens, from its first look to its end. Returns what was found of it.
+  // Runs a sequence of these tokens from its lookup to its end. Returns the number of cached
+  // tokens.
   uint32_t run(uint64_t tenant, const Tokens& tokens) {
     PageTable table = table_of(tenant);
     const uint32_t n_found = open_prefix(cache, table, {kRoot, tokens}, tokens.size()).value();
@@ -121,7 +123,8 @@ TEST(PrivatePages, of_one_tenant_stay_its_own_however_often_it_computes_them) {
   EXPECT_EQ(shared.n_found(kBob, counting(64)), 0u);
 }
 
-// The first page is known to all; what two put behind it is not, even where it begins alike.
+// All tenants may read the first page. The page after it, which two tenants computed with different
+// tokens, stays private even where its first tokens are the same.
 TEST(PrivatePages, the_head_of_a_page_is_found_where_the_whole_page_is) {
   Shared shared;
   shared.run(kAnn, counting(32) + counting(10, 100) + counting(22, 200));
@@ -152,7 +155,7 @@ TEST(PrivatePages, a_longer_page_of_another_tenant_takes_nobodys_tail) {
 TEST(PrivatePages, no_explanation_tells_of_what_another_knew) {
   Shared shared(4);
   shared.run(kAnn, counting(64));
-  shared.run(kAnn, counting(128, 500));  // the first one's make room
+  shared.run(kAnn, counting(128, 500));  // evicts the pages of the first sequence
   EXPECT_EQ(shared.miss(kAnn, counting(64)), MissReason::kEvicted);
   EXPECT_EQ(shared.miss(kBob, counting(64)), MissReason::kNeverSeen);
 }
@@ -223,7 +226,7 @@ TEST(PrivatePages, of_several_continuations_the_one_used_last_is_told) {
   EXPECT_EQ(out, counting(5, 200));
 }
 
-// How often the first one used it would show in how long it lives.
+// If the page kept the rank from the first tenant's uses, its lifetime would reveal them.
 TEST(PrivatePages, rank_as_new_once_a_second_tenant_computed_them) {
   Shared shared(4);
   for (int i = 0; i < 3; ++i) shared.run(kAnn, counting(32));

@@ -12,14 +12,14 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// Sequences that remember in a state beside their pages: a prefix is found as far as a snapshot of
-// its state is kept, and what comes back are the bytes that were kept.
+// Tests of recurrent models: a prefix is found up to a state snapshot, and the restored state has
+// the bytes that were kept.
 namespace kvik {
 namespace {
 
 const PageKey kRoot = root_key("test", "");
 constexpr size_t kPageBytes = 64;
-constexpr uint64_t kStateBytes = 150;  // three pages, the last not full
+constexpr uint64_t kStateBytes = 150;  // three pages, the last one not full
 const SteadyClock kClock;
 
 KvLayout layout(uint32_t n_states, const std::vector<uint32_t>& windows = {0}) {
@@ -35,7 +35,7 @@ std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
   return tokens;
 }
 
-// Stands for what a model would remember behind these tokens; all zero behind none.
+// Returns the state of a simulated model after these tokens; all zero after none.
 std::vector<std::byte> state_behind(std::span<const TokenId> tokens) {
   std::vector<std::byte> state(kStateBytes);
   uint64_t seed = 0;
@@ -45,13 +45,14 @@ std::vector<std::byte> state_behind(std::span<const TokenId> tokens) {
   return state;
 }
 
-// A sequence that computes: its pages say which tokens they hold, its state what stood before.
+// A sequence that computes. Its pages contain its tokens, and its state depends on all tokens so
+// far.
 class Runner {
  public:
   Runner(KvCache& cache, std::vector<TokenId> tokens)
       : cache_(cache), tokens_(std::move(tokens)), table_(cache.make_table(kRoot)) {}
 
-  // Tokens found; nothing where there is no room.
+  // Returns the number of cached tokens, or std::nullopt if there is no room.
   std::optional<uint32_t> open() {
     const auto findable = std::span<const TokenId>(tokens_).first(tokens_.size() - 1);
     const auto found = open_prefix(cache_, table_, {kRoot, findable}, tokens_.size());
@@ -61,7 +62,7 @@ class Runner {
     return found;
   }
 
-  // Up to the first n tokens, or as many as there is room for.
+  // Computes up to the first n tokens, or as many as there is room for.
   void compute(uint32_t n) {
     ASSERT_LE(n, tokens_.size());
     n = n_ + cache_.make_room(table_, n_, n - n_);
@@ -82,7 +83,7 @@ class Runner {
 
  private:
   std::span<const TokenId> done() const { return std::span(tokens_).first(n_); }
-  // What it has is what it would have computed.
+  // Checks that pages and state are those that the sequence would have computed.
   void check() {
     ASSERT_TRUE(table_.state());
     EXPECT_EQ(std::memcmp(table_.state(), state_behind(done()).data(), kStateBytes), 0) << n_;
@@ -104,7 +105,7 @@ class SnapshotTest : public testing::Test {
   KvCache make(uint32_t n_pages, uint32_t n_states = 4) {
     return KvCache(memory_, n_pages * kPageBytes, layout(n_states), kClock);
   }
-  // Computes tokens and keeps their state behind each of these numbers of them.
+  // Computes the tokens and keeps the state after each of the numbers of tokens in `places`.
   static void keep_at(KvCache& cache, std::vector<TokenId> tokens,
                       const std::vector<uint32_t>& places, Regard regard = Regard::kNew) {
     Runner runner(cache, std::move(tokens));
@@ -117,7 +118,7 @@ class SnapshotTest : public testing::Test {
     runner.close();
   }
 
-  // Of a sequence of n tokens that goes on.
+  // Returns the number of cached tokens of a sequence that continues after n tokens.
   static uint32_t n_found(KvCache& cache, uint32_t n, TokenId first = 0) {
     const auto tokens = counting(n + 1, first);
     return cache.find({kRoot, tokens}).n_tokens();
@@ -171,7 +172,7 @@ TEST_F(SnapshotTest, it_takes_pages_of_the_budget_and_gives_them_back_all_togeth
   keep_at(cache, counting(64), {64});
   EXPECT_EQ(cache.counts().cached, 2u + 3u);
   EXPECT_EQ(cache.counts(1).cached, 3u) << "a group of their own";
-  // Others need all pages.
+  // Another sequence needs all pages.
   Runner large(cache, counting(32 * 8, 1000));
   ASSERT_EQ(large.open(), 0u);
   EXPECT_EQ(cache.counts(1).cached, 0u);
@@ -182,7 +183,7 @@ TEST_F(SnapshotTest, pages_that_a_snapshot_needs_outlive_it) {
   KvCache cache = make(12);
   keep_at(cache, counting(64), {64});           // 2 + 3
   keep_at(cache, counting(32, 500), {});        // 1
-  Runner third(cache, counting(32 * 7, 1000));  // one page is short
+  Runner third(cache, counting(32 * 7, 1000));  // one page too few
   ASSERT_TRUE(third.open().has_value());
   Runner again(cache, counting(65));
   const auto tokens = counting(65);
@@ -204,7 +205,7 @@ TEST_F(SnapshotTest, a_state_begins_empty_whoever_had_it_before) {
   KvCache cache = make(20, 1);
   keep_at(cache, counting(40), {});
   Runner next(cache, counting(40, 700));
-  EXPECT_EQ(next.open(), 0u);  // which looks at the state's bytes
+  EXPECT_EQ(next.open(), 0u);  // open() checks the state's bytes
 }
 
 TEST_F(SnapshotTest, one_that_is_there_is_not_kept_twice) {
@@ -241,7 +242,7 @@ TEST_F(SnapshotTest, one_that_a_later_one_serves_for_goes_before_others) {
   keep_at(cache, counting(40, 500), {32});  // 2 + 3
   const auto first = counting(40), second = counting(40, 500);
   cache.snapshots().outdate(cache.find({kRoot, second}).snapshot()->key);
-  Runner third(cache, counting(32 * 8, 1000));  // two pages are short
+  Runner third(cache, counting(32 * 8, 1000));  // two pages too few
   ASSERT_TRUE(third.open().has_value());
   EXPECT_EQ(cache.find({kRoot, first}).n_tokens(), 32u) << "used longer ago, but not outdated";
   EXPECT_EQ(cache.find({kRoot, second}).n_tokens(), 0u);
@@ -251,15 +252,15 @@ TEST_F(SnapshotTest, pages_on_which_none_stands_go_before_those_that_one_needs) 
   KvCache cache = make(12, 1);
   keep_at(cache, counting(64), {64});           // 2 + 3
   keep_at(cache, counting(64, 500), {});        // 2, used later
-  Runner third(cache, counting(32 * 7, 1000));  // two pages are short
+  Runner third(cache, counting(32 * 7, 1000));  // two pages too few
   ASSERT_TRUE(third.open().has_value());
   EXPECT_EQ(n_found(cache, 64), 64u);
 }
 
 TEST_F(SnapshotTest, the_page_of_a_tail_stays_as_long_as_its_snapshot) {
   KvCache cache = make(10, 1);
-  keep_at(cache, counting(40), {40}, Regard::kFound);  // 2 + 3; the second page is found once less
-  Runner other(cache, counting(32 * 6, 1000));         // one page is short
+  keep_at(cache, counting(40), {40}, Regard::kFound);  // 2 + 3; the second page was found once less
+  Runner other(cache, counting(32 * 6, 1000));         // one page too few
   ASSERT_TRUE(other.open().has_value());
   EXPECT_TRUE(n_found(cache, 40) == 40 || cache.counts(1).cached == 0);
 }
@@ -268,7 +269,7 @@ TEST_F(SnapshotTest, a_text_that_went_on_outlives_one_that_did_not) {
   KvCache cache = make(13, 1);
   keep_at(cache, counting(64), {64}, Regard::kFound);  // 2 + 3
   keep_at(cache, counting(64, 500), {64});             // 2 + 3, used later
-  Runner third(cache, counting(32 * 4, 1000));         // one page is short
+  Runner third(cache, counting(32 * 4, 1000));         // one page too few
   ASSERT_TRUE(third.open().has_value());
   EXPECT_EQ(n_found(cache, 64), 64u);
   EXPECT_EQ(n_found(cache, 64, 500), 0u);
@@ -281,7 +282,7 @@ TEST_F(SnapshotTest, where_no_page_is_free_a_slot_that_no_sequence_needs_holds_o
   EXPECT_EQ(cache.n_available(), 3u) << "no page of tokens was taken for one";
   EXPECT_EQ(n_found(cache, 32), 32u);
   EXPECT_EQ(n_found(cache, 32, 500), 32u);
-  // Sequences take them back, the one used longest ago first.
+  // Sequences take the slots back, the least recently used one first.
   Runner a(cache, counting(10, 1000)), b(cache, counting(10, 2000)), c(cache, counting(10, 3000));
   ASSERT_TRUE(a.open().has_value());
   EXPECT_EQ(n_found(cache, 32), 32u) << "one was empty";
@@ -303,14 +304,15 @@ TEST_F(SnapshotTest, one_in_the_last_slot_becomes_the_state_of_who_goes_on_from_
   ASSERT_EQ(cache.pages().pool().counts_apart().cached, 3u);
   Runner a(cache, counting(10, 1000)), b(cache, counting(70));
   ASSERT_TRUE(a.open().has_value());
-  EXPECT_EQ(b.open(), 64u);  // which looks at the state's bytes
+  EXPECT_EQ(b.open(), 64u);  // open() checks the state's bytes
   EXPECT_EQ(cache.snapshots().states().n_free(), 0u);
   EXPECT_EQ(n_found(cache, 64), 0u);
   b.compute(70);
   EXPECT_EQ(b.n(), 70u);
 }
 
-// Whatever comes and goes: what is found is what would have been computed, and the counts agree.
+// For random operations the cached tokens have the values that would have been computed, and the
+// counts are consistent.
 TEST_F(SnapshotTest, random_sequences_find_nothing_but_what_they_would_compute) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
@@ -321,7 +323,7 @@ TEST_F(SnapshotTest, random_sequences_find_nothing_but_what_they_would_compute) 
     std::vector<std::unique_ptr<Runner>> running;
     for (uint32_t step = 0; step < 400; ++step) {
       if (running.size() < 3 && random() % 2 == 0) {
-        // One of a few texts, left somewhere for another.
+        // One of a few texts, which continues with another one at some position.
         auto tokens = counting(1 + random() % 120, 1000 * (random() % 3));
         const auto more = counting(1 + random() % 40, 100 * (random() % 4));
         tokens.insert(tokens.end(), more.begin(), more.end());

@@ -89,7 +89,7 @@ TEST(Adapter, says_its_bytes_before_it_is_loaded) {
   }
 }
 
-// Whoever adds a tensor to a model gets a place for adapters of it.
+// An adapter can change every matrix of a model, including those added later.
 TEST(Model, every_matrix_has_a_site) {
   for (const char* name : {"test-llama:f32", "test-phi3:f32", "test-gptoss:f32", "test-mla:f32",
                            "test-dense-first:f32", "test-gemma3:f32", "test-qwen35:f32",

@@ -19,7 +19,7 @@ namespace {
 
 using LogitRows = std::vector<std::vector<float>>;
 
-// Some tokens, and the pages of those that were fed.
+// A list of tokens, and the pages of those that were computed.
 struct Fed {
   explicit Fed(std::vector<TokenId> all) : tokens(std::move(all)) {}
   std::vector<TokenId> tokens;
@@ -27,7 +27,7 @@ struct Fed {
   PageTable table;
 };
 
-// A decoder with room for some sequences.
+// A decoder with pages for some sequences.
 class Rig {
  public:
   explicit Rig(const TinyModelOptions& options, KvType kv_type = KvType::kInt8)
@@ -44,7 +44,7 @@ class Rig {
     WantLogits want;
   };
 
-  // Feeds the next n_new tokens of each as one batch.
+  // Computes the next n_new tokens of each part as one batch.
   LogitRows forward(const std::vector<Part>& parts) {
     const uint32_t n_groups = kv_.layout().n_groups();
     std::vector<std::span<std::byte* const>> tables;
@@ -72,7 +72,7 @@ class Rig {
     return rows;
   }
 
-  // All rows of the tokens, fed in chunks.
+  // Returns all rows of logits of the tokens, computed in chunks.
   LogitRows all_rows(const std::vector<TokenId>& tokens, uint32_t chunk) {
     Fed fed(tokens);
     LogitRows rows;
@@ -109,7 +109,7 @@ void expect_same_rows(const LogitRows& expected, const LogitRows& got) {
   }
 }
 
-// Long enough for three pages and for a window of 32 to slide.
+// Long enough to fill three pages and to move a window of 32.
 constexpr uint32_t kPromptTokens = 70;
 
 class DecoderBits : public testing::TestWithParam<std::tuple<const char*, const char*>> {
@@ -154,7 +154,7 @@ TEST_P(DecoderBits, of_a_row_do_not_depend_on_the_company) {
     Fed prefilling(some_tokens(120, 3));
     rig.forward({{decoding, 40, WantLogits::kNone}});
     LogitRows rows;
-    // First before the others, then between them, then behind them.
+    // The sequence is first before the others, then between them, then after them.
     for (auto& row : rig.forward({{fed, 20, WantLogits::kAll},
                                   {decoding, 1, WantLogits::kLast},
                                   {prefilling, 33, WantLogits::kNone}})) {
@@ -243,7 +243,7 @@ TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
   const LogitRows before = rig.all_rows(tokens, 120);
   tokens[0] = (tokens[0] + 1) % 256;
   const LogitRows after = rig.all_rows(tokens, 120);
-  // Two layers of 31 tokens back each.
+  // Two layers that look back 31 tokens each.
   for (size_t i = 0; i < 120; ++i) {
     EXPECT_EQ(static_cast<bool>(same_bits(before[i], after[i])), i > 62) << "row " << i;
   }
@@ -252,7 +252,7 @@ TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
 TEST(Decoder, logits_are_numbers_that_tell_tokens_apart) {
   for (const std::string& family : test_presets()) {
     Rig rig({.name = family + ":f32"});
-    if (rig.model().config().has_state()) continue;  // engine/state_test.cpp has these
+    if (rig.model().config().has_state()) continue;  // tests/engine/state_test.cpp tests these
     for (const auto& row : rig.all_rows(some_tokens(40), 40)) {
       ASSERT_EQ(row.size(), rig.model().config().n_vocab);
       const auto [low, high] = std::ranges::minmax(row);
@@ -279,11 +279,11 @@ TEST(Decoder, its_buffers_grow_with_its_rows_and_hold_one_row_of_each_kind_at_le
   };
   const uint64_t per_row = (bytes(128) - bytes(64)) / 64;
   EXPECT_EQ(bytes(256) - bytes(128), 128 * per_row);
-  // x, its norm and the heads' output: 64 each; Q, K, V: 128; gate and up: 320.
+  // x, its norm and the output of the heads: 64 each; Q, K and V: 128; gate and up: 320.
   EXPECT_GE(per_row, (3 * 64 + 128 + 320) * sizeof(float));
 }
 
-// Prompts whose every token wants logits ask for more rows than are kept.
+// A prompt that needs the logits of every token has more rows than the decoder keeps.
 TEST(Decoder, logits_are_the_same_asked_for_in_any_order) {
   const TinyModel tiny = load_tiny();
   Decoder decoder(*tiny.model, *tiny.backend, KvType::kF32, 160);
@@ -332,8 +332,8 @@ TEST(Decoder, k_in_int8_with_v_in_int4_is_nearer_than_both_in_int4) {
   EXPECT_LT(mixed, 0.9 * page_noise(source, KvType::kInt4));
 }
 
-// Qwen 2.5 has such biases: some dimensions of K are far above the others, by the same amount
-// everywhere.
+// Qwen 2.5 has such biases: some dimensions of K are much larger than the others, by the same
+// amount at all positions.
 TEST(Decoder, a_large_bias_of_k_costs_compact_pages_little) {
   const auto original = make_synthetic("synthetic:test-qwen2:f32");
   ASSERT_TRUE(original.has_value());

@@ -21,7 +21,7 @@ std::vector<float> random_scores(size_t n, uint32_t seed) {
   return scores;
 }
 
-// Which expert each choice of a row fell on.
+// Returns the expert of each of the row's choices.
 std::vector<uint32_t> chosen_of(const ExpertRouter& router, uint32_t row) {
   const WeightedRows taken = router.taken();
   std::vector<uint32_t> chosen;
@@ -85,7 +85,7 @@ TEST(ExpertRouter, experts_outside_the_best_groups_are_not_chosen) {
   config.n_groups = 3;
   config.n_groups_used = 1;
   ExpertRouter router(config, 1);
-  // The best expert stands in the first group, the two that are best together in the last.
+  // The best expert is in the first group; the group with the best sum of two is the last one.
   router.route(std::vector<float>{4, -9, 0, 0, 2, 2}, 1);
   EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{4, 5}));
   config.n_groups_used = 2;
@@ -130,7 +130,7 @@ TEST(ExpertRouter, scores_that_are_no_numbers_still_choose_as_many_experts) {
   }
 }
 
-// Every row is in the group of each of its experts once, and finds itself there.
+// Each row is once in the group of each of its experts, and taken() refers to that entry.
 TEST(ExpertRouter, groups_hold_each_row_where_it_takes_its_share_from) {
   const ExpertsConfig config = experts(8, 3);
   ExpertRouter router(config, 50);

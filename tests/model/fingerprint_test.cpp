@@ -44,7 +44,7 @@ TEST(Fingerprint, presets_and_types_have_fingerprints_of_their_own) {
   EXPECT_EQ(all.size(), 4u);
 }
 
-// The last byte of each: of a vector, of fused and of single matrices.
+// Changes the last byte of a vector, of fused matrices and of single matrices.
 TEST(Fingerprint, another_byte_in_any_tensor_is_another_model) {
   MemorySource source = source_of("test-qwen2:bf16");
   const std::string before = fingerprint_of(source);
@@ -56,7 +56,7 @@ TEST(Fingerprint, another_byte_in_any_tensor_is_another_model) {
     MemorySource::Tensor tensor = changed.take(name);
     tensor.bytes.back() ^= std::byte{1};
     changed.add(tensor.info, tensor.bytes);
-    MemorySource moved = source_of("test-qwen2:bf16");  // the same place in the table, no change
+    MemorySource moved = source_of("test-qwen2:bf16");  // moved to the same position, not changed
     MemorySource::Tensor same = moved.take(name);
     moved.add(same.info, same.bytes);
     EXPECT_NE(fingerprint_of(changed), fingerprint_of(moved)) << name;
@@ -88,7 +88,8 @@ TEST(Numerics, name_the_arithmetic_where_it_is_not_everybodys) {
   EXPECT_NE(numerics({"avx512bf16"}), plain);
 }
 
-// All sets give the same bits, but bf16 weights under avx512bf16: their pages must not be mixed.
+// All instruction sets give the same bits, except avx512bf16 with bf16 weights: its pages must not
+// be mixed with others.
 TEST(Numerics, instruction_sets_share_what_they_agree_on) {
   for (const char* type : {"f32", "q8_0", "bf16"}) {
     std::set<std::string> all;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kName = "blk.0.attn_output.weight";
 
-// The product of the matrix with x, of one row.
+// Returns the product of the matrix with x, which has one row.
 std::vector<float> product(MemorySource& source, Backend& backend, const std::vector<float>& x) {
   const TensorLoader::Progress silent = [](uint64_t, uint64_t) {};
   const TensorTable table(*read_config(source.metadata()));

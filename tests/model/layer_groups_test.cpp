@@ -34,8 +34,8 @@ TEST(LayerGroups, what_sees_everything_fills_its_pages) {
   for (const uint32_t n : groups.n_layers) EXPECT_EQ(n, 4u);
 }
 
-// A windowed layer's K and V are twice as wide as those of one that sees everything: 5 of these
-// fill a page, which holds 2 of the others.
+// The K and V of a windowed layer are larger than those of a global layer: a page holds 5 global
+// layers or 2 windowed ones.
 TEST(LayerGroups, a_page_holds_fewer_of_the_wider_layers) {
   const LayerGroups groups = groups_of("gemma4-26b-a4b");
   uint32_t n_global = 0;

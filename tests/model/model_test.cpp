@@ -100,7 +100,8 @@ TEST_F(ModelTest, each_missing_tensor_is_named) {
     ASSERT_TRUE(config.has_value());
     const TensorTable table(*config);
     for (const std::string& name : names_in(source)) {
-      // The embedding serves, waves stay as they are, V is K.
+      // Optional: the embedding replaces the output head, rope divisors default to 1, and K serves
+      // as V.
       if (table.find(*tensor_named(name))->is_optional) continue;
       auto [info, bytes] = source.take(name);
       const Error error = error_of(source);
@@ -157,7 +158,7 @@ TEST_F(ModelTest, a_matrix_where_a_vector_belongs_is_a_wrong_shape) {
 }
 
 TEST_F(ModelTest, a_tensor_that_nothing_computes_is_refused_not_ignored) {
-  // A bias that the family does not know would be left out of every product.
+  // A bias that the family does not have would be ignored in every product.
   for (const char* name :
        {"blk.0.ffn_gate_inp.bias", "blk.2.attn_norm.weight", "blk.0.attn_sinks"}) {
     MemorySource source = source_of("test-llama:f32");
@@ -285,7 +286,7 @@ TEST_F(ModelTest, the_served_context_chooses_between_two_sets_of_rope_divisors) 
   }
 }
 
-// Pages that were computed with the one set must not serve a model with the other.
+// Pages computed with one set of divisors must not be used with the other.
 TEST_F(ModelTest, the_choice_of_rope_divisors_is_part_of_the_numerics) {
   MemorySource source = source_of("test-phi3:f32");
   const auto of_short = Model::load(source, *backend_, nullptr, {.n_ctx_max = 512});
@@ -316,7 +317,7 @@ TEST_F(ModelTest, k_and_v_that_another_layer_lends_may_be_there_all_the_same) {
   EXPECT_EQ(source.uses()[unused].n_bytes_read, 0u);
 }
 
-// Decoders that are made of a model, however many, compute nothing before they are asked.
+// Only loading computes the statistics. Decoders that are made from the model do not.
 TEST_F(ModelTest, k_is_measured_once_by_loading_and_for_quantized_pages_alone) {
   struct Counting final : ForwardingBackend {
     using ForwardingBackend::ForwardingBackend;

@@ -17,7 +17,7 @@ ModelConfig config_with(std::vector<RopeConfig> ropes) {
   return config;
 }
 
-// The definition, in long double: position · scale · base^(-2i/n) / divisor.
+// Returns the angle by its definition, in long double: position · scale · base^(-2i/n) / divisor.
 long double angle_of(const RopeConfig& rope, uint32_t pair, uint32_t position,
                      long double divisor = 1) {
   const long double exponent = -2.0L * pair / rope.n_dims;
@@ -25,7 +25,8 @@ long double angle_of(const RopeConfig& rope, uint32_t pair, uint32_t position,
          std::pow(static_cast<long double>(rope.base), exponent) / divisor;
 }
 
-// Half a float's last place, and what a double loses in an angle of a million radians.
+// Half a unit in the last place of a float, plus the error of a double at an angle of a million
+// radians.
 constexpr long double kTolerance = 1e-7L;
 
 void expect_angles(const RopeTables& tables, const RopeConfig& rope,
@@ -81,7 +82,7 @@ TEST(Rope, linear_scaling_brings_positions_together) {
   }
 }
 
-// Fast waves stay, slow ones are stretched by the factor, and there is no jump between.
+// High frequencies do not change, low ones are divided by the factor, and the transition is smooth.
 TEST(Rope, stretching_spares_fast_waves) {
   const RopeConfig yarn{
       .base = 1e4f, .position_scale = 0.25f, .n_dims = 128, .yarn = {.n_ctx_original = 4096}};
@@ -102,7 +103,8 @@ TEST(Rope, stretching_spares_fast_waves) {
   }
 }
 
-// The pairs between which transformers' Llama 3.1 goes over, by its formula.
+// Pair 31 is in the transition between the two wavelengths. The expected value follows the formula
+// of Llama 3.1 in Transformers.
 TEST(Rope, llama3_goes_over_between_two_wavelengths) {
   const RopeConfig rope{
       .base = 5e5f, .n_dims = 128, .smooth_stretch = {.n_ctx_original = 8192, .factor = 8.0f}};

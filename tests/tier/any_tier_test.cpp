@@ -1,4 +1,4 @@
-// What every tier gives, wherever its pages lie.
+// Tests that every tier must pass.
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include "support/temporary_folder.h"
 #include "tier/stored_pages.h"
 
-// What a disk may do to a tier: bits that flip, and a process that ends at any moment.
+// Tests damage on disk: flipped bits, and a process that is killed at any moment.
 namespace kvik {
 namespace {
 
@@ -50,7 +50,7 @@ void write_files(const TemporaryFolder& folder, const Files& files) {
   }
 }
 
-// Flips in the files' parts that hold something: an empty slot is no target.
+// Flips bits in the used parts of the files; empty slots are not touched.
 void flip_bits(const TemporaryFolder& folder, const Files& files, size_t n_flips) {
   const auto pages = chain_of_pages(kRoot, 32 * 6 + 9, 1, kPageBytes);
   std::mt19937 random(7);
@@ -71,8 +71,8 @@ void flip_bits(const TemporaryFolder& folder, const Files& files, size_t n_flips
       file.put(static_cast<char>(bytes[static_cast<size_t>(at)] ^ (1 << random() % 8)));
     }
     const auto tier = open_tier(folder);
-    if (!tier) continue;  // it said so, and nothing is served from it
-    // look_up() holds the bytes of what is found against what was stored.
+    if (!tier) continue;  // open() reported the damage, and nothing is read from the tier
+    // look_up() checks the bytes of each page that is found.
     n_missed += pages.size() - n_found(*tier, pages);
     for (const Tier::Child& child : tier->children(kRoot, 0, KnownBy::kAll, 10)) {
       EXPECT_LE(child.tokens.size(), kPageTokens);
@@ -100,7 +100,7 @@ TEST(DiskDamage, no_flipped_bit_in_a_log_that_was_not_checkpointed_changes_a_pag
     const TemporaryFolder folder;
     const auto tier = open_tier(folder);
     ASSERT_TRUE(store(*tier, chain_of_pages(kRoot, 32 * 6 + 9, 1, kPageBytes)));
-    files = read_files(folder);  // as a killed process leaves it
+    files = read_files(folder);  // the state that a killed process leaves
   }
   for (auto& [name, bytes] : files) {
     if (name.ends_with(".segment")) bytes.resize(16 * 4096);
@@ -109,13 +109,13 @@ TEST(DiskDamage, no_flipped_bit_in_a_log_that_was_not_checkpointed_changes_a_pag
   flip_bits(folder, files, is_long() ? 20'000 : 100);
 }
 
-// A child stores pages as fast as it can until it is killed.
+// A child process stores pages as fast as it can until it is killed.
 TEST(DiskDamage, a_process_that_is_killed_while_it_writes_leaves_whole_pages) {
   const TemporaryFolder folder;
   std::mt19937 random(3);
   const int n_kills = is_long() ? 300 : 20;
   size_t n_pages = 0;
-  // On a machine that has little time for the children, more of them.
+  // On a slow machine the children store little, so there are more of them.
   const auto have_stored = [&] { return n_pages > 100; };
   for (int kill_number = 0; kill_number < n_kills || (!have_stored() && kill_number < 20 * n_kills);
        ++kill_number) {

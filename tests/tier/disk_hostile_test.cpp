@@ -14,7 +14,8 @@
 #include "support/temporary_folder.h"
 #include "tier/stored_pages.h"
 
-// What somebody may put into the folder of a tier: it costs pages, never a start, and nobody waits.
+// Tests hostile contents of a tier's folder: they may cost pages, but never prevent a start or
+// block it.
 namespace kvik {
 namespace {
 
@@ -40,7 +41,7 @@ class DiskHostile : public ::testing::Test {
     return about.st_mode & 0777u;
   }
 
-  // Changes the index as no tier does.
+  // Changes the index in a way that no tier does.
   void run(const char* sql) {
     sqlite3* database = nullptr;
     ASSERT_EQ(sqlite3_open(path("index.db").c_str(), &database), SQLITE_OK);

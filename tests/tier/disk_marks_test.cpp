@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 #include "tier/stored_pages.h"
 
-// Who knows a page, as the disk tier keeps it.
+// Tests how the disk tier stores which tenants may read a page.
 namespace kvik {
 namespace {
 
@@ -24,7 +24,7 @@ std::unique_ptr<DiskTier> open_tier(const TemporaryFolder& folder) {
   return std::move(*tier);
 }
 
-// Pages of a sequence that one tenant computed.
+// Returns the pages of a sequence that one tenant computed.
 std::vector<StoredPage> pages_of(KnownBy known, uint32_t n_tokens, uint32_t seed) {
   auto pages = chain_of_pages(kRoot, n_tokens, seed, kPageBytes);
   for (StoredPage& stored : pages) stored.page.known = known;

@@ -24,7 +24,7 @@ std::unique_ptr<DiskTier> open_tier(const TemporaryFolder& folder, uint64_t max_
   return std::move(*tier);
 }
 
-// Lets file calls fail on demand.
+// Makes file calls fail on demand.
 class FailingCalls final : public FileCalls {
  public:
   std::atomic<int> allocate_error = 0, read_error = 0, write_error = 0, sync_error = 0;
@@ -88,7 +88,7 @@ TEST(DiskTier, a_page_of_another_model_or_salt_is_never_matched) {
   }
 }
 
-// No two lists of tokens with one key are known; here one is made up.
+// No two lists of tokens with the same key are known, so the test forges one.
 TEST(DiskTier, where_two_pages_have_one_key_the_tokens_decide) {
   const TemporaryFolder folder;
   const auto tier = open_tier(folder);
@@ -122,7 +122,7 @@ TEST(DiskTier, keeps_to_its_bytes_and_gives_up_what_was_used_longest_ago_leaves_
   }
   EXPECT_LE(n_bytes, kMaxBytes);
   EXPECT_EQ(n_found(*tier, chains.back()), 10u);
-  for (const auto& chain : chains) {  // no page is left behind one that is gone
+  for (const auto& chain : chains) {  // no page is kept after one that was evicted
     const size_t n = n_found(*tier, chain);
     EXPECT_EQ(n_found(*tier, std::span(chain).first(n)), n);
   }

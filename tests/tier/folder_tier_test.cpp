@@ -70,7 +70,7 @@ TEST(FolderTier, names_of_files_tell_nothing_of_prompts) {
   }
   auto same = tier_of(other);
   ASSERT_TRUE(store(same, pages).has_value());
-  for (const fs::path& file : files_of(folder))  // no name confirms a suspected prompt
+  for (const fs::path& file : files_of(folder))  // a file name cannot confirm a suspected prompt
     EXPECT_FALSE(is_named(other, file.filename()));
 }
 
@@ -121,7 +121,7 @@ TEST(FolderTier, what_an_earlier_version_stored_is_a_miss_and_swept) {
   ASSERT_TRUE(store(tier, pages).has_value());
   FolderSweep sweeper(folder.path(), uint64_t{1} << 30, folder.path() + "/pages/");
   EXPECT_EQ(sweep(sweeper).n_removed, 1u);
-  for (int i = 0; i < 3; ++i) sweep(sweeper);  // a level of empty folders each time
+  for (int i = 0; i < 3; ++i) sweep(sweeper);  // each sweep removes one level of empty folders
   EXPECT_FALSE(fs::exists(folder.path() + "/pages"));
   EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFound);
 }
@@ -157,7 +157,7 @@ TEST(FolderTier, a_mark_that_was_forged_opens_no_page) {
              static_cast<std::streamsize>(slot.span().size()));
   EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
   EXPECT_TRUE(tier.children(kRoot, 0, KnownBy{8}, 10).empty());
-  ASSERT_TRUE(store(tier, pages).has_value());  // it is written again as its own
+  ASSERT_TRUE(store(tier, pages).has_value());  // stores its own page again
   EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound);
   EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
 }
@@ -203,7 +203,7 @@ TEST(FolderTier, torn_and_foreign_files_are_misses_that_heal) {
   put_in_place([&] { fs::create_symlink("/etc/passwd", file); });
   put_in_place([&] { fs::create_symlink("nowhere", file); });
   put_in_place([&] { fs::create_directory(file); });
-  put_in_place([&] {  // a terabyte of nothing
+  put_in_place([&] {  // a sparse file of a terabyte
     std::ofstream(file).put('x');
     fs::resize_file(file, uint64_t{1} << 40);
   });
@@ -251,7 +251,7 @@ TEST(FolderSweep, removes_what_was_not_used_for_longest_until_the_size_is_kept) 
   const uint64_t each = fs::file_size(files[0]);
   FolderSweep sweeper(folder.path(), 15 * each);
   const SweepCount counted = sweep(sweeper);
-  EXPECT_GE(counted.n_removed, 6u);  // a tenth of the size is left free
+  EXPECT_GE(counted.n_removed, 6u);  // keeps a tenth of the size free
   EXPECT_LE(counted.n_removed, 7u);
   EXPECT_EQ(counted.n_files, 20 - counted.n_removed);
   EXPECT_EQ(counted.n_bytes, counted.n_files * each);

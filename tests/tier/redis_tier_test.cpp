@@ -34,7 +34,7 @@ std::string next_name(const TierPage& page) {
   return "kvik:test:next:" + to_hex(page.parent.bytes) + ":" + std::to_string(page.group);
 }
 
-// Says something to Redis behind the tier's back.
+// Sends a command to Redis without the tier.
 void tell(const RedisProcess& redis, std::initializer_list<std::string_view> words) {
   auto connection = RedisConnection::open(redis.address(), std::chrono::seconds(5));
   ASSERT_TRUE(connection.has_value());
@@ -103,7 +103,7 @@ TEST(RedisTier, a_writer_that_forges_a_mark_opens_no_page) {
   auto forged = pages;
   for (StoredPage& page : forged) page.page.known = KnownBy::kAll;
   tell(redis, {"FLUSHALL"});
-  RedisTier forger(options_of(redis.address()));  // writes right checksums, and knows no key
+  RedisTier forger(options_of(redis.address()));  // writes correct checksums without the key
   ASSERT_TRUE(store(forger, forged).has_value());
   EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
   EXPECT_TRUE(tier.children(kRoot, 0, KnownBy{8}, 10).empty());
@@ -202,7 +202,7 @@ TEST(RedisTier, wants_the_password_that_redis_wants) {
   EXPECT_EQ(n_found(friendly, pages), 1u);
 }
 
-// Something on a socket that says what it was told to, whatever it hears.
+// A server on a socket that always sends the same answer.
 class Babbler {
  public:
   explicit Babbler(std::string answer) : answer_(std::move(answer)) {
@@ -231,7 +231,7 @@ class Babbler {
       const int fd = ::accept(fd_, nullptr, nullptr);
       if (fd < 0) return;
       char heard[4096];
-      // The database is chosen as it should be: what comes then is the tier's to judge.
+      // The selection of the database succeeds; the tier must handle all later answers.
       if (::recv(fd, heard, sizeof(heard), 0) > 0) ::send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
       while (::recv(fd, heard, sizeof(heard), 0) > 0 &&
              ::send(fd, answer_.data(), answer_.size(), MSG_NOSIGNAL) > 0) {

@@ -15,7 +15,7 @@
 
 namespace kvik {
 
-// A page with bytes made from its key: whoever reads it knows what must come.
+// A page whose bytes are derived from its key, so that a reader can check them.
 struct StoredPage {
   TierPage page;
   std::vector<std::byte> bytes;
@@ -30,8 +30,8 @@ inline std::vector<std::byte> bytes_of_page(const TierPage& page, size_t n_bytes
   return bytes;
 }
 
-// One sequence's pages, each behind the one before, of tokens drawn by the seed; the last may hold
-// fewer than kPageTokens.
+// Returns the consecutive pages of one sequence. Its tokens depend on the seed. The last page may
+// hold fewer than kPageTokens.
 inline std::vector<StoredPage> chain_of_pages(const PageKey& root, uint32_t n_tokens, uint32_t seed,
                                               size_t n_bytes) {
   std::mt19937 random(seed);
@@ -64,7 +64,7 @@ inline Result<void> store(Tier& tier, std::span<const StoredPage> pages) {
   return tier.put(puts);
 }
 
-// What the tier answers for a page; a page that is found must have its bytes.
+// Returns the tier's result for a page. CHECKs the bytes of a page that is found.
 inline Tier::Get look_up(Tier& tier, const StoredPage& page, KnownBy reader = KnownBy::kAll) {
   const AlignedBytes slot = slot_for(tier, page.bytes.size());
   TierPage wanted = page.page;

@@ -101,7 +101,7 @@ class FakeTier final : public Tier {
   using Name = std::pair<std::array<std::byte, 32>, uint32_t>;
   static Name name_of(const PageKey& key, uint32_t group) { return {key.bytes, group}; }
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::map<Name, StoredPage> pages_;
   bool is_broken_ = false;
@@ -110,7 +110,7 @@ class FakeTier final : public Tier {
   size_t n_gets_ = 0;
 };
 
-// A queue over a fake, and the engine's side of it.
+// A queue over a fake tier, and the engine's side of it.
 class Rig {
  public:
   explicit Rig(uint32_t n_slots = 4)
@@ -122,7 +122,7 @@ class Rig {
                [this] { wake(); }) {}
   ~Rig() { tier_.set_hanging(false); }
 
-  // Saves all, waiting for slots.
+  // Saves all pages, waiting for slots.
   void save(std::span<const StoredPage> pages) {
     for (const StoredPage& page : pages) {
       while (!queue_.save(page.page, page.bytes.data())) wait();
@@ -141,7 +141,7 @@ class Rig {
     return id;
   }
 
-  // A fetch of a tier that hangs, given up.
+  // Starts a fetch from a tier that hangs, and abandons it.
   void hang(const std::vector<TokenId>& tokens) {
     tier_.set_hanging(true);
     const size_t n_before = tier_.n_gets();
@@ -149,7 +149,7 @@ class Rig {
     tier_.wait_for_gets(n_before + 1);
     queue_.give_up(id);
   }
-  // Fetched when the tier is asked again.
+  // Repeats the fetch until the queue accepts it, and returns its pages.
   std::vector<TierPage> take_all_when_back(const std::vector<TokenId>& tokens) {
     FetchId id{};
     do {
@@ -159,7 +159,7 @@ class Rig {
     return take_all(id);
   }
 
-  // Pages that come until the fetch ends, each with the bytes that it must have.
+  // Returns the pages that arrive until the fetch ends, after checking their bytes.
   std::vector<TierPage> take_all(FetchId id) {
     std::vector<TierPage> pages;
     for (end_.reset(); !end_; wait()) {
@@ -325,7 +325,7 @@ TEST(TierQueue, a_tier_that_does_not_answer_after_a_hang_is_asked_by_no_prompt) 
   rig.tier().set_dead(true);
   rig.tier().set_hanging(false);
   for (size_t n = 2; n < 5; ++n) {
-    rig.tier().wait_for_gets(rig.tier().n_gets() + 1);  // the queue's own
+    rig.tier().wait_for_gets(rig.tier().n_gets() + 1);  // a read by the queue itself
     rig.fetch(tokens_of(pages));
     EXPECT_FALSE(rig.is_begun());
   }

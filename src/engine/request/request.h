@@ -22,61 +22,65 @@ class Constraint;
 
 enum class RequestId : uint64_t {};
 
-// How the next token is picked. The defaults leave the model's distribution as it is.
+// Parameters of sampling. The defaults do not change the model's distribution.
 struct SamplingParams {
   float temperature = 1.0f;         // 0: greedy
   uint32_t top_k = 0;               // 0: off
   float top_p = 1.0f;               // in (0, 1]
   float min_p = 0.0f;               // in [0, 1], relative to the most likely token
   float repetition_penalty = 1.0f;  // > 0; over prompt and answer (Keskar et al. 2019)
-  float presence_penalty = 0.0f;    // over the answer, as OpenAI defines it
+  float presence_penalty = 0.0f;    // over the answer, as defined by OpenAI
   float frequency_penalty = 0.0f;
   std::vector<std::pair<TokenId, float>> logit_bias = {};
-  uint64_t seed = 0;          // the same seed gives the same tokens, in whatever company
-  uint32_t choice_index = 0;  // of `n`: choices of one seed differ
+  uint64_t seed = 0;          // the same seed gives the same tokens, whatever else is in the batch
+  uint32_t choice_index = 0;  // index among `n` choices; choices of one seed differ
 };
 
-// What the cache knows of a tenant.
+// Returns the number by which the cache identifies a tenant.
 inline uint64_t tenant_hash(const std::string& tenant) { return std::hash<std::string>()(tenant); }
 
 struct Request {
-  std::vector<TokenId> prompt;  // at least one
+  std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
   uint32_t max_tokens = 16;
-  uint32_t min_tokens = 0;             // stop tokens are masked before
-  std::vector<TokenId> stop_tokens;    // end the answer and are not part of it
-  std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
-  // Null: none. Shared, because all choices of a completion begin at its state.
+  uint32_t min_tokens = 0;           // stop tokens are masked before that many tokens
+  std::vector<TokenId> stop_tokens;  // end the answer and are not part of it
+  // Number of most likely tokens to report, besides the chosen one, with log probabilities.
+  std::optional<uint32_t> n_logprobs;
+  // Constraint of the answer, or null. Shared: all choices of a completion start from its state.
   std::shared_ptr<const Constraint> constraint;
-  // Null: the model as it is. Shared, because it may be unloaded while the request goes on.
+  // Low-rank adapter, or null. Shared: it may be unloaded while the request runs.
   std::shared_ptr<const Adapter> adapter;
-  std::string adapter_name = {};                        // what it is called, for a PageLog
-  enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
-  enum class Speculate { kOn, kOff } speculate = Speculate::kOn;  // kOff: no tokens are guessed
-  std::vector<TokenId> script;  // what the answer is made to be, whatever is sampled; for studies
-  std::string cache_salt;       // pages are shared among requests of the same salt
-  std::vector<Pin> pins;        // prefixes of the prompt that are worth keeping longer
-  std::vector<uint32_t> borders = {};  // ends of messages, in tokens of the prompt
-  std::string tenant;                  // whom fairness counts it for
-  int32_t priority = 0;                // lower first
-  // What the priority is compared with: everybody's, or that of the tenant's other requests.
+  std::string adapter_name = {};  // name for a PageLog
+  // kOff: all tokens are computed again at each step.
+  enum class Cache { kUse, kOff } cache = Cache::kUse;
+  enum class Speculate { kOn, kOff } speculate = Speculate::kOn;  // kOff: no draft tokens
+  std::vector<TokenId> script;         // tokens that replace the sampled ones; for studies
+  std::string cache_salt;              // only requests with equal salts share pages
+  std::vector<Pin> pins;               // prefixes of the prompt to retain longer in the cache
+  std::vector<uint32_t> borders = {};  // ends of messages, as numbers of prompt tokens
+  std::string tenant;                  // tenant that fair scheduling charges
+  int32_t priority = 0;                // lower values run first
+  // Set of requests with which the priority is compared: all, or those of the same tenant.
   enum class Ranks : uint8_t { kAmongAll, kAmongOwn } ranks = Ranks::kAmongAll;
-  // kHiddenStates: no answer; the whole prompt is computed, and handed to EventSink::on_hidden.
+  // kHiddenStates: there is no answer; the whole prompt is computed, and its hidden states are
+  // passed to EventSink::on_hidden().
   enum class Wants { kAnswer, kHiddenStates } wants = Wants::kAnswer;
-  enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
-  uint32_t max_chunk = UINT32_MAX;                     // prompt tokens computed in one step at most
-  enum class Trace { kOff, kOn } trace = Trace::kOff;  // tell EventSink::on_trace of each token
+  // Rows passed to EventSink::on_logits().
+  enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;
+  uint32_t max_chunk = UINT32_MAX;  // largest number of prompt tokens computed in one step
+  enum class Trace { kOff, kOn } trace = Trace::kOff;  // call EventSink::on_trace() for each token
 };
 
-// How a token came to be, for those who explain it.
+// The circumstances in which a token was computed, for `kvik explain` and similar uses.
 struct TokenTrace {
   TokenId id = 0;
-  TimePoint began;                // of the request's first step
-  TimePoint at;                   // when the token's logits were there
-  uint32_t position = 0;          // of the last token that they were made of
-  uint64_t kv_rows = 0;           // tokens whose K and V were computed for this request so far
-  uint64_t kv_bytes = 0;          // of the pages that it holds
-  uint32_t n_beside = 0;          // other sequences in the step
+  TimePoint began;                // start of the request's first step
+  TimePoint at;                   // time at which the token's logits were ready
+  uint32_t position = 0;          // position of the last token that the logits depend on
+  uint64_t kv_rows = 0;           // rows whose K and V were computed for this request so far
+  uint64_t kv_bytes = 0;          // bytes of the pages that it holds
+  uint32_t n_beside = 0;          // number of other sequences in the step
   std::span<const float> logits;  // raw; borrowed for the call
 };
 
@@ -87,58 +91,58 @@ struct TokenLogprob {
 
 struct TokenEvent {
   TokenId id = 0;
-  std::optional<TokenLogprob> chosen;  // where logprobs were asked for
+  std::optional<TokenLogprob> chosen;  // only if log probabilities were requested
   std::vector<TokenLogprob> top;       // most likely first
 };
 
-// kExhausted: the answer's constraint takes more than its limits allow.
+// kExhausted: the answer's constraint exceeds its limits of work or memory.
 enum class FinishReason { kStop, kLength, kCancelled, kFailed, kExhausted };
 inline constexpr size_t kFinishReasons = 5;
 
 struct Usage {
   uint32_t prompt_tokens = 0;
   uint32_t completion_tokens = 0;
-  uint32_t reasoning_tokens = 0;  // of these, what whoever reads the text found to be thought
-  uint32_t cached_tokens = 0;     // prompt tokens whose K and V were found, not computed
-  uint32_t drafted_tokens = 0;    // guessed and computed
-  uint32_t accepted_tokens = 0;   // of these, those that were right
-  CacheReport cache;              // where they were found, and why not more
+  uint32_t reasoning_tokens = 0;  // of these, the tokens of the reasoning; counted by the service
+  uint32_t cached_tokens = 0;     // prompt tokens whose K and V came from the cache
+  uint32_t drafted_tokens = 0;    // draft tokens that were verified
+  uint32_t accepted_tokens = 0;   // draft tokens that were accepted
+  CacheReport cache;              // where the cached tokens came from, and why there were not more
   Duration queue_time{};
   Duration ttft{};         // submission to the first token
   Duration decode_time{};  // first token to the last
 };
 
-// How far a prompt is after a step.
+// The progress of a prompt after a step.
 struct PromptProgress {
   uint32_t n_done = 0;    // tokens with K and V
-  uint32_t n_all = 0;     // of the prompt
-  uint32_t n_cached = 0;  // of those done: found, not computed
+  uint32_t n_all = 0;     // tokens of the prompt
+  uint32_t n_cached = 0;  // of n_done, the tokens from the cache
 };
 
-// Receives what happens to one request, on the engine thread; must not block. on_finish comes
+// Receives the events of one request, on the engine thread; must not block. on_finish() is called
 // exactly once, last, also after a cancel.
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  // kStop ends the answer with this token: the request finishes with FinishReason::kStop at once.
+  // kStop ends the answer with this token: the request finishes at once with FinishReason::kStop.
   enum class Verdict { kContinue, kStop };
   virtual Verdict on_token(const TokenEvent& event) = 0;
   virtual void on_finish(FinishReason reason, const Usage& usage) = 0;
-  // Called where on_finish() threw std::bad_alloc: nothing more follows.
+  // Called if on_finish() threw std::bad_alloc. It is then the last call.
   virtual void on_no_memory() {}
   virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
-  // The state of the prompt's token at `position` behind the last layer and its norm, [model_dim];
-  // each position once, in order. Borrowed for the call.
+  // Receives the hidden state, [model_dim], of the prompt's token at `position` after the last
+  // layer and the final norm. Each position comes once, in order. Borrowed for the call.
   virtual void on_hidden(uint32_t position, std::span<const float> state) {
     static_cast<void>(position);
     static_cast<void>(state);
   }
-  // Raw logits after the token at `position`; borrowed for the call.
+  // Receives the raw logits after the token at `position`, [n_vocab]. Borrowed for the call.
   virtual void on_logits(uint32_t position, std::span<const float> logits) {
     static_cast<void>(position);
     static_cast<void>(logits);
   }
-  // Of each token, before on_token, where the request asks for it.
+  // Receives the trace of each token, before on_token(), if the request enables it.
   virtual void on_trace(const TokenTrace& trace) { static_cast<void>(trace); }
 };
 

@@ -5,8 +5,8 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMostForced =
-    32;  // tokens: as many as a step has drafts of one sequence, and one
+// Number of tokens: as many as a draft of one sequence has in one step, plus one.
+constexpr uint32_t kMostForced = 32;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ bool MaskJob::record(Constraint::Outcome outcome, Constraint::Effort effort, boo
   return outcome != Constraint::Outcome::kUnfinished;
 }
 
-// Without memory, this answer fails and the others continue.
+// If there is no memory, only this answer fails.
 bool MaskJob::advance(Constraint::Effort effort) {
   if (is_advanced || failure != Failure::kNone) return true;
   try {

@@ -12,11 +12,12 @@
 
 namespace kvik {
 
-// Constraint state of one sequence, with what it says about the next token: made in two parts (the
-// token so far is taken, then the mask is made), each by the engine's thread or one of MaskMaker's.
+// The constraint of one sequence and its result for the next token. The work has two parts,
+// appending the last token and making the mask. Each is done by the engine thread or by a thread of
+// MaskMaker.
 //
-// While is_queued, the thread of the MaskMaker that took it from the queue is the only one to touch
-// it; otherwise the engine's thread is.
+// While is_queued is set, only the MaskMaker thread that took the job from the queue accesses it;
+// otherwise only the engine thread does.
 struct MaskJob {
   enum class Failure : uint8_t { kNone, kExhausted, kNoMemory };
 
@@ -24,20 +25,20 @@ struct MaskJob {
       : constraint(std::move(its_constraint)), tenant(std::move(its_tenant)), mask(n_vocab) {}
 
   std::unique_ptr<Constraint> constraint;
-  const std::string tenant;      // that is charged for the work
-  std::optional<TokenId> token;  // the next to be taken
-  Constraint::Next next;         // what follows it
-  TokenBitmask mask;             // of the token after that
-  bool is_advanced = false;      // `next` is known
-  bool has_mask = false;         // so is `mask`
-  bool was_heavy = false;        // the last part needed Effort::kFull
+  const std::string tenant;      // charged for the work
+  std::optional<TokenId> token;  // token to append next
+  Constraint::Next next;         // what follows `token`
+  TokenBitmask mask;             // mask of the token after `token`
+  bool is_advanced = false;      // `next` is valid
+  bool has_mask = false;         // `mask` is valid
+  bool was_heavy = false;        // the last part was too large for the engine thread
   Failure failure = Failure::kNone;
   std::atomic<bool> is_queued = false;
-  std::atomic<bool> is_abandoned = false;  // its sequence is gone
+  std::atomic<bool> is_abandoned = false;  // the sequence has ended
 
   bool is_done() const { return failure != Failure::kNone || (is_advanced && has_mask); }
 
-  // Do what is missing. Return false where kSmall did not suffice.
+  // Do the missing part. Return false if kSmall was not enough.
   bool advance(Constraint::Effort effort);
   bool make_mask(Constraint::Effort effort);
 

@@ -11,8 +11,10 @@ namespace {
 
 using Effort = Constraint::Effort;
 
-constexpr Duration kHeavy = std::chrono::milliseconds(1);  // above which the next part is heavy too
-constexpr Duration kLookAgain = std::chrono::milliseconds(20);  // for a budget to be earned
+// A job that took longer goes to the heavy queue again.
+constexpr Duration kHeavy = std::chrono::milliseconds(1);
+// Wait until a tenant has budget again.
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -36,7 +38,8 @@ void MaskMaker::begin_step(Budgets budgets, Duration forward) {
   budgets_ = budgets;
 }
 
-// The cost of a token is not known before it is paid: the tenant's last ones are the estimate.
+// Chooses the queue of a job. The cost of a token is unknown before the work is done, so the
+// tenant's recent costs are the estimate.
 MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
   if (job.was_heavy) return Lane::kHeavy;
   const MutexLock lock(mutex_);
@@ -46,8 +49,8 @@ MaskMaker::Lane MaskMaker::lane_of(const MaskJob& job) {
   return is_light ? Lane::kSmall : Lane::kHeavy;
 }
 
-// Does a part in the engine's thread, if that takes little and the step has time for it. Otherwise
-// puts the work into a queue.
+// Does a part on the engine thread if it is small and the step has time left for it. Otherwise puts
+// the job into a queue.
 template <class Part>
 void MaskMaker::do_or_queue(const Job& job, const Part& part) {
   const Lane lane = lane_of(*job);
@@ -90,7 +93,7 @@ void MaskMaker::queue(const Job& job, Lane lane) {
   put(job, lane);
 }
 
-// Without memory or a thread for it, the answer fails.
+// Puts the job into a queue. If there is no memory or no thread for it, the answer fails.
 void MaskMaker::put(const Job& job, Lane lane) {
   const auto give_up = [&] {
     job->failure = MaskJob::Failure::kNoMemory;
@@ -110,11 +113,12 @@ void MaskMaker::charge(const MaskJob& job, Duration time) {
   if (budgets_ == Budgets::kOff) return;
   try {
     budget_.charge(job.tenant, time, now());
-  } catch (const std::bad_alloc&) {  // then this once nothing is charged
+  } catch (const std::bad_alloc&) {  // this work is not charged
   }
 }
 
-// If the system refuses one, it is asked again next time; finish() does small parts meanwhile.
+// Starts the threads that do not run yet. If the system refuses one, the next call tries again;
+// finish() does the small jobs meanwhile.
 void MaskMaker::start_threads() {
   const auto start = [](std::thread& thread, const char* name, std::function<void()> main) {
     if (thread.joinable()) return;
@@ -141,8 +145,8 @@ void MaskMaker::do_next_small() {
   job->is_queued.store(false, std::memory_order_release);
 }
 
-// Waits for the mask that the other thread is making, too: it takes little if that thread has a
-// core.
+// Also waits for the mask that the other thread is making: it takes little time if that thread has
+// a core.
 void MaskMaker::finish() {
   const TimePoint end = now() + may_help_ - std::min(helped_, may_help_);
   const MutexLock lock(mutex_);
@@ -164,7 +168,8 @@ void MaskMaker::main_small() {
   }
 }
 
-// The work of the tenant that has most of its budget left; none where all have overdrawn it.
+// Removes and returns the job of the tenant with the largest remaining budget, or null if all have
+// exceeded theirs.
 MaskMaker::Job MaskMaker::take_heavy() {
   std::erase_if(heavy_, [](const Job& job) { return job->is_abandoned.load(); });
   const TimePoint at = now();

@@ -12,16 +12,16 @@
 
 namespace kvik {
 
-// Does the work of constraints: takes tokens, finds what must follow, makes masks. Parts that take
-// little are done by the engine's thread, or by a thread of their own while the forward pass runs.
-// Parts that take more go to a second thread of low priority, one after the other, within the
-// budget of their tenant; their sequences sit steps out until then, and no other sequence waits.
-// Which thread does the work, and when, changes no bit of an answer.
+// Does the work of constraints: appends tokens, finds forced tokens, makes masks. Small parts run
+// on the engine thread, or on a thread of their own during the forward pass. Larger parts run one
+// after the other on a second thread of low priority, within the budget of their tenant. Their
+// sequences skip steps until then; other sequences do not wait. The bits of an answer do not depend
+// on which thread does the work, or when.
 //
 //   advance() ──small──▶ known                    begin() ──small──▶ ready by finish(), or later
-//       └──more──▶ queue of the second thread ──▶ ready      └──more──▶ the same queue
+//       └──large──▶ queue of the second thread ──▶ ready     └──large──▶ the same queue
 //
-// Engine thread only, but for the two threads that it owns, which start with the first mask.
+// Engine thread only, except for its own two threads, which start with the first mask.
 class MaskMaker {
  public:
   MaskMaker() = default;
@@ -29,24 +29,27 @@ class MaskMaker {
   MaskMaker(const MaskMaker&) = delete;
   MaskMaker& operator=(const MaskMaker&) = delete;
 
-  // Only beside other tenants, a tenant has a budget, to which its work is charged, and the
-  // engine's thread helps for a quarter of what a forward pass takes (`forward`: of the last step).
+  // kOn: several tenants have requests. Each tenant then has a budget of processor time, and the
+  // engine thread helps for at most a quarter of `forward`, the time of the last forward pass.
+  // kOff: there are no budgets, and it helps for up to kMostHelp.
   enum class Budgets : uint8_t { kOff, kOn };
   void begin_step(Budgets budgets, Duration forward = {});
 
-  // Takes the newest token: knows_end() afterwards, unless that takes more.
+  // Appends the newest token to the constraint. knows_end() is true afterward unless the work was
+  // queued.
   void advance(NextTokens& next);
-  // Begins to make the mask of the next token.
+  // Starts to make the mask of the next token.
   void begin(NextTokens& next);
-  // Helps with what was begun, for what is left of the step's help.
+  // Helps with the queued small jobs for the rest of the step's help time.
   void finish();
-  // Makes the mask at once where that takes little. Returns is_ready().
+  // Makes the mask immediately if that takes little time. Returns is_ready().
   bool make_now(NextTokens& next);
 
-  // Waits until the second thread has done something, or until the time is over.
+  // Does the queued small jobs, then waits until the second thread has finished a job, nothing is
+  // left to do, or at_most has passed.
   void wait(Duration at_most);
 
-  // Parts that the second thread did so far.
+  // Returns the number of jobs that the second thread has finished.
   uint64_t n_heavy() const;
 
   // Bounds of the help in each step.
@@ -72,7 +75,7 @@ class MaskMaker {
   void main_heavy();
   Job take_heavy() REQUIRES(mutex_);
 
-  Duration may_help_ = kMostHelp;  // in this step, the engine's thread
+  Duration may_help_ = kMostHelp;  // help of the engine thread in this step
   Duration helped_{};
   std::thread small_thread_, heavy_thread_;
 

@@ -9,18 +9,17 @@
 
 namespace kvik {
 
-// Which tokens may come next in one sequence with a constraint, those that end the answer among
-// them. The work is done by a MaskMaker; until it is done, nothing can be sampled. Engine thread
-// only.
+// The tokens that may come next in a sequence with a constraint, including those that end the
+// answer. A MaskMaker does the work; nothing can be sampled until it is done. Engine thread only.
 class NextTokens {
  public:
   struct Owner {
-    std::string tenant = {};             // that is charged
+    std::string tenant = {};             // charged for the work
     std::span<const TokenId> ends = {};  // tokens that end the answer; borrowed
     uint32_t n_vocab = 0;
   };
 
-  // Continues from the state of `from`.
+  // Starts from the state of `from`.
   NextTokens(const Constraint& from, const Owner& owner)
       : job_(std::make_shared<MaskJob>(from.fork(), owner.tenant, owner.n_vocab)),
         ends_(owner.ends) {}
@@ -37,23 +36,23 @@ class NextTokens {
   bool knows_end() const {
     return !is_queued() && (job_->is_advanced || job_->failure != MaskJob::Failure::kNone);
   }
-  // Returns whether the mask is made, too, or has failed.
+  // Returns whether the mask is also ready, or the constraint has failed.
   bool is_ready() const { return !is_queued() && job_->is_done(); }
 
-  // Once knows_end().
+  // Valid only if knows_end().
   MaskJob::Failure failure() const { return job_->failure; }
   bool may_end() const { return job_->next.end != Constraint::End::kNotYet; }
   bool must_end() const { return knows_end() && job_->next.end == Constraint::End::kMust; }
 
-  // Once is_ready(): the bits of the next token. Tokens that end the answer are allowed where the
-  // constraint is complete and nowhere else, whatever text they may stand for.
+  // Return the mask of the next token, or one bit of it. Call only if is_ready(). Tokens that end
+  // the answer are allowed exactly if the constraint is complete, whatever text they stand for.
   const TokenBitmask& mask();
   bool allows(TokenId token);
 
-  // The tokens that must come next, as far as that is known.
+  // Returns the forced next tokens, as far as they are known.
   std::span<const TokenId> forced() const;
 
-  // Takes a token of the answer, once is_ready(); not one that ends it.
+  // Appends a token of the answer, not one that ends it. Call only if is_ready().
   void advance(TokenId token);
 
  private:

@@ -19,8 +19,8 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// log of the sum of exp, in double and in ascending id: one order, one result. What is no finite
-// number is left out, as in sampling.
+// Returns log(Σ exp(logit)) in double, in ascending order of id, so that the result is always the
+// same. Skips values that are not finite, as sampling does.
 double log_sum_exp(std::span<const float> logits) {
   float peak = kNever;
   for (const float logit : logits) peak = std::isfinite(logit) ? std::max(peak, logit) : peak;
@@ -48,7 +48,7 @@ std::optional<TokenId> Sampler::sample(const Input& input) {
   CHECK(input.logits.size() == logits_.size());
   adjust(input);
   if (input.next_tokens && input.params.temperature == 0) {
-    // Mostly the model says what it should, and no mask is needed.
+    // The likeliest token is usually allowed, and then no mask is needed.
     const std::optional<TokenId> likeliest = place_of_largest(logits_);
     if (!likeliest || input.next_tokens->allows(*likeliest)) return likeliest;
   }
@@ -95,7 +95,7 @@ TokenId Sampler::draw(const SamplingParams& params, uint64_t position, TokenId b
   const float peak = logits_[best];
   candidates_.clear();
   for (TokenId id = 0; id < logits_.size(); ++id) {
-    // As in place_of_largest(): an infinity would weigh more than all others together.
+    // Skipped as in place_of_largest(): an infinity would outweigh all other tokens.
     if (!std::isfinite(logits_[id])) continue;
     const float weight = std::exp((logits_[id] - peak) / params.temperature);
     if (weight > 0 && weight >= params.min_p) candidates_.push_back({id, weight});
@@ -117,12 +117,12 @@ void Sampler::keep_top_k(uint32_t k) {
   if (k >= candidates_.size()) return;
   std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), heavier);
   candidates_.resize(k);
-  // Whatever order nth_element left, the draw walks one order.
+  // nth_element() leaves an unspecified order; the draw needs a fixed one.
   std::sort(candidates_.begin(), candidates_.end(), heavier);
 }
 
-// The fewest heaviest candidates whose weights reach p of the whole (Holtzman et al. 2020). Sorts a
-// growing head, because the nucleus is small and the vocabulary is not.
+// Keeps the smallest set of the most likely candidates whose weights reach p of the total (Holtzman
+// et al. 2020). Sorts a growing prefix, because the nucleus is small and the vocabulary is large.
 void Sampler::keep_top_p(float p) {
   double total = 0;
   for (const Candidate& c : candidates_) total += c.weight;

@@ -11,7 +11,7 @@
 
 namespace kvik {
 
-// What the penalties look at: how often each token stood in the prompt and in the answer.
+// Counts how often each token occurs in the prompt and in the answer, for the penalties.
 class TokenCounts {
  public:
   struct Count {
@@ -26,36 +26,36 @@ class TokenCounts {
   std::unordered_map<TokenId, Count> counts_;
 };
 
-// Whether it matters to a sample which tokens stood before.
+// Returns whether sampling depends on earlier tokens.
 inline bool has_penalties(const SamplingParams& p) {
   return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
 }
 
-// A uniform number in [0, 1) that depends on nothing but its key: no state, so preemption and
-// batching cannot move it. (SplitMix64's finaliser over the three words, Steele et al. 2014)
+// Returns a uniform number in [0, 1) that depends only on the arguments. Without state, preemption
+// and batching cannot change it. (SplitMix64's finalizer over the three words, Steele et al. 2014)
 double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position);
 
-// log softmax of raw logits: one token's, and the n most likely ones', most likely first.
+// Return the log softmax of raw logits: of one token, and of the n most likely ones, most likely
+// first.
 TokenLogprob logprob_of(std::span<const float> logits, TokenId id);
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n);
-// The token's place in that order; the most likely one has 1.
+// Returns the token's rank by logit; the most likely token has rank 1.
 uint32_t rank_of(std::span<const float> logits, TokenId id);
 
-// Picks tokens from logits. Holds scratch only; one thread.
+// Picks tokens from logits. Holds only scratch memory; one thread.
 //
-// Order: bias, penalties, what a constraint allows, temperature, then of the distribution that
-// leaves min-p, top-k and top-p, each over what the one before left, and a draw. Ties go to the
-// lower id.
+// The order is: bias, penalties, constraint, temperature, min-p, top-k, top-p (each over the
+// candidates that the one before left), then a draw. Ties go to the lower id.
 class Sampler {
   struct Candidate {
     TokenId id;
-    float weight;  // exp of the scaled logit less the largest
+    float weight;  // exp of the scaled logit minus the largest
   };
 
  public:
   explicit Sampler(uint32_t n_vocab);
 
-  // Bytes of such a sampler's scratch.
+  // Returns the bytes of a sampler's scratch memory.
   static uint64_t buffer_bytes(uint32_t n_vocab) {
     return uint64_t{n_vocab} * (sizeof(float) + sizeof(Candidate));
   }
@@ -65,12 +65,12 @@ class Sampler {
     const SamplingParams& params;
     const TokenCounts& counts;
     std::span<const TokenId> masked;    // never picked
-    uint64_t position;                  // of the token to be picked, in its sequence
-    NextTokens* next_tokens = nullptr;  // null: none
+    uint64_t position;                  // position of the picked token in its sequence
+    NextTokens* next_tokens = nullptr;  // null: no constraint
   };
 
-  // std::nullopt where no logit of a token that may be picked is a finite number: the weights are
-  // broken, or the vocabulary cannot say what the constraint asks for.
+  // Picks a token. Returns std::nullopt if no allowed token has a finite logit: the weights are
+  // broken, or the vocabulary cannot express what the constraint requires.
   std::optional<TokenId> sample(const Input& input);
 
  private:
@@ -82,7 +82,7 @@ class Sampler {
 
   static bool heavier(const Candidate& a, const Candidate& b);
 
-  std::vector<float> logits_;  // adjusted
+  std::vector<float> logits_;  // after bias, penalties and masks
   std::vector<Candidate> candidates_;
 };
 

@@ -10,8 +10,9 @@
 namespace kvik {
 namespace {
 
-constexpr double kBacklogMs = 1000;  // of prompts, while which no longer one is admitted
-constexpr double kDueAfter = 3;      // times what a waiting prompt would take alone
+// Milliseconds of pending prompts beyond which a longer prompt is not admitted.
+constexpr double kBacklogMs = 1000;
+constexpr double kDueAfter = 3;  // times the prompt's own time, until a waiting prompt is due
 
 auto admission_rank(const Sequence& sequence) {
   return std::tuple(sequence.priority_among_all(), !sequence.queue.was_preempted,
@@ -55,7 +56,7 @@ std::unique_ptr<Sequence> AdmissionQueue::take(const Sequence& sequence) {
   return taken;
 }
 
-// The cache's knowledge of a prompt changes while it waits: each step looks one of them up.
+// The cached prefix of a prompt changes while it waits, so each step looks up one of them again.
 void AdmissionQueue::admit(uint64_t step) {
   if (!waiting_.empty()) look_up(*waiting_[step % waiting_.size()]);
   assign_turns();
@@ -76,7 +77,8 @@ void AdmissionQueue::admit(uint64_t step) {
   }
 }
 
-// Orders by due time; requests of one tenant then exchange places by priority.
+// Orders the sequences by due time. Then the requests of each tenant exchange positions by
+// priority.
 void AdmissionQueue::assign_turns() {
   in_order_.clear();
   for (const auto& waiting : waiting_) {
@@ -91,7 +93,8 @@ void AdmissionQueue::assign_turns() {
   for (size_t i = 0; i < turns.size(); ++i) in_order_[i]->queue.turn = turns[i];
 }
 
-// The sequence that had the turn gets the place of the one that took it: no place serves twice.
+// Gives the place of `sequence` to the sequence whose turn it takes, so that each place is used
+// once.
 void AdmissionQueue::take_turn(Sequence& sequence) {
   QueueState& own = sequence.queue;
   const uint64_t taken = own.turn.second;
@@ -104,9 +107,8 @@ void AdmissionQueue::take_turn(Sequence& sequence) {
   other.due = other.place.since + from_ms(kDueAfter * other.prompt_ms);
 }
 
-// Updates the prompt's time and so its due time. A prompt of which the cache knows little waits for
-// those of which it knows much to use what is there, for a while; as long as those wait, their
-// pages are kept.
+// Updates the prompt's time and thus its due time. A prompt with few cached tokens waits for a
+// while for those with many, which then use their cached pages before these are evicted.
 void AdmissionQueue::look_up(Sequence& sequence) {
   QueueState& state = sequence.queue;
   state.found = kv_.look_up(sequence.query(), std::move(state.found));
@@ -116,8 +118,9 @@ void AdmissionQueue::look_up(Sequence& sequence) {
   state.due = state.place.since + from_ms(kDueAfter * state.prompt_ms);
 }
 
-// An admitted sequence holds pages, which the cache then lacks: a prompt that would not be computed
-// soon is better left waiting.
+// Returns true if the pending prompts that are no longer than this one take more than kBacklogMs,
+// so that this one would not be computed soon. It is better left waiting: an admitted sequence
+// holds pages, which the cache would lack.
 bool AdmissionQueue::must_let_pass(const Sequence& sequence) const {
   double backlog_ms = 0;
   for (const auto& running : running_.all()) {
@@ -132,14 +135,14 @@ double AdmissionQueue::pending_ms(const Sequence& sequence) const {
   return costs_.prompt_ms(sequence.n_cached, sequence.n_pending(), options_.max_step_tokens);
 }
 
-// Looking up a long prompt in each step would cost more than it can save: a sequence that did not
-// fit does not fit before more pages are available.
+// Returns true if the sequence failed to fit last time and no more pages are available now. Looking
+// up a long prompt in each step would cost more than it can save.
 bool AdmissionQueue::is_blocked(const Sequence& sequence) const {
   return !running_.empty() && sequence.id == blocked_.id &&
          kv_.n_available() <= blocked_.n_available;
 }
 
-// Passes over sequences whose pages are still being fetched.
+// Skips sequences whose pages are still being fetched.
 Sequences::iterator AdmissionQueue::next_admissible() {
   auto passed = waiting_.end();
   for (uint32_t i = 0; i < kFetchAhead; ++i) {
@@ -161,8 +164,8 @@ Sequences::iterator AdmissionQueue::next_after(Sequences::iterator passed) {
   return best;
 }
 
-// Returns whether all of the sequence's pages that are worth fetching from a slower tier are in
-// memory; begins to fetch them.
+// Returns true if all pages of the sequence that are worth fetching from a tier are in memory.
+// Otherwise starts to fetch them.
 bool AdmissionQueue::is_fetched(Sequence& sequence) {
   QueueState& state = sequence.queue;
   if (state.fetch) return state.fetch->is_done();
@@ -177,7 +180,7 @@ bool AdmissionQueue::is_fetched(Sequence& sequence) {
   state.fetch =
       tier_->fetch(query, found, {n_rest, costs_.known_compute_ms(found.n_tokens(), n_rest)});
   if (!state.fetch) {
-    // If memory knows another continuation of the prefix, that is the reason.
+    // If memory has another continuation of the prefix, that remains the reason.
     const MissReason reason = found.report().miss;
     if (reason == MissReason::kNeverSeen || reason == MissReason::kEvicted) {
       found.note_tier_miss(MissReason::kTierDeclined);
@@ -187,14 +190,15 @@ bool AdmissionQueue::is_fetched(Sequence& sequence) {
   return state.fetch->is_done();
 }
 
-// Returns the pages, in all layer groups, of a sequence that shares none.
+// Returns the number of pages, in all layer groups, of a sequence that shares none.
 uint64_t AdmissionQueue::pages_held(uint64_t n_tokens) const {
   return pages_at_once(kv_.layout(), n_tokens);
 }
 
-// If tenants share, each may take at most three times what is left of the places and of the pages:
-// a single one gets three quarters, two get three sevenths each, and the next one to come need not
-// wait for a sequence of theirs to end (Choudhury and Hahne 1998, dynamic thresholds).
+// If several tenants send requests, each may take at most three times the free places in the batch,
+// and three times the free pages. A single tenant gets three quarters, two get three sevenths each,
+// and the next tenant does not have to wait until one of their sequences ends (Choudhury and Hahne
+// 1998, dynamic thresholds).
 bool AdmissionQueue::may_run(const Sequence& sequence) const {
   if (!tenants_.is_shared() || sequence.tenant->n_running == 0) return true;
   const uint64_t n_places_left = options_.max_running - running_.size();

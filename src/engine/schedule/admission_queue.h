@@ -15,17 +15,20 @@
 
 namespace kvik {
 
-// The sequences that wait, and the decision which of them runs next. Writes Sequence::queue. Engine
+// Holds the waiting sequences and decides which of them runs next. Writes Sequence::queue. Engine
 // thread only.
 //
-// Sequences are admitted by priority, then preempted ones first, then by how much their tenant was
-// served, then by due time, which here is arrival plus three times what the prompt would take
-// alone: evicting the cached pages of a waiting prompt would cost the later ones more than it
-// saves. A priority among the tenant's own requests exchanges places among these. The first
-// sequence that does not fit holds up all later ones; so does one while prompts of a second, none
-// longer than it, are pending. A sequence needs pages for its whole prompt and a watermark of one:
-// pages that its answer will need are better used meanwhile and taken back by preemption, which
-// costs little because pages stay findable.
+// Sequences are admitted by priority, then preempted ones first, then by the service that their
+// tenant has received, then by due time: arrival plus three times the time that the prompt would
+// take alone. The factor is 3 because a prompt with few cached tokens, if admitted early, evicts
+// cached pages of waiting prompts, which costs them more than it saves. Priorities among a tenant's
+// own requests only exchange positions among these.
+//
+// A sequence that does not fit blocks all later ones. A sequence also waits, and blocks later ones,
+// while running prompts that are no longer than its own have more than a second of work left.
+// Admission requires pages for the whole prompt and a watermark of one page. Pages for the answer
+// are not reserved: until they are needed, other sequences use them, and preemption then frees
+// them, which costs little because the pages stay in the cache.
 class AdmissionQueue {
  public:
   static constexpr uint64_t kWatermark = 1;  // pages
@@ -41,22 +44,23 @@ class AdmissionQueue {
   };
   AdmissionQueue(const Context& context, const SchedulerOptions& options);
 
-  // The tier that pages are fetched from which memory lacks; outlives the queue.
+  // Sets the tier from which pages that are not in memory are fetched; null for none. It must
+  // outlive the queue.
   void set_tier(TierLink* tier) { tier_ = tier; }
 
   void add(std::unique_ptr<Sequence> sequence);
-  // Takes back a sequence that was preempted.
+  // Returns a preempted sequence to the queue.
   void put_back(std::unique_ptr<Sequence> sequence);
-  // Moves the sequences that can run now into the running set. step: its number.
+  // Moves the sequences that can run now into the running set. `step` is the number of the step.
   void admit(uint64_t step);
-  // Returns null if the sequence does not wait.
+  // Removes the sequence from the queue. Returns null if it is not waiting.
   std::unique_ptr<Sequence> take(const Sequence& sequence);
 
   const Sequences& all() const { return waiting_; }
   size_t size() const { return waiting_.size(); }
 
  private:
-  static constexpr uint32_t kFetchAhead = 4;  // sequences whose pages are fetched at once
+  static constexpr uint32_t kFetchAhead = 4;  // sequences whose pages are fetched at the same time
 
   Sequences::iterator next_admissible();
   Sequences::iterator next_after(Sequences::iterator passed);
@@ -80,14 +84,14 @@ class AdmissionQueue {
   const SchedulerOptions options_;
   TierLink* tier_ = nullptr;
   Sequences waiting_;  // in order of arrival
-  // The sequence that did not fit at the last try, and the pages that were available then.
+  // The request that failed admission last, and the number of available pages at that time.
   struct Blocked {
     RequestId id{};
     uint32_t n_available = 0;
   };
   Blocked blocked_;
   uint64_t n_added_ = 0;
-  std::vector<Sequence*> in_order_;  // kept so that a step allocates nothing
+  std::vector<Sequence*> in_order_;  // scratch, kept so that a step allocates nothing
 };
 
 }  // namespace kvik

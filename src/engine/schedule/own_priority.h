@@ -6,9 +6,9 @@
 
 namespace kvik {
 
-// Reorders sequences, which stand in the order of all, among the places that their tenant has in
-// it: by the priority that they have among their tenant's own (Request::Ranks), else as they stood.
-// So a priority brings nobody before another tenant's sequences.
+// Reorders the sequences of each tenant by their priority among the tenant's own requests
+// (Request::Ranks), otherwise in their present order. The sequences of a tenant only exchange
+// positions with each other, so the priority never puts one ahead of another tenant's sequences.
 void order_within_tenants(std::vector<Sequence*>& sequences);
 
 }  // namespace kvik

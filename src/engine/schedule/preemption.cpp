@@ -18,10 +18,10 @@ void Preemption::grow_all() {
   }
 }
 
-// Returns false if `sequence` itself was preempted: it was the last one left.
+// Returns false if `sequence` itself, as the last one, was preempted.
 bool Preemption::grow_or_preempt(Sequence& sequence) {
   while (!kv_.grow(sequence.table, sequence.n_tokens())) {
-    // A sequence that could not finish alone was refused at submission.
+    // A sequence that cannot finish alone was rejected at submission.
     CHECK(running_.size() > 1);
     const bool is_itself = running_.all().back().get() == &sequence;
     preempt_last();
@@ -46,7 +46,7 @@ void Preemption::release(Sequence& sequence) {
   }
   sequence.table.clear();
   sequence.n_cached = 0;
-  sequence.held_logits = {};  // what they belong to is computed again
+  sequence.held_logits = {};  // its row will be computed again
 }
 
 }  // namespace kvik

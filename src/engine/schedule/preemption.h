@@ -12,9 +12,9 @@
 
 namespace kvik {
 
-// Gives running sequences the pages that they need for their tokens. If there are none, the last
-// sequence by priority and arrival gives all its pages back and waits again; the first one always
-// advances, so every sequence ends. Engine thread only.
+// Gives running sequences the pages that they need for their tokens. If no page is free, the last
+// sequence by priority and arrival releases all its pages and returns to the queue. The first
+// sequence always advances, so every sequence ends. Engine thread only.
 class Preemption {
  public:
   // All borrowed.
@@ -28,9 +28,9 @@ class Preemption {
   };
   explicit Preemption(const Context& context);
 
-  // From the first sequence to the last.
+  // Grows all running sequences, from the first to the last.
   void grow_all();
-  // Ends the sequence's leases. What was computed stays findable.
+  // Ends the sequence's leases. Its computed pages stay in the prefix cache.
   void release(Sequence& sequence);
 
   uint64_t n_preemptions() const { return n_preemptions_; }

@@ -13,8 +13,8 @@ bool PromptSharing::adopt(Sequence& sequence) {
   return adopt_filling_page(sequence, tokens) || has_more;
 }
 
-// Copies what others computed of the page that they are still filling: choices of one request share
-// their prompt to its last token.
+// Copies the rows that other sequences have computed of a page that they have not filled yet. The
+// choices of one request share their prompt up to its last token.
 bool PromptSharing::adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens) {
   const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
   if (tokens.size() <= std::max<size_t>(begin, sequence.n_cached)) return false;
@@ -39,9 +39,9 @@ bool PromptSharing::adopt_filling_page(Sequence& sequence, std::span<const Token
   return has_more;
 }
 
-// Returns whether the next page of both is the same, after the same tokens in all earlier pages; a
-// full page, if the two may not share all that they compute. A prompt that takes less than a page
-// per step is not waited for.
+// Returns true if `other` will compute the next page of `sequence`: all earlier pages and the
+// tokens of this page are the same. If the two may not read each other's pages, the page must be
+// full. A prompt that computes less than a page per step is not waited for.
 bool PromptSharing::will_compute_for(const Sequence& other, const Sequence& sequence) const {
   const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
   const auto page_of = [&](std::span<const TokenId> tokens) {
@@ -49,7 +49,7 @@ bool PromptSharing::will_compute_for(const Sequence& other, const Sequence& sequ
     return rest.first(std::min<size_t>(kPageTokens, rest.size()));
   };
   const auto own = page_of(sequence.findable_tokens());
-  if (kv_.layout().has_state()) return false;  // it would lack the state after the page
+  if (kv_.layout().has_state()) return false;  // the state after the page would be missing
   if (own.size() < kPageTokens && mark_of(other) != mark_of(sequence)) return false;
   return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
          other.uses_cache() && other.root() == sequence.root() &&
@@ -58,8 +58,8 @@ bool PromptSharing::will_compute_for(const Sequence& other, const Sequence& sequ
          common_prefix(page_of(other.tokens), own) == own.size();
 }
 
-// Returns whether the sequence finds its next page once tenants with these marks have computed it:
-// two of them know it by then, or one is its own tenant.
+// Returns true if the sequence will be able to read its next page after tenants with these marks
+// have computed it: either two tenants know the page by then, or one of them is the sequence's own.
 bool PromptSharing::will_find(const Sequence& sequence, KnownBy computed_by) const {
   if (computed_by == KnownBy::kNobody) return false;
   const KnownBy reader = mark_of(sequence);

@@ -10,26 +10,28 @@
 
 namespace kvik {
 
-// Lets running prompts that share pages compute each of them once. A page that a prompt planned in
-// the same step computes is waited for: as long as that prompt advances, for kPageTokens steps at
-// most; then, or if it ends early, the next in line computes the page. Where pages are private
-// until two tenants know them, a tenant waits for its own prompts, and for others where two of them
-// know the page by then. Sequences with a state share nothing here: SnapshotPlanner makes them
-// wait. Engine thread only.
+// Lets running prompts that share pages compute each page only once. A prompt waits for a page that
+// another prompt computes in the same step. It waits while the other prompt advances, for at most
+// kPageTokens steps; after that, or if the other one ends early, the next prompt computes the page.
+// If pages are private until two tenants have computed them, a tenant waits for its own prompts,
+// and for those of others only if two tenants will know the page. Sequences with a recurrent state
+// do not share here: SnapshotPlanner makes them wait. Engine thread only.
 class PromptSharing {
  public:
   // All borrowed.
   PromptSharing(KvCache& kv, const RunningSet& running, ReuseCounter& reuse)
       : kv_(kv), running_(running), reuse_(reuse) {}
 
-  // Gives the sequence the pages that others computed since the last step. Returns whether it has
-  // more tokens in the cache now.
+  // Gives the sequence the pages that others computed since the last step. Returns true if it has
+  // more cached tokens now.
   bool adopt(Sequence& sequence);
-  // Returns whether the step computes the sequence's next page, for itself or for the sequence.
+  // Returns true if the plan computes the sequence's next page, either in this sequence or in
+  // another one whose page it may use.
   bool is_computed_in(const StepPlan& plan, const Sequence& sequence) const;
-  // Returns the one of the prompts that continues the next page of `sequence`: the one that is
-  // furthest in that page, of the same tenant or, of those who make the page known to all, one that
-  // is not in the plan; `sequence` itself where there is none.
+  // Returns the prompt that should compute the next page of `sequence`. It is the most advanced one
+  // of the same tenant with that page. Without one, it is the most advanced one of other tenants
+  // that is not in the plan, if the sequence will be able to read the page. Otherwise it is
+  // `sequence` itself.
   Sequence& most_advanced_alike(Sequence& sequence, std::span<Sequence* const> prompts,
                                 const StepPlan& plan) const;
 

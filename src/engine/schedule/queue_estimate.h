@@ -6,17 +6,18 @@
 
 namespace kvik {
 
-// How long a request would wait for its first step, from how fast the queue moved lately.
+// Estimates the time that a new request would wait for its first step, from the recent speed of the
+// queue.
 class QueueEstimate {
  public:
-  // n_started requests had their first step now, and n_waiting are still to have it.
+  // Records that n_started requests had their first step now and n_waiting are still waiting.
   void record(uint32_t n_started, uint32_t n_waiting, TimePoint now) {
     if (n_started > 0 && is_moving_) {
       const double interval = to_s(now - last_start_) / n_started;
       interval_s_ += kGain * (interval - interval_s_);
     }
     if (n_started > 0) last_start_ = now;
-    is_moving_ = n_waiting > 0;  // intervals in which nobody waited tell of demand, not of supply
+    is_moving_ = n_waiting > 0;  // intervals without waiting requests measure demand, not speed
   }
   double wait_s(uint32_t n_waiting) const { return n_waiting * interval_s_; }
 

@@ -12,7 +12,7 @@ namespace kvik {
 
 class QueueLimit;
 
-// A request's place among those that wait for their first step. Gives itself back.
+// A place among the requests that wait for their first step. The destructor releases it.
 class QueuePlace {
  public:
   QueuePlace() = default;
@@ -34,18 +34,18 @@ class QueuePlace {
   uint32_t* n_of_tenant_ = nullptr;
 };
 
-// How many requests may wait. Where there are several tenants, none may have more than three times
-// the places that are left: one that floods gets three quarters, two get three sevenths each, and
-// there is room for whoever comes next. Any thread; outlives its places.
+// Limits the number of waiting requests. If there are several tenants, each may take at most three
+// times the free places: a tenant that floods the queue gets three quarters, two get three sevenths
+// each, and there is room for the next tenant. Any thread; must outlive its places.
 class QueueLimit {
  public:
-  // n_tenants: that are known to come.
+  // n_tenants is the number of configured tenants.
   explicit QueueLimit(uint32_t n_places, uint32_t n_tenants = 1)
       : n_places_(n_places), n_tenants_(n_tenants) {}
 
-  // Errors: kExhausted where no place is left for this tenant.
+  // Takes a place for a request of the tenant. Errors: kExhausted if there is none for this tenant.
   Result<QueuePlace> enter(const std::string& tenant);
-  // Why nobody could enter now.
+  // Returns the error with which enter() would reject any tenant now.
   Result<void> check() const;
 
  private:
@@ -58,8 +58,8 @@ class QueueLimit {
   const uint32_t n_tenants_;
   mutable Mutex mutex_;
   uint32_t n_waiting_ GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::string, uint32_t> by_tenant_
-      GUARDED_BY(mutex_);  // those with none waiting too
+  // Includes tenants without waiting requests.
+  std::unordered_map<std::string, uint32_t> by_tenant_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvik

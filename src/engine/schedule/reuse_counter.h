@@ -6,15 +6,16 @@
 
 namespace kvik {
 
-// Counts the prompt tokens whose K and V were found in the cache instead of computed. Writes
+// Counts the prompt tokens whose K and V came from the cache instead of being computed. Writes
 // Sequence::reuse. Engine thread only.
 class ReuseCounter {
  public:
-  // The first n_cached tokens of the sequence have K and V from now on: those that never had any
-  // were found. What a preempted sequence had before is not counted again.
+  // Notes that the first n_cached tokens of the sequence have K and V now. Those that never had any
+  // are counted as prefix cache hits; tokens that a preempted sequence had before are not counted
+  // again.
   void count(Sequence& sequence, uint32_t n_cached);
-  // The sequence is about to be preempted. One that had no step yet has made no use of what was
-  // found.
+  // Notes that the sequence is about to be preempted. If it had no step yet, it has not used its
+  // cached tokens, and they are no longer counted.
   void note_preemption(Sequence& sequence);
 
   uint64_t n_found_tokens() const { return n_found_tokens_; }

@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-// The later of two sequences in this order is preempted first.
+// The order of preemption: the last sequence is preempted first.
 auto seniority(const Sequence& sequence) {
   return std::tuple(sequence.priority_among_all(), sequence.run.seat);
 }
@@ -27,7 +27,8 @@ void RunningSet::add(std::unique_ptr<Sequence> sequence, uint64_t step) {
   if (tenant.n_ranked > 0) assign_seats(tenant);
 }
 
-// The first by priority of a tenant's running sequences is preempted last.
+// Redistributes the positions of a tenant's running sequences, so that the one with the highest
+// priority is preempted last.
 void RunningSet::assign_seats(const Tenant& tenant) {
   in_order_.clear();
   std::vector<uint64_t> seats;

@@ -11,17 +11,16 @@ namespace kvik {
 
 using Sequences = std::vector<std::unique_ptr<Sequence>>;
 
-// The sequences that run, by priority, then in order of arrival: the last one is the first to be
-// preempted. Writes Sequence::run and counts the running sequences of each tenant. Engine thread
-// only.
+// The running sequences, ordered by priority, then by arrival: the last one is preempted first.
+// Writes Sequence::run and counts the running sequences of each tenant. Engine thread only.
 class RunningSet {
  public:
   explicit RunningSet(uint32_t n_most) { sequences_.reserve(n_most); }
 
-  // step: the number of the step that admits the sequence.
+  // `step` is the number of the step that admits the sequence.
   void add(std::unique_ptr<Sequence> sequence, uint64_t step);
   std::unique_ptr<Sequence> take_last();
-  // Returns null if the sequence does not run.
+  // Removes the sequence. Returns null if it is not running.
   std::unique_ptr<Sequence> take(const Sequence& sequence);
 
   std::span<const std::unique_ptr<Sequence>> all() const { return sequences_; }
@@ -33,7 +32,7 @@ class RunningSet {
   std::unique_ptr<Sequence> take_at(Sequences::iterator place);
 
   Sequences sequences_;
-  std::vector<Sequence*> in_order_;  // kept so that a step allocates nothing
+  std::vector<Sequence*> in_order_;  // scratch, kept so that a step allocates nothing
 };
 
 }  // namespace kvik

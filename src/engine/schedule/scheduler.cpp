@@ -63,7 +63,7 @@ void Scheduler::observe(Duration time) {
 void Scheduler::append(Sequence& sequence, TokenId token) {
   sequence.tokens.push_back(token);
   if (sequence.uses_cache()) return;
-  sequence.n_cached = 0;  // all is computed again, and what slid out of a window is wanted again
+  sequence.n_cached = 0;  // all tokens are computed again, also those that had left a window
   sequence.table.clear();
 }
 

@@ -22,44 +22,46 @@
 
 namespace kvik {
 
-// Decides what each step computes: running sequences get pages for their tokens (Preemption),
-// waiting ones are admitted (AdmissionQueue), and each gets some rows (StepPlanner). Engine thread
-// only.
+// Decides what each step computes: gives pages to running sequences (Preemption), admits waiting
+// ones (AdmissionQueue), and divides the step's rows among them (StepPlanner). Engine thread only.
 class Scheduler {
  public:
   static constexpr uint64_t kPatience = StepPlanner::kPatience;  // steps
 
   Scheduler(KvCache& kv, const SchedulerOptions& options);
 
-  // Where sequences find pages that memory lacks; outlives the scheduler.
+  // Sets the tier from which pages that are not in memory are fetched; null for none. It must
+  // outlive the scheduler.
   void set_tier(TierLink* tier) { queue_.set_tier(tier); }
 
   void add(std::unique_ptr<Sequence> sequence);
 
-  // The sequences of the next step, each with pages for its new tokens. Empty: nothing to do.
+  // Plans the next step. Each of its sequences has pages for its new tokens. The plan is empty if
+  // there is nothing to do.
   const StepPlan& plan();
-  // Called after the step that was planned last and its sampling: accepted[i] rows of entry i, at
-  // least one, stand; the others are as if they had not been computed (commit_rows()).
+  // Commits the step that was planned last, after it was computed and sampled. The first
+  // accepted[i] rows of entry i, at least one, are valid; the others are discarded (see
+  // commit_rows()).
   void commit(const StepPlan& plan, std::span<const uint32_t> accepted);
-  // The token that follows all that a sequence has: a later step computes its K and V.
+  // Appends a token to the sequence. A later step computes its K and V.
   void append(Sequence& sequence, TokenId token);
-  // The time of the step that was planned last.
+  // Records the time of the step that was planned last.
   void observe(Duration time);
 
   // Return null if there is none.
   Sequence* find(RequestId id);
   Sequence* any();
-  // Takes a finished sequence out; nobody leases its pages when this returns.
+  // Removes a finished sequence. Its page leases have ended when this returns.
   void remove(Sequence& sequence);
 
   uint32_t n_waiting() const { return static_cast<uint32_t>(queue_.size()); }
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
-  // In the order of plan(): by priority, then as they came.
+  // Returns the running sequences in the order of plan(): by priority, then by arrival.
   std::span<const std::unique_ptr<Sequence>> running() const { return running_.all(); }
-  // Returns whether several tenants have sent requests.
+  // Returns true if several tenants have requests.
   bool has_company() const { return tenants_.has_company(); }
   uint64_t n_preemptions() const { return preemption_.n_preemptions(); }
-  // Of prompts: tokens that were computed, and those that were found.
+  // Numbers of prompt tokens that were computed, and that came from the cache.
   uint64_t n_prompt_tokens() const { return n_prompt_tokens_; }
   uint64_t n_found_tokens() const { return reuse_.n_found_tokens(); }
   const CostModel& costs() const { return costs_; }

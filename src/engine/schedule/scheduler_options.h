@@ -11,7 +11,8 @@ namespace kvik {
 struct SchedulerOptions {
   uint32_t max_step_tokens = 512;
   uint32_t max_running = 64;
-  std::optional<Duration> itl_target = {};  // of a step with decoding sequences; absent: no limit
+  // Target time of steps with decoding sequences; absent: no limit.
+  std::optional<Duration> itl_target = {};
   SpeculationOptions speculation = {.mode = SpeculationOptions::Mode::kOff};
 };
 

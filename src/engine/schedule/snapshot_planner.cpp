@@ -10,7 +10,8 @@ bool is_of_one_text(SnapshotKind kind) {
   return kind == SnapshotKind::kBorder || kind == SnapshotKind::kEnd;
 }
 
-// A third prompt will part where two did, and a text that was continued will be continued again.
+// A third prompt is likely to diverge where two did, and a conversation that was continued once is
+// likely to be continued again.
 Regard regard_of(const Sequence& sequence, SnapshotKind kind) {
   const auto& resumed = sequence.snapshots.resumed;
   const bool goes_on = resumed && is_of_one_text(resumed->kind);
@@ -40,7 +41,8 @@ void SnapshotPlanner::keep_marked(Sequence& sequence) {
   }
 }
 
-// A preempted sequence always comes again.
+// A sequence that is preempted in its prompt will resume, so its state is kept regardless of the
+// policy.
 void SnapshotPlanner::keep_end(Sequence& sequence) {
   if (!sequence.table.state() || !sequence.uses_cache()) return;
   const SnapshotState& state = sequence.snapshots;
@@ -51,7 +53,7 @@ void SnapshotPlanner::keep_end(Sequence& sequence) {
   } else if (is_over && policy_.keeps_end(sequence.n_cached, state.n_kept)) {
     keep(sequence, SnapshotKind::kEnd);
   }
-  // A continuation of this text will begin with the newer snapshot.
+  // A continuation of this conversation will start from the newer snapshot.
   if (state.resumed && state.n_kept >= n_begin) kv_.snapshots().outdate(state.resumed->key);
 }
 

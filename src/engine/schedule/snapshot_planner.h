@@ -7,25 +7,28 @@
 
 namespace kvik {
 
-// Keeps the states of sequences of recurrent models where SnapshotPolicy says, and makes a prompt
-// wait for a state that it shares. Does nothing for models without a state. Writes
-// Sequence::snapshots. Engine thread only.
+// Keeps state snapshots of sequences of recurrent models at the positions chosen by SnapshotPolicy,
+// and makes a prompt wait for a state that it can share. Does nothing for models without a state.
+// Writes Sequence::snapshots. Engine thread only.
 //
-// A sequence with a state can use another one's pages only up to a snapshot: the prompt that
-// computes the tokens that both share keeps its state where they part, and the other one waits.
+// A sequence with a state can use another sequence's pages only up to a snapshot. If two prompts
+// share tokens, the one that computes these tokens keeps its state where the prompts diverge, and
+// the other one waits.
 class SnapshotPlanner {
  public:
   SnapshotPlanner(KvCache& kv, const RunningSet& running)
       : kv_(kv), running_(running), policy_(kv.layout()) {}
 
-  // A sequence is admitted, for the first time or again, with what was found of it.
+  // Chooses the snapshot positions of a sequence that was just admitted, for the first time or
+  // again.
   void plan_marks(Sequence& sequence);
-  // A step has computed rows of the sequence.
+  // Keeps the state after a step if it is at a chosen position.
   void keep_marked(Sequence& sequence);
-  // The sequence is about to give back its pages.
+  // Keeps the state of a sequence that is about to release its pages, if it is worth it.
   void keep_end(Sequence& sequence);
-  // Returns whether a running sequence still computes what this waiting one shares with it, and
-  // more than was found. That one keeps its state at the end of the last page that they share.
+  // Returns true if a running sequence is still computing tokens that the waiting one shares with
+  // it, beyond its cached prefix. Marks the end of the last shared page, so that the running
+  // sequence keeps its state there.
   bool waits_for_state(const Sequence& waiting);
 
  private:

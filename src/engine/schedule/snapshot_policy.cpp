@@ -7,10 +7,10 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kLeastGrid = 512;
-// Tokens in front of a wanted place within which another serves as well.
+// A snapshot up to this many tokens before a position serves as well as one at the position.
 constexpr uint32_t kNearby = 32;
-// A kind is kept whenever it can be as long as so few were, or one of so many is found; else once
-// in as many times.
+// A kind of snapshot is always kept the first kTried times, and then as long as at least one in
+// kRarely is used. Otherwise it is kept once in kRarely times.
 constexpr uint64_t kTried = 8;
 constexpr uint64_t kRarely = 16;
 

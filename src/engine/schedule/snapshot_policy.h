@@ -10,53 +10,57 @@
 
 namespace kvik {
 
-// A place in a prompt whose state is kept.
+// A position in a prompt at which the state is kept.
 struct SnapshotMark {
-  uint32_t n_tokens = 0;  // behind so many
+  uint32_t n_tokens = 0;  // number of tokens before the position
   SnapshotKind kind{};
 };
 
-// Where the state of a sequence is kept for whoever goes on from there. A snapshot is as large as
-// the K and V of some thousand tokens, so there is one where somebody is likely to go on:
-//   - where a prompt leaves what is known already, and where a request says so: others will leave
-//     it there too,
-//   - where a message ends, or a prompt, before its last token, which is always computed,
-//   - at the end of an answer,
-//   - at 1, 2, 4, 8 … times as many tokens as have the bytes of a snapshot, so that a long text is
-//     not computed again from its beginning.
-// Which of them are gone on from depends on the model's template and on its clients; a kind that is
-// not is kept now and then only, to see whether that is still so. What lies so close behind another
-// that computing it again is nothing is left out. tools/measure/snapshot_policies.py tries it on
-// conversations, agents and documents. Engine thread only.
+// Decides where the state of a sequence is kept, so that later requests can resume there. A
+// snapshot is as large as the K and V of about a thousand tokens, so it is kept only where a later
+// request is likely to resume:
+//   - where a prompt diverges from known tokens, and where the request asks for it: others will
+//     diverge there, too;
+//   - at the end of a message, and at the end of a prompt before its last token, which is always
+//     computed;
+//   - at the end of an answer;
+//   - at 1, 2, 4, 8 … times the number of tokens whose K and V have the size of a snapshot, so that
+//     a long text is not computed again from its beginning.
+// Which kinds are used depends on the model's template and on the clients. A kind that is not used
+// is kept only now and then, to notice a change. A snapshot is omitted if another one is so close
+// before it that computing the rest takes hardly any time. tools/measure/snapshot_policies.py tests
+// the policy with conversations, agents and documents. Engine thread only.
 class SnapshotPolicy {
  public:
-  SnapshotPolicy() = default;  // of models without a state: keeps nothing
+  SnapshotPolicy() = default;  // for models without a state: keeps nothing
   explicit SnapshotPolicy(const KvLayout& layout);
 
   bool is_on() const { return first_ > 0; }
 
-  // What is known of a prompt when it begins.
+  // The facts about a prompt at its admission.
   struct Prompt {
     uint32_t n_tokens = 0;
-    uint32_t n_found = 0;                    // it goes on from here,
-    uint32_t n_known = 0;                    // though so many have K and V
-    std::span<const uint32_t> borders = {};  // ends of messages, in any order,
-    std::span<const uint32_t> wanted = {};   // and what the request wants kept
+    uint32_t n_found = 0;  // number of tokens before the position where it resumes
+    uint32_t n_known = 0;  // number of tokens whose K and V are cached
+    std::span<const uint32_t> borders = {};  // ends of messages, in any order
+    std::span<const uint32_t> wanted = {};   // positions requested by the client
   };
-  // Behind n_found, ascending; counts as having kept them.
+  // Returns the positions after n_found at which the state is to be kept, ascending. Counts them as
+  // kept.
   std::vector<SnapshotMark> marks(const Prompt& prompt);
 
-  // Whether a state that was last kept behind n_kept tokens is worth keeping behind n_tokens, where
-  // an answer ends.
+  // Returns true if the state at the end of an answer, after n_tokens tokens, is worth keeping.
+  // n_kept is the number of tokens at the last snapshot.
   bool keeps_end(uint32_t n_tokens, uint32_t n_kept);
-  // Whether it is within an answer, on the grid; counts as having kept it.
+  // Returns true if the state within an answer is worth keeping, because n_tokens is on the grid.
+  // Counts it as kept.
   bool keeps_within(uint32_t n_tokens);
   bool is_on_grid(uint32_t n_tokens) const;
 
-  // A prompt went on from one of that kind.
+  // Records that a prompt resumed from a snapshot of this kind.
   void note_found(SnapshotKind kind) { ++of(kind).n_found; }
 
-  // Tokens of a branch that are computed once for two.
+  // Smallest number of shared tokens for which one prompt waits for another.
   static constexpr uint32_t kLeastShared = 64;
 
  private:
@@ -66,7 +70,7 @@ class SnapshotPolicy {
   Counts& of(SnapshotKind kind) { return counts_[static_cast<size_t>(kind)]; }
   bool pays(SnapshotKind kind);
 
-  uint32_t first_ = 0;  // of the grid
+  uint32_t first_ = 0;  // first position of the grid; 0: off
   std::array<Counts, kSnapshotKinds> counts_{};
 };
 

@@ -11,10 +11,12 @@ namespace kvik {
 namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-constexpr uint32_t kFavouredPart = 4;   // one of so many parts of what prompts get
-constexpr double kBacklogSteps = 5;     // within which a backlog is done, where steps may stretch
-constexpr double kStretch = 1.7;        // of the ITL target, at most
-constexpr uint32_t kRoomForDrafts = 8;  // tokens that a drafter leaves in a sequence's own pages
+// The favored prompt gets 1 / kFavouredPart of the rows of prompts.
+constexpr uint32_t kFavouredPart = 4;
+constexpr double kBacklogSteps = 5;  // steps in which a backlog is computed if steps may be longer
+constexpr double kStretch = 1.7;     // largest factor by which steps exceed the ITL target
+// Tokens whose K and V a drafter writes to the sequence's own pages.
+constexpr uint32_t kRoomForDrafts = 8;
 
 auto group(const Sequence& sequence) {
   return std::tuple(sequence.priority_among_all(), sequence.tenant->level());
@@ -28,7 +30,7 @@ auto due_rank(const Sequence& sequence) {
   return std::tuple(group(sequence), sequence.queue.due, sequence.queue.arrival);
 }
 
-// The step in which a prompt was served last, or admitted.
+// Returns the number of the step in which the prompt was served last or was admitted.
 uint64_t advanced_step(const Sequence& sequence) {
   return std::max(sequence.last_served_step, sequence.run.admitted_step);
 }
@@ -66,7 +68,8 @@ void StepPlanner::plan_decodes() {
   }
 }
 
-// Planned after all decodes and before prompts, which get the rows that drafts leave.
+// Adds draft tokens. Called after all decodes are planned and before prompts, which get the
+// remaining rows.
 void StepPlanner::plan_drafts() {
   draft_rooms_.clear();
   for (const StepPlan::Entry& entry : plan_.entries) {
@@ -90,8 +93,8 @@ void StepPlanner::plan_drafts() {
   }
 }
 
-// Returns the length of a draft that a sequence may have verified: no more tokens than it will
-// have, and no page that another sequence could want in this step.
+// Returns the largest number of draft tokens that the sequence may verify: fewer than it has left
+// to generate, and without taking a page that another sequence could need in this step.
 uint32_t StepPlanner::draft_room(const Sequence& sequence) const {
   const uint32_t n_to_come = sequence.request.max_tokens - sequence.n_generated();
   if (n_to_come <= 1) return 0;
@@ -102,7 +105,7 @@ uint32_t StepPlanner::draft_room(const Sequence& sequence) const {
   return std::min(n_to_come - 1, n_most);
 }
 
-// A drafter writes K and V of its tokens before it is known how many of them are verified.
+// A drafter writes the K and V of its tokens before it is known how many of them will be verified.
 void StepPlanner::make_draft_room(Sequence& sequence, uint32_t n_most) {
   if (sequence.request.speculate != Request::Speculate::kOn) return;
   kv_.make_room(sequence.table, sequence.n_cached, 1 + std::min(n_most, kRoomForDrafts));
@@ -136,8 +139,9 @@ void StepPlanner::plan_prompts() {
   }
 }
 
-// Decodes alone are in the plan. The step stretches for a backlog of prompts, and past three
-// quarters of the target it grows with the decodes, so that prompts keep a quarter of it.
+// Returns the time that prompts may take in this step. Called while the plan contains only decodes.
+// The step becomes longer if there is a backlog of prompts. If decodes take more than three
+// quarters of the target, the step grows with them, so that prompts keep a quarter of it.
 double StepPlanner::prompt_budget_ms() const {
   if (!options_.itl_target || plan_.empty()) return kNoLimit;
   const double decode_ms = costs_.ms(plan_.work);
@@ -154,12 +158,12 @@ Sequence& StepPlanner::choose_favoured() {
   Sequence& chosen = longest_unserved();
   chosen.last_served_step = step_;
   adopt(chosen);
-  return sharing_.most_advanced_alike(
-      chosen, prompts_, plan_);  // the prompt that computes its next page is favoured in its place
+  // Favors the prompt that computes the next page of `chosen`.
+  return sharing_.most_advanced_alike(chosen, prompts_, plan_);
 }
 
-// Returns the prompt that waited beyond kPatience; else the first in order of due time of those
-// with the highest priority.
+// Returns the prompt that has waited longest, if longer than kPatience; otherwise the first by due
+// time among those with the highest priority.
 Sequence& StepPlanner::longest_unserved() const {
   Sequence* const oldest =
       *std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return advanced_step(*p); });
@@ -178,7 +182,7 @@ void StepPlanner::plan_prompt(Sequence& sequence, const Budget& budget) {
   compute(sharing_.most_advanced_alike(sequence, prompts_, plan_), budget);
 }
 
-// However little the target leaves, the favoured one goes on.
+// The favored prompt gets at least one row, even if the target leaves no time.
 void StepPlanner::compute(Sequence& sequence, const Budget& budget) {
   const uint32_t n_most = std::min(
       {sequence.n_pending(), budget.tokens, sequence.request.max_chunk, sequence.n_to_mark()});

@@ -17,18 +17,19 @@ namespace kvik {
 // Decides how many rows each running sequence gets in a step. Writes Sequence::last_served_step.
 // Engine thread only.
 //
-// Decode first: every sequence whose prompt is computed gets its next token. Then prompts fill the
-// rest of the ITL target, by the cost model; never less than a quarter of the step, and without a
-// limit if no sequence decodes. If more prompts are pending than that computes soon, steps stretch
-// to 1.7 times the target: a full machine makes no more tokens by letting prompts wait. A prompt
-// that the step completes counts as a decoding sequence.
+// Decoding comes first: every sequence whose prompt is computed gets its next token. Then prompts
+// fill the rest of the ITL target, by the estimate of the cost model. They get at least a quarter
+// of the step, and there is no limit if no sequence decodes. If more prompts are pending than can
+// be computed soon, steps take up to 1.7 times the target, because on a saturated machine delaying
+// prompts does not increase the number of generated tokens. A prompt that the step completes counts
+// as a decoding sequence.
 //
-// Prompts are ordered by priority, by how much their tenant was served, then by due time: arrival
-// plus the time that the prompt would take alone, so that a short one, or one of which the cache
-// knows most, does not wait for the whole of a long one, and a long one does not wait for ever. A
-// priority among the tenant's own requests exchanges places among these. Every prompt advances
-// within kPatience + n_running steps: the one that waited longest beyond kPatience gets up to a
-// quarter of the rows of prompts.
+// Prompts are ordered by priority, then by the service that their tenant has received, then by due
+// time: arrival plus the time that the prompt would take alone. A short prompt, or one with many
+// cached tokens, therefore does not wait for all of a long one, and a long one does not starve.
+// Priorities among a tenant's own requests only exchange positions among these. Every prompt
+// advances within kPatience + n_running steps: the prompt that has waited longest beyond kPatience
+// gets up to a quarter of the prompt rows.
 class StepPlanner {
  public:
   static constexpr uint64_t kPatience = 32;  // steps
@@ -43,17 +44,17 @@ class StepPlanner {
   };
   StepPlanner(const Context& context, const SchedulerOptions& options);
 
-  // step: its number. The plan is valid until the next call.
+  // Plans step number `step`. The plan is valid until the next call.
   const StepPlan& plan(uint64_t step);
-  // The plan that was made last.
+  // Returns the last plan.
   const StepPlan& last() const { return plan_; }
 
  private:
-  // The rest of a step, for all prompts or one of them.
+  // The remaining part of a step, for all prompts or for one.
   struct Budget {
     uint32_t tokens = 0;
     double ms = 0;
-    bool is_for_favoured = false;  // at least one token
+    bool is_for_favoured = false;  // gets at least one token
   };
 
   void plan_decodes();
@@ -80,7 +81,7 @@ class StepPlanner {
   const SchedulerOptions options_;
   uint64_t step_ = 0;
 
-  // The step being planned; kept so that a step allocates nothing.
+  // The step being planned. The members are kept so that a step allocates nothing.
   StepPlan plan_;
   std::vector<uint32_t> draft_rooms_;
   std::vector<Sequence*> prompts_;

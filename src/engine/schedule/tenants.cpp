@@ -33,8 +33,8 @@ void TenantLedger::leave(Tenant& tenant) {
   --n_present_;
 }
 
-// Idle tenants below the floor would come back at the floor anyhow. Those above it go only where
-// that does not suffice.
+// Forgets idle tenants below the floor, which would return at the floor anyway. Forgets the other
+// idle ones only if that does not free enough.
 void TenantLedger::forget_idle() {
   const double floor = least_served();
   std::erase_if(tenants_, [&](const auto& entry) {

@@ -19,7 +19,8 @@ void ChainDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
   }
 }
 
-// What was found in memory was remembered by whoever computed it.
+// Adds only the tokens that this sequence computed: cached tokens were added by the sequence that
+// computed them, except those that came from a tier.
 void ChainDrafter::remember(const Sequence& sequence) {
   if (!sequence.uses_cache()) return;
   const bool is_of_tier = sequence.usage.cache.tier_tokens > 0;

@@ -5,16 +5,17 @@
 
 namespace kvik {
 
-// What stood behind the same tokens in the pages that a request may find: agents repeat themselves,
-// and what came next the last time is known there.
+// Proposes the tokens that followed the same tokens in pages that the request may read. Agents
+// repeat themselves, and an earlier request may have continued in the same way.
 class ChainDrafter final : public Drafter {
  public:
-  // The cache is borrowed.
+  // Borrows the cache.
   explicit ChainDrafter(const KvCache& kv) : kv_(kv), index_(kv) {}
 
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
 
-  // Before a sequence gives its pages back: what it computed can be found from then on.
+  // Adds the computed tokens of a sequence to the index. Call before the sequence releases its
+  // pages.
   void remember(const Sequence& sequence);
 
  private:

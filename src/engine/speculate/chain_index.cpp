@@ -15,7 +15,7 @@ uint64_t slots_for(uint64_t n_pages) {
   return std::min(std::bit_ceil(n_pages * kPageTokens), kMostSlots);
 }
 
-// The page at an index of a table, of any layer group that still has it.
+// Returns the page at an index of the table, in any layer group that still has it.
 std::optional<PageId> page_at(const PageTable& table, uint32_t index) {
   for (uint32_t g = 0; g < table.n_groups(); ++g) {
     if (table.holds(g, index)) return table.page(g, index);
@@ -23,7 +23,7 @@ std::optional<PageId> page_at(const PageTable& table, uint32_t index) {
   return std::nullopt;
 }
 
-// How many tokens before a place are the last ones of a list.
+// Returns the number of tokens before `place` that equal the last tokens of the list.
 uint32_t common_suffix(ChainPlace place, std::span<const TokenId> tokens) {
   uint32_t n = 0;
   while (n < std::min<size_t>(tokens.size(), SuffixIndex::kLongest)) {
@@ -76,7 +76,7 @@ void ChainIndex::add(const PageTable& table, const ChainReader& writer,
   }
 }
 
-// What all know lies in places of its own.
+// Tokens that all tenants may read have slots of their own.
 std::optional<ChainIndex::Match> ChainIndex::find(std::span<const TokenId> tokens,
                                                   const ChainReader& reader) const {
   if (tokens.size() < kGram) return std::nullopt;

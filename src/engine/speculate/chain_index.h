@@ -9,48 +9,49 @@
 
 namespace kvik {
 
-// Who asks what was computed, or computed it.
+// The reader of pages, or the writer of tokens.
 struct ChainReader {
   PageKey root;                // of its own pages
-  KnownBy as = KnownBy::kAll;  // KvCache::mark_of()
+  KnownBy as = KnownBy::kAll;  // its mark: PageStore::mark_of()
 };
 
-// Whether the reader may be told what the page holds: a guess shows in the time that a step takes.
-// As prefixes are found: behind the reader's own root, and known to it.
+// Returns true if the reader may see the tokens of the page. A draft changes the time of a step, so
+// it would reveal them. The rule is the one of the prefix lookup: the page has the reader's root,
+// and its mark lets the reader find it.
 bool may_read(const PrefixNode& node, const ChainReader& reader);
 
-// A token of a findable page.
+// A token of a page in the prefix index.
 struct ChainPlace {
   const PrefixNode* node = nullptr;
   uint32_t offset = 0;
 };
 
-// Which findable pages the same few tokens stand in: the newest place of each. One place for each
-// hash, so that it takes a fixed memory and nothing is ever taken out: what a page holds is asked
-// of the cache, and a page that is gone, or holds other tokens by now, is no match. Places of
-// others, which a reader may not be told, have other hashes, by a secret: who writes where shows to
-// nobody else. Engine thread only.
+// Maps the last few tokens to the newest page that contains them. There is one slot for each hash,
+// so the size is fixed and nothing is ever removed. The tokens of a page are read from the prefix
+// index; if the page is gone or holds other tokens now, there is no match. Entries that a reader
+// may not see have other hashes, which depend on a secret, so a tenant cannot observe which slots
+// others write. Engine thread only.
 class ChainIndex {
  public:
-  static constexpr uint32_t kGram = 6;  // tokens
+  static constexpr uint32_t kGram = 6;  // tokens that are hashed
 
   explicit ChainIndex(const KvCache& kv);
 
-  // Notes the places of tokens from `first` on that pages of the table hold, those of its sequence
-  // from the beginning.
+  // Adds the places of tokens from `first` on, as far as pages of the table hold them. `tokens` are
+  // the sequence's tokens from its beginning.
   void add(const PageTable& table, const ChainReader& writer, std::span<const TokenId> tokens,
            uint32_t first);
 
-  // The place behind the last tokens of a list in a page that the reader may find, and how many
-  // tokens before it are the same; std::nullopt where there is none.
+  // Finds the last tokens of a list in a page that the reader may see. Returns the place after them
+  // and the number of equal tokens before it, or std::nullopt.
   struct Match {
     ChainPlace next;
     uint32_t n_matched = 0;
   };
   std::optional<Match> find(std::span<const TokenId> tokens, const ChainReader& reader) const;
 
-  // The place behind one: of several, that of the page that was used last. A null node where
-  // nothing is known that the reader may find.
+  // Returns the place after `place`. If several pages follow, it is in the one used last. The node
+  // is null if the reader may see no further token.
   ChainPlace behind(const ChainPlace& place, const ChainReader& reader) const;
 
   static uint64_t n_bytes(uint64_t n_pages);

@@ -11,10 +11,10 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kStepRows = 256;  // of prompts and what was said meanwhile, in one step
+constexpr uint32_t kStepRows = 256;  // rows of prompts and of pending tokens in one step
 
-// Nothing slides away: what follows a wrong guess looks back as far as the guess did. Open pages go
-// back as far too: guesses fill less than a page.
+// The layout has no sliding windows: after a rejected draft token, attention must reach back as far
+// as before. Open pages reach back far enough, too, because a draft is shorter than a page.
 KvLayout layout_of(const Decoder& decoder, const DraftModel::Options& options) {
   static_assert(kMostGuesses < kPageTokens);
   KvLayout layout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
@@ -56,7 +56,7 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
   drafting_.clear();
   batch_.clear();
   page_tables_.clear();
-  page_tables_.reserve(sequences.size() * kv_.layout().n_groups());  // batch_ points into it
+  page_tables_.reserve(sequences.size() * kv_.layout().n_groups());  // batch_ has spans of it
   uint32_t n_rows_left = kStepRows;
   for (Sequence* sequence : sequences) {
     sequence->speculation.drafts->model.draft.clear();
@@ -81,13 +81,13 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
   }
 }
 
-// Adds what the model has not seen of a sequence to the step. Whether all of it: then the row
-// behind it is sampled from.
+// Adds the tokens that the model has not computed yet to the batch. Returns true if these are all,
+// so that the last row is sampled.
 bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_left) {
   DraftLane& lane = sequence.speculation.drafts->model;
   const std::span<const TokenId> tokens = sequence.tokens;
   if (tokens.size() + n_most > options_.n_ctx_max || n_rows_left == 0) return false;
-  // Behind the first wrong guess nothing holds.
+  // Nothing after the first rejected token is valid.
   uint32_t n_right = lane.n_then;
   while (n_right < tokens.size() && n_right - lane.n_then < lane.guessed.size() &&
          lane.guessed[n_right - lane.n_then] == tokens[n_right]) {
@@ -105,7 +105,8 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
   const auto n_new = std::min(n_rows_left, lane.n_then - lane.n_cached);
   const bool is_all = lane.n_cached + n_new == lane.n_then;
   n_rows_left -= n_new;
-  // Those that are sampled from need no others' rows between theirs: a row without logits has none.
+  // Rows without logits do not occupy a row of logits, so the sampled sequences have consecutive
+  // rows.
   add_row(sequence, tokens.subspan(lane.n_cached, n_new),
           is_all ? WantLogits::kLast : WantLogits::kNone);
   return is_all;
@@ -142,7 +143,7 @@ void DraftModel::add_row(const Sequence& sequence, std::span<const TokenId> toke
 
 void DraftModel::forward() { decoder_.forward(batch_); }
 
-// The next guess of a sequence; false where none stands behind it.
+// Draws the next draft token. Returns false if no further token may follow it.
 bool DraftModel::sample(Sequence& sequence, size_t row) {
   DraftLane& lane = sequence.speculation.drafts->model;
   const auto drawn = draw_guess(sampler_, sequence, lane.draft, decoder_.logits(row));
@@ -158,7 +159,7 @@ void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
                guessed.begin() + std::min<ptrdiff_t>(n_most, std::ssize(guessed)));
 }
 
-// Guesses that were right stay findable, as far as they are known to be.
+// Accepted draft tokens stay in the cache, as far as they are known to be accepted.
 void DraftModel::let_go(Sequence& sequence) {
   if (!sequence.speculation.drafts || !sequence.speculation.drafts->model.is_open) return;
   DraftLane& lane = sequence.speculation.drafts->model;

@@ -14,13 +14,12 @@
 
 namespace kvik {
 
-// A small model with the vocabulary of the large one: says what it would go on with, drawn with
-// the very draws that the large one's tokens will be drawn with, so that two models that agree
-// agree at any temperature. Its pages are its own, of the same budget: prefixes are found and kept
-// in them as the large model's are.
+// A small model with the same vocabulary that proposes draft tokens. It samples with the same
+// random draws as the main model will, so two models that agree do so at any temperature. It has
+// its own pages in the same budget, with prefix caching as in the main model.
 //
-// Prompts are computed some rows a step; a sequence has no drafts before its own is. Where no pages
-// are left, it has none either. Engine thread only.
+// A step computes only some prompt rows; a sequence has no drafts until its own prompt is done. It
+// has none either if no pages are free. Engine thread only.
 class DraftModel final : public Drafter {
  public:
   struct Options {
@@ -30,11 +29,11 @@ class DraftModel final : public Drafter {
     uint32_t n_ctx_max = 0;
     Sharing sharing = Sharing::kAll;
   };
-  // Backend and clock are borrowed.
+  // Borrows the backend and the clock.
   DraftModel(std::unique_ptr<Model> model, Backend& backend, const Options& options,
              const Clock& clock);
 
-  // Returns the bytes that it takes besides weights and pages.
+  // Returns the bytes that it needs besides weights and pages.
   static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running,
                                const Backend& backend);
 
@@ -63,7 +62,7 @@ class DraftModel final : public Drafter {
   GuessTime time_;
   uint64_t n_rows_ = 0;
 
-  // Of the current step; kept so that a step allocates nothing.
+  // Scratch of the current step, kept so that a step allocates nothing.
   std::vector<Sequence*> drafting_;
   std::vector<BatchSequence> batch_;
   std::vector<std::span<std::byte* const>> page_tables_;

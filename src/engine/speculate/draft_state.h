@@ -13,36 +13,37 @@
 
 namespace kvik {
 
-// A sequence as a draft model has it.
+// The state of a sequence in a draft model.
 struct DraftLane {
   PageTable table;
-  uint32_t n_cached = 0;         // tokens with K and V, guesses among them
-  uint32_t n_then = 0;           // tokens that the sequence had when it was asked about last
-  std::vector<TokenId> guessed;  // behind these
-  Draft draft;                   // the same, with how sure it is
+  uint32_t n_cached = 0;         // tokens with K and V, including draft tokens
+  uint32_t n_then = 0;           // tokens of the sequence at the last begin_step()
+  std::vector<TokenId> guessed;  // draft tokens that follow the first n_then tokens
+  Draft draft;                   // the same tokens, with their kinds
   bool is_open = false;
 };
 
-// What drafters know of one sequence, from its first decoding step on.
+// The drafters' state of one sequence, from its first decoding step on.
 struct DraftState {
-  // For a sequence that will have about so many tokens.
+  // n_tokens is the expected length of the sequence.
   explicit DraftState(uint64_t n_tokens) : index(n_tokens) {
     for (Draft& proposal : proposals) proposal.reserve(kMostGuesses);
   }
 
   Acceptance acceptance;
-  // What each source proposes behind the newest token, computed or not: what comes next tells how
-  // good it was.
+  // Proposals of each source after the newest token, verified or not. The tokens that follow show
+  // how good they were.
   std::array<Draft, kGuessSources> proposals;
   GuessSource chosen = GuessSource::kSuffix;
 
   DraftLane model;
-  float model_share = 0.6f;  // of a draft model's guesses that came true lately
+  float model_share = 0.6f;  // share of the draft model's tokens that were right recently
 
   SuffixIndex index;
-  SuffixMatch copy;     // that the last proposal of kSuffix went by
-  uint32_t n_then = 0;  // tokens that the sequence had then
-  // Where in the tokens a copy was left, and how many tokens there were then; 0: nowhere.
+  SuffixMatch copy;     // match that the last proposal of kSuffix copied
+  uint32_t n_then = 0;  // tokens of the sequence at that time
+  // Position at which the answer stopped following a copy, and number of tokens at that time.
+  // left_at is 0 if there is none.
   uint32_t left_at = 0, left_when = 0;
 };
 

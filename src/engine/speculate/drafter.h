@@ -9,21 +9,22 @@ namespace kvik {
 
 struct Sequence;
 
-// Guesses what comes next in a sequence. Engine thread only.
+// Proposes draft tokens for a sequence. Engine thread only.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // The sequences that propose() will be asked about in this step, and how many tokens of each.
+  // Announces the sequences for which propose() will be called in this step, and the number of
+  // draft tokens for each.
   virtual void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) {
     static_cast<void>(sequences);
     static_cast<void>(n_most);
   }
-  // Puts the tokens that may stand behind all that the sequence has into `draft`, which is empty:
-  // n_most at most, and none where there is nothing to go by.
+  // Appends at most n_most draft tokens that may follow the sequence to `draft`, which is empty.
+  // Appends none if there is nothing to base them on.
   virtual void propose(Sequence& sequence, uint32_t n_most, Draft& draft) = 0;
-  // The sequence is about to give its pages back.
+  // Called before the sequence releases its pages.
   virtual void let_go(Sequence& sequence) { static_cast<void>(sequence); }
-  // What begin_step() takes for each token, where that is worth counting.
+  // Returns the time of begin_step() per draft token of all sequences, or 0 if it is negligible.
   virtual double token_ms() const { return 0; }
 };
 

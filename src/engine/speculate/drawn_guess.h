@@ -10,25 +10,25 @@ namespace kvik {
 
 struct Sequence;
 
-// What a model that drafts says behind a sequence and the guesses of `draft`.
+// A draft token of a draft model or MTP head.
 struct DrawnGuess {
   Guess guess;           // of GuessSource::kModel
-  bool is_sure = false;  // enough that others are guessed behind it
+  bool is_sure = false;  // probable enough to draft another token after it
 };
 
-// Drawn from the logits with the draw that the token itself will be drawn with; none where nothing
-// may come there.
+// Draws the token that follows the sequence and its draft from the logits, with the random draw
+// that the token itself will have. Returns std::nullopt if no token has a finite logit.
 std::optional<DrawnGuess> draw_guess(Sampler& sampler, const Sequence& sequence, const Draft& draft,
                                      std::span<const float> logits);
 
-// What a guess takes of a step, smoothed.
+// The time of drafting one token, smoothed.
 class GuessTime {
  public:
   void observe(double ms) { ms_ += (ms_ > 0 ? kRate : 1) * (ms - ms_); }
   double ms() const { return ms_; }
 
  private:
-  static constexpr double kRate = 0.1;  // of what is new
+  static constexpr double kRate = 0.1;  // weight of a new observation
   double ms_ = 0;
 };
 

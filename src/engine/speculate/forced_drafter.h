@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-// Proposes the tokens that a constraint leaves no choice about: always right.
+// Proposes the tokens that a constraint forces. They are always accepted.
 class ForcedDrafter final : public Drafter {
  public:
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;

@@ -3,8 +3,8 @@
 namespace kvik {
 namespace {
 
-// As replays of edits, quotes, extracted JSON and prose have it; a request's own guesses soon
-// outweigh this.
+// Measured by replaying edits, quotes, extracted JSON and prose. The observations of a request soon
+// outweigh these values.
 constexpr float kUsual[kGuessSources][GuessKind::kLevels] = {
     {0.10f, 0.15f, 0.30f, 0.55f, 0.75f, 0.88f, 0.94f, 0.97f},  // kSuffix
     {0.35f, 0.40f, 0.50f, 0.60f, 0.75f, 0.88f, 0.94f, 0.97f},  // kResume

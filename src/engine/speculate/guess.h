@@ -11,18 +11,19 @@
 
 namespace kvik {
 
-// Where a guess of the next token comes from.
+// The source of a draft token.
 enum class GuessSource : uint8_t {
-  kSuffix,  // what stood behind the longest suffix seen before, in prompt and answer
-  kResume,  // where a copy was left a moment ago
-  kChain,   // the same in what others computed, as far as this request may find it
-  kModel,   // a draft model
-  kForced,  // what a constraint leaves no choice about
+  kSuffix,  // tokens after the longest earlier suffix in prompt and answer
+  kResume,  // tokens near the position where a copy was left recently
+  kChain,   // the same as kSuffix in pages of the cache that the request may read
+  kModel,   // a draft model or MTP head
+  kForced,  // tokens forced by a constraint
 };
 inline constexpr size_t kGuessSources = 5;
 
-// A kind of guesses that come true about equally often: a source and how sure it is, from 0 on. Of
-// sources that match: by how many tokens match, doubling from level to level.
+// A class of draft tokens with about equal acceptance: a source and a level of confidence, from 0
+// on. For sources that match tokens, the level grows by one each time the number of matched tokens
+// doubles.
 struct GuessKind {
   static constexpr uint8_t kLevels = 8;
   GuessSource source = GuessSource::kSuffix;
@@ -34,22 +35,22 @@ struct GuessKind {
   }
 };
 
-// The token that may come next, and what kind of guess it is.
+// A draft token and its kind.
 struct Guess {
   TokenId token = 0;
   GuessKind kind;
 };
 
-// Tokens that may come next, each behind those before it.
+// Consecutive draft tokens.
 using Draft = std::vector<Guess>;
 
-// How often guesses of each kind came true for one request, faded; before the first one what is
-// usual counts as some of them.
+// The acceptance rate of each kind of draft token in one request, as a moving average that starts
+// at the usual rate.
 class Acceptance {
  public:
   Acceptance();
 
-  // The share of such guesses that come true where all before them did.
+  // Returns the probability that such a token is accepted, given that all tokens before it are.
   float chance(GuessKind kind) const { return shares_[index(kind)]; }
   void learn(GuessKind kind, bool came_true) {
     float& share = shares_[index(kind)];

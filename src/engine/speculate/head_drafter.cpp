@@ -33,7 +33,8 @@ void HeadDrafter::begin_step(std::span<Sequence* const> sequences, uint32_t n_mo
   }
 }
 
-// Behind the newest token of each lane, or behind the n_guessed that were guessed.
+// Runs the MTP head after the newest token of each lane, or after the n_guessed draft tokens that
+// it has.
 void HeadDrafter::pass(uint32_t n_guessed) {
   rows_.clear();
   page_tables_.clear();
@@ -57,7 +58,7 @@ void HeadDrafter::pass(uint32_t n_guessed) {
   decoder_.guess(rows_);
 }
 
-// The next guess of a lane; false where none stands behind it.
+// Draws the next draft token of a lane. Returns false if no further token may follow it.
 bool HeadDrafter::sample(Lane& lane, uint32_t row) {
   Sequence& sequence = *lane.sequence;
   Draft& draft = sequence.speculation.drafts->model.draft;

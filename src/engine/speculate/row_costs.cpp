@@ -6,23 +6,24 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kTrusted = 3;       // observations of a number whose least is taken
-constexpr double kMostChange = 0.03;   // by one observation after that
-constexpr double kLearned = 0.25;      // of a difference, up to that
-constexpr double kHaste = 0.1;         // of a difference that all numbers share
-constexpr double kSurprise = 1.3;      // times the expected, at most
-constexpr uint64_t kForget = 512;      // observations of others after which one is forgotten,
-constexpr uint64_t kForgetSoon = 128;  // and one of which there are fewer than
+constexpr uint32_t kTrusted = 3;      // first observations of a row count; the minimum is used
+constexpr double kMostChange = 0.03;  // largest relative change by one later observation
+constexpr double kLearned = 0.25;     // share of a deviation that is applied, up to kMostChange
+constexpr double kHaste = 0.1;        // share of a deviation that is applied to all row counts
+// Largest factor by which an observation may differ from the expected time.
+constexpr double kSurprise = 1.3;
+constexpr uint64_t kForget = 512;  // observations of other row counts after which one is forgotten
+constexpr uint64_t kForgetSoon = 128;  // the same for one with fewer than kWellKnown observations
 constexpr uint32_t kWellKnown = 16;
-constexpr double kDearRow = 0.12;  // of a step: what a row costs that nobody has seen
+constexpr double kDearRow = 0.12;  // cost of a row beyond the observed counts, as a share of a step
 
 }  // namespace
 
 void RowCosts::observe(uint32_t n_rows, double ms) {
   if (!(ms > 0) || n_rows == 0 || n_rows > kMostRows) return;
   Known& known = known_[n_rows];
-  // What takes a number of rows for slow, because somebody else had the machine just then, would
-  // never be put right: nobody would compute so many again.
+  // If other load made a row count look slow, the mistake would last: the count would not be used
+  // again, so it would never be corrected.
   const double expected = this->ms(n_rows, 0);
   if (expected > 0) ms = std::min(ms, kSurprise * expected);
   if (known.n_observed >= kTrusted) {
@@ -41,14 +42,15 @@ void RowCosts::observe(uint32_t n_rows, double ms) {
   }
 }
 
-// A row beyond all that was observed.
+// Returns the time of one row beyond all observed row counts.
 double RowCosts::row_ms(double prompt_row_ms) const {
   if (prompt_row_ms > 0) return prompt_row_ms;
   const auto first = std::ranges::find_if(known_, [](const Known& k) { return k.n_observed > 0; });
   return first == known_.end() ? 0 : kDearRow * first->ms;
 }
 
-// More rows never take less time: where they seem to, fewer are taken to cost as little.
+// More rows never take less time. If the observations say so, the smaller row count is assumed to
+// take as little.
 double RowCosts::ms(uint32_t n_rows, double prompt_row_ms) const {
   const auto n = std::min(n_rows, kMostRows);
   uint32_t below = 0, above = 0;

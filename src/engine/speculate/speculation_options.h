@@ -9,15 +9,16 @@ namespace kvik {
 class Drafter;
 
 struct SpeculationOptions {
-  // kAuto: as many guesses as pay, by what rows cost and how often such guesses came true. kAlways:
-  // n_most wherever a drafter has any.
+  // kAuto: as many draft tokens as are worth their cost, given the time of rows and the acceptance
+  // rates. kAlways: up to n_most for every sequence.
   enum class Mode : uint8_t { kOff, kAuto, kAlways } mode = Mode::kAuto;
-  uint32_t n_most = kMostGuesses;        // of one sequence in one step
-  uint32_t n_most_in_step = UINT32_MAX;  // of all sequences
-  // Of GuessSource::kModel, asked where the others have little to say; borrowed.
+  uint32_t n_most = kMostGuesses;        // draft tokens of one sequence in one step
+  uint32_t n_most_in_step = UINT32_MAX;  // draft tokens of all sequences in one step
+  // Draft model or MTP head (GuessSource::kModel), used if the other sources expect few tokens;
+  // borrowed; null for none.
   Drafter* drafter = nullptr;
-  bool drafts_in_pages =
-      false;  // its K and V lie in the sequences' own pages, which have room then
+  // The drafter's K and V are in the sequences' own pages, which need room for them.
+  bool drafts_in_pages = false;
 };
 
 }  // namespace kvik

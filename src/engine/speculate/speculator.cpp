@@ -6,17 +6,20 @@
 namespace kvik {
 namespace {
 
-constexpr double kLeastChance = 0.02;  // below which a guess is not worth a thought
-constexpr double kLeastGain = 0.01;    // of the logarithm of speed: less is noise
-constexpr double kMostLonger = 1;      // of a step's time, by its guesses: nobody sees a halt
-constexpr double kMostSlower = 1.25;   // of anybody's tokens, for what others guess
+constexpr double kLeastChance = 0.02;  // smallest acceptance probability of a useful draft
+constexpr double kLeastGain = 0.01;    // of the logarithm of speed: smaller gains are noise
+// Largest added time of a step, as a share of its time, so that no pause is visible.
+constexpr double kMostLonger = 1;
+// Largest slowdown of a sequence because of the drafts of others.
+constexpr double kMostSlower = 1.25;
 constexpr uint32_t kReserveTokens = 4096;
-constexpr double kWorthNoModel = 1.5;  // tokens that others expect, so that no model is asked
-constexpr uint32_t kMostDrafted = 8;   // tokens by a draft model
-constexpr uint64_t kTryAgain = 64;     // steps without a draft model
+// Accepted tokens expected from other sources, at which no model is used.
+constexpr double kWorthNoModel = 1.5;
+constexpr uint32_t kMostDrafted = 8;  // draft tokens by a draft model
+constexpr uint64_t kTryAgain = 64;    // steps without a draft model, after which it is tried again
 constexpr float kShareRate = 0.05f;
 
-// Of a step's time, what grows with the context and not with the rows.
+// Returns the part of a step's time that depends on the context and not on the rows.
 double context_ms(const StepWork& work, const CostModel& costs) {
   return costs.kv_ms(work) + costs.attention_ms(work);
 }
@@ -42,7 +45,7 @@ void Speculator::Candidate::take() {
 
 // --- proposing ---
 
-// What came since the last proposals tells which of them were right.
+// Compares the last proposals with the tokens that followed, and updates the acceptance rates.
 void Speculator::learn(Sequence& sequence) {
   DraftState& state = *sequence.speculation.drafts;
   const auto came = std::span(sequence.tokens).subspan(state.n_then);
@@ -68,7 +71,7 @@ double Speculator::expected(const Sequence& sequence, const Draft& draft) const 
   return sum;
 }
 
-// What costs next to nothing is asked first.
+// Collects proposals of the sources that cost almost nothing.
 void Speculator::begin(Sequence& sequence, uint32_t n_most) {
   if (!sequence.speculation.drafts) {
     const uint64_t n_tokens =
@@ -100,7 +103,7 @@ void Speculator::propose(Candidate& candidate, GuessSource source) {
   candidate.draft = &draft;
 }
 
-// A draft model's tokens take time of their own, whether they are computed then or not.
+// Lets the draft model propose. Its tokens take time even if they are not verified.
 void Speculator::ask_model(const StepPlan& plan, const CostModel& costs) {
   Drafter* model = drafters_[static_cast<size_t>(GuessSource::kModel)];
   asked_.clear();
@@ -118,8 +121,8 @@ void Speculator::ask_model(const StepPlan& plan, const CostModel& costs) {
   }
 }
 
-// How many tokens a draft model is to guess of each that asks: what pays by what it got right
-// lately. Where nothing does, it is tried again now and then.
+// Returns how many tokens the draft model drafts for each sequence: the number that is worth its
+// cost, given its recent acceptance. If none is, the model is tried again now and then.
 uint32_t Speculator::n_to_draft(const StepPlan& plan, const CostModel& costs) {
   if (options_.mode == SpeculationOptions::Mode::kAlways) return options_.n_most;
   const double row_ms = costs.row_ms();
@@ -175,7 +178,8 @@ void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_most, 
   }
 }
 
-// Whose next guess adds most to the product of all speeds; null where none is left.
+// Returns the candidate whose next draft token increases the product of all speeds most, or null if
+// none is left.
 Speculator::Candidate* Speculator::best_candidate() {
   Candidate* best = nullptr;
   double most = 0;
@@ -190,13 +194,14 @@ Speculator::Candidate* Speculator::best_candidate() {
   return best;
 }
 
-// The least of what anybody in the step may expect of it: who guesses nothing gets one token.
+// Returns the smallest number of tokens that any sequence of the step can expect. A sequence
+// without a draft gets one.
 double Speculator::least_expected(const StepPlan& plan, const Room& room) const {
   if (candidates_.size() < plan.entries.size() || room.n_prompts > 0) return 1;
   return std::ranges::min_element(candidates_, {}, &Candidate::expected)->expected;
 }
 
-// How many of order_, which is filled here.
+// Fills order_ and returns how many of its draft tokens are worth computing.
 uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const CostModel& costs) {
   order_.clear();
   const uint32_t n_base = plan.work.n_rows;
@@ -221,9 +226,10 @@ uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const Co
       n_best = n;
       continue;
     }
-    if (rows_ms <= 0) break;  // nothing is known yet
+    if (rows_ms <= 0) break;  // the costs are not known yet
     double added_ms = row_costs_.ms(n_base + n, row_ms) - rows_ms;
-    if (room.n_prompts > 0) added_ms = std::max(added_ms, row_ms * n);  // rows are not free then
+    // Prompts would use these rows.
+    if (room.n_prompts > 0) added_ms = std::max(added_ms, row_ms * n);
     added_ms += attention_ms * n;
     if (added_ms > kMostLonger * base_ms) break;
     if (1 + added_ms / base_ms > kMostSlower * least_expected(plan, room)) continue;
@@ -240,12 +246,12 @@ uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const Co
 void Speculator::observe(const StepPlan& plan, double ms, CostModel& costs) {
   const bool has_guesses = plan.work.n_rows > plan.plain_work.n_rows;
   if (plan.n_prompt_rows > 0) return costs.observe(plan.work, ms);
-  // What costs are known badly at first must not leave nothing for the rows.
+  // The context's share is uncertain at first; at least half of the time is attributed to the rows.
   const double rows_ms = std::max(ms - context_ms(plan.work, costs), ms / 2);
   const double row_ms = costs.row_ms();
   row_costs_.observe(plan.work.n_rows, rows_ms);
   if (!has_guesses) return costs.observe(plan.work, ms);
-  // Guesses are nearly free, and must not teach that rows of prompts are.
+  // Rows of drafts are nearly free. The cost model must not conclude that prompt rows are.
   const double plain_ms =
       row_costs_.ms(plan.plain_work.n_rows, row_ms) + context_ms(plan.plain_work, costs);
   const double all_ms = row_costs_.ms(plan.work.n_rows, row_ms) + context_ms(plan.work, costs);

@@ -18,51 +18,53 @@
 
 namespace kvik {
 
-// Guesses what comes next in sequences that decode, and which guesses a step computes beside the
-// rows that it has: as further rows of their sequences, whose logits tell what the next tokens
-// are, so that a guess that was right saves a step and one that was wrong costs a row.
+// Proposes draft tokens for decoding sequences and chooses those that a step verifies. They become
+// further rows of their sequences, whose logits yield the following tokens: an accepted draft token
+// saves a step, a rejected one costs a row.
 //
-// kAuto computes what makes the product of all sequences' speeds largest (proportional fairness,
-// Kelly et al. 1998): a step that takes longer slows everybody in it, prompts too, and nobody by
-// more than a quarter for the sake of others. What a sequence may expect is the product of the
-// chances of its guesses, one after the other; these are measured for each request, also where
-// nothing is computed. Engine thread only.
+// kAuto maximizes the product of all sequences' speeds (proportional fairness, Kelly et al. 1998):
+// a longer step slows every sequence in it, including prompts. No sequence becomes slower by more
+// than a quarter because of the drafts of others. The expected number of accepted tokens follows
+// from the acceptance probabilities of consecutive draft tokens. These are measured for each
+// request, also for proposals that are not verified. Engine thread only.
 class Speculator {
  public:
-  // The cache is borrowed.
+  // Borrows the cache.
   Speculator(const SpeculationOptions& options, const KvCache& kv);
 
-  // A sequence is about to give its pages back.
+  // Call before a sequence releases its pages.
   void let_go(Sequence& sequence);
 
-  // What a step has room for.
+  // The room for draft rows in a step.
   struct Room {
-    uint32_t n_rows = 0;     // beside those planned
-    uint32_t n_prompts = 0;  // that wait for this step to end
+    uint32_t n_rows = 0;     // besides those planned
+    uint32_t n_prompts = 0;  // prompts that wait for this step to end
   };
-  // Chooses SpeculationState::draft of the entries of a plan in which nothing but decoding is
-  // planned. n_most: for each entry, the draft tokens that it has pages for.
+  // Chooses SpeculationState::draft for the entries of a plan that contains only decodes. n_most
+  // is, for each entry, the number of draft tokens for which it has pages.
   void choose(const StepPlan& plan, std::span<const uint32_t> n_most, const Room& room,
               const CostModel& costs);
 
-  // Cuts a sequence's draft to its first n tokens.
+  // Truncates a sequence's draft to its first n tokens.
   void shorten(Sequence& sequence, uint32_t n) { sequence.speculation.draft.resize(n); }
 
-  // What a step took; its sequences may be gone. Teaches the costs of all but guesses to `costs`.
+  // Learns from the time of a step. Its sequences may have ended. Passes the costs of all rows
+  // but those of drafts on to `costs`.
   void observe(const StepPlan& plan, double ms, CostModel& costs);
 
  private:
-  // A sequence whose guesses compete for rows.
+  // A sequence whose draft tokens compete for rows.
   struct Candidate {
     Sequence* sequence = nullptr;
     const Draft* draft = nullptr;
     const Acceptance* acceptance = nullptr;
-    double worth = 0;  // tokens to be expected of the draft
+    double worth = 0;  // expected number of accepted tokens of the draft
     uint32_t n_most = 0;
     uint32_t n_taken = 0;
-    double all_true = 1;  // the chance of what is taken
-    double expected = 1;  // tokens that the step makes of it
-    // The chance that one guess more comes true; 0 where there is none.
+    double all_true = 1;  // probability that all draft tokens taken so far are accepted
+    double expected = 1;  // expected number of tokens from this step
+    // Returns the probability that all tokens taken and one more are accepted, or 0 if there is no
+    // further one.
     double next_chance() const;
     void take();
   };
@@ -81,14 +83,14 @@ class Speculator {
   SuffixDrafter suffix_;
   ResumeDrafter resume_;
   ForcedDrafter forced_;
-  std::optional<ChainDrafter> chains_;            // none where nothing is guessed
-  std::array<Drafter*, kGuessSources> drafters_;  // by GuessSource; null where there is none
+  std::optional<ChainDrafter> chains_;            // absent if speculation is off
+  std::array<Drafter*, kGuessSources> drafters_;  // by GuessSource; null: none
   RowCosts row_costs_;
 
-  // Of the step being planned; kept so that a step allocates nothing.
+  // Scratch of the step being planned, kept so that a step allocates nothing.
   std::vector<Candidate> candidates_;
-  std::vector<Candidate*> order_;  // whose next guess is taken, in turn
-  std::vector<Sequence*> asked_;   // that the model drafts for
+  std::vector<Candidate*> order_;  // owners of the chosen draft tokens, in order
+  std::vector<Sequence*> asked_;   // sequences for which the model drafts
   uint64_t n_steps_without_model_ = 0;
 };
 

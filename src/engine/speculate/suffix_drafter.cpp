@@ -8,11 +8,12 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kLeftCopy = 6;                // tokens that made a copy worth going back to
-constexpr uint32_t kNearBefore = 8, kNear = 96;  // tokens around the place where it was left
-constexpr uint32_t kLeftFor = 256;               // tokens after which nobody goes back
+constexpr uint32_t kLeftCopy = 6;  // matched tokens after which a copy is worth resuming
+constexpr uint32_t kNearBefore = 8, kNear = 96;  // tokens around the position where it was left
+constexpr uint32_t kLeftFor = 256;               // tokens after which a copy is no longer resumed
 
-// What stands from `match` on, each token as sure as what matches before it.
+// Appends the tokens from `match` on. The confidence in each grows with the tokens matched before
+// it.
 void copy_behind(std::span<const TokenId> tokens, const SuffixMatch& match, GuessSource source,
                  uint32_t n_most, Draft& draft) {
   const auto n_left = static_cast<uint32_t>(tokens.size()) - match.next;
@@ -55,7 +56,7 @@ void ResumeDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
   const uint32_t n = sequence.n_tokens();
   const uint32_t first = std::max(state.left_at, kNearBefore) - kNearBefore;
   const uint32_t last = std::min(state.left_at + kNear, n - 1);
-  // Where nothing matches, one token stood for another.
+  // If nothing matches, the answer has probably replaced one token.
   SuffixMatch best{std::min(state.left_at, n - 1), 0};
   for (uint32_t at = std::max(first, 1u); at <= last; ++at) {
     const uint32_t n_matched = SuffixIndex::common_suffix(tokens, at, n);

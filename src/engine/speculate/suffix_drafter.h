@@ -4,15 +4,16 @@
 
 namespace kvik {
 
-// What stood behind the longest suffix of prompt and answer that stood in them before. A copy that
-// goes on is followed for as long as it matches more than what else is found.
+// Proposes the tokens that followed the earlier occurrence of the longest suffix of prompt and
+// answer. It continues with a copy as long as this matches more tokens than any other occurrence.
 class SuffixDrafter final : public Drafter {
  public:
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
 };
 
-// What stands near the place where a copy was left: in an edit one word stands for another, a line
-// is new or missing, and then the copy goes on. Looks where SuffixDrafter was; comes behind it.
+// Proposes tokens near the position where the answer stopped following a copy. In an edit a word is
+// replaced or a line is inserted or deleted, and then the copy continues. Uses the state of
+// SuffixDrafter and must be called after it.
 class ResumeDrafter final : public Drafter {
  public:
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;

@@ -6,7 +6,7 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kShort = 2, kLong = 5;  // tokens that chains go by
+constexpr uint32_t kShort = 2, kLong = 5;  // tokens that are hashed for a chain
 constexpr uint64_t kFewestHeads = 512, kMostHeads = 1 << 17;
 
 }  // namespace
@@ -32,7 +32,7 @@ uint32_t SuffixIndex::common_suffix(std::span<const TokenId> tokens, uint32_t a,
   return n;
 }
 
-// Of the n tokens before `end` (Fibonacci hashing).
+// Returns the hash of the n tokens before `end` (Fibonacci hashing).
 uint32_t SuffixIndex::Chains::head_of(std::span<const TokenId> tokens, uint32_t end) const {
   uint64_t hash = 0;
   for (uint32_t i = end - n; i < end; ++i) hash = (hash + tokens[i] + 1) * 0x9e3779b97f4a7c15u;

@@ -14,7 +14,7 @@
 
 namespace kvik {
 
-// Remembers the newest steps of an engine and makes views of it. Engine thread only.
+// Records the newest steps of an engine and makes views of them. Engine thread only.
 class LiveRecorder {
  public:
   static constexpr size_t kSteps = 256;
@@ -27,10 +27,11 @@ class LiveRecorder {
     steps_[n_steps_ % kSteps] = {.number = n_steps_, .end = end, .record = step};
   }
 
-  // Notes how a sequence was when it ended; of many between two views, the last kEnded.
+  // Records the state of a sequence that ends. Of many between two views, the last kEnded are kept.
   void record_end(const Sequence& sequence, TimePoint now);
 
-  // Steps and ends come in one view only; pages as PageMap says.
+  // Returns a view. Each ended sequence is in one view only, and so is each step unless `extent` is
+  // kAll. `extent` also selects the pages (see PageMap).
   LiveView view(const EngineSnapshot& engine, std::span<const std::unique_ptr<Sequence>> running,
                 PageMap::Extent extent, TimePoint now);
 

@@ -20,40 +20,40 @@ struct LiveStep {
   StepRecord record;
 };
 
-// A sequence that runs, or ended since the last view, without its tokens.
+// A sequence that is running or has ended since the last view, without its tokens.
 struct LiveSequence {
   enum class Phase : uint8_t { kPrefill, kDecode, kEnded };
   RequestId id{};
   Phase phase = Phase::kPrefill;
   uint32_t n_prompt = 0;
-  uint32_t n_found = 0;   // of the prompt, in the cache
+  uint32_t n_found = 0;   // cached tokens of the prompt
   uint32_t n_cached = 0;  // tokens that have K and V
   uint32_t n_generated = 0;
   uint32_t max_tokens = 0;
-  std::optional<PageId> head;  // its last page, of the first layer group; none where it ended
-  Duration age{};              // since it was submitted, until now or until it ended
-  uint64_t tenant = 0;         // a hash
+  std::optional<PageId> head;  // its last page in the first layer group; absent after its end
+  Duration age{};              // time since its submission, until now or until its end
+  uint64_t tenant = 0;         // hash
 };
 
-// What an engine at work looks like between two steps, by value, for whoever shows it. Pages are
-// those that changed since the last view; is_whole: all that are not free, and whoever kept others
-// forgets them.
+// The state of an engine between two steps, by value, for displays. `pages` are those that changed
+// since the last view. If is_whole, they are all pages that are not free, and the receiver must
+// discard earlier ones.
 struct LiveView {
   TimePoint now;
   EngineSnapshot engine;
-  std::vector<LiveStep> steps;  // the newest, oldest first; some may have been in the last view too
-  std::vector<LiveSequence> sequences;  // those that run, then those that ended
+  std::vector<LiveStep> steps;  // newest steps, in ascending order; a whole view may repeat steps
+  std::vector<LiveSequence> sequences;  // running ones, then ended ones
   bool is_whole = false;
   std::vector<PageCell> pages;
 };
 
-// Hears of views. Called on the engine thread, but for on_end(); must not block.
+// Receives views, on the engine thread except for on_end(). Must not block.
 class LiveSink {
  public:
   virtual ~LiveSink() = default;
-  // Shared: many look at one view.
+  // The view is shared by all sinks.
   virtual void on_view(std::shared_ptr<const LiveView> view) = 0;
-  // No more views will come: the engine stops. Any thread.
+  // No more views will follow, because the engine stops. Any thread.
   virtual void on_end() = 0;
 };
 

@@ -57,7 +57,7 @@ void LiveWatchers::show(Engine& engine, News news) {
   if (now < last_shown_ + kPause) return;
   const std::vector<std::shared_ptr<LiveSink>> sinks = living();
   if (sinks.empty()) return;
-  // Asked for before the view is made: who comes later gets the next one.
+  // Cleared before the view is made: a watcher added later gets a whole view next time.
   const bool is_for_newcomer = has_newcomer_.exchange(false);
   const auto view = std::make_shared<const LiveView>(
       engine.live_view(is_for_newcomer ? PageMap::Extent::kAll : PageMap::Extent::kChanges));

@@ -14,26 +14,27 @@ namespace kvik {
 
 class Engine;
 
-// Who watches an engine, and when it is time to show them something: kPause apart at least, and
-// nothing while nobody watches or nothing happens.
+// The watchers of an engine. Sends them views at least kPause apart, and none if there is no
+// watcher or nothing has happened.
 class LiveWatchers {
  public:
   static constexpr std::chrono::milliseconds kPause{100};
   static constexpr size_t kMax = 16;
 
-  // Any thread. The next view is whole, for everybody. A watcher that was destroyed is forgotten.
-  // Errors: kExhausted where kMax watch already, kUnavailable after end().
+  // Adds a watcher. Any thread. The next view is whole, for all watchers. Destroyed watchers are
+  // removed. Errors: kExhausted if there are kMax watchers, kUnavailable after end().
   Result<void> add(const std::shared_ptr<LiveSink>& sink);
 
-  // Any thread. Tells all that no view will come.
+  // Notifies all watchers that no view will follow. Any thread.
   void end();
 
-  // Engine thread, between two steps: shows the engine where that is due. News: something happened
-  // since the last call; changes of pages it sees by itself.
+  // Sends a view if one is due. Engine thread, between two steps. `news` says whether something has
+  // happened since the last call; changes of pages are detected without it.
   enum class News { kNone, kSome };
   void show(Engine& engine, News news);
 
-  // Engine thread: when show() will have something to show though nothing more happens.
+  // Returns the time at which show() will have something to send even if nothing more happens.
+  // Engine thread.
   std::optional<TimePoint> due() const;
 
  private:
@@ -45,7 +46,7 @@ class LiveWatchers {
   std::atomic<bool> is_watched_ = false;
   std::atomic<bool> has_newcomer_ = false;
 
-  // Of the engine thread.
+  // Engine thread only.
   bool has_news_ = false;
   uint64_t n_changes_shown_ = 0;
   TimePoint last_shown_;

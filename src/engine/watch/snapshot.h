@@ -16,75 +16,76 @@
 
 namespace kvik {
 
-// What a request may be at most.
+// The limits of a request and of the engine.
 struct EngineLimits {
   uint32_t n_ctx_max = 0;
   uint32_t n_vocab = 0;
-  uint64_t kv_tokens = 0;  // what the budget holds
+  uint64_t kv_tokens = 0;  // tokens that the KV budget holds
   uint32_t max_queue = 0;
-  uint32_t n_states = 0;   // sequences that run at once; 0: no limit, layers have K and V alone
-  uint32_t n_tenants = 1;  // that the operator named
+  // Sequences that run at the same time; 0: no limit, because no layer has a recurrent state.
+  uint32_t n_states = 0;
+  uint32_t n_tenants = 1;  // configured tenants
 };
 
-// One step as it was planned and as it went.
+// One step, as planned and as measured.
 struct StepRecord {
   uint32_t n_sequences = 0;
   uint32_t n_decode_rows = 0;
   uint32_t n_prefill_rows = 0;
-  uint32_t n_drafted = 0;   // of the decode rows: guesses
-  uint32_t n_accepted = 0;  // of these: right
+  uint32_t n_drafted = 0;   // draft tokens among the decode rows
+  uint32_t n_accepted = 0;  // accepted draft tokens
   double planned_ms = 0;    // by the cost model
   double ms = 0;
 };
 
-// Of all requests since the start. Times in seconds.
+// Histograms of all requests since the start. Times are in seconds.
 struct EngineHistograms {
   Histogram queue_s{1e-4};    // submission to the first step
   Histogram ttft_s{1e-4};     // submission to the first token
   Histogram prefill_s{1e-4};  // first step to the first token
   Histogram itl_s{1e-4};      // one token to the next
   Histogram decode_s{1e-4};   // first token to the last
-  Histogram e2e_s{1e-4};      // submission to the end, whatever the end
+  Histogram e2e_s{1e-4};      // submission to the end, for any finish reason
   Histogram step_s{1e-4};
   Histogram batch_sequences{1};
   Histogram batch_rows{1};
   Histogram pages_in_use{1};  // leased and sealed, after each step
 };
 
-// The pages that one layer group has, by state; free ones belong to none.
+// The pages of one layer group, by state. Free pages belong to no group.
 struct GroupPages {
   uint32_t window = 0;  // tokens that its attention sees; 0: all
   PageCounts pages;
 };
 
-// The engine's state between two steps, by value, for whoever shows it.
+// The engine's state between two steps, by value, for monitoring.
 struct EngineSnapshot {
   uint32_t n_waiting = 0;
   uint32_t n_running = 0;
   PageCounts pages;
   uint64_t page_bytes = 0;
   uint32_t n_groups = 0;
-  std::array<GroupPages, kMaxLayerGroups> groups{};  // the first n_groups
+  std::array<GroupPages, kMaxLayerGroups> groups{};  // the first n_groups are used
   uint64_t kv_budget_bytes = 0;
-  std::array<uint64_t, kMemoryKinds> kv_bytes{};  // of the budget, by MemoryKind
+  std::array<uint64_t, kMemoryKinds> kv_bytes{};  // parts of the budget, by MemoryKind
   AllTierCounters tiers;
-  std::optional<PageLogCounts> page_log;  // where there is one
+  std::optional<PageLogCounts> page_log;  // absent without a page log
   uint64_t steps = 0;
-  uint64_t prompt_tokens = 0;  // computed
-  uint64_t cached_tokens = 0;  // found
+  uint64_t prompt_tokens = 0;  // computed tokens
+  uint64_t cached_tokens = 0;  // tokens from the cache
   uint64_t generated_tokens = 0;
   SpeculationCounters speculation;
   uint64_t preemptions = 0;
-  uint64_t evictions = 0;          // pages
-  uint64_t snapshots = 0;          // of states, kept so far
-  PageCounts snapshot_pages = {};  // of `pages`
+  uint64_t evictions = 0;          // of pages
+  uint64_t snapshots = 0;          // state snapshots kept so far
+  PageCounts snapshot_pages = {};  // part of `pages`
   RunningStep running_step = {};
-  double running_step_s = 0;  // how long it has been computed
+  double running_step_s = 0;  // time since the start of the step being computed
   double last_step_ms = 0;
   StepRecord last_step;
   EngineHistograms histograms;
   std::array<uint64_t, kFinishReasons> finished{};  // requests, by FinishReason
-  double queue_wait_s = 0;  // a new request would wait about this long for its first step
+  double queue_wait_s = 0;  // expected wait of a new request for its first step
 
   uint64_t n_finished(FinishReason reason) const { return finished[static_cast<size_t>(reason)]; }
 };

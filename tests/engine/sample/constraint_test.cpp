@@ -11,7 +11,8 @@
 #include "support/counting_constraint.h"
 #include "support/tiny_engine.h"
 
-// Answers that keep to a form, which the engine asks for and does not know.
+// Tests of constrained answers in the engine, which queries a constraint and knows nothing else
+// about it.
 namespace kvik {
 namespace {
 
@@ -82,7 +83,7 @@ TEST(Constraint, an_answer_ends_by_itself_only_where_its_form_is_complete) {
   EngineRig rig;
   Request request = greedy_request(some_tokens(10), 30);
   request.stop_tokens = {0, 2};
-  request.sampling.logit_bias = {{2, 100.0f}};  // the model wants to end at once
+  request.sampling.logit_bias = {{2, 100.0f}};  // the model would end at once
   EXPECT_TRUE(rig.run(request)->tokens().empty());
   const auto sink = rig.run(with_form(request, make_form(7)));
   EXPECT_EQ(sink->tokens().size(), 7u);
@@ -103,7 +104,7 @@ TEST(Constraint, where_nothing_can_follow_the_answer_ends_without_another_step) 
   EXPECT_EQ(sink->tokens().size(), 5u);
   EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kStop));
   EXPECT_EQ(rig.engine().snapshot().steps, 5u);
-  // Also where that is the last token that it may have.
+  // The constraint also decides if its last token is the last one that max_tokens allows.
   const auto last = rig.run(with_form(greedy_request(some_tokens(10), 5), make_form(2, 5)));
   EXPECT_THAT(last->finishes(), ElementsAre(FinishReason::kStop));
   const auto none = rig.run(with_form(greedy_request(some_tokens(10), 5), make_form(0, 0)));
@@ -244,7 +245,8 @@ TEST(MaskMaker, leaves_to_the_slow_thread_what_would_prolong_other_tenants_steps
         Case{MaskMaker::Budgets::kOff, std::chrono::microseconds(400), false}}) {
     NextTokens next(SteadyConstraint(), NextTokens::Owner{.tenant = "a", .n_vocab = 260});
     MaskMaker maker;
-    for (int n = 0; n < 3; ++n) {  // the first one that takes time is known to the second
+    // The second token is scheduled by the measured time of the first.
+    for (int n = 0; n < 3; ++n) {
       maker.begin_step(budgets, forward);
       while (!maker.make_now(next)) maker.wait(std::chrono::seconds(60));
       next.advance(0);

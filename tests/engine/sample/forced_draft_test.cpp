@@ -8,11 +8,11 @@
 #include "engine/sample/constraint.h"
 #include "support/tiny_engine.h"
 
-// Tokens that a constraint leaves no choice about are computed beside each other.
+// Tokens that a constraint forces are computed in one step.
 namespace kvik {
 namespace {
 
-// Every third token is free; the others are the ones named.
+// Leaves every third token free and forces the others.
 class HalfForced final : public Constraint {
  public:
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<HalfForced>(*this); }

@@ -28,7 +28,7 @@ std::optional<TokenId> pick(const std::vector<float>& logits, const SamplingPara
                          .position = position});
 }
 
-// How often each token is drawn at n positions.
+// Returns how often each token is drawn at n positions.
 std::map<TokenId, int> draws(const std::vector<float>& logits, const SamplingParams& params,
                              int n = 20000, const TokenCounts& counts = {},
                              const std::vector<TokenId>& masked = {}) {
@@ -53,14 +53,14 @@ std::set<TokenId> drawn_ids(const std::vector<float>& logits, const SamplingPara
   return ids;
 }
 
-// The logits of these probabilities.
+// Returns the logits of these probabilities.
 std::vector<float> logits_of(const std::vector<double>& probabilities) {
   std::vector<float> logits;
   for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
   return logits;
 }
 
-// Each count lies within five standard deviations of what its probability promises.
+// Checks that each count is within five standard deviations of its expected value.
 void expect_distribution(const std::map<TokenId, int>& drawn, const std::vector<double>& expected) {
   int n = 0;
   for (const auto& [id, count] : drawn) n += count;
@@ -89,7 +89,7 @@ TEST(Sampler, draws_follow_the_softmax) {
 }
 
 TEST(Sampler, temperature_bends_the_distribution) {
-  // p^(1/T), made to add up to 1 again: for T = 2 the square roots.
+  // p^(1/T), normalized: for T = 2, the square roots.
   expect_distribution(draws(logits_of({0.64, 0.32, 0.04}), {.temperature = 2}),
                       {0.8 / 1.5656854, 0.5656854 / 1.5656854, 0.2 / 1.5656854});
   expect_distribution(draws(logits_of({0.64, 0.32, 0.04}), {.temperature = 0.5f}),
@@ -122,7 +122,7 @@ TEST(Sampler, top_p_leaves_the_fewest_that_reach_p) {
 }
 
 TEST(Sampler, a_nucleus_wider_than_what_is_sorted_first_is_exact) {
-  // 1,000 equal tokens: 0.5 of the whole is the first 500 of them.
+  // The first 500 of 1,000 equal tokens make up 0.5.
   EXPECT_EQ(drawn_ids(std::vector<float>(1000, 1.0f), {.top_p = 0.5f}).size(), 500u);
   const auto ids = drawn_ids(std::vector<float>(1000, 1.0f), {.top_p = 0.125f});
   EXPECT_EQ(ids.size(), 125u);
@@ -138,7 +138,7 @@ TEST(Sampler, min_p_leaves_what_is_near_the_most_likely) {
 }
 
 TEST(Sampler, top_p_counts_what_top_k_left) {
-  // Of the two left, the first has 4/7 of the whole.
+  // Two tokens remain, and the first has 4/7 of the probability.
   EXPECT_EQ(drawn_ids(logits_of({0.1, 0.4, 0.2, 0.3}), {.top_k = 2, .top_p = 0.5f}),
             std::set<TokenId>({1}));
 }
@@ -228,7 +228,7 @@ TEST(Sampler, draws_are_uniform_along_seeds_choices_and_positions) {
     for (const int n : bins) sum += std::pow(n - kDraws / kBins, 2) / (kDraws / kBins);
     return sum;
   };
-  // 49 degrees of freedom: below 94 with a probability of 0.9999.
+  // With 49 degrees of freedom the value is below 94 with a probability of 0.9999.
   EXPECT_LT(chi_squared([](int i) { return uniform_draw(i, 0, 0); }), 94);
   EXPECT_LT(chi_squared([](int i) { return uniform_draw(0, i, 0); }), 94);
   EXPECT_LT(chi_squared([](int i) { return uniform_draw(0, 0, i); }), 94);
@@ -274,7 +274,8 @@ TEST(Sampler, logprobs_of_all_tokens_add_up_to_one_whatever_the_offset) {
     for (int i = 0; i < 300; ++i) logits.push_back(offset + std::sin(static_cast<float>(i)) * 5);
     double sum = 0;
     for (const TokenLogprob& t : top_logprobs(logits, 300)) sum += std::exp(t.logprob);
-    // Near 1e4 a float's place is 1e-3, but all shift together: only each one's rounding counts.
+    // Near 1e4 the spacing of floats is 1e-3, but a common shift cancels: only the rounding of each
+    // logit counts.
     EXPECT_NEAR(sum, 1.0, 1e-5) << offset;
   }
 }

@@ -4,11 +4,12 @@
 
 #include "support/tiny_engine.h"
 
-// What a client reads of a prompt that had to give its pages back before its first token.
+// Tests the usage that is reported for a prompt that was preempted before its first token.
 namespace kvik {
 namespace {
 
-// A prompt that takes a token a step, beside an older sequence that needs its pages one day.
+// A prompt that advances by one token per step, and an older sequence that eventually needs its
+// pages.
 struct Preempted {
   explicit Preempted(EngineRig& rig) : older(rig.submit(greedy_request(some_tokens(32, 7), 110))) {
     Request request = greedy_request(some_tokens(150, 8), 4);
@@ -49,7 +50,7 @@ TEST(Preemption, what_was_found_is_counted_once) {
   EXPECT_EQ(rig.engine().snapshot().cached_tokens, 41u);
 }
 
-// While it waits another computes more of the same prompt: that is a find.
+// While the prompt waits, another request computes more of the same tokens: these count as cached.
 TEST(Preemption, what_others_computed_meanwhile_counts) {
   EngineRig rig(kShort);
   const Preempted both(rig);

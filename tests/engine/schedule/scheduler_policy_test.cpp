@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// 10 ms a step and 1 ms a row.
+// 10 ms per step and 1 ms per row.
 double plain_cost(const StepWork& work) { return 10.0 + work.n_rows; }
 
 TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
@@ -25,7 +25,7 @@ TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
   rig.teach();
   rig.add({.n_prompt = 3});
   rig.step();
-  rig.add({.n_prompt = 180});  // 180 ms in five steps: no longer than the target's
+  rig.add({.n_prompt = 180});  // 180 ms in five steps: no longer than the target
   for (int i = 0; i < 4; ++i) {
     const auto planned = rig.step();
     ASSERT_EQ(planned.size(), 2u);
@@ -40,7 +40,7 @@ TEST(SchedulerTarget, steps_are_as_long_as_the_target_again_where_five_do_the_re
   rig.add({.n_prompt = 3});
   rig.step();
   Sequence* prompt = rig.add({.n_prompt = 600});
-  EXPECT_NEAR(rig.step()[1].second, 74, 6);  // 1.7 times 50 - 11: at most
+  EXPECT_NEAR(rig.step()[1].second, 74, 6);  // at most 1.7 times 50, minus 11
   while (prompt->n_pending() > 190) rig.step();
   EXPECT_NEAR(rig.step()[1].second, 39, 6);  // 50 - 11 again
 }
@@ -81,7 +81,7 @@ TEST(SchedulerTarget, a_prompt_that_a_step_completes_is_not_held_up_by_others_be
   rig.cost_ms = plain_cost;
   rig.teach();
   for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 100});
-  EXPECT_EQ(rig.step().size(), 1u);  // 110 ms; its token is not kept for 400
+  EXPECT_EQ(rig.step().size(), 1u);  // 110 ms; its token does not wait 400 ms for the others
 }
 
 TEST(SchedulerTarget, a_short_prompt_overtakes_a_long_one_that_came_just_before) {
@@ -147,8 +147,8 @@ TEST(SchedulerOrder,
   EXPECT_THAT(ended, ElementsAre(running, known, unknown));
 }
 
-// Who is admitted first: one of 700 tokens that nobody computed before, submitted at 0, or one of
-// which the cache knows all but 20.
+// Returns which of two prompts is admitted first: one of 700 tokens without any cached ones,
+// submitted at 0, or one with all but 20 tokens cached.
 const char* first_admitted(double known_submitted_ms) {
   Rig rig(64, {.max_step_tokens = 512, .max_running = 1});
   rig.cost_ms = plain_cost;
@@ -173,7 +173,8 @@ TEST(SchedulerOrder, an_unknown_prompt_waits_three_times_what_it_takes_for_known
 
 TEST(SchedulerOrder, what_the_cache_has_of_a_waiting_prompt_is_given_up_last) {
   Rig rig(30, {.max_step_tokens = 512, .max_running = 1});
-  for (const TokenId token : {7, 8}) {  // ten pages each, the first used longest ago
+  // Ten pages each; those of token 7 are the least recently used.
+  for (const TokenId token : {7, 8}) {
     rig.add({.n_prompt = 320, .max_tokens = 1, .token = token});
     while (!rig.alive().empty()) rig.step();
   }
@@ -196,7 +197,7 @@ TEST(SchedulerOrder, no_prompt_takes_pages_while_a_second_of_shorter_ones_is_pen
   EXPECT_LT(n_running, 8u);
   Sequence* const short_one = rig.add({.n_prompt = 20, .max_tokens = 2});
   rig.step();
-  EXPECT_GT(short_one->table.n_pages(), 0u);  // not held up by those that wait
+  EXPECT_GT(short_one->table.n_pages(), 0u);  // not blocked by the waiting prompts
   while (!rig.alive().empty()) rig.step();
 }
 
@@ -236,7 +237,7 @@ TEST(SchedulerOrder, tenants_are_served_alike_whatever_they_send) {
     if (i % 2 == 0) rig.add({.n_prompt = 100, .max_tokens = 1, .tenant = "asks"});
     rig.step();
   }
-  // It asked for 50 tokens a step and half of 64 are its share.
+  // The tenant "asks" requests 50 tokens per step, and its fair share of the 64 is half.
   EXPECT_NEAR(double(n_computed["asks"]), double(n_computed["floods"]), 700);
 }
 
@@ -286,7 +287,7 @@ TEST(SchedulerShared, a_page_is_computed_once_whatever_the_order) {
     }
   };
   while (!rig.alive().empty()) rig.step();
-  EXPECT_EQ(n_prompt_rows, 321u + 3);  // the last token's logits are everybody's own
+  EXPECT_EQ(n_prompt_rows, 321u + 3);  // each request computes its own last token
 }
 
 TEST(SchedulerShared, nobody_waits_for_one_that_takes_less_than_a_page_a_step) {
@@ -301,10 +302,11 @@ TEST(SchedulerShared, nobody_waits_for_one_that_does_not_advance) {
   rig.add({.n_prompt = 321, .token = 7, .priority = 1});
   rig.step();
   Sequence* urgent = rig.add({.n_prompt = 321, .token = 7});
-  rig.step();  // behind it, the first gets nothing
+  rig.step();  // the first sequence gets no rows in a step after the urgent one
   EXPECT_EQ(urgent->n_cached, 128u);
   while (urgent->n_generated() == 0) rig.step();
-  EXPECT_EQ(rig.n_found_tokens(), 64u + 256);  // what the first had; what it found when it was next
+  // Tokens the first one had, then those the urgent one computed.
+  EXPECT_EQ(rig.n_found_tokens(), 64u + 256);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace kvik {
 namespace {
 
-// Numbers below n.
+// Returns random numbers below n.
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
@@ -25,7 +25,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// What holds for every plan, whatever came before.
+// Checks the invariants of every plan.
 void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan& plan) {
   uint32_t n_tokens = 0;
   bool prompts_began = false;
@@ -57,7 +57,7 @@ void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan
   EXPECT_LE(rig.scheduler().n_running(), options.max_running);
 }
 
-// How many steps each sequence that runs has been without a token, and whether that is too many.
+// Counts the steps in which each running sequence got no row, and checks their number.
 class Patience {
  public:
   void look(Rig& rig, const StepPlan& plan, const SchedulerOptions& options) {
@@ -66,8 +66,8 @@ class Patience {
       const bool is_planned = std::ranges::any_of(
           plan.entries, [&](const auto& entry) { return entry.sequence == sequence; });
       n = is_planned || sequence->table.n_pages() == 0 ? 0 : n + 1;
-      // Beyond its patience a prompt is next but for those that waited longer. All prompts of the
-      // rig differ, so none waits for another's pages.
+      // A prompt that has waited beyond the limit is next, except for those that have waited
+      // longer. All prompts of the rig differ, so none waits for pages of another.
       EXPECT_LE(n, Scheduler::kPatience + options.max_running) << "starved";
     }
   }
@@ -89,7 +89,7 @@ TEST(Scheduler, random_operations_lose_no_sequence_and_no_page_and_starve_nobody
     if (random.below(2) == 0) options.itl_target = from_ms(1 + random.below(60));
     Rig rig(n_pages, options);
     Patience patience;
-    if (random.below(3) == 0) {  // rows that were computed do not always stand
+    if (random.below(3) == 0) {  // some rows are not accepted
       rig.on_sampled = [&](const StepPlan&, std::vector<uint32_t>& accepted) {
         for (uint32_t& rows : accepted) {
           if (random.below(8) == 0) rows = 1 + random.below(rows);
@@ -129,7 +129,7 @@ TEST(Scheduler, random_operations_lose_no_sequence_and_no_page_and_starve_nobody
     EXPECT_EQ(rig.pages().total(), n_pages);
     n_preemptions += rig.scheduler().n_preemptions();
   }
-  EXPECT_GT(n_preemptions, 1000u);  // the hard case did occur
+  EXPECT_GT(n_preemptions, 1000u);  // preemption did occur
 }
 
 }  // namespace

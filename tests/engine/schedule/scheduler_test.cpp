@@ -87,7 +87,7 @@ TEST(Scheduler, a_prompt_waits_until_its_pages_and_one_to_grow_are_free) {
   Rig rig(4, {.max_step_tokens = 512});
   Sequence* first = rig.add({.n_prompt = 33});
   rig.add({.n_prompt = 33});
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 33)));  // 2 pages free, 3 wanted
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 33)));  // 2 pages free, 3 needed
   EXPECT_EQ(rig.n_pages_held(), 2u);
   rig.remove(first);
   EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 33)));
@@ -99,7 +99,7 @@ TEST(Scheduler, a_prompt_that_another_computed_is_leased_not_computed) {
   rig.step();
   rig.remove(first);
   Sequence* same = rig.add({.n_prompt = 70, .token = 100});
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1)));  // the last token's logits are wanted
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1)));  // the last token's logits are needed
   EXPECT_EQ(same->usage.cached_tokens, 69u);
   EXPECT_EQ(rig.scheduler().n_found_tokens(), 69u);
 }
@@ -126,13 +126,13 @@ TEST(Scheduler, where_a_sequence_cannot_grow_the_youngest_gives_way) {
   rig.add({.n_prompt = 32});
   Sequence* youngest = rig.add({.n_prompt = 20});
   EXPECT_THAT(rig.step(), ElementsAre(Pair(3, 20), Pair(1, 32), Pair(2, 32)));
-  // Both older ones want a second page, and one is free.
+  // Both older sequences need a second page, and one is free.
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
   EXPECT_EQ(rig.scheduler().n_preemptions(), 1u);
   EXPECT_EQ(rig.scheduler().n_waiting(), 1u);
   EXPECT_EQ(youngest->n_cached, 0u);
   EXPECT_EQ(youngest->table.n_pages(), 0u);
-  EXPECT_EQ(youngest->n_tokens(), 21u);  // what was generated stays
+  EXPECT_EQ(youngest->n_tokens(), 21u);  // generated tokens are kept
 }
 
 TEST(Scheduler, a_preempted_sequence_computes_prompt_and_answer_again_and_goes_on) {
@@ -157,7 +157,7 @@ TEST(Scheduler, the_preempted_wait_before_those_that_never_ran) {
   rig.step();
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
   rig.remove(first);
-  // 2 pages are free: the third's one and one to grow, then no more.
+  // 2 pages are free: one for the third sequence and one for growth, then none.
   EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 21)));
 }
 
@@ -174,7 +174,7 @@ TEST(Scheduler, the_youngest_gives_way_itself_where_it_cannot_grow) {
 }
 
 TEST(Scheduler, a_planned_decode_that_gives_way_to_an_older_one_leaves_the_plan) {
-  // Without the cache the older one is planned with the prompts, behind the decode.
+  // Without the cache the older sequence is planned among the prompts, after the decode.
   Rig rig(3, {.max_step_tokens = 512});
   rig.add({.n_prompt = 32, .cache = Request::Cache::kOff});
   rig.add({.n_prompt = 32});

@@ -5,14 +5,14 @@
 
 #include "engine/schedule/snapshot_policy.h"
 
-// Where states are kept.
+// Tests the positions at which states are kept.
 namespace kvik {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// A snapshot is as large as 1,024 tokens.
+// Returns a layout in which a snapshot is as large as the K and V of 1,024 tokens.
 KvLayout layout() {
   KvLayout layout(1000);
   layout.state_bytes = 32 * 1000;

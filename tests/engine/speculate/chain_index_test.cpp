@@ -17,7 +17,7 @@ Request scripted(std::vector<TokenId> prompt, const std::vector<TokenId>& answer
   return request;
 }
 
-// A conversation of other beginnings comes to say what another one said.
+// A conversation with a different prompt repeats the answer of an earlier one.
 TEST(Chains, what_another_answer_went_on_with_is_guessed) {
   EngineRig rig({.n_pages = 128, .speculation = kAlways});
   const auto said = some_tokens(150, 7);
@@ -40,7 +40,7 @@ TEST(Chains, who_has_another_salt_is_told_nothing) {
   EXPECT_EQ(sink->usage().drafted_tokens, 0u);
 }
 
-// With keys, what one tenant alone knows is told to nobody else.
+// With private pages, what only one tenant has computed is not proposed to others.
 TEST(Chains, what_one_tenant_alone_computed_is_guessed_for_it_alone) {
   EngineRig rig({.n_pages = 128, .speculation = kAlways, .sharing = Sharing::kTwo});
   const auto said = some_tokens(150, 7);

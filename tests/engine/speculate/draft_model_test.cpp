@@ -31,7 +31,7 @@ std::vector<std::vector<TokenId>> answers(EngineRig& rig, const std::vector<Requ
   return tokens;
 }
 
-// The same weights say the same tokens, drawn with the same draws: whatever the temperature.
+// The same weights yield the same tokens at any temperature, because the random draws are the same.
 TEST(DraftModel, a_model_that_agrees_is_right_at_any_temperature) {
   EngineRig plain({.n_pages = 128, .speculation = kGuessNothing});
   EngineRig rig({.n_pages = 256, .speculation = kFour, .draft = "test-llama:f32"});
@@ -43,7 +43,7 @@ TEST(DraftModel, a_model_that_agrees_is_right_at_any_temperature) {
   EXPECT_LT(rig.engine().snapshot().steps, plain.engine().snapshot().steps / 2);
 }
 
-// Its levels are rougher, so that it is wrong now and then.
+// The draft model has coarser weights, so some of its tokens are rejected.
 TEST(DraftModel, a_model_that_differs_changes_nothing) {
   EngineRig plain({.n_pages = 128, .speculation = kGuessNothing});
   EngineRig rig({.n_pages = 256, .speculation = kFour, .draft = "test-llama:q2_k"});

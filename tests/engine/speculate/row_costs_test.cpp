@@ -45,7 +45,7 @@ TEST(RowCosts, an_outlier_hardly_moves_what_many_steps_have_told) {
 
 TEST(RowCosts, what_was_wrong_at_first_is_forgotten_where_nobody_observes_it) {
   RowCosts costs;
-  costs.observe(4, 500);  // somebody else had the machine
+  costs.observe(4, 500);  // as if another process used the machine
   for (int i = 0; i < 2000; ++i) costs.observe(1, 20);
   EXPECT_NEAR(costs.ms(4, 2), 26, 0.5);
 }

@@ -6,19 +6,21 @@
 
 #include "engine/scheduler_rig.h"
 
-// What guessing brings, and never costs, on a machine that does not exist.
+// Measures the gain of speculation on a simulated machine, and checks that it never costs more than
+// it saves.
 namespace kvik {
 namespace {
 
-// Of two cores that decode tinyllama-1.1b in Q4_0: few rows cost little more than one.
+// The time of a step on two cores with tinyllama-1.1b in Q4_0: a few rows cost little more than
+// one.
 double true_ms(uint32_t n_rows) {
   return 18 + 0.9 * std::min(n_rows - 1, 7u) + 2.0 * (std::max(n_rows, 8u) - 8);
 }
 
-// Never the same few tokens twice: other drafters have nothing to say.
+// Returns tokens that never repeat, so that other drafters propose nothing.
 TokenId answer_at(size_t at) { return 1000 + static_cast<TokenId>(at * 2654435761u % 1'000'003); }
 
-// Whose guesses come true as often as it is told, one after the other.
+// Proposes tokens that are right with a fixed probability, independently of each other.
 class EvenDrafter final : public Drafter {
  public:
   EvenDrafter(double share, std::mt19937& random) : share_(share), random_(random) {}
@@ -37,9 +39,9 @@ class EvenDrafter final : public Drafter {
 
 struct Simulation {
   SpeculationOptions::Mode mode = SpeculationOptions::Mode::kAuto;
-  double share = 0;  // of guesses that come true
+  double share = 0;  // acceptance rate of draft tokens
   uint32_t n_users = 1;
-  uint32_t n_without = 0;  // users more, for whom nothing is guessed
+  uint32_t n_without = 0;  // further users without speculation
   uint32_t n_steps = 400;
   uint32_t seed = 1;
 };
@@ -47,10 +49,11 @@ struct Simulation {
 struct Outcome {
   double tokens_per_s = 0;
   double drafted_per_step = 0;
-  double longest_ms = 0;  // of all steps, noise apart
+  double longest_ms = 0;  // longest step, without noise
 };
 
-// Steps take what true_ms() says, a few percent more or less, and now and then three times that.
+// Simulates steps that take true_ms(), a few percent more or less, and now and then three times as
+// long.
 Outcome simulate(const Simulation& s) {
   std::mt19937 random(s.seed);
   std::normal_distribution<double> noise(1, 0.05);
@@ -87,7 +90,7 @@ double gain(const Simulation& s) {
   return simulate(s).tokens_per_s / simulate(off).tokens_per_s;
 }
 
-// The mean of several: one run of 400 steps is uncertain by a percent.
+// Returns the mean of several runs. A single run of 400 steps is uncertain by a percent.
 double mean_gain(Simulation s) {
   double sum = 0;
   for (s.seed = 1; s.seed <= 5; ++s.seed) sum += gain(s);
@@ -114,7 +117,7 @@ TEST(Speculator, wrong_guesses_are_soon_not_computed) {
   EXPECT_GT(simulate({.share = 0.95}).drafted_per_step, 5);
 }
 
-// Sixteen rows of this machine take 40 ms, and one takes 18.
+// On this machine sixteen rows take 40 ms and one takes 18 ms.
 TEST(Speculator, no_step_takes_much_more_than_twice_its_time) {
   for (const double share : {0.95, 1.0}) {
     EXPECT_LT(simulate({.share = share}).longest_ms, 2.15 * true_ms(1));

@@ -8,7 +8,7 @@
 namespace kvik {
 namespace {
 
-// The longest suffix that stood before, by comparing all.
+// Finds the longest suffix that occurred earlier by comparing all positions.
 SuffixMatch find_plainly(const std::vector<TokenId>& tokens) {
   SuffixMatch best;
   const auto end = static_cast<uint32_t>(tokens.size());
@@ -46,8 +46,9 @@ TEST(SuffixIndex, a_token_over_and_over_matches_itself_one_before) {
   EXPECT_EQ(match.n_matched, SuffixIndex::kLongest);
 }
 
-// Of few different tokens, so that much repeats, token by token as an answer grows. Chains are
-// followed a few places only: what is found matches, and mostly is the longest.
+// The list grows token by token like an answer and has few different tokens, so there are many
+// repetitions. Chains are followed only for a few positions: a result always matches, and it is
+// usually the longest match.
 TEST(SuffixIndex, agrees_with_comparing_all_places) {
   uint32_t n_longest = 0, n_all = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) {
@@ -56,7 +57,7 @@ TEST(SuffixIndex, agrees_with_comparing_all_places) {
     for (TokenId& token : tokens) token = random() % 12;
     SuffixIndex index(64);
     for (int i = 0; i < 500; ++i) {
-      if (random() % 10 == 0 && tokens.size() > 60) {  // a piece of what was, once more
+      if (random() % 10 == 0 && tokens.size() > 60) {  // repeats an earlier part
         const size_t begin = random() % (tokens.size() - 30);
         for (size_t k = 0; k < 20; ++k) tokens.push_back(tokens[begin + k]);
       } else {

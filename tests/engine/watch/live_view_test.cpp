@@ -60,7 +60,7 @@ TEST(LiveView, pages_of_a_common_prefix_have_as_many_owners_as_run) {
   EngineRig rig;
   const std::vector<TokenId> prompt = some_tokens(96);
   rig.run(greedy_request(prompt, 1));
-  rig.engine().live_view(Extent::kAll);  // tells of its end
+  rig.engine().live_view(Extent::kAll);  // consumes the record of its end
   rig.submit(greedy_request(prompt, 40));
   rig.submit(greedy_request(prompt, 40));
   for (int i = 0; i < 3; ++i) rig.engine().step();
@@ -84,7 +84,7 @@ TEST(LiveView, a_long_pause_keeps_the_newest_steps) {
     EXPECT_EQ(view.steps[i].number, view.steps[i - 1].number + 1);
 }
 
-// Notes what it is shown.
+// Records the views that it receives.
 class Watcher final : public LiveSink {
  public:
   void on_view(std::shared_ptr<const LiveView> view) override {
@@ -100,7 +100,7 @@ class Watcher final : public LiveSink {
   }
 
   using Views = std::vector<std::shared_ptr<const LiveView>>;
-  // All so far, once that holds; those of the time that the patience allows where it does not.
+  // Waits up to 20 seconds until the predicate holds, and returns all views so far.
   Views wait_for(const std::function<bool(const Views&)>& is_enough) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return is_enough(views_); });
@@ -201,7 +201,7 @@ TEST(LiveWatchers, no_more_than_a_few_watch_and_who_leaves_makes_room) {
   EXPECT_EQ(refused.error().code, ErrorCode::kExhausted);
   std::weak_ptr<Watcher> leaving = watchers.back();
   watchers.pop_back();
-  while (!leaving.expired()) std::this_thread::yield();  // the engine may be showing it something
+  while (!leaving.expired()) std::this_thread::yield();  // the engine may be sending it a view
   EXPECT_TRUE(engine.thread().watch(late).has_value());
 }
 

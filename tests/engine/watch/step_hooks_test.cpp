@@ -11,7 +11,7 @@
 namespace kvik {
 namespace {
 
-// A client that left while its prompt was computed had to wait for the end of the step.
+// Otherwise the engine would finish the step of a prompt whose client has disconnected.
 TEST(StepHooks, cancelled_prompt_breaks_the_step_off_between_layers) {
   EngineRig rig;
   uint32_t n_asked = 0, n_begun = 0;
@@ -36,7 +36,7 @@ TEST(StepHooks, cancelled_prompt_breaks_the_step_off_between_layers) {
   ASSERT_TRUE(sink->is_finished());
   EXPECT_EQ(sink->finishes(), std::vector{FinishReason::kCancelled});
   EXPECT_EQ(rig.engine().snapshot().pages.leased, 0u);
-  // What comes later is computed as if nothing had been.
+  // Later requests are computed as if nothing had happened.
   cancelled.clear();
   EXPECT_EQ(rig.run(request)->tokens(), expected);
 }

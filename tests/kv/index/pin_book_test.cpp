@@ -13,7 +13,7 @@ namespace {
 constexpr TimePoint kBegin{};
 TimePoint at_s(int s) { return kBegin + std::chrono::seconds(s); }
 
-// The pins that count, kept as whoever is told of each change keeps them.
+// A PinBook whose changes are added up to the pins that count, as its user does.
 struct Book : PinBook {
   explicit Book(uint32_t n_pages, uint32_t n_tenants = 1) : PinBook(n_pages) {
     set_tenants(n_tenants);
@@ -38,7 +38,7 @@ TEST(PinBook, alone_a_tenant_pins_all_there_is) {
   EXPECT_EQ(book.counting().size(), 10u);
 }
 
-TEST(PinBook, of_one_that_pins_among_several_tenants_half_of_the_pages_count) {  // threat 42
+TEST(PinBook, of_one_that_pins_among_several_tenants_half_of_the_pages_count) {
   Book book(60, 8);
   for (uint32_t p = 0; p < 60; ++p) book.pin(PageId{p}, p, 1, at_s(5));
   EXPECT_EQ(book.counting().size(), 30u);
@@ -73,7 +73,7 @@ TEST(PinBook, a_later_end_counts_and_an_earlier_one_does_not) {
   EXPECT_FALSE(book.counting().contains(3));
 }
 
-// What counts, worked out anew from all pins.
+// Computes the pins that count from all pins.
 std::map<uint32_t, int> plain(
     const std::map<std::pair<uint64_t, uint32_t>, std::pair<uint32_t, TimePoint>>& pins,
     uint32_t n_pages, uint32_t n_tenants) {

@@ -14,7 +14,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-// n tokens that begin with `first` and count up.
+// Returns n ascending tokens, starting with `first`.
 Tokens counting(uint32_t n, TokenId first) {
   Tokens tokens;
   for (uint32_t i = 0; i < n; ++i) tokens.push_back(first + i);
@@ -30,11 +30,11 @@ const PageKey kRoot = root_key("test", "");
 
 const TimePoint kNow{};
 
-// An index of one group that sees everything, without leases.
+// An index of one group without a window, in which no page is leased.
 struct PagesOfOneGroup : PrefixIndex {
   explicit PagesOfOneGroup(uint32_t n_pages = 1000) : PrefixIndex(n_pages, {GroupRule()}) {}
 
-  // The page that holds the tokens from now on.
+  // Inserts a page and returns the page that holds the tokens now.
   std::optional<PageId> insert(const PageKey& parent, const Tokens& tokens, PageId page) {
     const std::vector<std::optional<PageId>> pages = {page};
     const PrefixNode* node = PrefixIndex::insert(
@@ -213,11 +213,12 @@ TEST(PrefixIndex, a_pinned_page_goes_where_nothing_else_is_left) {
   EXPECT_EQ(index.victim(), std::nullopt);
 }
 
-// The index as one would explain it: each page with all tokens from the beginning to its end.
+// A simple model of the index: each page with all tokens from the beginning to its end.
 struct PlainIndex {
   std::map<PageId, Tokens> pages;
 
-  // The most tokens of `tokens` that whole pages, and then the head of one more, cover.
+  // Returns the largest number of tokens that are covered by full pages and the first tokens of one
+  // more page.
   uint32_t longest(const Tokens& tokens) const {
     uint32_t n_whole = 0;
     for (bool grew = true; grew;) {
@@ -256,7 +257,7 @@ TEST(PrefixIndex, random_operations_agree_with_a_plain_model_at_every_step) {
     PagesOfOneGroup index;
     PlainIndex plain;
     uint32_t next_page = 0;
-    // Few different tokens, so that prefixes are often shared and often not quite.
+    // Few different tokens, so that prefixes are often shared, completely or in part.
     const auto random_tokens = [&] {
       Tokens tokens;
       const uint32_t n = 1 + random() % 130;
@@ -268,7 +269,7 @@ TEST(PrefixIndex, random_operations_agree_with_a_plain_model_at_every_step) {
       const auto match = index.find(kRoot, tokens);
       const auto n_found = static_cast<uint32_t>(match.whole.size()) * kPageTokens + match.n_head;
       ASSERT_EQ(n_found, plain.longest(tokens)) << "seed " << seed << " step " << step;
-      if (random() % 3 != 0) {  // a sequence of these tokens ended: its next page becomes known
+      if (random() % 3 != 0) {  // a sequence of these tokens ended: its next page is added
         const size_t begin = match.whole.size() * kPageTokens;
         const size_t n = std::min<size_t>(kPageTokens, tokens.size() - begin);
         if (n == 0) continue;
