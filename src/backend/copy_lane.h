@@ -7,33 +7,33 @@
 
 namespace kvik {
 
-// Copies between a memory and host buffers, its slots, beside the operations, which neither wait
-// for it nor are waited for. Made by Memory::make_lane().
+// Asynchronous copies between a backend memory and host buffers (slots), concurrent with
+// operations. Made by Memory::make_lane().
 //
 //   out: begin_out(slot) ──▶ finish(slot) ──▶ the slot's buffer has the bytes
 //   in:  finish(slot) ──▶ its buffer may be filled ──▶ begin_in(slot) ──▶ place(slot), or not
 //
-// begin_out() and place() stand in the order of operations, on their thread; the rest on any. Of
-// one slot, calls are made one after the other, and what is begun again gives up what was begun
-// before; a lane carries out, or in. Errors: the device's, after which the buffer's bytes are of no
-// use.
+// begin_out() and place() are ordered with operations, on their thread; the other functions may be
+// called on any thread. Calls for one slot follow each other, and beginning again abandons what was
+// begun before. A lane copies either out or in. Errors: those of the device; the buffer's contents
+// are then undefined.
 class CopyLane {
  public:
-  virtual ~CopyLane() = default;  // what was begun is done, or given up
+  virtual ~CopyLane() = default;  // completes or abandons copies
 
-  // What stands at `source` now will be in the slot's buffer; operations that follow may write to
+  // Copies the present bytes at `source` to the slot's buffer; later operations may overwrite
   // `source`.
   virtual void begin_out(uint32_t slot, const std::byte* source) = 0;
-  // The slot's buffer as it is now will be what place() brings.
+  // Starts to transfer the slot's buffer for a later place().
   virtual Result<void> begin_in(uint32_t slot) = 0;
-  // Operations that follow find the bytes of begin_in() at `destination`.
+  // Places the bytes of begin_in() at `destination` for the operations that follow.
   virtual void place(uint32_t slot, std::byte* destination) = 0;
-  // Waits until what was begun with the slot's buffer is done: it may be read, or written. At once
-  // where nothing was.
+  // Waits for the slot's copy: its buffer may then be read or written. Returns at once if there is
+  // none.
   virtual Result<void> finish(uint32_t slot) = 0;
 };
 
-// Bytes of a slot that begin_in() was called for; borrowed. None: of a page that did not come.
+// Bytes of a slot after begin_in(), borrowed; empty for a page that did not arrive.
 class IncomingBytes {
  public:
   IncomingBytes() = default;

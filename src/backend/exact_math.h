@@ -10,10 +10,10 @@
 #define KVIK_EVERYWHERE [[gnu::always_inline]]  // units of several instruction sets have them
 #endif
 
-// Functions of doubles by IEEE's basic operations alone, each rounded for itself: the same bits on
-// every processor and every device, which those of a C library are not. For the few numbers of a
-// row that decide or gate: experts, states. Without branches, so that a compiler takes several
-// numbers at once: where two values are chosen from, it is by their bits.
+// Functions of doubles that use only IEEE's basic operations, each rounded separately: the same
+// bits on every processor and device, unlike those of a C library. For the few numbers of a row
+// that route or gate: experts, states. Without branches, so that compilers vectorize them:
+// selections use bit masks.
 namespace kvik {
 
 KVIK_EVERYWHERE inline uint64_t exact_bits(double x) {
@@ -27,12 +27,12 @@ KVIK_EVERYWHERE inline double exact_double(uint64_t bits) {
   return x;
 }
 
-// 2^n for −1022 ≤ n ≤ 1023.
+// Returns 2^n for −1022 ≤ n ≤ 1023.
 KVIK_EVERYWHERE inline double exact_power_of_2(int64_t n) {
   return exact_double(static_cast<uint64_t>(n + 1023) << 52);
 }
 
-// x, but no further from 0 than `limit`, a number above 0; a NaN stays one.
+// Returns x clamped to ±limit, limit > 0; a NaN stays a NaN.
 KVIK_EVERYWHERE inline double exact_limited(double x, double limit) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   constexpr uint64_t kInfinity = uint64_t{0x7ff} << 52;
@@ -42,13 +42,14 @@ KVIK_EVERYWHERE inline double exact_limited(double x, double limit) {
   return exact_double(limited | (exact_bits(x) & kSign));
 }
 
-// e^x, off by about one unit in the last place: x = n ln 2 + r, and the series of e^r.
+// Returns e^x with an error of about one unit in the last place: x = n ln 2 + r, and the series of
+// e^r.
 KVIK_EVERYWHERE inline double exact_exp(double x) {
   x = exact_limited(x, 746.0);  // beyond, e^x is 0 or infinite as well
   constexpr double kRounder = 0x1.8p+52;
   const double rounded = x * 0x1.71547652b82fep+0 + kRounder;
   const double n = rounded - kRounder;
-  // The upper part of ln 2 has 32 bits: times n it is exact.
+  // The upper part of ln 2 has 32 bits, so its product with n is exact.
   const double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
   double q = 1.0 / 6227020800.0;
   q = q * r + 1.0 / 479001600.0;
@@ -63,7 +64,7 @@ KVIK_EVERYWHERE inline double exact_exp(double x) {
   q = q * r + 1.0 / 6.0;
   q = q * r + 0.5;
   const double value = 1.0 + (r + r * r * q);
-  // In two steps: 2^n alone may be no number, where the product is one.
+  // In two steps, because 2^n alone may overflow although the product does not.
   const auto whole = static_cast<int64_t>(exact_bits(rounded) - exact_bits(kRounder));
   const int64_t half = whole >> 1;
   return value * exact_power_of_2(half) * exact_power_of_2(whole - half);
@@ -72,7 +73,8 @@ KVIK_EVERYWHERE inline double exact_exp(double x) {
 // 1 / (1 + e^−x)
 KVIK_EVERYWHERE inline double exact_sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
 
-// ln(1 + e^x) without overflow: ln(1 + u) for u = e^−|x| is twice the area tangent of u / (2 + u).
+// ln(1 + e^x) without overflow: ln(1 + u) for u = e^−|x| is twice the inverse hyperbolic tangent of
+// u / (2 + u).
 KVIK_EVERYWHERE inline double exact_softplus(double x) {
   const double u = exact_exp(-fabs(x));
   const double s = u / (2.0 + u);

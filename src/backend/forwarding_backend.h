@@ -9,11 +9,10 @@
 
 namespace kvik {
 
-// A backend that hands every operation on to another one: for those that do a little more around
-// some of them.
+// A backend that forwards every operation to another one; base class of decorators.
 class ForwardingBackend : public Backend {
  public:
-  // Borrowed.
+  // Borrows `next`.
   explicit ForwardingBackend(Backend& next) : next_(next) {}
 
   std::string_view name() const override { return next_.name(); }

@@ -18,22 +18,22 @@ constexpr size_t kVectorBytes = 64;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Does what operator new does where there is no memory: the new-handler lets some go, and without
-// one it throws std::bad_alloc.
+// On failure does the same as operator new: calls the new-handler, which may free memory, or throws
+// std::bad_alloc.
 void* map_pages(size_t bytes) {
   for (;;) {
     void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped != MAP_FAILED) return mapped;
     const std::new_handler let_go = std::get_new_handler();
-    if (!let_go) return ::operator new (size_t{1} << 62);  // throws: no system has so much
+    if (!let_go) return ::operator new (size_t{1} << 62);  // throws: no system has that much
     let_go();
   }
 }
 
 }  // namespace
 
-// Aligned to a huge page: maps one more than needed and gives back both ends.
+// Aligns to a huge page: maps one more than needed and unmaps both ends.
 std::byte* HostMemory::map_zero_pages(size_t bytes) const {
   const size_t kept = round_up(bytes, kSmallPage);
   auto* begin = static_cast<std::byte*>(map_pages(kept + kHugePage));
@@ -41,7 +41,7 @@ std::byte* HostMemory::map_zero_pages(size_t bytes) const {
   if (head > 0) munmap(begin, head);
   if (head < kHugePage) munmap(begin + head + kept, kHugePage - head);
   begin += head;
-  // Advice: a kernel without it is as right, slower.
+  // Advice only: without it the program is correct, but slower.
   const size_t whole = kept / kHugePage * kHugePage;
   if (huge_pages_ == HugePages::kOn) {
     madvise(begin, whole, MADV_HUGEPAGE);

@@ -7,14 +7,13 @@
 
 namespace kvik {
 
-// Whether the system is asked for pages of 2 MiB: fewer misses of the address cache in every walk
-// through weights and pages, for memory that is touched 2 MiB at a time.
+// Whether to request pages of 2 MiB: fewer TLB misses when walking through weights and KV pages,
+// for memory that is touched 2 MiB at a time.
 enum class HugePages { kOff, kOn };
 
-// Host RAM. Buffers of 2 MiB and more are pages of their own, aligned for huge ones, and cost
-// nothing before they are written; smaller ones come zeroed from the heap, aligned to 64 bytes. A
-// buffer's end never lies in a huge page that it does not fill, so that what is resident is what
-// was asked for.
+// Host RAM. Buffers of 2 MiB and more are mapped separately, aligned for huge pages, and cost
+// nothing before they are written; smaller ones are zeroed heap memory aligned to 64 bytes. A
+// buffer never ends inside a huge page, so that resident memory equals the requested memory.
 class HostMemory final : public Memory {
  public:
   explicit HostMemory(HugePages huge_pages = HugePages::kOn) : huge_pages_(huge_pages) {}
@@ -26,7 +25,7 @@ class HostMemory final : public Memory {
   void clear(std::byte* destination, size_t bytes) override;
   std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) override;
 
-  // Of all buffers that live.
+  // Bytes of all existing buffers.
   uint64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
 
  private:

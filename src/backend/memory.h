@@ -14,7 +14,7 @@ namespace kvik {
 
 class Memory;
 
-// Bytes of a backend's memory; given back by the destructor.
+// A buffer in a backend's memory, freed by the destructor.
 class Buffer {
  public:
   Buffer() = default;
@@ -43,28 +43,29 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// Where a backend computes: host RAM for the CPU. Addresses in it are handed around as pointers,
-// but only the backend itself may follow them; others copy in and out. Any thread.
+// Memory of a backend: host RAM for the CPU. Its addresses are passed around as pointers, but only
+// the backend may dereference them; others copy in and out. Any thread.
 class Memory {
  public:
   virtual ~Memory() = default;
 
-  // Zeroed, aligned for the backend's widest loads; large buffers touch no physical memory before
-  // they are written. Out of address space or memory is a CHECK: budgets are reserved before.
+  // Allocates zeroed memory aligned for the backend's widest loads; large buffers touch no physical
+  // memory before they are written. Running out of memory is a CHECK failure: budgets are reserved
+  // before.
   virtual Buffer allocate(size_t bytes) = 0;
 
   virtual void copy_in(std::byte* destination, std::span<const std::byte> host) = 0;
   virtual void copy_out(std::span<std::byte> host, const std::byte* source) = 0;
-  // From one place to another in this memory; the two do not overlap.
+  // Copies within this memory; source and destination do not overlap.
   virtual void copy(std::byte* destination, const std::byte* source, size_t bytes) = 0;
   virtual void clear(std::byte* destination, size_t bytes) = 0;
 
-  // A lane to and from these buffers of the host, one for each slot and all of one size, which
-  // outlive it.
+  // Creates a lane to and from these host buffers, one per slot and all of one size, which outlive
+  // it.
   virtual std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) = 0;
 
-  // Bytes that are left to allocate where this memory is a device's own; none where it is the
-  // host's, or the device does not say.
+  // Returns the free memory of a device with memory of its own; std::nullopt for host memory, or if
+  // the device does not report it.
   virtual std::optional<uint64_t> free_bytes() { return std::nullopt; }
 
  private:

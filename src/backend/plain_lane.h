@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// Of a memory where copying waits for nothing: copied where it is begun, or placed.
+// Lane of a memory in which copies are synchronous: copies when it is begun, or placed.
 class PlainLane final : public CopyLane {
  public:
   PlainLane(Memory& memory, std::vector<std::span<std::byte>> slots)

@@ -9,7 +9,7 @@
 
 namespace kvik::cuda {
 
-// All kernels of a device, as backend/cpu/isa.h has those of an instruction set.
+// All kernels of a device, like backend/cpu/isa.h for an instruction set.
 struct KernelTables {
   const RowKernels& rows;
   const MatmulKernels& matmul;

@@ -43,8 +43,8 @@ void AttentionPlan::group(std::span<const RowSlice> slices, uint32_t window, uin
   }
 }
 
-// Slices that can stand in one unit become neighbours, the one that sees furthest before the
-// others.
+// Sorts slices so that those that may form a unit are adjacent, the one that attends furthest
+// first.
 void AttentionPlan::list_members(uint32_t split) {
   members_.clear();
   for (uint32_t i = 0; i < slices_.size(); ++i) {

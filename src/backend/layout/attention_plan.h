@@ -9,48 +9,50 @@
 
 namespace kvik {
 
-// A few query rows of one run, in ascending order, that are attended together.
+// A few query rows of one run, in ascending order, that are computed together.
 struct RowSlice {
   const std::byte* const* pages;
   std::span<const QueryRow> rows;
-  bool is_whole_run;  // else there are so many rows that sharing pages with others saves nothing
+  // otherwise the run has so many rows that sharing pages with others saves nothing
+  bool is_whole_run;
 };
 
-// Rows of one or several slices that see the same pages in one split.
+// Rows of one or several slices that attend to the same pages in one split.
 struct SplitUnit {
   uint32_t split;
-  const std::byte* const* pages;  // of the slice that sees furthest
-  uint32_t n_pages;               // of the split that it sees, and any before them
+  const std::byte* const* pages;  // of the slice that attends furthest
+  uint32_t n_pages;               // pages of the split that it attends to, and any before them
   uint32_t first_row;             // in AttentionPlan::rows()
   uint32_t n_rows;
 };
 
-// Where the rows of a slice stand among those of a unit.
+// Position of a slice's rows among those of a unit.
 struct UnitPart {
   uint32_t unit;
   uint32_t first_row;
 };
 
-// Decides which rows attend a page together: in each split, the slices whose tables hold the same
-// addresses for all pages that they see there. Sequences that lease the same pages then read them
-// once. Grouping cannot change bits: the arithmetic of a row knows nothing of the rows beside it.
+// Decides which rows attend to a page together: in each split, the slices whose page tables hold
+// the same addresses for all pages that they attend to. Sequences that lease the same pages then
+// read them once. Grouping does not change bits, because the arithmetic of a row does not depend on
+// other rows.
 class AttentionPlan {
  public:
-  // Groups what the slices see, split by split. A unit of several slices has at most n_unit_rows.
-  // Each slice must see a split. The slices must outlive their use here.
+  // Groups the slices, split by split. A unit of several slices has at most n_unit_rows. Each slice
+  // must attend to a split. The slices must outlive their use here.
   void group(std::span<const RowSlice> slices, uint32_t window, uint32_t n_unit_rows);
 
-  // In ascending order of their splits, which lie in splits().
+  // Units in ascending order of their splits, which are within splits().
   std::span<const SplitUnit> units() const { return units_; }
   std::span<const QueryRow> rows() const { return rows_; }
   SplitRange splits() const { return splits_; }
-  // The part of a slice in one split that it sees.
+  // Returns the part of a slice in a split that it attends to.
   UnitPart part(size_t slice, uint32_t split) const { return parts_[part_index(slice, split)]; }
-  // Whether there is a unit of more than one slice.
+  // Returns whether a unit has more than one slice.
   bool shares() const { return shares_; }
 
  private:
-  // A slice and the pages [begin, end) that it sees of one split.
+  // A slice and the pages [begin, end) of one split that it attends to.
   struct Member {
     const std::byte* first_page;
     uint32_t begin, end;
@@ -77,8 +79,8 @@ class AttentionPlan {
   std::vector<UnitPart> parts_;  // [slice][split]
 };
 
-// Returns the splits that rows in ascending order see. It is empty where each row sees its open
-// page alone.
+// Returns the splits that rows in ascending order attend to; empty if each row attends to its open
+// page only.
 SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window);
 
 }  // namespace kvik

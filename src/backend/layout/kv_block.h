@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// The place of one layer's K and V of one KV head in a page (D = head_dim rounded up to 16):
+// Layout of the K and V of one layer and KV head in a page (D = head_dim rounded up to 16):
 //   f32, bf16  K as [32 / 16][head_dim][16 tokens], V as [D / 16][32 tokens][16 of d]
 //   int8       K as [32 / 16][head_dim / 4, rounded up][16 tokens][4] bytes, level + 128,
 //              then a scale for each of the 32 tokens, f32;
@@ -24,46 +24,46 @@ namespace kvik {
 //              of each dimension, rounded up to eight, and the steps of a nibble in fifteenths of
 //              a level, in bytes, then sixteen scales in f32, of each group of dimensions; V as
 //              int4
-// An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
-// − 15) of a head that was turned by attention_rotate.inl, and one by channel for scale · (level −
-// 128), where level = (256 · first + 128 + 17 · step · nibble) / 256, rounded down.
+// An int8 element represents scale · level, |level| ≤ 127; an int4 element scale · (2 · nibble −
+// 15) of a head rotated by attention_rotate.inl, and one by channel scale · (level − 128) with
+// level = (256 · first + 128 + 17 · step · nibble) / 256, rounded down.
 //
-// If K is latent there is no V: it is the first latent_dim dimensions of K, a multiple of
-// sixteen. Int8 K has a scale for those and one for the rest, and int4 groups do not cross that
-// border; K is rotated on either side of it separately.
+// Latent K (MLA) has no V: V is the first latent_dim dimensions of K, a multiple of sixteen. int8 K
+// has a scale for those and one for the rest, and int4 groups do not cross that border; K is
+// rotated separately on either side of it.
 struct KvBlockLayout {
   KvType type;
   uint32_t head_dim;
-  uint32_t latent_dim = 0;  // 0: K and V are heads of their own
+  uint32_t latent_dim = 0;  // 0: K and V are separate
   bool keys_by_channel = false;
   size_t k_bytes() const;  // of one head's K in one page
   size_t v_bytes() const;
   size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
-  // Return the types that K and V are stored as.
+  // Return the types of K and V.
   KvType key_type() const { return kvik::key_type(type); }
   KvType value_type() const { return latent_dim != 0 ? key_type() : kvik::value_type(type); }
-  // Dimensions that share a scale.
+  // Number of dimensions that share a scale.
   uint32_t key_group_dims() const { return group_dims(key_type()); }
   uint32_t value_group_dims() const { return group_dims(value_type()); }
   uint32_t n_key_groups() const;
   uint32_t n_value_groups() const;
   uint32_t group_dims(KvType of) const;  // of K or V of that type
-  // Returns whether K is turned before it becomes levels.
+  // Returns whether K is rotated before quantization.
   bool turns_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
-  // Returns the layout of the open pages beside pages of this layout.
+  // Returns the layout of the open pages that belong to pages of this layout.
   KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim}; }
 };
 
-// Floats of the result of one split for n pairs of a row and a query head; merged splits have the
-// same form.
+// Number of floats of the partial result of n pairs of a row and a query head; merged splits have
+// the same form.
 size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs);
 
 inline KvBlockLayout layout_of(const KvGeometry& geometry) {
   return {geometry.type, geometry.head_dim, geometry.latent_dim, geometry.keys_by_channel};
 }
 
-// Bytes of a page that lie before one head's K, and of an open page.
+// Offset of one head's K in a page, and in an open page.
 size_t block_offset(const KvTarget& kv, uint32_t kv_head);
 size_t open_block_offset(const KvTarget& kv, uint32_t kv_head);
 

@@ -9,8 +9,8 @@ namespace kvik {
 
 inline constexpr uint32_t kLowRankLanes = 16;
 
-// a and b as the kernels read them: a as [n_cols][ranks, padded to whole lanes], b in panels of 16
-// rows, [rank][16] each, the last one padded; both of one type.
+// a and b in kernel layout: a as [n_cols][ranks, padded to whole lanes], b in panels of 16 rows,
+// [rank][16] each, the last one padded; both of one type.
 class LowRankPanels final : public LowRankMatrix {
  public:
   // place: bytes_of() the view, borrowed.
@@ -25,7 +25,7 @@ class LowRankPanels final : public LowRankMatrix {
   ElementType type() const { return type_; }
   float scale() const { return scale_; }
   uint32_t padded_rank() const { return padded_rank_; }
-  // From column k of a on; from row n of b on, a multiple of the lanes.
+  // Return a from column k on, and b from row n on, a multiple of the lanes.
   const std::byte* a(uint32_t k) const;
   const std::byte* b(uint32_t n) const;
 

@@ -15,12 +15,12 @@ namespace {
 
 constexpr size_t kHalvesBytes = sizeof(uint16_t) * kPanelColumns;
 
-// Four bytes of one column.
+// Offset of four bytes of one column.
 size_t place(uint32_t group, uint32_t column) {
   return (size_t{group} * kPanelColumns + column) * 4;
 }
 
-// A column's levels are bytes of their own, of which four lie together; of single bits, four bits.
+// A column's levels are separate bytes, four adjacent; single bits are four adjacent bits.
 template <uint32_t kBits>
 constexpr Plane kPlane = {.bits = kBits,
                           .span = kBits == 1   ? 1
@@ -59,7 +59,7 @@ void get_part(const std::byte* at, uint32_t column, uint8_t* levels) {
   BlockReader::bits(own, levels, plane);
 }
 
-// The planes of levels that there are: some bits of each, of which the lowest is that of `shift`.
+// The possible planes of levels: some bits of each, starting at bit `shift`.
 template <uint32_t kBits, uint32_t kShift = 0>
 constexpr PanelPart kPart = {kBits, kShift, size_t{kBits} * kBlock32 / 8 * kPanelColumns,
                              put_part<kBits, kShift>, get_part<kBits, kShift>};
@@ -93,7 +93,7 @@ PackedFormat format_of(ElementType type) {
                     part_of(packed.level_bits[1], packed.level_bits[0])}};
 }
 
-// The kernels' tables of levels are those of the file, 128 more.
+// The kernels' level tables are those of the file plus 128.
 static_assert([] {
   for (int i = 0; i < 16; ++i) {
     if (kIq4Operands[i] != kIq4Levels[i] + 128) return false;
@@ -103,7 +103,7 @@ static_assert([] {
   return true;
 }());
 
-// Bytes of an element, or of a pair: neighbours lie kPanelColumns times as far apart.
+// Bytes of an element or a pair; adjacent ones are kPanelColumns times as far apart.
 size_t together_bytes(const PackedFormat& format) {
   return (format.layout == Layout::kPairs ? 2 : 1) * traits(format.type).block_bytes;
 }
@@ -208,7 +208,8 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
   }
 }
 
-// 256 times the scales, for the kernels read E4M3 as f16: that is as many times too small.
+// Scales are stored times 256, because the kernels read E4M3 as f16, which is too small by that
+// factor.
 void pack_fp8(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
               std::byte* unit) {
   const size_t block_bytes = traits(format.type).block_bytes;

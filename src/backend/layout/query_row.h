@@ -15,13 +15,13 @@ struct SplitRange {
   uint32_t begin, end;
 };
 
-// One row of q and of out, with the position of its token.
+// A row of q and out with the position of its token.
 struct QueryRow {
   const float* q;
   float* out;
   uint32_t position;
-  // The page of that token in kOpenType, where the row reads that one; null: it reads all tokens
-  // where they are stored.
+  // Open page of that token in kOpenType, if the row reads it; null: it reads all tokens where they
+  // are stored.
   const std::byte* open = nullptr;
 
   // Returns the end of the tokens that the row reads from AttendTask::pages.

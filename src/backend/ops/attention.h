@@ -8,23 +8,23 @@
 
 namespace kvik {
 
-// The layout of the K and V of a token in a page. One page holds kPageTokens tokens of
-// all layers of a layer group.
+// Geometry of the K and V of a token in a page. A page holds kPageTokens tokens of all layers of a
+// layer group.
 struct KvGeometry {
   KvType type = KvType::kF32;
   uint32_t n_layers = 0;
   uint32_t n_kv_heads = 0;
   uint32_t head_dim = 0;
-  // If not 0, there is no V: it is the first latent_dim dimensions of K, a multiple of sixteen
+  // MLA: if not 0, there is no V: V is the first latent_dim dimensions of K, a multiple of sixteen
   // (DeepSeek-V2, 2024).
   uint32_t latent_dim = 0;
-  // K of int4 has a step and a zero point for each dimension, its channel, of kChannelTokens tokens
-  // (KIVI, Liu et al. 2024), and is written when the page is full, from the open page: all runs
-  // have open pages.
+  // int4 K has a step and a zero point per dimension (channel) and kChannelTokens tokens (KIVI, Liu
+  // et al. 2024), and is written when the page is full, from the open page: all runs have open
+  // pages.
   bool keys_by_channel = false;
 
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
-  // Returns the geometry of the open pages beside pages of this one.
+  // Returns the geometry of the open pages that belong to pages of this geometry.
   KvGeometry of_open_pages() const {
     KvGeometry open = *this;
     open.type = kOpenType;
@@ -33,11 +33,11 @@ struct KvGeometry {
   }
 };
 
-// Consecutive tokens of one sequence inside a batch: rows [first_row, first_row + n_rows) stand at
-// positions first_position … Token t of the sequence lies in pages[t / kPageTokens].
+// Consecutive tokens of one sequence in a batch: rows [first_row, first_row + n_rows) are at
+// positions first_position … Token t of the sequence is in pages[t / kPageTokens].
 //
-// If `open` is not empty, each row attends to its own page in kOpenType and to the pages before
-// it as they are: open[i] holds, in the layout of a page of kOpenType, the tokens of page
+// If `open` is not empty, each row attends to its own page in kOpenType and to the pages before it
+// as they are: open[i] holds, in the layout of a page of kOpenType, the tokens of page
 // first_position / kPageTokens + i, up to the page of the last row. write_kv() writes to both, K by
 // channel once the page is full.
 struct KvRun {
@@ -48,7 +48,7 @@ struct KvRun {
   std::span<std::byte* const> open = {};  // of all runs of a call or of none
 };
 
-// The pages of one layer's K and V, and the sequences that they belong to.
+// The pages of one layer's K and V, and their sequences.
 struct KvTarget {
   const KvGeometry& geometry;
   uint32_t layer;  // within its layer group
@@ -59,9 +59,9 @@ struct AttentionShape {
   uint32_t n_heads = 0;
   float scale = 0;      // scores = scale · q·k
   float soft_cap = 0;   // 0: none; else scores = cap · tanh(scores / cap)
-  uint32_t window = 0;  // 0: all earlier tokens; else the last `window`, itself included
-  // [n_heads] in the backend's memory: one more score of each head, of no token; null: none. It
-  // takes part in the softmax and adds nothing (Xiao et al. 2023).
+  uint32_t window = 0;  // 0: all earlier tokens; else the last `window`, the row's own included
+  // Attention sinks, [n_heads] in the backend's memory: an additional score per head without a
+  // token; null: none. It takes part in the softmax and adds nothing (Xiao et al. 2023).
   const float* sinks = nullptr;
 };
 

@@ -11,7 +11,7 @@
 
 namespace kvik {
 
-// A weight matrix in the form the backend computes with. The file's copy is not needed any more.
+// A weight matrix in the form the backend computes with. The file's copy is no longer needed.
 class PackedMatrix {
  public:
   virtual ~PackedMatrix() = default;
@@ -22,10 +22,10 @@ class PackedMatrix {
   virtual Hash128 source_digest() const = 0;
 };
 
-// The rows of products with a matrix: one for each token, for each of its experts, or heads.
+// Rows of products with a matrix: one per token, per expert of a token, or per head.
 enum class WeightUse : uint8_t { kRows, kExperts, kHeads };
 
-// Weights that take the same kernel: their type and the dimension summed over.
+// Weights that use the same kernel: their type and the dimension summed over.
 struct WeightKind {
   ElementType type = ElementType::kF32;
   uint32_t n_cols = 0;
@@ -33,11 +33,11 @@ struct WeightKind {
   friend bool operator==(const WeightKind&, const WeightKind&) = default;
 };
 
-// Rows [first, first + n) of one of the matrices that are being packed, with its order of columns
-// and its scale; valid until the next call. Asked for in ascending order.
+// Returns rows [first, first + n) of one of the matrices being packed, with its order of columns
+// and scale; valid until the next call. Called in ascending order.
 using ReadRows = std::function<Result<TensorView>(size_t matrix, uint64_t first, uint64_t n)>;
 
-// A change that is added to a matrix: scale · b · a, in host memory (Hu et al. 2021).
+// A low-rank update of a matrix, scale · b · a, in host memory (Hu et al. 2021).
 struct LowRankView {
   std::span<const float> a;  // [rank, n_cols]
   std::span<const float> b;  // [n_rows, rank]
@@ -45,10 +45,10 @@ struct LowRankView {
   uint32_t n_cols = 0;
   uint32_t rank = 0;
   float scale = 1.0f;
-  ElementType type = ElementType::kF32;  // f32, f16 or bf16: what it is packed as
+  ElementType type = ElementType::kF32;  // f32, f16 or bf16: type of the packed form
 };
 
-// The same in the form the backend computes with.
+// A low-rank update in the form the backend computes with.
 class LowRankMatrix {
  public:
   virtual ~LowRankMatrix() = default;
@@ -57,7 +57,7 @@ class LowRankMatrix {
   virtual uint32_t rank() const = 0;
 };
 
-// Some rows that one such matrix is for: row x_rows[i] of x, from x_column on, is multiplied, and
+// Rows that such a matrix applies to: row x_rows[i] of x, from x_column on, is multiplied, and
 // added to row out_rows[i] of out, from out_column on.
 struct LowRankTerm {
   const LowRankMatrix* matrix = nullptr;

@@ -12,11 +12,11 @@ struct Rows {
   uint32_t n_cols = 0;
   uint32_t stride = 0;
 
-  // Columns [first, first + count) of every row.
+  // Returns columns [first, first + count) of every row.
   Rows columns(uint32_t first, uint32_t count) const {
     return {data + first, n_rows, count, stride};
   }
-  // Rows [first, first + count).
+  // Returns rows [first, first + count).
   Rows slice(uint32_t first, uint32_t count) const {
     return {data + size_t{first} * stride, count, n_cols, stride};
   }
@@ -31,20 +31,20 @@ struct HeadRows {
   uint32_t n_cols = 0;
 };
 
-// cos and sin of each row's rotation angles, [n_rows, n_pairs] each, in the backend's memory.
+// cos and sin of each row's RoPE angles, [n_rows, n_pairs] each, in the backend's memory.
 struct RopeAngles {
   const float* cos = nullptr;
   const float* sin = nullptr;
-  uint32_t n_pairs = 0;  // 2 · n_pairs dimensions of a head turn, the others stay
+  uint32_t n_pairs = 0;  // 2 · n_pairs dimensions of a head are rotated, the others unchanged
 };
 
-// The basis in which compact pages keep K and V, so that no dimension of a head stands out among
-// those that share a scale: x less a center, times a factor, then rotated by a Hadamard matrix.
-// Attention is the same in any basis: queries take the inverse factors.
+// Basis in which quantized pages store K and V, chosen so that no dimension dominates those that
+// share a scale with it: x minus a center, times a factor, then rotated by a Hadamard matrix.
+// Attention is the same in any basis: queries use the inverse factors.
 enum class HeadRotation : uint8_t { kNone, kForward, kBack };
 struct HeadBasis {
   uint32_t head_dim = 0;
-  uint32_t group = 1;  // neighboring heads that share centers and factors
+  uint32_t group = 1;  // adjacent heads that share centers and factors
   // [heads / group, head_dim], in the backend's memory
   const float* centers = nullptr;  // null: zero
   const float* factors = nullptr;  // null: one

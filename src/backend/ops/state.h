@@ -8,22 +8,22 @@
 
 namespace kvik {
 
-// Consecutive tokens of one sequence inside a batch, and the part of its state that one layer
-// keeps, in the backend's memory: before a call the state that the tokens before them left, then
-// that which these leave. The last n_guesses of them see all tokens before them, and leave it as it
-// is.
+// Consecutive tokens of one sequence in a batch, and the part of its state that one layer keeps, in
+// the backend's memory: before a call the state after the tokens before them, afterwards the state
+// after these tokens. The last n_guesses (draft tokens) see all tokens before them but do not
+// change the state.
 struct StateRun {
   float* state = nullptr;
   uint32_t first_row = 0;
   uint32_t n_rows = 0;
-  uint32_t n_guesses = 0;  // n_rows at most
+  uint32_t n_guesses = 0;  // at most n_rows
 
   uint32_t n_kept() const { return n_rows - n_guesses; }
 };
 
-// A convolution of each channel over its newest n_taps inputs, those of the state before the first
-// row's: out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i, then SiLU where it is
-// activated.
+// Convolution of each channel over its newest n_taps inputs, starting with those of the state:
+// out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i, followed by SiLU if
+// `is_activated`.
 // State: [n_taps − 1, n_channels], the oldest first.
 struct ConvShape {
   const float* taps = nullptr;  // [n_taps, n_channels], the oldest first
@@ -32,9 +32,9 @@ struct ConvShape {
   bool is_activated = false;
 };
 
-// The matrices of a recurrent layer: of each of n_heads heads [key_dim, value_dim], which decays by
-// a factor for each token, g. Before that the outer product of the key and β (v − Sᵀ k) is added to
-// it (DeltaConfig); q and k of head h are those of key_head(h).
+// State matrices of a recurrent layer: [key_dim, value_dim] for each of n_heads heads. For each
+// token the matrix decays by a factor g, then the outer product of the key and β (v − Sᵀ k) is
+// added (DeltaConfig); q and k of head h are those of key_head(h).
 struct RecurrenceShape {
   uint32_t n_heads = 0, n_key_heads = 0;
   uint32_t key_dim = 0, value_dim = 0;  // multiples of 16
@@ -43,16 +43,16 @@ struct RecurrenceShape {
   uint32_t key_head(uint32_t head) const {
     return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
   }
-  // The factor of queries of length 1.
+  // Returns the factor of queries of length 1.
   float query_length() const { return 1.0f / std::sqrt(static_cast<float>(key_dim)); }
-  // The i-th of a key head's.
+  // Returns the i-th head of a key head.
   uint32_t head(uint32_t key_head, uint32_t i) const {
     return is_tiled ? i * n_key_heads + key_head : key_head * (n_heads / n_key_heads) + i;
   }
 };
 
-// The inputs of a recurrence: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay
-// and rate (g and β) [M, n_heads].
+// Inputs of a recurrence: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay and
+// rate (g and β) [M, n_heads].
 struct RecurrenceRows {
   Rows q, k, v, decay, rate;
 };

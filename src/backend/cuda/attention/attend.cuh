@@ -1,8 +1,8 @@
 #pragma once
 
-// A block of threads attends with kPairs pairs of a row and a query head at a time, split by split:
-// scores, a thread for each of some tokens; weights, sixteen threads for each pair; sums, a thread
-// for each dimension of V.
+// A thread block computes attention for kPairs pairs of a row and a query head at a time, split by
+// split: scores with a thread per token, weights with sixteen threads per pair, sums with a thread
+// per dimension of V.
 
 #include "backend/cuda/attention/pages.cuh"
 
@@ -20,17 +20,17 @@ __device__ __forceinline__ Span common(Span a, Span b) {
 }
 
 constexpr uint32_t kTokensOfThread = kSplitTokens / kAttendThreads;
-// Dimensions, or words of four, of the queries that wait in shared memory.
+// Dimensions (or words of four) of the queries held in shared memory at a time.
 constexpr uint32_t kQueryPiece = 64;
 constexpr float kFewSteps = 255.0f, kManySteps = 32767.0f;
 
-// Of all splits of the pairs at hand.
+// Shared memory for all splits of the current pairs.
 struct AttendShared {
-  Shared<float, kSplitTokens * kPairs> scores;     // [token][pair], then weights
+  Shared<float, kSplitTokens * kPairs> scores;  // [token][pair], then weights
   Shared<int16_t, kSplitTokens * kPairs> levels;   // [four tokens][pair][token of them]
   Shared<float, kQueryPiece * kPairs> queries;     // [dimension][pair]
   Shared<uint32_t, kQueryPiece * kPairs> words;    // [word][pair]
-  Shared<float, kPairs> steps;                     // of the levels of the weights
+  Shared<float, kPairs> steps;  // of the levels of the weights
   Shared<float, kPairs> old_factors, new_factors;  // of a merge
 };
 
@@ -40,9 +40,9 @@ struct Attending {
   const AttendItem item;
   AttendShared& shared;
   const uint32_t first_pair, n_pairs;
-  Span split = {0, 0};       // its tokens
-  Span pages = {0, 0};       // the tokens of its pages that some pair sees
-  float top = 0, total = 0;  // merged so far, of the pair of this thread's sixteen
+  Span split = {0, 0};  // its tokens
+  Span pages = {0, 0};  // tokens of its pages that some pair attends to
+  float top = 0, total = 0;  // merged so far, for the pair of this thread's sixteen
 
   __device__ const PageLayout& layout() const { return t.layout; }
   __device__ PlacedRow row(uint32_t pair) const {
@@ -51,8 +51,8 @@ struct Attending {
   __device__ uint32_t head(uint32_t pair) const {
     return blockIdx.y * t.group + (first_pair + pair) % t.group;
   }
-  // Returns the tokens of these pages that a row sees. An empty range does not widen the range that
-  // several rows see together.
+  // Returns the tokens of these pages that a row attends to. An empty range does not extend the
+  // common range of several rows.
   __device__ Span visible(uint32_t pair) const {
     const uint32_t position = row(pair).position;
     const uint32_t begin = t.window != 0 && position + 1 > t.window ? position + 1 - t.window : 0;
@@ -66,13 +66,13 @@ struct Attending {
     const size_t of_row = item.first_row + (first_pair + pair) / t.group;
     return t.partials + (of_row * t.n_heads + head(pair)) * (layout().value_dim + 2);
   }
-  // This head's block of the page of a token of the sequence.
+  // Returns this head's block in the page of a token.
   __device__ const uint8_t* block_of(uint32_t token) const {
     return t.pages[item.first_page + token / kPageTokens] + t.first_block +
            blockIdx.y * layout().head_bytes;
   }
 
-  // Splits that some pair sees, of those of the item.
+  // Returns the item's splits that some pair attends to.
   __device__ Span splits() const {
     Span any = visible(0);
     for (uint32_t p = 1; p < n_pairs; ++p) {
@@ -107,7 +107,7 @@ struct Attending {
       __syncthreads();
       weigh_floats();
     }
-    __syncthreads();  // behind it the next split writes scores
+    __syncthreads();  // afterwards the next split writes scores
   }
 
   // --- scores ---
@@ -122,7 +122,7 @@ struct Attending {
     }
   }
 
-  // Queries of pairs that are not there are zero.
+  // Queries of missing pairs are zero.
   __device__ void load_queries(uint32_t begin, uint32_t n) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < n * kPairs; i += kAttendThreads) {
@@ -186,7 +186,7 @@ struct Attending {
     return static_cast<size_t>(row(pair).row) * t.n_heads + head(pair);
   }
 
-  // Sums of one group of dimensions are integers; groups follow each other.
+  // Sums of one group of dimensions are integers; groups are added in order.
   __device__ void score_levels() {
     float scores[kTokensOfThread][kPairs] = {};
     const uint8_t* blocks[kTokensOfThread];
@@ -239,7 +239,7 @@ struct Attending {
     }
   }
 
-  // --- weights: sixteen lanes for each pair ---
+  // --- weights: sixteen lanes per pair ---
 
   __device__ uint32_t own_pair() const { return threadIdx.x / kLanes; }
   __device__ Span own_seen() const { return own_pair() < n_pairs ? seen(own_pair()) : Span{0, 0}; }
@@ -249,7 +249,7 @@ struct Attending {
   __device__ void set_score(uint32_t token, float value) {
     shared.scores.set((token - split.begin) * kPairs + own_pair(), value);
   }
-  // function(token) for each that this lane has of `span`.
+  // Calls function(token) for each token of `span` that belongs to this lane.
   template <class Function>
   __device__ void each_own(Span span, Function function) {
     const uint32_t lane = threadIdx.x % kLanes;
@@ -258,7 +258,7 @@ struct Attending {
     }
   }
 
-  // Merges what a split gave to this lane's pair, and leaves the factors for its sums.
+  // Merges a split into this lane's pair, and stores the factors of its sums.
   __device__ void take_total(float split_top, float split_total) {
     const uint32_t p = own_pair();
     if (p >= n_pairs || seen(p).empty()) return;
@@ -281,7 +281,7 @@ struct Attending {
     to[1] = total;
   }
 
-  // A pair's sum of one dimension: the split's, merged with those before it.
+  // Stores a pair's sum of one dimension: the split's, merged with those before it.
   __device__ void put_sum(uint32_t pair, uint32_t d, float sum) {
     if (seen(pair).empty()) return;
     float* at = partial(pair) + d;
@@ -313,7 +313,8 @@ struct Attending {
     for (uint32_t d = threadIdx.x; d < layout().value_dim; d += kAttendThreads) add_values(d);
   }
 
-  // The V of one dimension. What a pair does not see takes no part, whatever it holds.
+  // Adds the V of one dimension. Tokens outside a pair's range do not take part, whatever they
+  // contain.
   __device__ void add_values(uint32_t d) {
     Span own[kPairs];
     float sums[kPairs] = {};
@@ -336,12 +337,12 @@ struct Attending {
     }
   }
 
-  // --- the same in levels ---
+  // --- the same for quantized pages ---
 
   struct WeightSums {
     float weight = 0.0f, most = 0.0f;
   };
-  // All lanes call. A step of the levels of weights, and steps to 1.
+  // Returns the step of the weights' levels and its inverse. All lanes call.
   __device__ Quantum quantum_of_weights(const WeightSums& sums, Span own) {
     const float weight = sum_of_16(sums.weight);
     const float most = max_of_16(sums.most);
@@ -351,7 +352,7 @@ struct Attending {
     return quantum_for(most, are_alike && n >= 128 ? kFewSteps : kManySteps);
   }
 
-  // Zeros for what the pair does not see of the pages.
+  // Writes zeros for tokens of the pages outside the pair's range.
   template <class Weight>
   __device__ void put_levels(Span own, const Quantum& quantum, Weight weight) {
     each_own(pages, [&](uint32_t token) {
@@ -406,7 +407,7 @@ struct Attending {
         scaled.most = max_of(scaled.most, w);
       });
       const Quantum quantum = quantum_of_weights(scaled, own);
-      __syncthreads();  // the levels of the group before were read
+      __syncthreads();  // the levels of the previous group were read
       put_levels(own, quantum,
                  [&](uint32_t token) { return score(token) * value_scale(token, g); });
       __syncthreads();

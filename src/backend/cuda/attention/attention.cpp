@@ -11,11 +11,11 @@ namespace {
 
 // Query rows of one slice.
 constexpr uint32_t kSliceRows = 16;
-// Rows that attend shared pages together.
+// Rows that attend to shared pages together.
 constexpr uint32_t kUnitRows = 64;
-// Blocks of threads for each processor of the device below which slices are split.
+// Thread blocks per multiprocessor below which slices are split.
 constexpr uint32_t kBlocksPerProcessor = 4;
-// Partial results of slices that are split: beyond that they are attended whole.
+// Memory of partial results; beyond it slices are not split.
 constexpr uint64_t kMostPartialBytes = uint64_t{128} << 20;
 
 uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
@@ -60,7 +60,7 @@ PageLayout page_layout_of(const KvGeometry& geometry) {
           .head_bytes = layout.head_bytes()};
 }
 
-// The CPU's plan knows rows by pointers that it does not follow: here these are numbers.
+// The CPU's plan identifies rows by pointers that it does not dereference: here they are numbers.
 const float* row_as_pointer(uint32_t row) { return reinterpret_cast<const float*>(uintptr_t{row}); }
 uint32_t row_of(const QueryRow& row) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row.q));
@@ -115,7 +115,7 @@ void Attention::list_runs(const KvTarget& kv) {
   }
 }
 
-// A run's open pages are a sequence of their own, whose first token is that of its first page.
+// The open pages of a run are treated as a sequence that starts at its first page.
 void Attention::place_open_rows(std::vector<PlacedRow>& out) const {
   out.clear();
   uint32_t first_page = 0;
@@ -172,7 +172,7 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
   if (kv.geometry.keys_by_channel) write_channels(kv);
 }
 
-// Writes the pages that the runs have filled.
+// Writes K by channel of the pages that the runs have filled.
 void Attention::write_channels(const KvTarget& kv) {
   full_pages_.clear();
   full_open_pages_.clear();
@@ -269,7 +269,8 @@ void Attention::choose_slices_to_split() {
   to_split_.clear();
 }
 
-// The rows of the plan's units, then those of whole slices, each the partial result of its number.
+// Lists the rows of the plan's units, then those of whole slices; a row's number is that of its
+// partial result.
 void Attention::list_items(Plan& plan) {
   plan.rows.clear();
   plan.items.clear();
@@ -298,7 +299,7 @@ void Attention::list_items(Plan& plan) {
   }
 }
 
-// Rows that stand next to each other in the same open page.
+// Lists consecutive rows in the same open page.
 void Attention::list_open_items(Plan& plan) {
   place_open_rows(plan.open_rows);
   plan.open_items.clear();
@@ -316,7 +317,7 @@ void Attention::list_open_items(Plan& plan) {
                                .first_split = 0,
                                .n_splits = 1});
   }
-  // Each page is a sequence of its own to those who attend.
+  // The attention kernel treats each open page as a sequence of its own.
   for (PlacedRow& row : plan.open_rows) row.position %= kPageTokens;
 }
 

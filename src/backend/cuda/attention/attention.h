@@ -9,12 +9,11 @@
 
 namespace kvik::cuda {
 
-// Attention on a device. As on the CPU rows are cut into slices of one run; slices that share pages
-// (AttentionPlan), and all of them if they are too few to keep the device busy, are attended
-// split by split and merged in ascending order, the others whole: the bits are the same. That is
-// planned once for all layers that see the same pages in the same way. Owns the partial results and
-// the queries in levels, which grow to the most that was needed and are never given back. One
-// thread.
+// Attention on a device. As on the CPU, rows are cut into slices of one run; slices that share
+// pages (AttentionPlan), and all slices if they are too few to fill the device, are computed split
+// by split and merged in ascending order, the others as a whole: the bits are the same. Layers that
+// attend to the same pages share a plan. Owns the partial results and the quantized queries, which
+// grow to the maximum needed and are never freed. One thread.
 class Attention {
  public:
   Attention(Stream& stream, CudaMemory& memory, Tables& tables, const AttentionKernels& kernels)
@@ -22,21 +21,21 @@ class Attention {
 
   // Implements Backend::change_basis(); the caller has checked the shapes.
   void change_basis(Rows x, const HeadBasis& basis);
-  // As Backend has them; shapes are already checked against the geometry.
+  // Implement the functions of Backend; shapes are already checked against the geometry.
   void write_kv(const KvTarget& kv, Rows k, Rows v);
   void run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
 
-  // Bytes that attention within the limits needs, and taking them now.
+  // Scratch memory of attention within the limits, and its allocation.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
 
  private:
-  // Where a run's rows and pages begin among those of all. n_open_pages is 0 where rows have none.
+  // Position of a run's rows and pages among all. n_open_pages is 0 without open pages.
   struct RunPlace {
     uint32_t first_position, first_row, n_rows, n_pages, n_open_pages;
     friend bool operator==(const RunPlace&, const RunPlace&) = default;
   };
-  // What rows attend together, and in what parts.
+  // Identifies a plan.
   struct PlanKey {
     std::vector<const std::byte*> pages;  // of all runs
     std::vector<RunPlace> runs;
@@ -53,7 +52,7 @@ class Attention {
     std::vector<uint32_t> parts;
     uint64_t used_at = 0;
   };
-  // Groups of layers that attend in turn, in one step.
+  // Maximum number of layer groups with plans of their own in one step.
   static constexpr size_t kMostPlans = 4;
 
   // Bytes of each buffer.
@@ -66,7 +65,7 @@ class Attention {
   bool has_open_pages() const { return !open_pages_.empty(); }
   void place_open_rows(std::vector<PlacedRow>& out) const;
   const uint8_t* const* put_pages(const std::vector<const std::byte*>& pages);
-  // Writes to the pages of a list, whose layout may be that of open pages.
+  // Pages to be written, whose layout may be that of open pages.
   struct WrittenPages {
     const PageLayout& layout;
     const std::vector<const std::byte*>& pages;
@@ -87,13 +86,13 @@ class Attention {
   Tables& tables_;
   const AttentionKernels& kernels_;
   Buffer partials_, queries_;
-  PlanKey key_;                               // of the call at hand
-  std::vector<const std::byte*> open_pages_;  // of all runs of the call at hand
+  PlanKey key_;                               // of the current call
+  std::vector<const std::byte*> open_pages_;  // of all runs of the current call
   std::vector<PlacedRow> written_;
-  std::vector<const std::byte*> full_pages_, full_open_pages_;  // that write_kv() has filled
+  std::vector<const std::byte*> full_pages_, full_open_pages_;  // filled by write_kv()
   std::vector<Plan> plans_;
   uint64_t now_ = 0;
-  // While a plan is made.
+  // Used while a plan is made.
   std::vector<QueryRow> rows_;
   std::vector<RowSlice> whole_, to_split_;
   AttentionPlan plan_;

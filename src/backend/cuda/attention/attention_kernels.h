@@ -5,9 +5,9 @@
 
 #include "backend/cuda/kernel/grid.h"
 
-// Attention over pages in a device's memory. Pages lie as the CPU's (KvBlockLayout), and the
-// arithmetic of a pair of a row and a query head is that of backend/cpu/attention/attention.inl and
-// attention_int8.inl, to the bit. All pointers are the device's.
+// Attention over pages in device memory. Pages have the CPU's layout (KvBlockLayout), and the
+// arithmetic of a pair of a row and a query head is bit-identical to
+// backend/cpu/attention/attention.inl and attention_int8.inl. All pointers are device pointers.
 namespace kvik::cuda {
 
 inline constexpr uint32_t kPageTokens = 32;
@@ -19,39 +19,38 @@ inline constexpr uint32_t kMostKeyGroups = 8;
 enum class PageType : uint8_t { kF32, kBF16, kInt8, kInt8Int4, kInt4 };
 inline constexpr uint32_t kNumPageTypes = 5;
 
-// Where a head's K and V lie in its block of a page, in numbers.
+// Layout of a head's K and V in its block of a page, as numbers.
 struct PageLayout {
   PageType type;
   uint32_t head_dim;
-  uint32_t latent_dim;            // 0: K and V are heads of their own
+  uint32_t latent_dim;            // 0: K and V are separate
   uint32_t value_dim;             // of V
-  uint32_t key_dims, value_dims;  // as a page holds them, padded
+  uint32_t key_dims, value_dims;  // as stored in a page, padded
   bool has_int4_keys, has_int4_values;
-  bool turns_keys, keys_by_channel;           // one of them, of int4 keys
-  uint32_t key_group_dims, value_group_dims;  // that share a scale
+  bool turns_keys, keys_by_channel;           // one of the two for int4 keys
+  uint32_t key_group_dims, value_group_dims;  // dimensions that share a scale
   uint32_t n_key_groups, n_value_groups;
-  size_t k_bytes, head_bytes;  // of one head: K, and K and V
+  size_t k_bytes, head_bytes;  // of one head: K, and K with V
 };
 
-// Row `row` of the batch stands at that position of its sequence.
+// Row `row` of the batch at position `position` of its sequence.
 struct PlacedRow {
   uint32_t row, position;
-  uint32_t first_page;  // in the list of pages: where its sequence's table begins
+  uint32_t first_page;  // beginning of its sequence's table in the list of pages
 };
 
-// Writes K and V of all rows. Blocks: [KV heads, rows], kAttendThreads.
+// Writes K and V of all rows. Grid: [KV heads, rows], kAttendThreads.
 struct WriteTask {
   PageLayout layout;
   const PlacedRow* rows;
   uint32_t n_rows;
-  const uint8_t* const* pages;  // which it writes to
+  const uint8_t* const* pages;  // pages written to
   size_t first_block;           // bytes of a page before head 0 of the layer
-  const float *k, *v;           // v is null where K is latent
+  const float *k, *v;           // v is null for latent K
   size_t k_stride, v_stride;
 };
 
-// Writes K by channel of pages that are full, from their open pages. Blocks: [KV heads, pages],
-// kAttendThreads.
+// Writes K by channel of full pages from their open pages. Grid: [KV heads, pages], kAttendThreads.
 struct ChannelTask {
   PageLayout layout;
   const uint8_t* const* pages;
@@ -61,7 +60,7 @@ struct ChannelTask {
   size_t open_head_bytes;
 };
 
-// Changes the basis of heads in place (HeadBasis). Blocks: [heads, rows], kAttendThreads.
+// Changes the basis of heads in place (HeadBasis). Grid: [heads, rows], kAttendThreads.
 struct BasisTask {
   float* x;
   size_t stride;
@@ -70,15 +69,15 @@ struct BasisTask {
   bool rotates, rotates_back;
 };
 
-// A query in levels: [key_dims] of each row and head, what a level stands for times the scale of
-// the scores, and what the groups of dimensions have beside that.
+// Quantized queries: [key_dims] levels per row and head, their scale times the scale of the scores,
+// and additional scales of the groups of dimensions.
 struct Queries {
   int8_t* levels;
   float* scales;
   float* group_scales;  // [kMostKeyGroups]
 };
 
-// Over int8 and int4 pages. Blocks: [query heads, rows], kAttendThreads.
+// For int8 and int4 pages. Grid: [query heads, rows], kAttendThreads.
 struct QueryTask {
   PageLayout layout;
   const float* q;
@@ -88,34 +87,33 @@ struct QueryTask {
   Queries out;
 };
 
-// Rows that see the same pages, and the splits in which they attend them: all that they see, or a
-// single one.
+// Rows that attend to the same pages, and their splits: all, or a single one.
 struct AttendItem {
   uint32_t first_row, n_rows;  // of AttendTask::rows
   uint32_t first_page;
   uint32_t first_split, n_splits;
 };
 
-// What each pair has of an item's splits, into partials: [rows][query heads][value_dim + 2], sums,
-// then top and total. Blocks: [items, KV heads], kAttendThreads.
+// Computes the partial results of each pair for an item's splits: [rows][query heads][value_dim +
+// 2], sums, then maximum and total. Grid: [items, KV heads], kAttendThreads.
 struct AttendTask {
   PageLayout layout;
   const AttendItem* items;
   const PlacedRow* rows;
   const uint8_t* const* pages;
   size_t first_block;
-  const float* q;  // of f32 and bf16 pages
+  const float* q;  // for f32 and bf16 pages
   size_t q_stride;
-  Queries queries;  // of the others: [row of the batch][query head]
+  Queries queries;  // for the others: [row of the batch][query head]
   uint32_t n_heads, group;
   float scale, soft_cap;
   uint32_t window;
-  bool ends_before_own_page;  // rows read the page that they stand in from an open one
+  bool ends_before_own_page;  // rows read their own page from an open page
   float* partials;
 };
 
-// Merges a row's parts in ascending order, of which the last may be its open page, and writes its
-// out. Blocks: [query heads, rows], kAttendThreads.
+// Merges the parts of a row in ascending order, the last of which may be its open page, and writes
+// its output. Grid: [query heads, rows], kAttendThreads.
 struct MergeRow {
   uint32_t row;                  // of out
   uint32_t first_part, n_parts;  // in the list of parts: rows of partials
@@ -133,7 +131,7 @@ struct MergeTask {
 };
 
 inline constexpr uint32_t kAttendThreads = 128;
-// Pairs that a block attends with at once: one for sixteen threads, which are the CPU's lanes.
+// Pairs per thread block: one per sixteen threads, which are the CPU's lanes.
 inline constexpr uint32_t kPairs = kAttendThreads / 16;
 
 struct AttentionKernels {

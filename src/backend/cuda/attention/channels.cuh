@@ -1,20 +1,20 @@
 #pragma once
 
-// K in int4 by channel, from its open page: backend/cpu/attention/attention_channels.inl.
+// Writes int4 K by channel from an open page: backend/cpu/attention/attention_channels.inl.
 
 #include "backend/cuda/attention/levels.cuh"
 
 namespace kvik::cuda {
 namespace {
 
-// The values that a channel has in a tile, in [low, high].
+// Range [low, high] of a channel's values in a tile.
 struct ChannelRange {
   float low, high;
 };
 
-// A level has the nibble (level − first_level) · nibbles_per_level, rounded.
+// The nibble of a level is (level − first_level) · nibbles_per_level, rounded.
 struct ChannelQuantum {
-  uint8_t first, step;  // as the page has them
+  uint8_t first, step;  // as stored in the page
   float first_level, levels_per_nibble, nibbles_per_level;
 };
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ uint32_t nibble_of(float level, const ChannelQuantum&
   return static_cast<uint32_t>(round_to_int(min_of(max_of(nibble, 0.0f), 15.0f)));
 }
 
-// The sum of the squares of what the levels of a tile lose.
+// Returns the squared rounding error of a tile's levels.
 __device__ __forceinline__ float squared_error(const float (&levels)[kChannelTokens],
                                                const ChannelQuantum& channel) {
   float squares[kChannelTokens];
@@ -81,12 +81,12 @@ __device__ __forceinline__ ChannelQuantum quantum_of_channel(const float (&level
   return best;
 }
 
-// A tile: tokens that share a channel's zero point and step.
+// A tile is a set of tokens that share a channel's zero point and step.
 constexpr uint32_t kTiles = kPageTokens / kChannelTokens;
 static_assert(kChannelTokens == kLanes);
 using SharedTiles = Shared<float, kTiles * kMostHeadDim>;
 
-// One head of a page. The whole block calls.
+// Writes one head of a page. The whole block calls.
 struct ChannelWriting {
   const PageLayout& layout;
   const uint16_t* keys;  // of the open page
@@ -99,7 +99,7 @@ struct ChannelWriting {
     return bf16_value(keys[(tile + d) * kLanes + token % kLanes]);
   }
 
-  // A NaN is not counted.
+  // Ignores NaN.
   __device__ void find_ranges() const {
     for (uint32_t i = threadIdx.x; i < kTiles * layout.head_dim; i += blockDim.x) {
       const uint32_t first_token = i / layout.head_dim * kChannelTokens;
@@ -132,7 +132,7 @@ struct ChannelWriting {
   __device__ Quantum quantum(uint32_t d) const {
     return quantum_for(peaks.get(d / layout.key_group_dims), 127.0f);
   }
-  // The levels of nibble 0 of a tile, then its steps.
+  // Returns the levels of nibble 0 of a tile, which are followed by its steps.
   __device__ uint8_t* firsts(uint32_t tile) const {
     return block + static_cast<size_t>(layout.key_dims) * (kPageTokens / 2 + 2 * tile);
   }

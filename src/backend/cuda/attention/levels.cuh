@@ -1,6 +1,6 @@
 #pragma once
 
-// Heads in levels: quantisation, the rotation of int4, and where a page has what.
+// Quantization of heads, the rotation for int4, and offsets within a page.
 
 #include "backend/cuda/attention/attention_kernels.h"
 #include "backend/cuda/kernel/math.cuh"
@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kValueBlockBytes = kPageTokens * kLanes;
 
 struct Quantum {
-  float scale;    // of one step
+  float scale;  // of one step
   float inverse;  // steps to 1
 };
 
@@ -25,11 +25,11 @@ __device__ __forceinline__ int level_of(float x, float inverse) {
   return round_to_int(min_of(max_of(x * inverse, -127.0f), 127.0f));
 }
 
-// A head that a block of threads works on.
+// The head that a thread block works on.
 using SharedHead = Shared<float, kMostHeadDim>;
 
-// The first warp finds the peak of [begin, end) and leaves it at `at`. A NaN is not counted. The
-// whole block calls; other words of `peaks` may be read meanwhile.
+// The first warp computes the peak of [begin, end) and stores it at `at`. Ignores NaN. The whole
+// block calls; other words of `peaks` may be read meanwhile.
 template <class Peaks>
 __device__ void find_peak(SharedHead& x, uint32_t begin, uint32_t end, Peaks& peaks, uint32_t at) {
   if (threadIdx.x >= 32) return;
@@ -43,7 +43,7 @@ __device__ void find_peak(SharedHead& x, uint32_t begin, uint32_t end, Peaks& pe
   if (threadIdx.x == 0) peaks.set(at, peak);
 }
 
-// The largest power of two that divides head_dim, up to 512.
+// Returns the largest power of two that divides head_dim, up to 512.
 __device__ __forceinline__ uint32_t rotated_dims(uint32_t head_dim) {
   return lesser(head_dim & (0u - head_dim), 512u);
 }
@@ -57,8 +57,8 @@ __device__ __forceinline__ float turned_twice(uint32_t head_dim) {
   return factor * factor * static_cast<float>(rotated_dims(head_dim));
 }
 
-// Turns [first, first + n_dims) of x in place, by butterflies of growing stride. The block calls,
-// with a barrier behind what wrote x; another one stands at the end.
+// Rotates [first, first + n_dims) of x in place by butterflies of growing stride. The whole block
+// calls, after a barrier that follows the writes of x; ends with a barrier.
 __device__ void rotate(SharedHead& x, uint32_t first, uint32_t n_dims) {
   const uint32_t n = rotated_dims(n_dims);
   const float factor = rotation_factor(n_dims);
@@ -78,7 +78,7 @@ __device__ void rotate(SharedHead& x, uint32_t first, uint32_t n_dims) {
   }
 }
 
-// K of one token: its latent part and the rest each for itself.
+// Rotates K of one token, the latent part and the rest separately.
 __device__ void turn_key(const PageLayout& layout, SharedHead& x) {
   rotate(x, 0, layout.value_dim);
   if (layout.value_dim < layout.head_dim) {
@@ -86,7 +86,7 @@ __device__ void turn_key(const PageLayout& layout, SharedHead& x) {
   }
 }
 
-// Four nibbles in bytes to the odd numbers −15 … 15 that they stand for, signed bytes.
+// Converts four nibbles in bytes to signed bytes with their odd numbers −15 … 15.
 __device__ __forceinline__ uint32_t odd_levels(uint32_t nibbles) {
   return ((nibbles << 1 | 0x80808080u) - 0x0f0f0f0fu) ^ 0x80808080u;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// How each type of page is read: K of one token against some queries, V of four tokens in one
+// Access to each type of page: K of a token against several queries, V of four tokens in one
 // dimension.
 
 #include "backend/cuda/attention/levels.cuh"
@@ -29,7 +29,7 @@ struct FloatPages {
   }
 };
 
-// Byte d % 4 of each of four words, in one.
+// Combines byte d % 4 of each of four words into one.
 __device__ __forceinline__ uint32_t byte_of_each(const Words4& words, uint32_t d) {
   const uint32_t shift = d % 4 * 8;
   uint32_t out = 0;
@@ -39,14 +39,14 @@ __device__ __forceinline__ uint32_t byte_of_each(const Words4& words, uint32_t d
 
 struct Int8Pages {
   static constexpr bool kHasLevels = true;
-  // Four dimensions from 4 · word on.
+  // Returns four dimensions starting at 4 · word.
   __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,
                                   uint32_t word) {
     const size_t tile = static_cast<size_t>(token / kLanes) * layout.key_dims * kLanes;
     return read_as<uint32_t>(block + tile + static_cast<size_t>(word) * 64 + token % kLanes * 4) ^
            0x80808080u;
   }
-  // Tokens 4 · four … of dimension d.
+  // Returns tokens 4 · four … of dimension d.
   __device__ static uint32_t values(const PageLayout& layout, const uint8_t* block, uint32_t four,
                                     uint32_t d) {
     if (layout.latent_dim != 0) {
@@ -82,7 +82,7 @@ struct Int4Pages {
     return layout.keys_by_channel ? channel_levels(layout, block, token, word, nibbles)
                                   : odd_levels(nibbles);
   }
-  // Levels of four channels of a token by their nibbles.
+  // Returns the levels of four channels of a token from their nibbles.
   __device__ static uint32_t channel_levels(const PageLayout& layout, const uint8_t* block,
                                             uint32_t token, uint32_t word, uint32_t nibbles) {
     const size_t dims = layout.key_dims;
@@ -128,7 +128,7 @@ struct Int4Pages {
   }
 };
 
-// Latent K is V as well, in int8.
+// Latent K is also V, in int8.
 struct Int8Int4Pages {
   static constexpr bool kHasLevels = true;
   __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,

@@ -1,23 +1,23 @@
 #pragma once
 
-// K and V of a row into its page, and queries into levels:
-// backend/cpu/attention/attention_write.inl and what attention_int8.inl does with queries.
+// Writes K and V of a row into its page, and quantizes queries:
+// backend/cpu/attention/attention_write.inl, and the queries of attention_int8.inl.
 
 #include "backend/cuda/attention/levels.cuh"
 
 namespace kvik::cuda {
 namespace {
 
-// Peaks or scales that a block shares: of the groups of K, then of V, or of a query's parts.
+// Peaks or scales shared by a block: of the groups of K, then of V, or of a query's parts.
 using SharedScales = Shared<float, 2 * kMostKeyGroups>;
 
 __device__ void load_head(const float* from, uint32_t n, SharedHead& x) {
-  __syncthreads();  // behind what was done with the head before
+  __syncthreads();  // after the previous use of the head
   for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) x.set(d, from[d]);
   __syncthreads();
 }
 
-// A group's scale of int4 as the page has it.
+// Returns a group's int4 scale as stored in the page.
 __device__ __forceinline__ uint16_t int4_scale(float peak) {
   const float step = quantum_for(peak, 127.0f).scale * (127.0f / 8.0f);
   return bf16_of(0.5f * step);
@@ -42,14 +42,14 @@ __global__ void __launch_bounds__(kAttendThreads) change_basis(BasisTask t) {
   }
 }
 
-// K and V of one token and one head, which a block of threads writes into their block of a page.
+// K and V of one token and one head, which a thread block writes into their block of a page.
 struct Writing {
   const PageLayout& layout;
   uint8_t* block;
-  uint32_t token;      // of the page
-  const float *k, *v;  // v is null where K is latent
+  uint32_t token;  // within the page
+  const float *k, *v;  // v is null for latent K
   SharedHead& x;
-  SharedScales& peaks;  // of K's groups, then from kMostKeyGroups on of V's
+  SharedScales& peaks;  // of K's groups, and from kMostKeyGroups on of V's
 
   __device__ void write() const {
     if (layout.type == PageType::kF32 || layout.type == PageType::kBF16) return write_floats();
@@ -81,7 +81,7 @@ struct Writing {
       const size_t tile = static_cast<size_t>(token / kLanes) * layout.head_dim;
       put_float(block, (tile + d) * kLanes + token % kLanes, k[d]);
     }
-    // Zeros behind the last dimension.
+    // Zeros after the last dimension.
     for (uint32_t d = threadIdx.x; v && d < layout.value_dims; d += blockDim.x) {
       const size_t at = (static_cast<size_t>(d / kLanes) * kPageTokens + token) * kLanes;
       put_float(values(), at + d % kLanes, d < layout.value_dim ? v[d] : 0.0f);
@@ -120,7 +120,7 @@ struct Writing {
     auto* scales = reinterpret_cast<float*>(block + layout.head_bytes) - kPageTokens;
     if (threadIdx.x == 0) scales[token] = quantum.scale;
   }
-  // Of this token, in the number of a block of V.
+  // Returns the byte of this token in that block of V.
   __device__ size_t value_byte(uint32_t value_block, uint32_t d) const {
     return static_cast<size_t>(value_block) * kValueBlockBytes + token / 4 * 64 + d * 4 + token % 4;
   }
@@ -163,8 +163,8 @@ struct Writing {
     __syncthreads();
   }
 
-  // The nibble of dimension d of the head, which was turned. Behind the last one, up to whole
-  // sixteens, that of zero.
+  // Returns the nibble of dimension d of the rotated head; after the last dimension, up to a
+  // multiple of sixteen, that of zero.
   __device__ uint32_t nibble_of(uint32_t first_peak, uint32_t d) const {
     const uint32_t n_dims = layout.head_dim;
     if (d >= (n_dims + kLanes - 1) / kLanes * kLanes) return 0;
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kAttendThreads) write_kv(WriteTask t) {
   }
 }
 
-// The two parts of a query over latent K have a peak each.
+// The two parts of a query for latent K have a peak each.
 __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
   __shared__ SharedHead x;
   __shared__ SharedScales peaks;
@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
       const int level = d < layout.head_dim ? level_of(x.get(d), inverse) : 0;
       t.out.levels[query * layout.key_dims + d] = static_cast<int8_t>(level);
     }
-    // The scale is that of the first part, unless that is nothing.
+    // The scale is that of the first part, unless that is zero.
     const bool has_first = first.scale > 0.0f || layout.latent_dim == 0;
     const float most = has_first ? first.scale : second.scale;
     if (threadIdx.x == 0) t.out.scales[query] = most * scale;

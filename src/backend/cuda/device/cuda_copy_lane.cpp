@@ -26,7 +26,7 @@ CudaCopyLane::CudaCopyLane(Device& device, CudaMemory& memory,
   auto stream = device.make_side_stream(static_cast<uint32_t>(slots_.size()));
   if (!stream) end_without_device(stream.error());
   stream_ = std::move(*stream);
-  require(stream_->follow());  // the staging was cleared
+  require(stream_->follow());  // after the staging memory was cleared
 }
 
 void CudaCopyLane::begin_out(uint32_t slot, const std::byte* source) {
@@ -39,7 +39,7 @@ Result<void> CudaCopyLane::begin_in(uint32_t slot) {
   return stream_->copy_in(slot, staging(slot), slots_[slot]);
 }
 
-// Behind what was placed, the stream may write to the staging again.
+// After the placement the stream may write to the staging memory again.
 void CudaCopyLane::place(uint32_t slot, std::byte* destination) {
   require(stream_->lead(slot));
   memory_.copy(destination, staging(slot), n_bytes_);

@@ -9,7 +9,7 @@
 
 namespace kvik::cuda {
 
-// Host memory that is pinned for a device, so that it copies while the host goes on.
+// Host memory pinned for a device, so that copies are asynchronous.
 class PinnedBytes {
  public:
   // Errors: those of Device::pin().
@@ -28,10 +28,10 @@ class PinnedBytes {
   std::span<std::byte> host_;
 };
 
-// A lane by way of staging in the device's memory, a piece for each slot: a page is copied there
-// within the device, at once in the order of operations, and may be written to again; from there it
-// travels on a stream of the lane's own. On the way in the other way round. Nothing of it waits, on
-// the thread of operations, where the slots could be pinned; where not, begin_out() does.
+// A lane with staging buffers in device memory, one per slot: a page is first copied there within
+// the device, in the order of operations, and may then be overwritten; from there it is transferred
+// on a stream of the lane. The way in is the reverse. If the slots could be pinned, the thread of
+// operations never waits; otherwise begin_out() does.
 class CudaCopyLane final : public CopyLane {
  public:
   CudaCopyLane(Device& device, CudaMemory& memory, std::vector<std::span<std::byte>> slots);
@@ -49,7 +49,7 @@ class CudaCopyLane final : public CopyLane {
   const size_t n_bytes_;  // of a slot
   std::vector<PinnedBytes> pinned_;
   Buffer staging_;
-  std::unique_ptr<SideStream> stream_;  // gone first: it waits
+  std::unique_ptr<SideStream> stream_;  // destroyed first: it waits
 };
 
 }  // namespace kvik::cuda

@@ -22,27 +22,27 @@ struct DeviceInfo {
   bool multiplies_fragments = false;  // mma.m16n8k32 of bytes: sm_80 and later
 };
 
-// What went to and from a device since it was opened, but for side streams.
+// Traffic with a device since it was opened, without side streams.
 struct DeviceCounters {
-  uint64_t n_launches = 0;  // of kernels, by a graph or singly
+  uint64_t n_launches = 0;  // of kernels, in a graph or individually
   uint64_t n_graphs = 0, n_graph_runs = 0, n_graph_changes = 0;
   uint64_t n_copies_in = 0, n_copies_out = 0;
   uint64_t bytes_in = 0, bytes_out = 0;
 };
 
-// Launches, one behind the other, that a device was told of once and runs at once.
+// A sequence of launches that was recorded once and is submitted as a whole.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  // One of them: another grid and task, the same kernel.
+  // Changes grid and task of launch i; the kernel stays the same.
   virtual Result<void> change(size_t i, const Launch& launch) = 0;
   virtual Result<void> run() = 0;
 };
 
-// One device: its memory and its kernels. Work is done in the order in which it is handed in, and
-// copy_out() waits for all of it; the rest may return before it is done, and then says later what
-// went wrong. Launches from one thread, memory from any. Errors: kExhausted where there is no
-// memory, kIo where the device failed; after that one, nothing succeeds any more.
+// A device: its memory and its kernels. Work is executed in order of submission, and copy_out()
+// waits for all of it; other functions may return earlier, and errors are then reported later.
+// Launches from one thread, memory from any thread. Errors: kExhausted if there is no memory, kIo
+// if the device failed; after kIo everything fails.
 class Device {
  public:
   virtual ~Device() = default;
@@ -51,7 +51,7 @@ class Device {
   virtual const KernelTables& kernels() const = 0;
   virtual Result<uint64_t> free_bytes() = 0;
 
-  // Cleared, aligned to 256 bytes; more than 0.
+  // Returns cleared memory aligned to 256 bytes; bytes > 0.
   virtual Result<std::byte*> allocate(size_t bytes) = 0;
   virtual void free(std::byte* data) = 0;
 
@@ -67,16 +67,16 @@ class Device {
     bytes_out_.fetch_add(host.size(), std::memory_order_relaxed);
     return do_copy_out(host, from);
   }
-  // Within the device's memory; the two do not overlap.
+  // Copies within device memory; source and destination do not overlap.
   virtual Result<void> copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
   virtual Result<void> clear(std::byte* data, size_t bytes) = 0;
-  // For all that was handed in.
+  // Waits for all submitted work.
   virtual Result<void> wait() = 0;
 
-  // Any thread. The device outlives it.
+  // Any thread. The device outlives the stream.
   virtual Result<std::unique_ptr<SideStream>> make_side_stream(uint32_t n_slots) = 0;
-  // Host memory that side streams copy from and to while the host goes on; until unpin(), with the
-  // same bytes. Errors: kUnsupported where the system does not let it be, which is no failure.
+  // Pins host memory, so that side streams copy asynchronously, until unpin() with the same bytes.
+  // Errors: kUnsupported if the system does not allow it, which is not a failure of the device.
   virtual Result<void> pin(std::span<std::byte> host) = 0;
   virtual void unpin(std::span<std::byte> host) = 0;
 
@@ -120,9 +120,9 @@ class Device {
   std::atomic<uint64_t> bytes_in_ = 0, bytes_out_ = 0;
 };
 
-// For what cannot go on without the device, in operations that return nothing: says what happened
-// and ends the process at once, as the device's memory is lost and no request could be answered.
-// What tiers have written stays.
+// For operations without a return value that cannot continue without the device: logs the error and
+// ends the process at once, because device memory is lost and no request could be answered. Pages
+// stored in tiers remain.
 void require(const Result<void>& done);
 [[noreturn]] void end_without_device(const Error& error);
 

@@ -22,7 +22,7 @@ bool same_call(const Launch& a, const Launch& b) {
 
 }  // namespace
 
-// As it came before, or in the place of what was used longest ago.
+// Finds the known list, or replaces the least recently used one.
 Graphs::Known& Graphs::find(const LaunchList& launches, uint32_t place) {
   for (Known& known : known_) {
     if (known.place == place && same_kernels(known.launches, launches)) return known;
@@ -40,7 +40,8 @@ Result<void> Graphs::start_each(const LaunchList& launches) {
 
 Result<void> Graphs::bring_up_to_date(Known& known, const LaunchList& launches) {
   if (!known.graph) {
-    known.launches = LaunchList(launches);  // before the graph: whatever fails, they are alike
+    // set before the graph, so that both match even after a failure
+    known.launches = LaunchList(launches);
     TRY_ASSIGN(known.graph, device_.make_graph(launches));
     return {};
   }
@@ -61,7 +62,7 @@ Result<void> Graphs::run(const LaunchList& launches, uint32_t place) {
     return start_each(launches);
   }
   if (const Result<void> done = bring_up_to_date(known, launches); !done) {
-    // It can do without; a device that is gone says so again.
+    // Graphs are optional; a failed device reports its error again.
     log::warn("{}: launches are handed over one by one", done.error().message);
     makes_graphs_ = false;
     known_.clear();

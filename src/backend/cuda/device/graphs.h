@@ -6,24 +6,24 @@
 
 namespace kvik::cuda {
 
-// Hands lists of launches to a device: as a graph where the same kernels came in the same order at
-// the same place of a step before, of which only what differs is changed; singly the first time,
-// and where the device makes no graphs. One thread.
+// Submits lists of launches: as a graph if the same kernels occurred in the same order at the same
+// place of an earlier step, updating only what differs; individually the first time, and if the
+// device does not support graphs. One thread.
 class Graphs {
  public:
   explicit Graphs(Device& device) : device_(device) {}
 
-  // place: how many lists of the step came before.
+  // place: number of lists submitted before in the step.
   Result<void> run(const LaunchList& launches, uint32_t place);
 
  private:
   static constexpr size_t kMostGraphs = 128;
-  static constexpr size_t kFewLaunches = 4;  // too few to gain by it
+  static constexpr size_t kFewLaunches = 4;  // too few to benefit
 
   struct Known {
     uint32_t place = 0;
-    LaunchList launches = {};                      // as the graph has them, or as they came first
-    std::unique_ptr<DeviceGraph> graph = nullptr;  // null: they came once
+    LaunchList launches = {};                      // as in the graph, or as they first occurred
+    std::unique_ptr<DeviceGraph> graph = nullptr;  // null: occurred once so far
     uint64_t used_at = 0;
   };
   Known& find(const LaunchList& launches, uint32_t place);

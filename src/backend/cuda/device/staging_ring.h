@@ -8,17 +8,17 @@
 
 namespace kvik::cuda {
 
-// A piece of pinned memory that small copies go through, so that nobody waits for them: one behind
-// the other, and from the beginning again once all were waited for. Any thread.
+// Pinned staging memory for small copies, so that the host does not wait: they are placed one after
+// the other, and from the beginning again after waiting for all. Any thread.
 class StagingRing {
  public:
   explicit StagingRing(std::span<std::byte> memory) : memory_(memory) {}
 
-  // Large ones would have others wait.
+  // Large copies would make others wait.
   bool fits(size_t n_bytes) const { return n_bytes <= memory_.size() / 4; }
 
-  // Puts the bytes into a place and calls start(place), which hands a copy from there to the
-  // device; before, where there is no room, wait(), for all copies so far.
+  // Copies the bytes into the ring and calls start(place), which submits a copy from there to the
+  // device; if the ring is full, first calls wait(), which waits for all copies so far.
   template <class Wait, class Start>
   Result<void> copy(std::span<const std::byte> host, const Wait& wait, const Start& start) {
     const MutexLock lock(mutex_);

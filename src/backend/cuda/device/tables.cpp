@@ -50,7 +50,7 @@ Result<void> Tables::bring() {
   return {};
 }
 
-// From the first line that differs to the last one.
+// Copies from the first to the last line that differs.
 Result<void> Tables::bring(Piece& piece) {
   const auto differs = [&](size_t line) {
     return std::memcmp(&piece.wanted[line], &piece.there[line], kAlignment) != 0;

@@ -8,17 +8,16 @@
 
 namespace kvik::cuda {
 
-// Whether all bytes of an element mean something, so that equal lists are equal bytes.
+// Whether all bytes of an element are significant, so that equal lists have equal bytes.
 template <class T>
 inline constexpr bool kIsDense = std::has_unique_object_representations_v<T>;
 template <>
 inline constexpr bool kIsDense<float> = true;
 
-// Lists that kernels read and operations are called with, page tables and row numbers, in the
-// device's memory. Each has its place as soon as it is put, the same list the same place as long as
-// a step lasts, and is there once bring() was called. The lists of a step are put from the first
-// place on: of steps that are alike each list has the place that it had, and only what became
-// different travels, in one copy. One thread.
+// Lists that operations pass to kernels, such as page tables and row numbers, in device memory. A
+// list gets its address when it is put, equal lists the same address within a step, and its
+// contents are there after bring(). Lists of a step are placed from the beginning: in similar steps
+// each list has the same address, and only differences are transferred, in one copy. One thread.
 class Tables {
  public:
   explicit Tables(Device& device) : device_(device) {}
@@ -26,7 +25,7 @@ class Tables {
   Tables(const Tables&) = delete;
   Tables& operator=(const Tables&) = delete;
 
-  // What was put before is not needed any more by what is launched from here on.
+  // Launches from now on do not need lists that were put before.
   void begin_step();
   template <class T>
   const T* put(std::span<const T> list) {
@@ -38,12 +37,12 @@ class Tables {
 
  private:
   static constexpr size_t kPieceBytes = 256u << 10;  // at least
-  static constexpr size_t kAlignment = 16;           // of lists, and what is compared at once
+  static constexpr size_t kAlignment = 16;           // of lists; also the unit of comparison
 
-  // Lists lie in pieces, which never move.
+  // Lists are stored in pieces, which never move.
   struct Piece {
     std::byte* on_device = nullptr;
-    std::vector<std::byte> wanted, there;  // as it is to be, and as it is on the device
+    std::vector<std::byte> wanted, there;  // wanted contents, and those on the device
     size_t n_used = 0, n_brought = 0;
   };
   struct List {

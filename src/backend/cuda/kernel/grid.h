@@ -4,14 +4,14 @@
 
 namespace kvik::cuda {
 
-// Blocks of a kernel, and the threads of each: whole warps.
+// Grid of thread blocks of a kernel, and the threads of each: whole warps.
 struct Grid {
   uint32_t x = 1, y = 1, z = 1;
   uint32_t n_threads = 32;
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
-// Rows of a grid's second axis: kernels take every n-th row from their own on.
+// Maximum of a grid's second axis: kernels process every n-th row starting at their own.
 inline constexpr uint32_t kMostGridRows = 65535;
 
 constexpr uint32_t grid_rows(uint32_t n_rows) {
@@ -20,8 +20,8 @@ constexpr uint32_t grid_rows(uint32_t n_rows) {
 
 constexpr uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
-// A kernel takes one argument, its task, by value. start() hands it to the device and returns 0, or
-// the device's number of what is wrong; function() is what a graph of CUDA's knows it by.
+// A kernel takes one argument by value, its task. start() launches it and returns 0 or the device's
+// error code; function() identifies it in CUDA graphs.
 struct KernelCode {
   int (*start)(const Grid& grid, const void* task, void* stream) = nullptr;
   const void* (*function)() = nullptr;

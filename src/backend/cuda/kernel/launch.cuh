@@ -1,7 +1,7 @@
 #pragma once
 
-// From a kernel to an entry of the tables of kernels.h: started by the CUDA runtime, or run thread
-// by thread by the host run.
+// Makes kernel table entries (kernels.h) from kernels: started by the CUDA runtime, or run thread
+// by thread on the host in tests.
 
 #include "backend/cuda/kernel/grid.h"
 

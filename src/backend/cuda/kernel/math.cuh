@@ -1,8 +1,8 @@
 #pragma once
 
-// Arithmetic of single floats as backend/cpu/isa/vec_scalar.h and vec_math.inl have it for one
-// lane, operation by operation: the same bits. nvcc must fuse nothing on its own (-fmad=false) and
-// round divisions and roots correctly, as it does unless told otherwise.
+// Arithmetic of single floats, operation by operation as in backend/cpu/isa/vec_scalar.h and
+// vec_math.inl for one lane: the same bits. nvcc must not fuse operations (-fmad=false) and must
+// round divisions and roots correctly, which is its default.
 
 #include <cstdint>
 
@@ -20,7 +20,7 @@ struct alignas(16) Floats4 {
   float value[4];
 };
 
-// The second operand where one of them is a NaN.
+// Returns the second operand if one of them is NaN.
 __device__ __forceinline__ float max_of(float a, float b) { return a > b ? a : b; }
 __device__ __forceinline__ float min_of(float a, float b) { return a < b ? a : b; }
 
@@ -30,21 +30,21 @@ __device__ __forceinline__ uint32_t greater(uint32_t a, uint32_t b) { return a >
 __device__ __forceinline__ float bf16_value(uint16_t bits) {
   return __uint_as_float(static_cast<uint32_t>(bits) << 16);
 }
-// To nearest, ties to even. A NaN stays a NaN.
+// Rounds to nearest, ties to even. A NaN stays a NaN.
 __device__ __forceinline__ uint16_t bf16_of(float value) {
   const uint32_t bits = __float_as_uint(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// Nearest, ties to even. |a| < 2^31.
+// Rounds to nearest, ties to even. |a| < 2^31.
 __device__ __forceinline__ int round_to_int(float a) { return static_cast<int>(rintf(a)); }
 
-// 2^(i − 127) where i are the low 8 bits and bit 8 is 0.
+// Returns 2^(i − 127), where i are the low 8 bits and bit 8 is 0.
 __device__ __forceinline__ float exponent_from_low_bits(float a) {
   return __uint_as_float(__float_as_uint(a) << 23);
 }
-// The least power of two ≥ a, for a normal a > 0 up to 2^126.
+// Returns the smallest power of two ≥ a, for a normal a > 0 up to 2^126.
 __device__ __forceinline__ float ceil_power_of_2(float a) {
   return __uint_as_float((__float_as_uint(a) + 0x7fffffu) & 0xff800000u);
 }
@@ -73,7 +73,7 @@ __device__ __forceinline__ ExpParts exp_parts(float x) {
   return {exponent_from_low_bits(rounded), fmaf(r * r, q, r)};
 }
 
-// exp(x) for x that is not above 88.375.
+// exp(x) for x ≤ 88.375.
 __device__ __forceinline__ float exp_up_to_88(float x) {
   const ExpParts parts = exp_parts(x);
   const float value = fmaf(parts.power, parts.rest, parts.power);
@@ -94,7 +94,7 @@ __device__ __forceinline__ float soft_capped(float x, float cap) { return cap * 
 // x / (1 + e^-x)
 __device__ __forceinline__ float silu(float x) { return x / (1.0f + exp_of(0.0f - x)); }
 
-// 2^x for −100 ≤ x ≤ 1, as attention over levels has it (attention_int8_weights.inl).
+// 2^x for −100 ≤ x ≤ 1, as in attention over quantized pages (attention_int8_weights.inl).
 __device__ __forceinline__ float power_of_2(float x) {
   const float r = fraction(x);
   float q = fmaf(0x1.c3f76p-5f, r, 0x1.f0de1ap-3f);
@@ -103,8 +103,8 @@ __device__ __forceinline__ float power_of_2(float x) {
   return times_power_of_2(q, x - r);
 }
 
-// Of sixteen neighbouring lanes, which all get it; both halves of a warp for themselves. Lanes i
-// and i + 8, then i + 4, i + 2, i + 1: the CPU's order. The whole warp calls.
+// Returns the sum of sixteen adjacent lanes to all of them, separately for both halves of a warp.
+// Adds lanes i and i + 8, then i + 4, i + 2, i + 1: the CPU's order. The whole warp calls.
 __device__ __forceinline__ float sum_of_16(float v) {
   for (uint32_t half = kLanes / 2; half > 0; half /= 2) {
     v = v + __shfl_xor_sync(kAllLanes, v, half);

@@ -1,8 +1,7 @@
 #pragma once
 
-// The few things that nvcc and the host run (tests/host_run) have each in a way of their own. All
-// other words of CUDA, threadIdx and __syncthreads() among them, kernels write as they are; the
-// host run gives them their meaning.
+// The few definitions that differ between nvcc and the host run (tests/host_run). Kernels use all
+// other CUDA names, such as threadIdx and __syncthreads(), directly; the host run defines them.
 
 #include <cstdint>
 
@@ -10,8 +9,8 @@
 
 namespace kvik::cuda {
 
-// An array in a block's shared memory. Values go in and out by value, so that the host run can
-// watch who does what; V may be several elements, aligned as such.
+// An array in shared memory. Elements are read and written by value, so that the host run can
+// detect races; V may be several elements, aligned accordingly.
 template <class T, uint32_t kSize>
 struct Shared {
   alignas(16) T values[kSize];
@@ -28,9 +27,9 @@ struct Shared {
   }
 };
 
-// d = a · b + c of one warp, in the fragments of mma.m16n8k32 with signed bytes (PTX ISA, "Matrix
-// Fragments for mma.m16n8k32"). Devices before sm_80 do not have it: MatmulKernels::many is not
-// started there.
+// d = a · b + c of one warp with fragments of mma.m16n8k32 and signed bytes (PTX ISA, "Matrix
+// Fragments for mma.m16n8k32"). Not available before sm_80: MatmulKernels::many is not launched
+// there.
 __device__ __forceinline__ void multiply_fragments(int (&d)[4], const uint32_t (&a)[4],
                                                    const uint32_t (&b)[2], const int (&c)[4]) {
 #if __CUDA_ARCH__ >= 800
@@ -44,14 +43,14 @@ __device__ __forceinline__ void multiply_fragments(int (&d)[4], const uint32_t (
 #endif
 }
 
-// The value of an f16, exact.
+// Returns the value of an f16, exactly.
 __device__ __forceinline__ float f16_value(uint16_t bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
 }
 
-// Several elements at once, aligned as such.
+// Reads several elements at once, aligned accordingly.
 template <class V>
 __device__ __forceinline__ V read_as(const void* p) {
   return *static_cast<const V*>(p);

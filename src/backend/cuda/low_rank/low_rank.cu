@@ -18,7 +18,7 @@ __device__ __forceinline__ float element(LowRankType type, const uint8_t* p, siz
   return reinterpret_cast<const float*>(p)[i];
 }
 
-// A thread for each rank: its pieces of k one after the other.
+// A thread per rank processes the pieces of k one after the other.
 __global__ void down(DownTask t) {
   for (uint32_t i = blockIdx.y; i < t.n_rows; i += gridDim.y) {
     const LowRankRow row = t.rows[i];

@@ -9,14 +9,14 @@
 
 namespace kvik::cuda {
 
-// Its members leave nothing between them (low_rank_kernels.h).
+// It has no padding (low_rank_kernels.h).
 template <>
 inline constexpr bool kIsDense<LowRankRow> = true;
 
-// A change of low rank in a device's memory, as the CPU's kernels read it.
+// A low-rank update in device memory, in the layout of the CPU's kernels.
 class CudaLowRankMatrix final : public LowRankMatrix {
  public:
-  // place: low_rank_bytes() of the view in the device's memory, borrowed.
+  // place: low_rank_bytes() of the view in device memory, borrowed.
   CudaLowRankMatrix(const LowRankView& view, Memory& memory, std::byte* place);
 
   uint32_t n_rows() const override { return weights_.n_rows; }
@@ -29,14 +29,14 @@ class CudaLowRankMatrix final : public LowRankMatrix {
   LowRankWeights weights_;
 };
 
-// Products of low rank on a device. Owns the sums in between, which grow to the most that was
-// needed and are never given back. One thread.
+// Low-rank products on a device. Owns the intermediate sums, which grow to the maximum needed and
+// are never freed. One thread.
 class LowRank {
  public:
   LowRank(Stream& stream, CudaMemory& memory, Tables& tables, const LowRankKernels& kernels)
       : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
-  // As Backend::add_low_rank() says.
+  // Implements Backend::add_low_rank().
   void add(Rows x, std::span<const LowRankTerm> terms, Rows out);
 
  private:

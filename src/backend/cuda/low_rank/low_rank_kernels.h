@@ -5,11 +5,11 @@
 
 #include "backend/cuda/kernel/grid.h"
 
-// Products of low rank, out += scale · b · (a · x): the arithmetic and the layouts of
-// backend/cpu/low_rank/low_rank_kernels.h, to the bit. All pointers are the device's.
+// Low-rank products, out += scale · b · (a · x): arithmetic and layouts of
+// backend/cpu/low_rank/low_rank_kernels.h, bit-identical. All pointers are device pointers.
 namespace kvik::cuda {
 
-inline constexpr uint32_t kLowRankPiece = 256;  // of k, summed by itself
+inline constexpr uint32_t kLowRankPiece = 256;  // of k, summed separately
 inline constexpr uint32_t kLowRankThreads = 128;
 
 enum class LowRankType : uint32_t { kF32, kF16, kBF16 };
@@ -21,7 +21,7 @@ struct LowRankWeights {
   float scale;
 };
 
-// One row that a matrix is for.
+// A row that a matrix applies to.
 struct LowRankRow {
   LowRankWeights weights;
   const float* x;  // at the first column
@@ -29,7 +29,7 @@ struct LowRankRow {
 };
 static_assert(sizeof(LowRankRow) == 4 * sizeof(void*) + 6 * sizeof(uint32_t));
 
-// sums[row][r] = scale · a · x. Blocks: [1, rows], kLowRankThreads.
+// sums[row][r] = scale · a · x. Grid: [1, rows], kLowRankThreads.
 struct DownTask {
   const LowRankRow* rows;
   uint32_t n_rows;
@@ -37,7 +37,7 @@ struct DownTask {
   size_t sum_stride;
 };
 
-// out += b · sums. Blocks: [pieces of kLowRankThreads columns of the widest, rows].
+// out += b · sums. Grid: [pieces of kLowRankThreads columns of the widest, rows].
 struct UpTask {
   const LowRankRow* rows;
   uint32_t n_rows;

@@ -1,6 +1,6 @@
 #pragma once
 
-// From rows of activations to levels, as backend/cpu/matmul/matmul_activations.inl has it.
+// Quantizes rows of activations as in backend/cpu/matmul/matmul_activations.inl.
 
 #include "backend/cuda/kernel/math.cuh"
 #include "backend/cuda/matmul/matmul_kernels.h"
@@ -8,7 +8,7 @@
 namespace kvik::cuda {
 namespace {
 
-// How one row becomes levels: RowLevels of the CPU.
+// Quantization of one row: RowLevels of the CPU.
 struct RowLevels {
   float scale, inverse, peak, ratio;
 };
@@ -24,8 +24,8 @@ __device__ __forceinline__ float power_of_block(float peak, float row_peak, floa
   return ceil_power_of_2(max_of(peak / row_peak * inverse, 0x1p-24f));
 }
 
-// The whole warp calls; peaks: [n_blocks], of which those that mean nothing are zero. Sixteen lanes
-// add up the noise, each of its own blocks; the other sixteen do the same.
+// The whole warp calls; peaks: [n_blocks], with zeros in unused entries. Sixteen lanes sum the
+// noise, each of its own blocks; the other sixteen do the same.
 __device__ RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
   const uint32_t lane = threadIdx.x % kLanes;
   float highest = 0.0f;
@@ -52,8 +52,8 @@ __device__ RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
           inverse_power(best)};
 }
 
-// A warp for each block of 32, an element for each lane. What a row's blocks have as peaks waits
-// where their shifts will be.
+// A warp per block of 32, with a lane per element. The peaks of a row's blocks are stored
+// temporarily in the place of their shifts.
 __global__ void quantise(QuantTask t) {
   __shared__ Shared<float, 4> shared_row;
   const uint32_t lane = threadIdx.x % 32;

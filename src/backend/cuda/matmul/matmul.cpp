@@ -7,7 +7,7 @@
 namespace kvik::cuda {
 namespace {
 
-// Rows from which on products of fragments take less than the same rows eight by eight would.
+// Number of rows from which fragment products are faster than eight rows at a time.
 constexpr uint32_t kRowsWorthFragments = 17;
 
 uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
@@ -21,11 +21,11 @@ uint32_t most_heads(const WorkLimits& limits) {
   return most;
 }
 
-// A kernel, and the rows of its tiles.
+// A kernel and the rows of its tiles.
 struct Choice {
   const Kernel<MultiplyTask>& kernel;
   uint32_t tile_rows;
-  uint32_t n_panels;  // of a block of threads
+  uint32_t n_panels;  // per thread block
   uint32_t n_threads;
 };
 
@@ -41,7 +41,8 @@ Choice choose(const WeightKernels& kernels, uint32_t most_rows, bool multiplies_
   return {kernels.few[i], kFewRows[i], 1, kFewThreads};
 }
 
-// Parts that lie like one: of one type, each but the last of whole panels.
+// Returns the number of parts that can be treated as one: of one type, each except the last with
+// whole panels.
 size_t parts_as_one(std::span<const CudaPackedMatrix::Part> parts) {
   size_t n = 1;
   while (n < parts.size() && parts[n].type == parts[0].type && parts[n].gather == parts[0].gather &&
@@ -80,7 +81,7 @@ uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
   uint64_t bytes = 0;
   for (const WeightKind& weights : limits.weights) {
     if (is_float(kernels_.by_type[static_cast<size_t>(weights.type)])) continue;
-    // Experts' rows are quantised once for all of them, or are those of another product.
+    // Rows of experts are quantized once for all experts, or come from another product.
     const uint32_t n_rows = weights.use == WeightUse::kHeads ? limits.n_rows * most_heads(limits)
                             : weights.use == WeightUse::kExperts
                                 ? std::max(limits.n_rows, limits.n_expert_rows)
@@ -108,7 +109,7 @@ void Matmul::quantise(const Input& in, const uint32_t* gather) {
                           .out = place(in.n_rows, in.k)}));
 }
 
-// parts: of the first matrix. Those of the others lie behind, in the same order.
+// parts: of the first matrix. Those of the others follow in the same order.
 void Matmul::multiply(const Input& in, std::span<const Part> parts, const Product& product) {
   bool is_quantised = false;
   const uint32_t* order = nullptr;
@@ -233,7 +234,7 @@ void Matmul::run_routed(Rows x, const CudaPackedMatrix& w, const RoutedLists& li
             .routed = &lists});
 }
 
-// Each head of a row is a row of its own of the activations; the tiles of a head are of its matrix.
+// Each head of a row is a separate row of the activations; the tiles of a head use its matrix.
 void Matmul::run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadRows& out) {
   const uint32_t n_rows = x.rows.n_rows;
   CHECK(x.n_heads > 0 && x.n_heads == out.n_heads && n_rows == out.rows.n_rows);
@@ -244,7 +245,7 @@ void Matmul::run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadR
   for (uint32_t head = 0; head < x.n_heads; ++head) heads_.push_back({head, 0, n_rows});
   const float* first = x.rows.data + x.first;
   const Input in = {first, x.rows.stride, x.step, x.n_heads, n_rows * x.n_heads, x.n_cols};
-  // Floats are read where they lie: a row of them is `step` behind the head before it.
+  // Floats are read in place: the row of a head begins `step` after that of the head before.
   const bool are_floats = is_float(kernels_.by_type[static_cast<size_t>(w.parts()[0].type)]);
   MultiplyTask task = {.matrix_bytes = w.bytes() / x.n_heads,
                        .k = x.n_cols,

@@ -12,41 +12,41 @@ namespace kvik::cuda {
 
 enum class MatmulInto { kOverwrite, kAdd };
 
-// Whether there are kernels for weights of this type.
+// Returns whether there are kernels for weights of this type.
 bool can_multiply(const MatmulKernels& kernels, ElementType type);
 
-// Matrix products on a device. Owns the activations in levels, which grow to the most that was
-// needed and are never given back. One thread.
+// Matrix products on a device. Owns the quantized activations, which grow to the maximum needed and
+// are never freed. One thread.
 class Matmul {
  public:
   Matmul(Stream& stream, CudaMemory& memory, Tables& tables, const MatmulKernels& kernels)
       : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
-  // As Backend has them.
+  // Implement the functions of Backend.
   void run(Rows x, const CudaPackedMatrix& w, Rows out, MatmulInto into);
   void run_grouped(Rows x, const CudaPackedMatrix& w, const GroupedRows& groups, Rows out);
-  // Of rows as the lists have them: gathered from those that chose, or in order.
+  // Products of the rows in the lists: gathered from the rows of the batch, or in order.
   void run_routed(Rows x, const CudaPackedMatrix& w, const RoutedLists& lists, Routed routed,
                   Rows out);
   void run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadRows& out);
   void embed(const CudaPackedMatrix& table, std::span<const TokenId> tokens, Rows out);
 
-  // Bytes that products within the limits need, and taking them now.
+  // Scratch memory of products within the limits, and its allocation.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
 
  private:
   using Part = CudaPackedMatrix::Part;
 
-  // Rows that meet weights: those of x, each with n_heads pieces of k columns.
+  // Input rows: those of x, each with n_heads pieces of k columns.
   struct Input {
     const float* x;
     size_t stride, step;
     uint32_t n_heads;
     uint32_t n_rows, k;
   };
-  // A product but for its weights. groups: the rows of each matrix, which `routed` has where only
-  // the device knows them; without either all rows and matrix 0.
+  // A product without its weights. groups: the rows of each matrix, which `routed` has if only the
+  // device knows them; without either, all rows and matrix 0.
   struct Product {
     MultiplyTask task;
     uint32_t n_matrices;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The products themselves: few rows by dp4a, many by matrix products of bytes, and float weights.
+// The products: few rows by dp4a, many by matrix instructions on bytes, and float weights.
 
 #include "backend/cuda/matmul/activations.cuh"
 #include "backend/cuda/matmul/weights.cuh"
@@ -8,7 +8,7 @@
 namespace kvik::cuda {
 namespace {
 
-// The panel of that number, and the rows that a block of threads multiplies with it.
+// A panel, and the rows that a thread block multiplies with it.
 struct Place {
   const uint8_t* panel;
   RowTile rows;
@@ -26,7 +26,7 @@ struct Place {
   }
 };
 
-// Row i of a product, of x.
+// Returns the row of x for row i of a product.
 __device__ __forceinline__ uint32_t row_of_x(const MultiplyTask& t, const RowTile& rows,
                                              uint32_t i) {
   return t.x_rows ? t.x_rows[rows.first + i]
@@ -41,12 +41,12 @@ __device__ __forceinline__ void put_out(const MultiplyTask& t, const Place& plac
   *out = t.adds ? *out + sum : sum;
 }
 
-// The power of two of a block, of which the shift is 1.5 · 2^23 times as much.
+// Returns the power of two of a block, whose shift is 1.5 · 2^23 times as large.
 __device__ __forceinline__ float power_of_shift(float shift) {
   return __uint_as_float((__float_as_uint(shift) & 0x7f800000u) - (23u << 23));
 }
 
-// Σ levels of the first, or of the second 16 of a block.
+// Returns Σ levels of the first or second 16 of a block.
 __device__ __forceinline__ int half_sum(uint32_t sums, uint32_t half) {
   return static_cast<int16_t>(sums >> (16 * half));
 }
@@ -54,13 +54,13 @@ __device__ __forceinline__ int block_sum(uint32_t sums) {
   return half_sum(sums, 0) + half_sum(sums, 1);
 }
 
-// Σ of the products of four signed bytes, and c.
+// Returns the sum of the products of four signed bytes plus c.
 __device__ __forceinline__ int multiply_four(uint32_t a, uint32_t b, int c) {
   return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
 }
 
-// What a part's integer products are added to, as bits of a float: the shift's, less the weights'
-// offset times the sum of the levels they meet.
+// Returns the initial value of a part's integer sum, as bits of a float: those of the shift, minus
+// the weights' offset times the sum of the levels.
 template <class Weights>
 __device__ __forceinline__ int start_of(float shift, uint32_t sums, uint32_t part) {
   if (Weights::kOffset == 0) return __float_as_int(shift);
@@ -68,16 +68,16 @@ __device__ __forceinline__ int start_of(float shift, uint32_t sums, uint32_t par
   return __float_as_int(shift) - Weights::kOffset * levels;
 }
 
-// Blocks of k that each warp multiplies between two barriers: enough to keep it busy, as few as
-// shared memory holds.
+// Blocks of k that each warp multiplies between two barriers: enough to keep it busy, and as few as
+// shared memory allows.
 template <class Weights, uint32_t kRows>
 constexpr uint32_t kBlocksOfWarp = kRows* Weights::kParts <= 2   ? 4
                                    : kRows* Weights::kParts <= 4 ? 2
                                                                  : 1;
 
-// Eight warps share a panel: each takes blocks of k of its own, for all rows, and leaves what they
-// give in shared memory; then warp r goes through the chains of row r, while the others are at the
-// next blocks.
+// Eight warps share a panel: each multiplies its own blocks of k for all rows and stores the
+// results in shared memory; then warp r adds up the chains of row r while the others continue with
+// the next blocks.
 template <class Weights, uint32_t kRows>
 __global__ void __launch_bounds__(kFewThreads) multiply_few(MultiplyTask t) {
   constexpr uint32_t kWarps = kFewThreads / 32;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kFewThreads) multiply_few(MultiplyTask t) {
   if (has_chain) put_out(t, place, warp, lane, sum * t.x.scales[chain_row]);
 }
 
-// Of a lane's two rows of a fragment, one block of 32 k.
+// A lane's two rows of a fragment, for one block of 32 k.
 struct RowWords {
   uint32_t first, second;  // levels 4 t … and 16 + 4 t …
   float shift, level_sum;
@@ -179,9 +179,9 @@ struct RowWords {
   }
 };
 
-// Four warps, each of 32 rows and a panel: of each block of k eight matrix products of 16 rows, 8
-// columns and 32 k, whose sums begin with the rows' shifts; the chains stay in the registers of the
-// lanes that the products' sums fall to.
+// Four warps, each with 32 rows and a panel: eight matrix instructions of 16 rows, 8 columns and 32
+// k per block of k, whose sums begin with the rows' shifts; the chains stay in the registers of the
+// lanes that receive the sums.
 template <class Weights>
 __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
   constexpr uint32_t kFragments = 2;  // of sixteen rows
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
   const uint32_t warp = threadIdx.x / 32;
   const Place place(t, blockIdx.x * kManyPanels + warp / 2);
   const uint32_t lane = threadIdx.x % 32;
-  const uint32_t in_eight = lane / 4;  // the row of a and c, the column of b
+  const uint32_t in_eight = lane / 4;  // row of a and c, column of b
   const uint32_t in_four = lane % 4;
   const uint32_t first_row = warp % 2 * 32;
   const uint32_t n_rows = place.rows.n_rows;
@@ -209,14 +209,14 @@ __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
                                         {t, x_rows[3], b, in_four}};
 #pragma unroll
     for (uint32_t n = 0; n < 4; ++n) {
-      const uint32_t column = 8 * n + 2 * in_four;  // of the lane's sums, and the next
+      const uint32_t column = 8 * n + 2 * in_four;  // of the lane's sums, and the next one
       const uint32_t b_words[2] = {Weights::word(block, in_four, 8 * n + in_eight),
                                    Weights::word(block, in_four + 4, 8 * n + in_eight)};
 #pragma unroll
       for (uint32_t part = 0; part < Weights::kParts; ++part) {
         const float scales[2] = {Weights::scale(header, block, part, column),
                                  Weights::scale(header, block, part, column + 1)};
-        // A part's products are of its own sixteen k; zeros stand for the others.
+        // A part's products cover its own sixteen k; the others are zero.
         const bool has_first = Weights::kParts == 1 || part == 0;
         const bool has_second = Weights::kParts == 1 || part == 1;
 #pragma unroll
@@ -261,14 +261,14 @@ __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
   }
 }
 
-// k of a panel that wait in shared memory while eight warps go through their rows' chains. Those
-// that come next are on their way meanwhile.
+// k of a panel kept in shared memory while eight warps compute their rows' chains. The next ones
+// are loaded meanwhile.
 constexpr uint32_t kFloatPiece = 64;
 
 template <class Weights, uint32_t kRows>
 __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t) {
   constexpr uint32_t kWarps = kFloatThreads / 32;
-  constexpr uint32_t kOfWarp = kRows / kWarps;          // rows
+  constexpr uint32_t kOfWarp = kRows / kWarps;  // rows
   constexpr uint32_t kOfThread = kFloatPiece / kWarps;  // weights
   __shared__ Shared<float, kFloatPiece * 32> piece;
   const Place place(t, blockIdx.x);
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t)
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t n_rows = place.rows.n_rows;
   if (n_rows == 0) return;
-  const uint32_t even_k = t.k + t.k % 2;  // behind an odd k stands a zero
+  const uint32_t even_k = t.k + t.k % 2;  // an odd k is padded with a zero
   const float* x[kOfWarp];
   for (uint32_t r = 0; r < kOfWarp; ++r) {
     const uint32_t row = warp + r * kWarps;
@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t)
   }
 }
 
-// Rows of a table, as dequantize_row() has them.
+// Rows of a table as from dequantize_row().
 struct RowPlace {
   const uint8_t* panel;
   uint32_t column;

@@ -10,8 +10,8 @@
 
 namespace kvik::cuda {
 
-// Weights in a device's memory, in the CPU's panels (backend/layout/panel_matrix.h): a warp
-// reads four bytes of each of a panel's 32 columns at once.
+// Weights in device memory in the CPU's panels (backend/layout/panel_matrix.h): a warp reads four
+// bytes of each of a panel's 32 columns at once.
 class CudaPackedMatrix final : public PackedMatrix {
  public:
   struct Part {
@@ -27,9 +27,9 @@ class CudaPackedMatrix final : public PackedMatrix {
     CudaMemory& memory;
     ThreadPool& pool;
   };
-  // Packs on the host, by the pool's threads. Every type is one that the kernels are for, all of
-  // the same n_cols, whole blocks of each type. Errors: those of `read` and Device::allocate(),
-  // kUnsupported for a scale beside the blocks'.
+  // Packs on the host with the pool's threads. Every type must have kernels; n_cols is equal for
+  // all and whole blocks of each type. Errors: those of `read` and Device::allocate(), kUnsupported
+  // for a factor in addition to the blocks' scales.
   static Result<std::unique_ptr<CudaPackedMatrix>> pack(std::span<const TensorView> stacked,
                                                         const ReadRows& read, Place place);
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// How the weights of each type lie in a panel of 32 columns, for one column: the layouts are those
-// of backend/layout/panel_matrix.h. A type states how many blocks of 32 k share a unit, the
-// bytes of a unit's header and of a block, the sub-blocks with a scale of their own (kParts), how
-// many minima a block has, and what its words are more than its levels (kOffset). word() has four
-// of them in signed bytes: k = 4 · group … of the block.
+// Layout of each weight type in a panel of 32 columns, for one column
+// (backend/layout/panel_matrix.h). A type states how many blocks of 32 k share a unit, the bytes of
+// a unit's header and of a block, the sub-blocks with a scale of their own (kParts), the number of
+// minima of a block, and the offset of its words relative to the levels (kOffset). word() returns
+// four levels as signed bytes: k = 4 · group … of the block.
 
 #include "backend/cuda/kernel/math.cuh"
 #include "backend/cuda/matmul/matmul_kernels.h"
@@ -15,8 +15,8 @@ __device__ __forceinline__ float f16_at(const uint8_t* p, uint32_t i) {
   return f16_value(read_as<uint16_t>(p + 2 * i));
 }
 
-// Nibbles as [4][32 columns][4] bytes: the low half of group g has that of k = 4 g …, the high one
-// that of 16 + 4 g ….
+// Nibbles as [4][32 columns][4] bytes: the low half of group g is k = 4 g …, the high half k = 16 +
+// 4 g ….
 __device__ __forceinline__ uint32_t nibbles_at(const uint8_t* p, uint32_t group, uint32_t column) {
   const uint32_t both = read_as<uint32_t>(p + (group % 4 * kPanelColumns + column) * 4);
   return both >> (group / 4 * 4) & 0x0f0f0f0fu;
@@ -58,7 +58,7 @@ struct WeightsMXFP4 {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBlockBytes = 32 + 512;
   static constexpr uint32_t kParts = 1, kMinima = 0;
   static constexpr int kOffset = 0;
-  // Levels 0, 1, 2, 3, 4, 6, 8, 12 by the low three bits of a nibble, and their opposites.
+  // Levels 0, 1, 2, 3, 4, 6, 8, 12 by the low three bits of a nibble, and their negatives.
   __device__ static uint32_t word(const uint8_t* block, uint32_t group, uint32_t column) {
     const uint32_t n = nibbles_at(block + 32, group, column);
     const uint32_t chosen = (n & 7u) | (n >> 4 & 0x70u) | (n >> 8 & 0x700u) | (n >> 12 & 0x7000u);
@@ -67,7 +67,7 @@ struct WeightsMXFP4 {
     const uint32_t is_below = (n >> 3 & 0x01010101u) * 255u;
     return (above & ~is_below) | (below & is_below);
   }
-  // 2^(exponent − 128), and 0 for the exponent 0.
+  // 2^(exponent − 128), and 0 for exponent 0.
   __device__ static float scale(const uint8_t*, const uint8_t* block, uint32_t, uint32_t column) {
     return __uint_as_float(static_cast<uint32_t>(block[column]) << 23) * 0.5f;
   }
@@ -80,7 +80,7 @@ struct WeightsMXFP4 {
   }
 };
 
-// f16 scales [32] and minima [32] for 256 k; of each block bytes [32] and [32].
+// f16 scales [32] and minima [32] per 256 k; bytes [32] and [32] per block.
 struct WeightsQ4K {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 128, kBlockBytes = 64 + 512;
   static constexpr uint32_t kParts = 1, kMinima = 1;
@@ -103,7 +103,7 @@ struct WeightsQ4K {
   }
 };
 
-// As q4_k; behind the nibbles the fifth bits, [8][32][4] of them, lowest first.
+// Like q4_k; the nibbles are followed by the fifth bits, [8][32][4], lowest first.
 struct WeightsQ5K : WeightsQ4K {
   static constexpr uint32_t kBlockBytes = 64 + 512 + 128;
   __device__ static uint32_t word(const uint8_t* block, uint32_t group, uint32_t column) {
@@ -113,7 +113,7 @@ struct WeightsQ5K : WeightsQ4K {
   }
 };
 
-// f16 scales [32] for 256 k; of each block signed bytes [2][32], one for 16 k each.
+// f16 scales [32] per 256 k; signed bytes [2][32] per block, one per 16 k.
 struct WeightsQ6K {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 64, kBlockBytes = 64 + 512 + 256;
   static constexpr uint32_t kParts = 2, kMinima = 0;
@@ -134,7 +134,7 @@ struct WeightsQ6K {
   }
 };
 
-// Where block b of a panel lies, and the header of its unit.
+// Position of block b of a panel and of its unit's header.
 struct BlockPlace {
   const uint8_t *header, *block;
 };
@@ -145,7 +145,7 @@ __device__ __forceinline__ BlockPlace place_of_block(const uint8_t* panel, uint3
   return {header, header + Weights::kHeaderBytes + b % Weights::kBlocks * Weights::kBlockBytes};
 }
 
-// Weights that are floats: how the element of row k and a column lies in a panel.
+// Float weights: position of the element of row k and a column in a panel.
 struct WeightsF32 {
   __device__ static float at(const uint8_t* panel, uint32_t k, uint32_t column) {
     return read_as<float>(panel + (static_cast<size_t>(k) * kPanelColumns + column) * 4);
@@ -157,7 +157,7 @@ struct WeightsF16 {
         read_as<uint16_t>(panel + (static_cast<size_t>(k) * kPanelColumns + column) * 2));
   }
 };
-struct WeightsBF16 {  // pairs of k side by side
+struct WeightsBF16 {  // pairs of adjacent k
   __device__ static float at(const uint8_t* panel, uint32_t k, uint32_t column) {
     const size_t pair = static_cast<size_t>(k / 2) * kPanelColumns + column;
     return bf16_value(read_as<uint16_t>(panel + pair * 4 + k % 2 * 2));

@@ -5,7 +5,7 @@
 namespace kvik::cuda {
 namespace {
 
-// Lists one behind the other; without memory, what they take.
+// Places lists one after the other; without memory, computes their size.
 class Places {
  public:
   explicit Places(std::byte* data) : data_(data) {}

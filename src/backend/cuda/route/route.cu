@@ -13,7 +13,7 @@ __device__ __forceinline__ double minus_infinity() {
   return static_cast<double>(__int_as_float(static_cast<int>(0xff800000u)));
 }
 
-// What the experts are chosen by.
+// Computes the ranks by which experts are selected.
 __device__ void rank(const ChooseTask& t, const float* scores, Doubles& ranks) {
   const bool needs_probability = t.is_sigmoid && (t.choice_bias || t.n_groups > 1);
   for (uint32_t expert = threadIdx.x; expert < t.n_experts; expert += 32) {
@@ -24,7 +24,7 @@ __device__ void rank(const ChooseTask& t, const float* scores, Doubles& ranks) {
   __syncwarp();
 }
 
-// Of a group of experts: its best, or with sigmoids the sum of its two best.
+// Returns the value of a group: its best rank, or with sigmoid scores the sum of its two best.
 __device__ double value_of_group(const ChooseTask& t, uint32_t group, Doubles& ranks) {
   const uint32_t size = t.n_experts / t.n_groups;
   const uint32_t first = group * size;
@@ -61,13 +61,13 @@ __device__ void leave_best_groups(const ChooseTask& t, Doubles& ranks, Doubles& 
   __syncwarp();
 }
 
-// The host's insertion, expert by expert, with a lane for each place of the list, of which each
-// gets its expert. Those that do not get into the list are passed over, up to 32 at once.
+// The host's insertion sort, expert by expert, with a lane per place of the list; returns the
+// lane's expert. Skips up to 32 experts at once that do not enter the list.
 __device__ uint32_t best_expert(const ChooseTask& t, Doubles& ranks) {
   const uint32_t lane = threadIdx.x;
-  uint32_t n = 0;       // places that are taken
+  uint32_t n = 0;  // places taken
   uint32_t expert = 0;  // at the lane's place
-  double worst = 0.0;   // the rank at the last of n_used places
+  double worst = 0.0;  // rank at the last of n_used places
   for (uint32_t begin = 0; begin < t.n_experts; begin += 32) {
     const bool is_there = begin + lane < t.n_experts;
     const double own = is_there ? ranks.get(begin + lane) : 0.0;
@@ -78,8 +78,8 @@ __device__ uint32_t best_expert(const ChooseTask& t, Doubles& ranks) {
       if (next == 0) break;
       const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(next)) - 1);
       passed = 0xffffffffu >> (31 - bit);
-      // It stands behind the last one that it does not outrank; a NaN outranks none and is
-      // outranked by none.
+      // It is inserted after the last one that it does not outrank; a NaN neither outranks nor is
+      // outranked.
       const bool stays = lane < n && !(ranks.get(begin + bit) > ranks.get(expert));
       const uint32_t before = __ballot_sync(kAllLanes, stays);
       const uint32_t at = 32 - static_cast<uint32_t>(__clz(static_cast<int>(before)));
@@ -95,21 +95,21 @@ __device__ uint32_t best_expert(const ChooseTask& t, Doubles& ranks) {
 
 struct Probability {
   bool is_sigmoid;
-  double highest;  // of the chosen scores
+  double highest;  // of the selected scores
 
   __device__ double of(float score) const {
     return is_sigmoid ? exact_sigmoid(score) : exact_exp(score - highest);
   }
 };
 
-// Sums are of one order, in which every lane makes them.
+// Sums have a fixed order, in which every lane computes them.
 __device__ double sum_of(Doubles& terms, uint32_t n) {
   double sum = 0.0;
   for (uint32_t i = 0; i < n; ++i) sum += terms.get(i);
   return sum;
 }
 
-// How much the lane's expert counts.
+// Returns the weight of the lane's expert.
 __device__ float weight_of(const ChooseTask& t, const float* scores, uint32_t expert,
                            Doubles& terms) {
   const uint32_t lane = threadIdx.x;
@@ -157,8 +157,8 @@ __global__ void choose(ChooseTask t) {
   }
 }
 
-// The tiles that begin where a row of an expert decides: with the row, or in the piece of rows that
-// it is the first of. The expert has n rows from `first` on.
+// Writes the tiles that begin at a row of an expert: with the row, or in the piece of rows of which
+// it is the first. The expert has n rows from `first` on.
 __device__ void put_tiles(const GroupTask& t, uint32_t expert, uint32_t first, uint32_t n,
                           uint32_t row) {
   const bool are_rows_fewer = t.n_choices < t.n_experts;
@@ -175,8 +175,7 @@ __device__ void put_tiles(const GroupTask& t, uint32_t expert, uint32_t first, u
   }
 }
 
-// A warp for each expert, which all go through all choices: where its rows begin is how many
-// choices fell on experts before it.
+// A warp per expert; each scans all choices: its rows begin after the choices of earlier experts.
 __global__ void group(GroupTask t) {
   const uint32_t lane = threadIdx.x;
   const uint32_t expert = blockIdx.y;

@@ -6,20 +6,20 @@
 
 namespace kvik::cuda {
 
-// Which experts rows go through, chosen on the device: the host knows how many choices there are,
-// and neither waits for them nor launches anything by them. Owns the lists, which grow to the most
-// that was needed and are never given back. One thread.
+// Routing of rows to experts, computed on the device: the host knows the number of choices only,
+// and neither waits for them nor launches kernels depending on them. Owns the lists, which grow to
+// the maximum needed and are never freed. One thread.
 class Routing {
  public:
   Routing(Stream& stream, CudaMemory& memory, Tables& tables, const RouteKernels& kernels)
       : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
-  // As Backend has it; false of more experts than the kernels are for.
+  // Implements Backend::route(); returns false if there are more experts than the kernels support.
   bool run(const RouteShape& shape, Rows scores);
-  // Of the last run(), valid until the next one.
+  // Returns the lists of the last run(), valid until the next one.
   const RoutedLists& lists() const { return lists_; }
 
-  // Bytes that lists within the limits need, and taking them now.
+  // Memory of lists within the limits, and its allocation.
   static uint64_t scratch_bytes(const WorkLimits& limits);
   void reserve(const WorkLimits& limits) { memory_.grow(buffer_, scratch_bytes(limits)); }
 

@@ -10,13 +10,13 @@ __device__ __forceinline__ float* row_of(const DeviceRows& x, uint32_t row) {
   return x.data + row * x.stride;
 }
 
-// The column of a thread in kernels of single elements.
+// Returns the column of a thread in elementwise kernels.
 __device__ __forceinline__ uint32_t column() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-constexpr uint32_t kNormPiece = 1024;  // floats that wait in shared memory; a multiple of sixteen
+constexpr uint32_t kNormPiece = 1024;  // floats kept in shared memory; a multiple of sixteen
 
-// Sixteen lanes of the first warp add up, each its own columns, what all threads fetched; the other
-// sixteen do the same.
+// All threads load; sixteen lanes of the first warp add up, each its own columns; the other sixteen
+// do the same.
 __global__ void rms_norm(RmsNormTask t) {
   __shared__ Shared<float, kNormPiece> piece;
   __shared__ Shared<float, 1> shared_factor;
@@ -97,7 +97,7 @@ __device__ __forceinline__ float gelu_tanh(float x) {
   return 0.5f * x * (1.0f + tanh_of(inner));
 }
 
-// x · sigmoid(1.702 x) · (y + 1), both cut first; a gate only from above.
+// x · sigmoid(1.702 x) · (y + 1), both clamped; the gate only from above.
 __device__ __forceinline__ float clamped_swish(float gate, float up) {
   const float x = min_of(gate, 7.0f);
   const float y = min_of(max_of(up, -7.0f), 7.0f);
@@ -131,7 +131,7 @@ __global__ void gated_activation(ActivationTask t) {
   }
 }
 
-// Of two columns the one with the larger number, of equal ones the first.
+// Returns the column with the larger number, the first of equal ones.
 struct Largest {
   float value;
   uint32_t column;
@@ -151,7 +151,7 @@ __global__ void largest(LargestTask t) {
     const float* x = row_of(t.x, row);
     Largest best = {-infinity, kNoColumn};
     for (uint32_t i = threadIdx.x; i < t.x.n_cols; i += kRowThreads) {
-      // False of what is no number.
+      // False for NaN.
       if (x[i] > best.value && x[i] < infinity) best = {x[i], i};
     }
     values.set(threadIdx.x, best.value);
@@ -170,7 +170,7 @@ __global__ void largest(LargestTask t) {
   }
 }
 
-// (a, b) turned by the angle of (c, s); each product and sum is rounded for itself.
+// Rotates (a, b) by the angle of (c, s); each product and sum is rounded separately.
 __global__ void rope(RopeTask t) {
   const uint32_t i = column();
   if (i >= t.n_heads * t.n_pairs) return;

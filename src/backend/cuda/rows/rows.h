@@ -9,7 +9,7 @@ namespace kvik::cuda {
 
 inline DeviceRows on_device(Rows x) { return {x.data, x.stride, x.n_rows, x.n_cols}; }
 
-// The operations over rows of activations, as Backend has them.
+// The row operations of Backend.
 class RowOperations {
  public:
   RowOperations(Stream& stream, CudaMemory& memory, Tables& tables, const RowKernels& kernels)
@@ -17,7 +17,7 @@ class RowOperations {
 
   void copy_heads(const HeadRows& x, const HeadRows& out);
   void add_weighted(Rows x, Rows y, const WeightedRows& terms);
-  // The same of what experts, or the shared one, gave to the rows that were routed.
+  // Like add_weighted(), for the outputs of routed experts or of the shared expert.
   void add_routed(Rows x, Rows y, const RoutedLists& lists, Routed routed);
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out);
   void gather(Rows x, std::span<const uint32_t> rows, Rows out);
@@ -43,7 +43,7 @@ class RowOperations {
   Tables& tables_;
   const RowKernels& kernels_;
   std::vector<uint32_t> matrix_of_row_;
-  Buffer largest_;  // of each row; grows to the most that was asked for
+  Buffer largest_;  // by row; grows to the maximum requested
   std::vector<uint32_t> host_largest_;
 };
 

@@ -5,11 +5,11 @@
 #include "backend/cuda/kernel/grid.h"
 #include "tensor/op_kinds.h"
 
-// The kernels over rows of activations, and what each is called with. All pointers are the
-// device's. The arithmetic of an element is that of backend/cpu/rows/rows.inl.
+// Kernels over rows of activations, and their tasks. All pointers are device pointers. The
+// arithmetic of an element is that of backend/cpu/rows/rows.inl.
 namespace kvik::cuda {
 
-// Elements of a row that one block works on, in kernels of single elements.
+// Elements of a row per thread block in elementwise kernels.
 inline constexpr uint32_t kRowThreads = 256;
 
 // [n_rows, n_cols]: row r begins at data + r · stride.
@@ -19,7 +19,7 @@ struct DeviceRows {
   uint32_t n_rows, n_cols;
 };
 
-// Blocks: [groups of n columns, rows]; 32 to 256 threads. x may be out.
+// Grid: [groups of n columns, rows]; 32 to 256 threads. x may be out.
 struct RmsNormTask {
   DeviceRows x, out;
   const float* weight;  // [n]
@@ -27,8 +27,8 @@ struct RmsNormTask {
   float eps;
 };
 
-// x[r] += y[numbers[r]], or y[r] where there are no numbers; a y of stride 0 is one row for all.
-// Blocks of this and of all that follow: [pieces of kRowThreads columns, rows].
+// x[r] += y[numbers[r]], or y[r] without numbers; a y of stride 0 is one row for all. Grid of this
+// and all following: [pieces of kRowThreads columns, rows].
 struct AddTask {
   DeviceRows x;
   const float* y;
@@ -36,7 +36,7 @@ struct AddTask {
   const uint32_t* numbers;
 };
 
-// x[r] *= factors[r], or `factor` where there are none.
+// x[r] *= factors[r], or `factor` without them.
 struct ScaleTask {
   DeviceRows x;
   const float* factors;
@@ -62,7 +62,7 @@ struct ActivationTask {
   Activation activation;
 };
 
-// The first column of each row's largest number, kNoColumn where there is none. Blocks: [1, rows],
+// First column of each row's largest number, kNoColumn if there is none. Grid: [1, rows],
 // kRowThreads.
 inline constexpr uint32_t kNoColumn = UINT32_MAX;
 struct LargestTask {
@@ -78,7 +78,7 @@ struct RopeTask {
   RopePairing pairing;
 };
 
-// Head h of row r: n_cols floats from head h of row numbers[r], or r, of another matrix.
+// Head h of row r: n_cols floats of head h of row numbers[r] (or r) of another matrix.
 struct CopyTask {
   const float* from;
   size_t from_stride, from_step;  // to the next row, to the next head
@@ -88,7 +88,7 @@ struct CopyTask {
   uint32_t n_rows, n_heads, n_cols;
 };
 
-// x[r] += Σ weights[r][j] · y[rows[r][j]], n of them, in ascending j; without rows y[r · n + j].
+// x[r] += Σ weights[r][j] · y[rows[r][j]], n terms in ascending j; without rows y[r · n + j].
 struct AddWeightedTask {
   DeviceRows x;
   const float* y;

@@ -13,13 +13,13 @@
 namespace kvik::cuda {
 namespace {
 
-constexpr int kLeastCapability = 75;      // what the kernels are compiled for, from here on
+constexpr int kLeastCapability = 75;      // minimum that the kernels are compiled for
 constexpr int kFragmentsCapability = 80;  // mma.m16n8k32 of bytes
 
 }  // namespace
 
-// A GPU by the CUDA runtime, which is linked statically and looks for the driver itself. All work
-// goes through one stream, in the order in which it is handed in, but for side streams.
+// A GPU accessed through the CUDA runtime, which is linked statically and looks for the driver
+// itself. All work goes through one stream, in order of submission, except for side streams.
 class RuntimeDevice final : public Device {
  public:
   RuntimeDevice(int number, DeviceInfo info) : number_(number), info_(std::move(info)) {}
@@ -30,7 +30,7 @@ class RuntimeDevice final : public Device {
 
   Result<void> open() {
     TRY(select());
-    // Without it copies are waited for.
+    // Without staging memory, copies are synchronous.
     if (cudaMallocHost(&staging_, kStagingBytes) == cudaSuccess) {
       ring_.emplace(std::span(static_cast<std::byte*>(staging_), kStagingBytes));
     } else {
@@ -69,7 +69,7 @@ class RuntimeDevice final : public Device {
     TRY(clear(bytes_of_it, bytes));
     return bytes_of_it;
   }
-  // A device that failed has nothing to give back to.
+  // Errors are ignored: a failed device has nothing to free.
   void free(std::byte* data) override {
     cudaSetDevice(number_);
     cudaFree(data);
@@ -108,11 +108,11 @@ class RuntimeDevice final : public Device {
   }
 
  private:
-  // CUDA's choice of a device is each thread's own.
+  // CUDA's current device is per thread.
   Result<void> select() const { return checked(cudaSetDevice(number_), "selecting it"); }
 
-  // What a step brings is small: it goes through pinned memory, and nobody waits for it. Of
-  // pageable memory CUDA does not say when an asynchronous copy has taken the bytes.
+  // Data of a step is small: it goes through pinned memory without waiting. For pageable memory
+  // CUDA does not report when an asynchronous copy has read the bytes.
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override {
     TRY(select());
     if (ring_ && ring_->fits(host.size())) return copy_in_by_staging(to, host);
@@ -152,7 +152,7 @@ class RuntimeDevice final : public Device {
   const int number_;
   const DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
-  void* staging_ = nullptr;  // pinned; null: there was none
+  void* staging_ = nullptr;  // pinned; null: not available
   std::optional<StagingRing> ring_;
 };
 

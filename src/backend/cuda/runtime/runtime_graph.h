@@ -9,7 +9,7 @@
 
 namespace kvik::cuda {
 
-// A chain of kernels that CUDA knows as a whole.
+// A CUDA graph: a chain of kernels.
 class RuntimeGraph final : public DeviceGraph {
  public:
   RuntimeGraph(int device, cudaStream_t stream) : device_(device), stream_(stream) {}
@@ -44,7 +44,7 @@ class RuntimeGraph final : public DeviceGraph {
   }
 
  private:
-  // CUDA copies the task at once.
+  // CUDA copies the task immediately.
   static cudaKernelNodeParams parameters_of(const Launch& launch, void** task) {
     cudaKernelNodeParams parameters = {};
     parameters.func = const_cast<void*>(launch.code.function());

@@ -9,7 +9,7 @@
 
 namespace kvik::cuda {
 
-// A stream of CUDA's beside the one of a device, with an event for each slot.
+// A CUDA stream in addition to the device's, with an event per slot.
 class RuntimeSideStream final : public SideStream {
  public:
   RuntimeSideStream(int device, cudaStream_t main) : device_(device), main_(main) {}
@@ -29,7 +29,7 @@ class RuntimeSideStream final : public SideStream {
     TRY(checked(cudaEventCreateWithFlags(&handed_in_, cudaEventDisableTiming), "an event"));
     while (copied_.size() < n_slots) {
       cudaEvent_t event = nullptr;
-      // Who waits for it sleeps meanwhile.
+      // Waiting threads sleep.
       constexpr unsigned kFlags = cudaEventDisableTiming | cudaEventBlockingSync;
       TRY(checked(cudaEventCreateWithFlags(&event, kFlags), "an event"));
       copied_.push_back(event);
@@ -48,7 +48,7 @@ class RuntimeSideStream final : public SideStream {
     return checked(cudaEventSynchronize(copied_[slot]), "a copy beside its work");
   }
 
-  // An event means, to who waits for it, the place where it was recorded last before.
+  // Waiting for an event waits for the place where it was last recorded.
   Result<void> follow() override {
     TRY(select());
     TRY(checked(cudaEventRecord(handed_in_, main_), "an event"));
@@ -71,8 +71,8 @@ class RuntimeSideStream final : public SideStream {
   const int device_;
   const cudaStream_t main_;
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t handed_in_ = nullptr;  // of main_, when this followed last
-  std::vector<cudaEvent_t> copied_;  // of stream_, by slot
+  cudaEvent_t handed_in_ = nullptr;  // recorded in main_ by the last follow()
+  std::vector<cudaEvent_t> copied_;  // recorded in stream_, by slot
 };
 
 }  // namespace kvik::cuda

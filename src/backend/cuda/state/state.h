@@ -8,14 +8,14 @@
 
 namespace kvik::cuda {
 
-// The operations of recurrent layers on a device. Owns room for the matrices of tokens that leave
-// no trace, which grows to the most that was needed and is never given back. One thread.
+// The operations of recurrent layers on a device. Owns scratch for the matrices of draft tokens,
+// which grows to the maximum needed and is never freed. One thread.
 class State {
  public:
   State(Stream& stream, CudaMemory& memory, Tables& tables, const StateKernels& kernels)
       : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
-  // As Backend has them.
+  // Implement the functions of Backend.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
   void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases) {
     gate(kernels_.gates, decay, rate, factors, biases);
@@ -35,7 +35,7 @@ class State {
     recur(kernels_.state_space, shape, runs, in, skips, out);
   }
 
-  // Bytes that recurrences within the limits need, and taking them now.
+  // Scratch memory of recurrences within the limits, and its allocation.
   static uint64_t scratch_bytes(const WorkLimits& limits);
   void reserve(const WorkLimits& limits);
 
@@ -54,7 +54,7 @@ class State {
   const StateKernels& kernels_;
   Buffer scratch_;
   std::vector<PlacedState> placed_;
-  uint32_t n_guessed_ = 0;  // of those that were placed last, with guesses
+  uint32_t n_guessed_ = 0;  // runs with draft tokens among those placed last
 };
 
 }  // namespace kvik::cuda

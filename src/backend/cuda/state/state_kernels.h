@@ -5,8 +5,8 @@
 
 #include "backend/cuda/kernel/grid.h"
 
-// The kernels of recurrent layers: the arithmetic and the layouts of backend/cpu/state/state.inl
-// and state_kernels.h, to the bit. All pointers are the device's.
+// Kernels of recurrent layers: arithmetic and layouts of backend/cpu/state/state.inl and
+// state_kernels.h, bit-identical. All pointers are device pointers.
 namespace kvik::cuda {
 
 inline constexpr uint32_t kStateThreads = 128;
@@ -16,7 +16,7 @@ inline constexpr uint32_t kStateColumns = 32;  // of a block of a head's matrix
 struct PlacedState {
   float* state;
   uint32_t first_row, n_rows, n_kept;
-  uint32_t scratch;  // its number among the runs that have guesses
+  uint32_t scratch;  // index among the runs with draft tokens
 };
 
 struct RowsView {
@@ -24,7 +24,7 @@ struct RowsView {
   size_t stride;
 };
 
-// Blocks: [pieces of kStateThreads channels, runs].
+// Grid: [pieces of kStateThreads channels, runs].
 struct ConvTask {
   const float *taps, *bias;
   const PlacedState* runs;
@@ -33,27 +33,27 @@ struct ConvTask {
   bool is_activated;
 };
 
-// x = scale · x / sqrt(Σ x² + eps), each head of n columns for itself. Blocks: [heads, rows], 32.
+// x = scale · x / sqrt(Σ x² + eps), separately for each head of n columns. Grid: [heads, rows], 32.
 struct L2NormTask {
   RowsView x;
   uint32_t n_rows, n;
   float eps, scale;
 };
 
-// A block of columns of a head's matrix, of one run: a warp. Blocks: [blocks of columns, heads,
-// runs], 32. skips: of each head, null where there are none.
+// A warp per block of columns of a head's matrix and run. Grid: [blocks of columns, heads, runs],
+// 32. skips: per head, null: none.
 struct RecurrenceTask {
   const PlacedState* runs;
   RowsView q, k, v, decay, rate, out;
   uint32_t n_heads, n_key_heads, key_dim, value_dim;
   bool is_tiled;
   const float* skips;
-  float* scratch;  // of a block of a run with guesses: [key_dim, kStateColumns]
+  float* scratch;  // of a block of a run with draft tokens: [key_dim, kStateColumns]
 };
 
-// The gates of a delta rule: a = e^(factors · softplus(a + biases)), b = 1 / (1 + e^−b); or the
-// steps of a state space: a = softplus(a + biases), b = e^(factors · a). Blocks: [pieces of
-// kGateThreads heads, rows].
+// Gates of a delta rule: a = e^(factors · softplus(a + biases)), b = 1 / (1 + e^−b); or steps of a
+// state space: a = softplus(a + biases), b = e^(factors · a). Grid: [pieces of kGateThreads heads,
+// rows].
 inline constexpr uint32_t kGateThreads = 32;
 struct GateTask {
   RowsView a, b;
