@@ -7,8 +7,8 @@
 
 namespace kvik {
 
-// Whether to request pages of 2 MiB: fewer TLB misses when walking through weights and KV pages,
-// for memory that is touched 2 MiB at a time.
+// Says whether to request pages of 2 MiB: fewer TLB misses when walking through weights and KV
+// pages, for memory that is touched 2 MiB at a time.
 enum class HugePages { kOff, kOn };
 
 // Host RAM. Buffers of 2 MiB and more are mapped separately, aligned for huge pages, and cost

@@ -19,9 +19,9 @@ namespace kvik {
 namespace cpu {
 namespace {
 
-// Fewer floats than this are done by the caller sooner than the other threads are woken.
+// Fewer floats are processed by the caller faster than the other threads wake up.
 constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
-// Columns of one item where columns do not depend on each other; a multiple of the lanes.
+// Columns of one item if columns are independent; a multiple of the lanes.
 constexpr uint32_t kPieceColumns = 4096;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
@@ -32,8 +32,8 @@ float* row_of(Rows x, size_t row) { return x.data + row * x.stride; }
 
 }  // namespace
 
-// The operations over one instruction set's kernels. An item of work is a row, a strip of output
-// columns, or a KV head's query rows: what an item computes never depends on how many there are.
+// The operations with one instruction set's kernels. An item of work is a row, a strip of output
+// columns, or a KV head's query rows; its result never depends on the number of items.
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const InstructionSet& isa, uint32_t n_threads, HugePages huge_pages)
@@ -138,7 +138,7 @@ class CpuBackend final : public Backend {
   State state_;
 };
 
-// body(row) for each row of x, shared out where that pays.
+// Calls body(row) for each row of x, distributed to the threads if that pays off.
 template <class Body>
 void CpuBackend::for_rows(Rows x, const Body& body) {
   if (x.n_rows == 1 || size_t{x.n_rows} * x.n_cols < kFloatsWorthSharing) {
@@ -148,7 +148,7 @@ void CpuBackend::for_rows(Rows x, const Body& body) {
   }
 }
 
-// body(row, first column, columns) over all of x, for operations on single elements.
+// Calls body(row, first column, columns) over all of x, for elementwise operations.
 template <class Body>
 void CpuBackend::for_pieces(Rows x, const Body& body) {
   const uint32_t per_row = ceil_div(x.n_cols, kPieceColumns);
@@ -164,7 +164,7 @@ void CpuBackend::for_pieces(Rows x, const Body& body) {
   }
 }
 
-// Only the pair products of bf16 round in a way of their own (matmul_kernels.h).
+// Only the pair products of bf16 have a rounding of their own (matmul_kernels.h).
 std::string_view CpuBackend::arithmetic(ElementType type) const {
   const bool is_own = isa_.matmul.weights(type).format == ActivationFormat::kBF16;
   return is_own ? isa_.name : std::string_view();

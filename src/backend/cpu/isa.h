@@ -10,11 +10,11 @@
 
 namespace kvik::cpu {
 
-// One instruction set's kernels, and whether this machine has it.
+// The kernels of an instruction set, and whether this machine supports it.
 struct InstructionSet {
   std::string_view name;
-  bool (*runs_here)();     // processor and operating system
-  bool (*is_preferred)();  // over all slower ones, where it runs
+  bool (*runs_here)();     // processor and operating system support it
+  bool (*is_preferred)();  // preferred to all slower ones if supported
   const RowKernels& rows;
   const AttentionKernels& attention;
   const StateKernels& state;
@@ -22,11 +22,11 @@ struct InstructionSet {
   const MatmulKernels matmul;
 };
 
-// All in this binary, slowest first.
+// Returns all instruction sets compiled in, slowest first.
 std::span<const InstructionSet> instruction_sets();
 
-// The set of that name, or the best for this machine where the name is empty; nullptr where there
-// is no such set or it does not run here.
+// Returns the set of that name, or the best one of this machine if the name is empty; nullptr if
+// there is no such set or it is not supported.
 const InstructionSet* find_instruction_set(std::string_view name);
 
 }  // namespace kvik::cpu

@@ -8,14 +8,14 @@
 
 namespace kvik {
 
-// Whether weights of this type have a packed form and kernels.
+// Returns whether weights of this type have a packed form and kernels.
 bool can_pack(ElementType type);
 
-// Bytes of a packed matrix of such a type.
+// Returns the bytes of a packed matrix of such a type.
 uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 
-// Weights as backends compute with them: panels of 32 output columns, each over all of k, in the
-// order in which a product reads them, so that a decoding step is one walk through memory.
+// Weights in the form that backends compute with: panels of 32 output columns over all of k, in the
+// order in which a product reads them, so that a decode step reads memory sequentially.
 //
 //   floats        [k][32], an odd k padded with zero; bf16: [k / 2][32][2], likewise
 //   fp8, fp8g32   for each block: f32 scales [32], times 256, then bytes [k][32]
@@ -45,11 +45,11 @@ class PanelMatrix final : public PackedMatrix {
     float scale;             // TensorView::scale
   };
 
-  // Takes the memory. Every type is one that can_pack, all of the same n_cols, whole blocks of each
-  // type.
+  // Allocates the memory. Every type must satisfy can_pack(); n_cols is equal for all and whole
+  // blocks of each type.
   PanelMatrix(std::span<const TensorView> stacked, Memory& memory);
 
-  // Packs what `read` gives; once, before anything else is asked. Only quantised tensors may have a
+  // Packs the rows that `read` returns; called once, first. Only quantized tensors may have a
   // `gather` or a `scale`. Errors: those of `read`.
   Result<void> fill(const ReadRows& read, ThreadPool& pool);
 
@@ -60,7 +60,7 @@ class PanelMatrix final : public PackedMatrix {
 
   std::span<const Part> parts() const { return parts_; }
 
-  // Row `row` as dequantize_row would give it, of a part without `gather`. out: [n_cols]
+  // Returns row `row` as from dequantize_row(), for a part without `gather`. out: [n_cols]
   void unpack_row(uint32_t row, float* out) const;
 
  private:

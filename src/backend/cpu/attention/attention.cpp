@@ -10,11 +10,11 @@ namespace {
 
 // Query rows of one slice.
 constexpr uint32_t kSliceRows = 16;
-// Pairs of row and query head that attend a shared page in one task: four blocks of the kernel.
+// Pairs of row and query head that attend to a shared page in one task: four blocks of the kernel.
 constexpr uint32_t kUnitPairs = 192;
-// Items of each thread below which slices are split, if that gives more.
+// Items per thread below which slices are split, if that gives more items.
 constexpr size_t kItemsPerThread = 4;
-// Splits between two merges: bounds the partial results of a context of any length.
+// Splits between two merges: bounds the partial results for any context length.
 constexpr uint32_t kMostWaveSplits = 32;
 constexpr size_t kWaveFloats = size_t{1} << 20;
 
@@ -46,8 +46,8 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
             [&](size_t item, uint32_t thread) { attend_whole(call, item, thread); });
 }
 
-// All rows may be split; the partial results of a wave stay below kWaveFloats, unless those of one
-// split alone are more.
+// All rows may be split; the partial results of a wave stay below kWaveFloats, unless those of a
+// single split are larger.
 Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
   Needs most{};
   for (const HeadsUse& use : limits.heads) {
@@ -79,7 +79,8 @@ void Attention::reserve(const WorkLimits& limits) {
   to_split_.reserve(n_slices);
 }
 
-// The last rows of a run look back furthest: they come first, so that no thread ends alone on one.
+// The last rows of a run attend furthest: they come first, so that no thread finishes alone with
+// one.
 void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
   size_t n_rows = 0;
   for (const KvRun& run : kv.runs) n_rows += run.n_rows;
@@ -105,7 +106,7 @@ void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
   }
 }
 
-// Slices that see their open pages alone have nothing to split.
+// Slices that attend to their open pages only cannot be split.
 void Attention::choose_slices_to_split(const Call& call) {
   const uint32_t window = call.shape.window;
   const auto sees_no_split = [&](const RowSlice& slice) {
@@ -188,7 +189,7 @@ void Attention::run_waves(const Call& call) {
   }
 }
 
-// All units of a wave, behind what is attended whole.
+// Computes all units of a wave, after the slices that are not split.
 void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole) {
   const size_t n_heads = call.kv.geometry.n_kv_heads;
   const size_t n_items = (wave.end_unit - wave.first_unit) * n_heads;
@@ -203,7 +204,8 @@ void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole)
     t.rows = &plan_.rows()[unit.first_row];
     t.n_rows = unit.n_rows;
     KeysAhead ahead;
-    if (const size_t next = item + 1; next < n_items) {  // this thread's, but for its last one
+    // of the same thread, except for its last item
+    if (const size_t next = item + 1; next < n_items) {
       const SplitUnit& unit_ahead = units[next / n_heads];
       ahead = {.pages = unit_ahead.pages + size_t{unit_ahead.split} * kSplitTokens / kPageTokens,
                .n_pages = unit_ahead.n_pages,

@@ -9,13 +9,13 @@
 
 namespace kvik::cpu {
 
-// Spreads attention over the threads. Owns each thread's scratch and the partial results of splits;
-// both grow to the largest seen and are never given back.
+// Distributes attention to the threads. Owns each thread's scratch and the partial results of
+// splits; both grow to the maximum needed and are never freed.
 //
-// Rows are cut into slices of one run. Where none shares pages with others they are attended whole,
-// one KV head an item. Slices of short runs that share (AttentionPlan), and all slices if they are
-// too few to keep all threads busy, are attended split by split, a wave of splits at a time, and
-// merged in ascending order: the bits are the same.
+// Rows are cut into slices of one run. Slices that share no pages with others are computed as a
+// whole, one KV head per item. Slices of short runs that share pages (AttentionPlan), and all
+// slices if they are too few to keep all threads busy, are computed split by split, in waves of
+// splits, and merged in ascending order: the bits are the same.
 class Attention {
  public:
   Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool);
@@ -23,17 +23,17 @@ class Attention {
   // q, out: [M, n_heads · head_dim], already checked against the geometry.
   void run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
 
-  // Bytes that attention within the limits needs, and taking them now.
+  // Scratch memory of attention within the limits, and its allocation.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
 
  private:
-  // What all tasks of a call have in common.
+  // Common parameters of all tasks of a call.
   struct Call {
     const KvTarget& kv;
     const AttentionShape& shape;
     uint32_t group;
-    size_t row_floats;  // of one row's partial results, one KV head
+    size_t row_floats;  // of one row's partial results for one KV head
   };
   struct Wave {
     SplitRange splits;
@@ -58,12 +58,12 @@ class Attention {
   const AttentionKernels& kernels_;
   Memory& memory_;
   ThreadPool& pool_;
-  std::vector<QueryRow> rows_;      // those of the call
-  std::vector<RowSlice> whole_;     // slices attended in one go
-  std::vector<RowSlice> to_split_;  // slices attended split by split
-  AttentionPlan plan_;              // of those
+  std::vector<QueryRow> rows_;      // rows of the call
+  std::vector<RowSlice> whole_;     // slices computed as a whole
+  std::vector<RowSlice> to_split_;  // slices computed split by split
+  AttentionPlan plan_;              // of the slices to split
   std::vector<Buffer> scratch_;     // by thread
-  Buffer merged_;                   // [slice to split][KV head] what is merged so far
+  Buffer merged_;                   // [slice to split][KV head], merged so far
   Buffer partials_;                 // [unit of a wave][KV head]
 };
 

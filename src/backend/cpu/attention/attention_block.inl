@@ -1,4 +1,4 @@
-// What attention.inl knows of the pairs that it works on together.
+// The pairs that attention.inl processes together.
 
 // Tokens, or tiles of 16 tokens, [begin, end) of the sequence.
 struct Range {
@@ -14,8 +14,8 @@ struct Chunk {
   uint32_t size() const { return end - begin; }
 };
 
-// What some splits give to pairs: [pairs · padded_dim] sums, then the top and the total of each
-// pair.
+// Partial results of pairs for some splits: [pairs · padded_dim] sums, then maximum and total of
+// each pair.
 struct Partial {
   float* sums;
   float* top;
@@ -29,28 +29,28 @@ inline Partial from_pair(Partial p, uint32_t pair, uint32_t padded_dim) {
   return {p.sums + size_t{pair} * padded_dim, p.top + pair, p.total + pair};
 }
 
-constexpr uint32_t kMostGroups = 8;  // of dimensions of a head: see group_dims
+constexpr uint32_t kMostGroups = 8;  // of the dimensions of a head: see group_dims
 
-// Up to kBlockPairs pairs, and what is known of them so far. Floats live in the task's scratch, or
-// where the caller wants its partial results.
+// Up to kBlockPairs pairs and their results so far. Floats are in the task's scratch, or in the
+// caller's buffer for partial results.
 struct Block {
   const AttendTask& task;
   uint32_t first_pair;
   uint32_t n_pairs;
   uint32_t n_chunks;
   uint32_t n_dim_blocks;  // of V
-  float* queries;         // chunk after chunk, each [head_dim][pairs of the chunk]; int8: see there
-  float* scores;          // [pair] at kScoreStride, one split
-  float* spare;           // f32 K or V of one strip of bf16, or the levels of one chunk of int8
-  float* scales;          // of one split of int8 or int4: see LevelSplit
-  float* unpacked;        // levels of one split of int4
+  float* queries;  // by chunk, each [head_dim][pairs of the chunk]; for int8 see quantize_queries()
+  float* scores;  // [pair] at kScoreStride, one split
+  float* spare;  // f32 K or V of one strip of bf16, or the levels of one chunk of int8
+  float* scales;  // of one split of int8 or int4: see LevelSplit
+  float* unpacked;  // levels of one split of int4
   KeysAhead ahead = {};
   Partial merged = {};
   Partial split = {};
   Range visible[kBlockPairs] = {};
-  float query_scale[kBlockPairs] = {};                      // int8 and int4 alone
-  float group_scale[kMostGroups][kBlockPairs] = {};         // likewise: of a group beside that
-  int32_t minus_128_levels[kMostGroups][kBlockPairs] = {};  // likewise: · Σ levels of the query
+  float query_scale[kBlockPairs] = {};  // int8 and int4 only
+  float group_scale[kMostGroups][kBlockPairs] = {};  // likewise: additional scale of a group
+  int32_t minus_128_levels[kMostGroups][kBlockPairs] = {};  // likewise: −128 · Σ levels of the query
 
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }
@@ -76,7 +76,7 @@ struct Block {
   float* out(uint32_t pair) const {
     return task.rows[row(pair)].out + task.first_out_column + head(pair) * task.layout.value_dim();
   }
-  // K of the page with this number in the next split, if any is known, else `otherwise`.
+  // Returns K of that page of the next split if it is known, else `otherwise`.
   const std::byte* keys_ahead(uint32_t page, const std::byte* otherwise) const {
     const bool known = page < ahead.n_pages && ahead.pages[page] != nullptr;
     return known ? ahead.pages[page] + ahead.block_offset : otherwise;
@@ -87,8 +87,8 @@ inline uint32_t first_visible(const AttendTask& task, uint32_t position) {
   return task.window != 0 && position + 1 > task.window ? position + 1 - task.window : 0;
 }
 
-// Returns the tokens of task.pages that a row sees. An empty range does not widen the range that
-// the rows of a block see together.
+// Returns the tokens of task.pages that a row attends to. An empty range does not extend the common
+// range of a block's rows.
 inline Range visible_tokens(const AttendTask& task, const QueryRow& row) {
   const Range seen = {first_visible(task, row.position), row.sealed_end()};
   return seen.empty() ? Range{UINT32_MAX, 0} : seen;

@@ -1,17 +1,16 @@
-// K in int4 by channel: each dimension has a level of its own for nibble 0 and a step of its own in
-// each sixteen tokens of a page, a tile (KIVI, Liu et al. 2024). Part of attention.inl.
+// int4 K by channel: each dimension has its own level for nibble 0 and its own step in each tile of
+// sixteen tokens of a page (KIVI, Liu et al. 2024). Part of attention.inl.
 //
-// Trained models have dimensions of K that differ in size and, from one token to the next, in how
-// much they vary; a step for each of them suits both. Readers unpack a page to int8 levels that
-// share a scale (attention_levels.inl), once for all queries, so that queries need no step of their
-// own for each page.
+// In trained models, dimensions of K differ in magnitude and in how much they vary between tokens;
+// a separate step for each suits both. Pages are unpacked to int8 levels with a common scale
+// (attention_levels.inl), once for all queries, so that queries need no step per page.
 
-// The values that a channel has in a tile lie in [low, high].
+// Range [low, high] of a channel's values in a tile.
 struct ChannelRange {
   float low, high;
 };
 
-// keys: of the tokens of a tile. A NaN is not counted.
+// keys: of the tokens of a tile. Ignores NaN.
 inline ChannelRange range_of_channel(const uint16_t* keys) {
   const F32x16 x = load_bf16(keys);
   const F32x16 minus_one = set1(-1.0f);
@@ -20,9 +19,9 @@ inline ChannelRange range_of_channel(const uint16_t* keys) {
   return range.low <= range.high ? range : ChannelRange{0.0f, 0.0f};
 }
 
-// A level of a channel has the nibble (level − first_level) · nibbles_per_level, rounded.
+// The nibble of a channel's level is (level − first_level) · nibbles_per_level, rounded.
 struct ChannelQuantum {
-  uint8_t first, step;  // as the page has them
+  uint8_t first, step;  // as stored in the page
   float first_level, levels_per_nibble, nibbles_per_level;
 };
 
@@ -32,8 +31,8 @@ inline float limited_level(float level) {
 // Rounds to the nearest integer, ties to even; |x| below 2^22.
 inline float nearest(float x) { return x + 0x1.8p23f - 0x1.8p23f; }
 
-// Nibble 0 stands for at most the lowest level of the range, nibble 15 for at least the highest; no
-// level is above 127.
+// Nibble 0 represents at most the lowest level of the range, nibble 15 at least the highest; no
+// level exceeds 127.
 inline ChannelQuantum quantum_of_range(ChannelRange levels) {
   const float low = nearest(limited_level(levels.low) - 0.5f);
   const float first_level = low < -127.0f ? -127.0f : low;
@@ -56,19 +55,19 @@ inline I32x16 nibbles_of(F32x16 levels, const ChannelQuantum& channel) {
   return round_to_i32(min(max(nibbles, zero()), set1(15.0f)));
 }
 
-// Returns the sum of the squares of what the levels lose.
+// Returns the squared rounding error of the levels.
 inline float squared_error(F32x16 levels, const ChannelQuantum& channel) {
   const F32x16 nibbles = to_f32(nibbles_of(levels, channel));
-  // Readers round half a level up. Nibbles are whole 256ths of a level.
+  // Unpacking rounds half a level up. Nibbles are whole 256ths of a level.
   const F32x16 above = add(mul(nibbles, set1(channel.levels_per_nibble)), set1(1.0f / 512.0f));
   const F32x16 stored = add(sub(above, fraction(above)), set1(channel.first_level));
   const F32x16 error = sub(levels, stored);
   return sum_lanes(mul(error, error));
 }
 
-// The ends of the grid lie at the least and the greatest level, or a third of a step to either side
-// of them, whichever loses least: a fifth less than with the first, as sixteen tokens lie on one of
-// nine grids better than on another.
+// The grid's ends are at the smallest and largest level, or a third of a step to either side of
+// them, whichever has the least error: a fifth less than with the first alone, because sixteen
+// tokens fit one of nine grids better than the others.
 inline ChannelQuantum quantum_of_channel(F32x16 levels, ChannelRange range) {
   constexpr float kShifts[] = {0.0f, 0.02f, -0.02f};  // of the range, which has fifteen steps
   const float span = range.high - range.low;
@@ -76,7 +75,7 @@ inline ChannelQuantum quantum_of_channel(F32x16 levels, ChannelRange range) {
   float least = squared_error(levels, best);
   for (const float low : kShifts) {
     for (const float high : kShifts) {
-      if (low == 0.0f && high == 0.0f) continue;  // the first
+      if (low == 0.0f && high == 0.0f) continue;  // the first one
       const ChannelQuantum channel =
           quantum_of_range({range.low + low * span, range.high + high * span});
       const float error = squared_error(levels, channel);

@@ -1,4 +1,4 @@
-// Attention over int8 and int4 pages: one split of the pairs of a block. Part of attention.inl.
+// Attention over int8 and int4 pages: one split for the pairs of a block. Part of attention.inl.
 //
 // Both products are sums of small integers, exact in any order:
 //   query       level_q[d] = q[d] in 127 steps of the row's own peak
@@ -9,24 +9,25 @@
 //   w[t]        = p[t] · scale_v[t], in steps of the most of them: see steps_of_weights
 //   sum[d]      = (Σt level_w[t] · level_v[t][d]) · scale_w, of int4 with the w of d's group
 //
-// Levels of queries and of weights together add 11 to 19% to the mean error that K and V in int8
-// make in the logits of small models. A second plane of the query's levels could take no more than
-// that away, and would about double the first product, a fifth of the time of a prefill.
+// Quantizing queries and weights together adds 11 to 19% to the mean error that int8 K and V cause
+// in the logits of small models. A second plane of query levels could remove at most that, and
+// would roughly double the first product, a fifth of the time of a prefill.
 
 struct Quantum {
-  float scale;    // of one step
+  float scale;  // of one step
   float inverse;  // steps to 1
 };
 
-// Of values in ±peak, peak not below 0, with n steps to the peak. A peak that is nearly zero counts
-// as zero, so that n / peak stays finite; one near infinity is cut, so that n steps do.
+// Returns the quantum of values in ±peak, peak ≥ 0, with n steps to the peak. A peak close to zero
+// counts as zero, so that n / peak is finite; a peak close to infinity is limited, so that n steps
+// are finite.
 inline Quantum quantum_for(float peak, float n) {
   if (!(peak >= 0x1p-110f)) return {0.0f, 0.0f};
   const float limited = peak < 0x1p127f ? peak : 0x1p127f;
   return {limited / n, n / limited};
 }
 
-// For int8 levels of one head. A NaN is not counted, and becomes some level.
+// Returns the quantum for int8 levels of one head. Ignores NaN, which becomes an arbitrary level.
 inline Quantum quantum_of(const float* x, uint32_t head_dim) {
   F32x16 peak = zero();
   for (uint32_t d = 0; d < head_dim; d += kLanes) {
@@ -45,7 +46,7 @@ inline constexpr uint32_t kInt8Vectors = kInt8TileRegisters / M >= 4   ? kMostIn
                                          : kInt8TileRegisters / M >= 2 ? 2
                                                                        : 1;
 
-// The two parts of a query over latent K, which differ in size as those of K do.
+// The quanta of the two parts of a query for latent K, which differ in magnitude as those of K do.
 struct QueryQuanta {
   Quantum first, second;
 };
@@ -56,8 +57,8 @@ inline QueryQuanta quanta_of_query(const float* q, const KvBlockLayout& layout) 
   return {first, second};
 }
 
-// Levels of one query and, for each group of dimensions, −128 · their sum. The levels of four
-// dimensions lie `stride` bytes apart.
+// Quantizes one query and computes −128 · the sum of its levels per group of dimensions. The levels
+// of four dimensions are `stride` bytes apart.
 inline void quantize_query(const float* q, const KvBlockLayout& layout, const QueryQuanta& quanta,
                            size_t stride, int8_t* out, int32_t* minus_128_levels) {
   const uint32_t head_dim = layout.head_dim;
@@ -82,8 +83,8 @@ inline void quantize_query(const float* q, const KvBlockLayout& layout, const Qu
   }
 }
 
-// The scale of a block's query is that of its first part, unless that is nothing; groups of the
-// second part have theirs beside it.
+// The scale of a query is that of its first part, unless that is zero; groups of the second part
+// have an additional scale.
 inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, float scale) {
   const KvBlockLayout& layout = block.task.layout;
   const bool has_first = quanta.first.scale > 0.0f || layout.latent_dim == 0;
@@ -95,7 +96,8 @@ inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, 
   }
 }
 
-// chunk after chunk, each [key_dims / 4][pairs of the chunk][4] levels. Queries are turned if K is.
+// Quantizes the queries by chunk, each [key_dims / 4][pairs of the chunk][4] levels. Queries are
+// rotated if K is.
 inline void quantize_queries(Block& block) {
   const KvBlockLayout& layout = block.task.layout;
   const bool turns = layout.turns_keys();
@@ -118,15 +120,15 @@ inline void quantize_queries(Block& block) {
   }
 }
 
-// K of sixteen tokens, and what will be read later, of the same size.
+// K of sixteen tokens, and data of the same size to prefetch.
 struct KeyTile {
   const uint8_t* levels;
   const float* scales;
   const std::byte* ahead;
 };
 
-// kSteps words of the queries' levels from `step` on. GCC 12 moves all sums to other registers and
-// back in each turn of a loop, so that a turn should be long.
+// Multiplies kSteps words of the queries' levels starting at `step`. GCC 12 moves all sums to other
+// registers and back in each iteration of a loop, so iterations should be long.
 template <uint32_t kSteps, uint32_t M, uint32_t N>
 inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
                      IntSums (&sums)[M][N]) {
@@ -147,22 +149,22 @@ inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
   }
 }
 
-// Words [begin, end) of the queries and of K: four dimensions each.
+// Words [begin, end) of the queries and K, with four dimensions each.
 struct Words {
   uint32_t begin, end;
 };
 
-// Levels of some queries, what begins their sums, and their scales in the group at hand, beside
-// those that come later.
+// Levels of several queries, the initial values of their sums, and their scales in the current
+// group and the later ones.
 struct ScoredQueries {
   const int8_t* levels;
   const int32_t* minus_128_levels;
   const float* scales;
 };
 
-// Scores of M queries against N tiles, without the queries' scales, of one group of dimensions: the
-// first sets them, others add. queries: [words][M][4]; scores: row m at m · kScoreStride, tile n at
-// 16 n.
+// Computes scores of M queries against N tiles, without the queries' scales, for one group of
+// dimensions: the first group sets them, others add. queries: [words][M][4]; scores: row m at m ·
+// kScoreStride, tile n at 16 n.
 template <uint32_t M, uint32_t N>
 inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words words,
                             float* scores) {
@@ -235,7 +237,7 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
 
 #include "backend/cpu/attention/attention_int8_values.inl"
 
-// The blocks of sixteen dimensions whose V shares a scale.
+// Returns the blocks of sixteen dimensions whose V shares a scale.
 inline Range blocks_of_group(const Block& block, uint32_t group) {
   const uint32_t n_blocks = blocks_of_16(block.task.layout.value_group_dims());
   return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/isa/vec_avx512.h"
 
-// The vocabulary of attention_int8_scalar.h by VPDPBUSD. Comments stand there.
+// The functions of attention_int8_scalar.h with VPDPBUSD; see the comments there.
 namespace kvik::cpu::avx512 {
 
 using KeyBytes = __m512i;
@@ -18,9 +18,9 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
 }
 
-inline constexpr uint32_t kMostChannels = 64;  // a byte of each fills a vector
-// Even channels, then odd ones: a level of an even one is the low byte of a word, that of an odd
-// one the high byte, where the sum leaves it.
+inline constexpr uint32_t kMostChannels = 64;  // one byte each fills a vector
+// Even channels, then odd ones: the level of an even channel is the low byte of a word, that of an
+// odd one the high byte, where the sum leaves it.
 struct ChannelSteps {
   alignas(64) uint16_t first[2][32], step[2][32];
 };
@@ -40,7 +40,7 @@ inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, u
   _mm512_store_si512(out.step[1], of_step(_mm512_srli_epi16(step, 8)));
   return out;
 }
-// even, odd: nibbles in words, of two channels each of sixteen tokens.
+// even, odd: nibbles in words of two channels, for sixteen tokens.
 inline __m512i channel_levels(__m512i even, __m512i odd, const ChannelSteps& of, uint32_t channel) {
   const auto two_words = [&](const uint16_t* p) {
     int32_t two;
@@ -75,7 +75,7 @@ inline QueryWord query_word(const int8_t* p) {
   return _mm512_set1_epi32(four);
 }
 
-// Not I32x16: GCC 12 keeps an array of those in memory.
+// Not I32x16, because GCC 12 keeps arrays of it in memory.
 using IntSums = __m512i;
 inline IntSums zero_sums() { return _mm512_setzero_si512(); }
 inline I32x16 end_sums(IntSums sums) { return {sums}; }
@@ -84,17 +84,16 @@ inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
   return _mm512_dpbusd_epi32(sums, keys, q);
 }
 
-// Two planes of unsigned bytes, the high ones first, against the signed V. Widening V to 16 bits
-// for VPDPWSSD would take as many products, but never fewer: a high plane that is zero costs
-// nothing.
+// Two planes of unsigned bytes, the high ones first, multiplied with signed V. Widening V to 16
+// bits for VPDPWSSD would take as many products, but never fewer: a high plane of zeros is skipped.
 inline constexpr uint32_t kLevelPlanes = 2;
 inline constexpr uint32_t kLevelPlaneBytes = 512;
 inline constexpr uint32_t kLevelStride = 2 * kLevelPlaneBytes + 64;
 
 enum class LevelPlanes { kLow, kBoth };
 
-// Packing leaves four tokens together, and the groups of four of the vectors a to d in the order
-// a0 b0 c0 d0 a1 b1 …
+// Packing keeps four tokens together, and orders the groups of four of vectors a to d as a0 b0 c0
+// d0 a1 b1 …
 template <LevelPlanes kPlanes>
 inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   const __m512i ab = _mm512_packus_epi32(levels[0].v, levels[1].v);
@@ -118,7 +117,7 @@ inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
   return _mm512_test_epi32_mask(all, all) != 0;
 }
 
-// Four by four within each 16 bytes, then those four by four.
+// Transposes 4 × 4 within each 16 bytes, then those groups of four.
 inline void turn_keys(const uint8_t* keys, int8_t* values) {
   const __m512i turned =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));

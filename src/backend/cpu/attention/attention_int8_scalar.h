@@ -2,8 +2,9 @@
 
 #include "backend/cpu/isa/vec_scalar.h"
 
-// The integer half of attention over int8 pages: the specification of attention_int8_avx2.h and
-// attention_int8_avx512.h. Sums are exact, so any order and any way of holding the levels will do.
+// Integer part of attention over int8 pages: the specification of attention_int8_avx2.h and
+// attention_int8_avx512.h. Sums are exact, so any order and representation of the levels is
+// allowed.
 namespace kvik::cpu::scalar {
 
 // Four dimensions of the K of sixteen tokens, each byte 128 more than its level.
@@ -16,7 +17,8 @@ inline KeyBytes load_keys(const uint8_t* p) {
   return keys;
 }
 
-// 64 bytes of two nibbles each: low[i] = 2 · low nibble + offset, high[i] likewise, modulo 256.
+// Unpacks 64 bytes of two nibbles each: low[i] = 2 · low nibble + offset, high[i] likewise, modulo
+// 256.
 inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
   for (uint32_t i = 0; i < 64; ++i) {
     low[i] = static_cast<uint8_t>(2 * (packed[i] & 15) + offset);
@@ -24,9 +26,9 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
-inline constexpr uint32_t kMostChannels = 64;  // of K that are unpacked together
-// Nibble n stands for the level
-// (first + n · step) / 256, rounded down; `first` includes 128, which rounds to the nearest level.
+inline constexpr uint32_t kMostChannels = 64;  // channels of K that are unpacked together
+// Nibble n represents the level (first + n · step) / 256, rounded down; `first` includes 128, which
+// rounds to the nearest level.
 struct ChannelSteps {
   uint32_t first[kMostChannels], step[kMostChannels];
 };
@@ -39,8 +41,9 @@ inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, u
   }
   return out;
 }
-// 64 bytes of two nibbles each, of sixteen tokens: the low ones are of four channels from `channel`
-// on and become levels[0 … 63], the high ones of the next four, levels[64 … 127].
+// Unpacks 64 bytes of two nibbles each for sixteen tokens: the low ones are of four channels
+// starting at `channel` and become levels[0 … 63], the high ones of the next four, levels[64 …
+// 127].
 inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of, uint32_t channel,
                                    uint8_t* levels) {
   const auto level = [&](uint32_t c, uint32_t nibble) {
@@ -52,7 +55,7 @@ inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of
   }
 }
 
-// Four levels that all lanes see.
+// Four levels broadcast to all lanes.
 struct QueryWord {
   int8_t level[4];
 };
@@ -61,7 +64,7 @@ inline QueryWord query_word(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}
 using IntSums = I32x16;
 inline I32x16 end_sums(IntSums sums) { return sums; }
 
-// Each lane's sum of (byte − 128) · level over all dimensions: begins with −128 · Σ level.
+// Begins each lane's sum of (byte − 128) · level over all dimensions with −128 · Σ level.
 inline IntSums begin_keys(int32_t minus_128_levels) {
   IntSums sums;
   for (uint32_t i = 0; i < kLanes; ++i) sums.lane[i] = minus_128_levels;
@@ -74,18 +77,18 @@ inline IntSums dot_keys(IntSums sums, const KeyBytes& keys, QueryWord q) {
   return sums;
 }
 
-// Levels of weights, 0 … 32767, of the 512 tokens of one row of a split, held as it suits the
-// instruction set: in kLevelPlanes planes, whose sums follow each other as
+// Levels of weights, 0 … 32767, of the 512 tokens of one row of a split, in the representation of
+// the instruction set: kLevelPlanes planes, whose sums are computed in order:
 //   sums = 0; for each plane: { sums = next_plane(sums); for each word: sums = dot_values(…) }
-// Rows lie kLevelStride bytes apart, which is no power of two: they would compete for the same sets
-// of the cache.
+// Rows are kLevelStride bytes apart, which is not a power of two, because they would compete for
+// the same cache sets.
 inline constexpr uint32_t kLevelPlanes = 1;
 inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
 
-// Whether a chunk has levels above 255; those below fit in the last plane.
+// Says whether a chunk has levels above 255; smaller ones fit into the last plane.
 enum class LevelPlanes { kLow, kBoth };
 
-// The levels of two pages, that begin with token t of the split.
+// Stores the levels of two pages starting at token t of the split.
 template <LevelPlanes kPlanes>
 inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   int16_t words[4 * kLanes];
@@ -94,13 +97,13 @@ inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   }
   __builtin_memcpy(row + 2 * t, words, sizeof(words));
 }
-// Where those of the page that begins with token t are.
+// Returns the offset of the levels of the page that begins with token t.
 inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
-// Whether the first of two planes holds anything but zeros for two pages, in any of n rows.
+// Returns whether the first of two planes has nonzero levels for two pages in any of n rows.
 inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
-// Sixteen dimensions of the K of sixteen tokens, [4][16 tokens][4], each byte 128 more than its
-// level, as levels of V: [4][16 dimensions][4 tokens].
+// Transposes sixteen dimensions of the K of sixteen tokens, [4][16 tokens][4], each byte 128 more
+// than its level, to levels of V: [4][16 dimensions][4 tokens].
 inline void turn_keys(const uint8_t* keys, int8_t* values) {
   for (uint32_t token = 0; token < kLanes; ++token) {
     for (uint32_t d = 0; d < kLanes; ++d) {

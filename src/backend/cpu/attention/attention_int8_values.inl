@@ -1,10 +1,10 @@
-// From the levels of weights and V to sums, for int8 pages. Part of attention_int8.inl.
+// Computes sums from the levels of weights and V for int8 pages. Part of attention_int8.inl.
 
-// V of a page, and what will be read later, of the same shape.
+// V of a page, and data of the same shape to prefetch.
 struct ValuePage {
   const int8_t* levels;
   const std::byte* ahead;
-  uint32_t levels_at;  // bytes from a row's levels to those of its tokens
+  uint32_t levels_at;  // offset from a row's levels to those of its tokens
 };
 
 struct ValuePages {
@@ -12,7 +12,8 @@ struct ValuePages {
   ValuePage pages[kSplitPages];
 };
 
-// One plane of the levels: adds the V of `list` in N blocks of 16 dimensions to the sums of M rows.
+// For one plane of the levels, adds the V of `list` in N blocks of 16 dimensions to the sums of M
+// rows.
 template <uint32_t kPlane, uint32_t M, uint32_t N>
 inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
                        IntSums (&sums)[M][N]) {
@@ -39,7 +40,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
   }
 }
 
-// Row m's sums at out + m · out_stride, times scale[m].
+// Writes row m's sums to out + m · out_stride, times scale[m].
 template <uint32_t M, uint32_t N>
 inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
                             const Quantum* quanta, uint32_t first_block, float* out,
@@ -83,8 +84,8 @@ inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2
   for (; i < blocks.end; ++i) weigh_int8_tile<M, 1>(levels, lists, quanta, i, out, out_stride);
 }
 
-// Sums of the split in some blocks of dimensions for all pairs of a chunk, from the levels of their
-// weights and the V of pages [begin, end) of the split.
+// Computes the split's sums in some blocks of dimensions for all pairs of a chunk, from the levels
+// of their weights and the V of pages [begin, end) of the split.
 inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
                               const ChunkLevels& weights, Range dim_blocks) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);

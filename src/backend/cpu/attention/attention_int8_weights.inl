@@ -1,8 +1,8 @@
-// From scores to weights and their levels, for int8 pages. Part of attention_int8.inl.
+// Computes weights and their levels from scores for int8 pages. Part of attention_int8.inl.
 
 constexpr size_t kInt8LevelFloats = size_t{kInt8TileRows} * kLevelStride / sizeof(float);
 
-// 2^x for −100 ≤ x ≤ 1, to 8e-5: the scores themselves are not better than that.
+// 2^x for −100 ≤ x ≤ 1, with an error of 8e-5: the scores are not more accurate.
 inline F32x16 power_of_2(F32x16 x) {
   const F32x16 r = fraction(x);
   F32x16 q = fma(set1(0x1.c3f76p-5f), r, set1(0x1.f0de1ap-3f));
@@ -11,13 +11,13 @@ inline F32x16 power_of_2(F32x16 x) {
   return times_power_of_2(q, sub(x, r));
 }
 
-// One row of scores, and what part of the split it sees: tokens from the split's begin on.
+// One row of scores and its visible part of the split, in tokens from the beginning of the split.
 struct ScoreRow {
   float* scores;
   Range seen;
 
-  // function(t, cut) for each tile of sixteen that is seen. cut(v, other) has v in its lanes that
-  // are seen and `other` in the rest; of all tiles but the first and the last that is v.
+  // Calls function(t, cut) for each visible tile of sixteen. cut(v, other) has v in visible lanes
+  // and `other` in the rest; for all tiles but the first and the last that is v.
   template <class Function>
   void for_tiles(Function function) const {
     const auto whole = [](F32x16 v, F32x16) { return v; };
@@ -37,7 +37,7 @@ struct ScoreRow {
 inline float top_of_scores(const ScoreRow& row) {
   const F32x16 unseen = set1(-__builtin_inff());
   F32x16 most = unseen;
-  F32x16 other = unseen;  // two chains, as a max takes longer than the rest of a step
+  F32x16 other = unseen;  // two chains, because a max has more latency than the rest of a step
   row.for_tiles([&](uint32_t t, auto cut) {
     const F32x16 newer = max(cut(load(row.scores + t), unseen), other);
     other = most;
@@ -53,13 +53,13 @@ inline void cap_scores(const ScoreRow& row, float query_scale, float cap) {
 }
 
 struct WeightSums {
-  float total;   // Σ p
+  float total;  // Σ p
   float weight;  // Σ w
-  float most;    // max w
+  float most;  // max w
 };
 
-// Scores become weights w: 2^((score − top) · factor), times V's scale: value_scale(t) of sixteen
-// tokens from t on. Never above V's scale.
+// Replaces scores by weights w: 2^((score − top) · factor) times V's scale: value_scale(t) for
+// sixteen tokens starting at t. Weights do not exceed V's scale.
 template <class ValueScale>
 inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top,
                                     ValueScale value_scale) {
@@ -69,7 +69,7 @@ inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top
   F32x16 weight = zero();
   F32x16 most = zero();
   row.for_tiles([&](uint32_t t, auto cut) {
-    // The max also takes what is no number: an infinite score less an infinite one.
+    // The max also replaces NaN: infinity minus infinity.
     const F32x16 below = fma(load(row.scores + t), per_score, minus_top);
     const F32x16 p = power_of_2(max(below, set1(-100.0f)));
     const F32x16 w = cut(mul(p, value_scale(t)), zero());
@@ -94,7 +94,7 @@ inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, 
   return {0.0f, sum_lanes(weight), max_lanes(most)};
 }
 
-// Levels of the row's weights in some pages; of what it does not see they are zero.
+// Stores the levels of the row's weights in some pages; they are zero for tokens outside its range.
 template <LevelPlanes kPlanes>
 inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, uint8_t* levels) {
   const Range all = {pages.begin / 2 * 2 * kPageTokens, (pages.end + 1) / 2 * 2 * kPageTokens};
@@ -119,19 +119,19 @@ inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, ui
 constexpr float kFewSteps = 255.0f;
 constexpr float kManySteps = 32767.0f;
 
-// Steps from zero to the most of n weights. What falls below half a step is lost: with 32767 steps
-// at most 512 / 65534 of the sum, where one weight stands over 511 tiny ones. Where the mean is at
-// least a quarter of the most, 255 steps lose no more than that, and one plane is enough; of a few
-// tokens, errors of half a step would not average out.
+// Returns the number of steps from zero to the largest of n weights. Weights below half a step are
+// lost: with 32767 steps at most 512 / 65534 of the sum, if one weight is accompanied by 511 tiny
+// ones. If the mean is at least a quarter of the maximum, 255 steps lose no more than that, and one
+// plane suffices; for few tokens, errors of half a step would not average out.
 inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
   const bool are_alike = 4.0f * sums.weight >= sums.most * static_cast<float>(n);
   return are_alike && n >= 128 ? kFewSteps : kManySteps;
 }
 
-// The weights of a chunk's rows in levels: in block.spare, and what one stands for.
+// Weights of a chunk's rows as levels in block.spare, and their steps.
 struct ChunkLevels {
   Quantum quanta[kInt8TileRows];
-  LevelPlanes planes = LevelPlanes::kLow;  // where all levels fit
+  LevelPlanes planes = LevelPlanes::kLow;  // the planes that all levels need
 
   void choose(uint32_t m, const ScoreRow& row, const WeightSums& sums) {
     const float steps = steps_of_weights(sums, row.seen.end - row.seen.begin);
@@ -148,10 +148,10 @@ struct ChunkLevels {
   }
 };
 
-// Turns a chunk's scores into weights, and those into levels in block.spare, of pages [begin, end)
-// of the split; sets the split's tops and totals. Without V's scales weights stay as
-// they are, and so do the levels. Row by row in each step: what ends a row is a chain of short
-// operations, that the next row's long ones fill.
+// Converts a chunk's scores to weights, and those to levels in block.spare, for pages [begin, end)
+// of the split; sets the split's maxima and totals. Without V's scales neither weights nor levels
+// are scaled. Proceeds row by row in each step, because the end of a row is a chain of short
+// operations, which overlaps with the long ones of the next row.
 inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Range pages,
                               const float* value_scales, ScoreRow (&rows)[kInt8TileRows],
                               ChunkLevels& out) {
@@ -185,7 +185,7 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
   for (uint32_t m = 0; m < chunk.size(); ++m) out.store_row(m, rows[m], pages, levels);
 }
 
-// The levels of a chunk's weights times V's scales of one group of dimensions.
+// Computes the levels of a chunk's weights times V's scales of one group of dimensions.
 inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
                                     const ScoreRow (&rows)[kInt8TileRows], Range pages,
                                     const float* value_scales) {

@@ -1,13 +1,14 @@
-// The page that a row's token lies in, as it was computed: its open page. Part of attention.inl.
+// Attention to the open page of a row: the page of its own token, in unrounded form. Part of
+// attention.inl.
 //
-// If rows have open pages, a row at position p sees [p / 32 · 32, p] of its open page, with its
-// query in floats, and all before in task.pages. What the open page gives is merged after all
-// splits, with sums as V was before pages of int4 turned it: those of the splits are turned back
-// first. A page is a sequence of its own here, and its tokens are counted from its first one.
+// If rows have open pages, a row at position p attends to [p / 32 · 32, p] of its open page with
+// its query in floats, and to everything before in task.pages. The open page is merged after all
+// splits, in the basis of V before int4 rotation: the sums of the splits are rotated back first.
+// The open page is treated as a sequence of its own, whose tokens are counted from its first one.
 
 inline bool reads_open_pages(const Block& block) { return block.task.rows[0].open != nullptr; }
 
-// Returns whether the merged sums are those of turned V.
+// Returns whether the merged sums are those of rotated V.
 inline bool keeps_turned_sums(const Block& block) {
   return block.task.layout.value_type() == KvType::kInt4 && !reads_open_pages(block);
 }
@@ -32,8 +33,7 @@ inline Range visible_in_open_page(const AttendTask& task, uint32_t position) {
   return {begin - page_begin, position - page_begin + 1};
 }
 
-// Writes the partial results of pairs [begin, end) for the open page that they share to
-// block.split.
+// Writes the partial results of pairs [begin, end) for their common open page to block.split.
 inline void attend_open_page(const Block& block, Chunk pairs) {
   const QueryRow& first = block.task.rows[block.row(pairs.begin)];
   AttendTask task = block.task;
@@ -58,8 +58,8 @@ inline void attend_open_page(const Block& block, Chunk pairs) {
   attend_float_split<uint16_t>(open, {0, kPageTokens});
 }
 
-// Merges the open pages of a block's pairs with their splits, all of which are merged. The queries
-// of the block are gone then.
+// Merges the open pages of a block's pairs with their splits, all of which are merged. Overwrites
+// the queries of the block.
 inline void merge_open_pages(const Block& block) {
   const auto page_of = [&](uint32_t pair) { return block.task.rows[block.row(pair)].open; };
   for (Chunk pairs = {0, 1}; pairs.begin < block.n_pairs; pairs = {pairs.end, pairs.end + 1}) {

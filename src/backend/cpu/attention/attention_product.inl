@@ -1,8 +1,8 @@
-// The inner products of attention: M rows times N vectors of sixteen, in registers. Included inside
-// an instruction set's namespace, after its vocabulary.
+// Inner products of attention: M rows times N vectors of sixteen, in registers. Included inside the
+// namespace of an instruction set, after its vector functions.
 //
-// Each output element is one chain of fma in ascending k, in one lane; how rows and vectors are
-// grouped into tiles cannot change its bits.
+// Each output element is one chain of fma in ascending k, in one lane, so that the grouping of rows
+// and vectors into tiles does not change its bits.
 
 inline F32x16 load_elements(const float* p) { return load(p); }
 inline F32x16 load_elements(const uint16_t* p) { return load_bf16(p); }
@@ -12,7 +12,7 @@ struct Count {
   static constexpr uint32_t value = kValue;
 };
 
-// function(Count<m>{}) for 1 ≤ m ≤ kMost: where the compiler learns a number.
+// Calls function(Count<m>{}) for 1 ≤ m ≤ kMost: makes m a compile-time constant.
 template <uint32_t kMost, class Function>
 inline void with_count(uint32_t m, Function function) {
   if (m == kMost) {
@@ -24,15 +24,15 @@ inline void with_count(uint32_t m, Function function) {
 
 constexpr uint32_t kMostTileVectors = 4;
 
-// Vectors beside each other in a tile of M rows: as many as the registers hold; a few rows need
-// more of them to keep enough chains under way.
+// Vectors per tile of M rows: as many as fit into the registers; few rows need more of them to keep
+// enough chains in progress.
 template <uint32_t M>
 inline constexpr uint32_t kTileVectors = kTileRegisters / M >= 4   ? kMostTileVectors
                                          : kTileRegisters / M >= 2 ? 2
                                                                    : 1;
 
-// sums[m][n] = fma(a[m · kRow + k · kStep], b[n][16 k …], sums[m][n]) for k = 0 … n_k − 1. Fetches
-// ahead[n] into the cache in step: pages end too soon for the processor's own guesses.
+// sums[m][n] = fma(a[m · kRow + k · kStep], b[n][16 k …], sums[m][n]) for k = 0 … n_k − 1. Also
+// prefetches ahead[n], because pages are too short for the hardware prefetcher.
 template <uint32_t kRow, uint32_t kStep, uint32_t M, uint32_t N, class Element>
 inline void multiply(const float* a, const Element* const (&b)[N], const Element* const (&ahead)[N],
                      uint32_t n_k, F32x16 (&sums)[M][N]) {
@@ -52,9 +52,9 @@ inline void multiply(const float* a, const Element* const (&b)[N], const Element
   }
 }
 
-// Scores of M queries against N tiles of 16 tokens. queries: [head_dim][M], tiles[n]:
-// [head_dim][16], with the N that will be read next behind them; scores: row m at m · kScoreStride,
-// tile n at 16 n.
+// Computes scores of M queries against N tiles of 16 tokens. queries: [head_dim][M], tiles[n]:
+// [head_dim][16], followed by the N tiles to be read next; scores: row m at m · kScoreStride, tile
+// n at 16 n.
 template <uint32_t M, uint32_t N, class Element>
 inline void score_tile(const float* queries, const Element* const* tiles, uint32_t head_dim,
                        float scale, float* scores) {
@@ -79,8 +79,8 @@ inline void score_tile(const float* queries, const Element* const* tiles, uint32
   }
 }
 
-// Tokens whose V lie behind each other in a page: values: [dim blocks][kPageTokens][16], from the
-// first of them on; ahead: what will be read later, of the same shape.
+// Tokens whose V are adjacent in a page: values: [dim blocks][kPageTokens][16], starting at the
+// first of them; ahead: data of the same shape to prefetch.
 template <class Element>
 struct ValueRun {
   const Element* values;
@@ -88,7 +88,7 @@ struct ValueRun {
   uint32_t n_tokens;
 };
 
-// Adds the V of tokens, weighted by M rows, to N blocks of 16 dimensions from first_block on.
+// Adds the V of tokens, weighted by M rows, to N blocks of 16 dimensions starting at first_block.
 // weights: row m at m · kScoreStride; out: row m at m · out_stride.
 template <uint32_t M, uint32_t N, class Element>
 inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint32_t n_runs,
@@ -120,7 +120,7 @@ inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint
   }
 }
 
-// score_tile for n_tiles, M queries; kMostTileVectors more pointers stand behind those of `tiles`.
+// score_tile for n_tiles and M queries; `tiles` is followed by kMostTileVectors more pointers.
 template <uint32_t M, class Element>
 inline void score_tiles(const float* queries, const Element* const* tiles, uint32_t n_tiles,
                         uint32_t head_dim, float scale, float* scores) {
@@ -134,7 +134,7 @@ inline void score_tiles(const float* queries, const Element* const* tiles, uint3
   }
 }
 
-// weigh_tile for n_blocks of 16 dimensions, M rows.
+// weigh_tile for n_blocks of 16 dimensions and M rows.
 template <uint32_t M, class Element>
 inline void weigh_blocks(const float* weights, const ValueRun<Element>* runs, uint32_t n_runs,
                          uint32_t n_blocks, float* out) {

@@ -1,32 +1,32 @@
-// The rotation of heads before they become int4. Part of attention.inl.
+// Rotation of heads before int4 quantization. Part of attention.inl.
 //
-// A Hadamard matrix spreads what one dimension holds over all of its block, so that no dimension
-// stands out and sixteen levels are enough (QuaRot, Ashkboos et al. 2024). It is symmetric and, up
-// to a factor, its own inverse; scores do not change if queries and K are both turned.
+// A Hadamard matrix distributes the value of one dimension over its block, so that no dimension is
+// an outlier and sixteen levels suffice (QuaRot, Ashkboos et al. 2024). It is symmetric and, up to
+// a factor, its own inverse; scores do not change if both queries and K are rotated.
 
 constexpr uint32_t kMostRotated = 512;
-constexpr uint32_t kMostHeadDim = 1024;  // as the model reader allows
+constexpr uint32_t kMostHeadDim = 1024;  // the limit of the model reader
 
-// Of each block: the largest power of two that divides head_dim.
+// Returns the size of a block: the largest power of two that divides head_dim.
 inline uint32_t rotated_dims(uint32_t head_dim) {
   return lesser(head_dim & (0u - head_dim), kMostRotated);
 }
 
-// Exact, and within 1 … 1.42 of what keeps lengths.
+// Exact, and 1 … 1.42 times the factor that preserves lengths.
 inline float rotation_factor(uint32_t head_dim) {
   float factor = 1.0f;
   for (uint32_t n = rotated_dims(head_dim); n >= 4; n /= 4) factor *= 0.5f;
   return factor;
 }
 
-// Turning twice gives each value times this.
+// Rotating twice multiplies each value by this.
 inline float turned_twice(uint32_t head_dim) {
   const float factor = rotation_factor(head_dim);
   return factor * factor * static_cast<float>(rotated_dims(head_dim));
 }
 
-// Pairs of neighbours become sums, then differences: n of these steps turn 2^n values, and each
-// adds what a butterfly of growing stride would add.
+// Replaces pairs of adjacent values by sums, then differences: n of these steps rotate 2^n values,
+// and add in the same order as butterflies of growing stride.
 inline void rotate_step(const float* x, uint32_t n, float* out) {
   if (n == kLanes) {
     const F32x16 all = load(x);
@@ -56,10 +56,10 @@ inline void rotate_few(float* x, uint32_t n) {
   }
 }
 
-// Dimensions of V, and of the part of K that is turned with it.
+// Returns the dimensions of V, and of the part of K that is rotated with it.
 inline uint32_t turned_dims(const KvBlockLayout& layout) { return layout.value_dim(); }
 
-// out = x turned, block by block, times rotation_factor. out must not overlap x. [head_dim]
+// out = x rotated block by block, times rotation_factor. out must not overlap x. [head_dim]
 inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
   const uint32_t n = rotated_dims(head_dim);
   const float factor = rotation_factor(head_dim);
@@ -82,15 +82,15 @@ inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
   }
 }
 
-// K of one token: its latent part and the rest each for itself. [head_dim]
+// Rotates K of one token, its latent part and the rest separately. [head_dim]
 inline void turn_key(const KvBlockLayout& layout, const float* k, float* out) {
   const uint32_t first = layout.value_dim();
   rotate_head(k, first, out);
   if (first < layout.head_dim) rotate_head(k + first, layout.head_dim - first, out + first);
 }
 
-// A query as K; scores are to be divided by turned_twice() of the first part, so that the second
-// one makes up for its own.
+// Rotates a query like K; scores must be divided by turned_twice() of the first part, so the second
+// part compensates for its own factor.
 inline void turn_query(const KvBlockLayout& layout, const float* q, float* out) {
   turn_key(layout, q, out);
   const uint32_t first = layout.value_dim();

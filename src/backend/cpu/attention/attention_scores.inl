@@ -1,4 +1,4 @@
-// From queries and K to weights: the first half of a split. Part of attention.inl.
+// Computes weights from queries and K: the first half of a split. Part of attention.inl.
 
 template <class Element>
 inline const Element* keys_of(const AttendTask& task, uint32_t page) {
@@ -11,7 +11,7 @@ inline const Element* values_of(const AttendTask& task, uint32_t page) {
                                           task.layout.k_bytes());
 }
 
-// K of tile t of the sequence; after the last tile of this split, where its V begins.
+// Returns K of tile t of the sequence; after the last tile of this split, the beginning of its V.
 template <class Element>
 inline const Element* tile_or_values(const Block& block, Range split_tiles, uint32_t t) {
   const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
@@ -22,7 +22,8 @@ inline const Element* tile_or_values(const Block& block, Range split_tiles, uint
   return values_of<Element>(block.task, split_tiles.begin / kTilesPerPage) + behind * tile;
 }
 
-// What to fetch while the V of a page is read: V one strip on, or the K of the next split.
+// Returns the data to prefetch while the V of a page is read: V of the next strip, or the K of the
+// next split.
 template <class Element>
 inline const Element* to_read_after(const Block& block, Range split, uint32_t page) {
   const uint32_t next = page + kStripPages;
@@ -33,7 +34,7 @@ inline const Element* to_read_after(const Block& block, Range split, uint32_t pa
       block.keys_ahead(next - split.end / kPageTokens, reinterpret_cast<const std::byte*>(here)));
 }
 
-// n elements of bf16 in f32, and what will be read later into the cache.
+// Converts n elements from bf16 to f32, and prefetches.
 inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, float* out) {
   for (size_t i = 0; i < n; i += kLanes) {
     store(out + i, load_bf16(p + i));
@@ -42,11 +43,11 @@ inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, fl
   return out;
 }
 
-// A block of one chunk reads K and V once, so it widens them in passing.
+// A block with a single chunk reads K and V once, so it converts them on the fly.
 inline bool widens_once(const Block& block) { return block.n_chunks > 1; }
 
-// Raw scores of all pairs against the tiles of a strip that they see; kMostTileVectors more
-// pointers stand behind those of `tiles`.
+// Computes raw scores of all pairs against the tiles of a strip that they attend to; `tiles` is
+// followed by kMostTileVectors more pointers.
 template <class Element>
 inline void score_strip(const Block& block, Range split, Range strip, const Element* const* tiles) {
   const uint32_t head_dim = block.task.layout.head_dim;
@@ -95,14 +96,14 @@ inline void score_split(const Block& block, Range split) {
   }
 }
 
-// Turns the scores [begin, end) of one pair into weights; sets the split's top and total.
+// Converts the scores [begin, end) of one pair to weights; sets the split's maximum and total.
 inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
   float* scores = block.scores + size_t{pair} * kScoreStride;
   const float cap = block.task.soft_cap;
   const F32x16 unseen = set1(-__builtin_inff());
   const uint32_t first = seen.begin / kLanes * kLanes;
   F32x16 most = unseen;
-  F32x16 other = unseen;  // two chains, as a max takes longer than the rest of a step
+  F32x16 other = unseen;  // two chains, because a max has more latency than the rest of a step
   for (uint32_t t = first; t < seen.end; t += kLanes) {
     F32x16 s = load(scores + t);
     if (cap != 0.0f) s = soft_capped(s, set1(cap));

@@ -1,6 +1,6 @@
-// From weights and V to sums: the second half of a split. Part of attention.inl.
+// Computes sums from weights and V: the second half of a split. Part of attention.inl.
 
-// The V of one strip: that of the page where it begins, then of the next.
+// The V of one strip: of the page where it begins, then of the next.
 template <class Element>
 struct StripValues {
   Range tokens;
@@ -9,7 +9,7 @@ struct StripValues {
   const Element* ahead[kStripPages];
 };
 
-// Adds some tokens of the strip, all seen by all pairs of the chunk, to the split's sums.
+// Adds tokens of the strip, visible to all pairs of the chunk, to the split's sums.
 template <class Element>
 inline void weigh_tokens(const Block& block, Chunk chunk, const StripValues<Element>& strip,
                          Range tokens) {
@@ -32,7 +32,7 @@ inline void weigh_tokens(const Block& block, Chunk chunk, const StripValues<Elem
   });
 }
 
-// weigh_tokens for what each pair sees of `tokens`; pairs of one row see the same.
+// weigh_tokens for the part of `tokens` visible to each pair; pairs of one row have the same part.
 template <class Element>
 inline void weigh_row_by_row(const Block& block, Chunk chunk, const StripValues<Element>& strip,
                              Range tokens) {
@@ -72,7 +72,7 @@ inline void weigh_strip_widened(const Block& block, const StripValues<uint16_t>&
   weigh_strip(block, wide);
 }
 
-// Sixteen vectors of sixteen: lane i of vector j becomes lane j of vector i.
+// Transposes sixteen vectors of sixteen: lane i of vector j becomes lane j of vector i.
 inline void turn_tile(F32x16 (&v)[kLanes]) {
 #pragma GCC unroll 4
   for (uint32_t round = 0; round < 4; ++round) {
@@ -87,7 +87,7 @@ inline void turn_tile(F32x16 (&v)[kLanes]) {
   }
 }
 
-// The beginning of a page's latent K as V would lie.
+// Transposes the first part of a page's latent K to the layout of V.
 template <class Element>
 inline const float* turn_latent(const KvBlockLayout& layout, const Element* keys, float* out) {
   const size_t tile = size_t{layout.head_dim} * kLanes;

@@ -9,7 +9,7 @@
 #include "backend/ops/rows.h"
 #include "tensor/op_kinds.h"
 
-// The leaf loops of the CPU backend, one table per instruction set. The scalar one is the
+// Inner loops of the CPU backend, one table per instruction set. The scalar one is the
 // specification; all tables give the same bits unless a comment says otherwise.
 namespace kvik::cpu {
 
@@ -29,34 +29,34 @@ struct RowKernels {
 };
 
 // Query rows of one KV head, with all the query heads that share it. Rows of several sequences may
-// stand together, in any order, where their page tables agree in all that each of them sees. Either
+// be combined in any order if their page tables agree on all pages that each row attends to. Either
 // all rows have an open page or none.
 struct AttendTask {
   KvBlockLayout layout;
-  size_t block_offset;            // of this layer's and head's K inside a page
-  const std::byte* const* pages;  // token t lies in pages[t / kPageTokens]
+  size_t block_offset;            // offset of this layer's and head's K in a page
+  const std::byte* const* pages;  // token t is in pages[t / kPageTokens]
   const QueryRow* rows;
   uint32_t n_rows;
   uint32_t first_column;      // of head 0 of the group in q
   uint32_t first_out_column;  // and in out
-  uint32_t group;             // query heads per KV head, neighbours in q and out
+  uint32_t group;             // query heads per KV head, adjacent in q and out
   float scale;
   float soft_cap;
   uint32_t window;
-  float* scratch;                // scratch_floats(layout, group) of this thread's own
-  const float* sinks = nullptr;  // [group], null where there are none
-  size_t open_block_offset = 0;  // of this layer's and head's K inside an open page
+  float* scratch;                // scratch_floats(layout, group) owned by this thread
+  const float* sinks = nullptr;  // [group]; null: none
+  size_t open_block_offset = 0;  // offset of this layer's and head's K in an open page
 };
 
-// K that is likely read next on the same thread, to be fetched meanwhile: of n pages of one split.
+// K that the same thread is likely to read next, to be prefetched: n pages of one split.
 struct KeysAhead {
   const std::byte* const* pages = nullptr;
   uint32_t n_pages = 0;
   size_t block_offset = 0;
 };
 
-// Where the rows of a task find what a split gave them: among the n_rows of the task that attended
-// it they begin with first_row.
+// Position of a task's rows in the partial results of a split: starting at first_row of the n_rows
+// of the task that computed it.
 struct SplitPart {
   float* floats;
   uint32_t n_rows;
@@ -64,21 +64,21 @@ struct SplitPart {
 };
 
 struct AttentionKernels {
-  // K and V of one token and one KV head into their page, without K by channel. k, v: [head_dim];
-  // of latent K without v
+  // Writes K and V of one token and KV head into their page, except K by channel. k, v: [head_dim];
+  // latent K has no v.
   void (*write_token)(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
                       const float* k, const float* v);
-  // K by channel of one KV head into its page, from its open page.
+  // Writes K by channel of one KV head into its page, from its open page.
   void (*write_channels)(const KvBlockLayout& layout, const std::byte* open_block,
                          std::byte* block);
   // One head in place; centers, factors: [head_dim], or null.
   void (*change_basis)(float* head, uint32_t head_dim, const float* centers, const float* factors,
                        HeadRotation rotation);
   void (*attend)(const AttendTask& task);
-  // The same in two steps, so that several threads can share a task and several sequences a page:
-  // each split for itself, then all of them merged in ascending order, in as many calls as it
-  // takes; parts[0] is of splits.begin. `merged` keeps what there is between the calls; the last
-  // one writes the rows' out. The bits are those of `attend`.
+  // Attention in two steps, so that several threads can share a task and several sequences a page:
+  // first each split separately, then all of them are merged in ascending order, in any number of
+  // calls; parts[0] is of splits.begin. `merged` keeps results between the calls; the last call
+  // writes the rows' out. The bits are those of `attend`.
   void (*attend_split)(const AttendTask& task, uint32_t split, const KeysAhead& ahead,
                        float* partial);
   void (*merge_splits)(const AttendTask& task, SplitRange splits, const SplitPart* parts,

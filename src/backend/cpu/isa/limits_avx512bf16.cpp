@@ -7,7 +7,7 @@ namespace kvik::cpu::avx512bf16 {
 double bf16_dot(long n) {
   constexpr int kChains = 12;
   __m512 chain[kChains];
-  __m512i ones = _mm512_set1_epi32(0x3f803f80);  // two 1.0 side by side
+  __m512i ones = _mm512_set1_epi32(0x3f803f80);  // two adjacent 1.0
   for (auto& c : chain) c = _mm512_setzero_ps();
   for (long i = 0; i < n; ++i) {
     const auto x = reinterpret_cast<__m512bh>(ones);

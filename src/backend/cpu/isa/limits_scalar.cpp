@@ -3,7 +3,7 @@
 namespace kvik::cpu::scalar {
 namespace {
 
-// Whatever the compiler makes of plain loops: eight chains hide the latency of one.
+// Plain loops, as compiled: eight chains hide the latency of one.
 double f32_fma(long n) {
   float chain[8] = {};
   for (long i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
-// The vocabulary of vec_scalar.h in two registers of 256 bits: included by vec_<isa>.h inside its
-// namespace. Comments stand there.
+// The functions of vec_scalar.h in two 256-bit registers: included by vec_<isa>.h inside its
+// namespace. See the comments there.
 
 inline constexpr uint32_t kLanes = 16;
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// The lanes of AVX2; the text is that of all sets with registers of 256 bits.
+// Vectors of AVX2; the code is shared by all sets with 256-bit registers.
 namespace kvik::cpu::avx2 {
 
 #include "backend/cpu/isa/vec_256.inl"

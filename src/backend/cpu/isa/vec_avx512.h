@@ -1,6 +1,6 @@
 #pragma once
 
-// GCC 12 takes the undefined pass-through operand in its own intrinsics for a mistake of ours.
+// GCC 12 warns about the undefined pass-through operand in its own intrinsics.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-// The vocabulary of vec_scalar.h in one AVX-512 register. Comments stand there.
+// The functions of vec_scalar.h in one AVX-512 register; see the comments there.
 namespace kvik::cpu::avx512 {
 
 inline constexpr uint32_t kLanes = 16;
@@ -21,7 +21,7 @@ struct I32x16 {
   __m512i v;
 };
 
-// The mask of the lanes i < n, n ≤ 16.
+// Returns the mask of the lanes i < n, n ≤ 16.
 inline __mmask16 lanes_below(uint32_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
 inline F32x16 set1(float x) { return {_mm512_set1_ps(x)}; }
@@ -60,7 +60,7 @@ inline void store(float* p, F32x16 v) { _mm512_storeu_ps(p, v.v); }
 inline void store_first(float* p, F32x16 v, uint32_t n) {
   _mm512_mask_storeu_ps(p, lanes_below(n), v.v);
 }
-// Not vcvtneps2bf16: that one flushes denormals.
+// Not vcvtneps2bf16, which flushes denormals.
 inline void store_bf16(uint16_t* p, F32x16 v) {
   const __m512i bits = _mm512_castps_si512(v.v);
   const __m512i top = _mm512_srli_epi32(bits, 16);

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// The lanes of AVX2 with VPDPBUSD; the text is that of all sets with registers of 256 bits.
+// Vectors of AVX2 with VPDPBUSD; the code is shared by all sets with 256-bit registers.
 namespace kvik::cpu::avxvnni {
 
 #include "backend/cpu/isa/vec_256.inl"

@@ -4,9 +4,9 @@
 
 #include "tensor/half.h"
 
-// Sixteen lanes without any instruction set: the specification of vec_256.inl and vec_avx512.h.
-// A kernel written in this vocabulary gives the same bits on all of them: every function below is
-// one IEEE operation per lane, and sums across lanes have one fixed order.
+// Sixteen lanes in plain C++: the specification of vec_256.inl and vec_avx512.h. Kernels written
+// with these functions give the same bits on all sets: every function is one IEEE operation per
+// lane, and sums across lanes have one fixed order.
 namespace kvik::cpu::scalar {
 
 inline constexpr uint32_t kLanes = 16;
@@ -48,13 +48,13 @@ inline F32x16 load_u8(const uint8_t* p) {
 inline F32x16 load_i8(const int8_t* p) {
   return each_lane([&](uint32_t i) { return static_cast<float>(p[i]); });
 }
-// E4M3, each 256 times too small: as f16 their exponents count from 15 instead of 7. No NaN.
+// Loads E4M3, each value 256 times too small: as f16 its exponent has bias 15 instead of 7. No NaN.
 inline F32x16 load_e4m3(const uint8_t* p) {
   return each_lane([&](uint32_t i) {
     return f16_to_f32(static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7));
   });
 }
-// The first or second of 16 neighbouring pairs of bf16: elements 0, 2, … 30 or 1, 3, … 31.
+// Loads the first or second of 16 adjacent pairs of bf16: elements 0, 2, … 30 or 1, 3, … 31.
 inline F32x16 load_bf16_even(const uint16_t* p) {
   return each_lane([&](uint32_t i) { return bf16_to_f32(p[2 * i]); });
 }
@@ -87,7 +87,7 @@ inline F32x16 div(F32x16 a, F32x16 b) {
 inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   return each_lane([&](uint32_t i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
 }
-// The second operand where one of them is a NaN, as vmaxps does.
+// Returns the second operand if one of them is NaN, like vmaxps.
 inline F32x16 max(F32x16 a, F32x16 b) {
   return each_lane([&](uint32_t i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
 }
@@ -97,7 +97,7 @@ inline F32x16 min(F32x16 a, F32x16 b) {
 inline F32x16 abs(F32x16 a) {
   return each_lane([&](uint32_t i) { return __builtin_fabsf(a.lane[i]); });
 }
-// Lanes where a ≥ b take x, the others y; a NaN takes y.
+// Lanes with a ≥ b take x, the others y; a NaN takes y.
 inline F32x16 select_ge(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   return each_lane([&](uint32_t i) { return a.lane[i] >= b.lane[i] ? x.lane[i] : y.lane[i]; });
 }
@@ -106,14 +106,14 @@ inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
   return each_lane([&](uint32_t i) { return i >= begin && i < end ? x.lane[i] : y.lane[i]; });
 }
 
-// Lanes 0, 2, … or 1, 3, … of a, then of b.
+// Returns lanes 0, 2, … or 1, 3, … of a, then of b.
 inline F32x16 even_lanes(F32x16 a, F32x16 b) {
   return each_lane([&](uint32_t i) { return i < 8 ? a.lane[2 * i] : b.lane[2 * i - 16]; });
 }
 inline F32x16 odd_lanes(F32x16 a, F32x16 b) {
   return each_lane([&](uint32_t i) { return i < 8 ? a.lane[2 * i + 1] : b.lane[2 * i - 15]; });
 }
-// a0 b0 a1 b1 … of the lower or of the upper eight lanes: undoes the two above.
+// Returns a0 b0 a1 b1 … of the lower or upper eight lanes: the inverse of the two above.
 inline F32x16 interleave_low(F32x16 a, F32x16 b) {
   return each_lane([&](uint32_t i) { return i % 2 == 0 ? a.lane[i / 2] : b.lane[i / 2]; });
 }
@@ -121,7 +121,7 @@ inline F32x16 interleave_high(F32x16 a, F32x16 b) {
   return each_lane([&](uint32_t i) { return i % 2 == 0 ? a.lane[8 + i / 2] : b.lane[8 + i / 2]; });
 }
 
-// Nearest, ties to even. |a| < 2^31.
+// Rounds to nearest, ties to even. |a| < 2^31.
 inline I32x16 round_to_i32(F32x16 a) {
   I32x16 out;
   for (uint32_t i = 0; i < kLanes; ++i) {
@@ -132,39 +132,39 @@ inline I32x16 round_to_i32(F32x16 a) {
 inline F32x16 to_f32(I32x16 a) {
   return each_lane([&](uint32_t i) { return static_cast<float>(a.lane[i]); });
 }
-// 2^(i − 127) where i are the low 8 bits of the lane and bit 8 is 0: for a float in [2^23, 2^24),
-// its value modulo 256.
+// Returns 2^(i − 127), where i are the low 8 bits of the lane and bit 8 is 0: for a float in [2^23,
+// 2^24), its value modulo 256.
 inline F32x16 exponent_from_low_bits(F32x16 a) {
   return each_lane([&](uint32_t i) {
     return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, a.lane[i]) << 23);
   });
 }
-// The float that has these bits.
+// Returns the float with these bits.
 inline F32x16 float_of_bits(I32x16 a) {
   return each_lane([&](uint32_t i) { return __builtin_bit_cast(float, a.lane[i]); });
 }
-// The least power of two ≥ a, for a normal a > 0 up to 2^126.
+// Returns the smallest power of two ≥ a, for a normal a > 0 up to 2^126.
 inline F32x16 ceil_power_of_2(F32x16 a) {
   return each_lane([&](uint32_t i) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, a.lane[i]) + 0x7fffffu;
     return __builtin_bit_cast(float, bits & 0xff800000u);
   });
 }
-// a less the nearest integer, which is exact; |a| below 2^22.
+// Returns a minus the nearest integer, exactly; |a| below 2^22.
 inline F32x16 fraction(F32x16 a) {
   const F32x16 rounder = set1(0x1.8p+23f);
   return sub(a, sub(add(a, rounder), rounder));
 }
-// a · 2^n for integers n of −126 … 127; neither a nor the result is subnormal.
+// Returns a · 2^n for integers n from −126 to 127; neither a nor the result is subnormal.
 inline F32x16 times_power_of_2(F32x16 a, F32x16 n) {
   return mul(exponent_from_low_bits(add(n, set1(0x1.8p+23f + 127.0f))), a);
 }
-// The low byte of every lane.
+// Stores the low byte of every lane.
 inline void store_i8(int8_t* p, I32x16 v) {
   for (uint32_t i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(v.lane[i]);
 }
 
-// Lanes i and i + 8, then i + 4, i + 2, i + 1: the one order of every sum across lanes.
+// Adds lanes i and i + 8, then i + 4, i + 2, i + 1: the order of every sum across lanes.
 inline float sum_lanes(F32x16 v) {
   for (uint32_t half = kLanes / 2; half > 0; half /= 2) {
     for (uint32_t i = 0; i < half; ++i) v.lane[i] = v.lane[i] + v.lane[i + half];

@@ -9,19 +9,19 @@
 namespace kvik::cpu {
 namespace {
 
-// Columns of out of one item: enough to make up for adding up the chunks, few enough for all
-// threads to have some.
+// Output columns per item: enough to outweigh adding the chunks, few enough for all threads to have
+// some.
 constexpr uint32_t kStripColumns = 512;
-// Pieces of one item: as many as a row's chains stand side by side.
+// Pieces per item: as many as a row has parallel chains.
 constexpr uint32_t kMostPieces = 4;
-// Items per thread that absorb a noisy neighbour.
+// Items per thread, to balance load if another process takes a core.
 constexpr size_t kItemsPerThread = 4;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
 }  // namespace
 
-// Few rows share out their k, many rows themselves. The sums are the same.
+// Few rows are distributed by k, many rows by row. The sums are the same.
 void LowRank::cut(std::span<const LowRankTerm> terms) {
   size_t n_blocks = 0;
   for (const LowRankTerm& term : terms) n_blocks += ceil_div(term.x_rows.size(), kLowRankRows);

@@ -11,14 +11,14 @@
 
 namespace kvik::cpu {
 
-// Spreads products of low rank over the threads. Owns the sums in between, which grow to the most
-// that was needed and are never given back.
+// Distributes low-rank products to the threads. Owns the intermediate sums, which grow to the
+// maximum needed and are never freed.
 class LowRank {
  public:
   LowRank(const LowRankKernels& kernels, ThreadPool& pool)
       : kernels_(kernels), pool_(pool), scratch_(pool.n_threads()) {}
 
-  // As Backend::add_low_rank() says.
+  // Implements Backend::add_low_rank().
   void add(Rows x, std::span<const LowRankTerm> terms, Rows out);
 
  private:
@@ -28,10 +28,10 @@ class LowRank {
     const LowRankPanels* matrix;
     uint32_t first;  // of the term's rows
     uint32_t n_rows;
-    uint32_t n_chunks;    // of k, that are summed apart: its pieces, or all of it
-    uint32_t n_together;  // of them in one item
+    uint32_t n_chunks;    // chunks of k summed separately: its pieces, or all of it
+    uint32_t n_together;  // chunks per item
     uint32_t n_strips;    // of out's columns
-    size_t first_down;    // items, counted over all blocks
+    size_t first_down;    // first item, counted over all blocks
     size_t first_up;
     size_t first_float;  // of its sums: [n_chunks][n_rows][padded rank]
   };
@@ -40,7 +40,7 @@ class LowRank {
   // Items are counted over all blocks, first those of a, then those of b.
   const Block& down_block(size_t item) const;
   const Block& up_block(size_t item) const;
-  // What an item reads of a or b; of none, what the last one reads.
+  // Returns the part of a or b that an item reads; for no item, the part of the last one.
   const std::byte* weights_of(size_t item) const;
   void down(size_t item, Rows x);
   void up(size_t item, Rows out, uint32_t thread);

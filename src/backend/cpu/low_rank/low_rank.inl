@@ -1,5 +1,5 @@
-// The kernels of low_rank_kernels.h. Included inside an instruction set's namespace, after its
-// vocabulary.
+// Kernels of low_rank_kernels.h. Included inside the namespace of an instruction set, after its
+// vector functions.
 
 namespace {
 
@@ -16,13 +16,14 @@ struct Bf16Elements {
   static F32x16 read(const std::byte* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
 };
 
-// How many pieces, or panels, few rows take side by side: a row's one chain would wait for itself.
+// Number of pieces or panels processed in parallel for few rows, because a single chain would be
+// limited by its latency.
 template <uint32_t R>
 inline constexpr uint32_t kSideBySide = R == 1   ? 4
                                         : R <= 4 ? 2
                                                  : 1;
 
-// R rows and one vector of ranks over n columns of each of P pieces: R · P chains side by side.
+// R rows and one vector of ranks over n columns of each of P pieces: R · P parallel chains.
 template <class Elements, uint32_t R, uint32_t P>
 inline void down_pieces(const LowRankDownTask& t, uint32_t lane, uint32_t begin, uint32_t n) {
   const size_t step = size_t{t.n_ranks} * Elements::kBytes;
@@ -87,7 +88,7 @@ void down(const LowRankDownTask& t) {
   }
 }
 
-// P panels of columns side by side; the only one may have fewer columns than lanes.
+// P panels of columns in parallel; a single panel may have fewer columns than lanes.
 template <class Elements, uint32_t R, uint32_t P>
 inline void up_panels(const LowRankUpTask& t, const std::byte* b, uint32_t column) {
   const size_t panel_bytes = size_t{t.n_ranks} * kLanes * Elements::kBytes;
@@ -142,7 +143,7 @@ inline void up_rows(const LowRankUpTask& t) {
   }
 }
 
-// The sums of all chunks, scaled.
+// Adds up the sums of all chunks, scaled.
 inline void add_chunks(const LowRankUpTask& t) {
   for (uint32_t r = 0; r < t.n_rows; ++r) {
     for (uint32_t lane = 0; lane < t.sum_stride; lane += kLanes) {

@@ -1,5 +1,5 @@
-// How levels are unpacked in 256-bit registers: included by dot_<isa>.h inside its namespace, after
-// vec_avx2.h's vocabulary. dot_scalar.h states the layouts.
+// Unpacking of levels in 256-bit registers: included by dot_<isa>.h inside its namespace, after the
+// functions of vec_avx2.h. dot_scalar.h describes the layouts.
 
 inline constexpr uint32_t kGroupBytes = 2 * kLanes * 4;
 
@@ -52,7 +52,7 @@ struct Q4Levels {
 
 struct Q5Levels : Q4Levels {
   static constexpr uint32_t kBlockBytes = 512 + 128;
-  // Ones in each byte whose bit is set, from the lowest bit and byte up.
+  // Returns ones in each byte whose bit is set, from the lowest bit and byte up.
   static __m256i is_set(const uint8_t* p) {
     int32_t bits;
     __builtin_memcpy(&bits, p, sizeof(bits));

@@ -2,8 +2,8 @@
 
 #include "backend/cpu/isa/vec_avx2.h"
 
-// The integer products of dot_scalar.h by VPMADDUBSW, whose sums of pairs must fit 16 bits.
-// Comments stand there.
+// The integer products of dot_scalar.h with VPMADDUBSW, whose sums of pairs must fit into 16 bits;
+// see the comments there.
 namespace kvik::cpu::avx2 {
 
 #include "backend/cpu/matmul/dot_256.inl"
@@ -14,7 +14,7 @@ inline __m256i add_pairs(__m256i sum, __m256i pairs) {
 inline I32x16 set1_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 
 // Signed weights: |w| is the unsigned operand and x takes w's sign. |w| ≤ 128 and |x| ≤ 127, so a
-// pair is at most 32512 (with the signs the other way round, −128 could not change its own).
+// pair is at most 32512 (the other way round, −128 could not be negated).
 struct DotQ8 : ByteLevels {
   static constexpr uint32_t kStartWord = 2;
   using Weights = Weights4;
@@ -38,8 +38,8 @@ struct DotQ8 : ByteLevels {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<ByteLevels>(block, out); }
 };
 
-// Levels below 16: eight pairs of at most 2 · 15 · 127 fit 16 bits, so that one widening serves a
-// whole block.
+// Levels below 16: eight pairs of at most 2 · 15 · 127 fit into 16 bits, so that one widening
+// serves a whole block.
 template <class Levels, uint32_t kStart>
 struct NibbleSums : Levels {
   static constexpr uint32_t kStartWord = kStart;
@@ -56,7 +56,7 @@ struct NibbleSums : Levels {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<Levels>(block, out); }
 };
 
-// Levels below 64: a pair of at most 2 · 63 · 127 fits 16 bits.
+// Levels below 64: a pair of at most 2 · 63 · 127 fits into 16 bits.
 template <class Levels, uint32_t kStart>
 struct PairSums : Levels {
   static constexpr uint32_t kStartWord = kStart;

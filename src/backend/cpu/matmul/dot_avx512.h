@@ -2,7 +2,7 @@
 
 #include "backend/cpu/isa/vec_avx512.h"
 
-// The integer products of dot_scalar.h by VPDPBUSD. Comments stand there.
+// The integer products of dot_scalar.h with VPDPBUSD; see the comments there.
 namespace kvik::cpu::avx512 {
 
 inline constexpr uint32_t kGroupBytes = 2 * kLanes * 4;

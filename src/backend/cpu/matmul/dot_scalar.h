@@ -5,15 +5,15 @@
 // Sums of products of small integers: the specification of dot_avx2.h, dot_avxvnni.h and
 // dot_avx512.h.
 //
-// A block is 32 k of 32 columns, in groups of 4 k: a column's four levels lie side by side. A
-// kernel takes the 16 columns of half a panel and goes through the groups in eight steps; integer
-// sums are exact, so their order is free, but the first four steps are the first 16 k where a type
+// A block has 32 k of 32 columns, in groups of 4 k: a column's four levels are adjacent. A kernel
+// takes the 16 columns of half a panel and processes the groups in eight steps. Integer sums are
+// exact, so their order is arbitrary, except that the first four steps are the first 16 k if a type
 // has a scale for these (DotQ6):
 //   Sums s = begin(start); for each step: s = add(s, load(block, half, step), broadcast(x of
 //   group_of(step))); I32x16 sum = end(s, start, shift);
-// `start` is the activations' word kStartWord: the bits of the float `shift`, less the weights'
-// offset · Σ x. Since the sum is added to these bits, it is the bits of a float that exceeds
-// `shift` by Σ w · x, times the block's power of two (matmul_kernels.h).
+// `start` is the activations' word kStartWord: the bits of the float `shift`, minus the weights'
+// offset · Σ x. Adding the sum to these bits gives the bits of a float that exceeds `shift` by Σ w
+// · x times the block's power of two (matmul_kernels.h).
 namespace kvik::cpu::scalar {
 
 inline constexpr uint32_t kGroupBytes = 2 * kLanes * 4;
@@ -27,7 +27,7 @@ struct Weights4 {  // four weights per lane
   uint8_t weight[kLanes][4];
 };
 
-// Four unsigned weights per lane, times four activations, added to the lane.
+// Multiplies four unsigned weights per lane with four activations and adds to the lane.
 struct UnsignedSums {
   using Weights = Weights4;
   using Sums = I32x16;
@@ -68,7 +68,7 @@ struct DotQ8 : DotBytes<2> {
   }
 };
 
-// From a type's own block to the layout of DotBytes.
+// Converts a type's own block to the layout of DotBytes.
 template <class Dot>
 inline void widen_levels(const uint8_t* block, uint8_t* out) {
   for (uint32_t step = 0; step < 8; ++step) {
@@ -96,7 +96,7 @@ struct DotQ4 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ4>(block, out); }
 };
 
-// As DotQ4, then the fifth bits as [8 groups][2 halves][64] bits: bit 4c + j of column c.
+// Like DotQ4, followed by the fifth bits as [8 groups][2 halves][64] bits: bit 4c + j of column c.
 struct DotQ5 : DotQ4<0> {
   static constexpr uint32_t kBlockBytes = 512 + 128;
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
@@ -110,8 +110,8 @@ struct DotQ5 : DotQ4<0> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ5>(block, out); }
 };
 
-// As DotQ4, then the upper two bits as [2][32 columns][4] bytes: byte j of the first has those of
-// the groups 0, 1, 2, 3 from its low bits up, of the second those of 4, 5, 6, 7.
+// Like DotQ4, followed by the upper two bits as [2][32 columns][4] bytes: byte j of the first has
+// those of groups 0, 1, 2, 3 from its low bits up, of the second those of 4, 5, 6, 7.
 struct DotQ6 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 512 + 256;

@@ -1,5 +1,5 @@
 // The layouts of dot_small_scalar.h in 256-bit registers: included by dot_small_<isa>.h inside its
-// namespace. Comments stand there. Levels are unsigned operands.
+// namespace; see the comments there. Levels are unsigned operands.
 
 inline __m128i load_16_bytes(const uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -25,8 +25,8 @@ inline void widen_prepared(const uint8_t* block, uint8_t* out) {
   }
 }
 
-// Dword i of sixteen: the numbers i in the bytes where `where` has ones, nothing where `nothing`
-// has its upper bits.
+// Dword i of sixteen: the number i in bytes where `where` has ones; empty where `nothing` has its
+// upper bits set.
 inline Weights4 numbers_of_lanes(int32_t where, uint32_t nothing) {
   const __m256i factor = _mm256_set1_epi32(where);
   const __m256i none = _mm256_set1_epi32(static_cast<int32_t>(nothing));

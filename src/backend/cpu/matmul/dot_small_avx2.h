@@ -3,12 +3,12 @@
 #include "backend/cpu/matmul/dot_avx2.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// The layouts of dot_small_scalar.h, multiplied by VPMADDUBSW. Comments stand there.
+// The layouts of dot_small_scalar.h, multiplied with VPMADDUBSW; see the comments there.
 namespace kvik::cpu::avx2 {
 
 #include "backend/cpu/matmul/dot_small_256.inl"
 
-// Operands of eight bits meet activations as those of DotQ8 do: with their signs.
+// 8-bit operands are multiplied with activations like those of DotQ8: with their signs.
 inline Weights4 with_signs(Weights4 w) {
   const __m256i sign = _mm256_set1_epi8(-128);
   return {_mm256_xor_si256(w.lo, sign), _mm256_xor_si256(w.hi, sign)};

@@ -3,7 +3,7 @@
 #include "backend/cpu/matmul/dot_avx512.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// The layouts of dot_small_scalar.h in 512-bit registers. Comments stand there.
+// The layouts of dot_small_scalar.h in 512-bit registers; see the comments there.
 namespace kvik::cpu::avx512 {
 
 inline F32x16 load_high_nibbles(const uint8_t* p) {
@@ -24,7 +24,7 @@ inline void widen_prepared(const uint8_t* block, uint8_t* out) {
   }
 }
 
-// Dword i: the numbers i in the bytes where `where` has ones, and nothing elsewhere.
+// Dword i: the number i in bytes where `where` has ones, zero elsewhere.
 inline __m512i numbers_of_lanes(int32_t where) {
   const __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return _mm512_mullo_epi32(number, _mm512_set1_epi32(where));
@@ -135,8 +135,8 @@ struct DotQ3 : UnsignedSums {
   static constexpr uint32_t kBlockBytes = 64 + 256 + 128;
   static constexpr uint32_t kPreparations = 2;
   static constexpr uint32_t group_of(uint32_t step) { return step; }
-  // Scales s + 32 in bytes: 128 − s · level = 128 + 32 · level − (s + 32) · level for the levels 0
-  // to 3, and 4 · s more for those that are 4 less.
+  // Scales s + 32 in bytes: 128 − s · level = 128 + 32 · level − (s + 32) · level for levels 0 to
+  // 3, plus 4 · s for levels that are 4 less.
   struct Prepared {
     const uint8_t* bits;
     __m512i table, four_scales, pairs;

@@ -3,12 +3,12 @@
 #include "backend/cpu/matmul/dot_scalar.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// More ways in which levels lie: the specification of dot_small_avx2.h, dot_small_avxvnni.h and
-// dot_small_avx512.h. Some come from tables of a block's own scales, which are prepared for several
-// steps at once (Prepared: kPreparations of them go through the eight steps).
+// Further layouts of levels: the specification of dot_small_avx2.h, dot_small_avxvnni.h and
+// dot_small_avx512.h. Some use tables of a block's own scales, which are prepared for several steps
+// at once (Prepared: kPreparations of them cover the eight steps).
 namespace kvik::cpu::scalar {
 
-// The upper halves of bytes.
+// Loads the upper halves of bytes.
 inline F32x16 load_high_nibbles(const uint8_t* p) {
   return each_lane([&](uint32_t i) { return static_cast<float>(p[i] >> 4); });
 }
@@ -25,7 +25,7 @@ inline void widen_prepared(const uint8_t* block, uint8_t* out) {
   }
 }
 
-// As DotQ5, but levels count from −16: 112 more make them operands of DotQ8.
+// Like DotQ5, but levels start at −16: adding 112 makes them operands of DotQ8.
 struct DotQ5Signed : DotQ5 {
   static constexpr uint32_t kStartWord = 2;
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
@@ -36,7 +36,7 @@ struct DotQ5Signed : DotQ5 {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ5Signed>(block, out); }
 };
 
-// As DotQ4, but levels are numbers of a table of operands of DotQ8, as kIq4Operands.
+// Like DotQ4, but levels are indices of a table of operands of DotQ8, such as kIq4Operands.
 template <const uint8_t (&kOperands)[16]>
 struct DotTable : DotQ4<2> {
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
@@ -50,7 +50,7 @@ struct DotTable : DotQ4<2> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTable>(block, out); }
 };
 
-// Nibbles as the low ones of DotQ6: numbers of kNvFp4Operands.
+// Nibbles as the low ones of DotQ6: indices of kNvFp4Operands.
 struct DotNvFp4 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 512;
@@ -66,7 +66,7 @@ struct DotNvFp4 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotNvFp4>(block, out); }
 };
 
-// Bytes [32 columns], 128 less the column's zero, then levels as in DotQ4.
+// Bytes [32 columns], 128 minus the column's zero point, then levels as in DotQ4.
 struct DotInt4 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 32 + 512;
@@ -86,12 +86,12 @@ struct DotInt4 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_prepared<DotInt4>(block, out); }
 };
 
-// As DotQ8, for activations with the start in another word.
+// Like DotQ8, for activations with the start in another word.
 struct DotInt8 : DotQ8 {
   static constexpr uint32_t kStartWord = 3;
 };
 
-// Bytes [2][32 columns], in their low halves the scales of 16 k each; then pairs of bits as the
+// Bytes [2][32 columns], whose low halves are the scales of 16 k each; then pairs of bits as the
 // upper ones of DotQ6: [2][32 columns][4] bytes. A weight is scale · level, at most 45.
 struct DotQ2 : UnsignedSums {
   static constexpr uint32_t kStartWord = 0;
@@ -116,9 +116,9 @@ struct DotQ2 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_prepared<DotQ2>(block, out); }
 };
 
-// Likewise with scales of 6 bits, counted from 32, then bits as the fifth ones of DotQ5, set where
-// a level is below zero. A weight is 128 − scale · level: with the opposite sign its 256 values
-// fit, and so the column's scale has it, too.
+// Likewise with 6-bit scales with offset 32, then bits as the fifth ones of DotQ5, set for levels
+// below zero. A weight is 128 − scale · level: with the opposite sign its 256 values fit into a
+// byte, and so the column's scale has the opposite sign too.
 struct DotQ3 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 64 + 256 + 128;

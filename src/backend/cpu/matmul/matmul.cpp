@@ -10,33 +10,34 @@
 namespace kvik::cpu {
 namespace {
 
-// Items per thread that absorb a noisy neighbour.
+// Items per thread, to balance load if another process takes a core.
 constexpr uint32_t kItemsPerThread = 4;
 
-// Few rows wait for weights, that are fetched ahead: the first ones of a strip are not. More rows
-// are work enough in one panel, and wait for each other's last strip.
+// With few rows, time is spent waiting for weights, which are prefetched except for the first ones
+// of a strip. With more rows, one panel is enough work, and threads wait for each other's last
+// strip.
 constexpr uint32_t kFewRows = 16;
 constexpr uint32_t kStripOfFewRows = 4;
 
-// Tiles of rows that make up for reading the weights once more.
+// Number of row tiles that make up for reading the weights once more.
 constexpr uint32_t kLeastTiles = 8;
 
-// Packed activations of one block of rows. More than the second-level cache holds is no loss, for
-// the kernels fetch rows ahead; fewer rows read and widen the weights more often (at k = 5632, 1
+// Packed activations of one block of rows. Exceeding the second-level cache is not a loss, because
+// the kernels prefetch rows; fewer rows would read and widen the weights more often (at k = 5632, 1
 // MiB cost f32 a quarter).
 constexpr size_t kRowBlockBytes = size_t{6} << 20;
 
-// Packed activations begin with this much, so that the walk through all of them meets one page.
+// Initial size of packed activations, so that walking through them stays within one huge page.
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Neighbours that want activations in one order, from the first part on.
+// Returns the leading adjacent parts that need activations in the same order.
 std::span<const PanelMatrix::Part> of_one_order(std::span<const PanelMatrix::Part> parts) {
   const auto other = std::ranges::find_if(
       parts, [&](const PanelMatrix::Part& part) { return part.gather != parts[0].gather; });
   return {parts.begin(), other};
 }
 
-// Tensors that one matrix is packed from, and one expert's (Q, K and V; gate and up).
+// Number of tensors that a matrix and an expert's matrix are packed from (Q, K and V; gate and up).
 constexpr uint32_t kPartsOfMatrix = 3;
 constexpr uint32_t kPartsOfExpert = 2;
 
@@ -67,7 +68,7 @@ void grow(Buffer& buffer, size_t bytes, Memory& memory) {
   }
 }
 
-// Some rows, each quantised as a tile of its own, to one tile.
+// Combines rows, each quantized as a tile of its own, into one tile.
 void join_rows(const std::byte* rows, size_t row_bytes, std::span<const uint32_t> numbers,
                uint32_t k, std::byte* out) {
   const uint32_t n_blocks = k / kActivationBlock;
@@ -166,7 +167,8 @@ void Matmul::reserve(const WorkLimits& limits) {
       std::max<size_t>({kPartsOfMatrix, size_t{kPartsOfExpert} * limits.n_experts, n_heads}));
 }
 
-// A row that goes through several matrices is quantised once, and copied to the tiles of each.
+// A row that is multiplied with several matrices is quantized once, and copied to the tiles of
+// each.
 bool Matmul::quantises_once(ActivationFormat format, Rows x, const GroupedRows& groups) {
   const bool is_quantised = format != ActivationFormat::kF32 && format != ActivationFormat::kBF16;
   return is_quantised && groups.rows.size() > x.n_rows;
@@ -188,7 +190,7 @@ void Matmul::quantise_rows(Rows x, const PanelMatrix::Part& part, ActivationForm
   });
 }
 
-// Activations of each group's rows as tiles for that part, one group behind the other.
+// Packs the activations of each group's rows as tiles for that part, one group after the other.
 void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const GroupedRows& groups) {
   const ActivationFormat format = kernels_.weights(part.type).format;
   const ActivationKernels& kernels = kernels_.activations(format);
@@ -232,7 +234,7 @@ void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const Group
   });
 }
 
-// In each of the formats that the parts want, which agree on the order of activations.
+// Packs in each of the formats that the parts need, which agree on the order of activations.
 void Matmul::pack_all(Rows x, std::span<const PanelMatrix::Part> parts, const GroupedRows& groups) {
   bool is_packed[kNumActivationFormats] = {};
   for (const PanelMatrix::Part& part : parts) {
@@ -266,8 +268,8 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
   });
 }
 
-// All parts, and all groups, in one list of items: a barrier between them would cost more than a
-// small part.
+// All parts and groups are one list of items: a barrier between them would cost more than a small
+// part.
 void Matmul::cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutShape& shape) {
   const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
   const ActivationKernels& kernels = kernels_.activations(kernels_.weights(part.type).format);
@@ -366,7 +368,7 @@ void Matmul::run_grouped(Rows x, const PanelMatrix& w, const GroupedRows& groups
   run_cuts(x.n_cols, out.stride, MatmulInto::kOverwrite);
 }
 
-// Heads are groups of rows, each head of a row a row of its own of the packed activations.
+// Heads are groups of rows; each head of a row is a separate row of the packed activations.
 void Matmul::run_heads(const HeadRows& x, const PanelMatrix& w, const HeadRows& out) {
   const uint32_t n_rows = x.rows.n_rows;
   CHECK(x.n_heads > 0 && x.n_heads == out.n_heads && n_rows == out.rows.n_rows);

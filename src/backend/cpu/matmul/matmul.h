@@ -11,8 +11,8 @@ namespace kvik::cpu {
 
 enum class MatmulInto { kOverwrite, kAdd };
 
-// Spreads a matrix product over the threads. Owns the packed activations and the sums in between;
-// both grow to the largest product seen and are never given back.
+// Distributes a matrix product to the threads. Owns the packed activations and the intermediate
+// sums; both grow to the largest product and are never freed.
 class Matmul {
  public:
   Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool);
@@ -21,18 +21,18 @@ class Matmul {
   // out = x · wᵀ, or out += x · wᵀ. x: [M, K], w: [N, K], out: [M, N]
   void run(Rows x, const PanelMatrix& w, Rows out, MatmulInto into);
 
-  // out[i] = x[rows[i]] · wᵀ with the matrix of i's group alone, as ops.h says.
+  // Implements Backend::grouped_matmul(): out[i] = x[rows[i]] · wᵀ with the matrix of i's group.
   void run_grouped(Rows x, const PanelMatrix& w, const GroupedRows& groups, Rows out);
 
-  // Each head of x with the matrix of its own, as ops.h says.
+  // Implements Backend::head_matmul(): each head of x with its own matrix.
   void run_heads(const HeadRows& x, const PanelMatrix& w, const HeadRows& out);
 
-  // Bytes that products within the limits need, and taking them now.
+  // Scratch memory of products within the limits, and its allocation.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
 
  private:
-  // How some rows' product with one part of the weights is cut into items: strips of panels, by
+  // Division of the product of rows with one part of the weights into items: strips of panels by
   // blocks of rows.
   struct Cut {
     const PanelMatrix::Part& part;
@@ -40,19 +40,19 @@ class Matmul {
     uint32_t first_row, n_rows;  // of the packed activations and of out
     uint32_t tile_rows, block_rows;
     uint32_t first_column;  // of out
-    float* out;             // row 0 and column 0 of it
+    float* out;             // its row 0 and column 0
     size_t first_item;      // counted over all cuts
   };
-  // What a cut knows of the whole product.
+  // Parameters of the whole product for a cut.
   struct CutShape {
     uint32_t k;
     uint32_t n_groups = 1;
-    uint32_t first_column = 0;  // of the group's matrix among all that are stacked
+    uint32_t first_column = 0;  // of the group's matrix among all stacked ones
     float* out = nullptr;
   };
-  struct Strip;  // one item of work: some panels of one part, for one block of rows
+  struct Strip;  // one item of work: panels of one part, for one block of rows
 
-  // Some rows of x behind each other: their tiles, from `first_tile` on.
+  // Consecutive rows of x: their tiles, starting at `first_tile`.
   struct TileRun {
     uint32_t first_row, n_rows, tile_rows;
     uint32_t first_tile;
@@ -76,7 +76,7 @@ class Matmul {
   Buffer activations_[kNumActivationFormats];
   Buffer quantised_rows_;       // each a tile of its own
   std::vector<Buffer> sums_;    // by thread
-  std::vector<TileRun> tiles_;  // of the product at hand
+  std::vector<TileRun> tiles_;  // of the current product
   std::vector<Cut> cuts_;
   std::vector<uint32_t> head_rows_;  // of a product of heads
   std::vector<RowGroup> heads_;

@@ -1,6 +1,6 @@
-// The matrix products of one instruction set: included inside its namespace, after its vocabulary
-// (vec_<isa>.h, dot_<isa>.h) and its register tiles (tiles.h). matmul_kernels.h states the
-// arithmetic, packed_matrix.h the layouts.
+// Matrix products of one instruction set: included inside its namespace, after its vector functions
+// (vec_<isa>.h, dot_<isa>.h) and register tiles (tiles.h). matmul_kernels.h describes the
+// arithmetic, layout/panel_matrix.h the layouts.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -10,7 +10,7 @@
 
 #include "backend/cpu/matmul/matmul_floats.inl"
 
-// Words of ActivationFormat::kInt8 and kInt8Sums.
+// Number of words of ActivationFormat::kInt8 and kInt8Sums.
 using KernelQ8_0 = QuantKernel<DotQ8, F16Scales, DotQ8, 3>;
 using KernelQ4_0 = QuantKernel<DotQ4<1>, F16Scales, DotBytes4<1>, 3>;
 using KernelQ4K = QuantKernel<DotQ4<0>, ByteScalesAndMinima, DotBytes4<0>, 4>;

@@ -1,6 +1,7 @@
 // Packing of activations into tiles of rows: included by matmul.inl.
 
-// Sixteen k of all rows at a time: the tile as a whole would not fit the first-level cache.
+// Processes sixteen k of all rows at a time, because the whole tile would not fit into the
+// first-level cache.
 inline void pack_f32(const ActivationTile& t) {
   auto* out = reinterpret_cast<float*>(t.out);
   for (uint32_t begin = 0; begin < t.k; begin += kLanes) {
@@ -15,8 +16,8 @@ inline void pack_f32(const ActivationTile& t) {
   }
 }
 
-// Lane i: all lanes of vectors[i], by an operation whose order does not matter. Sixteen vectors
-// take 30 permutations together, and 64 one by one. Leaves vectors undefined.
+// Reduces all lanes of vectors[i] to lane i by a commutative and associative operation. Sixteen
+// vectors take 30 permutations together, and 64 one by one. Leaves vectors undefined.
 template <class Operation>
 inline F32x16 reduce_each(F32x16 (&vectors)[kLanes], Operation operation) {
 #pragma GCC unroll 4
@@ -31,7 +32,7 @@ inline F32x16 reduce_each(F32x16 (&vectors)[kLanes], Operation operation) {
   return vectors[0];
 }
 
-// Peaks of up to sixteen blocks of one row.
+// Returns the peaks of up to sixteen blocks of one row.
 inline F32x16 peaks_of_blocks(const float* x, uint32_t n_blocks) {
   F32x16 peaks[kLanes];
   for (uint32_t b = 0; b < kLanes; ++b) {
@@ -41,14 +42,14 @@ inline F32x16 peaks_of_blocks(const float* x, uint32_t n_blocks) {
   return reduce_each(peaks, [](F32x16 a, F32x16 b) { return max(a, b); });
 }
 
-// How one row becomes levels: x ≈ scale · power · level, with one scale for the row and a power of
-// two for each block of 32. The scale is peak / 127 of the whole row times 2^(0, 1/4, 1/2 or 3/4):
-// the one that gives the least noise, for a block's power is the next above its own peak. A peak
-// that is nearly zero counts as zero, so that 127 / peak stays finite; a NaN becomes some level.
+// Quantization of one row: x ≈ scale · power · level, with one scale per row and a power of two per
+// block of 32. The scale is peak / 127 of the whole row times 2^(0, 1/4, 1/2 or 3/4), whichever
+// gives the least noise, because a block's power is the next one above its own peak. A peak close
+// to zero counts as zero, so that 127 / peak is finite; a NaN becomes an arbitrary level.
 struct RowLevels {
   float scale, inverse;  // of the row; inverse: 127 / peak, likewise
   float peak;
-  float ratio;  // of a block's peak to its power, where that is the row's
+  float ratio;  // ratio of a block's peak to its power, if that is the row's
 };
 
 inline constexpr float kLeastPeak = 0x1p-90f;
@@ -101,7 +102,7 @@ struct RowWords {
   }
 };
 
-// Sums of levels of up to sixteen blocks: of each first and second half. They are exact.
+// Sums of levels of up to sixteen blocks, of each first and second half. They are exact.
 struct LevelSums {
   F32x16 first[kLanes], second[kLanes];
 
@@ -120,7 +121,7 @@ constexpr uint32_t words_of(ActivationFormat format) {
   return format == ActivationFormat::kInt8 ? 3 : 4;
 }
 
-// powers: of each block.
+// powers: by block.
 template <ActivationFormat kFormat>
 inline void write_words(LevelSums& sums, uint32_t n_blocks, const float* powers, size_t block_bytes,
                         RowWords out) {
@@ -155,7 +156,7 @@ inline void write_words(LevelSums& sums, uint32_t n_blocks, const float* powers,
   }
 }
 
-// Row r, in the order that the weights want.
+// Returns row r in the order that the weights need.
 inline const float* ordered_row(const ActivationTile& t, uint32_t r) {
   const float* x = t.row(r);
   if (!t.gather) return x;

@@ -1,6 +1,6 @@
-// Kernels of groups of integers (tensor/group_blocks.h): included as matmul_small.inl is. The
-// distance of a quant from its zero fits 8 bits where quants have four; where they have eight,
-// quant − 128 does, and the rest is a minimum.
+// Kernels of groups of integers (tensor/group_blocks.h): included like matmul_small.inl. For 4-bit
+// quants the distance from the zero point fits into 8 bits; for 8-bit quants, quant − 128 does, and
+// the rest is a minimum.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -8,7 +8,7 @@
 
 #include "backend/cpu/matmul/header_scales.inl"
 
-// f16 scales [32] and offsets [32] for a unit: the minimum of both halves of a block is their
+// f16 scales [32] and offsets [32] per unit: the minimum of both halves of a block is their
 // product.
 struct ScalesAndOffsets {
   static constexpr uint32_t kBlocks = 0, kHeaderBytes = 8 * kLanes, kBytes = 0;
@@ -29,7 +29,7 @@ struct ScalesAndOffsets {
   };
 };
 
-// A tile is told how large its groups are, and compiled once for all of them.
+// The size of a group is a run-time parameter of the tile, which is compiled once for all sizes.
 template <uint32_t kGroup>
 using KernelInt4 = QuantKernel<DotInt4, HeaderScales<0>, DotQ8, 3, kGroup / 32>;
 template <uint32_t kGroup>

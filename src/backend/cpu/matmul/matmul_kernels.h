@@ -6,15 +6,15 @@
 #include "backend/layout/panel.h"
 #include "tensor/element_enum.h"
 
-// The matrix products of the CPU backend, one table per instruction set.
+// Matrix products of the CPU backend, one table per instruction set.
 //
-// Weights lie in panels of 32 output columns over all of k (layout/panel_matrix.h), so that columns
-// sit in lanes, 16 to a half, and an output element is one chain of additions in ascending k, in
-// one lane. Activations are packed too, in tiles of a few rows whose values lie side by side, so
-// that a kernel walks through memory in one direction; the strides of whole rows, powers of two
-// mostly, would fall into the same few sets of the first-level cache.
+// Weights are in panels of 32 output columns over all of k (layout/panel_matrix.h): columns are in
+// lanes, 16 per half, and an output element is one chain of additions in ascending k, in one lane.
+// Activations are packed into tiles of a few rows whose values are adjacent, so that a kernel walks
+// through memory in one direction; whole rows, whose strides are mostly powers of two, would fall
+// into the same few sets of the first-level cache.
 //
-// The arithmetic of one output element, the same bits for any number of rows and all tables:
+// The arithmetic of one output element, with the same bits for any number of rows and all tables:
 //   f32, f16, bf16, fp8: sum = fma(x[k], w[k], sum), from sum = 0
 //   quantised:      x ≈ row_scale · power · level, power for each block of 32 k; then
 //                   out = row_scale · sum (nvfp4: row_scale · scale of the matrix, rounded, · sum),
@@ -24,13 +24,13 @@
 //                   groups) for its first and then its second 16. All Σ are exact, and so are their
 //                   products with the power of two. Where a block of 256 has small integer scales
 //                   of 16 k that leave a product of 8 bits (q2_k, q3_k), this is the quant.
-// The bf16 kernel of avx512bf16 alone rounds x to bf16 and adds the products of k, k + 1 by
+// Only the bf16 kernel of avx512bf16 rounds x to bf16 and adds the products of k, k + 1 with
 // vdpbf16ps.
 namespace kvik::cpu {
 
 inline constexpr uint32_t kActivationBlock = 32;  // activations that share one scale
 
-// What a kernel wants its activations packed as. A tile of r rows lies as
+// Format of packed activations. A tile of r rows is stored as
 //   kF32:  [k][r] float
 //   kBF16: [k / 2][r][2] bf16
 //   kInt8:     for each block of 32: [r][32] int8 levels, then words [3][r]: the shift, the float
@@ -53,18 +53,18 @@ struct ActivationTile {
   uint32_t n_rows;  // of a tile
   uint32_t k;
   std::byte* out;                    // n_rows · row_bytes(k)
-  float* scratch;                    // pack_scratch_floats(k) of this thread's own
+  float* scratch;                    // pack_scratch_floats(k) owned by this thread
   const uint32_t* gather = nullptr;  // null, or TensorView::gather of int8 formats' weights
 
   const float* row(uint32_t r) const { return x + (rows ? rows[r] : r) * stride; }
 };
 
-// Of a row: the peaks of its blocks, rounded up to whole vectors, then its values gathered.
+// Scratch of a row: the peaks of its blocks, rounded up to whole vectors, then its gathered values.
 inline size_t pack_peak_floats(uint32_t k) { return (size_t{k} / kActivationBlock + 31) / 16 * 16; }
 inline size_t pack_scratch_floats(uint32_t k) { return pack_peak_floats(k) + k; }
 
 struct ActivationKernels {
-  uint32_t (*tile_rows)(uint32_t n_rows);  // of a product with so many
+  uint32_t (*tile_rows)(uint32_t n_rows);  // of a product with that many rows
   size_t (*row_bytes)(uint32_t k);
   void (*pack)(const ActivationTile& tile);
 };
@@ -75,7 +75,7 @@ struct MultiplyTask {
   size_t panel_bytes;
   uint32_t n_panels;
   uint32_t k;
-  const std::byte* x;  // tiles of tile_rows rows, the last of what is left
+  const std::byte* x;  // tiles of tile_rows rows, the last with the rest
   uint32_t n_rows;
   uint32_t tile_rows;
   float* out;  // the first panel's first column
@@ -83,22 +83,22 @@ struct MultiplyTask {
   uint32_t n_columns;  // ≤ kPanelColumns · n_panels
   bool accumulate;
   bool in_one_step;  // MatmulKernels::fetches_in_one_step
-  float scale;       // of all weights, where activations have row scales
+  float scale;       // of all weights, if activations have row scales
   float* scratch;  // n_rows · kScratchFloatsPerRow + kWideBytes / 4 of this thread's own, aligned
                    // to 64 bytes
 };
 
-// Scratch of one MultiplyTask: its sums, then the part of the weights that is at work, widened.
+// Scratch of one MultiplyTask: its sums, then the current part of the weights, widened.
 inline constexpr size_t kScratchFloatsPerRow = kPanelColumns;
 inline constexpr size_t kWideBytes = size_t{64} << 10;
 
-// How weights of one type are multiplied.
+// Kernels of one weight type.
 struct WeightKernels {
   ElementType type;
   ActivationFormat format;
   void (*multiply)(const MultiplyTask& task);
 };
-// Some types share a unit, for all of them in one would take the compiler minutes.
+// The types are compiled in several units, because a single one would take the compiler minutes.
 struct WeightRows {
   const WeightKernels* begin;
   size_t n;
@@ -117,8 +117,9 @@ struct MatmulKernels {
   }
 
   ActivationKernels by_format[kNumActivationFormats];
-  WeightKernels by_type[kNumElementTypes];  // without `multiply` where there is no kernel
-  bool fetches_in_one_step = false;         // weights of few rows, from memory (matmul_loops.inl)
+  WeightKernels by_type[kNumElementTypes];  // without `multiply` if there is no kernel
+  // for few rows, weights are prefetched in one step (matmul_loops.inl)
+  bool fetches_in_one_step = false;
 };
 
 namespace scalar {
@@ -137,7 +138,7 @@ namespace avx512 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
 extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace avx512
-namespace avx512bf16 {  // the rest is that of avx512
+namespace avx512bf16 {  // everything else is that of avx512
 extern const ActivationKernels kBf16Activations;
 extern const WeightRows kBf16Types;
 }  // namespace avx512bf16

@@ -1,26 +1,26 @@
-// The loops around a register tile: included by matmul.inl and matmul_avx512bf16.cpp. A kernel
-// states its tile (kHalves of a panel, kRows), its unit of k, the bytes of a unit in a panel
-// (kUnitBytes), in a panel as widen() writes it (kWideUnitBytes, as kWideUnits of its own) and in a
-// row of activations (kRowUnitBytes), and how many units stay in the first-level cache beside the
-// activations (kUnitsInL1), from how many tiles of rows on widening pays (kTilesWorthWidening), and
-// whether rows of activations end in a scale of their own (kHasRowScales), and whether there is a
-// FewRows tile (kHasFewRows) for more rows than kRows at once. run<halves, rows>(tile) multiplies
-// from packed weights, Wide::run from widened ones.
+// Loops around a register tile: included by matmul.inl and matmul_avx512bf16.cpp. A kernel defines
+// its tile (kHalves of a panel, kRows), its unit of k, the bytes of a unit in a panel (kUnitBytes),
+// in a panel as written by widen() (kWideUnitBytes, as kWideUnits of its own) and in a row of
+// activations (kRowUnitBytes), the number of units that stay in the first-level cache beside the
+// activations (kUnitsInL1), the number of row tiles from which widening pays off
+// (kTilesWorthWidening), whether rows of activations end with a scale (kHasRowScales), and whether
+// there is a FewRows tile (kHasFewRows) for more rows than kRows at once. run<halves, rows>(tile)
+// multiplies packed weights, Wide::run widened ones.
 
 // One call of a register tile: one panel or half of it, one tile of rows, part of k.
 struct Tile {
   const uint8_t* weights = nullptr;
-  uint32_t half = 0;  // the first
+  uint32_t half = 0;  // the first one
   const uint8_t* x = nullptr;
   size_t next_x = 0;  // bytes to the same place in the next tile of rows
   uint32_t n_units = 0;
-  uint32_t unit_blocks = 0;  // blocks of 32 k in a unit, where a kernel is for several numbers
+  uint32_t unit_blocks = 0;  // blocks of 32 k in a unit, if a kernel supports several numbers
   bool is_first = true;      // part of k
-  bool in_one_step = false;  // how weights are fetched
-  float* sums = nullptr;     // [rows][halves · 16]: read unless is_first, written always
+  bool in_one_step = false;  // how weights are prefetched
+  float* sums = nullptr;  // [rows][halves · 16]: read unless is_first, always written
 };
 
-// Rows of a tile of activations where a FewRows tile takes all of them: half of them, from nine on,
+// Rows per tile of activations if a FewRows tile processes all of them: half of them, from nine on,
 // so that their sums of one block stay in registers.
 constexpr uint32_t few_rows_tile(uint32_t n_rows) { return n_rows > 8 ? (n_rows + 1) / 2 : n_rows; }
 
@@ -31,11 +31,11 @@ inline T load_as(const uint8_t* p) {
   return value;
 }
 
-// What a kernel will miss next: weights from memory where few rows use them, else the rows, which
-// come from the second-level cache. Weights take two steps, far ahead into the second-level cache
-// and near ahead into the first: on Emerald Rapids q4_0 reached 83% and 90% of the memory's
-// bandwidth with either alone, with both 93%. On Zen 5 the second costs more than it brings: one
-// step all the way reads as much as plain loads do, two of them a tenth less.
+// Distances of prefetches. A kernel prefetches weights from memory if few rows use them, else the rows, which come
+// from the second-level cache. Weights are prefetched in two steps, far ahead into the second-level
+// cache and near ahead into the first: on Emerald Rapids q4_0 reached 83% and 90% of the memory
+// bandwidth with either alone, and 93% with both. On Zen 5 the second step costs more than it
+// gains: a single step reads as much as plain loads do, two steps a tenth less.
 inline constexpr uint32_t kFarBytes = 8192;
 inline constexpr uint32_t kNearBytes = 1024;
 inline constexpr uint32_t kOneStepBytes = 4096;
@@ -68,7 +68,7 @@ inline void prefetch_ahead(const Tile& t, const uint8_t* weights, const uint8_t*
   }
 }
 
-// A tile's chains, from where the part of k before has left them.
+// Loads a tile's chains, as left by the previous part of k.
 template <uint32_t H, uint32_t R>
 inline void load_sums(const Tile& t, F32x16 (&sums)[R][H]) {
   for (uint32_t r = 0; r < R; ++r) {
@@ -97,18 +97,18 @@ inline void run_rows(const Tile& tile, uint32_t n_rows) {
 // Part of the k of a panel.
 struct Part {
   uint32_t begin, n_units;  // units of k
-  uint32_t n_units_of_k;    // in all
+  uint32_t n_units_of_k;  // in total
   bool is_last;
   const uint8_t* behind;  // packed weights that come next
 };
 
-// A tile of rows: its first, their number, and their scales where they have any.
+// A tile of rows: its first row, their number, and their scales, if any.
 struct RowTile {
   uint32_t first, n;
   const uint8_t* scales;
 };
 
-// Finished sums of a tile of rows, [n_rows][n_halves · 16], to where they belong.
+// Writes the finished sums of a tile of rows, [n_rows][n_halves · 16], to the output.
 template <uint32_t n_halves>
 inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile rows) {
   const uint32_t first_row = rows.first;
@@ -131,10 +131,10 @@ inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile row
   }
 }
 
-// All rows over one part of k, by Run: the kernel, or its Wide. The chains go on where the part
-// before has left them. Meanwhile the packed weights of the part behind come nearer, some lines
-// with each tile of rows; and a tile's finished sums leave at once, so that their way to memory is
-// hidden by the products of the next tile.
+// Multiplies all rows over one part of k with Run: the kernel, or its Wide. The chains continue
+// those of the previous part. Meanwhile the packed weights of the next part are prefetched, some
+// lines per tile of rows; and finished sums of a tile are written at once, which is hidden by the
+// products of the next tile.
 template <class Kernel, class Run>
 inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_column, Part part) {
   const size_t units_bytes = size_t{part.n_units_of_k} * Kernel::kRowUnitBytes;
@@ -160,8 +160,8 @@ inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_colum
   }
 }
 
-// One panel, or half of it. One tile of rows takes the weights as they stream by. More go part by
-// part of k, so that a part's weights stay in the first-level cache while all rows pass by.
+// One panel, or half of it. With a single tile of rows the weights are streamed. With more, part by
+// part of k, so that the weights of a part stay in the first-level cache for all rows.
 template <class Kernel>
 inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_t half,
                             uint32_t first_column) {
@@ -189,7 +189,7 @@ inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_
   }
 }
 
-// All rows at once, in as many tiles as few_rows_tile() says.
+// All rows at once, in the tiles of few_rows_tile().
 template <class Kernel>
 inline void multiply_few_rows(const MultiplyTask& t, const uint8_t* panel, uint32_t first_column) {
   const uint32_t n_units = t.k / Kernel::kUnit;

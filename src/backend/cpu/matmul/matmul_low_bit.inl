@@ -1,5 +1,5 @@
-// Kernels of q2_k and q3_k: included as matmul_small.inl is. A level times its small integer scale
-// is a number of 8 bits, and this is what meets the activations: one scale for 32 k is left, where
+// Kernels of q2_k and q3_k: included like matmul_small.inl. A level times its small integer scale
+// is an 8-bit number, which is multiplied with the activations: one scale per 32 k remains, where
 // q6_k has two.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
@@ -8,8 +8,8 @@
 
 #include "backend/cpu/matmul/header_scales.inl"
 
-// q2_k: f16 scales [32] and minima [32] for 256 k; the minima of 16 k each are times the upper
-// halves of the bytes [2][32] that DotQ2 begins with.
+// q2_k: f16 scales [32] and minima [32] per 256 k; the minima per 16 k are multiplied by the upper
+// halves of the bytes [2][32] with which DotQ2 begins.
 struct HalfMinima {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 8 * kLanes, kBytes = 0;
   static constexpr uint32_t kParts = 1, kMinima = 2;

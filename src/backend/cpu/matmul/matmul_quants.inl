@@ -1,11 +1,11 @@
-// Register tiles and kernels of quantised weights: included by matmul.inl and by the units of more
-// types, after matmul_loops.inl.
+// Register tiles and kernels of quantized weights: included by matmul.inl and by the units of
+// further types, after matmul_loops.inl.
 
-// Scales of a block of 32 k. A policy states how blocks share units (kBlocks of them behind
-// kHeaderBytes; 0 where the tile is told how many), the bytes of a block's own scales, how many
-// sub-blocks a block has (kParts), each with a scale, and how many minima are subtracted (kMinima:
-// 1, or 2 for the first and the second 16 k). Scales<H> holds what the header gives to the H halves
-// of a panel that a tile works on.
+// Scales of a block of 32 k. A policy defines how blocks share units (kBlocks of them after
+// kHeaderBytes; 0 if it is a run-time parameter), the bytes of a block's own scales, the number of
+// sub-blocks (kParts), each with a scale, and the number of minima that are subtracted (kMinima: 1,
+// or 2 for the first and second 16 k). Scales<H> holds the values of the header for the H halves of
+// a panel that a tile processes.
 
 struct F16Scales {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;
@@ -42,7 +42,7 @@ struct F32Scales {
   };
 };
 
-// q4_k, q5_k: f16 scales [32] and minima [32] for 256 k, times bytes [32] and [32] for 32 k.
+// q4_k, q5_k: f16 scales [32] and minima [32] per 256 k, times bytes [32] and [32] per 32 k.
 struct ByteScalesAndMinima {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 8 * kLanes, kBytes = 4 * kLanes;
   static constexpr uint32_t kParts = 1, kMinima = 1;
@@ -66,7 +66,7 @@ struct ByteScalesAndMinima {
   };
 };
 
-// q6_k: f16 scales [32] for 256 k, times signed bytes [2][32] for 16 k each.
+// q6_k: f16 scales [32] per 256 k, times signed bytes [2][32] per 16 k.
 struct ByteScalesOfHalves {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 4 * kLanes, kBytes = 4 * kLanes;
   static constexpr uint32_t kParts = 2, kMinima = 0;
@@ -98,8 +98,8 @@ struct BlockWords {
   }
 };
 
-// Where a half of a panel takes its levels from. A Dot may prepare something (Dot::Prepared, from
-// the block's own scales), kPreparations times for as many shares of the steps.
+// Source of the levels of half a panel. A Dot may prepare something (Dot::Prepared, from the
+// block's own scales), kPreparations times for equal shares of the steps.
 template <class Dot>
 struct AsTheyLie {
   const uint8_t* block;
@@ -130,7 +130,7 @@ template <class Dot, uint32_t kParts, uint32_t H, uint32_t R>
 struct PartSums {
   typename Dot::Sums dots[R][H];
 
-  // keep: takes the unpacked weights, for the rows that follow.
+  // keep: receives the unpacked weights, for the rows that follow.
   template <class Words, class Keep = KeepNothing>
   inline void multiply(const uint8_t* quants, uint32_t half, const uint8_t* x, Words words,
                        uint32_t part, Keep keep = {}) {
@@ -241,9 +241,9 @@ struct QuantTile {
   }
 };
 
-// Seven to sixteen rows at once, in one tile of activations or two, with the sums in memory: what
-// decoding sequences together needs. Levels are unpacked once for all rows, on their way from
-// memory, and both halves of a panel share what is broadcast of a row.
+// Seven to sixteen rows at once, in one or two tiles of activations, with the sums in memory: for
+// decoding several sequences together. Levels are unpacked once for all rows, while they are read
+// from memory, and both halves of a panel share the broadcast values of a row.
 template <class Dot, class Scales, class WideDot, uint32_t kWords>
 struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Base = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
@@ -255,7 +255,7 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
     }
   };
 
-  // One block, for R rows. D: how the quants lie.
+  // One block, for R rows. D: layout of the quants.
   template <class D, uint32_t R, class Keep>
   [[gnu::always_inline]] static inline void add_rows(const typename Scales::template Of<2>& scales,
                                                      const uint8_t* block, const uint8_t* quants,
@@ -330,8 +330,8 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   }
 };
 
-// Where many rows pass by, scales are widened to f32 and levels to bytes, once for all of them:
-// each block is a unit then.
+// For many rows, scales are widened to f32 and levels to bytes once for all of them: each block is
+// then a unit.
 template <class Dot, class Scales, class WideDot, uint32_t kWords,
           uint32_t kBlocks = Scales::kBlocks>
 struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {

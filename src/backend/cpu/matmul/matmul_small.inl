@@ -1,5 +1,5 @@
-// Kernels of q4_1, q5_0, q5_1, iq4_nl, iq4_xs, mxfp4 and nvfp4: included inside an instruction
-// set's namespace, as matmul.inl is, after dot_small_<isa>.h.
+// Kernels of q4_1, q5_0, q5_1, iq4_nl, iq4_xs, mxfp4 and nvfp4: included inside the namespace of an
+// instruction set like matmul.inl, after dot_small_<isa>.h.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -22,7 +22,7 @@ struct F16ScalesAndMinima {
   };
 };
 
-// iq4_xs: f16 scales [32] for 256 k, times signed bytes [32] for 32 k.
+// iq4_xs: f16 scales [32] per 256 k, times signed bytes [32] per 32 k.
 struct ByteScales {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 4 * kLanes, kBytes = 2 * kLanes;
   static constexpr uint32_t kParts = 1, kMinima = 0;
@@ -48,7 +48,7 @@ struct ExponentScales {
   struct Of {
     uint32_t half;
     Of(const uint8_t*, uint32_t first_half) : half(first_half) {}
-    // 2^(exponent − 128), and 0 for the exponent 0. As a float beyond 2^23 a byte is its low bits.
+    // 2^(exponent − 128), and 0 for exponent 0. In a float beyond 2^23 a byte is the low bits.
     F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
       const F32x16 exponent = add(load_u8(p + (half + h) * kLanes), set1(0x1.8p+23f));
       return mul(exponent_from_low_bits(exponent), set1(0.5f));
@@ -56,7 +56,7 @@ struct ExponentScales {
   };
 };
 
-// nvfp4: halves of E4M3, bytes [2][32] for 16 k each.
+// nvfp4: halves of E4M3, bytes [2][32] per 16 k.
 struct E4m3ScalesOfHalves {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;
   static constexpr uint32_t kParts = 2, kMinima = 0;

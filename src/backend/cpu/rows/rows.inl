@@ -1,12 +1,12 @@
-// The row kernels of kernels.h. Included inside an instruction set's namespace, after its
-// vocabulary. The bits of an element do not depend on where in the row it stands: a tail runs the
-// same operations on fewer lanes.
+// Row kernels of kernels.h. Included inside the namespace of an instruction set, after its vector
+// functions. The bits of an element do not depend on its position in the row: a tail runs the same
+// operations on fewer lanes.
 
 #include "backend/cpu/isa/vec_math.inl"
 
 namespace {
 
-// The lanes that a step works on: sixteen, or the n < 16 that a row ends in.
+// The lanes of a step: sixteen, or the n < 16 at the end of a row.
 struct AllLanes {
   F32x16 read(const float* p) const { return load(p); }
   void write(float* p, F32x16 v) const { store(p, v); }
@@ -17,7 +17,7 @@ struct FirstLanes {
   void write(float* p, F32x16 v) const { store_first(p, v, n); }
 };
 
-// step(i, lanes) for i = 0, 16, … below n.
+// Calls step(i, lanes) for i = 0, 16, … below n.
 template <class Step>
 inline void each_16(uint32_t n, Step step) {
   uint32_t i = 0;
@@ -74,7 +74,7 @@ inline F32x16 gelu_tanh(F32x16 x) {
   return mul(mul(set1(0.5f), x), add(set1(1.0f), tanh(inner)));
 }
 
-// x · sigmoid(1.702 x) · (y + 1), both cut first; a gate only from above.
+// x · sigmoid(1.702 x) · (y + 1), both clamped; the gate only from above.
 inline F32x16 clamped_swish(F32x16 gate, F32x16 up) {
   const F32x16 limit = set1(7.0f);
   const F32x16 x = min(gate, limit);
@@ -115,7 +115,7 @@ inline void gated_activation_row(Activation activation, const float* gate, const
   }
 }
 
-// (a, b) turned by the angle of (c, s); each product and sum is rounded for itself.
+// (a, b) rotated by the angle of (c, s); each product and sum is rounded separately.
 struct Turned {
   F32x16 a, b;
 };
@@ -139,7 +139,7 @@ inline void rope_interleaved(float* head, const float* cos, const float* sin, ui
     const uint32_t n_high = 2 * n - n_low;
     float* low_at = head + 2 * i;
     float* high_at =
-        low_at + n_low;  // one past the head where n_high is 0: neither read nor written
+        low_at + n_low;  // one past the head if n_high is 0: neither read nor written
     const F32x16 low = load_first(low_at, n_low);
     const F32x16 high = load_first(high_at, n_high);
     const Turned turned = turn(even_lanes(low, high), odd_lanes(low, high), load_first(cos + i, n),

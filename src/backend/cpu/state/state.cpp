@@ -7,7 +7,7 @@
 namespace kvik::cpu {
 namespace {
 
-// Fewer floats than this are done by the caller sooner than the other threads are woken.
+// Fewer floats are processed by the caller faster than the other threads wake up.
 constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
 constexpr uint32_t kPieceChannels = 512;  // of a convolution; a multiple of the lanes
 
@@ -28,13 +28,13 @@ void check_runs(std::span<const StateRun> runs, uint32_t n_rows) {
   }
 }
 
-// So many tokens are gathered before they pass, or as many as a run guesses.
+// Number of tokens gathered at a time; or all draft tokens of a run.
 constexpr uint32_t kTokensTogether = 64;
-// Fewer are read where they stand, unless their length is to change.
+// Fewer tokens are read in place, unless they must be normalized.
 constexpr uint32_t kFewTokens = 8;
-// Rows that are asked for before they are gathered: each begins a page of memory of its own.
+// Rows prefetched before they are gathered: each is in another memory page.
 constexpr uint32_t kRowsAhead = 4;
-// Heads of one key head that an item takes at most: all of them meet what was gathered once.
+// Maximum number of heads of one key head per item: all of them use the gathered rows.
 constexpr uint32_t kHeadsTogether = 2;
 
 void prefetch(const float* p, uint32_t n) {
@@ -89,14 +89,14 @@ void State::gate(void (*kernel)(const GateTask&), Rows a, Rows b, std::span<cons
   });
 }
 
-// Queries and keys of one head, of tokens that pass its matrices one after the other.
+// Queries and keys of one head for consecutive tokens.
 struct State::Keys {
   const float *q, *k;
   size_t step;
 };
 
-// Rows of a model are a power of two apart, more often than not, so that those of a few tokens fall
-// into the same sets of each cache: what several blocks of columns read is put side by side first.
+// Rows are mostly a power of two apart, so that those of a few tokens fall into the same cache
+// sets: rows that several blocks of columns read are copied to adjacent memory first.
 State::Keys State::gather(const RecurrenceShape& shape, const RecurrenceRows& in,
                           std::optional<float> length_eps, uint32_t key_head, size_t first_row,
                           uint32_t n, float* to) const {
@@ -136,7 +136,7 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
   for (const StateRun& run : runs) most_tokens = std::max(most_tokens, run.n_guesses);
   const size_t gathered = size_t{2} * key_dim * most_tokens;
   scratch_.resize(std::max(scratch_.size(), (block + gathered) * pool_.n_threads()));
-  // Tokens [first_row, first_row + n) pass the columns from `first` on.
+  // Processes tokens [first_row, first_row + n) for the columns from `first` on.
   const auto pass = [&](float* columns, uint32_t head, uint32_t first, const Keys& keys,
                         size_t first_row, uint32_t n) {
     const size_t column = size_t{head} * value_dim + first;
@@ -183,7 +183,7 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
     }
   };
   const uint32_t of_key = n_heads / n_key_heads;
-  // Where nothing is gathered, heads are apart: more items for more threads.
+  // Without gathering, heads are separate items: more items for more threads.
   const uint32_t n_together = n_rows_of(runs) < kFewTokens * runs.size() ? 1 : kHeadsTogether;
   const uint32_t n_sets = ceil_div(of_key, n_together);
   for_items(runs.size() * n_key_heads * n_sets, n_rows_of(runs) * n_heads * matrix,

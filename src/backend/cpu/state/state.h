@@ -10,14 +10,14 @@
 
 namespace kvik::cpu {
 
-// The operations of recurrent layers over one instruction set's kernels. An item of work is some
-// channels, or a few heads, of one run: its tokens pass one after the other, so that no item
-// depends on another or on how many there are. One thread calls; the work spreads over the pool's.
+// Operations of recurrent layers with one instruction set's kernels. An item of work is a range of
+// channels, or a few heads, of one run: its tokens are processed in order, and no item depends on
+// another or on the number of items. One thread calls; the work is distributed to the pool.
 class State {
  public:
   State(const StateKernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
 
-  // As Backend has them.
+  // Implement the functions of Backend.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
   void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases) {
     gate(kernels_.gates, decay, rate, factors, biases);
@@ -51,7 +51,7 @@ class State {
 
   const StateKernels& kernels_;
   ThreadPool& pool_;
-  // Of each thread: a block whose tokens leave no trace, and gathered queries and keys.
+  // By thread: a block for draft tokens, and gathered queries and keys.
   std::vector<float> scratch_;
 };
 

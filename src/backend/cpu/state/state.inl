@@ -1,12 +1,12 @@
-// The kernels of state_kernels.h. Included inside an instruction set's namespace, after its
-// vocabulary.
+// Kernels of state_kernels.h. Included inside the namespace of an instruction set, after its vector
+// functions.
 
 #include "backend/cpu/isa/vec_math.inl"
 
 namespace {
 
-// Sums over a key's channels have two chains, of the even and of the odd ones, each in ascending
-// order: one alone would wait for itself where a block is narrow.
+// Sums over a key's channels have two chains, of the even and the odd channels, each in ascending
+// order: a single chain would be limited by its latency in a narrow block.
 template <uint32_t kVectors>
 struct Chains {
   F32x16 even[kVectors], odd[kVectors];
@@ -30,12 +30,12 @@ struct Odd {
   }
 };
 
-// The numbers of one token that a block of 16 · kVectors columns meets.
+// The values of one token for a block of 16 · kVectors columns.
 template <uint32_t kVectors>
 struct Token {
   const float *q, *k;
   F32x16 decay;
-  F32x16 delta[kVectors];  // what the key's row of the matrix is corrected by
+  F32x16 delta[kVectors];  // correction of the key's row of the matrix
 
   Token(const RecurrenceTask& task, size_t t)
       : q(task.q + t * task.qk_step),
@@ -50,8 +50,8 @@ struct Token {
   }
 };
 
-// A token's numbers lie a whole row of the model behind those before them, where no processor looks
-// for itself. Some tokens early: one takes less time than memory does.
+// Consecutive tokens are a whole row of the model apart, which hardware prefetchers do not follow.
+// Prefetch several tokens ahead: processing one takes less time than a memory access.
 constexpr size_t kTokensAhead = 3;
 
 template <uint32_t kVectors>
@@ -72,7 +72,7 @@ inline void store_out(const RecurrenceTask& task, size_t t, const Chains<kVector
   }
 }
 
-// The matrix decays, and says what it has of the token's key.
+// Decays the matrix and multiplies it by the token's key.
 template <uint32_t kVectors>
 inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* said) {
   const F32x16 key = set1(token.k[i]);
@@ -82,7 +82,7 @@ inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32
   }
 }
 
-// It is corrected, and asked for the token's query.
+// Corrects the matrix and multiplies it by the token's query.
 template <uint32_t kVectors>
 inline void correct_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* out) {
   const F32x16 key = set1(token.k[i]);
@@ -93,8 +93,8 @@ inline void correct_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F
   }
 }
 
-// Applies a step to each row of the block in turn. Where the block lies and ends is not asked again
-// of the task: each row is a store, behind which it would have to be read anew.
+// Applies a step to each row of the block in turn. Position and size of the block are copied first:
+// otherwise they would be reloaded after each store.
 template <uint32_t kVectors, class Step>
 inline void each_row(const RecurrenceTask& task, const Step& step) {
   float* at = task.matrix;
@@ -112,7 +112,7 @@ inline void each_row(const RecurrenceTask& task, const Step& step) {
   }
 }
 
-// The end of a token and the beginning of the next are one pass over the block.
+// The last step of a token and the first one of the next are one pass over the block.
 template <uint32_t kVectors>
 inline void pass_delta(const RecurrenceTask& task) {
   Token<kVectors> token(task, 0);
@@ -174,8 +174,8 @@ void state_space(const RecurrenceTask& task) {
   }
 }
 
-// Channels [first, first + n) of an input, n ≤ 16: of a row, or of the state's where it is before
-// the first.
+// Returns channels [first, first + n) of an input, n ≤ 16: from a row, or from the state before the
+// first row.
 inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32_t n) {
   const float* p = row < 0
                        ? task.state + static_cast<size_t>(row + task.n_taps - 1) * task.channel_step
@@ -183,7 +183,7 @@ inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32
   return load_first(p + first, n);
 }
 
-// Rows [t, t + kRows): as many sums, of which none waits for another.
+// Rows [t, t + kRows): independent sums.
 template <uint32_t kRows>
 inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t n) {
   F32x16 sums[kRows];
@@ -203,7 +203,7 @@ inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t 
   }
 }
 
-// From the oldest input on: what a place gets lies behind it.
+// From the oldest input on: each place is filled from a later one.
 inline void keep_inputs(const ConvTask& task, uint32_t first, uint32_t n) {
   for (uint32_t i = 0; i + 1 < task.n_taps; ++i) {
     const F32x16 newer = input_of(task, int64_t{task.n_kept} + i - (task.n_taps - 1), first, n);
@@ -211,10 +211,10 @@ inline void keep_inputs(const ConvTask& task, uint32_t first, uint32_t n) {
   }
 }
 
-// Some rows together, as rows lie in memory; those behind them are asked for meanwhile, as a
-// processor does not go on by itself from the end of a piece to the next row's.
+// Processes several rows together, as they are in memory; the rows after them are prefetched,
+// because hardware prefetchers do not continue from the end of a piece to the next row.
 void short_conv(const ConvTask& given) {
-  const ConvTask task = given;  // that no store into a row can have changed
+  const ConvTask task = given;  // a copy that no store into a row can alias
   constexpr uint32_t kRows = 4;
   const auto each_vector = [&](const auto& body) {
     uint32_t first = 0;
@@ -249,7 +249,7 @@ void l2_norm(const float* x, float* out, uint32_t n, float eps, float scale) {
   }
 }
 
-// Both are plain loops that the compiler takes several heads of at once.
+// Both are plain loops that the compiler vectorizes over heads.
 void gates(const GateTask& given) {
   const GateTask task = given;
   for (uint32_t i = 0; i < task.n_heads; ++i) {

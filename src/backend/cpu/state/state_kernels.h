@@ -5,15 +5,15 @@
 
 #include "backend/exact_math.h"  // of state.inl
 
-// The leaf loops of recurrent layers, one table per instruction set, all with the same bits.
+// Inner loops of recurrent layers, one table per instruction set, all with the same bits.
 namespace kvik::cpu {
 
-// Columns of a head's matrix that lie together: those of a block stay in the first cache while the
-// tokens of a chunk pass. A matrix is [blocks of columns][key_dim][columns of the block].
+// Columns per block of a head's matrix: a block stays in the first-level cache while the tokens of
+// a chunk are processed. A matrix is [blocks of columns][key_dim][columns of the block].
 inline constexpr uint32_t kStateColumns = 32;
 
-// One block of one head's matrix, and the tokens that pass it. Pointers are at the first token's;
-// those of the next lie so many floats further.
+// One block of one head's matrix, and its tokens. Pointers are at the first token's values; the
+// steps are the distances to the next token's in floats.
 struct RecurrenceTask {
   float* matrix;
   uint32_t key_dim;    // a multiple of 16
@@ -27,7 +27,7 @@ struct RecurrenceTask {
 
 // Channels [0, n_channels) of the rows of one run.
 struct ConvTask {
-  const float* taps;  // at the first channel; the next tap's lie channel_step further
+  const float* taps;  // at the first channel; taps are channel_step apart
   const float* bias;  // likewise; null: none
   float* state;       // likewise, of n_taps − 1 earlier inputs
   size_t channel_step;
@@ -35,13 +35,13 @@ struct ConvTask {
   float* out;
   size_t x_step, out_step;  // to the next row
   uint32_t n_channels, n_taps, n_tokens;
-  uint32_t n_kept;  // of the tokens: those behind them do not enter the state
+  uint32_t n_kept;  // tokens that enter the state; later ones are draft tokens
   bool is_activated;
 };
 
-// Numbers of one row's heads. Of a delta rule: a = e^(factors · softplus(a + biases)),
-// b = 1 / (1 + e^−b); of a state space: a = softplus(a + biases), b = e^(factors · a). In double,
-// as the probabilities of experts.
+// Values of one row's heads. Delta rule: a = e^(factors · softplus(a + biases)), b = 1 / (1 +
+// e^−b); state space: a = softplus(a + biases), b = e^(factors · a). In double precision, like the
+// probabilities of experts.
 struct GateTask {
   float *a, *b;
   const float *factors, *biases;

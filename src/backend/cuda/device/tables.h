@@ -8,7 +8,7 @@
 
 namespace kvik::cuda {
 
-// Whether all bytes of an element are significant, so that equal lists have equal bytes.
+// True if all bytes of an element are significant, so that equal lists have equal bytes.
 template <class T>
 inline constexpr bool kIsDense = std::has_unique_object_representations_v<T>;
 template <>
