@@ -152,7 +152,7 @@ FormLead lead_of(const FormVocabulary& vocabulary, const CompletionRequest& requ
 Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                                                       std::shared_ptr<CompletionSink> sink) {
   TRY(check_request(request, card_, adapters_.book));
-  TRY(engine_.check_room());  // before the work of tokenizing
+  TRY(engine_.check_room());  // checked before the cost of tokenizing
   TRY(prepare(request));
   Request& to_run = request.engine;
   std::vector<std::string> relaxed;

@@ -53,7 +53,7 @@ struct CompletionRequest {
   uint64_t min_tokens = 0;
   uint32_t n = 1;
   bool ignore_eos = false;
-  // time during which the prompt's pages are preferred over others when evicting
+  // time during which other pages are evicted before those of the prompt
   std::optional<std::chrono::seconds> pin_ttl;
   // Absent, or a name of the served model or of an adapter; any other name is kNotFound.
   std::optional<std::string> model;
@@ -61,7 +61,7 @@ struct CompletionRequest {
 };
 
 struct ChunkLogprob {
-  std::string token;  // its text, as far as it is valid UTF-8
+  std::string token;  // its text; an incomplete character becomes U+FFFD
   std::string bytes;
   // absent for the prompt's first token, which has no predecessor
   std::optional<float> logprob;
@@ -74,7 +74,7 @@ struct PromptLogprob {
   TokenId id = 0;
   float logprob = 0;
   uint32_t rank = 0;  // 1 is the most likely token
-  std::string token;  // its text, as far as it is valid UTF-8
+  std::string token;  // its text; an incomplete character becomes U+FFFD
 };
 
 // New output of one choice. `text` consists of whole characters and may be empty.

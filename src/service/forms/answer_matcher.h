@@ -46,10 +46,10 @@ class AnswerMatcher final : public Constraint {
   struct State {
     Place place = Place::kForm;
     bool has_failed = false;
-    bool has_looked = false;  // for forced text
+    bool has_looked = false;  // forced text was computed for this state
     uint32_t n_read = 0;      // number of tokens that the matcher has read
     size_t next_forced = 0;   // index into `forced`
-    Tokens forced = {};       // null: none; in the opening and the closing, all of their tokens
+    Tokens forced = {};       // null: none. In the opening and the closing, all of their tokens.
     std::string tail = {};    // end of the reasoning that may be the beginning of its end mark
   };
 

@@ -14,9 +14,7 @@ namespace kvik {
 //   offered ──▲
 //
 // The model may begin with the `offered` tokens instead of the form, if the form cannot begin with
-// them.
-//
-// Immutable.
+// them. Immutable.
 struct FormLead {
   std::vector<TokenId> opening = {};
   std::vector<TokenId> offered = {};  // optional alternative to `opening`

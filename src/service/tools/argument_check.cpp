@@ -94,7 +94,7 @@ class Check {
   bool fits_root(const Json& value) { return fits(root_, value, 0) && n_steps_ <= kMaxCheckSteps; }
 
  private:
-  // Counts n steps, and returns whether the limit is not exceeded.
+  // Counts n steps. Returns false if the limit is exceeded.
   bool spend(size_t n) { return (n_steps_ += n) <= kMaxCheckSteps; }
 
   bool fits(const Json& schema, const Json& value, int depth);

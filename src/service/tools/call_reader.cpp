@@ -10,7 +10,7 @@ namespace {
 using Kind = CallStep::Kind;
 
 constexpr size_t kMaxWord = 256;
-constexpr size_t kMaxMembers = 8;  // of a JSON call, before its arguments
+constexpr size_t kMaxMembers = 8;  // members of a JSON call before its arguments
 constexpr std::string_view kNameKeys[] = {"name", "tool_name"};
 constexpr std::string_view kArgumentKeys[] = {"arguments", "parameters"};
 constexpr std::string_view kIdKeys[] = {"id", "tool_call_id"};
@@ -41,8 +41,8 @@ CallReader::CallReader(const ToolFormat& format, const ToolSchemas& schemas, std
 
 CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
   text_ += byte;
-  // The loop ends: each step of the format can pass a byte on, or read held bytes again, at most
-  // once in a row.
+  // The loop terminates: each step of the format can pass a byte on, or read held bytes again, at
+  // most once in a row.
   for (;;) {
     const Outcome outcome = take(byte);
     open_if_sure();

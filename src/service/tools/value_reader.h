@@ -66,7 +66,7 @@ class ValueReader {
     kEscape,      // after a backslash
     kHex,         // the hex digits of a code point
     kSecondHalf,  // the backslash that must follow a high surrogate
-    kSecondU,     // and the 'u' after it
+    kSecondU,     // the 'u' after that backslash
   };
   State blank(char byte);
   State begin_value(char byte);
