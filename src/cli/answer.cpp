@@ -24,7 +24,7 @@ void AnswerSink::on_chunk(CompletionChunk chunk) {
   }
   if (chunk.finish) {
     answer_.finish = chunk.finish;
-    // A stop string's tokens are said, its text is not.
+    // After a stop string, the tokens include it but the text does not.
     if (!chunk.stop_string) answer_.spoken = std::move(spoken_);
   }
 }
@@ -45,7 +45,7 @@ Answer AnswerSink::close() {
   return std::move(answer_);
 }
 
-// Blanks around a thought and around the answer are not for the eye.
+// Omits blanks at the beginning and end of the reasoning and of the answer.
 void AnswerSink::print(std::string_view text, TextStyle style) {
   const bool is_new = !is_begun_ || style != style_;
   if (is_new) text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));

@@ -11,19 +11,21 @@
 
 namespace kvik {
 
-// What a model answered, as far as it came.
+// The answer of a model, possibly incomplete.
 struct Answer {
-  std::string content;                 // without what it thought before
-  std::optional<FinishReason> finish;  // absent: the user had enough
+  std::string content;                 // without reasoning
+  std::optional<FinishReason> finish;  // absent: the user interrupted the answer
   std::optional<Usage> usage;
-  SpokenTokens spoken;  // all of it, thoughts and all; empty where tokens and text are not one
+  // all of the answer, including reasoning; empty if the answer was interrupted or ended by a stop
+  // string, since tokens and text then differ
+  SpokenTokens spoken;
 };
 
-// Prints an answer as it comes, thoughts dimmed, and collects it. The engine thread calls; the
-// chat's thread waits on the console and closes it.
+// Prints an answer as it arrives, with reasoning dimmed, and collects it. The engine thread calls
+// the sink; the chat's thread waits on the console and then calls close().
 class AnswerSink final : public CompletionSink {
  public:
-  // The console outlives the last call, hence close() before that ends.
+  // Borrows the console. close() must be called before the console is destroyed.
   explicit AnswerSink(Console& console) : console_(console) {}
 
   void on_prompt(const PromptProgress& progress) override;
@@ -32,8 +34,8 @@ class AnswerSink final : public CompletionSink {
 
   bool is_done() const { return is_done_; }
 
-  // Nothing is printed any more. What came until now, ended with a new line where something was
-  // printed.
+  // Stops printing and returns the answer up to now. Ends the output with a line break if anything
+  // was printed.
   Answer close();
 
  private:
@@ -44,10 +46,11 @@ class AnswerSink final : public CompletionSink {
   Mutex mutex_;
   bool is_closed_ GUARDED_BY(mutex_) = false;
   Answer answer_ GUARDED_BY(mutex_);
-  SpokenTokens spoken_ GUARDED_BY(mutex_);                  // so far
-  bool is_begun_ GUARDED_BY(mutex_) = false;                // something was printed,
-  TextStyle style_ GUARDED_BY(mutex_) = TextStyle::kPlain;  // last in this style
-  std::string held_blanks_ GUARDED_BY(mutex_);              // not printed before more comes
+  SpokenTokens spoken_ GUARDED_BY(mutex_);                  // text and tokens so far
+  bool is_begun_ GUARDED_BY(mutex_) = false;                // something was printed
+  TextStyle style_ GUARDED_BY(mutex_) = TextStyle::kPlain;  // style of the last output
+  // trailing blanks, printed only if more text follows
+  std::string held_blanks_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvik

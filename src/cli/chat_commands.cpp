@@ -21,7 +21,7 @@ constexpr std::string_view kKeys = R"(
   Ctrl-D                leaves
 )";
 
-// The first word, and what stands behind the blanks after it.
+// Returns the first word and the rest, without the blanks between.
 std::pair<std::string_view, std::string_view> split_word(std::string_view text) {
   const size_t end = std::min(text.find_first_of(kBlanks), text.size());
   return {text.substr(0, end), trimmed(text.substr(end))};
@@ -221,7 +221,7 @@ std::vector<std::string> completions(std::string_view typed) {
   for (const std::string& name : setting_names()) all.push_back("/set " + name + " ");
   std::vector<std::string> found;
   for (std::string& line : all) {
-    // "/s" is not asking for every setting.
+    // "/s" should not list every setting.
     const bool is_deeper = line.starts_with("/set ") && line.size() > 5;
     if (line.starts_with(typed) && (!is_deeper || typed.starts_with("/set "))) {
       if (line != typed) found.push_back(std::move(line));

@@ -10,19 +10,18 @@
 
 namespace kvik {
 
-// What a chat does after a command.
+// The action of a chat after a command.
 enum class AfterCommand { kRead, kRegenerate, kLeave };
 
-// The lines that begin with a slash. Whatever is wrong with one is one sentence, and changes
-// nothing.
+// Executes the commands of a chat, which are lines that begin with a slash. An invalid command
+// prints one sentence and changes nothing.
 class ChatCommands {
  public:
-  // home: what "~/" in a file's name stands for; empty where nobody knows. All references are
-  // borrowed and outlive this.
+  // Borrows all references. home: the replacement of "~/" in file names; empty if unknown.
   ChatCommands(const ServiceApi& service, Console& console, ChatState& state, std::string home)
       : service_(service), console_(console), state_(state), home_(std::move(home)) {}
 
-  // `line` begins with a slash.
+  // Executes a command. Requires a `line` that begins with a slash.
   AfterCommand run(std::string_view line);
 
  private:
@@ -47,8 +46,8 @@ class ChatCommands {
   AfterCommand stats(std::string_view);
   AfterCommand leave(std::string_view);
 
-  void print(std::string_view text);  // what was asked for
-  void say(std::string_view text);    // that something was done
+  void print(std::string_view text);  // prints requested output
+  void say(std::string_view text);    // prints a confirmation
   AfterCommand refuse(std::string_view sentence);
   std::string expanded(std::string_view path) const;
   std::string describe_context() const;
@@ -59,7 +58,7 @@ class ChatCommands {
   const std::string home_;
 };
 
-// Every line that `typed` could become: commands, and the settings behind "/set ".
+// Returns the completions of `typed`: commands, and settings after "/set ".
 std::vector<std::string> completions(std::string_view typed);
 
 }  // namespace kvik

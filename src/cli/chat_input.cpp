@@ -14,7 +14,7 @@ std::string_view without_blanks_behind(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
-// Where a block's opening mark stands: first, or behind "/command ".
+// Returns the position of a block's opening mark, which is at the beginning or after "/command ".
 std::optional<size_t> find_block(std::string_view text) {
   size_t at = 0;
   if (text.starts_with('/')) at = std::min(text.find_first_of(kBlanks), text.size());
@@ -23,7 +23,7 @@ std::optional<size_t> find_block(std::string_view text) {
   return at;
 }
 
-// The line ends that set the marks apart do not belong to the text between them.
+// Removes the line breaks next to the marks, which are not part of the text.
 std::string between_marks(std::string_view inside) {
   if (inside.starts_with('\n')) inside.remove_prefix(1);
   if (inside.ends_with('\n')) inside.remove_suffix(1);

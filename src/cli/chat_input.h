@@ -6,22 +6,22 @@
 
 namespace kvik {
 
-// Puts typed lines together to one input: a line that ends in a backslash goes on with the next,
-// and
-// """ at the beginning (or behind a command's name) opens a block that the next """ at a line's end
-// closes. A paste of several lines counts as one line.
+// Joins typed lines to one input. A line that ends in a backslash continues on the next one. """ at
+// the beginning (or after the name of a command) opens a block that ends with the next """ at the
+// end of a line. Several pasted lines count as one line.
 class ChatInput {
  public:
-  // The whole input, once this line completes it.
+  // Adds a line, and returns the input if it is complete.
   std::optional<std::string> push(std::string_view line);
 
-  // Whether lines came that are not complete.
+  // Returns whether an incomplete input exists.
   bool is_open() const { return !raw_.empty(); }
 
-  // The last input as one line that gives it again: a block keeps its marks.
+  // Returns the last input in its typed form, with the marks of a block, so that typing it again
+  // gives the same input.
   const std::string& typed() const { return typed_; }
 
-  // Gives up what came so far.
+  // Discards the incomplete input.
   void reset() { raw_.clear(); }
 
  private:

@@ -103,7 +103,7 @@ ChatSession::Outcome ChatSession::answer() {
   Console::Wake wake = Console::Wake::kWoken;
   while (wake == Console::Wake::kWoken && !sink->is_done()) wake = console_.wait();
   const Answer answer = sink->close();
-  completion->reset();  // cancels what still runs
+  completion->reset();  // cancels the request if it is still running
   const Outcome outcome = keep(answer);
   if (!answer.spoken.text.empty()) {
     state_.asked = {.text = std::move(prompt->text), .ids = std::move(prompt->ids)};

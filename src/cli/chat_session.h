@@ -11,21 +11,24 @@
 
 namespace kvik {
 
-// A chat: reads a message, has it answered, and remembers both.
+// A chat: reads a message, gets the answer, and stores both.
 //
-//   read ──message──▶ answer ──▶ read        A message that no answer came to is taken back:
-//     └────/command──▶ ChatCommands ──▶ read   what the conversation holds has always worked.
+//   read ──message──▶ answer ──▶ read
+//     └────/command──▶ ChatCommands ──▶ read
+//
+// A message without an answer is removed again, so the conversation contains only messages that the
+// service accepted.
 class ChatSession {
  public:
   struct Options {
     ChatSettings settings;
     std::string system;  // empty: none
-    std::string home;    // of the user; empty where nobody knows
+    std::string home;    // home folder of the user; empty if unknown
   };
-  // Both are borrowed and outlive this.
+  // Borrows both.
   ChatSession(ServiceApi& service, Console& console, Options options);
 
-  // Until the user leaves.
+  // Runs until the user leaves.
   void run();
 
  private:
@@ -34,8 +37,8 @@ class ChatSession {
   Next regenerate();
   void greet();
 
-  // Has the conversation, which ends with a user's message, answered. Whether the answer became a
-  // part of it.
+  // Requests an answer to the conversation, which must end with a user message. kAnswered: the
+  // answer was added to the conversation.
   enum class Outcome { kAnswered, kNothing, kLeave };
   Outcome answer();
   Outcome keep(const Answer& answer);

@@ -17,12 +17,12 @@ namespace kvik {
 namespace {
 
 constexpr std::string_view kSwitch = "on or off";
-constexpr std::string_view kShortTemperature = "temp";  // what users of llama.cpp write
+constexpr std::string_view kShortTemperature = "temp";  // llama.cpp's name
 
 struct Setting {
   std::string_view name;
   std::string_view expected;
-  // Reads a value into the settings; false where it is none of its kind.
+  // Parses a value into the settings; returns false if it has the wrong type.
   std::function<bool(ChatSettings& settings, std::string_view value)> assign;
   std::function<std::string(const ChatSettings& settings)> show;
   std::function<void(ChatSettings& settings, const ChatSettings& initial)> reset;
@@ -60,7 +60,7 @@ Setting sampling_setting(const SamplingField& field) {
       field.member);
 }
 
-// A number, or the word that says that there is none.
+// Returns a setting that is a number or the word for no value.
 Setting count_setting(std::string_view name, std::string_view none,
                       std::optional<uint64_t> CompletionRequest::*member) {
   return {name, none == "none" ? "a whole number, or none" : "a whole number, or random",

@@ -12,15 +12,16 @@
 
 namespace kvik {
 
-// Settings of `/set`, and of the flags of `kvik run`.
+// Settings of `/set` and of the flags of `kvik run`.
 struct ChatSettings {
-  CompletionRequest request;     // of each answer, without a prompt
-  std::optional<bool> thinking;  // the template's enable_thinking; absent: as it likes
-  bool stats = false;            // shown after each answer
+  CompletionRequest request;     // request for each answer, without a prompt
+  std::optional<bool> thinking;  // enable_thinking of the template; absent: its default
+  bool stats = false;            // statistics are printed after each answer
 };
 
-// The settings with one of them changed, "default" taken from `initial`. kInvalidArgument for an
-// unknown name, or a value that the API would refuse, in its words.
+// Returns the settings with one of them changed; the value "default" restores that of `initial`.
+// Errors: kInvalidArgument for an unknown name, or for a value that the API rejects, with the same
+// message.
 struct Assignment {
   std::string_view name;
   std::string_view value;
@@ -28,13 +29,12 @@ struct Assignment {
 Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assignment,
                           const ChatSettings& initial, const ModelCard& card);
 
-// (name, value) of every setting, for `/show` and `/set`.
+// Returns the name and value of every setting, for `/show` and `/set`.
 std::vector<std::pair<std::string, std::string>> list(const ChatSettings& settings);
 
 std::vector<std::string> setting_names();
 
-// Returns the setting's name as the table has it: "max-tokens" means max_tokens, "temp"
-// temperature.
+// Returns the canonical name of a setting: "max-tokens" means max_tokens, "temp" means temperature.
 std::string setting_name(std::string_view name);
 
 }  // namespace kvik

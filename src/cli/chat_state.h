@@ -8,30 +8,32 @@
 
 namespace kvik {
 
-// Of all answers of a chat.
+// Totals over all answers of a chat.
 struct ChatTotals {
   uint32_t n_answers = 0;
   uint64_t prompt_tokens = 0;
-  uint64_t cached_tokens = 0;  // of them
+  uint64_t cached_tokens = 0;  // prompt tokens that were cached
   uint64_t completion_tokens = 0;
-  uint64_t decoded_tokens = 0;  // all of an answer but the first, which the prompt's time brings
+  // all tokens of an answer except the first; the time of the first is part of the prefill
+  uint64_t decoded_tokens = 0;
   Duration decode_time{};
   std::optional<Usage> last;
 
   void add(const Usage& usage);
 };
 
-// What a chat knows, and its commands show and change.
+// The state of a chat, which its commands show and change.
 struct ChatState {
   Conversation conversation;
   ChatSettings settings;
-  ChatSettings initial;  // what "default" means
+  ChatSettings initial;  // values of "default"
   ChatTotals totals;
-  SpokenTokens spoken = {};    // all until the last answer's end
-  SpokenTokens asked = {};     // of them, all until its beginning
-  uint32_t n_regenerated = 0;  // of the last answer: a fixed seed moves on by it
+  SpokenTokens spoken = {};  // tokens up to the end of the last answer
+  SpokenTokens asked = {};   // tokens up to the beginning of the last answer
+  // number of times the last answer was regenerated; added to a fixed seed
+  uint32_t n_regenerated = 0;
 
-  // The conversation as a prompt.
+  // Returns the conversation as a request for the next answer.
   ChatRequest prompt() const;
 };
 

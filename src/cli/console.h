@@ -6,35 +6,36 @@
 
 namespace kvik {
 
-// Of printed text: the answer, what stands beside it, what went wrong.
+// Style of printed text: answers, everything else, and errors.
 enum class TextStyle { kPlain, kDim, kError };
 
-// Where a chat reads and writes: a terminal, or a test. Calls come from the chat's thread, but for
-// those that say otherwise.
+// The input and output of a chat: a terminal, or a fake in tests. Called by the chat's thread,
+// except where noted.
 class Console {
  public:
   virtual ~Console() = default;
 
-  // One line that was typed, or several that were pasted; without its end, valid UTF-8. kInterrupt
-  // comes with what stood there and is given up; kEnd is the end of all input.
+  // One typed line or several pasted ones, without the final line break, in valid UTF-8. For
+  // kInterrupt, `text` is the discarded input; kEnd is the end of all input.
   struct Input {
     enum class Kind { kLine, kInterrupt, kEnd };
     Kind kind = Kind::kLine;
     std::string text = {};
   };
-  enum class Prompt { kFirst, kMore };  // kMore: the lines before are not complete
+  enum class Prompt { kFirst, kMore };  // kMore: continues an incomplete input
   virtual Input read(Prompt prompt) = 0;
 
-  // An input that the arrow keys shall bring back.
+  // Adds an input to the history of the arrow keys.
   virtual void remember(const std::string& input) = 0;
 
-  // Any thread, one at a time. What could steer a terminal must not reach it.
+  // Writes text. Any thread, one at a time. Implementations must keep control sequences from
+  // reaching a terminal.
   virtual void write(std::string_view text, TextStyle style) = 0;
-  // Any thread. How much of a prompt is read; the next write() takes its place.
+  // Shows the number of processed prompt tokens; the next write() replaces it. Any thread.
   virtual void show_progress(uint32_t n_done, uint32_t n_all) = 0;
 
-  // Waits for wake(), or for the user who has enough: of the answer, or of the program. It may also
-  // end as kWoken where nothing happened.
+  // Waits for wake() or for the user to interrupt the answer or leave the program. May return
+  // kWoken spuriously.
   enum class Wake { kWoken, kInterrupted, kLeave };
   virtual Wake wait() = 0;
   virtual void wake() = 0;  // any thread

@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// What was said in a chat, a text each time. A system prompt is its first message.
+// The messages of a chat, each a single text. The system prompt is the first message.
 class Conversation {
  public:
   Conversation() = default;
@@ -18,15 +18,15 @@ class Conversation {
   bool ends_with(std::string_view role) const {
     return !messages_.empty() && messages_.back().role == role;
   }
-  // Messages beside the system prompt.
+  // Returns the number of messages, not counting the system prompt.
   size_t n_turns() const;
 
-  std::string_view system() const;      // empty where there is none
-  void set_system(std::string system);  // empty: none
+  std::string_view system() const;      // empty if there is none
+  void set_system(std::string system);  // an empty text removes it
 
   void add(std::string_view role, std::string content);
-  Message take_back();  // the last one
-  void clear();         // all but the system prompt
+  Message take_back();  // removes and returns the last message
+  void clear();         // keeps the system prompt
 
  private:
   std::vector<Message> messages_;

@@ -18,13 +18,13 @@ namespace {
 namespace json = boost::json;
 
 constexpr size_t kMaxBytes = size_t{64} << 20;
-constexpr unsigned kMode = 0600;  // what somebody tells a model is nobody else's business
+constexpr unsigned kMode = 0600;  // conversations are private
 
 std::string as_json(std::string_view text) {
   return json::serialize(json::string_view(text.data(), text.size()));
 }
 
-// A message a line, for those who look into it.
+// Writes one message per line, for readability.
 std::string to_json(const Conversation& conversation, const std::string& model) {
   std::string out = fmt::format("{{\"model\": {},\n \"messages\": [", as_json(model));
   std::string_view between = "\n";

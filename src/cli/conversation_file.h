@@ -7,18 +7,18 @@
 
 namespace kvik {
 
-// Conversations as JSON: {"model": …, "messages": [{"role": …, "content": …}, …]}, which is also a
-// body that /v1/chat/completions takes.
+// Conversations are stored as JSON: {"model": …, "messages": [{"role": …, "content": …}, …]}. The
+// file is also a valid request body for /v1/chat/completions.
 
-// Whether a conversation lay there before.
+// The result of saving: a new file, or a replaced conversation.
 enum class Saved { kNew, kReplaced };
 
-// Whole or not at all: readers find the old file or the new one, also after a crash.
-// kInvalidArgument where something lies there that is no conversation; kIo.
+// Saves the conversation atomically: readers see the old file or the new one, even after a crash.
+// Errors: kInvalidArgument if the file exists and is not a conversation; kIo.
 Result<Saved> save_conversation(const Conversation& conversation, const std::string& model,
                                 const std::string& path);
 
-// kNotFound, kIo, and kCorrupt where the file is no conversation.
+// Loads a conversation. Errors: kNotFound, kIo, kCorrupt if the file is not a conversation.
 Result<Conversation> load_conversation(const std::string& path);
 
 }  // namespace kvik

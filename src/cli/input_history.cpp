@@ -60,7 +60,7 @@ void InputHistory::read_file() {
     }
     at = end + 1;
   }
-  // Twice as many may gather, so that a file is rarely written anew.
+  // The file may grow to twice the limit, so it is rarely rewritten.
   if (inputs_.size() <= 2 * kMaxInputs) return;
   inputs_.erase(inputs_.begin(), inputs_.end() - kMaxInputs);
   std::string kept;
@@ -72,7 +72,7 @@ bool InputHistory::add(const std::string& input) {
   if (!inputs_.empty() && inputs_.back() == input) return false;
   inputs_.push_back(input);
   if (path_.empty()) return true;
-  static_cast<void>(make_private_folders(fs::path(path_).parent_path()));  // open() finds out
+  static_cast<void>(make_private_folders(fs::path(path_).parent_path()));  // open() reports errors
   const FileDescriptor file(
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kPrivateFile));
   if (!file.is_open()) return true;

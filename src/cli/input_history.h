@@ -6,22 +6,22 @@
 
 namespace kvik {
 
-// What a user typed, across sessions: a text file, an input a line, oldest first, with "\n" and
-// "\\" for line ends and backslashes. Every input is appended at once, so that sessions side by
-// side lose nothing. A file that cannot be read or written is no trouble: the session's own inputs
-// remain.
+// The input history of a user across sessions. It is a text file with one input per line, oldest
+// first, in which "\n" and "\\" represent line breaks and backslashes. Every input is appended
+// immediately, so concurrent sessions lose nothing. Errors of the file are ignored: the inputs of
+// the session remain available.
 class InputHistory {
  public:
-  // Reads what is there; an empty path keeps no file. Folders on the way are made, for their owner
-  // alone, as the file.
+  // Reads the file; an empty path means no file. The file and missing folders are created with
+  // access for the owner only.
   explicit InputHistory(std::string path);
 
   const std::vector<std::string>& inputs() const { return inputs_; }
 
-  // Not where the last one was the same. True where it was added.
+  // Adds an input unless it equals the last one. Returns whether it was added.
   bool add(const std::string& input);
 
-  static constexpr size_t kMaxInputs = 1000;  // kept when a file is read
+  static constexpr size_t kMaxInputs = 1000;  // number of inputs kept when the file is read
 
  private:
   void read_file();

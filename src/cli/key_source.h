@@ -4,10 +4,11 @@
 
 namespace kvik {
 
-// Characters as they are typed, or why none comes: the one place that waits for a user.
+// Reads typed characters, and the events that interrupt waiting for them. It is the only place that
+// waits for the user.
 class KeySource {
  public:
-  // fd: a terminal or a pipe. signal_fd: readable once a signal asks for attention.
+  // fd: a terminal or a pipe. signal_fd: readable when a signal has arrived.
   KeySource(int fd, int signal_fd) : fd_(fd), signal_fd_(signal_fd) {}
 
   enum class Kind { kCharacter, kSignal, kResized, kEnd };
@@ -15,14 +16,14 @@ class KeySource {
     Kind kind;
     char32_t character = 0;
   };
-  // Waits. Bytes that are no UTF-8 come as U+FFFD.
+  // Waits for the next key. Invalid UTF-8 is returned as U+FFFD.
   Key next();
 
-  // From now on next() tells of a window that changed its size.
+  // Makes next() report changes of the window size.
   static void watch_size();
 
  private:
-  // Whether a whole character, or bytes that can never be one, lie in pending_.
+  // Returns whether pending_ begins with a whole character or with bytes that cannot become one.
   bool has_character() const;
   char32_t take_character();
 

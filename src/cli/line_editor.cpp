@@ -22,8 +22,8 @@ constexpr std::string_view kPasteOn = "\033[?2004h";
 constexpr std::string_view kPasteOff = "\033[?2004l";
 constexpr std::wstring_view kPasteEnd = L"\033[201~";
 
-// libedit asks the locale how wide characters are and how to write them; where it names no UTF-8,
-// as in many a container, the terminal still takes it.
+// Selects a UTF-8 locale. libedit uses the locale for the width and the encoding of characters; in
+// many containers it is not UTF-8, although the terminal is.
 void want_utf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(::nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -54,7 +54,7 @@ std::string common_beginning(const std::vector<std::string>& texts) {
   return common;
 }
 
-// Rows from the first to the last of this text in a window of n_columns.
+// Returns the number of rows from the first to the last row of this text in a window of n_columns.
 int rows_below(std::wstring_view text, int n_columns) {
   int row = 0, column = 0;
   bool is_escape = false;
@@ -99,7 +99,7 @@ LineEditor::~LineEditor() {
   if (found_) ::tcsetattr(::fileno(options_.input), TCSADRAIN, &*found_);
 }
 
-// As libedit is told to leave it between lines.
+// Sets the terminal modes that libedit is configured to use between lines.
 void LineEditor::quiet_terminal() {
   termios modes{};
   if (::tcgetattr(::fileno(options_.input), &modes) != 0) return;
@@ -110,8 +110,8 @@ void LineEditor::quiet_terminal() {
 }
 
 void LineEditor::bind_keys() {
-  // Ctrl-C and Ctrl-Z come as characters, in their turn. And libedit shows its prompt before it is
-  // ready: what comes in between, or between lines, must be no less a key for that.
+  // Ctrl-C and Ctrl-Z arrive as characters, in order. libedit shows its prompt before it is ready;
+  // keys that are typed before that, or between lines, must be processed as keys too.
   ::el_wset(edit_, EL_SETTY, L"-d", L"-isig", nullptr);
   ::el_wset(edit_, EL_SETTY, L"-x", L"-echo", L"-icanon", nullptr);
   ::el_wset(edit_, EL_ADDFN, L"kvik-leave-or-delete", L"", &LineEditor::leave_or_delete);
@@ -185,7 +185,7 @@ int LineEditor::next_character(EditLine* edit, wchar_t* out) {
         break;
     }
     if (key.character == kCtrlC) {
-      self.go_to_end();  // else the mark would stand over what was typed
+      self.go_to_end();  // otherwise "^C" would overwrite typed text
       std::fputs("^C", self.options_.output);
       self.stopped_ = Kind::kInterrupt;
       return -1;
@@ -205,7 +205,7 @@ void LineEditor::go_to_end() {
   ::el_wset(edit_, EL_REFRESH);
 }
 
-// The shell gets its terminal as it was, and we ours when we come back.
+// Restores the terminal modes for the shell, and sets ours again when the process continues.
 void LineEditor::suspend() {
   ::el_wset(edit_, EL_PREP_TERM, 0);
   if (found_) ::tcsetattr(::fileno(options_.input), TCSADRAIN, &*found_);
@@ -215,8 +215,8 @@ void LineEditor::suspend() {
   ::el_wset(edit_, EL_REFRESH);
 }
 
-// Terminals wrap the line anew by themselves, which libedit does not know: it would draw a second
-// line below the first.
+// Redraws the line after a change of the window size. The terminal has rewrapped the line itself;
+// libedit does not know this and would draw a second line below the first.
 void LineEditor::redraw_at_new_size() {
   winsize size{};
   const LineInfoW* info = ::el_wline(edit_);
@@ -246,7 +246,7 @@ unsigned char LineEditor::new_line(EditLine* edit, wint_t) {
   return ::el_winsertstr(edit, L"\n") == 0 ? CC_REFRESH : CC_ERROR;
 }
 
-// Lines that come at once are one message, not as many as there are lines.
+// Inserts pasted lines as one message.
 unsigned char LineEditor::paste(EditLine* edit, wint_t) {
   std::wstring text;
   wchar_t c = 0;
@@ -257,7 +257,7 @@ unsigned char LineEditor::paste(EditLine* edit, wint_t) {
   text.resize(text.size() - kPasteEnd.size());
   std::string clean;
   for (char d : to_utf8(text)) {
-    if (d == '\r') d = '\n';  // as terminals write line ends
+    if (d == '\r') d = '\n';  // terminals send line breaks as '\r'
     clean += d;
   }
   while (clean.ends_with('\n')) clean.pop_back();

@@ -16,16 +16,16 @@
 
 namespace kvik {
 
-// A line in a terminal with what hands expect: cursor keys, a history, search in it, completion by
-// Tab, pastes of several lines. libedit does the editing; characters come from a KeySource, and
-// with them Ctrl-C, so that no signal arrives while a line is edited.
+// A line editor for a terminal: cursor keys, history and history search, completion by Tab, pastes
+// of several lines. Editing is done by libedit. Characters come from a KeySource, including Ctrl-C,
+// so no signal is raised while a line is edited.
 class LineEditor {
  public:
   struct Options {
     FILE* input = stdin;
     FILE* output = stdout;
     int signal_fd = -1;
-    // Every line that the typed one could become.
+    // Returns the completions of the typed line.
     std::function<std::vector<std::string>(std::string_view typed)> complete;
   };
   explicit LineEditor(Options options);
@@ -33,11 +33,11 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // One line behind `prompt`, in which \1 stands around what has no width. A signal ends it as
-  // kInterrupt does, and is left to be read.
+  // Reads one line after `prompt`, in which \1 surrounds text without width. A signal ends the line
+  // like kInterrupt; the signal stays pending.
   Console::Input read(const std::string& prompt);
 
-  // Up finds it.
+  // Adds an input to the history.
   void add_history(const std::string& input);
 
  private:
@@ -46,7 +46,7 @@ class LineEditor {
   static LineEditor& of(EditLine* edit);
   static wchar_t* prompt_of(EditLine* edit) { return of(edit).prompt_.data(); }
   static int next_character(EditLine* edit, wchar_t* out);
-  // Keys of ours: CC_… say what libedit does next.
+  // Key functions. They return the CC_… code of libedit's next action.
   static unsigned char leave_or_delete(EditLine* edit, wint_t key);
   static unsigned char new_line(EditLine* edit, wint_t key);
   static unsigned char paste(EditLine* edit, wint_t key);
@@ -54,7 +54,7 @@ class LineEditor {
 
   void quiet_terminal();
   void bind_keys();
-  // Moves the cursor past what is typed, on the screen too.
+  // Moves the cursor to the end of the typed text, on the screen too.
   void go_to_end();
   void suspend();
   void redraw_at_new_size();
@@ -63,11 +63,11 @@ class LineEditor {
 
   const Options options_;
   KeySource keys_;
-  std::optional<termios> found_;  // the terminal's modes before this
+  std::optional<termios> found_;  // terminal modes before editing began
   EditLine* edit_;
   HistoryW* history_;
   std::wstring prompt_;
-  std::optional<Kind> stopped_;  // why the line ended, where no Return ended it
+  std::optional<Kind> stopped_;  // reason why the line ended, if it was not Return
 };
 
 }  // namespace kvik

@@ -24,13 +24,13 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// It goes to logs and metrics.
+// Names appear in logs and metrics, so they must be short and printable.
 bool is_name(const std::string& word) {
   constexpr size_t kMaxBytes = 128;
   return word.size() <= kMaxBytes && printable(word, Breaks::kShown) == word;
 }
 
-// Takes a word out; whether it was there.
+// Removes a word, and returns whether it was present.
 bool take_mark(std::vector<std::string>& words, std::string_view mark) {
   return std::erase(words, mark) > 0;
 }

@@ -14,7 +14,7 @@
 namespace kvik {
 namespace {
 
-// What stands between commas.
+// Returns a parser for a comma-separated list of modes.
 Words as_modes(std::vector<ReplayMode>& modes) {
   return {.type = "auto|off|N,…", .read = [&modes](const std::string& text) {
             modes.clear();

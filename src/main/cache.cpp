@@ -24,7 +24,7 @@ Result<int> stat(const std::string& folder) {
   return kExitOk;
 }
 
-// The folder of a tier that exists: looking after one must not make one.
+// Opens an existing disk tier. Maintenance commands must not create one.
 Result<std::unique_ptr<DiskTier>> open_existing(const std::string& folder) {
   if (!std::filesystem::exists(folder + "/index.db")) {
     return fail(ErrorCode::kNotFound,

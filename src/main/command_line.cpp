@@ -13,7 +13,7 @@
 #include "main/exit_code.h"
 #include "main/flags.h"
 
-// How a line becomes a command with its flags.
+// Parses a command line into a command and its flags.
 namespace kvik {
 namespace {
 
@@ -25,7 +25,8 @@ std::string variable_of(const std::string& flag) {
   return name;
 }
 
-// What an argument calls a flag: "--ctx" of "--ctx=5", "-p" of "-ptext". Empty: it is none.
+// Returns the flag's name in an argument: "--ctx" of "--ctx=5", "-p" of "-ptext". Empty if the
+// argument is not a flag.
 std::string_view flag_word(const std::string& argument) {
   if (argument.starts_with("--")) return {argument.begin(), std::ranges::find(argument, '=')};
   const bool is_flag = argument.size() > 1 && argument[0] == '-' && argument[1] != '.' &&
@@ -47,7 +48,7 @@ bool gives(const std::vector<std::string>& arguments, const CLI::Option& option)
   });
 }
 
-// A flag of the command or of one that it belongs to.
+// Finds a flag of the command or of one of its parents.
 const CLI::Option* find_option(const CLI::App& app, std::string_view word) {
   for (const CLI::App* owner = &app; owner != nullptr; owner = owner->get_parent()) {
     for (const CLI::Option* option : owner->get_options()) {
@@ -57,8 +58,9 @@ const CLI::Option* find_option(const CLI::App& app, std::string_view word) {
   return nullptr;
 }
 
-// "-ctk": what another program calls a flag, or letters after the one of ours that takes none.
-// Empty: it is not that. A text may follow its flag: "-pTEXT".
+// Returns the name if the argument is a multi-letter short flag such as "-ctk": a flag of another
+// program, or letters after a flag that takes no text. Returns an empty text otherwise; text may
+// follow a flag that takes it: "-pTEXT".
 std::string_view foreign_word(const std::string& argument, const CLI::Option* option) {
   const std::string_view whole(argument.begin(), std::ranges::find(argument, '='));
   const bool is_short = whole.size() > 2 && whole[0] == '-' && whole[1] != '-';
@@ -70,12 +72,12 @@ std::string_view foreign_word(const std::string& argument, const CLI::Option* op
   return has_letter && !takes_text ? whole : std::string_view();
 }
 
-// Walks a line: where its command stands, and the first flag that nobody knows.
+// The command of a line, its position, and the first unknown flag.
 struct Line {
-  const CLI::App* command;        // the innermost that is named; the program itself: none
-  std::optional<size_t> at = {};  // of that
-  std::string first_word = {};    // that is no flag; empty: none
-  std::string unknown_flag = {};  // empty: none
+  const CLI::App* command;        // innermost named command; the program itself if there is none
+  std::optional<size_t> at = {};  // index of the command
+  std::string first_word = {};    // first argument that is not a flag; empty: none
+  std::string unknown_flag = {};  // first unknown flag; empty: none
 };
 
 Line read_line(const CLI::App& program, const std::vector<std::string>& arguments) {
@@ -105,8 +107,9 @@ Line read_line(const CLI::App& program, const std::vector<std::string>& argument
   return line;
 }
 
-// The command line with the environment behind its command: KVIK_MAX_TOKENS=9 becomes
-// --max-tokens=9 where the program or the command has that flag and the line does not.
+// Returns the command line with flags from the environment inserted after the command:
+// KVIK_MAX_TOKENS=9 becomes --max-tokens=9 if the program or the command has that flag and the
+// command line does not give it.
 std::vector<std::string> with_environment(const CLI::App& app, const Line& line,
                                           std::vector<std::string> arguments) {
   std::vector<std::string> more;
@@ -124,8 +127,8 @@ std::vector<std::string> with_environment(const CLI::App& app, const Line& line,
   return arguments;
 }
 
-// Translates habits from other programs: `kvik help serve`, `kvik version`, and -ngl, whose
-// letters would be read as flags of one letter each.
+// Translates conventions of other programs: `kvik help serve`, `kvik version`, and -ngl, which
+// would otherwise be parsed as three one-letter flags.
 std::vector<std::string> in_our_words(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments[0] == "version") arguments[0] = "--version";
   if (!arguments.empty() && arguments[0] == "help") {
@@ -145,20 +148,20 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// "; do this" or "; did you mean that?", or nothing.
+// Returns "; do this" or "; did you mean that?", or an empty text.
 std::string hint(std::string_view advice, std::string_view word,
                  const std::vector<std::string>& names) {
   return advice.empty() ? did_you_mean(word, names) : fmt::format("; {}", advice);
 }
 
-// "kvik adapter show"
+// Returns the full name of a command, such as "kvik adapter show".
 std::string name_of(const CLI::App& command) {
   const CLI::App* const above = command.get_parent();
   return above ? fmt::format("{} {}", name_of(*above), command.get_name()) : command.get_name();
 }
 
-// "kvik adapter show needs MODEL and ADAPTER; 1 of 2 is given" of a command that lacks words, else
-// what the library says.
+// Returns a message such as "kvik adapter show needs MODEL and ADAPTER; 1 of 2 is given" if
+// positional arguments are missing, otherwise the library's message.
 std::string describe_missing(const CLI::App& command, const CLI::RequiredError& error) {
   std::vector<std::string> needed;
   size_t n_given = 0;
@@ -238,7 +241,7 @@ int CommandLine::run(std::vector<std::string> arguments) {
         name_of(*line.command)));
   }
   if (has_command) arguments = with_environment(*app_, line, std::move(arguments));
-  std::ranges::reverse(arguments);  // CLI11 takes them from the back
+  std::ranges::reverse(arguments);  // CLI11 expects them in reverse order
   try {
     app_->parse(std::move(arguments));
   } catch (const CLI::Success& wanted) {  // --help, --version

@@ -4,7 +4,8 @@
 
 namespace kvik {
 
-// Each adds its subcommand with its flags, and says what runs it. One file per subcommand.
+// Each function adds one subcommand with its flags and its handler. There is one file per
+// subcommand.
 void add_run(CommandLine& line);
 void add_serve(CommandLine& line);
 void add_bench(CommandLine& line);

@@ -35,7 +35,7 @@ struct ConstrainOptions {
   std::string schema_language = "full";
 };
 
-// A file's bytes, or stdin's for "-".
+// Returns the bytes of a file, or of stdin for "-".
 Result<std::string> read_all(const std::string& path) {
   if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
   std::ifstream file(path, std::ios::binary);
@@ -64,13 +64,14 @@ Result<Grammar> read_grammar(const ConstrainOptions& options) {
   return constrain::parse_lark(text, schema_options(options));
 }
 
-// 'a', or \x1f where the byte is no printable ASCII character.
+// Returns 'a', or \x1f for a byte that is not printable ASCII.
 std::string quoted_byte(uint8_t byte) {
   return byte >= 0x20 && byte < 0x7F ? fmt::format("'{}'", static_cast<char>(byte))
                                      : fmt::format("\\x{:02x}", byte);
 }
 
-// "'0' to '9'" for a run of three bytes or more; runs of two are written one by one.
+// Returns a text such as "'0' to '9'" for each run of three bytes or more; shorter runs are listed
+// byte by byte.
 std::vector<std::string> readable_runs(std::string_view ascending) {
   std::vector<std::string> runs;
   for (size_t i = 0; i < ascending.size();) {
@@ -86,7 +87,8 @@ std::vector<std::string> readable_runs(std::string_view ascending) {
   return runs;
 }
 
-// "only '0'", "only ',' or '}'", "only '0' to '9' or the end of the text".
+// Returns the expected input, such as "only '0'", "only ',' or '}'", "only '0' to '9' or the end of
+// the text".
 std::string expected(const Trial::Outcome& outcome) {
   constexpr size_t kMostRuns = 12;
   std::vector<std::string> choices = readable_runs(outcome.allowed);
@@ -109,7 +111,7 @@ Result<std::string> read_text(const ConstrainOptions& options) {
 
 Result<int> check_text(const ConstrainOptions& options, const Trial& trial) {
   auto grammar = read_grammar(options);
-  // Exit code 1 means that the text does not match.
+  // Exit code 1 is reserved for text that does not match.
   if (!grammar) return fail(ErrorCode::kInvalidArgument, std::move(grammar.error().message));
   TRY_ASSIGN(const std::string text, read_text(options));
   const auto compiled = trial.compile(std::move(*grammar));

@@ -4,8 +4,8 @@
 
 namespace kvik {
 
-// The value of an environment variable, empty where it is not set. Nothing else in the project
-// reads the environment.
+// Returns the value of an environment variable; empty if it is not set. The environment is read
+// only in src/main.
 std::string environment(const std::string& name);
 
 }  // namespace kvik

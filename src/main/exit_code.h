@@ -11,12 +11,12 @@ namespace kvik {
 
 enum ExitCode : int { kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitInterrupted = 130 };
 
-// The one place that maps trouble to exit codes.
+// Maps an error to an exit code. No other function does.
 inline ExitCode exit_code(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kExitUsage : kExitFailed;
 }
 
-// Says it in one line on stderr.
+// Prints the error as one line on stderr and returns its exit code.
 inline ExitCode report(const Error& error) {
   streams::complain(fmt::format("kvik: {}", error.message));
   return exit_code(error);
@@ -24,7 +24,7 @@ inline ExitCode report(const Error& error) {
 
 inline int finish(const Result<int>& code) { return code ? *code : report(code.error()); }
 
-// Prints what a command found out.
+// Prints the output of a command and returns its exit code.
 inline int finish(const Result<std::string>& text) {
   if (!text) return report(text.error());
   streams::print_text(*text);

@@ -20,11 +20,12 @@ namespace {
 
 struct ExplainFlags {
   ExplainOptions explain;
-  std::string out;  // empty: after the model
+  std::string out;  // empty: a name derived from the model
   bool as_json = false;
 };
 
-// "synthetic:tinyllama-1.1b:q4_0" → "kvik-explain-synthetic-tinyllama-1.1b-q4_0.html".
+// Returns the default path of the report: "synthetic:tinyllama-1.1b:q4_0" →
+// "kvik-explain-synthetic-tinyllama-1.1b-q4_0.html".
 std::string default_path(const std::string& model) {
   std::string name = model_id(model).text();
   for (char& c : name) {
@@ -36,7 +37,8 @@ std::string default_path(const std::string& model) {
 
 Result<int> write_report(const ExplainFlags& flags) {
   const std::string path = flags.out.empty() ? default_path(flags.explain.model.model) : flags.out;
-  TRY_ASSIGN(NewFile file, NewFile::create(path, 0644));  // before anything is measured
+  // reports an unwritable path before measuring
+  TRY_ASSIGN(NewFile file, NewFile::create(path, 0644));
   TRY_ASSIGN(const Explained explained, explain(flags.explain, experiment_json));
   const std::string html = explain_html(explained.json);
   TRY(file.write(std::as_bytes(std::span(html))));

@@ -34,7 +34,7 @@ struct Unwrapped<std::optional<T>> {
   using Type = T;
 };
 
-// Within what a flag allows, all that the type holds where it allows all.
+// Returns the flag's bounds; the range of the type if the flag has none.
 template <class Number>
 Between<Number> bounds_of(const Flag::Bounds& bounds) {
   return std::visit(
@@ -48,7 +48,7 @@ Between<Number> bounds_of(const Flag::Bounds& bounds) {
       bounds);
 }
 
-// A number in the plainest form, and what is expected where it is none.
+// Returns a parser for plain numbers, with an error message that names the expected range.
 template <class Target>
 Words as_number(Target& target, const Flag::Bounds& bounds) {
   using Number = typename Unwrapped<Target>::Type;
@@ -95,8 +95,8 @@ CLI::Option* add_target(CLI::App& app, const Flag& flag) {
           return option;
         } else if constexpr (std::is_same_v<To, std::vector<std::string>*>) {
           CLI::Option* option = app.add_option(flag.name, *to, flag.help);
-          // A flag takes one value, or several with commas, and may come again; words take the
-          // rest.
+          // A flag takes one value or a comma-separated list, and may be repeated. A positional
+          // argument takes all remaining words.
           if (flag.name.starts_with('-')) option->allow_extra_args(false)->delimiter(',');
           return option;
         } else {

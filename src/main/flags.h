@@ -18,45 +18,48 @@ class App;
 
 namespace kvik {
 
-// What one subcommand does once its flags are parsed; its exit code.
+// Executes a subcommand after its flags were parsed, and returns the exit code.
 using Command = std::function<int()>;
 
-// A value in words of its own.
+// The parser of a flag value with a special syntax.
 struct Words {
-  std::string type;                                     // what the help calls it
-  std::function<std::string(const std::string&)> read;  // what is wrong with it, or nothing
+  std::string type;  // name of the value in the help
+  // parses the text; returns an error message, empty on success
+  std::function<std::string(const std::string&)> read;
 };
 
-// N may end in k (1024) or M, a size in KiB or KB and so on; several have commas between.
+// Return parsers for counts, which may end in k (1024) or M, for comma-separated counts, and for
+// sizes, which may have a unit such as KiB or KB.
 Words as_count(uint64_t& value);
 Words as_count(std::optional<uint64_t>& value);
 Words as_counts(std::vector<uint64_t>& values);
 Words as_bytes(uint64_t& value);
-// The same, but not nothing of it.
+// Returns a parser that also rejects 0.
 Words not_zero(Words words);
-// The name of a file or folder, not an empty one.
+// Returns a parser for the path of a file or folder; it rejects an empty one.
 Words as_path(std::string& path);
 Words as_bytes(std::optional<uint64_t>& value);
-// A time with its unit.
+// Returns a parser for a duration with a unit.
 Words as_duration(Duration& value);
-// Any text, the empty one too.
+// Returns a parser that accepts any text, including the empty one.
 Words as_text(std::optional<std::string>& value);
 
-// Bounds, both allowed.
+// An inclusive range.
 template <class T>
 struct Between {
   T least, most;
 };
 
-// One flag ("--ctx", "-p,--prompt") or word ("MODEL") of a command. One that writes to a bool takes
-// no value. Each flag has an environment variable: KVIK_MAX_TOKENS for --max-tokens.
+// One flag ("--ctx", "-p,--prompt") or positional argument ("MODEL") of a command. A flag with a
+// bool target takes no value. Each flag has an environment variable: KVIK_MAX_TOKENS for
+// --max-tokens.
 struct Flag {
   using Target = std::variant<bool*, std::string*, std::vector<std::string>*,
                               std::optional<std::string>*, uint16_t*, uint32_t*, float*,
                               std::optional<uint64_t>*, std::optional<double>*, Words>;
   using Bounds = std::variant<std::monostate, Between<uint32_t>, Between<int>, Between<double>>;
 
-  // What `target` points to outlives the parsing.
+  // The object that `target` points to must outlive parsing.
   Flag(std::string flag_name, Target target, std::string what_it_does)
       : name(std::move(flag_name)), to(std::move(target)), help(std::move(what_it_does)) {}
 
@@ -65,7 +68,7 @@ struct Flag {
     bounds = Between<T>{least, most};
     return *this;
   }
-  // What the help calls a value, where that is not its type.
+  // Sets the name of the value in the help, if it is not the default name of its type.
   Flag& called(std::string type) {
     called_type = std::move(type);
     return *this;
@@ -78,7 +81,7 @@ struct Flag {
     is_required = true;
     return *this;
   }
-  // The help shows what the target holds before.
+  // Makes the help show the target's initial value as the default.
   Flag& with_default() {
     shows_default = true;
     return *this;
@@ -116,8 +119,9 @@ class Flags {
   CLI::App* app_;
 };
 
-// The program's commands. Flag > environment > config file > default. The only place that knows the
-// library which parses them: its headers take seconds to compile.
+// The program's commands. Precedence: flag, environment, config file, default. Only
+// command_line.cpp and flags.cpp include the parsing library, because its headers take seconds to
+// compile.
 class CommandLine {
  public:
   CommandLine(const std::string& name, const std::string& help, const std::string& version);
@@ -125,11 +129,12 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // A subcommand, or one that another one needs.
+  // Adds a subcommand, or a subcommand of another one.
   Flags add(const std::string& name, const std::string& help, Command run);
   Flags add(const Flags& parent, const std::string& name, const std::string& help, Command run);
 
-  // Parses, without the program's name, and does what is asked; the exit code.
+  // Parses the arguments (without the program's name), executes the command and returns the exit
+  // code.
   int run(std::vector<std::string> arguments);
 
  private:

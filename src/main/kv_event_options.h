@@ -9,14 +9,15 @@
 
 namespace kvik {
 
-// --kv-events and its kind.
+// The flags --kv-events and --kv-events-*.
 struct KvEventFlags {
   KvEventOptions options;
   std::string encoding = "array";
 
   void add_to(Flags& flags);
 
-  // Null where nobody is to hear.
+  // Starts the publisher; returns null if --kv-events is not given. Errors: kInvalidArgument, and
+  // those of KvEventPublisher::start().
   Result<std::unique_ptr<KvEventPublisher>> start() const;
 };
 

@@ -28,7 +28,7 @@ struct LogitsOptions {
   bool no_cache = false;
 };
 
-// Prints each position's logits on a line: %.9g gives every float32 back exactly.
+// Prints the logits of each position on one line. %.9g represents every float32 exactly.
 class PrintingSink final : public EventSink {
  public:
   Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
@@ -56,8 +56,9 @@ class SilentSink final : public EventSink {
   void on_finish(FinishReason, const Usage&) override {}
 };
 
-// The other sequences of --beside: other tokens and lengths, every second one with a short prompt
-// that is soon decoding, the others with a long one that is cut into small chunks.
+// Returns another sequence for --beside, with different tokens and a different length. Even indices
+// have a short prompt and soon decode; odd indices have a long prompt that is computed in small
+// chunks.
 Request neighbour(uint32_t index, uint32_t n_tokens, uint32_t n_vocab) {
   Request request;
   const bool decodes = index % 2 == 0;
@@ -82,7 +83,7 @@ Result<int> logits(const LogitsOptions& options) {
     beside.push_back(std::move(adapter));
   }
   const auto n_tokens = static_cast<uint32_t>(tokens.size());
-  // Nobody waits for room: all sequences run side by side, in one batch.
+  // The budget holds all sequences, so they all run in one batch.
   const uint64_t n_longest = 2 * uint64_t{n_tokens} + options.beside + 64;
   if (n_tokens > loaded.n_ctx) {
     return fail(ErrorCode::kContextLength,
@@ -115,7 +116,7 @@ Result<int> logits(const LogitsOptions& options) {
     other.adapter = beside[i % beside.size()];
     TRY(submit((uint64_t{1} << 32) + i, std::move(other), std::make_shared<SilentSink>()));
   }
-  // Without the cache every position is a run of its own over all that stands before it.
+  // Without the cache, each position is a separate run over all tokens up to it.
   const bool one_by_one = options.no_cache && options.all;
   if (options.no_cache) request.logits = Request::Logits::kLast;
   for (uint32_t n = one_by_one ? 1 : n_tokens; n <= n_tokens; ++n) {

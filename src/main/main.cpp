@@ -11,11 +11,11 @@
 namespace {
 
 // Runs before the libraries are initialized, which takes most of the time until main(): a signal
-// that arrives meanwhile ends the process with the documented exit code.
+// that arrives during that time ends the process with the documented exit code.
 void handle_signals() { kvik::Interrupts::install(kvik::kExitInterrupted); }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = handle_signals;
 
-// Runs what the arguments ask for and returns the exit code.
+// Executes the command line and returns the exit code.
 int run_command(std::vector<std::string> arguments) {
   using namespace kvik;
   try {

@@ -13,7 +13,7 @@
 namespace kvik {
 namespace {
 
-// Returns the KV type of that name in Kvik or in llama.cpp.
+// Returns the KV type that has this name in Kvik or in llama.cpp.
 std::optional<KvType> find_kv_type(std::string name) {
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
   if (name == "q8_0") return KvType::kInt8;
@@ -33,8 +33,9 @@ Words kv_type_words(Type& type) {
           }};
 }
 
-// llama.cpp's number of layers on a GPU. Kvik computes all layers on one device, so that any number
-// but 0 is a warning. A value is read more than once.
+// Returns a parser for llama.cpp's number of GPU layers. Kvik computes all layers on one device, so
+// any value other than 0 and auto produces a warning. The value is parsed more than once, but the
+// warning is printed once.
 Words as_gpu_layers() {
   const auto has_warned = std::make_shared<bool>(false);
   return {.type = "N", .read = [has_warned](const std::string& text) -> std::string {

@@ -13,16 +13,16 @@
 
 namespace kvik {
 
-// MODEL and the flags of every command that computes.
+// Adds MODEL and the flags that all commands with a forward pass share.
 void add_model_flags(Flags& flags, ModelOptions& options);
 
-// --adapter of a command that computes with one, or none.
+// Adds --adapter for commands that use at most one adapter.
 void add_adapter_flag(Flags& flags, ModelOptions& options);
 
-// The name of a type of pages, Kvik's or llama.cpp's.
+// Returns a parser for the name of a KV type, Kvik's or llama.cpp's.
 Words as_kv_type(std::optional<KvType>& type);
 
-// "1,2,3" → ids. A bad list is kInvalidArgument.
+// Parses "1,2,3" as token ids. Errors: kInvalidArgument.
 Result<std::vector<TokenId>> parse_token_list(const std::string& text);
 
 }  // namespace kvik

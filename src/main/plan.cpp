@@ -16,7 +16,7 @@ namespace {
 
 struct PlanFlags {
   PlanOptions plan;
-  std::string svg;  // a file to draw into; empty: none
+  std::string svg;  // path of the SVG output; empty: none
 };
 
 Result<int> show_plan(PlanFlags flags) {

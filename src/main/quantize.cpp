@@ -15,7 +15,8 @@ namespace kvik {
 
 namespace {
 
-// Returns Kvik's name of a type that llama.cpp may call Q4_K_M: Kvik's K types are its _M mixtures.
+// Returns Kvik's name of a type. llama.cpp's Q4_K_M is Kvik's q4_k: Kvik's K types are the _M
+// mixtures.
 std::string type_name(std::string name) {
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
   const std::string k_type = name.substr(0, name.size() - std::min<size_t>(name.size(), 2));

@@ -17,13 +17,13 @@
 namespace kvik {
 namespace {
 
-// States of more would take from the pages of the one.
+// States for more sequences would take memory from the pages of the only one.
 constexpr uint32_t kConversations = 1;
 
 Result<int> run(RunOptions options) {
   const auto read = read_task(options);
   if (!read) {
-    // A model that is not there comes first.
+    // The error of a missing model takes precedence.
     TRY(open_model(options.model.model));
     return std::unexpected(read.error());
   }
@@ -48,7 +48,7 @@ Result<int> run(RunOptions options) {
   return code;
 }
 
-// A count, or llama.cpp's -1 for none.
+// Returns a parser for a count, or llama.cpp's -1 for no limit.
 Words as_limit(std::optional<uint64_t>& value) {
   Words words = as_count(value);
   words.read = [&value, read = std::move(words.read)](const std::string& text) {
@@ -59,7 +59,8 @@ Words as_limit(std::optional<uint64_t>& value) {
   return words;
 }
 
-// One of them, or none for a chat.
+// Adds the prompt flags. TEXT and --file may be combined; without a prompt, `kvik run` starts a
+// chat.
 void add_prompts(Flags& flags, RunOptions& options) {
   flags.add("Prompt",
             {

@@ -12,7 +12,8 @@
 namespace kvik {
 namespace {
 
-// As the XDG base directory specification has it; empty where no folder is known.
+// Returns the path of the chat history according to the XDG Base Directory Specification; empty if
+// no home folder is known.
 std::string history_file(const std::string& home) {
   const std::string state = environment("XDG_STATE_HOME");
   if (state.starts_with('/')) return state + "/kvik/chat_history";

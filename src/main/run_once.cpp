@@ -19,16 +19,17 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kDefaultMaxTokens = 256;  // a text to continue may have no end
+constexpr uint64_t kDefaultMaxTokens = 256;  // a continued text may never end by itself
 
-// What of an answer is printed.
+// The form in which an answer is printed.
 enum class Form {
-  kText,  // as it comes
-  kTurn,  // what is said; what is thought goes to stderr
+  kText,  // all text unchanged
+  kTurn,  // content to stdout, reasoning to stderr
   kIds,   // token ids
 };
 
-// Writes an answer to stdout as it comes. The engine thread calls; main waits for the end.
+// Writes an answer to stdout as it arrives. The engine thread calls it; the main thread waits for
+// the end.
 class StdoutSink final : public CompletionSink {
  public:
   explicit StdoutSink(Form form) : form_(form) {}
@@ -56,13 +57,13 @@ class StdoutSink final : public CompletionSink {
     Interrupts::notify();
   }
 
-  // Once notified: no more calls come.
+  // The following are valid after on_done() has notified the main thread.
   const Usage& usage() const { return usage_; }
   FinishReason reason() const { return reason_; }
 
-  // Whether stdout took not all: the end of the process says why.
+  // Returns whether a write to stdout failed; the reason is reported when the process ends.
   bool is_refused() const { return is_refused_; }
-  // True if the last byte written was no newline.
+  // Returns whether the last byte written was not a newline.
   bool is_in_line() const { return is_in_line_; }
 
  private:
@@ -89,8 +90,8 @@ class StdoutSink final : public CompletionSink {
   ProgressBar bar_{"reading the prompt"};
   std::atomic<bool> is_refused_ = false;
   bool is_in_line_ = false;
-  std::string_view between_;  // before the next id
-  bool has_thought_ = false;  // and no word since
+  std::string_view between_;  // separator before the next id
+  bool has_thought_ = false;  // reasoning was printed last
   FinishReason reason_ = FinishReason::kStop;
   Usage usage_;
 };
@@ -143,7 +144,7 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
   TRY_ASSIGN(auto completion, service.complete(request, sink));
   if (Interrupts::wait()) {
     completion.reset();  // cancels it
-    // The terminal shows "^C" in the answer's line, and the shell's prompt belongs in the next.
+    // The terminal shows "^C" on the line of the answer; the shell's prompt should be on the next.
     if (::isatty(STDOUT_FILENO) == 1) streams::write("\n");
     return kExitInterrupted;
   }

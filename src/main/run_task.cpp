@@ -22,7 +22,7 @@ std::unexpected<Error> cannot_read(const std::string& path) {
               fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
 }
 
-// Pipes too, as <(command) gives them.
+// Returns the content of a file, of a pipe such as <(command), or of stdin for "-".
 Result<std::string> read_file(const std::string& path) {
   if (path == "-") return read_stdin();
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
@@ -34,7 +34,8 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-// A text, then what is asked about it: many questions about one text share its pages.
+// Returns the text followed by the question, so several questions about one text share its cached
+// pages.
 std::string question_about(std::string text, const std::string& question) {
   while (text.ends_with('\n')) text.pop_back();
   return text.empty() ? question : text + "\n\n" + question;

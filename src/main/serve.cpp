@@ -33,11 +33,10 @@ namespace {
 
 constexpr std::chrono::seconds kDrainTime{30};
 
-// The least context with which coding agents work: their instructions and tools alone take most of
-// it.
+// The minimum context for coding agents, most of which their instructions and tools use.
 constexpr uint32_t kAgentTokens = 32 << 10;
 
-// Returns 4 GiB, or half of a machine's memory that is small.
+// Returns 4 GiB, or half of the machine's memory if that is less.
 uint64_t default_kv_budget() {
   constexpr uint64_t kUsual = uint64_t{4} << 30;
   return std::min(kUsual, machine_memory_bytes().value_or(kUsual) / 2);
@@ -56,15 +55,16 @@ struct ServeOptions {
   uint32_t max_queue = EngineOptions{}.max_queue;
   uint32_t max_running = EngineOptions{}.max_running;
   Duration itl_target = std::chrono::milliseconds(50);
-  std::optional<double> price_input, price_cached, price_output;  // of a million tokens
+  std::optional<double> price_input, price_cached, price_output;  // per million tokens
   std::string api_key_file;
   std::vector<std::string> api_keys;
-  std::string share;  // empty: two where there are keys, else all
+  std::string share;  // empty: two if there are API keys, otherwise all
   TlsFiles tls;
   bool allow_no_key = false;
 };
 
-// What is found costs as much as what is computed, unless told otherwise.
+// Returns the prices; nullopt if none are given. Cached tokens have the price of computed tokens by
+// default.
 std::optional<Prices> prices_of(const ServeOptions& options) {
   if (!options.price_input && !options.price_cached && !options.price_output) return std::nullopt;
   const double input = options.price_input.value_or(0);
@@ -73,7 +73,7 @@ std::optional<Prices> prices_of(const ServeOptions& options) {
                 .output = options.price_output.value_or(0)};
 }
 
-// Who finds whose pages; parts the keys' pages where it is to be by key.
+// Returns the sharing of pages among tenants. For "key", isolates the tenants by their salts.
 Result<Sharing> sharing_of(const std::string& wanted, std::optional<std::vector<ApiKey>>& keys) {
   if (!keys && !wanted.empty() && wanted != "all") {
     return fail(ErrorCode::kInvalidArgument,
@@ -85,7 +85,7 @@ Result<Sharing> sharing_of(const std::string& wanted, std::optional<std::vector<
   return keys && (wanted.empty() || wanted == "two") ? Sharing::kTwo : Sharing::kAll;
 }
 
-// Errors: kNotFound, kCorrupt (it is no template).
+// Reads and checks a chat template. Errors: kNotFound, kCorrupt (the template does not parse).
 Result<std::string> read_template(const std::string& path) {
   TRY_ASSIGN(const InputFile file, InputFile::open(path));
   std::string source(file.size(), '\0');
@@ -100,8 +100,8 @@ std::string address_of(const ServerOptions& options, const ListenSocket& socket)
   return fmt::format("{}://{}:{}", options.tls ? "https" : "http", options.host, socket.port());
 }
 
-// Takes no new work and finishes what runs within kDrainTime. A second signal ends the process at
-// once, and a tier that hangs ends it kTierTime after the last request.
+// Rejects new requests and lets running ones finish within kDrainTime. A second signal ends the
+// process at once, and a hanging tier ends it kTierTime after the last request.
 void drain(Server& server, EngineThread& engine) {
   log::info(
       "draining: no new requests, up to {} s for those that run and {} s for the tiers; a second "
@@ -124,7 +124,8 @@ Result<std::optional<std::vector<ApiKey>>> keys_of(const ServeOptions& options) 
   return keys;
 }
 
-// Logs what the cache holds, and whether that is less context than was asked for or agents need.
+// Logs the capacity of the cache, and a message if it is less than --ctx or less than coding agents
+// need.
 void log_context(const ServeOptions& options, const ModelCard& card, uint64_t budget_for_ctx) {
   log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(options.kv_budget_bytes),
             name_of(options.model.kv_type), card.kv_tokens, card.n_ctx_max);
@@ -140,14 +141,15 @@ void log_context(const ServeOptions& options, const ModelCard& card, uint64_t bu
   }
 }
 
-// Returns the plan's parts by the names that `kvik plan` has for them.
+// Returns the parts of the plan under the names that `kvik plan` uses.
 std::vector<PlannedMemory> planned_memory(const MemoryPlan& plan) {
   std::vector<PlannedMemory> parts = {{"weights", plan.weights_bytes}, {"KV cache", plan.kv_bytes}};
   for (const MemoryPlan::Part& part : plan.buffers) parts.push_back({part.name, part.n_bytes});
   return parts;
 }
 
-// Loads the model and starts its engine; until then the port answers that it is being loaded.
+// Loads the model and starts its engine. Until then the port answers that the model is being
+// loaded.
 Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOptions& engine_options,
                                        const ListenSocket& socket) {
   TRY_ASSIGN(const auto waiting, LoadingServer::start(socket, options.server));
@@ -183,7 +185,8 @@ Result<int> serve(ServeOptions options) {
   }
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
   TRY(Server::check(options.server));
-  // Bound before the tiers and the model are opened, so that a port in use is an error at once.
+  // The port is bound before the tiers and the model are opened, so a port in use is an immediate
+  // error.
   TRY_ASSIGN(const ListenSocket socket,
              ListenSocket::open(options.server.host, options.server.port));
   const auto& keys = options.server.api_keys;

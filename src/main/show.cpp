@@ -45,7 +45,7 @@ void show_geometry(const ModelConfig& c) {
     streams::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
 }
 
-// How layers differ beside their windows.
+// Prints the differences between layers other than their windows.
 void show_kinds(const ModelConfig& c) {
   const AttentionConfig& first = c.attention();
   uint32_t n_sharing = 0;
@@ -130,7 +130,7 @@ Result<int> show(const std::string& spec) {
   TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
   streams::print("model {}: {}, architecture {}\n", spec, name.value_or("no name"),
                  architecture.value_or("not stated"));
-  // Whatever can be read is shown; what cannot is named.
+  // Prints everything that can be read, and an error message for each part that cannot.
   const auto config = config_of(*source);
   if (config) {
     show_geometry(*config);

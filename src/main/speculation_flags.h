@@ -8,14 +8,14 @@
 
 namespace kvik {
 
-// What stands behind --speculate: auto, off, or how many tokens to guess wherever there is one.
-// What is wrong with it, or nothing.
+// Parses the value of --speculate: auto, off, or the number of draft tokens per step. Returns an
+// error message, empty on success.
 std::string read_speculation(const std::string& text, SpeculationOptions& options);
 
-// --speculate and --draft.
+// The flags --speculate and --draft.
 struct SpeculationFlags {
   SpeculationOptions options;
-  std::string draft;  // a model; empty: none
+  std::string draft;  // draft model; empty: none
 
   void add_to(Flags& flags);
 };

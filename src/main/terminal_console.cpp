@@ -49,7 +49,7 @@ TerminalConsole::TerminalConsole(const std::string& history_file)
 std::string TerminalConsole::prompt_text(Prompt prompt) const {
   const std::string_view text = prompt == Prompt::kFirst ? ">>>" : "...";
   if (colour_ == Colour::kOff) return fmt::format("{} ", text);
-  // libedit drops what has no width at the very end: the blank stands after it.
+  // libedit drops zero-width text at the end of a prompt, so the blank follows the escape sequence.
   return fmt::format("\1\033[1;36m\1{}\1\033[0m\1 ", text);
 }
 
@@ -86,7 +86,7 @@ void TerminalConsole::remember(const std::string& input) {
 }
 
 void TerminalConsole::write(std::string_view text, TextStyle style) {
-  bar_.show(1, 1, "");  // and it is gone
+  bar_.show(1, 1, "");  // removes the progress bar
   FILE* const output = style == TextStyle::kPlain ? stdout : screen_;
   const Colour colour = output == screen_ ? colour_ : Colour::kOff;
   if (write_styled(output, text, style, colour) || output != stdout) return;

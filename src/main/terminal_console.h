@@ -14,21 +14,21 @@
 
 namespace kvik {
 
-// What is sent to a terminal that takes colours.
+// Controls color output.
 enum class Colour { kOff, kOn };
 
-// kOn where this is a terminal that knows more than letters, and NO_COLOR is not set.
+// Returns kOn if `output` is a terminal other than "dumb" and NO_COLOR is not set.
 Colour colour_of(FILE* output);
 
-// Writes model or other foreign text in a style: as it is into a file, harmless to a terminal.
-// False where the system refused.
+// Writes untrusted text, such as model output, in a style. Text for a terminal is sanitized; text
+// for a file is unchanged. Returns false if the write failed.
 bool write_styled(FILE* output, std::string_view text, TextStyle style, Colour colour);
 
-// The chat's console over the process's own terminal and signals. Answers go to stdout; the rest
-// too, unless that is no terminal: then to stderr.
+// Implements Console on the process's terminal and signals. Answers go to stdout. Everything else
+// goes to stdout too if it is a terminal, otherwise to stderr.
 class TerminalConsole final : public Console {
  public:
-  // history_file: empty keeps none.
+  // history_file: path of the input history; empty: none.
   explicit TerminalConsole(const std::string& history_file);
 
   Input read(Prompt prompt) override;
@@ -42,13 +42,13 @@ class TerminalConsole final : public Console {
   Input read_plain(const std::string& prompt);
   std::string prompt_text(Prompt prompt) const;
 
-  FILE* const screen_;  // where a prompt is seen
+  FILE* const screen_;  // stream of the input prompt
   const Colour colour_;
   InputHistory history_;
-  std::unique_ptr<LineEditor> editor_;  // null where the terminal can not move its cursor
+  std::unique_ptr<LineEditor> editor_;  // null: the terminal cannot move its cursor
   KeySource plain_keys_;
   ProgressBar bar_{"reading the prompt"};
-  std::atomic<bool> is_refused_ = false;  // stdout took not all
+  std::atomic<bool> is_refused_ = false;  // a write to stdout failed
 };
 
 }  // namespace kvik

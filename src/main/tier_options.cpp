@@ -42,7 +42,7 @@ void TierOptions::add_to(Flags& flags) {
 
 namespace {
 
-// A mode in octal that leaves the owner all rights. Errors: kInvalidArgument.
+// Parses an octal mode that gives the owner all rights. Errors: kInvalidArgument.
 Result<unsigned> mode_of(const std::string& text) {
   constexpr unsigned kOwner = 0700, kMost = 02777;
   unsigned mode = 0;

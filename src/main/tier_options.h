@@ -13,10 +13,10 @@
 
 namespace kvik {
 
-// The time that tiers have at the end of a process to store what is on its way to them.
+// Time limit for tiers to store pending pages when the process ends.
 inline constexpr std::chrono::seconds kTierTime{10};
 
-// The tiers behind memory, the nearest first.
+// The tiers outside memory, nearest first.
 class OpenTiers {
  public:
   void add(TierKind kind, std::unique_ptr<Tier> tier) {
@@ -30,18 +30,19 @@ class OpenTiers {
   std::vector<TierPlace> places_;
 };
 
-// --disk, --shared and --redis, of every command that keeps pages.
+// The flags --disk, --shared and --redis, for every command with a cache.
 struct TierOptions {
   std::string disk;  // empty: no disk tier
   uint64_t disk_bytes = uint64_t{20} << 30;
   std::string shared;  // empty: no shared folder
   uint64_t shared_bytes = uint64_t{100} << 30;
-  std::string shared_mode = "700";  // of the folders below it, in octal
+  std::string shared_mode = "700";  // mode of created folders, in octal
   std::string redis;                // empty: no Redis
 
   void add_to(Flags& flags);
 
-  // mark_key: seals who knows a page in tiers that others may write; empty: nothing does.
+  // Opens the tiers. mark_key: authenticates the tenant marks of pages in tiers that other machines
+  // can write; empty: not authenticated.
   Result<OpenTiers> open(std::string_view mark_key = {}) const;
 };
 

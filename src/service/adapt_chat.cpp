@@ -42,7 +42,7 @@ Result<void> name_roles(Messages& messages, const TemplateNeeds& needs) {
   return {};
 }
 
-// Behind what is there, an empty line between.
+// Appends a text part, separated from existing text by an empty line.
 void add_text(Message& message, std::string text) {
   if (has_text(message)) text = "\n" + text;
   message.parts.push_back(TextPart{std::move(text)});
@@ -62,7 +62,8 @@ void add_tools_to_system(ChatRequest& request) {
   }
 }
 
-// A call as what its model wrote; a result as what a user says.
+// Replaces tool calls with the text that a model writes for them in the Hermes format, and tool
+// results with user messages.
 void put_calls_in_words(Messages& messages) {
   Messages changed;
   for (Message& message : messages) {
@@ -89,7 +90,8 @@ void put_calls_in_words(Messages& messages) {
   messages = std::move(changed);
 }
 
-// Templates that hold one call in a message: each gets its own, its result behind it.
+// Splits messages with several calls for templates that support one call per message. Each call
+// gets its own message, followed by its result.
 void part_calls(Messages& messages) {
   Messages changed;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -128,8 +130,8 @@ void part_calls(Messages& messages) {
   messages = std::move(changed);
 }
 
-// Words and calls of one turn are messages of their own in harmony, whose template would take the
-// words for thoughts.
+// Splits text and calls of one turn into separate messages, as harmony requires; its template would
+// otherwise treat the text as reasoning.
 void part_words_from_calls(Messages& messages) {
   Messages changed;
   for (Message& message : messages) {
@@ -176,8 +178,8 @@ void shorten_ids(Messages& messages) {
   }
 }
 
-// "functions.NAME:0", numbered through the conversation: as the model wrote it, whatever id the
-// client knows the call by.
+// Sets call ids to "functions.NAME:0", numbered through the conversation, as the model wrote them.
+// The client may know the calls by other ids.
 void number_ids(Messages& messages) {
   std::map<std::string, std::string, std::less<>> numbered;
   size_t n_calls = 0;
@@ -195,10 +197,12 @@ void number_ids(Messages& messages) {
   }
 }
 
-// System messages that the template would lose or refuse become words of the user beside them.
+// Merges system messages that the template would drop or reject into an adjacent user message, or
+// turns them into user messages.
 void move_system_messages(Messages& messages, const TemplateTraits& traits) {
   Messages changed;
-  bool is_beginning = true, joins = false;  // joins: the next user's words go on in this message
+  // joins: the next user message is merged into the last one
+  bool is_beginning = true, joins = false;
   for (Message& message : messages) {
     const bool is_system = message.role == "system";
     const bool stays =
@@ -235,7 +239,8 @@ bool names(const TemplateNeeds& needs, std::string_view name) {
   return needs.source.contains(name);
 }
 
-// What a template can be told of how much to think, unless the request says it in its own words.
+// Sets the template variables that control reasoning, except for those that the request sets
+// itself.
 void tell_thinking(ChatRequest& request, const TemplateNeeds& needs) {
   const ThinkingWish wish = std::exchange(request.thinking, {});
   const auto tell = [&](std::string_view name, Json data) {

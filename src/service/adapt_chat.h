@@ -9,22 +9,25 @@
 
 namespace kvik {
 
-// What of a template decides how it is given a conversation.
+// The properties of a chat template that adapted() depends on.
 struct TemplateNeeds {
   std::string_view source;
   TemplateTraits traits;
-  const ToolFormat* format = nullptr;  // in which the template writes calls; null: none known
-  bool may_add_tools = true;           // to the system prompt, where the template leaves them out
+  const ToolFormat* format = nullptr;  // the tool-call format of the template; null: unknown
+  // adapted() may add tools to the system prompt if the template does not render them
+  bool may_add_tools = true;
 };
 
-// The conversation as the template can say all of it: what it would leave out or refuse is put
-// where it can stand, and only that. Tools that it does not write go to the system prompt in Hermes
-// form, calls and results with them; a system message that it takes at the beginning alone goes to
-// the user's message beside it. Errors: kInvalidArgument: a role that nobody knows; tools that may
-// not be added.
+// Returns the conversation in a form that the template renders completely. Content that the
+// template would drop or reject is moved to a place where it is rendered; everything else is
+// unchanged. If the template does not render tools, their definitions are added to the system
+// prompt in the Hermes format, and tool calls and tool results become text in that format. If the
+// template accepts a system message only at the beginning, later system messages are merged into an
+// adjacent user message. Errors: kInvalidArgument for an unknown role, or for tools that may not be
+// added.
 Result<ChatRequest> adapted(ChatRequest request, const TemplateNeeds& needs);
 
-// Whether the tools of this request have to be put into the system prompt.
+// Returns whether the request's tools have to be written into the system prompt.
 bool needs_tools_in_words(const ChatRequest& request, const TemplateNeeds& needs);
 
 }  // namespace kvik

@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-// The marks between which a model writes what it thinks.
+// The marks that a model writes before and after its reasoning.
 struct AnswerFormat {
   std::string_view begin_thought;
   std::string_view end_thought;
@@ -12,7 +12,7 @@ struct AnswerFormat {
 
 inline constexpr AnswerFormat kThinkTags = {"<think>", "</think>"};
 
-// The marks that a template writes; kThinkTags where it writes none that are known.
+// Returns the reasoning marks that occur in the template; kThinkTags if it contains no known ones.
 const AnswerFormat& find_thought_format(std::string_view chat_template);
 
 }  // namespace kvik

@@ -6,29 +6,29 @@
 
 namespace kvik {
 
-// A piece of an answer, by what it is to a reader.
+// A piece of an answer: reasoning, text, a tool call, or further arguments of a tool call.
 struct AnswerPart {
   enum class Kind : uint8_t { kThought, kText, kCall, kArguments };
   Kind kind;
-  // A call's text is its arguments, a JSON object, as far as they came with this part. More of them
-  // follow in parts of kArguments, directly after it; a call that was cut off has a beginning only.
+  // For a call: the part of its arguments (a JSON object) that has arrived so far. The rest follows
+  // directly in parts of kind kArguments. A call that was cut off has incomplete arguments.
   std::string text;
-  std::string name = {};  // of a call: the tool's
-  std::string id = {};    // of a call: as the model wrote it, where it does
+  std::string name = {};  // name of the called tool
+  std::string id = {};    // id of the call, if the model wrote one
 
   friend bool operator==(const AnswerPart&, const AnswerPart&) = default;
 };
 
-// Appends a part. Text that continues the last part is merged with it, arguments with their call.
+// Appends a part. Text is merged with a preceding part of the same kind, arguments with their call.
 // Each call is a part of its own.
 void append(std::vector<AnswerPart>& parts, AnswerPart more);
 
-// All text of that kind.
+// Returns the concatenated text of all parts of that kind.
 std::string text_of(const std::vector<AnswerPart>& parts, AnswerPart::Kind kind);
 
 bool has_call(const std::vector<AnswerPart>& parts);
 
-// Returns whether the first part continues the arguments of a call that was opened before.
+// Returns whether the first part continues the arguments of a call that an earlier list began.
 bool continues_call(const std::vector<AnswerPart>& parts);
 
 }  // namespace kvik

@@ -11,7 +11,7 @@ namespace kvik {
 namespace {
 
 constexpr size_t kMaxHeader = 320;
-// A shorter beginning of a mark, at the end of an answer that was cut off, is taken for text.
+// A shorter beginning of a mark at the end of an answer that was cut off is treated as text.
 constexpr size_t kMinCutMark = 4;
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kChannel = "<|channel|>";
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 5> kMessageEnds = {"<|end|>", "<|start|>"
 
 const ToolSchemas kNoTools;
 
-// The word behind a mark of a header; empty where it is not there.
+// Returns the word after a mark in a header; empty if the mark is absent.
 std::string_view word_behind(std::string_view header, std::string_view mark) {
   const size_t at = header.rfind(mark);
   if (at == header.npos) return {};
@@ -105,7 +105,7 @@ std::vector<AnswerPart> AnswerSplitter::push(std::string_view text) {
   return std::exchange(parts_, {});
 }
 
-// Bytes of what is said that cannot belong to a mark.
+// Returns the longest prefix that is text and contains no byte that may begin a mark.
 std::string_view AnswerSplitter::words_at_front(std::string_view text) const {
   if (state_ != State::kText || !held_.empty()) return {};
   if (is_behind_call_ && is_blank(text.front())) return {};
@@ -152,7 +152,7 @@ void AnswerSplitter::end_text(Ending ending) {
 }
 
 void AnswerSplitter::end_calls(Ending ending) {
-  if (calls_->is_between_calls() || calls_->is_open()) return;  // push() handed out what is open
+  if (calls_->is_between_calls() || calls_->is_open()) return;  // push() has returned the open call
   if (ending == Ending::kCut && calls_->is_sure()) return;
   leave_calls(calls_->text(), "");
 }
@@ -181,7 +181,7 @@ void AnswerSplitter::take(char byte) {
       return take_before(byte);
     case State::kThought:
       return take_thought(byte);
-    case State::kAfter:  // the blanks between belong to neither
+    case State::kAfter:  // blanks between reasoning and text belong to neither
       if (is_blank(byte)) return;
       state_ = State::kText;
       return take_text(byte);
@@ -237,8 +237,8 @@ void AnswerSplitter::take_thought(char byte) {
   }
 }
 
-// Begins with the mark that ended the message before it. A token that ends with this mark, or comes
-// after it, is reasoning if the next message is.
+// Begins a header. The header begins with the mark that ended the previous message. A token that
+// ends with this mark, or comes after it, is reasoning if the next message is reasoning.
 void AnswerSplitter::begin_header() {
   state_ = State::kHeader;
   header_begin_ = n_read_ - 1;
@@ -253,7 +253,7 @@ bool AnswerSplitter::may_end_message(std::string_view held) const {
                              [&](std::string_view end) { return end.starts_with(held); });
 }
 
-// One more byte of what is said, unless it may open calls or end a message.
+// Consumes a byte of text, which may open calls or end a message.
 void AnswerSplitter::take_text(char byte) {
   held_ += byte;
   while (!held_.empty()) {
@@ -275,7 +275,7 @@ void AnswerSplitter::take_text(char byte) {
   }
 }
 
-// True where what is held may become a mark that opens calls, or has.
+// Returns whether the held bytes are a mark that opens calls or the beginning of one.
 bool AnswerSplitter::find_opening() {
   bool may_come = false;
   for (const ToolFormat* format : syntax_.calls) {
@@ -293,7 +293,7 @@ bool AnswerSplitter::find_opening() {
   return may_come;
 }
 
-// Blanks are held back as long as calls may follow.
+// Adds a byte of text. Blanks are held back while calls may follow.
 void AnswerSplitter::put_text(char byte) {
   const bool may_call = !syntax_.calls.empty() && !syntax_.has_channels;
   if (is_blank(byte) && (may_call || is_behind_call_ || state_ == State::kBefore)) {
@@ -324,12 +324,13 @@ void AnswerSplitter::take_call(char byte) {
   const std::string text = calls_->text();
   const size_t n_text = text.size() - calls_->n_again();
   const bool is_open = calls_->is_open();
-  if (is_open) calls_->hand_out(parts_);  // and what follows is text
+  if (is_open) calls_->hand_out(parts_);  // the rest is text
   leave_calls(std::string_view(text).substr(0, is_open ? 0 : n_text),
               std::string_view(text).substr(n_text));
 }
 
-// Forgets the blanks between text and a call, which belong to neither.
+// Records that a call has begun, and drops the blanks between text and the call, which belong to
+// neither.
 void AnswerSplitter::note_call() {
   blanks_.clear();
   is_behind_call_ = true;
@@ -347,7 +348,7 @@ void AnswerSplitter::take_bare_call(char byte) {
   bare_calls_.reset();
   state_ = State::kText;
   for (const char each : std::string_view(text).substr(0, text.size() - 1)) put_text(each);
-  take(text.back());  // which may begin something else
+  take(text.back());  // this byte may begin another construct
 }
 
 void AnswerSplitter::leave_calls(std::string_view text, std::string_view again) {
@@ -364,7 +365,7 @@ void AnswerSplitter::take_header(char byte) {
   held_ += byte;
   if (held_.ends_with(kMessage)) return begin_message();
   if (held_.size() <= kMaxHeader) return;
-  state_ = State::kText;  // no header, whatever it is
+  state_ = State::kText;  // too long for a header
   const std::string held = taken(held_);
   for (const char each : held) put_text(each);
 }

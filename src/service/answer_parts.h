@@ -15,46 +15,50 @@
 
 namespace kvik {
 
-// Where the chat template itself opened the thought, the answer begins inside it.
+// The state of an answer at its first token: kThought if the prompt ends inside an open reasoning
+// block, so the answer begins with reasoning.
 enum class AnswerBegin : uint8_t { kText, kThought };
 
-// A range of reasoning in an answer, in bytes, with the marks around it. An empty token at `begin`
-// is outside.
+// A byte range of reasoning in an answer, including its marks. An empty token at `begin` is not
+// part of it.
 struct ReasoningSpan {
   int64_t begin;
-  int64_t end = std::numeric_limits<int64_t>::max();  // so it is until its last mark came
+  int64_t end = std::numeric_limits<int64_t>::max();  // maximum until the end mark has arrived
 };
 
-// Returns how many tokens have a part in reasoning. `token_ends`: the end of each in the answer.
+// Returns the number of tokens that overlap a reasoning span. `token_ends`: the end of each token
+// in the answer, in bytes.
 uint32_t count_reasoning_tokens(std::span<const ReasoningSpan> spans,
                                 std::span<const uint32_t> token_ends);
 
-// Parts a growing answer into what the model thought, what it says and the tools it calls:
+// Splits a growing answer into reasoning, text and tool calls:
 //
-//   blanks ─▶ thought ─▶ text ◀─▶ calls        header ─▶ thought, text or call ─▶ header …
-//                         └─▶ bare calls       (harmony)
+//   blanks ─▶ reasoning ─▶ text ◀─▶ calls     header ─▶ reasoning, text or call ─▶ header …
+//                           └─▶ bare calls    (harmony)
 //
-// A thought stands at the beginning, between its marks. Holds back what could be the beginning of a
-// mark, a call until its arguments begin, calls without markup until the answer ends, and blanks
-// that may stand before a call: they are the format's, as are those after it. However the text is
-// cut, the parts put together are the same. Linear in the text; nothing fails: what is no call is
-// text.
+// Outside harmony, reasoning occurs only at the beginning of an answer, between its marks. The
+// splitter holds back text that may be the beginning of a mark, a call until its arguments begin,
+// calls without markup until the answer ends, and blanks that may precede a call. Blanks before and
+// after a call belong to the format and are dropped. The concatenated parts do not depend on how
+// the text is divided into pushes. Runs in time linear in the text. Nothing fails: text that is not
+// a valid call is returned as text.
 class AnswerSplitter {
  public:
   explicit AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax = {});
 
-  // None of the parts is empty.
+  // Consumes the next piece of text and returns the parts that it completes. No part is empty.
   std::vector<AnswerPart> push(std::string_view text);
 
-  // The last piece of text, and what was held back. Where the answer was cut off, a call in the
-  // making is handed out as far as it came, and markup before its arguments is dropped.
+  // Consumes the last piece of text and also returns everything that was held back. If the answer
+  // was cut off (kCut), an unfinished call is returned as far as it arrived, and markup before its
+  // arguments is dropped.
   using Ending = BareCallReader::Ending;
   std::vector<AnswerPart> push_last(std::string_view text, Ending ending = Ending::kWhole);
 
-  // Calls that came whole.
+  // Returns the number of complete calls.
   uint32_t n_calls() const { return n_calls_; }
 
-  // The reasoning so far, in order, and whether more may follow.
+  // Returns the reasoning spans so far, in order. may_reason() returns whether more may follow.
   const std::vector<ReasoningSpan>& reasoning() const { return reasoning_; }
   bool may_reason() const {
     return syntax_.has_channels || state_ == State::kBefore || state_ == State::kThought;
@@ -91,18 +95,19 @@ class AnswerSplitter {
   AnswerSyntax syntax_;
   State state_;
   std::vector<ReasoningSpan> reasoning_;
-  int64_t n_read_ = 0;         // bytes
-  int64_t header_begin_ = -1;  // where the header's reasoning would begin
-  std::string watched_;        // bytes of what is said that are looked at one by one
-  std::string held_;           // what may become a mark; a header
-  std::string blanks_;         // that may stand before a mark
+  int64_t n_read_ = 0;         // number of bytes read
+  int64_t header_begin_ = -1;  // offset at which reasoning begins if this header starts any
+  // bytes that may begin a mark in text; all others are copied unexamined
+  std::string watched_;
+  std::string held_;    // a possible mark, or the current header
+  std::string blanks_;  // blanks that may precede a mark
   std::optional<CallReader> calls_;
   std::optional<BareCallReader> bare_calls_;
   uint32_t n_calls_ = 0;
-  bool is_beginning_ = true;  // nothing has been said yet
+  bool is_beginning_ = true;  // neither text nor a call has come yet
   bool is_behind_call_ = false;
-  bool is_new_message_ = false;    // of several, in channels
-  std::vector<AnswerPart> parts_;  // of this push
+  bool is_new_message_ = false;    // the next text begins another harmony message
+  std::vector<AnswerPart> parts_;  // result of the current push
 };
 
 }  // namespace kvik

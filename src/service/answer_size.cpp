@@ -37,7 +37,7 @@ AnswerSize& AnswerSize::operator+=(const AnswerSize& more) {
 AnswerSize answer_size(const AnswerShape& shape, uint64_t prompt_tokens, uint64_t new_tokens) {
   const uint64_t n = shape.n;
   const uint64_t n_echoed = shape.echo ? prompt_tokens : 0;
-  // An answer repeats those of the prompt for every choice.
+  // The prompt's entries are repeated for every choice.
   const uint64_t n_each = (n_echoed + new_tokens) * entries_of(shape.n_logprobs) +
                           prompt_tokens * entries_of(shape.n_prompt_logprobs);
   return {.n_sequences = n,

@@ -8,18 +8,18 @@
 
 namespace kvik {
 
-// What a call asks for all in all. Prompts, choices and log probabilities multiply: a small body
-// could ask for an answer that no memory holds.
+// The total size of the answer that a call requests. Prompts, choices and log probabilities
+// multiply, so a small body could request an answer too large for any memory.
 struct AnswerSize {
-  uint64_t n_sequences = 0;      // prompts times choices
-  uint64_t n_prompt_copies = 0;  // tokens of prompts, times choices
-  uint64_t n_echoed = 0;         // of them, where they are echoed
-  uint64_t n_entries = 0;        // log probabilities, of prompts and of what is said anew
+  uint64_t n_sequences = 0;      // number of prompts times choices
+  uint64_t n_prompt_copies = 0;  // prompt tokens times choices
+  uint64_t n_echoed = 0;         // echoed prompt tokens times choices
+  uint64_t n_entries = 0;        // log probability entries of prompt tokens and new tokens
 
   AnswerSize& operator+=(const AnswerSize& more);
 };
 
-// The fields of a request that the size of its answer depends on.
+// The fields of a request that determine the size of its answer.
 struct AnswerShape {
   AnswerShape(const CompletionRequest& request)
       : n(request.n),
@@ -33,14 +33,16 @@ struct AnswerShape {
   std::optional<uint32_t> n_prompt_logprobs;
 };
 
-// Returns the size of the answer to one prompt, if each choice may have so many new tokens.
+// Returns the size of the answer to one prompt if each choice has up to new_tokens new tokens.
 AnswerSize answer_size(const AnswerShape& shape, uint64_t prompt_tokens, uint64_t new_tokens);
 
-// Errors: kInvalidArgument, with the field that is too many in `param`.
+// Checks the size against RequestBounds. Errors: kInvalidArgument, with the field that exceeds its
+// bound in `param`.
 Result<void> check_answer_size(const AnswerSize& size, const AnswerShape& shape);
 
-// New tokens of each choice for which there are entries, where a call of so many prompts does not
-// say how many it wants.
+// Returns the number of new tokens per choice whose log probability entries fit the bound, for a
+// call with n_prompts prompts; UINT64_MAX if the request has no `logprobs`. It is the default of
+// max_tokens for answers that are not streamed.
 uint64_t tokens_with_logprobs(const CompletionRequest& request, uint64_t n_prompts);
 
 }  // namespace kvik

@@ -11,23 +11,24 @@
 
 namespace kvik {
 
-// What harmony's last message, the answer itself, begins with.
+// The header of harmony's final message, which holds the answer itself.
 inline constexpr std::string_view kFinalHeader = "<|channel|>final<|message|>";
 
-// How the answer to a request is written. What it points to is a table's and lives for ever.
+// The syntax of the answer to one request. All pointers except `tools` refer to static tables.
 struct AnswerSyntax {
   const AnswerFormat* thoughts = &kThinkTags;
-  // The template knows thoughts and leaves it to the model to open one.
+  // The template supports reasoning, and the model decides whether to begin with it.
   bool may_think = false;
-  // In which calls of tools may come; where there are none, no call is looked for.
+  // The tool-call formats to recognize; if empty, tool calls are not parsed.
   std::vector<const ToolFormat*> calls = {};
-  const CallSyntax* call_syntax = nullptr;        // of forced calls; null: none
-  std::shared_ptr<const ToolSchemas> tools = {};  // null: none
-  bool has_channels = false;                      // harmony
-  // At its end an answer may call without the markup of a format: BareCallReader.
+  const CallSyntax* call_syntax = nullptr;        // syntax of forced calls; null: none
+  std::shared_ptr<const ToolSchemas> tools = {};  // schemas of the tools; null: none
+  bool has_channels = false;                      // the answer is in harmony format
+  // The answer may end with tool calls that lack the markup of a format: see BareCallReader.
   bool reads_bare_calls = false;
-  std::vector<TokenId> shown_tokens = {};  // special ones that are marks, ascending
-  std::vector<TokenId> end_tokens = {};    // that end such an answer besides the vocabulary's
+  // special tokens whose text is visible because they are marks, ascending
+  std::vector<TokenId> shown_tokens = {};
+  std::vector<TokenId> end_tokens = {};  // end tokens in addition to the vocabulary's
 };
 
 }  // namespace kvik

@@ -17,13 +17,15 @@ constexpr std::string_view kPlainTemplate =
     "{{ message.content }}{{ '\\n\\n' }}{% endfor %}{% if add_generation_prompt %}ASSISTANT:\n{% "
     "endif %}";
 
-// What templates take for what they are given: the most that any known one takes, some times over.
-// DeepSeek V3.2's puts the definitions of tools together one by one: 500 of them take the square.
+// Limits on the work of templates, relative to the size of their input: several times the maximum
+// of all known templates. DeepSeek V3.2's template concatenates the tool definitions one by one,
+// which copies each byte half as often as there are tools; the limits allow 500 tools.
 constexpr uint64_t kStepsPerNode = 200;
 constexpr uint64_t kStepsPerByte = 2;
 constexpr uint64_t kBytesPerByte = 256;
 
-// Limits that grow with the conversation, so that a long one costs what it must and no more.
+// Returns limits that grow with the conversation, so a long conversation is not rejected and no
+// template does unbounded work.
 jinja::Limits limits_for(const ChatTemplate::Variables& variables) {
   jinja::Limits limits;
   for (const auto& [name, value] : variables) {
@@ -55,8 +57,8 @@ std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message), "messages");
 }
 
-// Arguments of tool calls as JSON in a string, where they are objects: what OpenAI's clients send
-// and some templates (DeepSeek's) expect.
+// Replaces the arguments of tool calls that are objects with a JSON string, the form that OpenAI
+// clients send and some templates (DeepSeek's) expect.
 Result<jinja::Value> with_text_arguments(jinja::Runtime& runtime, const jinja::Value& value) {
   if (const jinja::List* list = value.list()) {
     jinja::List changed = *list;
@@ -79,9 +81,9 @@ Result<jinja::Value> with_text_arguments(jinja::Runtime& runtime, const jinja::V
   return jinja::Value(std::move(changed));
 }
 
-// As Hugging Face's continue_final_message: what is put behind the last message's words shows where
-// they end in the rendered text, whatever the template writes after them. The blank at its end
-// tells a template that trims.
+// The marker for continue_final_message, as in Hugging Face Transformers: it is appended to the
+// last message and found again in the rendered text, so everything that the template writes after
+// the message can be removed. The trailing blank reveals whether the template trims messages.
 constexpr std::string_view kEndOfWords = "KVIK_THE_LAST_MESSAGE_ENDS_HERE ";
 
 Result<jinja::Value> with_marked_end(const jinja::List& messages) {
@@ -99,7 +101,7 @@ Result<jinja::Value> with_marked_end(const jinja::List& messages) {
   return jinja::Value(std::move(marked));
 }
 
-// A list with another item in the place of one, or behind them all.
+// Returns the list with one item replaced, or with the item appended if `place` is its size.
 jinja::Value with_item(const jinja::Value& list, size_t place, jinja::Value item) {
   jinja::List changed = *list.list();
   if (place < changed.items.size()) {
@@ -122,7 +124,7 @@ Result<jinja::Text> cut_at_marked_end(const jinja::Text& text) {
   return text.substr(0, end);
 }
 
-// Where special tokens count.
+// Returns the ranges of the text that the template wrote; special tokens are recognized only there.
 std::vector<TextRange> ranges_of_template(const jinja::Text& text) {
   std::vector<TextRange> ranges;
   size_t begin = 0;
@@ -142,7 +144,7 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& opti
       source_(source_of(tokenizer, options)),
       template_(ChatTemplate::parse(source_)) {
   needs_.source = source_;
-  if (template_) {  // while no format is known: what the template leaves out nobody else writes
+  if (template_) {  // before the format is set, so only what the template itself writes is seen
     needs_.traits = traits_of(
         source_, [this](const ChatRequest& request) { return render(request, given(request)); });
   }
@@ -172,7 +174,7 @@ Result<jinja::Text> ChatFormat::render_adapted(const ChatRequest& request) const
   return render(request, given(request));
 }
 
-// The special tokens that a mark is made of.
+// Returns the special tokens that are contained in a mark.
 std::vector<TokenId> ChatFormat::special_ids(std::string_view mark) const {
   const TextRange all{0, mark.size()};
   std::vector<TokenId> ids = tokenizer_.tokenize_chat(mark, std::span(&all, 1));
@@ -223,7 +225,7 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& 
                 "add_generation_prompt and continue_final_message exclude each other",
                 "continue_final_message");
   }
-  ChatTemplate::Variables variables = {{"documents", jinja::None{}}};  // as Hugging Face does
+  ChatTemplate::Variables variables = {{"documents", jinja::None{}}};  // as in Transformers
   for (const auto& [name, value] : request.kwargs) {
     variables.emplace_back(name, template_value(value));
   }
@@ -243,7 +245,7 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& 
   if (!text && text.error().code == ErrorCode::kInvalidArgument) {
     jinja::Runtime runtime(limits, now_s);
     TRY_ASSIGN(messages, with_text_arguments(runtime, messages));
-    variables.emplace_back("messages", std::move(messages));  // of one name the last counts
+    variables.emplace_back("messages", std::move(messages));  // the last variable of a name is used
     if (auto second = template_->render(variables, limits, now_s)) text = std::move(second);
   }
   if (!text) {
@@ -252,9 +254,9 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& 
   return request.continue_final_message ? cut_at_marked_end(*text) : std::move(*text);
 }
 
-// Something put in behind a mark shows where that is in the rendered text: at the first byte that
-// differs. A pin ranks pages and decides nothing else: where a token spans a mark, either side will
-// do.
+// Finds the position of each cache mark in the rendered text: the text is rendered again with
+// something inserted at the mark, and the first byte that differs is the position. A pin only
+// affects the eviction order of pages, so if a token spans the position, either side is acceptable.
 std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Text& text) const {
   std::vector<Pin> pins;
   const Given plain = given(request);
@@ -272,7 +274,7 @@ std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Te
       const auto* part = std::get_if<TextPart>(&request.messages[i].parts[j]);
       if (!part || !part->keep_for) continue;
       Message marked = request.messages[i];
-      // No template looks for this byte or trims it.
+      // No template searches for this byte or trims it.
       std::get<TextPart>(marked.parts[j]).text += '\x01';
       pin({with_item(plain.messages, i, template_value(marked)), plain.tools}, *part->keep_for);
     }
@@ -285,8 +287,8 @@ std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Te
   return pins;
 }
 
-// Absent where the template begins no answer, or begins it with a token that could belong to what
-// stands before it.
+// Returns nullopt if the template has no generation prompt, or if it does not begin with a special
+// token: an ordinary token might merge with the text before it.
 std::optional<uint32_t> ChatFormat::last_border(const ChatRequest& request, const jinja::Text& text,
                                                 size_t n_tokens) const {
   if (!request.add_generation_prompt) return std::nullopt;
@@ -305,9 +307,9 @@ std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
   return tokenizer_.tokenize_chat(text.view(), ranges_of_template(text));
 }
 
-// The tokens of what was spoken and of what follows. std::nullopt where the text does not begin
-// with what was spoken; and where no special token follows, since elsewhere the tokens of the rest
-// depend on the text before it.
+// Returns the stored tokens followed by the tokens of the remaining text. Returns nullopt if the
+// text does not begin with the stored text, or if the rest does not begin with a special token; in
+// that case its tokenization depends on the text before it.
 std::optional<std::vector<TokenId>> ChatFormat::tokenize_behind(const SpokenTokens& spoken,
                                                                 const jinja::Text& text) const {
   const size_t n_bytes = spoken.text.size();

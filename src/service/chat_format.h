@@ -13,36 +13,39 @@
 namespace kvik {
 
 struct ChatFormatOptions {
-  std::string chat_template = {};  // in the place of the model's own; empty: that one
-  std::string tool_format = {};    // of tool_formats(), or "none"; empty: what the template writes
-  // Language of the schemas of requests that choose none.
+  std::string chat_template = {};  // replaces the model's own template; empty: the model's own
+  // a name in tool_formats(), or "none"; empty: detected from the template
+  std::string tool_format = {};
+  // schema language of requests that do not choose one
   JsonStyle::Language schema_language = JsonStyle::Language::kCanonical;
 };
 
-// Conversations → prompts, by the model's own template; without one, by a plain one of ours:
-// "USER:" or "ASSISTANT:" on a line of its own, the words below it, an empty line. Immutable: any
-// thread.
+// Renders conversations as prompts with the model's chat template. A model without one gets a plain
+// default template: "USER:" or "ASSISTANT:" on its own line, then the message, then an empty line.
+// Immutable; any thread.
 class ChatFormat {
  public:
-  // Where the model's template does not parse, each rendering says so: kUnsupported.
+  // Borrows the tokenizer. If the template does not parse, rendering returns kUnsupported.
   explicit ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& options = {});
 
-  // Errors: kInvalidArgument with `param` "messages", the template's own words among them.
+  // Returns the rendered conversation. Errors: kInvalidArgument, mostly with `param` "messages";
+  // this includes exceptions that the template itself raises. kUnsupported if the template did not
+  // parse.
   Result<jinja::Text> render(const ChatRequest& request) const;
 
-  // Special tokens count where the template wrote them. The border is told where it is asked for:
-  // it costs rendering once more.
+  // Returns the prompt as tokens. Special tokens are recognized only in text that the template
+  // wrote. last_border is computed only if requested, because it requires rendering a second time.
   enum class Borders : uint8_t { kNone, kLast };
   Result<ChatPrompt> prompt(const ChatRequest& request, Borders borders = Borders::kNone) const;
 
  private:
-  // A conversation as its template sees it.
+  // The template's variables for one conversation.
   struct Given {
     jinja::Value messages, tools;
   };
   Given given(const ChatRequest& request) const;
 
-  // Of a conversation that was adapted.
+  // Renders a conversation that has already been through adapted().
   Result<jinja::Text> render_adapted(const ChatRequest& request) const;
   Result<jinja::Text> render(const ChatRequest& request, const Given& given) const;
   AnswerSyntax syntax_of(const ChatRequest& request) const;

@@ -14,54 +14,57 @@
 
 namespace kvik {
 
-// The beginning of a conversation in the very tokens that a model was fed and said.
+// The beginning of a conversation, with exactly the tokens that the model read and generated.
 struct SpokenTokens {
   std::string text;
   std::vector<TokenId> ids;
 };
 
-// How much a model is to think; it reaches the template under the names that it knows.
+// The requested amount of reasoning. It is passed to the template under the variable names that the
+// template uses.
 struct ThinkingWish {
   std::optional<std::string> effort;      // "low", "medium", "high", …
-  std::optional<bool> thinks;             // at all
-  std::optional<uint64_t> budget_tokens;  // at most
+  std::optional<bool> thinks;             // false: no reasoning
+  std::optional<uint64_t> budget_tokens;  // upper bound
 };
 
-// The answer is to be a call.
+// Requires the answer to be a tool call.
 struct ForcedCalls {
-  std::vector<std::string> names;  // of one of these tools; empty: of any
-  bool is_one = false;             // and no more than one
+  std::vector<std::string> names;  // allowed tools; empty: all
+  bool is_one = false;             // exactly one call
 };
 
-// A conversation that a model is to go on with. Strings in it are a user's words: no special token
-// in them counts.
+// A conversation and the options of its next answer. Its strings are user input: special tokens in
+// them are treated as plain text.
 struct ChatRequest {
   std::vector<Message> messages;
-  std::vector<Json> tools = {};                    // as the template writes them
-  std::set<std::string, std::less<>> strict = {};  // names of tools whose schemas calls must keep
-  std::optional<Duration> keep_tools_for = {};     // the prefix up to their end, for so long
-  // Further names that the template may ask for. They never replace those that Kvik sets
-  // (THREATS 22).
+  std::vector<Json> tools = {};                    // tool definitions as passed to the template
+  std::set<std::string, std::less<>> strict = {};  // tools whose calls must match their schema
+  // requested lifetime of the cached prefix that ends with the tools
+  std::optional<Duration> keep_tools_for = {};
+  // Additional template variables. They never override the variables that Kvik sets.
   Json::Fields kwargs = {};
   ThinkingWish thinking = {};
-  std::optional<ForcedCalls> forced = {};  // absent: the model may call or not
-  JsonStyle style = {};                    // of the arguments of calls that keep to a schema
+  std::optional<ForcedCalls> forced = {};  // absent: the model decides whether to call a tool
+  JsonStyle style = {};                    // style of arguments that are constrained by a schema
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the prompt ends inside the last message
-  // Where the prompt begins with this text, and the template goes on with a special token, it keeps
-  // these ids. A model may say a word in other tokens than a tokenizer would cut it into: all K and
-  // V behind it would be computed again.
+  // If the prompt begins with this text and continues with a special token, these ids are used for
+  // it. A model may generate text in other tokens than the tokenizer would produce for it;
+  // retokenizing would then invalidate the K/V of all later tokens.
   SpokenTokens spoken = {};
 };
 
 struct ChatPrompt {
   std::vector<TokenId> ids;
-  AnswerBegin answer_begin = AnswerBegin::kText;  // kThought: the template opened one
+  // kThought: the prompt ends inside a reasoning block
+  AnswerBegin answer_begin = AnswerBegin::kText;
   AnswerSyntax answer_syntax = {};
   std::string text = {};
-  std::vector<Pin> pins = {};  // of the marks that the prompt shows
-  // Where the last message ends, in front of what the template begins the answer with: what comes
-  // there again later may be without the answer's thoughts.
+  std::vector<Pin> pins = {};  // prefixes with a requested keep time
+  // Number of tokens up to the end of the last message, before the generation prompt. In the next
+  // turn the template may drop this answer's reasoning, so a later prompt may share the prefix only
+  // up to this position.
   std::optional<uint32_t> last_border = {};
 };
 

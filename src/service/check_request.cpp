@@ -19,7 +19,7 @@ std::unexpected<Error> out_of_range(std::string_view param, double value, std::s
               fmt::format("{} is {}, expected {}", param, value, range), std::string(param));
 }
 
-// A NaN fails both comparisons.
+// Returns false for NaN, which fails both comparisons.
 bool within(float value, float low, float high) { return value >= low && value <= high; }
 
 Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {

@@ -8,16 +8,16 @@
 
 namespace kvik {
 
-// Whether clients may call the model so.
+// Returns whether `name` is the model's id or one of its aliases.
 bool is_name_of(const ModelCard& card, std::string_view name);
 
-// kNotFound for another model than the one that is served, or one of its adapters.
+// Returns kNotFound unless the name means the served model or one of its adapters.
 Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card,
                          const AdapterBook* adapters = nullptr);
 
-// Whether every value of a request lies where it may (THREATS 14-17): kInvalidArgument naming the
-// field in `param`, the value and what was expected; kNotFound for another model. The prompt is
-// checked when it is tokenized.
+// Checks that every value of a request is within its bounds. Errors: kInvalidArgument with the
+// field in `param`, naming the value and what was expected; kNotFound for an unknown model. The
+// prompt is checked when it is tokenized.
 Result<void> check_request(const CompletionRequest& request, const ModelCard& card,
                            const AdapterBook* adapters = nullptr);
 

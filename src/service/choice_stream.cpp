@@ -45,7 +45,7 @@ void ChoiceStream::echo_prompt() {
   pending_.logprobs.back().logprob.reset();
 }
 
-// Logits behind prompt token `position` say how likely the next prompt token was.
+// The logits after prompt token `position` give the probability of the next prompt token.
 void ChoiceStream::on_logits(uint32_t position, std::span<const float> logits) {
   if (position + 1 >= options_.prompt.size()) return;
   const TokenId id = options_.prompt[position + 1];
@@ -66,7 +66,8 @@ void ChoiceStream::prompt_to_chunk(TokenId id, std::span<const float> logits) {
   pending_.prompt_logprobs.push_back(std::move(all));
 }
 
-// A token may hold a part of a character: as text that is U+FFFD.
+// Returns the text of a single token. A token may contain a part of a character, which becomes
+// U+FFFD.
 std::string ChoiceStream::text_of(TokenId id) const {
   Detokenizer alone(tokenizer_, Detokenizer::Position::kContinuation, Tokenizer::Special::kShow);
   const std::string whole = alone.push(id);
@@ -92,7 +93,8 @@ void ChoiceStream::on_trace(const TokenTrace& trace) {
   if (options_.choice == 0 && !state_->abandoned) state_->sink->on_trace(trace);
 }
 
-// What one more token says; marks of the answer's syntax are seen, other special tokens are not.
+// Returns the text that a token adds. Special tokens are visible only if they are marks of the
+// answer's syntax.
 std::string ChoiceStream::said(TokenId id) {
   if (!std::ranges::binary_search(output().answer_syntax.shown_tokens, id)) {
     return detokenizer_.push(id);
@@ -112,7 +114,7 @@ EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   return stops_.matched() || has_called_enough() ? Verdict::kStop : Verdict::kContinue;
 }
 
-// Tokens of a stop string count too.
+// Tokens of a stop string count as well.
 uint32_t ChoiceStream::n_reasoning_tokens() const {
   if (!parts_) return 0;
   AnswerSplitter all = *parts_;
@@ -134,8 +136,8 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   all.prompt_tokens = usage.prompt_tokens;
   all.drafted_tokens += usage.drafted_tokens;
   all.accepted_tokens += usage.accepted_tokens;
-  // The choice that was admitted first found what was there before the request; others may have
-  // found what it computed as well.
+  // The first choice reports the tokens that were cached before the request. Later choices may also
+  // hit pages that it computed, so the minimum is used.
   const bool is_whole = reason != FinishReason::kCancelled && reason != FinishReason::kFailed;
   const bool is_first = !std::exchange(state_->has_found, true);
   if (is_first || (is_whole && usage.cached_tokens < all.cached_tokens)) {
@@ -154,7 +156,8 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
     state_->sink->on_done(all);
 }
 
-// Calls without markup are known when the answer ends, which may be more than were wanted.
+// Drops calls beyond max_calls. Calls without markup are recognized only at the end of an answer,
+// so there may be more than were allowed.
 void ChoiceStream::keep_allowed_calls(std::vector<AnswerPart>& parts) {
   if (!output().max_calls) return;
   std::erase_if(parts, [this](const AnswerPart& part) {

@@ -15,21 +15,21 @@
 
 namespace kvik {
 
-// What the choices of one completion share: where their news go, and how many still run.
-// Engine thread only, but for `abandoned`.
+// State shared by the choices of one completion: their sink and the number that are still running.
+// Engine thread only, except for `abandoned`.
 struct CompletionState {
   std::shared_ptr<CompletionSink> sink;
   uint32_t n_running = 0;
-  Usage usage;                          // of all choices together, the prompt counted once
-  bool has_found = false;               // usage.cached_tokens is that of a choice
-  std::atomic<bool> abandoned = false;  // nobody listens any more
+  Usage usage;                          // sum over all choices; the prompt is counted once
+  bool has_found = false;               // usage.cached_tokens has been set by a choice
+  std::atomic<bool> abandoned = false;  // the completion's handle was destroyed
 };
 
-// Turns one choice's tokens into text: detokenizes, watches for stop strings, and sends chunks of
-// whole characters, where asked for in parts too. Engine thread only.
+// Turns one choice's tokens into text: detokenizes them, detects stop strings, and sends chunks of
+// whole characters, split into answer parts if requested. Engine thread only.
 class ChoiceStream final : public EventSink {
  public:
-  // The text of a prompt, and where each of its tokens begins.
+  // The text of a prompt and the byte offset of each of its tokens.
   struct Echo {
     std::string text;
     std::vector<uint32_t> offsets;
@@ -38,12 +38,14 @@ class ChoiceStream final : public EventSink {
 
   struct Options {
     uint32_t choice = 0;
-    std::shared_ptr<const OutputOptions> output;  // of all choices, never null
+    std::shared_ptr<const OutputOptions> output;  // shared by all choices; never null
     std::optional<uint32_t> n_logprobs = {};      // Request::n_logprobs
-    std::vector<TokenId> prompt = {};             // if it is echoed or has logprobs here
-    std::shared_ptr<const Echo> echoed = {};  // the prompt's text, of all choices; null: made here
+    // set if this choice reports the prompt's text or log probabilities
+    std::vector<TokenId> prompt = {};
+    // prompt text shared by all choices; null: computed here
+    std::shared_ptr<const Echo> echoed = {};
   };
-  // The tokenizer outlives this.
+  // Borrows the tokenizer.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
 
   Verdict on_token(const TokenEvent& event) override;
@@ -55,7 +57,7 @@ class ChoiceStream final : public EventSink {
 
  private:
   const OutputOptions& output() const { return *options_.output; }
-  // The first choice tells the prompt's log probabilities.
+  // Only the first choice reports the prompt's log probabilities.
   bool tells_prompt() const { return output().n_prompt_logprobs && options_.choice == 0; }
   void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
                 uint32_t text_offset);
@@ -76,12 +78,13 @@ class ChoiceStream final : public EventSink {
   Detokenizer detokenizer_;
   StopMatcher stops_;
   std::optional<AnswerSplitter> parts_;
-  std::vector<uint32_t> token_ends_;  // in the text, as long as reasoning may come
+  // end of each token in the text, recorded while reasoning may follow
+  std::vector<uint32_t> token_ends_;
   uint32_t n_begun_calls_ = 0;
-  CompletionChunk pending_;             // ids and logprobs that wait for their text
-  std::string echo_;                    // text of the prompt, until it is sent
-  std::vector<uint32_t> echo_offsets_;  // where each echoed token begins, for logprobs
-  uint32_t text_bytes_ = 0;             // of what the tokens so far say, stop strings included
+  CompletionChunk pending_;             // ids and logprobs whose text has not been sent
+  std::string echo_;                    // prompt text that has not been sent
+  std::vector<uint32_t> echo_offsets_;  // offset of each echoed token, for logprobs
+  uint32_t text_bytes_ = 0;             // length of all text so far, stop strings included
 };
 
 }  // namespace kvik

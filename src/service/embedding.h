@@ -9,25 +9,27 @@
 
 namespace kvik {
 
-// One text as a point in the model's space.
+// A request for the embedding of one text.
 struct EmbeddingRequest {
-  // Of the hidden states behind the last norm: their mean, which says most of a model that was not
-  // trained for this; or that of the last token, for one that was.
+  // Pooling of the hidden states after the last norm. kMean: their mean, the better choice for
+  // models that were not trained for embeddings. kLast: the last token's state, for models that
+  // were trained with it.
   enum class Pooling { kMean, kLast };
 
-  Request engine;  // goes to the engine: the prompt, its pages' salt, the tenant and its priority
+  Request engine;  // prompt, cache salt, tenant and priority, passed to the engine
   Pooling pooling = Pooling::kMean;
-  // The first so many dimensions; absent: all. What is left is as long as before: 1. Models trained
-  // for it lose little (Kusupati et al. 2022); others lose what they lose.
+  // Number of leading dimensions to return; absent: all. The truncated vector is normalized to
+  // length 1 again. Models trained for truncation lose little accuracy (Kusupati et al. 2022);
+  // others may lose more.
   std::optional<uint32_t> n_dims;
   std::optional<std::string> model;
 };
 
-// Called once, on the engine thread; must not block.
+// Receives the result of an EmbeddingRequest. Called once, on the engine thread; must not block.
 class EmbeddingSink {
  public:
   virtual ~EmbeddingSink() = default;
-  // Of length 1; nullopt where it was cut off.
+  // `embedding` is normalized to length 1; nullopt if the request did not complete.
   virtual void on_embedding(std::optional<std::vector<float>> embedding, const Usage& usage) = 0;
 };
 

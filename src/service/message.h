@@ -13,13 +13,13 @@ namespace kvik {
 
 struct TextPart {
   std::string text;
-  // A mark: the prefix up to the end of these words is worth keeping for so long.
+  // Requested lifetime of the cached prefix that ends with this text.
   std::optional<Duration> keep_for = {};
 
   friend bool operator==(const TextPart&, const TextPart&) = default;
 };
 
-// What a model thought before it spoke.
+// Reasoning content of an assistant message.
 struct Thought {
   std::string text;
 
@@ -29,33 +29,34 @@ struct Thought {
 struct ToolCall {
   std::optional<std::string> id;
   std::string name;
-  Json arguments;  // named ones; a text where they were no JSON
+  Json arguments;  // an object of named arguments; a string if they were not valid JSON
 
   friend bool operator==(const ToolCall&, const ToolCall&) = default;
 };
 
 using MessagePart = std::variant<TextPart, Thought, ToolCall>;
 
-// One message of a conversation. A template is given the texts as one, lines between them; without
-// a TextPart the message has no content. What a tool answered is the text of a message of the role
-// "tool".
+// One message of a conversation. The template receives all text parts as one string, joined by line
+// breaks; a message without a TextPart has no content. The result of a tool is the text of a
+// message with the role "tool".
 struct Message {
-  // Who wrote it: "system", "user", "assistant", "tool", or what a template knows.
+  // "system", "user", "assistant", "tool", or another role that the template supports
   std::string role;
   std::vector<MessagePart> parts;
-  std::optional<std::string> tool_call_id = {};  // of the call that this answers
-  std::optional<std::string> name = {};          // of who wrote it
-  Json::Fields further = {};                     // that Kvik knows no meaning of; a template may
+  std::optional<std::string> tool_call_id = {};  // id of the call that this message answers
+  std::optional<std::string> name = {};          // name of the author
+  // fields unknown to Kvik, passed through to the template
+  Json::Fields further = {};
 
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// A message that is one text.
+// Returns a message with a single text part.
 inline Message text_message(std::string role, std::string text) {
   return {.role = std::move(role), .parts = {TextPart{std::move(text)}}};
 }
 
-// The texts of a message as one.
+// Returns all text parts of a message, joined by line breaks.
 std::string text_of(const Message& message);
 
 std::vector<ToolCall> calls_of(const Message& message);

@@ -20,7 +20,7 @@ void PoolingStream::on_hidden(uint32_t, std::span<const float> state) {
   for (size_t i = 0; i < state.size(); ++i) sums_[i] += double{state[i]};
 }
 
-// The mean has the direction of the sum, and its length becomes 1 in any case.
+// The sum suffices for the mean: both have the same direction, and the length is normalized to 1.
 std::vector<float> PoolingStream::pooled() const {
   const size_t n_dims = std::min<size_t>(n_dims_.value_or(sums_.size()), sums_.size());
   double square = 0;

@@ -11,8 +11,8 @@
 
 namespace kvik {
 
-// Pools one prompt's hidden states as they come. Sums are of doubles in the order of positions: the
-// result is the same bits whatever the chunks. Engine thread only.
+// Pools one prompt's hidden states as they arrive. Sums are doubles, added in order of position, so
+// the result is bit-identical for every division into chunks. Engine thread only.
 class PoolingStream final : public EventSink {
  public:
   PoolingStream(EmbeddingRequest::Pooling pooling, std::optional<uint32_t> n_dims,
@@ -29,7 +29,7 @@ class PoolingStream final : public EventSink {
 
   const EmbeddingRequest::Pooling pooling_;
   const std::optional<uint32_t> n_dims_;
-  const std::shared_ptr<EmbeddingSink> sink_;  // shared with who asked
+  const std::shared_ptr<EmbeddingSink> sink_;  // shared with the caller
   std::vector<double> sums_;
 };
 

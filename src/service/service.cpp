@@ -15,7 +15,7 @@
 namespace kvik {
 namespace {
 
-// Requests that are cancelled with the handle.
+// The requests of a completion; destroying it cancels them.
 class Running : public Completion {
  public:
   Running(EngineThread& engine, size_t prompt_tokens)
@@ -62,7 +62,8 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       forms_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)) {}
 
-// Which model a request names: the served one, or one of its adapters.
+// Sets the adapter that `model` names. Errors: kNotFound if it is neither the served model nor one
+// of its adapters.
 Result<void> Service::choose_adapter(const std::optional<std::string>& model,
                                      Request& to_run) const {
   if (!model) {
@@ -97,8 +98,8 @@ Result<std::string> Service::detokenize(std::span<const TokenId> ids) const {
   return tokenizer_.detokenize(ids, Tokenizer::Special::kShow);
 }
 
-// Special tokens in a completion's prompt are meant; a beginning that the text has already is not
-// put there twice.
+// Returns the tokens of the prompt. Special tokens in a completion's prompt are recognized. If the
+// text already begins with BOS, no second one is added.
 std::vector<TokenId> Service::take_prompt(CompletionRequest& request) const {
   if (auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) return std::move(*ids);
   auto ids = tokenizer_.tokenize(std::get<std::string>(request.prompt),
@@ -108,16 +109,16 @@ std::vector<TokenId> Service::take_prompt(CompletionRequest& request) const {
   return ids;
 }
 
-// Sets what the engine needs and other fields say.
+// Fills in the engine request from the other fields.
 Result<void> Service::prepare(CompletionRequest& request) const {
   Request& out = request.engine;
   out.prompt = take_prompt(request);
   const uint64_t n_ctx = engine_.limits().n_ctx_max;
-  // A prompt must leave room for one token; a longer answer is cut where the context ends.
+  // The prompt must leave room for one token; an answer ends where the context ends.
   if (out.prompt.size() + (request.max_tokens == 0 ? 0 : 1) > n_ctx) {
     return fail(
         ErrorCode::kContextLength,
-        // Clients look for these words of OpenAI's, to fall back on another model.
+        // Clients search for OpenAI's wording to fall back to another model.
         fmt::format("This model's maximum context length is {} tokens. However, your prompt has {} "
                     "tokens, and an answer needs room as well. Please shorten the prompt.",
                     n_ctx, out.prompt.size()),
@@ -151,7 +152,7 @@ FormLead lead_of(const FormVocabulary& vocabulary, const CompletionRequest& requ
 Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                                                       std::shared_ptr<CompletionSink> sink) {
   TRY(check_request(request, card_, adapters_.book));
-  TRY(engine_.check_room());  // before the tokenizer works for nothing
+  TRY(engine_.check_room());  // checked before the cost of tokenizing
   TRY(prepare(request));
   Request& to_run = request.engine;
   std::vector<std::string> relaxed;
@@ -161,7 +162,8 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
         form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
     relaxed = std::move(form.relaxed);
   }
-  // What is said anew counts where the answer does not stream, which is not known here.
+  // New tokens count only for answers that are not streamed; this is not known here, so they are
+  // counted as 0.
   TRY(check_answer_size(answer_size(request, to_run.prompt.size(), 0), request));
   auto state = std::make_shared<CompletionState>();
   state->sink = std::move(sink);
@@ -187,7 +189,7 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
             .prompt = output->echo || tells_prompt ? to_run.prompt : std::vector<TokenId>(),
             .echoed = echo});
     const bool is_last = choice + 1 == request.n;
-    // Where one is refused, the handle's end cancels those before it.
+    // If one is rejected, destroying the handle cancels the earlier ones.
     TRY_ASSIGN(const RequestId id,
                engine_.submit(is_last ? std::move(to_run) : to_run, std::move(stream)));
     completion->add(id);

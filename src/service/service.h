@@ -14,16 +14,16 @@
 
 namespace kvik {
 
-// The adapters of a service.
+// The adapters that a service offers.
 struct ServiceAdapters {
-  AdapterBook* book = nullptr;                // that clients choose from; null: nothing
-  std::shared_ptr<const Adapter> by_default;  // where no model is named; null: the model as it is
+  AdapterBook* book = nullptr;                // adapters that clients can choose; null: none
+  std::shared_ptr<const Adapter> by_default;  // used if a request names no model; null: none
 };
 
-// The service over one tokenizer and one engine thread.
+// Implements ServiceApi on one tokenizer and one engine thread.
 class Service final : public ServiceApi {
  public:
-  // All are borrowed and outlive the service.
+  // Borrows the tokenizer, the engine and the adapter book, which must outlive the service.
   Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
           const ChatFormatOptions& chat = {}, ServiceAdapters adapters = {});
 
@@ -62,7 +62,7 @@ class Service final : public ServiceApi {
   static FormCompiler::Owner owner_of(const CompletionRequest& request) {
     return {.tenant = request.engine.tenant, .salt = request.engine.cache_salt};
   }
-  // Puts the adapter that the model's name means, where it means one, into the request.
+  // Sets the request's adapter from the model name, if that name means one.
   Result<void> choose_adapter(const std::optional<std::string>& model, Request& to_run) const;
   std::vector<TokenId> take_prompt(CompletionRequest& request) const;
   Result<void> prepare(CompletionRequest& request) const;

@@ -28,157 +28,163 @@ namespace kvik {
 
 class AdapterBook;
 
-// The part of a completion's request that says what of its tokens clients get to see.
+// The fields of a completion request that determine what clients receive about its tokens.
 struct OutputOptions {
   std::vector<std::string> stop;
-  bool echo = false;  // the prompt's text comes first
+  bool echo = false;  // the answer begins with the prompt's text
   bool return_token_ids = false;
-  std::optional<uint32_t> n_prompt_logprobs;  // so many besides each prompt token's own
-  // Present: the answer comes in parts, and reasoning is counted.
+  std::optional<uint32_t> n_prompt_logprobs;  // most likely alternatives reported per prompt token
+  // If present, the answer is split into parts and reasoning tokens are counted.
   std::optional<AnswerBegin> answer_begin;
-  AnswerSyntax answer_syntax;         // how the parts are told apart
-  std::optional<uint32_t> max_calls;  // of tools; the answer ends after the last one
+  AnswerSyntax answer_syntax;  // syntax by which the answer is split
+  // maximum number of tool calls; the answer ends after the last one
+  std::optional<uint32_t> max_calls;
 };
 
-// One completion as a client asks for it, before any check.
+// One completion request as received from a client, before any check.
 struct CompletionRequest {
   Variant<std::string, std::vector<TokenId>> prompt;
-  // Goes to the engine, once for each choice. complete() sets what follows from other fields: the
-  // tokens of the prompt, max_tokens, min_tokens, end tokens, seed, constraint and adapter.
+  // Submitted to the engine, once for each choice. complete() fills in the fields that derive from
+  // other fields: prompt tokens, max_tokens, min_tokens, end tokens, seed, constraint and adapter.
   Request engine;
   OutputOptions output;
-  std::optional<uint64_t> seed;        // absent: a random one
-  std::optional<uint64_t> max_tokens;  // absent: what the context holds
+  std::optional<uint64_t> seed;        // absent: random
+  std::optional<uint64_t> max_tokens;  // absent: up to the context length
   uint64_t min_tokens = 0;
   uint32_t n = 1;
   bool ignore_eos = false;
-  std::optional<std::chrono::seconds> pin_ttl;  // the prompt's pages are kept in preference so long
-  // Absent, or a name of the served model or of an adapter; another is kNotFound.
+  // time during which other pages are evicted before those of the prompt
+  std::optional<std::chrono::seconds> pin_ttl;
+  // Absent, or a name of the served model or of an adapter; any other name is kNotFound.
   std::optional<std::string> model;
-  std::optional<AnswerForm> form;  // absent: any text
+  std::optional<AnswerForm> form;  // absent: unconstrained
 };
 
 struct ChunkLogprob {
-  std::string token;             // its text, as far as it is valid UTF-8
-  std::string bytes;             // its bytes
-  std::optional<float> logprob;  // absent: the prompt's first token, which nothing precedes
-  uint32_t text_offset = 0;      // in the choice's text, in bytes
+  std::string token;  // its text; an incomplete character becomes U+FFFD
+  std::string bytes;
+  // absent for the prompt's first token, which has no predecessor
+  std::optional<float> logprob;
+  uint32_t text_offset = 0;  // byte offset in the choice's text
   std::vector<std::pair<std::string, float>> top;
 };
 
-// A token that could stand at some place of the prompt.
+// The log probability of one token at one position of the prompt.
 struct PromptLogprob {
   TokenId id = 0;
   float logprob = 0;
-  uint32_t rank = 0;  // 1 is the most likely one's
-  std::string token;  // its text, as far as it is valid UTF-8
+  uint32_t rank = 0;  // 1 is the most likely token
+  std::string token;  // its text; an incomplete character becomes U+FFFD
 };
 
-// News of one choice. `text` is whole characters; it may be empty.
+// New output of one choice. `text` consists of whole characters and may be empty.
 struct CompletionChunk {
   uint32_t choice = 0;
-  std::string text;                    // as the model says it, the marks of its thoughts too
-  std::vector<AnswerPart> parts;       // where asked for: of the text so far, what is new
-  std::vector<TokenId> token_ids;      // where asked for
-  std::vector<ChunkLogprob> logprobs;  // where asked for
-  // Where asked for, in the first chunk of the first choice: for each token of the prompt, itself
-  // and the most likely ones. Nothing for the first: no token stands before it.
+  std::string text;                    // as the model wrote it, including the marks of reasoning
+  std::vector<AnswerPart> parts;       // if requested: the new parts of the answer
+  std::vector<TokenId> token_ids;      // if requested
+  std::vector<ChunkLogprob> logprobs;  // if requested
+  // If requested, in the first chunk of the first choice: for each token of the prompt, that token
+  // and the most likely ones. The entry of the first token is empty, since it has no predecessor.
   std::vector<std::vector<PromptLogprob>> prompt_logprobs;
   std::optional<FinishReason> finish;      // set in a choice's last chunk
-  std::optional<std::string> stop_string;  // the one that ended it
+  std::optional<std::string> stop_string;  // the stop string that ended the choice
 };
 
-// Called on the engine thread; must not block. Every choice sends one chunk with `finish`, then
-// on_done comes once, last.
+// Receives the output of one completion. Called on the engine thread; must not block. Every choice
+// sends one chunk with `finish`; then on_done() is called once, last.
 class CompletionSink {
  public:
   virtual ~CompletionSink() = default;
-  // Of the first choice; the whole prompt is done before its first chunk.
+  // Reports prompt processing of the first choice; the whole prompt is done before its first chunk.
   virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
-  // Each token of the first choice, where asked for.
+  // Reports each token of the first choice, if the request enables tracing.
   virtual void on_trace(const TokenTrace& trace) { static_cast<void>(trace); }
   virtual void on_chunk(CompletionChunk chunk) = 0;
   virtual void on_done(const Usage& usage) = 0;
-  // In the place of on_done(), for a completion that was let go: what it had used by then. May come
-  // after the handle is gone.
+  // Called instead of on_done() if the handle was destroyed; reports the usage up to then. It may
+  // be called after the handle is gone.
   virtual void on_abandoned(const Usage& usage) { static_cast<void>(usage); }
-  // In its place as well, where the system has no memory left for what the sink should be told.
+  // Called instead of on_done() if memory for the report could not be allocated.
   virtual void on_no_memory() {}
 };
 
-// A running completion. Destroying it cancels what still runs: its pages are free within one step.
+// The handle of a running completion. Destroying it cancels the choices that are still running;
+// their pages are free within one step.
 class Completion {
  public:
   virtual ~Completion() = default;
   virtual uint32_t prompt_tokens() const = 0;
-  // Paths of what the form asks for and its answer need not keep; of relaxed forms alone.
+  // Returns the paths of the schema keywords that the answer may violate; only for relaxed forms.
   virtual std::vector<std::string> relaxed() const { return {}; }
 };
 
 struct ModelCard {
-  Printable id;  // what clients call it
+  Printable id;  // name for clients
   Printable architecture;
-  uint64_t created_s = 0;  // Unix time at which it was loaded
+  uint64_t created_s = 0;  // Unix time at which the model was loaded
   uint32_t n_ctx_max = 0;
   uint32_t n_ctx_train = 0;
   uint32_t n_vocab = 0;
-  uint32_t model_dim = 0;                 // dimensions of a hidden state
-  uint64_t kv_tokens = 0;                 // whose K and V fit in memory
-  uint32_t page_tokens = 0;               // that lie in one page
-  std::string kv_type = {};               // as which they are stored
-  std::string backend = {};               // that computes: "cpu/avx512"
-  std::string chat_template = {};         // the model's own, or another, UTF-8; empty: it has none
-  std::vector<std::string> aliases = {};  // that it answers to as well; "*": any
+  uint32_t model_dim = 0;    // size of a hidden state
+  uint64_t kv_tokens = 0;    // number of tokens whose K/V fit in memory
+  uint32_t page_tokens = 0;  // tokens per page
+  std::string kv_type = {};  // element type of K/V
+  std::string backend = {};  // for example "cpu/avx512"
+  // the template in use (the model's own or a replacement), UTF-8; empty: none
+  std::string chat_template = {};
+  // additional names; "*" matches any name
+  std::vector<std::string> aliases = {};
 };
 
-// Text in, text out: what the server needs of the floors below, and all it knows of them. Any
-// thread may call; answers arrive on the engine thread.
+// The interface of the service (text in, text out), and the only part of the lower floors that the
+// server uses. Any thread may call it; answers arrive on the engine thread.
 class ServiceApi {
  public:
   virtual ~ServiceApi() = default;
 
-  // Checks, tokenizes, compiles the form and submits. Errors name the field in `param`:
-  // kInvalidArgument, kContextLength, kNotFound (model), kExhausted (the queue is full),
-  // kUnavailable (stopping).
+  // Checks and tokenizes the request, compiles its form and submits it. Errors name the field in
+  // `param`: kInvalidArgument, kContextLength, kNotFound (model), kExhausted (the queue is full),
+  // kUnavailable (the server is stopping).
   virtual Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
                                                        std::shared_ptr<CompletionSink> sink) = 0;
 
-  // Returns whether complete() has to compile the request's form first.
+  // Returns whether complete() would have to compile the request's form.
   virtual bool must_compile(const CompletionRequest& request) const {
     static_cast<void>(request);
     return false;
   }
-  // Compiles the request's form if that takes a few milliseconds and its tenant has not used up
-  // such help. Returns whether it is compiled now; else complete() takes up to 100 ms of processor
-  // time, on a thread that nobody should wait for. Errors: the form's, as complete() would say
-  // them.
+  // Compiles the request's form if that takes a few milliseconds and the tenant's budget for such
+  // attempts is not used up. Returns whether the form is compiled now. If not, complete() needs up
+  // to 100 ms of CPU time to compile it and should run on a thread that no other work waits for.
+  // Errors: those of the form, as in complete().
   virtual Result<bool> try_compile(const CompletionRequest& request) {
     static_cast<void>(request);
     return true;
   }
   virtual GrammarMemory grammar_memory() const { return {}; }
 
-  // Computes the whole prompt, whatever the cache knows of it. The handle is one of a completion.
-  // Errors as complete()'s.
+  // Computes the embedding of a prompt. The whole prompt is computed; cached K/V are not used.
+  // Destroying the handle cancels the request. Errors: those of complete().
   virtual Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                                     std::shared_ptr<EmbeddingSink> sink) = 0;
 
   virtual std::vector<TokenId> tokenize(std::string_view text,
                                         const TokenizeOptions& options) const = 0;
-  // kInvalidArgument where an id lies outside the vocabulary.
+  // Returns kInvalidArgument if an id is outside the vocabulary.
   virtual Result<std::string> detokenize(std::span<const TokenId> ids) const = 0;
 
-  // A conversation as the model's chat template writes it: as text, and as the prompt of a
-  // completion. Errors as ChatFormat's.
+  // Renders a conversation with the model's chat template, as text or as the prompt of a
+  // completion. Errors: those of ChatFormat.
   virtual Result<std::string> apply_template(const ChatRequest& request) const = 0;
   virtual Result<ChatPrompt> chat_prompt(const ChatRequest& request) const = 0;
 
   virtual const ModelCard& card() const = 0;
-  // What the model answers with besides itself; null: nothing.
+  // Returns the adapters that requests may name; null: none.
   virtual AdapterBook* adapters() const { return nullptr; }
   virtual EngineSnapshot snapshot() const = 0;
-  // The sink sees the engine at work for as long as it lives. Errors: kExhausted (too many watch),
-  // kUnavailable.
+  // Sends live views of the engine to the sink as long as the sink exists. Errors: kExhausted (too
+  // many watchers), kUnavailable.
   virtual Result<void> watch(const std::shared_ptr<LiveSink>& sink) = 0;
 };
 

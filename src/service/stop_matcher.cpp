@@ -26,7 +26,7 @@ std::string StopMatcher::push(std::string_view text) {
   return out;
 }
 
-// Length of the longest suffix of held_ that is a beginning of a stop string.
+// Returns the length of the longest suffix of held_ that is a proper prefix of a stop string.
 size_t StopMatcher::suffix_that_may_become_a_stop() const {
   size_t longest = 0;
   for (const std::string& stop : *stops_) {

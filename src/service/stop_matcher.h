@@ -9,35 +9,36 @@
 
 namespace kvik {
 
-// Watches a growing text for stop strings, which may span any number of pieces. Holds back what
-// could be the beginning of one, so that no part of a stop string is ever sent. The stop that is
-// whole first wins, of those that end together the longest: however the text comes in pieces, the
-// answer is the same.
+// Searches a growing text for stop strings, which may span any number of pieces. Text that may be
+// the beginning of a stop string is held back, so no part of a stop string is ever sent. The stop
+// string that ends first wins; among those that end at the same byte, the longest. The result does
+// not depend on how the text is divided into pieces.
 class StopMatcher {
  public:
-  // Shared: all choices of a request have the same, and there may be many.
+  // Shared by all choices of a request, of which there may be many.
   using Stops = std::shared_ptr<const std::vector<std::string>>;
 
-  // No stop string is empty.
+  // Requires that no stop string is empty.
   explicit StopMatcher(std::vector<std::string> stops)
       : stops_(std::make_shared<const std::vector<std::string>>(std::move(stops))) {}
-  // Null: there are none.
+  // Returns a matcher that shares the stop strings; null: none.
   static StopMatcher sharing(Stops stops) {
     StopMatcher matcher({});
     if (stops) matcher.stops_ = std::move(stops);
     return matcher;
   }
 
-  // The text that can be sent now; after a match, what stood before it.
+  // Adds text and returns what can be sent now; on a match, the text before the stop string.
   std::string push(std::string_view text);
 
-  // Returns the text that was held back, when no more comes; nothing after a match.
+  // Returns the held-back text at the end of the input; empty after a match.
   std::string finish() { return matched_ ? std::string() : std::exchange(held_, {}); }
 
-  // The text that was pushed and not returned: after a match, the stop string and what follows it.
+  // Returns the text that was pushed but not returned: after a match, the stop string and the text
+  // after it.
   const std::string& held() const { return held_; }
 
-  // The stop string that was found first. No text may be pushed after that.
+  // Returns the matched stop string. No text may be pushed after a match.
   const std::optional<std::string>& matched() const { return matched_; }
 
  private:

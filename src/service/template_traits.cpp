@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kTool = "kvik_probe_tool", kCalled = "kvik_probe_call",
                            kSaid = "kvik probe words", kResult = "kvik probe result";
-constexpr std::string_view kId = "kvikprobe";  // nine letters, as some ask for
+constexpr std::string_view kId = "kvikprobe";  // nine letters, which some templates require
 
 Json text(std::string_view words) { return {std::string(words)}; }
 
@@ -26,7 +26,7 @@ class Prober {
  public:
   explicit Prober(const RenderTemplate& render) : render_(render) {}
 
-  // Empty where the template refuses.
+  // Returns the rendered text; empty if the template raises an error.
   std::string rendered(std::vector<Message> messages, std::vector<Json> given_tools = {}) const {
     ChatRequest request;
     request.messages = std::move(messages);
@@ -68,11 +68,11 @@ TemplateTraits traits_of(std::string_view source, const RenderTemplate& render) 
     return prober.rendered({user, calling, result}, tools());
   };
   std::string called = rendered_call();
-  if (called.empty()) {  // it joins them to its words
+  if (called.empty()) {  // the template concatenates arguments as a string
     call.arguments = text(R"({"key": "kvik_probe_value"})");
     called = rendered_call();
   }
-  // What stops at calls may know results nevertheless.
+  // A template that fails on calls may still support results.
   const Message words_alone = text_message("assistant", "Two.");
   const std::string answered =
       called.empty() ? prober.rendered({user, words_alone, result}, tools()) : called;

@@ -9,22 +9,22 @@
 
 namespace kvik {
 
-// What a chat template does with a conversation, learnt by having it write some: a template that
-// leaves something out does so in silence.
+// The capabilities of a chat template, found by rendering probe conversations: a template drops
+// what it does not support without an error.
 struct TemplateTraits {
   bool writes_tools = false;
   bool writes_calls = false;
-  bool writes_results = false;        // messages of the role "tool"
-  bool takes_system = false;          // at the beginning
-  bool takes_system_between = false;  // and where it stands later
+  bool writes_results = false;        // messages with the role "tool"
+  bool takes_system = false;          // renders a system message at the beginning
+  bool takes_system_between = false;  // renders system messages at later positions
   bool knows_developer = false;
-  bool reads_thinking = false;  // thoughts of earlier turns as `thinking`
+  bool reads_thinking = false;  // reads earlier reasoning as `message.thinking`
 };
 
 using RenderTemplate = std::function<Result<jinja::Text>(const ChatRequest&)>;
 TemplateTraits traits_of(std::string_view source, const RenderTemplate& render);
 
-// Whether the source names this role: in quotes.
+// Returns whether the template source contains this role as a quoted string.
 bool names_role(std::string_view source, std::string_view role);
 
 }  // namespace kvik

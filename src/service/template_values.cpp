@@ -30,7 +30,7 @@ jinja::Value template_value(const ToolCall& call) {
   return jinja::Value(std::move(dict));
 }
 
-// All parts of one kind as one text, lines between them; nullopt where there is none.
+// Returns all parts of one kind, joined by line breaks; nullopt if there are none.
 template <class Part>
 std::optional<std::string> joined(const Message& message) {
   std::optional<std::string> text;

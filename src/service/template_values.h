@@ -6,17 +6,20 @@
 
 namespace kvik {
 
-// What chat templates are given of a conversation. Every word is somebody's, none the template's.
+// Converts JSON to a template value. All strings are marked as given (user input), never as
+// template text, so special tokens in them are not recognized.
 jinja::Value template_value(const Json& data);
 
-// How a template wants the messages of a model.
+// The message format that a template expects.
 struct MessageNeeds {
-  const ToolFormat* writes_calls_as = nullptr;  // it does not: calls are put into the content
-  bool reads_thinking = false;                  // thoughts have this name too
+  // not null: the template does not render calls, so they are written into the content in this
+  // format
+  const ToolFormat* writes_calls_as = nullptr;
+  bool reads_thinking = false;  // reasoning is also passed as `thinking`
 };
 
-// A dict of role, content, reasoning_content, what Kvik has no type for, tool_calls (OpenAI's),
-// tool_call_id and name, as far as the message has them.
+// Returns a dict of role, content, reasoning_content, tool_calls (in OpenAI's form), tool_call_id,
+// name and the unknown fields, as far as the message has them.
 jinja::Value template_value(const Message& message, const MessageNeeds& needs = {});
 
 template <class T, class... Needs>

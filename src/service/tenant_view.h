@@ -6,9 +6,10 @@
 
 namespace kvik {
 
-// A view as one tenant may see it: its own sequences, and how large the cache is. No pages, steps,
-// counters or times of the engine: what others do shows in all of them, and whether a page that
-// this tenant computed was another's before shows in how many there are.
+// Returns the view that one tenant may see: its own sequences and the size of the cache. Pages,
+// steps, counters and times of the engine are left out, because they reveal the activity of other
+// tenants; even the number of pages reveals whether a page that this tenant computed already
+// existed.
 LiveView seen_by(const LiveView& view, const std::string& tenant);
 
 }  // namespace kvik

@@ -51,8 +51,8 @@ void TracedRun::merge(const TracedRun& repeat) {
   n_different += repeat.n_different;
 }
 
-// The engine's end of a run. The first run of all fills `logits`, the others compare with it: all
-// of that on the engine thread, one run after the other.
+// The sink of one run. The first run fills `logits`, and later runs compare theirs with them. All
+// of this happens on the engine thread, and runs do not overlap.
 class CacheExperiment::Recorder final : public CompletionSink {
  public:
   enum class Role : uint8_t { kReference, kCompared };
@@ -62,7 +62,7 @@ class CacheExperiment::Recorder final : public CompletionSink {
   struct News {
     std::vector<TracedToken> tokens;
     std::optional<FinishReason> finish;
-    Usage usage;  // these where it has ended
+    Usage usage;  // set, like the following, when the run has ended
     uint64_t n_compared = 0, n_different = 0;
   };
   News take() {
@@ -117,7 +117,7 @@ class CacheExperiment::Recorder final : public CompletionSink {
 
   const Role role_;
   const std::shared_ptr<std::vector<std::vector<float>>> logits_;
-  // Of the engine thread.
+  // Engine thread only.
   size_t n_tokens_ = 0;
   TimePoint last_;
   FinishReason finish_ = FinishReason::kLength;
@@ -145,7 +145,7 @@ Result<void> CacheExperiment::begin(CacheWay way) {
   request.max_tokens = options_.max_tokens;
   request.engine.sampling.temperature = 0;
   request.seed = 0;
-  request.ignore_eos = true;  // all runs are equally long
+  request.ignore_eos = true;  // all runs have the same length
   request.engine.cache = way == CacheWay::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
   request.engine.cache_salt = options_.cache_salt;
   if (n_repeats_ > 1) request.engine.cache_salt += "-" + std::to_string(n_repeats_);
@@ -153,7 +153,7 @@ Result<void> CacheExperiment::begin(CacheWay way) {
   request.engine.tenant = options_.tenant;
   request.engine.priority = options_.priority;
   request.engine.trace = Request::Trace::kOn;
-  request.engine.speculate = Request::Speculate::kOff;  // a step a token, in all runs
+  request.engine.speculate = Request::Speculate::kOff;  // one step per token in all runs
   const bool is_first = way == CacheWay::kCold && n_repeats_ == 1;
   const auto recorder = std::make_shared<Recorder>(
       is_first ? Recorder::Role::kReference : Recorder::Role::kCompared, logits_);

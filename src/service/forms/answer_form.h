@@ -17,19 +17,19 @@ struct JsonStyle {
   enum class Whitespace : uint8_t {
     kSpaced,    // one blank may follow each ':' and ','
     kCompact,   // none
-    kFlexible,  // up to 64 blanks, tabs and line ends wherever JSON allows them
+    kFlexible,  // up to 64 blanks, tabs and line breaks wherever JSON allows them
   };
-  // Language of a schema: the texts that a program would write, or every text that the schema
-  // allows (constrain::SchemaOptions::Language).
+  // The set of texts that a schema accepts: the canonical serialization that a program would write,
+  // or every text that the schema allows (constrain::SchemaOptions::Language).
   enum class Language : uint8_t { kCanonical, kFull };
 
   Whitespace whitespace = Whitespace::kSpaced;
-  std::optional<Language> language = {};  // absent: the server's
+  std::optional<Language> language = {};  // absent: the server's default
 
   friend bool operator==(const JsonStyle&, const JsonStyle&) = default;
 };
 
-// By the names that clients and flags use; nullopt for others.
+// Return the value for the name that clients and flags use; nullopt for an unknown name.
 inline std::optional<JsonStyle::Whitespace> whitespace_named(std::string_view name) {
   if (name == "spaced") return JsonStyle::Whitespace::kSpaced;
   if (name == "compact") return JsonStyle::Whitespace::kCompact;
@@ -42,19 +42,20 @@ inline std::optional<JsonStyle::Language> schema_language_named(std::string_view
   return {};
 }
 
-// The form that an answer must keep to, as a client says it. Where a chat's answer begins with a
-// thought, the form is of what follows it.
+// The structure that an answer must have, as the client specifies it. If a chat's answer begins
+// with reasoning, the form applies to the text after the reasoning.
 struct AnswerForm {
   enum class Kind : uint8_t {
     kJsonObject,  // any object
     kJsonSchema,  // `text`: the schema, as JSON
-    kRegex,       // `text`: an expression that the whole answer matches
+    kRegex,       // `text`: a regular expression that matches the whole answer
     kChoice,      // `choices`: one of them
-    kGbnf,        // `text`: a grammar of llama.cpp's dialect
-    kLark,        // `text`: a grammar as LLGuidance takes it
+    kGbnf,        // `text`: a GBNF grammar, as in llama.cpp
+    kLark,        // `text`: a Lark grammar, as in LLGuidance
     kRules,       // `rules`: tool calls
   };
-  // kRelaxed: what of a schema cannot be kept is left out, and told (Completion::relaxed).
+  // kRelaxed: schema keywords that cannot be enforced are ignored and reported
+  // (Completion::relaxed).
   enum class Strictness : uint8_t { kStrict, kRelaxed };
 
   Kind kind = Kind::kJsonObject;
@@ -63,17 +64,18 @@ struct AnswerForm {
   GrammarRules rules = {};
   Strictness strictness = Strictness::kStrict;
   JsonStyle style = {};
-  // Special tokens that stand for their text in it, ascending; no others may come.
+  // Special tokens that the form may use as their text, ascending. Other special tokens are not
+  // allowed.
   std::vector<TokenId> marks = {};
-  std::string param = "response_format";  // the field that errors name
-  // Of harmony: its text begins with the header of its message, behind "<|start|>assistant";
-  // otherwise the form is what the final message says.
+  std::string param = "response_format";  // request field named in errors
+  // For harmony. True: the form includes the header of its message, after "<|start|>assistant".
+  // False: the form describes the content of the final message.
   bool brings_header = false;
 
   friend bool operator==(const AnswerForm&, const AnswerForm&) = default;
 };
 
-// A grammar in whichever of the two dialects it is: GBNF's rules are written with `::=`.
+// Returns the dialect of a grammar: GBNF if it contains `::=`, otherwise Lark.
 inline AnswerForm::Kind grammar_kind(std::string_view grammar) {
   return grammar.find("::=") != std::string_view::npos ? AnswerForm::Kind::kGbnf
                                                        : AnswerForm::Kind::kLark;

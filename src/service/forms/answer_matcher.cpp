@@ -9,7 +9,7 @@ namespace kvik {
 namespace {
 
 constexpr size_t kMaxForcedBytes = 256;
-// Shorter text is not worth a look at how the tokenizer would cut it.
+// Shorter forced text is not worth tokenizing.
 constexpr size_t kMinForcedBytes = 2;
 
 }  // namespace
@@ -24,7 +24,7 @@ AnswerMatcher::AnswerMatcher(std::shared_ptr<const FormVocabulary> vocabulary,
   enter(Place::kOpening);
 }
 
-// Goes on there, or behind it where nothing stands there.
+// Enters a place, or the next one if this place is empty.
 void AnswerMatcher::enter(Place place) {
   State& state = now();
   const auto must_come = [&](const std::vector<TokenId>& tokens) {
@@ -88,7 +88,7 @@ void AnswerMatcher::fill_form_mask(TokenBitmask& mask) {
   const uint32_t n_vocab = vocabulary_->n_vocab();
   if (mask.n_tokens() >= n_vocab) {
     if (!matcher_.mask(mask)) fail();
-  } else {  // a model that knows fewer tokens than its tokenizer
+  } else {  // the model has fewer tokens than its tokenizer
     TokenBitmask all(n_vocab);
     if (!matcher_.mask(all)) fail();
     mask.allow_those_of(all);
@@ -150,8 +150,8 @@ void AnswerMatcher::advance(TokenId token) {
   ++now().n_read;
 }
 
-// Tries a small effort first, always: the effort that a step takes must depend on the tokens alone,
-// not on the thread that asks or on when it does.
+// Always tries the small effort first. The outcome of a step must depend only on the tokens, not on
+// which thread calls it or when.
 template <class Step>
 Constraint::Outcome AnswerMatcher::attempt(Effort effort, const Step& step) {
   using MatcherEffort = constrain::GrammarMatcher::Effort;
@@ -213,7 +213,7 @@ void AnswerMatcher::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
 std::optional<std::string_view> AnswerMatcher::behind_thought(std::string_view piece) const {
   const std::string& tail = states_.back().tail;
   const std::string_view mark = lead_->end_thought;
-  // A mark that ends in the piece: at most its first bytes stand in the tail.
+  // The end mark may have begun in the tail and end in the piece.
   for (size_t n_before = std::min(tail.size(), mark.size() - 1) + 1; n_before-- > 0;) {
     const bool is_begun = std::string_view(tail).ends_with(mark.substr(0, n_before));
     const std::string_view rest = mark.substr(n_before);
@@ -228,7 +228,7 @@ std::optional<std::string_view> AnswerMatcher::behind_thought(std::string_view p
   return std::nullopt;
 }
 
-// The form may begin with these bytes.
+// Returns whether the form may begin with these bytes.
 bool AnswerMatcher::is_readable(std::string_view text) {
   if (text.empty()) return true;
   const auto n_read = matcher_.accept_bytes(text);

@@ -13,13 +13,13 @@
 
 namespace kvik {
 
-// An answer that keeps to a grammar. Where it begins with a thought, that may be any text up to its
-// end, and what follows keeps to the grammar. Whether it does, the template says or leaves to the
-// model.
+// Constrains an answer to a grammar. If the answer begins with reasoning, the reasoning may be any
+// text up to its end mark, and the text after it must match the grammar. Either the template opens
+// the reasoning, or the model may choose to.
 //
-// Text that must come comes in the tokens that the tokenizer would cut it into: no other one is
-// allowed in their place. Where the grammar takes more than its limits for an answer, nothing is
-// allowed any more, and the answer ends with an error.
+// Text that the grammar forces must use the tokens that the tokenizer would produce for it; no
+// other tokens are allowed in its place. If matching exceeds its limits, no token is allowed, and
+// the answer ends with an error.
 class AnswerMatcher final : public Constraint {
  public:
   AnswerMatcher(std::shared_ptr<const FormVocabulary> vocabulary,
@@ -39,24 +39,25 @@ class AnswerMatcher final : public Constraint {
  private:
   using Tokens = std::shared_ptr<const std::vector<TokenId>>;  // shared by states and forks
 
-  // kOffer: the form begins, unless the model opens a thought.
+  // kOffer: the form begins here, unless the model opens reasoning.
   enum class Place : uint8_t { kOpening, kOffer, kThought, kClosing, kForm };
 
-  // What changes with each token, besides the matcher.
+  // The state that changes with each token, in addition to the matcher's.
   struct State {
     Place place = Place::kForm;
     bool has_failed = false;
-    bool has_looked = false;  // for text that must come
-    uint32_t n_read = 0;      // tokens that the matcher has read
-    size_t next_forced = 0;   // of `forced`
-    Tokens forced = {};       // null: none; all that is left of the opening or the closing
-    std::string tail = {};    // of the thought: what may be the beginning of its end
+    bool has_looked = false;  // forced text was computed for this state
+    uint32_t n_read = 0;      // number of tokens that the matcher has read
+    size_t next_forced = 0;   // index into `forced`
+    Tokens forced = {};       // null: none. In the opening and the closing, all of their tokens.
+    std::string tail = {};    // end of the reasoning that may be the beginning of its end mark
   };
 
   State& now() { return states_.back(); }
-  // The token that must come, if one must.
+  // Returns the forced next token, if there is one.
   std::optional<TokenId> must_come();
-  // The part of a token behind the thought's end; nothing where the thought goes on.
+  // Returns the part of a token after the end mark of the reasoning; nullopt if the reasoning
+  // continues.
   std::optional<std::string_view> behind_thought(std::string_view piece) const;
   bool is_readable(std::string_view text);
   bool form_allows(TokenId token);
@@ -67,16 +68,19 @@ class AnswerMatcher final : public Constraint {
   void enter(Place place);
   void fail();
   void drop_old_states();
-  // Takes a step that is undone where a small effort does not suffice.
+  // Executes a step, and undoes it if it needs more than the small effort and `effort` does not
+  // allow more.
   template <class Step>
   Outcome attempt(Effort effort, const Step& step);
 
   std::shared_ptr<const FormVocabulary> vocabulary_;
-  std::shared_ptr<const FormLead> lead_;                    // shared with forks
-  std::shared_ptr<const constrain::CompiledGrammar> form_;  // counted as long as an answer uses it
+  std::shared_ptr<const FormLead> lead_;  // shared with forks
+  // counted in GrammarMemory while an answer uses it
+  std::shared_ptr<const constrain::CompiledGrammar> form_;
   constrain::GrammarMatcher matcher_;
-  std::vector<State> states_;     // before each of the newest tokens; the last one is now
-  bool was_small_tried_ = false;  // for the step that comes next, and did not suffice
+  // states before each of the newest tokens; the last is the current one
+  std::vector<State> states_;
+  bool was_small_tried_ = false;  // the small effort was insufficient for the next step
 };
 
 }  // namespace kvik

@@ -22,7 +22,7 @@ struct Made {
 };
 
 constrain::Whitespace whitespace_of(JsonStyle::Whitespace whitespace) {
-  // Deep as people may indent.
+  // as deep as hand-written indentation
   constexpr uint32_t kFlexibleBlanks = 64;
   switch (whitespace) {
     case JsonStyle::Whitespace::kCompact:
@@ -78,7 +78,7 @@ size_t bytes_of(const AnswerForm& form) {
          form.choices.size() * sizeof(size_t);
 }
 
-// The same form, whatever field it came in.
+// Returns whether two forms are the same, ignoring the request field that they came from.
 bool is_same(const AnswerForm& a, const AnswerForm& b) {
   return a.kind == b.kind && a.strictness == b.strictness && a.style == b.style &&
          a.text == b.text && a.choices == b.choices && a.rules == b.rules && a.marks == b.marks;
@@ -110,15 +110,16 @@ std::shared_ptr<const FormVocabulary> FormCompiler::vocabulary(const std::vector
     const auto known = vocabularies_.find(marks);
     if (known != vocabularies_.end()) return known->second;
   }
-  // Two threads may make it at the same time: one of the two is kept.
+  // Two threads may create it at the same time; one of the two is used.
   auto made = std::make_shared<const FormVocabulary>(tokenizer_, marks);
   const MutexLock lock(mutex_);
-  if (vocabularies_.size() >= kMaxVocabularies) vocabularies_.clear();  // forms keep their own
+  // forms hold references to theirs
+  if (vocabularies_.size() >= kMaxVocabularies) vocabularies_.clear();
   return vocabularies_.try_emplace(marks, std::move(made)).first->second;
 }
 
-// The least recently used grammar that no answer uses, of the tenant that has most: a tenant with
-// many grammars does not push out those of others.
+// Returns the least recently used grammar that no answer uses, of the tenant with the most memory.
+// A tenant with many grammars therefore does not evict those of others.
 FormCompiler::KeptList::iterator FormCompiler::least_needed(const Owner* only) {
   auto worst = kept_.end();
   size_t most = 0;
@@ -133,7 +134,8 @@ FormCompiler::KeptList::iterator FormCompiler::least_needed(const Owner* only) {
   return worst;
 }
 
-// No tenant may use more than half: others must not find that nothing is left.
+// Evicts grammars until `bytes` fit. No tenant may use more than half, so there is always memory
+// for others.
 Result<void> FormCompiler::make_room(size_t bytes, const Owner& owner) {
   for (;;) {
     const bool is_own_share_full = meter_->bytes_of(owner.tenant) + bytes > max_bytes_ / 2;
@@ -186,7 +188,8 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& 
                                                   compiled.vocabulary->trie(), meter_->matching());
   const size_t bytes = grammar->bytes() + bytes_of(form);
   const MutexLock lock(mutex_);
-  if (const Kept* meanwhile = find(form, owner)) return meanwhile->compiled;  // by another thread
+  // compiled by another thread meanwhile
+  if (const Kept* meanwhile = find(form, owner)) return meanwhile->compiled;
   TRY(make_room(bytes, owner));
   compiled.grammar = meter_->count(std::move(grammar), bytes, owner.tenant);
   kept_.push_front({form, owner, compiled});

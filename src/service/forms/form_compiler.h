@@ -18,21 +18,22 @@
 
 namespace kvik {
 
-// A form, ready for answers of one vocabulary.
+// A form compiled for one vocabulary.
 struct CompiledForm {
   std::shared_ptr<const FormVocabulary> vocabulary;
-  // Shared with the answers in progress; counted in GrammarMemory until the last of them is gone.
+  // Shared with the answers in progress; counted in GrammarMemory until the last reference is gone.
   std::shared_ptr<const constrain::CompiledGrammar> grammar;
-  std::vector<std::string> relaxed;  // paths of the keywords that it does not keep
+  std::vector<std::string> relaxed;  // paths of the schema keywords that it does not enforce
 };
 
-// Compiles forms and keeps the compiled grammars that were used last: a schema mostly comes again.
-// A grammar is found again by its owner alone, so that the time which a request takes does not tell
-// one key which grammars another key uses. Any thread; compiling takes the caller's thread.
+// Compiles forms and caches the most recently used grammars, since the same schema is usually
+// requested again. A cached grammar is visible only to its owner, so the latency of a request does
+// not reveal which grammars other API keys use. Any thread; compilation runs on the caller's
+// thread.
 //
-// All compiled grammars together, those of answers in progress included, take kMaxBytes at most.
-// If a new one does not fit, the least recently used grammar of the tenant that has most is
-// evicted, unless an answer uses it.
+// All compiled grammars, including those of answers in progress, use at most kMaxBytes. If a new
+// one does not fit, the least recently used grammar of the tenant with the most memory is evicted,
+// unless an answer uses it.
 class FormCompiler {
  public:
   // A tenant and its cache salt.
@@ -42,24 +43,25 @@ class FormCompiler {
     friend bool operator==(const Owner&, const Owner&) = default;
   };
 
-  // The tokenizer is borrowed. `language`: of schemas in forms that choose none.
+  // Borrows the tokenizer. `language`: the default for forms that do not choose one.
   explicit FormCompiler(const Tokenizer& tokenizer,
                         JsonStyle::Language language = JsonStyle::Language::kCanonical,
                         size_t max_bytes = kMaxBytes)
       : tokenizer_(tokenizer), language_(language), max_bytes_(max_bytes) {}
 
-  // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
-  // it in the sentence; kExhausted where the grammars in use leave no memory for it.
+  // Returns the compiled form. Errors: kInvalidArgument and kUnsupported, with the form's field in
+  // `param` and the location within it in the message; kExhausted if the grammars in use leave no
+  // memory for this one.
   Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner = {}) {
     return compile(form, owner, constrain::Limits());
   }
 
-  // Compiles within kSmallWork. Returns false if that does not suffice, or if the tenant has used
-  // the processor time that it has for such attempts: then compile() says what becomes of the form,
-  // on a thread that nobody waits for. Errors: those of compile(), which would find the same.
+  // Compiles a form within kSmallWork steps. Returns false if that is not enough, or if the tenant
+  // has used up its CPU budget for such attempts; then the caller should use compile() on a thread
+  // that no other work waits for. Errors: those of compile().
   Result<bool> try_compile(const AnswerForm& form, const Owner& owner = {});
 
-  // Returns whether it is compiled for this owner, and still kept.
+  // Returns whether the compiled form is in this owner's cache.
   bool knows(const AnswerForm& form, const Owner& owner = {}) const;
 
   GrammarMemory memory() const;
@@ -67,8 +69,8 @@ class FormCompiler {
   static constexpr size_t kMaxBytes = size_t{64} << 20;
   static constexpr size_t kMaxVocabularies = 4;
   static constexpr size_t kMaxKept = 128;
-  static constexpr uint64_t kSmallWork = 100'000;  // steps, as of constrain::Limits::max_work
-  // Budget of each tenant for try_compile(), which delays the engine.
+  static constexpr uint64_t kSmallWork = 100'000;  // in units of constrain::Limits::max_work
+  // Each tenant's CPU budget for try_compile(), which delays the engine.
   static constexpr ProcessorBudget::Rule kAttempts = {.share = 0.005,
                                                       .burst = std::chrono::milliseconds(20)};
 
@@ -90,12 +92,13 @@ class FormCompiler {
   const Tokenizer& tokenizer_;
   const JsonStyle::Language language_;
   const size_t max_bytes_;
-  std::shared_ptr<GrammarMeter> meter_ = std::make_shared<GrammarMeter>();  // outlived by grammars
+  // grammars may outlive the compiler
+  std::shared_ptr<GrammarMeter> meter_ = std::make_shared<GrammarMeter>();
   mutable Mutex mutex_;
   ProcessorBudget attempts_ GUARDED_BY(mutex_){kAttempts};
   KeptList kept_ GUARDED_BY(mutex_);  // most recently used first
-  // By marks, with the first form that has them. A template has a handful of sets of them, which
-  // depend on no request's content.
+  // Vocabularies by their marks, created for the first form that has these marks. A template has
+  // only a few sets of marks, which do not depend on the content of requests.
   std::map<std::vector<TokenId>, std::shared_ptr<const FormVocabulary>> vocabularies_
       GUARDED_BY(mutex_);
 };

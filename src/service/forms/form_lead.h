@@ -8,21 +8,22 @@
 
 namespace kvik {
 
-// What an answer says before its form begins:
+// The part of an answer before its form:
 //
-//   opening ─▶ a thought: any text up to end_thought ─▶ closing ─▶ the form
+//   opening ─▶ reasoning: any text up to end_thought ─▶ closing ─▶ the form
 //   offered ──▲
 //
-// What is offered may come in the place of the form's beginning, where that would not read it.
-//
-// Immutable.
+// The model may begin with the `offered` tokens instead of the form, if the form cannot begin with
+// them. Immutable.
 struct FormLead {
   std::vector<TokenId> opening = {};
-  std::vector<TokenId> offered = {};  // in the place of `opening`
-  std::string_view end_thought = {};  // of a table; empty: no thought, and no closing
+  std::vector<TokenId> offered = {};  // optional alternative to `opening`
+  // points into a static table; empty: no reasoning and no closing
+  std::string_view end_thought = {};
   std::vector<TokenId> closing = {};
-  std::vector<TokenId> shown = {};           // special tokens that are marks, ascending
-  std::vector<TokenId> not_in_thought = {};  // marks that would end it otherwise
+  std::vector<TokenId> shown = {};  // special tokens that are marks, ascending
+  // marks that are forbidden in the reasoning because they would end it
+  std::vector<TokenId> not_in_thought = {};
 };
 
 }  // namespace kvik

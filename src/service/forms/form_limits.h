@@ -6,8 +6,8 @@
 
 namespace kvik {
 
-// The error of an answer whose grammar took more than its limits allow (FinishReason::kExhausted).
-// `param` is the request field that has the grammar.
+// Returns the error of an answer whose grammar exceeded its limits (FinishReason::kExhausted).
+// `param` is the request field that contains the grammar.
 Error exhausted_error(const std::string& param);
 
 }  // namespace kvik

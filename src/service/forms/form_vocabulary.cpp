@@ -12,9 +12,9 @@ namespace {
 
 using Tree = constrain::TokenTree;
 
-// Some token of the tree begins with the text and goes on.
+// Returns whether a token of the tree begins with the text and is longer.
 bool goes_on(const Tree& tree, std::string_view text) {
-  uint32_t node = 0;  // of those on this level that are not looked at yet, the first
+  uint32_t node = 0;  // first node of this level that has not been examined
   uint32_t end = static_cast<uint32_t>(tree.nodes.size());
   for (const char byte : text) {
     while (node < end && tree.nodes[node].byte != static_cast<uint8_t>(byte))
@@ -26,7 +26,7 @@ bool goes_on(const Tree& tree, std::string_view text) {
   return node < end;
 }
 
-// The same vocabulary in which these tokens are text.
+// Returns the same vocabulary in which these special tokens are text.
 std::shared_ptr<const constrain::VocabularyTrie> with_marks(const Tokenizer& tokenizer,
                                                             const constrain::VocabularyTrie& plain,
                                                             const std::vector<TokenId>& marks) {
@@ -55,14 +55,16 @@ FormVocabulary::FormVocabulary(const Tokenizer& tokenizer, const std::vector<Tok
   }
 }
 
-// In harmony an answer is several messages: the first is thought, the form is the last one's.
+// In harmony an answer consists of several messages: the first is reasoning, and the form applies
+// to the last.
 FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax,
                               bool brings_header) const {
   FormLead lead{.shown = syntax.shown_tokens};
   if (!syntax.has_channels) {
     const bool is_offered = begin == AnswerBegin::kText && syntax.may_think;
     if (is_offered) lead.offered = marks(syntax.thoughts->begin_thought);
-    // Where the mark is no token of the model's own, its first letter would do to open a thought.
+    // If the mark is not a single special token, the mask would allow its first token, which may be
+    // an ordinary letter, as the beginning of reasoning.
     const bool is_own =
         !lead.offered.empty() && (tokenizer_.kind(lead.offered.front()) == TokenKind::kControl ||
                                   tokenizer_.kind(lead.offered.front()) == TokenKind::kUserDefined);
@@ -95,13 +97,14 @@ const std::vector<TokenId>& FormVocabulary::beyond_thoughts(std::string_view end
   return beyond_thoughts_[i];
 }
 
-// The tokens of a text in which special ones are meant.
+// Returns the tokens of a text, with special tokens recognized.
 std::vector<TokenId> FormVocabulary::marks(std::string_view text) const {
   const auto tokens_of_marks = [&](const std::string& whole) {
     const TextRange all{0, whole.size()};
     return tokenizer_.tokenize_chat(whole, std::span(&all, 1));
   };
-  // Where a text's first word gets a blank, the line end before it takes that.
+  // If the tokenizer adds a blank before the first word of a text, it adds it before this line
+  // break.
   const std::string before = tokenizer_.strips_leading_blank() ? "\n" : "";
   std::vector<TokenId> tokens = tokens_of_marks(before + std::string(text));
   const size_t n_before = before.empty() ? 0 : tokens_of_marks(before).size();
@@ -115,11 +118,12 @@ bool FormVocabulary::begins_longer_token(std::string_view text) const {
 }
 
 std::vector<TokenId> FormVocabulary::tokens_of(std::string_view text) const {
-  // Where a text's first word gets a blank, the line end before it takes that.
+  // If the tokenizer adds a blank before the first word of a text, it adds it before this line
+  // break.
   const std::string_view before = tokenizer_.strips_leading_blank() ? "\n" : "";
   const std::vector<TokenId> all = tokenizer_.tokenize(
       std::string(before) + std::string(text), {.add_bos = false, .parse_special = has_marks_});
-  // From the end: the tokens that say the text and nothing else.
+  // Walk back from the end to find the tokens that consist of the text alone.
   size_t begin = text.size();
   size_t first = all.size();
   size_t n_kept = all.size();

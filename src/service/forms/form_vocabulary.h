@@ -13,32 +13,33 @@
 
 namespace kvik {
 
-// What forms of answers need to know of a vocabulary. Made once; immutable: any thread.
+// The vocabulary data that forms of answers need. Immutable after construction; any thread.
 class FormVocabulary {
  public:
-  // The tokenizer is borrowed. Of the special tokens those in `marks` stand for their text; those
-  // that end an answer never do.
+  // Borrows the tokenizer. The special tokens in `marks` are matched as their text, except for
+  // tokens that end an answer.
   explicit FormVocabulary(const Tokenizer& tokenizer, const std::vector<TokenId>& marks = {});
 
-  // An estimate of the bytes of one for vocabularies of 32,000 to 262,144 tokens, rounded up.
+  // Returns an estimate, rounded up, of the memory of one vocabulary in bytes; valid for 32,000 to
+  // 262,144 tokens.
   static uint64_t most_bytes(uint32_t n_vocab) { return uint64_t{n_vocab} * kTokenBytes; }
 
   const std::shared_ptr<const constrain::VocabularyTrie>& trie() const { return trie_; }
   uint32_t n_vocab() const { return trie_->n_vocab(); }
 
-  // The tokens that a text is cut into wherever it stands, and whatever follows it: the last ones,
-  // which might become one with what follows, are left out.
+  // Returns the tokens of a text, as far as they do not depend on the text before and after it. The
+  // last tokens are omitted if they might merge with what follows.
   std::vector<TokenId> tokens_of(std::string_view text) const;
 
-  // What stands before the form of an answer that is written so (AnswerForm::brings_header).
+  // Returns the lead of an answer in this syntax. `brings_header`: AnswerForm::brings_header.
   FormLead lead(AnswerBegin begin, const AnswerSyntax& syntax, bool brings_header = false) const;
-  // What a token of a thought says.
+  // Returns the visible text of a token in the reasoning.
   std::string piece(TokenId token, const FormLead& lead) const;
-  // Tokens that may say more than the end of a thought that ends with that mark.
+  // Returns the tokens that may contain text after this end mark of reasoning.
   const std::vector<TokenId>& beyond_thoughts(std::string_view end_thought) const;
 
  private:
-  // The last bytes of all marks that end thoughts.
+  // The last bytes of all end marks of reasoning.
   static constexpr std::string_view kLastBytes = ">]";
   static constexpr uint64_t kTokenBytes = 200;
 
@@ -48,7 +49,8 @@ class FormVocabulary {
   const Tokenizer& tokenizer_;
   const bool has_marks_;
   std::shared_ptr<const constrain::VocabularyTrie> trie_;  // shared with compiled forms
-  std::array<std::vector<TokenId>, kLastBytes.size()> beyond_thoughts_;  // by the last byte
+  // by the last byte of the end mark
+  std::array<std::vector<TokenId>, kLastBytes.size()> beyond_thoughts_;
 };
 
 }  // namespace kvik

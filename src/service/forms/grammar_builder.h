@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// Builds the grammar of such rules. Errors: kInvalidArgument, also for texts that are not UTF-8;
+// Builds a grammar from these rules. Errors: kInvalidArgument, also for text that is not UTF-8;
 // those of constrain::add_json_schema() and constrain::Builder::finish().
 Result<constrain::Grammar> build_grammar(const GrammarRules& rules,
                                          const constrain::SchemaOptions& options);

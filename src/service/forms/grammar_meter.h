@@ -11,10 +11,11 @@
 
 namespace kvik {
 
-// Counts the compiled grammars that exist, for each tenant. Any thread.
+// Counts the memory of all existing compiled grammars, by tenant. Any thread.
 class GrammarMeter : public std::enable_shared_from_this<GrammarMeter> {
  public:
-  // Returns the grammar, counted as so many bytes until its last reference is gone.
+  // Returns a pointer to the grammar that counts `bytes` for the tenant until its last reference is
+  // gone.
   std::shared_ptr<const constrain::CompiledGrammar> count(
       std::shared_ptr<const constrain::CompiledGrammar> grammar, size_t bytes,
       const std::string& tenant);
@@ -22,7 +23,7 @@ class GrammarMeter : public std::enable_shared_from_this<GrammarMeter> {
   size_t bytes() const;
   size_t bytes_of(const std::string& tenant) const;
 
-  // Number of bytes that matchers take.
+  // Returns the counter of the bytes that matchers use.
   const std::shared_ptr<std::atomic<int64_t>>& matching() const { return matching_; }
 
  private:

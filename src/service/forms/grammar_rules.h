@@ -8,16 +8,16 @@
 
 namespace kvik {
 
-// A node of a grammar that a program makes.
+// A node of a grammar that is built by the program rather than parsed.
 struct GrammarNode {
   enum class Kind : uint8_t {
-    kText,      // `text` itself, in UTF-8
-    kPattern,   // `text`: a regular expression whose dot matches line ends too
+    kText,      // the literal `text`, in UTF-8
+    kPattern,   // `text`: a regular expression whose dot matches line breaks too
     kSchema,    // `text`: a JSON schema
-    kSequence,  // all `parts`
+    kSequence,  // all `parts` in order
     kChoice,    // one of `parts`
     kRepeat,    // the only part, `min` to `max` times
-    kRule,      // rule number `rule` of the grammar
+    kRule,      // reference to rule number `rule`
   };
   static constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 
@@ -51,11 +51,11 @@ struct GrammarNode {
   friend bool operator==(const GrammarNode&, const GrammarNode&) = default;
 };
 
-// Rules of a grammar. A node may refer to rules before its own. The last rule is the start.
+// The rules of a grammar. A node may refer only to earlier rules. The last rule is the start rule.
 struct GrammarRules {
   std::vector<GrammarNode> rules;
 
-  // Returns a node that refers to the new rule.
+  // Adds a rule and returns a node that refers to it.
   GrammarNode add(GrammarNode body) {
     rules.push_back(std::move(body));
     return {.kind = GrammarNode::Kind::kRule, .rule = static_cast<uint32_t>(rules.size() - 1)};
@@ -64,7 +64,7 @@ struct GrammarRules {
   friend bool operator==(const GrammarRules&, const GrammarRules&) = default;
 };
 
-// Bytes of memory.
+// Return the memory used, in bytes.
 size_t n_bytes(const GrammarNode& node);
 size_t n_bytes(const GrammarRules& rules);
 

@@ -13,8 +13,8 @@ namespace {
 
 using JsonKind = Json::Kind;
 
-constexpr int kMaxCheckDepth = 64;          // of references and values within each other
-constexpr size_t kMaxCheckSteps = 100'000;  // fields, list elements and values looked at
+constexpr int kMaxCheckDepth = 64;          // nesting of references and values
+constexpr size_t kMaxCheckSteps = 100'000;  // fields, list elements and values examined
 
 std::optional<double> number_of(const Json* data) { return data ? data->number() : std::nullopt; }
 
@@ -25,7 +25,7 @@ bool is_of_type(std::string_view type, const Json& value) {
   if (type == "array") return value.is(JsonKind::kArray);
   if (type == "object") return value.is(JsonKind::kObject);
   if (type == "number") return value.is(JsonKind::kNumber);
-  if (type != "integer") return true;  // a type that JSON Schema does not have
+  if (type != "integer") return true;  // not a type of JSON Schema
   const auto number = value.number();
   return number && *number == std::trunc(*number);
 }
@@ -81,9 +81,9 @@ size_t n_values(const Json& json) {
   return n;
 }
 
-// References that lead back and choices within each other can make a check exponential, and it runs
-// between two tokens: one that needs more than kMaxCheckSteps steps says that the value does not
-// fit.
+// Checks a value against a schema. Recursive references and nested choices can make a check
+// exponential, and it runs between two tokens. A check that needs more than kMaxCheckSteps steps
+// therefore fails.
 class Check {
  public:
   explicit Check(const Json& root) : root_(root) {
@@ -94,7 +94,7 @@ class Check {
   bool fits_root(const Json& value) { return fits(root_, value, 0) && n_steps_ <= kMaxCheckSteps; }
 
  private:
-  // Returns whether so many further steps may be taken.
+  // Counts n steps. Returns false if the limit is exceeded.
   bool spend(size_t n) { return (n_steps_ += n) <= kMaxCheckSteps; }
 
   bool fits(const Json& schema, const Json& value, int depth);

@@ -19,14 +19,14 @@ using Kinds = std::set<std::string, std::less<>>;
 
 constexpr std::string_view kGemmaQuote = "<|\"|>";
 
-// Each parameter that refers to definitions repeats them.
+// Maximum size of the rules: each parameter with references contains a copy of the definitions.
 constexpr size_t kMaxRuleBytes = 1 << 20;
 
-// What an object's schema may say besides its properties without saying more of them.
+// Keywords of an object's schema that do not constrain it beyond its properties.
 constexpr std::array<std::string_view, 12> kPlainKeys = {
     "type",    "properties", "required", "additionalProperties", "description", "title",
     "$schema", "$defs",      "$id",      "definitions",          "default",     "examples"};
-// What the schema of a text may say without narrowing it; nobody is held to a format.
+// Keywords of a string's schema that do not constrain it; `format` is not enforced.
 constexpr std::array<std::string_view, 7> kRemarks = {
     "type", "description", "title", "default", "examples", "format", "nullable"};
 
@@ -43,7 +43,7 @@ const Json::List* list_of(const Json* data) {
   return data ? std::get_if<Json::List>(&data->value) : nullptr;
 }
 
-// A syntax character of regular expressions loses its meaning.
+// Escapes the syntax characters of regular expressions.
 std::string escaped(std::string_view text) {
   constexpr std::string_view kSyntax = "^$\\.*+?()[]{}|";
   std::string pattern;
@@ -58,7 +58,7 @@ std::string escaped(std::string_view text) {
   return pattern;
 }
 
-// Whether the schema, or one within it, has a reference for which `is_asked` is true.
+// Returns whether the schema or a nested one has a reference for which `is_asked` returns true.
 template <class IsAsked>
 bool any_reference(const Json& schema, const IsAsked& is_asked) {
   if (const auto* list = std::get_if<Json::List>(&schema.value)) {
@@ -77,7 +77,8 @@ bool has_reference(const Json& schema) {
   return any_reference(schema, [](std::string_view) { return true; });
 }
 
-// References lead to what a parameter's schema takes along.
+// Returns whether a reference points outside the definitions, which are the only part copied into a
+// parameter's schema.
 bool has_foreign_reference(const Json& schema) {
   return any_reference(schema, [](std::string_view to) {
     return !to.starts_with("#/$defs/") && !to.starts_with("#/definitions/");
@@ -111,7 +112,7 @@ class Writer {
   std::optional<GrammarNode> text_value(const Json& schema) const;
   GrammarNode json_value(const Json& schema) const;
   GrammarNode body_of(std::vector<Parameter> parameters);
-  // What ends a text that is written as it stands.
+  // Returns the text that ends an unquoted string.
   std::string_view text_end() const {
     if (syntax_.values == Values::kGemma) return kGemmaQuote;
     std::string_view end = syntax_.after_value;
@@ -122,10 +123,11 @@ class Writer {
   const CallSyntax& syntax_;
   const Json& root_;
   GrammarRules& rules_;
-  std::string definitions_;  // what the schemas of parameters may refer to, as further JSON fields
+  // the definitions as further JSON fields, for parameters with references
+  std::string definitions_;
 };
 
-// A schema that refers to definitions takes them along.
+// Returns a node for a JSON value. A schema with references includes a copy of the definitions.
 GrammarNode Writer::json_value(const Json& schema) const {
   const Json::Fields* fields = fields_of(&schema);
   if (!fields) return GrammarNode::of_schema("{}");
@@ -138,7 +140,8 @@ GrammarNode Writer::json_value(const Json& schema) const {
   return GrammarNode::of_schema(std::move(json));
 }
 
-// A string that is written without quotes. nullopt where its schema says what cannot be kept so.
+// Returns a node for a string without quotes; nullopt if its schema cannot be enforced in this
+// notation.
 std::optional<GrammarNode> Writer::text_value(const Json& schema) const {
   std::vector<std::string> texts;
   const Json* only = find_field(schema, "const");
@@ -152,7 +155,8 @@ std::optional<GrammarNode> Writer::text_value(const Json& schema) const {
   const Json::Fields* fields = fields_of(&schema);
   const bool is_plain = !fields || std::ranges::all_of(*fields, [&](const Json::Field& field) {
     const bool is_listed = field.name == "enum" || field.name == "const";
-    const bool is_choice = field.name == "anyOf" || field.name == "oneOf";  // of kinds, seen before
+    // a choice of types, checked before
+    const bool is_choice = field.name == "anyOf" || field.name == "oneOf";
     return is_listed || is_choice || is_one_of(kRemarks, field.name);
   });
   if (!is_plain) return std::nullopt;
@@ -167,13 +171,13 @@ std::optional<GrammarNode> Writer::text_value(const Json& schema) const {
   return GrammarNode::choice(std::move(choices));
 }
 
-// Of kinds beside a string a reader of bare text takes any of these for itself.
+// Returns whether a reader of unquoted text recognizes this type besides strings.
 bool is_scalar(std::string_view kind) {
   return kind == "string" || kind == "null" || kind == "boolean" || kind == "integer" ||
          kind == "number";
 }
 
-// A choice of kinds that say nothing else of a string.
+// Returns whether anyOf and oneOf only choose types, without further constraints.
 bool has_plain_choices(const Json& schema) {
   for (const std::string_view name : {"anyOf", "oneOf"}) {
     const Json::List* choices = list_of(find_field(schema, name));
@@ -214,7 +218,7 @@ std::optional<GrammarNode> Writer::parameter_of(const std::string& name, const J
                  syntax_.after_value);
 }
 
-// Returns a node for the parameters in their order, without any of the optional ones.
+// Returns a node for the parameters in order, where each optional one may be absent.
 GrammarNode Writer::body_of(std::vector<Parameter> parameters) {
   if (syntax_.values == Values::kParameters) {
     std::vector<GrammarNode> all;
@@ -225,7 +229,7 @@ GrammarNode Writer::body_of(std::vector<Parameter> parameters) {
     return GrammarNode::sequence(std::move(all));
   }
   const std::string separator = syntax_.values == Values::kPython ? ", " : ",";
-  // Parameters from i on: `first` if none was written before, `more` if some were.
+  // The parameters from i on: `first` if none was written before, `more` if some were.
   GrammarNode first = GrammarNode::sequence({}), more = first;
   for (size_t i = parameters.size(); i-- > 0;) {
     const GrammarNode parameter = rules_.add(std::move(parameters[i].node));
@@ -268,7 +272,7 @@ std::optional<GrammarNode> Writer::write() {
     if (bytes > kMaxRuleBytes) return std::nullopt;
     parameters.push_back({std::move(*parameter), required.erase(name) > 0});
   }
-  if (!required.empty()) return std::nullopt;  // of what no schema is known
+  if (!required.empty()) return std::nullopt;  // a required parameter has no schema
   return body_of(std::move(parameters));
 }
 
@@ -295,7 +299,7 @@ std::optional<GrammarNode> argument_rules(const CallSyntax& syntax, const Json* 
   return Writer(syntax, fields ? *parameters : none, rules).write();
 }
 
-// An object, whatever the schema leaves unsaid.
+// An absent or empty schema allows any object.
 GrammarNode json_arguments(const Json* parameters) {
   const Json::Fields* fields = fields_of(parameters);
   const bool is_empty = !fields || fields->empty();

@@ -12,22 +12,22 @@
 namespace kvik {
 
 // Returns a node for the arguments of one call that match the tool's schema (`parameters`; null: it
-// takes none), and adds the rules to which it refers. Parameters that are written one by one come
-// in the order of the schema. nullopt if the syntax cannot express the schema.
+// takes none), and adds the rules to which the node refers. Parameters that are written one by one
+// follow the order of the schema. Returns nullopt if the syntax cannot express the schema.
 std::optional<GrammarNode> argument_rules(const CallSyntax& syntax, const Json* parameters,
                                           GrammarRules& rules);
 
-// Any arguments.
+// Returns a node for unconstrained arguments.
 GrammarNode free_arguments(const CallSyntax& syntax);
 
-// The arguments as one JSON object.
+// Returns a node for the arguments as one JSON object.
 GrammarNode json_arguments(const Json* parameters);
 
-// A regular expression for the beginning of a call without markup: {"name": "NAME"
+// Returns a regular expression for the beginning of a call without markup: {"name": "NAME"
 std::string bare_opening_pattern(std::string_view name);
 
-// Any text without one of the marks and without a match of one of the patterns. `first`: a pattern
-// of its first character that is no blank.
+// Returns a node for any text that contains none of the marks and no match of the patterns.
+// `first`: a pattern for the first character that is not blank.
 GrammarNode text_without(const std::vector<std::string_view>& marks, std::string_view first = "",
                          const std::vector<std::string>& patterns = {});
 

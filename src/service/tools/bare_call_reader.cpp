@@ -16,7 +16,7 @@ constexpr size_t kMaxBareMembers = 4;
 constexpr std::string_view kBareNameKeys[] = {"name"};
 constexpr std::string_view kBareArgumentKeys[] = {"arguments", "parameters"};
 constexpr std::string_view kBareOtherKeys[] = {"type", "id"};
-// Around calls, in the place of a format's own.
+// Tags that models write around calls instead of those of their format.
 constexpr std::array<std::string_view, 6> kTags = {"<tools>", "</tools>",     "<tool>",
                                                    "</tool>", "</tool_call>", "</function_call>"};
 
@@ -108,7 +108,7 @@ BareCallReader::State BareCallReader::brace(char byte) {
   return has_two_braces_ ? State::kMore : object(byte);
 }
 
-// Breaks at the first key or name that no call has, so that little of a text is held back.
+// Breaks at the first unknown key or undeclared name, so little text is held back.
 BareCallReader::State BareCallReader::object(char byte) {
   const ValueReader::State state = value_->push(byte);
   if (state == ValueReader::State::kBroken) return State::kBroken;
@@ -132,7 +132,7 @@ const ValueReader::Member* BareCallReader::find_member(
   return found == value_->members().end() ? nullptr : &*found;
 }
 
-// Empty where it has not come yet.
+// Returns the function's name; empty if it has not arrived yet.
 std::string BareCallReader::name_so_far() const {
   const ValueReader::Member* member = find_member(kBareNameKeys);
   if (!member || member->value_end == 0 || member->value_end - member->value_begin > kMaxBareName)

@@ -13,45 +13,46 @@
 
 namespace kvik {
 
-// Recognizes calls that a model wrote without the markup of its format: one JSON object of a name
-// and arguments, or several, as they are, in a list, in fenced blocks or between the tags in which
-// the prompt lists the tools, and perhaps with the doubled braces of a template:
+// Recognizes calls that a model wrote without the markup of its format: one or more JSON objects
+// with a name and arguments. They may be bare, in a list, in fenced blocks, or between the tags in
+// which the prompt lists the tools, and may have the doubled braces of a template:
 //
 //   ```json
 //   {"name": "get_weather", "arguments": {"city": "Paris"}}
 //   ```
 //
-// They count only at the end of an answer, where all that was read is such objects, the tools are
-// declared and the arguments fit their schemas. Anything else is text that merely shows JSON.
-// Linear in the text, and the same however it is cut.
+// They count as calls only at the end of an answer, if everything that was read consists of such
+// objects, the tools are declared and the arguments match their schemas. Anything else is text that
+// happens to contain JSON. Runs in time linear in the text; the result does not depend on how the
+// text is divided.
 class BareCallReader {
  public:
   // Borrows the schemas.
   explicit BareCallReader(const ToolSchemas& schemas) : schemas_(schemas) {}
 
-  // Returns whether a text that begins with this byte may be such calls.
+  // Returns whether a text that begins with this byte may be a bare call.
   static bool may_begin(char byte) { return kFirstBytes.contains(byte); }
   static constexpr std::string_view kFirstBytes = "{[`<";
 
-  // kBroken: text(), which ends with this byte, is no call.
+  // kBroken: text(), which includes this byte, is not a call.
   enum class State : uint8_t { kMore, kBroken };
   State push(char byte);
   const std::string& text() const { return text_; }
 
-  // The calls, where the answer ends here; none: what was read is text. kCut: the answer was cut
-  // off, so the last call may be a part of one.
+  // Returns the calls if the answer ends here; empty if the input is text. kCut: the answer was cut
+  // off, so the last call may be incomplete.
   enum class Ending : uint8_t { kWhole, kCut };
   std::vector<AnswerPart> calls(Ending ending) const;
 
  private:
   enum class Place : uint8_t {
     kBetween,      // before, between or after objects
-    kFence,        // within ```
+    kFence,        // inside the ``` of a fence
     kLanguage,     // after the ``` that opens a block
-    kTag,          // within a tag
+    kTag,          // inside a tag
     kBrace,        // after the brace that opens an object
-    kObject,       // in the object
-    kSecondBrace,  // after one that was opened with two braces
+    kObject,       // inside the object
+    kSecondBrace,  // after an object that was opened with two braces
   };
   State between(char byte);
   State fence(char byte);
@@ -66,7 +67,7 @@ class BareCallReader {
   const ToolSchemas& schemas_;
   std::string text_;
   Place place_ = Place::kBetween;
-  std::string held_;  // a fence, a language or a tag in part
+  std::string held_;  // an incomplete fence, language or tag
   bool is_in_block_ = false;
   bool is_in_list_ = false;
   bool has_two_braces_ = false;

@@ -48,7 +48,7 @@ class GrammarWriter {
  public:
   GrammarWriter(const CallWish& wish, const CallSyntax& syntax) : wish_(wish), syntax_(syntax) {}
 
-  // nullopt: the syntax cannot express what must be kept.
+  // Returns nullopt if the syntax cannot express an enforced schema.
   std::optional<GrammarRules> write() &&;
 
  private:
@@ -57,8 +57,8 @@ class GrammarWriter {
     if (!wish_.forced || wish_.forced->names.empty()) return true;
     return std::ranges::find(wish_.forced->names, name) != wish_.forced->names.end();
   }
-  // Where text may come in the place of calls, only what is strict is kept to: a model that was not
-  // told so writes as it is used to.
+  // If calls are optional, only strict schemas are enforced: a model that was not prompted for the
+  // others writes calls in its usual way.
   bool is_kept(const std::string& name) const {
     return wish_.forced || wish_.strict.contains(name);
   }
@@ -83,7 +83,7 @@ class GrammarWriter {
   GrammarRules rules_;
 };
 
-// Returns the text that may stand in the place of calls, or before them.
+// Returns a node for the text that may replace calls or precede them.
 GrammarNode GrammarWriter::before() const {
   std::vector<std::string_view> marks;
   bool begins_answer = false;
@@ -98,8 +98,8 @@ GrammarNode GrammarWriter::before() const {
   return text_without(marks, begins_answer ? R"([^\s{])" : "", strict);
 }
 
-// Returns a call of a strict tool that a model writes without markup. It begins with an object's
-// brace; the text before that is in before().
+// Returns a node for a call of a strict tool without markup. It begins with the object's brace;
+// text before the brace is part of before().
 GrammarNode GrammarWriter::bare_call(const Json& tool) const {
   return GrammarNode::sequence(
       {GrammarNode::of_pattern(bare_opening_pattern(name_of(tool)) +
@@ -125,8 +125,8 @@ GrammarNode GrammarWriter::bare_calls() {
   return GrammarNode::sequence(std::move(all));
 }
 
-// One call, or several. After each the answer may end, also after white space: a model that is done
-// writes a newline first, which also stands between calls.
+// Returns a node for one or several calls. The answer may end after each of them, also after white
+// space: a model often writes a line break before it stops, and a line break also separates calls.
 GrammarNode GrammarWriter::calls(GrammarNode any_call) {
   std::vector<GrammarNode> all = {text(syntax_.answer_begin()), any_call};
   if (wish_.may_be_several) {
@@ -139,7 +139,8 @@ GrammarNode GrammarWriter::calls(GrammarNode any_call) {
   return GrammarNode::sequence(std::move(all));
 }
 
-// In harmony words and calls are messages of their own, each with its header.
+// Returns the start rule. In harmony, text and calls are separate messages, each with its own
+// header.
 GrammarNode GrammarWriter::start(GrammarNode calls) {
   if (wish_.forced) return calls;
   const GrammarNode header = text(has_channels() ? kFinalHeader : "");

@@ -13,25 +13,29 @@
 
 namespace kvik {
 
-// What is wanted of the calls in an answer.
+// The requirements for the calls of an answer.
 struct CallWish {
-  const std::vector<Json>& tools;                    // as templates are given them
-  const std::set<std::string, std::less<>>& strict;  // names of those whose schemas must be kept
-  std::optional<ForcedCalls> forced = {};  // absent: text may come in their place, or before
+  const std::vector<Json>& tools;  // as passed to templates
+  // names of the tools whose schemas are enforced
+  const std::set<std::string, std::less<>>& strict;
+  // absent: calls are optional, and text may precede them
+  std::optional<ForcedCalls> forced = {};
   bool may_be_several = true;
-  std::optional<AnswerForm> other = {};  // JSON that may come in the place of calls
-  JsonStyle style = {};                  // of arguments
-  const CallSyntax* syntax = nullptr;    // the template's; null: none
+  std::optional<AnswerForm> other = {};  // JSON that is allowed instead of calls
+  JsonStyle style = {};                  // style of arguments
+  const CallSyntax* syntax = nullptr;    // syntax of the template; null: none
   std::span<const ToolFormat* const> formats =
-      {};  // in which calls are read: no text may begin them
+      {};  // formats that the answer's reader recognizes; text may not contain their opening marks
 };
 
-// Returns the grammar of an answer with such calls. If calls are forced and the template's syntax
-// cannot express a tool's schema, Hermes is used, since its marks are plain text in every
-// vocabulary. Errors: kInvalidArgument: a tool that is not there, or none at all.
+// Returns the grammar of an answer that meets these requirements. If calls are forced and the
+// template's syntax cannot express a tool's schema, the Hermes format is used, because its marks
+// are plain text in every vocabulary. Errors: kInvalidArgument for an undeclared tool, or if there
+// are no tools.
 struct CallForm {
-  std::optional<AnswerForm> form;  // absent: calls are not forced, and cannot be written so
-  bool is_hermes = false;          // in the place of the template's own
+  // absent: calls are not forced, and the syntax cannot express them
+  std::optional<AnswerForm> form;
+  bool is_hermes = false;  // Hermes replaces the template's own syntax
 };
 Result<CallForm> form_of_calls(const CallWish& wish);
 

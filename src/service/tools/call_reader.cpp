@@ -10,7 +10,7 @@ namespace {
 using Kind = CallStep::Kind;
 
 constexpr size_t kMaxWord = 256;
-constexpr size_t kMaxMembers = 8;  // of a call in JSON, before its arguments
+constexpr size_t kMaxMembers = 8;  // members of a JSON call before its arguments
 constexpr std::string_view kNameKeys[] = {"name", "tool_name"};
 constexpr std::string_view kArgumentKeys[] = {"arguments", "parameters"};
 constexpr std::string_view kIdKeys[] = {"id", "tool_call_id"};
@@ -41,8 +41,8 @@ CallReader::CallReader(const ToolFormat& format, const ToolSchemas& schemas, std
 
 CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
   text_ += byte;
-  // A step that lets a byte pass, and one that reads again what was held, come at most once in a
-  // row for each step of the format.
+  // The loop terminates: each step of the format can pass a byte on, or read held bytes again, at
+  // most once in a row.
   for (;;) {
     const Outcome outcome = take(byte);
     open_if_sure();
@@ -55,7 +55,7 @@ CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
   }
 }
 
-// Steps that need no byte.
+// Executes the steps that need no input.
 CallReader::State CallReader::settle(std::vector<AnswerPart>& calls) {
   while (step().kind == Kind::kCall) {
     if (arguments_.empty()) arguments_ = "{}";
@@ -111,7 +111,7 @@ std::string_view CallReader::arguments_so_far() const {
   return json.substr(member->value_begin, end - member->value_begin);
 }
 
-// Opens the call at the first byte that leaves no doubt.
+// Opens the call at the first byte that makes it unambiguous.
 void CallReader::open_if_sure() {
   if (is_open_ || !value_) return;
   if (step().kind == Kind::kArguments) {
@@ -121,7 +121,7 @@ void CallReader::open_if_sure() {
   }
 }
 
-// The first member with one of these keys whose value has begun.
+// Returns the first member with one of these keys whose value has begun.
 const ValueReader::Member* CallReader::find_member(std::span<const std::string_view> keys) const {
   const auto& members = value_->members();
   const auto found = std::ranges::find_if(members, [&](const ValueReader::Member& member) {
@@ -199,7 +199,8 @@ CallReader::Outcome CallReader::take_way(char byte) {
   if (may_come) return Outcome::kTaken;
   if (step().otherwise == CallStep::kNowhere) return Outcome::kBroken;
   step_ = step().otherwise;
-  if (step().kind == Kind::kText) {  // goes on where it was; all but this byte cannot end it
+  // continues the value; none of the held bytes except this one can end it
+  if (step().kind == Kind::kText) {
     held_.clear();
     return Outcome::kPassed;
   }
@@ -212,7 +213,7 @@ CallReader::Outcome CallReader::take_way(char byte) {
 
 CallReader::Outcome CallReader::take_word(char byte) {
   held_ += byte;
-  bool may_hold = false;  // a blank is a part of some mark
+  bool may_hold = false;  // the byte is part of a mark
   for (const CallStep::Way& way : step().ways) {
     if (way.mark.empty()) continue;
     may_hold = may_hold || way.mark.contains(byte);
@@ -245,7 +246,7 @@ bool CallReader::end_word(std::string word) {
   return !name_.empty() && name_.find_first_of("<>{}[]()\"'` \n") == name_.npos;
 }
 
-// The mark may stand in the value too: what comes behind it decides.
+// The mark may also occur in the value; the text after it decides.
 CallReader::Outcome CallReader::take_text() {
   if (key_ && !is_parameter_open_) open_parameter();
   style_ = value_end_ <= value_begin_ ? step().style : style_;
@@ -258,7 +259,8 @@ CallReader::Outcome CallReader::take_text() {
   return Outcome::kTaken;
 }
 
-// Writes the key. A value that is a string in any case follows as it comes, any other when it ends.
+// Writes the key. A value that must be a string follows as it arrives; any other follows when it
+// ends.
 void CallReader::open_parameter() {
   is_open_ = is_parameter_open_ = true;
   arguments_ += has_parameters_ ? ", " : "{";
@@ -273,13 +275,14 @@ void CallReader::open_parameter() {
   arguments_ += '"';
 }
 
-// Returns the end of a value that is followed by a mark at `end`.
+// Returns the end of a value that is followed by a mark at `end`, without the line break of the
+// format.
 size_t CallReader::trimmed_end(size_t end) const {
   const size_t begin = std::max(value_begin_, n_put_);
   return trims_lines_ && end > begin && text_[end - 1] == '\n' ? end - 1 : end;
 }
 
-// Returns up to where text_ is the value of the parameter, whatever follows.
+// Returns the offset up to which text_ is certainly part of the parameter's value.
 size_t CallReader::known_value_end() const {
   if (step().kind != Kind::kText) return trimmed_end(std::max(value_end_, n_put_));
   const std::string_view mark = step().mark;

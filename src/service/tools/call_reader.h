@@ -15,36 +15,36 @@
 namespace kvik {
 
 // Reads the calls after an opening mark, byte by byte, by the steps of their format. A call is open
-// from the byte on where its name is known and its arguments begin; what breaks off before that is
-// text. The arguments of an open call are handed out as they come, always as a prefix of the same
-// JSON text, so a call that breaks off has arguments that do not parse. Linear in the text, and the
-// same however it is cut.
+// once its name is known and its arguments begin; input that breaks off before that point is text.
+// The arguments of an open call are returned as they arrive, always as a prefix of the same JSON
+// text, so a call that breaks off has arguments that do not parse. Runs in time linear in the text;
+// the result does not depend on how the text is divided.
 class CallReader {
  public:
-  // Borrows both. `opening` has been read.
+  // Borrows both. The `opening` mark has already been read.
   CallReader(const ToolFormat& format, const ToolSchemas& schemas, const CallSteps::Begin& opening);
-  // Where the name came first: harmony's.
+  // For harmony: the header has already named the function.
   CallReader(const ToolFormat& format, const ToolSchemas& schemas, std::string name);
 
-  // kEnded: this byte was the last of the calls. kBroken: text() is none of them.
+  // kEnded: this byte was the last of the calls. kBroken: text() is not a call.
   enum class State { kMore, kEnded, kBroken };
   State push(char byte, std::vector<AnswerPart>& calls);
 
-  // Hands out what has come of the open call and was not handed out yet; nothing where none is
-  // open.
+  // Appends the part of the open call that has arrived and was not returned yet; nothing if no call
+  // is open.
   void hand_out(std::vector<AnswerPart>& parts);
   bool is_open() const { return is_open_; }
   uint32_t n_whole() const { return n_whole_; }
 
-  // Returns whether the text so far can be nothing but a call, even though none is open yet.
+  // Returns whether the text so far can only be a call, even if none is open yet.
   bool is_sure() const { return step().is_sure; }
 
-  // What was read and belongs to no call. When broken, the last n_again() bytes of it may begin
-  // something else.
+  // Returns the input that belongs to no call. When broken, its last n_again() bytes may begin
+  // another construct and must be read again.
   const std::string& text() const { return text_; }
   size_t n_again() const { return n_again_; }
 
-  // Calls were handed out, and nothing but marks and blanks has come behind them.
+  // Returns whether calls were returned and only marks and blanks have followed them.
   bool is_between_calls() const;
 
  private:
@@ -78,25 +78,25 @@ class CallReader {
   uint8_t step_ = 0;
   std::string text_;
   size_t n_again_ = 0;
-  std::string held_;  // a mark or a word in part
+  std::string held_;  // an incomplete mark or word
   std::optional<ValueReader> value_;
   bool has_called_ = false;
   uint32_t n_whole_ = 0;
 
-  // The call in the making.
+  // The current call.
   std::string name_, id_;
-  std::string arguments_;        // written parameter by parameter, or whole
+  std::string arguments_;        // built parameter by parameter, or as a whole
   bool has_parameters_ = false;  // arguments_ is an object that is not closed yet
   bool is_open_ = false;
-  bool is_handed_out_ = false;  // the part that opens it
-  size_t n_given_ = 0;          // bytes of its arguments that were handed out
+  bool is_handed_out_ = false;  // the part that begins the call was returned
+  size_t n_given_ = 0;          // number of bytes of its arguments that were returned
   std::optional<std::string> key_;
-  bool is_parameter_open_ = false;  // its key is in arguments_
-  bool is_text_value_ = false;      // and its value is a string whose text is added as it comes
-  size_t n_put_ = 0;                // where in text_ the value goes on
+  bool is_parameter_open_ = false;  // the parameter's key is in arguments_
+  bool is_text_value_ = false;      // its value is a string that is appended as it arrives
+  size_t n_put_ = 0;                // offset in text_ up to which the value was appended
   CallStep::Style style_ = CallStep::Style::kBySchema;
   bool trims_lines_ = false;
-  size_t value_begin_ = 0, value_end_ = 0;  // in text_
+  size_t value_begin_ = 0, value_end_ = 0;  // offsets in text_
 };
 
 }  // namespace kvik

@@ -15,7 +15,7 @@ using Values = CallSyntax::Values;
 using Unlisted = CallSyntax::Unlisted;
 using Marks = std::vector<std::string_view>;
 
-// Returns the marks in a text. A line end separates two marks, and so does the edge of a tag.
+// Returns the marks in a text. Marks are separated by line breaks and by the edges of tags.
 Marks marks_in(std::string_view text) {
   Marks marks;
   size_t begin = 0;
@@ -30,7 +30,7 @@ Marks marks_in(std::string_view text) {
   return marks;
 }
 
-// Stands for the number of the kCall step until that step is added.
+// Placeholder for the number of the kCall step until that step is added.
 constexpr uint8_t kToCall = 254;
 
 std::string_view first_mark(std::string_view text) {
@@ -38,7 +38,7 @@ std::string_view first_mark(std::string_view text) {
   return marks.empty() ? std::string_view() : marks.front();
 }
 
-// Makes the steps for one syntax.
+// Creates the steps for one syntax.
 class StepWriter {
  public:
   explicit StepWriter(const CallSyntax& syntax) : syntax_(syntax) {}
@@ -55,7 +55,7 @@ class StepWriter {
 
  private:
   uint8_t next() const { return static_cast<uint8_t>(all_.steps.size()); }
-  // From the step that is added next.
+  // Returns the number of the step n_steps after the next one to be added.
   uint8_t ahead(int n_steps) const { return static_cast<uint8_t>(next() + n_steps); }
   CallStep& add(CallStep step) { return all_.steps.emplace_back(step); }
   void blanks() { add({.kind = Kind::kBlanks}); }
@@ -66,7 +66,7 @@ class StepWriter {
     blanks();
     mark(text);
   }
-  // Ways without a mark are left out.
+  // Adds a step with several ways; ways without a mark are omitted.
   CallStep& choice(Kind kind, std::initializer_list<CallStep::Way> ways) {
     CallStep step{.kind = kind};
     std::ranges::copy_if(ways, step.ways.begin(),
@@ -103,10 +103,10 @@ void StepWriter::name() {
   if (syntax_.skips_blanks) blanks();
   const Marks before = syntax_.has_numbered_names ? Marks() : marks_in(syntax_.name);
   if (before.size() == 1) mark(before[0]);
-  // The name follows a word and a mark; models write other words there too.
+  // The name follows a word and a mark; models may write other text in place of the word.
   if (before.size() == 2) choice(Kind::kName, {{before[1], ahead(1)}});
   const bool has_parameters = syntax_.values == Values::kParameters;
-  if (has_parameters && trimmed(syntax_.between).empty()) {  // the next mark ends the name too
+  if (has_parameters && trimmed(syntax_.between).empty()) {  // the next mark also ends the name
     choice(
         Kind::kName,
         {{syntax_.between, ahead(1)}, {syntax_.key, ahead(3)}, {first_mark(syntax_.end), kToCall}});
@@ -208,7 +208,7 @@ void StepWriter::end_list() {
   add({.kind = Kind::kEnd});
 }
 
-// Joins the steps of two syntaxes with the same first steps. At the first difference one of them
+// Combines the steps of two syntaxes with a common beginning. At the first difference one of them
 // has a mark or an object and the other a name, so the next byte decides.
 CallSteps joined(CallSteps first, CallSteps second) {
   std::vector<CallStep>& steps = first.steps;

@@ -10,22 +10,23 @@
 
 namespace kvik {
 
-// One step of reading calls. The next one follows it, or `to` where that is not 0.
+// One step of reading calls. The next step is `to` if it is not 0, otherwise the following one.
 struct CallStep {
   enum class Kind : uint8_t {
-    kMark,       // exactly this
-    kBlanks,     // any number of them
-    kOneOf,      // one of several marks, each with the step that follows it
+    kMark,       // exactly `mark`
+    kBlanks,     // any number of blanks
+    kOneOf,      // one of several marks, each with its next step
     kName,       // the function's name, up to one of several marks
-    kId,         // the call's, in the same way
+    kId,         // the call's id, in the same way
     kKey,        // a parameter's name, in the same way
-    kText,       // a parameter's value, up to the mark; `style` says what it is
-    kArguments,  // all of them as one object
+    kText,       // a parameter's value, up to the mark; `style` determines its type
+    kArguments,  // all arguments as one object
     kJsonCall,   // name and arguments as one JSON object
-    kCall,       // the call is whole
+    kCall,       // the call is complete
     kEnd,        // no more calls
   };
-  // The JSON type of a text: as the tool's schema says, a string, or JSON already.
+  // The JSON type of a text value: determined by the tool's schema, always a string, or already
+  // JSON.
   enum class Style : uint8_t { kBySchema, kString, kJson };
   struct Way {
     std::string_view mark;
@@ -37,22 +38,25 @@ struct CallStep {
   Kind kind;
   std::string_view mark = {};
   std::array<Way, 3> ways = {};
-  uint8_t otherwise = kNowhere;  // of kOneOf: where the same bytes are read again
+  // for kOneOf: the step that reads the same bytes if no mark matches
+  uint8_t otherwise = kNowhere;
   uint8_t to = 0;
   Style style = Style::kBySchema;
-  bool trims_lines = false;  // of kText: a line's end at either end is the format's
-  bool is_numbered = false;  // of kName: "functions.NAME:0"
+  bool trims_lines = false;  // for kText: a line break at either end belongs to the format
+  bool is_numbered = false;  // for kName: "functions.NAME:0"
   ValueReader::Begin begin = ValueReader::Begin::kHere;
   const ValueDialect* dialect = &kJson;
-  bool is_sure = true;  // of kJsonCall: what else may stand in such an object is no matter; else
-                        // only name and arguments may, and the tool must be known
+  // for kJsonCall. True: the object may have other members. False: it may have only name and
+  // arguments, and the tool must be declared.
+  bool is_sure = true;
 
   friend bool operator==(const CallStep&, const CallStep&) = default;
 };
 
 // The steps that read the calls of a format.
 struct CallSteps {
-  // A mark that opens calls, and the step after it. `begins_answer`: it counts nowhere else.
+  // A mark that opens calls, and the step after it. `begins_answer`: it counts only at the
+  // beginning of an answer.
   struct Begin {
     std::string_view mark;
     uint8_t step;
@@ -62,11 +66,11 @@ struct CallSteps {
   std::vector<CallStep> steps;
 };
 
-// Returns the steps that read calls in any of these syntaxes. There are one or two of them, with
-// the same opening mark.
+// Returns the steps that read calls in any of these syntaxes. Requires one or two syntaxes with the
+// same opening mark.
 CallSteps steps_of(const std::vector<CallSyntax>& syntaxes);
 
-// Returns the steps after a header that names the function: they read the arguments of one call.
+// Returns the steps after a header that names the function; they read the arguments of one call.
 CallSteps steps_after_header();
 
 }  // namespace kvik

@@ -6,46 +6,49 @@
 
 namespace kvik {
 
-// The syntax of tool calls, as the texts that a call is made of. An answer with two calls is
+// The syntax of tool calls, as the texts of which a call consists. An answer with two calls is
 //
 //   list_begin  begin name NAME between ARGUMENTS end  separator
 //               begin name NAME between ARGUMENTS end  list_end
 //
 // The reader (call_steps.h), the grammar of forced calls (call_form.h) and the writer of earlier
-// calls (call_writer.h) are all made from it. The reader takes any number of blanks between
+// calls (call_writer.h) are all derived from it. The reader accepts any number of blanks between
 // marks.
 struct CallSyntax {
   enum class Values : uint8_t {
-    kJson,        // ARGUMENTS are one JSON object
-    kJsonCall,    // the whole call is one: `name` and `between` are parts of it, `end` begins with
-                  // its brace, and NAME is a JSON string
-    kParameters,  // for each parameter: key KEY after_key VALUE after_value; strings as they are
-    kPython,      // KEY=VALUE, …; `between` and `end` have the brackets
-    kGemma,       // KEY:VALUE,…, strings between <|"|>; `between` and `end` have the braces
+    kJson,  // ARGUMENTS are one JSON object
+    // the whole call is one JSON object: `name` and `between` are parts of it, `end` begins with
+    // its closing brace, and NAME is a JSON string
+    kJsonCall,
+    kParameters,  // for each parameter: key KEY after_key VALUE after_value; strings are unquoted
+    kPython,      // KEY=VALUE, …; `between` and `end` contain the parentheses
+    kGemma,       // KEY:VALUE,…, strings between <|"|>; `between` and `end` contain the braces
   };
   enum class Unlisted : uint8_t {
-    kNever,         // list_begin is required
-    kAlso,          // the reader takes `begin` without list_begin too
-    kAtAnswerBegin  // the same at the beginning of an answer, where calls are written without it;
-                    // only calls of declared tools count
+    kNever,  // list_begin is required
+    kAlso,   // the reader also accepts `begin` without list_begin
+    // the reader does so at the beginning of an answer, where calls are written without list_begin;
+    // only calls of declared tools count
+    kAtAnswerBegin
   };
 
-  // If a format has several syntaxes, a template has the first whose telltale it contains.
+  // If a format has several syntaxes, a template uses the first one whose telltale it contains.
   std::string_view telltale = {};
   std::string_view list_begin = {}, begin = {}, name = {}, between = {};
   Values values = Values::kJson;
   std::string_view key = {}, after_key = {}, after_value = {};
-  std::string_view after_json_key = {};  // if the value is no string; empty: after_key
+  std::string_view after_json_key = {};  // if the value is not a string; empty: after_key
   std::string_view end = {}, separator = {}, list_end = {};
-  std::string_view id = {};         // between NAME and the call's id, if the model writes one
+  std::string_view id = {};         // text between NAME and the call's id, if the format has ids
   bool has_one_call_lists = false;  // each call has its own list_begin and list_end
   bool has_numbered_names = false;  // NAME is "functions.NAME:0"
-  bool skips_blanks = false;        // the reader, before the name and before ARGUMENTS
+  bool skips_blanks = false;        // the reader skips blanks before the name and before ARGUMENTS
   Unlisted unlisted = Unlisted::kNever;
 
   bool has_json_arguments() const { return values == Values::kJson || has_quoted_name(); }
   bool has_quoted_name() const { return values == Values::kJsonCall; }
-  // The texts around all calls of an answer, and around NAME … ARGUMENTS of each.
+  // Return the texts before and after all calls of an answer, and before and after NAME … ARGUMENTS
+  // of each call.
   std::string_view answer_begin() const { return has_one_call_lists ? "" : written_list_begin(); }
   std::string_view answer_end() const { return has_one_call_lists ? "" : list_end; }
   std::string call_begin() const {

@@ -11,7 +11,7 @@ namespace {
 
 using Values = CallSyntax::Values;
 
-// Writes values as JSON, as Python, or as Gemma does.
+// Writes values as JSON, in Python syntax, or in Gemma's.
 struct Notation {
   Values language = Values::kJson;
 
@@ -63,7 +63,7 @@ std::string json_arguments_of(const ToolCall& call) {
   return text && is_json(*text) ? *text : to_json(call.arguments);
 }
 
-// Writes calls in one syntax. Its marks have the template as their origin, names and arguments have
+// Writes calls in one syntax. The origin of marks is the template; that of names and arguments is
 // the client.
 class CallTextWriter {
  public:
@@ -88,7 +88,7 @@ class CallTextWriter {
 
   void name(const ToolCall& call) {
     const std::string begin = syntax_.call_begin();
-    if (syntax_.has_numbered_names) {  // the call's id has the number
+    if (syntax_.has_numbered_names) {  // the number is part of the call's id
       mark(std::string_view(begin).substr(0, begin.size() - syntax_.name.size()));
       return given(call.id.value_or(call.name));
     }

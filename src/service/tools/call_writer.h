@@ -10,14 +10,16 @@
 
 namespace kvik {
 
-// The value as JSON, in one line, as Python's json.dumps() writes it.
+// Returns the value as JSON on one line, formatted like Python's json.dumps().
 std::string to_json(const Json& data);
 
-// Calls as a model of that format writes them, for templates that leave them out. The marks are the
-// template's words, so that special tokens among them count; the rest is somebody's.
+// Returns calls as a model of this format writes them, for templates that do not render calls. The
+// marks are template text, so special tokens in them are recognized; names and arguments are given
+// text.
 jinja::Text written_calls(const ToolFormat& format, const std::vector<ToolCall>& calls);
 
-// What tells a model of the tools it has and how to call them in Hermes form.
+// Returns the system prompt text that lists the tools and explains how to call them in the Hermes
+// format.
 std::string tools_in_words(const std::vector<Json>& tools);
 
 }  // namespace kvik

@@ -39,21 +39,22 @@ constexpr CallSyntax in_list(CallSyntax call, std::string_view begin, std::strin
   return call;
 }
 
-// Writes each call in a list of its own.
+// Returns the syntax with a separate list for each call.
 constexpr CallSyntax in_own_list(CallSyntax call, std::string_view begin, std::string_view end) {
   call = in_list(call, begin, "\n", end);
   call.has_one_call_lists = true;
   return call;
 }
 
-// <tool_call>\n<function=…></function>\n</tool_call>, or no more than <function=…></function>
+// <tool_call>\n<function=…></function>\n</tool_call>, or only <function=…></function>
 constexpr CallSyntax xml_call() {
   CallSyntax call = in_own_list(kXmlCall, "<tool_call>\n", "</tool_call>");
   call.unlisted = Unlisted::kAlso;
   return call;
 }
 
-// A telltale that several templates contain comes after those of one template.
+// Returns the formats in order of detection: a telltale that occurs in several templates must
+// follow those that are unique.
 std::vector<ToolFormat> make_formats() {
   std::vector<ToolFormat> formats = {
       {.name = "harmony",

@@ -32,13 +32,13 @@ std::string_view kind_of(const Json& value) {
   return std::visit(Names{}, value.value);
 }
 
-// Follows references and choices from one schema. Each schema is looked at once, however often it
-// is referred to.
+// Collects the types that a schema allows, following references and choices. Each schema is
+// examined once, however often it is referenced.
 class KindGatherer {
  public:
   KindGatherer(const Json& root, const Json& schema) : root_(root) { add(&schema); }
 
-  // Returns no kind, which stands for any, where there are too many schemas to look at.
+  // Returns the types. Returns an empty set, which means any type, if there are too many schemas.
   std::set<std::string, std::less<>> gather() {
     for (size_t i = 0; i < schemas_.size(); ++i) {
       if (i == kMaxSchemas) return {};
@@ -92,7 +92,7 @@ class KindGatherer {
   std::set<std::string, std::less<>> kinds_;
 };
 
-// Of a number: 3, and 3.0 too, as JSON Schema has it.
+// Returns whether a number is an integer. 3.0 is one, as in JSON Schema.
 bool is_whole(std::string_view number) {
   if (number.find_first_of(".eE") == number.npos) return true;
   double value = 0;
@@ -100,7 +100,7 @@ bool is_whole(std::string_view number) {
   return read.ec == std::errc() && value == std::trunc(value);
 }
 
-// The text as a value of that kind; empty where it is none.
+// Returns the text as a value of this type; empty if it is not one.
 std::string as_kind(std::string_view kind, std::string_view text) {
   if (kind == "null") return text == "null" || text == "None" ? "null" : "";
   if (kind == "boolean") {

@@ -10,25 +10,26 @@
 
 namespace kvik {
 
-// What the tools of a request take, for formats that write arguments as plain text: numbers are to
-// stay numbers. Immutable: any thread.
+// The parameter schemas of a request's tools. Formats that write arguments as plain text need them
+// to restore types: numbers remain numbers. Immutable; any thread.
 class ToolSchemas {
  public:
   ToolSchemas() = default;
-  // As templates are given them: {"type": "function", "function": {"name": …, "parameters": …}}, or
-  // without the shell.
+  // Takes tools as they are passed to templates: {"type": "function", "function": {"name": …,
+  // "parameters": …}}, or the inner object alone.
   explicit ToolSchemas(const std::vector<Json>& tools);
 
   bool has(std::string_view tool) const { return tools_.contains(tool); }
 
-  // Returns whether the tool is declared and these arguments, a JSON text, fit its schema.
+  // Returns whether the tool is declared and its schema accepts these arguments (a JSON text).
   bool fits(std::string_view tool, std::string_view arguments) const;
 
-  // Returns whether the schema allows strings and nothing else for this parameter.
+  // Returns whether the schema allows only strings for this parameter.
   bool is_string(std::string_view tool, std::string_view parameter) const;
 
-  // What a model wrote for a parameter, as JSON: of the first kind that the schema allows and the
-  // text can be, else a string. Without a schema what looks like an object or a list is one.
+  // Converts the text of a parameter to JSON: to the first type that the schema allows and the text
+  // can represent, otherwise to a string. Without a schema, text that looks like an object or a
+  // list is treated as such.
   std::string json_of(std::string_view tool, std::string_view parameter,
                       std::string_view text) const;
 
@@ -38,19 +39,19 @@ class ToolSchemas {
 
   struct Tool {
     std::map<std::string, const Json*, std::less<>> properties;
-    Json parameters;  // what the pointers point into
+    Json parameters;  // owns the values to which `properties` points
   };
   std::map<std::string, Tool, std::less<>> tools_;
 };
 
-// The kinds ("string", "integer", …) that a schema allows, as far as they can be seen from outside;
-// none: any. References lead into `root`.
+// Returns the types ("string", "integer", …) that a schema allows, as far as its top level shows;
+// empty: any. References are resolved in `root`.
 std::set<std::string, std::less<>> kinds_of(const Json& root, const Json& schema);
 
-// Returns what "#/$defs/x" refers to within `root`, null where nothing is there.
+// Returns the target of a reference such as "#/$defs/x" in `root`; null if it does not exist.
 const Json* follow_reference(const Json& root, std::string_view reference);
 
-// The field of that name of an object; null where there is none.
+// Returns the field of an object with this name; null if there is none.
 const Json* find_field(const Json& object, std::string_view name);
 
 }  // namespace kvik

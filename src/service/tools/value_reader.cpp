@@ -25,10 +25,11 @@ const ValueDialect kGemmaValues = {.quotes = {"<|\"|>", ""},
 
 namespace {
 
-constexpr size_t kMaxDepth = 60;  // bodies that come back are read to 64
+// request bodies that contain earlier calls are read up to depth 64
+constexpr size_t kMaxDepth = 60;
 constexpr size_t kMaxScalar = 512;
 constexpr size_t kMaxKey = 256;
-constexpr std::string_view kMarks = "{}[](),:=\"'<>";  // what ends a word
+constexpr std::string_view kMarks = "{}[](),:=\"'<>";  // bytes that end a word
 
 bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20; }
@@ -63,7 +64,7 @@ bool is_number(std::string_view text) {
   return text.empty();
 }
 
-// JSON's word or number; empty where it is neither.
+// Returns the JSON word or number; empty if the text is neither.
 std::string_view scalar_of(std::string_view text, bool has_python_words) {
   constexpr std::array<std::array<std::string_view, 2>, 3> kWords = {
       {{"true", "True"}, {"false", "False"}, {"null", "None"}}};
@@ -73,7 +74,7 @@ std::string_view scalar_of(std::string_view text, bool has_python_words) {
   return is_number(text) ? text : std::string_view();
 }
 
-// What the byte behind a backslash stands for in Python; nullopt: the backslash stays.
+// Returns the meaning of the byte after a backslash in Python; empty: the backslash is literal.
 std::string_view python_escape(char byte) {
   switch (byte) {
     case 'n':
@@ -97,7 +98,7 @@ std::string_view python_escape(char byte) {
   }
 }
 
-// One byte of a text inside a JSON string.
+// Appends one byte of text inside a JSON string, escaped if necessary.
 void put_escaped(std::string& json, char byte) {
   switch (byte) {
     case '"':
@@ -179,7 +180,7 @@ ValueReader::State ValueReader::blank(char byte) {
   return State::kMore;
 }
 
-// What a comma announced has come.
+// Writes the pending comma, since the next item has begun.
 void ValueReader::put_comma() {
   if (has_comma_) {
     json_ += ',';
@@ -319,7 +320,7 @@ ValueReader::State ValueReader::in_escape(char byte) {
     n_read_ = 0;
     code_ = 0;
     first_half_ = 0;
-    if (!is_python) held_ = "\\u";  // stays as it is
+    if (!is_python) held_ = "\\u";  // JSON escapes are kept unchanged
     return State::kMore;
   }
   if (!is_python) {
@@ -328,7 +329,7 @@ ValueReader::State ValueReader::in_escape(char byte) {
     json_ += byte;
     return State::kMore;
   }
-  if (byte == '\n') return State::kMore;  // the line goes on
+  if (byte == '\n') return State::kMore;  // line continuation
   const std::string_view meant = python_escape(byte);
   if (meant.empty()) put('\\');
   put(meant.empty() ? byte : meant.front());
@@ -439,7 +440,7 @@ std::string whole_members(std::string_view json) {
   for (const ValueReader::Member& member : reader.members()) {
     if (member.value_end == 0) break;
     if (!members.empty()) members += ", ";
-    const size_t begin = member.key_begin - 1;  // with its quote
+    const size_t begin = member.key_begin - 1;  // including the quote
     members.append(reader.json(), begin, member.value_end - begin);
   }
   return "{" + members + "}";
@@ -452,7 +453,7 @@ std::string json_string(std::string_view text) {
 }
 
 std::string unquoted(std::string_view json) {
-  // Python knows all of JSON's escapes but the solidus, and the halves of pairs are put together.
+  // Python supports all of JSON's escapes except the solidus. Surrogate pairs are combined.
   std::string text;
   for (size_t i = 1; i + 1 < json.size(); ++i) {
     if (json[i] != '\\') {

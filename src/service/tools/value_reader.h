@@ -9,39 +9,39 @@
 
 namespace kvik {
 
-// How a language writes values: JSON, and what models write in its place.
+// The syntax of values: JSON, or a similar notation that models write instead.
 struct ValueDialect {
-  std::array<std::string_view, 2> quotes;  // of strings; the second may be empty
+  std::array<std::string_view, 2> quotes;  // quotes of strings; the second may be empty
   enum class Escapes : uint8_t { kJson, kPython, kNone } escapes;
-  bool has_bare_keys;     // keys of every object need no quotes
-  bool has_python_words;  // True, False, None, tuples, a comma behind the last item
+  bool has_bare_keys;     // keys of objects need no quotes
+  bool has_python_words;  // True, False, None, tuples, a trailing comma
 };
 
 extern const ValueDialect kJson;
 extern const ValueDialect kPython;       // f(city="Paris", days=[1, 2])
 extern const ValueDialect kGemmaValues;  // {city:<|"|>Paris<|"|>,days:[1,2]}
 
-// Reads one value byte by byte and writes it as JSON: what is JSON already stays as it is, but for
-// control characters in strings, which JSON wants escaped. Linear, and the same result however the
-// bytes come.
+// Reads one value byte by byte and converts it to JSON. Valid JSON is unchanged, except that
+// control characters in strings are escaped, as JSON requires. Runs in linear time; the result does
+// not depend on how the bytes are divided.
 class ValueReader {
  public:
-  // kHere: before the value. The others stand behind the bracket that opens an object: kObject ends
-  // at its '}', kCall, with "name=value" in it, at ')'.
+  // The position at the first byte. kHere: before the value. kObject: after the '{' of an object;
+  // it ends at its '}'. kCall: after the '(' of "name=value" arguments; it ends at ')'.
   enum class Begin : uint8_t { kHere, kObject, kCall };
   ValueReader(const ValueDialect& dialect, Begin begin);
 
-  // kDone: the value is whole, and this byte was its last. kBroken: with this byte there is no such
-  // value; nothing may be pushed any more.
+  // kDone: the value is complete, and this byte was its last. kBroken: the bytes so far do not
+  // begin a value; nothing more may be pushed.
   enum class State : uint8_t { kMore, kDone, kBroken };
   State push(char byte);
 
   const std::string& json() const { return json_; }
   bool is_object() const { return json_.starts_with('{'); }
 
-  // A member of the outermost object, in bytes of json().
+  // A member of the outermost object, as byte offsets in json().
   struct Member {
-    size_t key_begin, key_end;  // quotes left out
+    size_t key_begin, key_end;  // without quotes
     size_t value_begin, value_end;
   };
   const std::vector<Member>& members() const { return members_; }
@@ -55,18 +55,18 @@ class ValueReader {
 
  private:
   enum class Expect : uint8_t {
-    kValue,  // or what ends an empty list
-    kKey,    // or what ends an empty object
+    kValue,  // a value, or the end of an empty list
+    kKey,    // a key, or the end of an empty object
     kColon,
-    kComma,    // or what ends the list or object
-    kBareKey,  // inside one
+    kComma,    // a comma, or the end of the list or object
+    kBareKey,  // inside a bare key
     kScalar,   // inside a number or a word
-    kOpening,  // inside the mark that opens a string, of more than one byte
+    kOpening,  // inside the opening quote of a string, if it is longer than one byte
     kString,
-    kEscape,      // behind a backslash
-    kHex,         // the digits of a code point
-    kSecondHalf,  // what must follow the first half of a surrogate pair: a backslash
-    kSecondU,     // and a u
+    kEscape,      // after a backslash
+    kHex,         // the hex digits of a code point
+    kSecondHalf,  // the backslash that must follow a high surrogate
+    kSecondU,     // the 'u' after that backslash
   };
   State blank(char byte);
   State begin_value(char byte);
@@ -94,32 +94,33 @@ class ValueReader {
 
   const ValueDialect& dialect_;
   std::string json_;
-  std::string frames_;  // what is open: '{', '[', '(' for a tuple, 'c' for a call
+  std::string frames_;  // open brackets: '{', '[', '(' for a tuple, 'c' for a call
   std::vector<Member> members_;
   Expect expect_ = Expect::kValue;
-  bool is_key_ = false;     // the string is one
-  bool has_comma_ = false;  // one waits for what it stands before
-  std::string blanks_;      // behind that comma
-  std::string held_;        // a scalar, a mark in part
-  std::string_view quote_;  // what ends the string
+  bool is_key_ = false;     // the string is a key
+  bool has_comma_ = false;  // a comma was read and is written before the next item
+  std::string blanks_;      // blanks after that comma
+  std::string held_;        // an incomplete scalar or mark
+  std::string_view quote_;  // closing quote of the string
   uint32_t code_ = 0, first_half_ = 0;
   uint8_t n_digits_ = 0, n_read_ = 0;
 };
 
-// What is there, which then is empty. Out of line: inlined, GCC 12 warns of std::exchange() here.
+// Returns the text and leaves it empty. Not inline: GCC 12 warns about an inlined std::exchange()
+// here.
 std::string taken(std::string& text);
 
-// Whether the text is one JSON value with nothing around it.
+// Returns whether the text is exactly one JSON value.
 bool is_json(std::string_view text);
 
-// The beginning of a JSON object, as an object: its members that came whole. An object that is
-// whole stays as it is; anything else gives an empty one.
+// Returns a JSON object of the members that are complete in a possibly truncated JSON object. Any
+// other text gives an empty object.
 std::string whole_members(std::string_view json);
 
-// The text as a JSON string, quotes around it.
+// Returns the text as a JSON string, with quotes.
 std::string json_string(std::string_view text);
 
-// What a JSON string says; it is one.
+// Returns the decoded contents of a JSON string. Requires valid input.
 std::string unquoted(std::string_view json);
 
 }  // namespace kvik
