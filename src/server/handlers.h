@@ -21,8 +21,8 @@ struct HandlerContext {
   ResponseStore& responses;
 };
 
-// One function for each route; those that read a body take it parsed. Any thread; none of them
-// blocks beyond its own work.
+// One function per route; those with a body receive it parsed. Any thread; none of them blocks
+// beyond its own work.
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body);
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request,
@@ -33,7 +33,8 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
                        const RequestBody& body);
 Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body);
-Reply handle_response(const HandlerContext& context, const HttpRequest& request);  // a kept one
+// a stored response
+Reply handle_response(const HandlerContext& context, const HttpRequest& request);
 Reply handle_messages(const HandlerContext& context, const HttpRequest& request,
                       const RequestBody& body);
 Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request,
@@ -44,7 +45,8 @@ Reply handle_models(const HandlerContext& context, const HttpRequest& request);
 Reply handle_model(const HandlerContext& context, const HttpRequest& request);
 Reply handle_adapters(const HandlerContext& context, const HttpRequest& request,
                       const RequestBody& body);
-Reply handle_adapter(const HandlerContext& context, const HttpRequest& request);  // one of them
+Reply handle_adapter(const HandlerContext& context,
+                     const HttpRequest& request);  // a single adapter
 Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request,
                                const RequestBody& body);
 Reply handle_unload_lora_adapter(const HandlerContext& context, const HttpRequest& request,

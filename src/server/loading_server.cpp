@@ -13,7 +13,7 @@ std::unexpected<Error> still_loading() {
   return fail(ErrorCode::kUnavailable, "the model is being loaded");
 }
 
-// A service without a model. The router refuses requests before they reach it.
+// A service without a model. The router rejects requests before they reach it.
 class LoadingService final : public ServiceApi {
  public:
   LoadingService() { card_.n_ctx_max = kContext; }
@@ -52,7 +52,7 @@ class LoadingServer::Impl {
     options.loading = &progress_;
     options.access_log.clear();
     options.responses = nullptr;
-    // The last connections may not hold up the server that follows.
+    // Remaining connections must not delay the server that follows.
     options.linger = std::chrono::milliseconds(100);
     options.abort_grace = std::chrono::milliseconds(200);
     TRY_ASSIGN(server_, Server::start(service_, options, socket));

@@ -10,12 +10,12 @@
 namespace kvik {
 
 // Answers on the server's port while the model is being loaded: /livez with 200, /health and
-// /readyz with 503 and the progress, all else with 503. The destructor closes its connections;
-// clients that connect afterwards wait for the server that starts on the same socket.
+// /readyz with 503 and the progress, everything else with 503. The destructor closes its
+// connections; clients that connect afterwards wait for the server that starts on the same socket.
 class LoadingServer {
  public:
-  // `options` are those of the server to come; neither its access log nor its responses are opened.
-  // Errors: as Server::start()'s.
+  // `options` are those of the later server; neither its access log nor its stored responses are
+  // opened. Errors: those of Server::start().
   static Result<std::unique_ptr<LoadingServer>> start(const ListenSocket& socket,
                                                       ServerOptions options);
 

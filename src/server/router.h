@@ -11,10 +11,10 @@
 
 namespace kvik {
 
-// Knows the routes: who may call what, and which handler answers. Any thread.
+// Dispatches requests: checks access and selects the handler. Any thread.
 class Router {
  public:
-  // All are borrowed.
+  // Borrows everything.
   Router(HandlerContext context, const std::atomic<bool>& is_draining)
       : context_(context),
         is_draining_(is_draining),
@@ -22,28 +22,28 @@ class Router {
                   .hosts = context.options.allowed_hosts,
                   .origins = context.options.cors_origins}) {}
 
-  // What can be answered when only the head is known: a browser's question whether a page may call
-  // (204), 401, 403, 404, 405, 503. nullopt: read on.
+  // Returns a response that needs only the head: a CORS preflight (204), 401, 403, 404, 405, 503.
+  // std::nullopt: continue reading.
   std::optional<HttpResponse> answer_head(const HttpRequest& head) const;
 
-  // The page of elsewhere that may read the answer; empty: none.
+  // Returns the origin that may read the answer; empty: none.
   std::string allowed_origin(const HttpRequest& head) const {
     return callers_.allowed_origin(head);
   }
 
-  // Answers a request that was not refused.
+  // Answers a request that was not rejected.
   Reply handle(const HttpRequest& request) const;
-  // The same where there is time for all of it, from where handle() put it off, or from the start.
+  // The same without a time limit, continuing a deferred reply, or from the start.
   Reply make(const HttpRequest& request, DeferredReply* deferred) const;
 
-  // How the clients of a path read errors.
+  // Returns the error format of a path.
   static ErrorShape error_shape(std::string_view path);
 
   // Returns whether a short request to this path can take long, because it can refer to a long
   // stored conversation.
   static bool is_heavy(std::string_view path);
 
-  // Probes come every few seconds and are not worth a line in the log.
+  // Returns whether it is a health probe, which is not logged.
   static bool is_probe(std::string_view path);
 
  private:

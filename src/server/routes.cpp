@@ -91,7 +91,7 @@ constexpr Route kRoutes[] = {
      {.errors = ErrorShape::kAnthropic}},
     {"/apply-template", "POST", handle_apply_template,
      "A conversation as the chat template writes it", kTemplate},
-    // Without /v1, for clients whose base URL leaves it out.
+    // Without /v1, for clients whose base URL omits it.
     {"/chat/completions", "POST", handle_chat, "The same as /v1/chat/completions", kChat, kDrains},
     {"/models", "GET", handle_models, "The same as /v1/models"},
     {"/v1/models", "GET", handle_models, "The model and its other names"},

@@ -10,15 +10,15 @@ namespace kvik {
 
 // A field of a request's body, for /openapi.json.
 struct BodyField {
-  std::string_view name, type;  // JSON Schema's; empty: any
+  std::string_view name, type;  // JSON Schema type; empty: any
   bool is_required = false;
 };
 
 // A method of a path. The rows of one path have the same handler and traits.
 struct Route {
   enum class Access { kKeyed, kOpen };
-  enum class Drain { kServes, kRefuses };  // what a draining server does
-  // kLight: what a request takes grows with its body. kHeavy: a short one can refer to much.
+  enum class Drain { kServes, kRefuses };  // behavior of a draining server
+  // kLight: the cost of a request grows with its body. kHeavy: a short body can refer to much data.
   enum class Work { kLight, kHeavy };
   struct Traits {
     Access access = Access::kKeyed;
@@ -29,7 +29,7 @@ struct Route {
   using PlainHandler = Reply (*)(const HandlerContext&, const HttpRequest&);
   using BodyHandler = Reply (*)(const HandlerContext&, const HttpRequest&, const RequestBody&);
 
-  std::string_view path;  // a "{id}" takes all that follows, and nothing too
+  std::string_view path;  // "{id}" matches everything that follows, including nothing
   std::string_view method;
   std::variant<PlainHandler, BodyHandler> handler;
   std::string_view summary;
@@ -37,13 +37,13 @@ struct Route {
   Traits traits = {};
   std::string_view answer = "application/json";
 
-  // The path without "{id}".
+  // Returns the path without "{id}".
   std::string_view prefix() const { return path.substr(0, path.find("{id}")); }
 };
 
 inline constexpr std::string_view kAlivePath = "/livez";
 
-// All routes. A request belongs to the first row whose path takes its own.
+// Returns all routes. A request is handled by the first row that matches its path.
 std::span<const Route> routes();
 
 }  // namespace kvik

@@ -37,20 +37,21 @@ using asio::ip::tcp;
 
 namespace {
 
-// Connections over the limit that are heard for a moment, probes to be answered and others to be
-// told; more are just closed.
+// Connections over the limit that may still send a request, to answer health probes and reject
+// others; more are closed at once.
 constexpr uint32_t kMaxTurnedAway = 64;
 
 constexpr size_t kReserveBytes = size_t{8} << 20;
-// From a coroutine that had no memory to the attempt to start it again.
+// Pause before a coroutine that ended for lack of memory is started again.
 constexpr std::chrono::milliseconds kRestartPause{20};
-// Freed memory that is worth going through the allocator for.
+// Freed memory for which trimming the heap pays off.
 constexpr size_t kWorthTrimming = size_t{4} << 20;
-// Where answers nearly fill their part of the memory, a reader who has taken so long for one goes.
+// If answers nearly fill their share of the memory, a reader that has taken this long is
+// disconnected.
 constexpr std::chrono::seconds kReadingTime{10};
 
-// A connection is a file; Debian's default of 1,024 files would end accept() before our own limit.
-// Errors: kIo where so few are allowed that no connection could be served.
+// Connections are files; Debian's default of 1,024 files would end accept() before our own limit.
+// Errors: kIo if the limit is too low to serve any connection.
 Result<void> allow_open_files(uint32_t max_connections) {
   constexpr rlim_t kOtherFiles = 256, kFewest = 32;
   rlimit limit{};
@@ -127,9 +128,9 @@ class Server::Impl {
   }
 
  private:
-  // Exists as long as one of the coroutines without which nobody is served. If the system has no
-  // memory for its next operation, Asio destroys the coroutine and calls no handler: then
-  // run_one() returns 0, and run() starts it again.
+  // Exists as long as one of the essential coroutines. If there is no memory for its next
+  // operation, Asio destroys the coroutine and calls no handler: then run_one() returns 0, and
+  // run() starts it again.
   class Running {
    public:
     Running(Impl& impl, bool& is_running) : impl_(&impl), is_running_(&is_running) {
@@ -149,8 +150,8 @@ class Server::Impl {
     bool* is_running_;
   };
 
-  // The thread sends tokens that are ready while every core computes: with the priority of the
-  // others it would wait for one up to 4 ms (p99, two cores).
+  // The thread sends tokens while all cores compute: with normal priority it would wait up to 4 ms
+  // for a core (p99, two cores).
   void run() {
     HighPriority priority;
     while (!run_until_interrupted(priority)) pause();
@@ -168,7 +169,7 @@ class Server::Impl {
     }
   }
 
-  // Starts the coroutines that do not run yet, or no longer.
+  // Starts the coroutines that are not running.
   void start_loops() {
     io_.restart();
     if (!acceptor_.is_open()) return;
@@ -179,7 +180,7 @@ class Server::Impl {
     if (!is_tidying_) asio::co_spawn(io_, tidy(Running(*this, is_tidying_)), rethrow);
   }
 
-  // Goes on serving the connections for a moment, in which memory may become free.
+  // Continues to serve connections for a moment, in which memory may become free.
   void pause() {
     const TimePoint end = std::chrono::steady_clock::now() + kRestartPause;
     while (std::chrono::steady_clock::now() < end) {
@@ -203,7 +204,7 @@ class Server::Impl {
       auto [error, socket] = co_await acceptor_.async_accept(kAwait);
       if (!error && try_admit(std::move(socket))) continue;
       if (acceptor_.is_open()) {
-        static log::RareWarning warn;  // out of files, mostly
+        static log::RareWarning warn;  // usually out of files
         warn("cannot accept a connection: {}", error ? error.message() : "out of memory");
         pause_.expires_after(std::chrono::milliseconds(100));
         co_await pause_.async_wait(kAwait);
@@ -211,7 +212,7 @@ class Server::Impl {
     }
   }
 
-  // False where there is no memory for it.
+  // Returns false if there is no memory for it.
   bool try_admit(tcp::socket socket) {
     try {
       admit(std::move(socket));
@@ -243,7 +244,7 @@ class Server::Impl {
                    [counted = std::move(counted)](std::exception_ptr failure) { report(failure); });
   }
 
-  // A connection as long as its coroutine exists, however that ends: Asio calls no handler where
+  // Counts a connection as long as its coroutine exists, however it ends: Asio calls no handler if
   // there is no memory for an operation.
   class Counted {
    public:
@@ -270,8 +271,8 @@ class Server::Impl {
     const uint32_t n_served_;
   };
 
-  // For one connection more, whose memory it takes; where there is none, those go that have been
-  // longest about sending their request. What they held is the new one's at once.
+  // Reserves memory for another connection; if there is none, the connections that have taken
+  // longest to send their request are closed, and their memory is used.
   bool has_room(ByteShare& share) {
     const size_t wanted = tls_ ? TlsStream::kOpeningBytes : PlainStream::kIdleBytes;
     bool is_full = n_served_ >= state_.options.max_connections;
@@ -284,8 +285,8 @@ class Server::Impl {
     return true;
   }
 
-  // From time to time: what was freed goes back to the system, and readers who take for ever go
-  // where others want the memory.
+  // Periodically returns freed memory to the system, and disconnects slow readers if memory is
+  // needed.
   asio::awaitable<void> tidy(Running) {
     while (acceptor_.is_open()) {
       tidy_timer_.expires_after(state_.options.tidy_every);
@@ -318,8 +319,8 @@ class Server::Impl {
     for (const auto& [raw, connection] : connections_) connection->abort();
   }
 
-  ServerState state_;                      // outlives what runs in io_
-  std::optional<asio::ssl::context> tls_;  // as well
+  ServerState state_;                      // outlives everything in io_
+  std::optional<asio::ssl::context> tls_;  // likewise
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
@@ -337,7 +338,7 @@ Server::~Server() { stop(Duration::zero()); }
 
 Result<void> Server::check(const ServerOptions& options) {
   std::error_code ignored;
-  // Whoever reads a pipe would take that for its end.
+  // The reader of a pipe would take this for its end.
   const bool is_pipe = std::filesystem::is_fifo(options.access_log, ignored);
   if (!options.access_log.empty() && !is_pipe) TRY(AccessLog::open(options.access_log));
   if (options.tls) TRY(make_tls_context(*options.tls));

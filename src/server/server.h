@@ -12,37 +12,37 @@
 
 namespace kvik {
 
-// The HTTP server: OpenAI's completions and what local servers offer beside them.
+// The HTTP server: the OpenAI and Anthropic APIs, and operational routes.
 //
 //   serving ──stop_accepting()──▶ draining ──stop(at_most)──▶ stopped
 //
-// Network I/O runs on one thread of its own, large bodies are parsed on two more. The public
-// functions may be called from any thread but those, and by one caller at a time.
+// Network I/O runs on a separate thread, large bodies are parsed on two more. The public functions
+// may be called from any other thread, by one caller at a time.
 class Server {
  public:
-  // Returns the errors that start() would have for these options, before a model is loaded.
+  // Returns the errors that start() would return for these options, before a model is loaded.
   static Result<void> check(const ServerOptions& options);
 
-  // Binds, listens and serves. The service is borrowed and outlives the server.
-  // Errors: kInvalidArgument (a host that is none, a certificate or key that cannot be
-  // used), kIo (the address is in use or not ours, the access log cannot be written).
+  // Binds, listens and serves. Borrows the service, which outlives the server. Errors:
+  // kInvalidArgument (an invalid host, certificate or key), kIo (the address is in use or not
+  // local, the access log cannot be written).
   static Result<std::unique_ptr<Server>> start(ServiceApi& service, const ServerOptions& options);
-  // Serves on a socket that is bound already, in place of the host and port of the options. The
-  // socket may be closed afterwards.
+  // Serves on a bound socket instead of the options' host and port. The socket may be closed
+  // afterwards.
   static Result<std::unique_ptr<Server>> start(ServiceApi& service, const ServerOptions& options,
                                                const ListenSocket& socket);
 
-  ~Server();  // as stop(0)
+  ~Server();  // like stop(0)
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   uint16_t port() const;
 
-  // /readyz and new completions answer 503 from now on; what runs goes on.
+  // From now on /readyz and new completions return 503; running requests continue.
   void stop_accepting();
 
-  // Waits up to `at_most` for what runs. What is left then gets an error event (a stream) or a 503,
-  // and all connections are closed. Completions cut off are cancelled before this returns.
+  // Waits up to `at_most` for running requests. The remaining ones get an error event (streams) or
+  // a 503, and all connections are closed. Canceled completions have ended before this returns.
   void stop(Duration at_most);
 
  private:
@@ -52,8 +52,8 @@ class Server {
   std::unique_ptr<Impl> impl_;
 };
 
-// Whether only this machine can reach `host`: 127.0.0.0/8, ::1, "localhost". Another name is not
-// resolved and counts as public.
+// Returns whether `host` is reachable from this machine only: 127.0.0.0/8, ::1, "localhost". Other
+// names are not resolved and count as public.
 bool is_loopback(std::string_view host);
 
 }  // namespace kvik

@@ -19,13 +19,13 @@ namespace kvik {
 
 class Connection;
 
-// How many requests and connections there are, for those who wait until there are none.
+// Counts requests and connections, and waits until there are none.
 class Census {
  public:
   void add_requests(int change) { requests_.add(change); }
   void add_connections(int change) { connections_.add(change); }
 
-  // False where the time was over first.
+  // Returns false if the time was over first.
   bool wait_for_no_requests(Duration at_most) { return requests_.wait_for_none(at_most); }
   bool wait_for_no_connections(Duration at_most) { return connections_.wait_for_none(at_most); }
 
@@ -51,7 +51,7 @@ class Census {
   Count requests_, connections_;
 };
 
-// What all connections share. Network thread, but for the parts that say otherwise.
+// State common to all connections. Network thread, except for the parts marked otherwise.
 struct ServerState {
   static constexpr unsigned kOffloadThreads = 2;
 
@@ -65,7 +65,7 @@ struct ServerState {
         responses(bounds_of_kept(service.card(), options), options.responses),
         router({service, options, counts, memory, accounts, responses}, is_draining) {}
 
-  // Of several keys none may take all of it.
+  // With several keys, none may use all of it.
   static ResponseStore::Bounds bounds_of_kept(const ModelCard& card, const ServerOptions& options) {
     const size_t n_bytes = RequestBounds::kept_bytes(card.n_ctx_max);
     return {.total_bytes = n_bytes, .bytes_of_key = options.api_keys ? n_bytes / 4 : n_bytes};
@@ -77,16 +77,16 @@ struct ServerState {
   OldestFirst<Connection> waiting;        // for a whole request
   OldestFirst<Connection> writing;        // an answer in pieces
   std::atomic<bool> is_draining{false};   // any thread
-  bool is_aborting = false;               // no more words but the last ones
+  bool is_aborting = false;               // only final events are sent
   Census census;                          // any thread
   HttpCounts counts;                      // any thread
   const KeyAccounts accounts;             // any thread
   ResponseStore responses;                // any thread
   const Router router;                    // any thread
-  std::unique_ptr<AccessLog> access_log;  // null: nobody wants one
-  // Large bodies are parsed and tokenized here: a 32 MiB prompt may not hold up others' streams.
+  std::unique_ptr<AccessLog> access_log;  // null: none
+  // Large bodies are parsed and tokenized here: a 32 MiB prompt must not delay other streams.
   Offload offload;
-  // Long work that only its own client waits for: one thread of low priority, so that the engine's
+  // Long work that only its own client waits for: one low-priority thread, so that the engine's
   // threads get the cores first.
   Offload slow_work;
   TenantMutex slow_work_mutex;

@@ -16,7 +16,7 @@
 
 namespace kvik {
 
-// What all JSON of one answer has in common, whatever the dialect.
+// Fields common to all JSON of one answer, whatever the dialect.
 struct AnswerEnvelope {
   std::string id;  // "cmpl-…", "chatcmpl-…", "msg_…"
   std::string request_id;
@@ -27,20 +27,20 @@ struct AnswerEnvelope {
   bool wants_token_ids = false;
   bool include_usage = false;
   bool names_function_call = false;
-  std::optional<CacheReach> explain_cache;  // where asked for
-  FindText find_text;                       // of the prompts, for that
+  std::optional<CacheReach> explain_cache;  // if requested
+  FindText find_text;                       // text of the prompts, for the explanation
   std::optional<Prices> prices;
-  uint32_t n_marked = 0;  // prompt tokens up to the last mark of cache_control
+  uint32_t n_marked = 0;  // prompt tokens up to the last cache_control mark
 };
 
-// One choice of a whole answer, put together from its chunks. An event of a stream is the same
-// thing with one chunk in it.
+// One choice of a whole answer, assembled from its chunks. An event of a stream is the same with a
+// single chunk.
 struct CompletionChoice {
   std::string text;
-  std::vector<AnswerPart> parts;  // of the answer to a chat
+  std::vector<AnswerPart> parts;  // for answers to chats
   std::vector<TokenId> token_ids;
   std::vector<ChunkLogprob> logprobs;
-  std::vector<std::vector<PromptLogprob>> prompt_logprobs;  // of a prompt's first choice
+  std::vector<std::vector<PromptLogprob>> prompt_logprobs;  // for the first choice of a prompt
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;
 
@@ -49,22 +49,24 @@ struct CompletionChoice {
 
 struct WholeAnswer {
   std::vector<CompletionChoice> choices;  // choices[i] has index i
-  std::vector<Usage> usages;              // usages[i] is prompt i's
+  std::vector<Usage> usages;              // usages[i] belongs to prompt i
 };
 
-// How a dialect writes one answer, whole or as the events of a stream. Network thread,
-// but for the pieces of a whole one.
+// Writes one answer in a dialect, as a whole or as the events of a stream. Network thread, except
+// for the pieces of a whole answer.
 class AnswerWriter {
  public:
-  using Events = std::deque<std::string>;  // each is written for itself
+  using Events = std::deque<std::string>;  // each is written separately
 
   virtual ~AnswerWriter() = default;
 
-  // The body of an answer that does not stream. Its parts keep the answer, shared, and borrow this.
+  // Writes the body of an answer that is not streamed. Its parts share the answer and borrow this
+  // writer.
   virtual void whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) = 0;
 
-  // A stream: begin() comes before the first chunk, when the first prompt is computed; end() behind
-  // the last one. error() takes the place of all that would follow, and may come at any time.
+  // A stream: begin() is called before the first chunk, when the first prompt is computed; end()
+  // after the last chunk. error() replaces everything that would follow, and may be called at any
+  // time.
   virtual void begin(const PromptProgress& prompt, Events& events) {
     static_cast<void>(prompt);
     static_cast<void>(events);
@@ -75,7 +77,7 @@ class AnswerWriter {
   virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
 };
 
-// Of several prompts together.
+// Returns the sum over several prompts.
 Usage sum_of(std::span<const Usage> usages);
 
 }  // namespace kvik

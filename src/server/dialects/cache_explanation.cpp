@@ -47,7 +47,7 @@ json::object usage_explained(const Usage& usage, CacheReach reach,
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// 2026-11-22, 22.11.2026, 14:05, 2026-11-22T14:05:00Z: digits with marks between them.
+// Matches 2026-11-22, 22.11.2026, 14:05, 2026-11-22T14:05:00Z: digits with separators.
 bool is_numeric_date(std::string_view text) {
   size_t n_digits = 0, n_marks = 0;
   bool has_clock = false;
@@ -64,7 +64,7 @@ bool is_numeric_date(std::string_view text) {
   return n_digits >= 3 && (n_marks >= 2 || (n_marks == 1 && has_clock));
 }
 
-// "Sun Nov 22", "22 November 2026": a name of the calendar, and a number beside it.
+// Matches "Sun Nov 22", "22 November 2026": a month or weekday next to a number.
 bool has_named_date(std::string_view text) {
   constexpr std::array<std::string_view, 19> kNames = {
       "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",

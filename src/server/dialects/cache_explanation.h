@@ -11,31 +11,30 @@
 
 namespace kvik {
 
-// Whose pages a prompt was looked up among, as seen by the one who asks.
+// The tenants whose pages a prompt could hit, from the client's point of view.
 enum class CacheReach {
-  kEverybody,  // there are no keys: all callers trust each other
-  kOwnSalt,    // those who share the salt of the caller's key
-  kStrangers,  // any tenant's of the server
+  kEverybody,  // no API keys: all clients trust each other
+  kOwnSalt,    // tenants with the same salt
+  kStrangers,  // all tenants of the server
 };
 
-// The words of a prompt around one of its tokens, UTF-8.
+// Text of a prompt around one of its tokens, in UTF-8.
 struct TextAround {
   std::string before;
-  std::string behind;  // the token's own come first
+  std::string behind;  // begins with the token's own text
 };
-// Those of the prompt with that number; nullopt where they are not known.
+// Returns the text around a position of a prompt; std::nullopt if it is not known.
 using FindText = std::function<std::optional<TextAround>(size_t prompt, uint32_t position)>;
 
-// Whether what stands there is a part of a date or of a time of day: what spoils most prompts.
+// Returns whether the token is part of a date or a time of day: the most frequent cause of misses.
 bool is_in_date(const TextAround& text);
 
-// What the cache did for each prompt of an answer:
+// Returns the cache explanation of each prompt of an answer:
 //   {"prompt_tokens", "cached_tokens": {"ram", "tiers"}, "computed_tokens",
 //    "miss": null | {"reason", "position", "expected_token", "got_token",
 //                    "text": {"before", "behind"}, "looks_like": "date"}}
-// Among strangers' pages the token that the known sequence went on with stays unsaid: it is another
-// tenant's text, and asking again and again would read all of it out. What other salts know is
-// never told.
+// If other tenants' pages can be hit, the expected token is not reported: it is another tenant's
+// text, and repeated requests would reveal all of it. Pages of other salts are never reported.
 boost::json::array explanation_json(std::span<const Usage> usages, CacheReach reach,
                                     const FindText& find_text = {});
 

@@ -17,7 +17,7 @@ namespace {
 namespace json = boost::json;
 using std::chrono::seconds;
 
-constexpr seconds kDefaultTtl{5 * 60};  // Anthropic's
+constexpr seconds kDefaultTtl{5 * 60};  // Anthropic's default
 
 std::unexpected<Error> wrong_ttl(std::string_view name) {
   return refuse(name, fmt::format("{} must be seconds or a text like \"30s\", \"5m\" or \"1h\", at "
@@ -51,8 +51,8 @@ Result<seconds> read_ttl(const json::value& value, std::string_view name) {
   return seconds(*ttl);
 }
 
-// A member that nothing reads would be an option that is silently not there. `object` is called
-// `name` in errors.
+// Rejects unknown members, because they would be options that are silently ignored. `name` is the
+// object's name in errors.
 Result<void> check_members(const json::object& object, std::string_view name,
                            std::span<const std::string_view> known) {
   for (const auto& member : object) {

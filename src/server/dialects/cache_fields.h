@@ -9,20 +9,20 @@
 
 namespace kvik {
 
-// Anthropic's "cache_control": {"type": "ephemeral", "ttl": "5m"} of a request or a part of one:
-// what stands before it is given up after all that is not marked, for so long. nullopt where there
-// is none. Errors: kInvalidArgument.
+// Reads Anthropic's "cache_control": {"type": "ephemeral", "ttl": "5m"} of a request or a part of
+// one: for that time, the pages of everything before it are evicted only after unmarked pages.
+// std::nullopt if there is none. Errors: kInvalidArgument.
 Result<std::optional<std::chrono::seconds>> read_cache_control(const JsonFields& fields);
 
-// How the cache is to treat a request: cache_salt, priority, cache_control for the whole prompt,
-// and of our own object "kvik" {"pin": {"ttl": "5m"}}. prompt_cache_key is read for its type alone:
+// Reads how the cache treats a request: cache_salt, priority, cache_control for the whole prompt,
+// and our own object "kvik" {"pin": {"ttl": "5m"}}. Only the type of prompt_cache_key is checked:
 // prefixes are found without hints. Errors: kInvalidArgument, with the field in `param`.
 Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request);
 
-// Who asks, by a field that dialects call differently: whom fairness counts it for.
+// Reads the user, whose field name depends on the dialect, for fair scheduling.
 Result<void> read_user(const JsonFields& fields, std::string_view name, CompletionRequest& request);
 
-// "kvik": {"explain_cache": true}: the answer tells what the cache did for it.
+// Reads "kvik": {"explain_cache": true}: the answer then explains what the cache did.
 Result<bool> wants_cache_explained(const JsonFields& fields);
 
 }  // namespace kvik

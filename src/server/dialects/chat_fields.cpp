@@ -19,7 +19,8 @@ constexpr size_t kMaxTools = 1'024;
 constexpr size_t kMaxKwargs = 64;
 constexpr size_t kMaxMarks = 4;
 
-// {"type": "function", "function": {"name": …}} of chats, {"type": …, "name": …} of responses.
+// Reads {"type": "function", "function": {"name": …}} of chats, {"type": …, "name": …} of
+// responses.
 Result<std::string> read_tool_name(const json::object& tool) {
   std::string_view name = text_at(tool, "name");
   for (const std::string_view kind : {"function", "custom"}) {
@@ -30,7 +31,7 @@ Result<std::string> read_tool_name(const json::object& tool) {
   return std::string(name);
 }
 
-// {"type": "allowed_tools", "mode": "auto" | "required", "tools": […]}; gives the mode.
+// Reads {"type": "allowed_tools", "mode": "auto" | "required", "tools": […]} and returns the mode.
 Result<std::string_view> read_allowed_tools(const json::object& choice, ChatRequest& chat) {
   const json::value* inner = choice.if_contains("allowed_tools");
   const json::object& allowed = inner && inner->is_object() ? inner->get_object() : choice;
@@ -59,7 +60,7 @@ Result<std::optional<Duration>> CacheMarks::read(const json::object& part) {
 }
 
 Result<void> check_medium(std::string_view type, std::string_view param) {
-  // OpenAI's chats, OpenAI's responses and Anthropic's messages call them differently.
+  // Names of media types in OpenAI's chats, OpenAI's responses and Anthropic's messages.
   constexpr std::pair<std::string_view, std::string_view> kMedia[] = {
       {"image_url", "images"},  {"input_image", "images"}, {"image", "images"},
       {"input_audio", "audio"}, {"video_url", "videos"},   {"input_file", "files"},
@@ -188,11 +189,11 @@ bool is_json_form(const AnswerForm& form) {
   return form.kind == AnswerForm::Kind::kJsonObject || form.kind == AnswerForm::Kind::kJsonSchema;
 }
 
-// The form of an answer whose calls are forced, or must keep to their tools' schemas; where the
-// answer itself has a form of JSON, either may come. A form of another kind stands as it is.
+// Constrains an answer with forced tool calls, or with calls that must match their schemas; if the
+// answer itself is constrained to JSON, either may occur. Another kind of constraint is unchanged.
 Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request) {
   AnswerSyntax& syntax = request.output.answer_syntax;
-  // Forced calls come in markup, and JSON that the request asks for is no call.
+  // Forced calls are in markup, and JSON that the request asks for is not a call.
   if (chat.forced || request.form) syntax.reads_bare_calls = false;
   const bool is_other = request.form && !is_json_form(*request.form);
   const bool may_call = !chat.tools.empty() && !syntax.calls.empty();
@@ -213,8 +214,7 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
   request.form = std::move(made.form);
   request.form->marks = syntax.shown_tokens;
   if (!chat.forced) return {};
-  if (!wish.may_be_several)
-    request.output.max_calls.reset();  // the form ends after the call's last mark
+  if (!wish.may_be_several) request.output.max_calls.reset();  // the constraint ends after the call
   if (!made.is_hermes) return {};
   syntax.calls = {&hermes_format()};
   syntax.has_channels = false;

@@ -14,61 +14,61 @@
 
 namespace kvik {
 
-// What the dialects of chats share. All errors: kInvalidArgument, kUnsupported, with the field in
+// Fields common to the chat dialects. All errors: kInvalidArgument, kUnsupported, with the field in
 // `param`.
 
-// Reads the marks of one conversation, the cache_control of its parts and tools: four at most, as
-// with Anthropic.
+// Reads the marks of a conversation, the cache_control of its parts and tools: at most four, as in
+// Anthropic's API.
 class CacheMarks {
  public:
-  // For how long what ends with this part is worth keeping; nullopt where it has no mark.
+  // Returns how long the prefix that ends with this part is worth keeping; std::nullopt without a
+  // mark.
   Result<std::optional<Duration>> read(const boost::json::object& part);
 
  private:
   size_t n_ = 0;
 };
 
-// How a dialect writes a content of texts, and what it says of another one.
+// A dialect's description of text content, for its errors.
 struct TextWords {
   std::string_view param;
   std::string_view expected;                       // "a string or an array of blocks"
   std::string_view made_of;                        // "made of blocks"; empty: as `refusal`
-  std::vector<std::string_view> types = {"text"};  // of a part that is a text; "": it needs none
+  std::vector<std::string_view> types = {"text"};  // types of text parts; "": no type required
   std::string_view refusal = "a part of a message's content is no text, expected only text";
 };
 
-// Returns an error that names images, audio, video or files, if a part of that type holds them:
-// kUnsupported.
+// Returns kUnsupported, naming images, audio, video or files, if that type of part contains them.
 Result<void> check_medium(std::string_view type, std::string_view param);
 
-// A string, or parts that are all text.
+// Reads a string, or parts that are all text.
 Result<std::vector<MessagePart>> read_texts(const boost::json::value& content,
                                             const TextWords& words, CacheMarks& marks);
 
-// Takes a tool as the template is to see it. A mark on any tool is taken for one behind all of
-// them: they are written as one piece.
+// Adds a tool in the form shown to the template. A mark on any tool counts as a mark after all of
+// them, because they are rendered as one piece.
 Result<void> add_tool(const boost::json::object& tool, Json shown, CacheMarks& marks,
                       ChatRequest& chat);
 
-// Before the first is read: a body may hold no more than these.
+// Called before the first one is read: a body may not contain more.
 Result<void> check_n_messages(size_t n);
 Result<void> check_n_tools(size_t n);
 
-// OpenAI's tool_choice, of chats and of responses: "none" takes the tools away.
+// Reads OpenAI's tool_choice of chats and responses: "none" removes the tools.
 Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat);
 
-// parallel_tool_calls: false ends the answer behind its first call.
+// Reads parallel_tool_calls: false ends the answer after its first call.
 Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call);
 
-// How much the model is to think: reasoning_effort, enable_thinking, and
-// "thinking": {"type": "enabled" | "disabled" | "adaptive", "budget_tokens": …}.
+// Reads the reasoning effort: reasoning_effort, enable_thinking, and "thinking": {"type": "enabled"
+// | "disabled" | "adaptive", "budget_tokens": …}.
 Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat);
 
-// chat_template_kwargs.
+// Reads chat_template_kwargs.
 Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat);
 
-// The call with the prompt that the model's template makes of the conversation. Errors of
-// ServiceApi::chat_prompt() besides.
+// Returns the call with the prompt rendered from the conversation by the model's template. Errors:
+// also those of ServiceApi::chat_prompt().
 Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest& chat,
                                    CompletionCall call);
 

@@ -9,15 +9,15 @@
 namespace kvik {
 namespace {
 
-// The envelope of an event weighs more than most texts.
+// Size of an event's envelope, which exceeds most texts.
 constexpr size_t kEnvelopeBytes = 192;
-// So many chunks wait as they are: a reader whose machine pauses for a moment misses no event.
+// Number of chunks that wait unmerged, so that a reader that pauses for a moment misses no event.
 constexpr size_t kSeparateChunks = 32;
-// Chunks are put together up to this text: a string of this capacity was grown to it by doubling,
-// and wastes nothing.
+// Chunks are merged up to this text size: a string of this capacity is grown by doubling without
+// waste.
 constexpr size_t kMergedTextBytes = 3840;
 
-// What the chunk will be as an event, roughly.
+// Returns the approximate size of the chunk as an event.
 size_t weight_bytes(const CompletionChunk& chunk) {
   constexpr size_t kLogprob = 64;
   size_t bytes = kEnvelopeBytes + chunk.text.size() + 8 * chunk.token_ids.size();
@@ -27,9 +27,9 @@ size_t weight_bytes(const CompletionChunk& chunk) {
   return bytes;
 }
 
-// What it takes in memory, for as long as an answer is put together: text comes in parts as well.
+// Returns its memory while an answer is assembled: text is also held in parts.
 size_t held_bytes(const CompletionChunk& chunk) {
-  constexpr size_t kHeap = 16;  // what the allocator adds to a piece
+  constexpr size_t kHeap = 16;  // overhead of an allocation
   size_t bytes = 2 * chunk.text.size() + sizeof(TokenId) * chunk.token_ids.size();
   for (const ChunkLogprob& logprob : chunk.logprobs) {
     bytes += sizeof logprob + kHeap + logprob.top.size() * sizeof(logprob.top[0]);
@@ -69,7 +69,7 @@ void CompletionMailbox::drop_all() {
   has_overflowed_ = true;
   chunks_.clear();
   held_bytes_ = taken_bytes_;
-  has_signalled_ = false;  // this wake may not be merged with one that a stuck writer ignores
+  has_signalled_ = false;  // this wake must not be merged with one that a stuck writer ignores
 }
 
 void CompletionMailbox::overflow() {
@@ -84,7 +84,7 @@ bool CompletionMailbox::is_within_bounds() {
   return share_.resize(held_bytes_);
 }
 
-// Appends to the newest chunk of the same choice, where that loses no event that matters.
+// Appends to the newest chunk of the same choice if that loses no significant event.
 bool CompletionMailbox::merge(CompletionChunk& chunk) {
   if (!limit_bytes_ || chunks_.size() < kSeparateChunks) return false;
   for (CompletionChunk& last : chunks_ | std::views::drop(1) | std::views::reverse) {
@@ -174,7 +174,7 @@ void MailboxSink::on_chunk(CompletionChunk chunk) {
   chunk.choice += first_choice_;
   try {
     mailbox_->add(std::move(chunk));
-  } catch (const std::bad_alloc&) {  // this answer has a hole then; the others have none
+  } catch (const std::bad_alloc&) {  // this answer is then incomplete; others are not affected
     mailbox_->overflow();
   }
 }

@@ -14,15 +14,15 @@
 
 namespace kvik {
 
-// Carries the news of one call's completions from the engine thread to the network thread. Neither
-// waits for the other beyond a short lock.
+// Passes the results of one call's completions from the engine thread to the network thread.
+// Neither waits for the other beyond a short lock.
 //
-// With a limit, for a stream: a reader that is a little late gets every chunk as it was made; for
-// one that is far behind, chunks of a choice are put together, so that what waits costs little more
-// than its text. The limit bounds what waits; one chunk alone may be larger. Without one, all news
-// are kept until the answer is sent. The ledger counts them for so long. Past the limit, or where
-// the ledger has no room, everything is dropped and has_overflowed() stays true: the answer has a
-// hole.
+// With a limit, for a stream: a slightly late reader receives every chunk separately; for a reader
+// that is far behind, chunks of a choice are merged, so that waiting results take little more than
+// their text. The limit bounds the waiting results; a single chunk may be larger. Without a limit,
+// all results are kept until the answer is sent, and the ledger counts them. Beyond the limit, or
+// if the ledger has no room, everything is dropped and has_overflowed() remains true: the answer is
+// incomplete.
 class CompletionMailbox {
  public:
   CompletionMailbox(size_t n_completions, std::optional<size_t> limit_bytes, ByteShare share = {})
@@ -31,30 +31,30 @@ class CompletionMailbox {
         usages_(n_completions),
         share_(std::move(share)) {}
 
-  // Any thread. `completion` counts from 0 in the order of the call's prompts.
-  void set_prompt(const PromptProgress& prompt);  // of the first one, done
+  // Any thread. `completion` is an index in the order of the call's prompts.
+  void set_prompt(const PromptProgress& prompt);  // of the first prompt, when it is done
   void add(CompletionChunk chunk);
   void add_usage(size_t completion, const Usage& usage);
-  // The system has no memory for what should be added.
+  // Called if there is no memory for a result.
   void overflow();
 
-  // The oldest chunk that waits.
+  // Returns the oldest waiting chunk.
   std::optional<CompletionChunk> take();
-  // One for each completion, when all are done and nothing else waits.
+  // Returns one usage per completion when all are done and nothing else waits.
   std::optional<std::vector<Usage>> take_usages();
-  // How the first prompt was computed; zeros before that.
+  // Returns the progress of the first prompt; zeros before it is computed.
   PromptProgress prompt() const;
   bool has_overflowed() const;
 
-  // `wake` is called under the lock and must not call back. It comes once for all the news between
-  // two calls of take(), and at once where there is some already.
+  // `wake` is called under the lock and must not call back. It is called once for all results
+  // between two calls of take(), and at once if there are some already.
   void set_wake(std::function<void()> wake);
 
-  // No wake is running or will come when this has returned; later news are dropped, and the ledger
-  // is left alone.
+  // After this returns, no wake is running or will follow; later results are dropped, and the
+  // ledger is not used.
   void close();
 
-  // What all chunks that were taken count for: it goes with the answer that is made of them.
+  // Returns the share of all chunks that were taken: it belongs to the answer made from them.
   ByteShare take_share();
 
  private:
@@ -68,8 +68,8 @@ class CompletionMailbox {
   size_t n_running_ GUARDED_BY(mutex_);
   size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all chunks but the oldest
   std::deque<CompletionChunk> chunks_ GUARDED_BY(mutex_);
-  size_t held_bytes_ GUARDED_BY(mutex_) = 0;   // of all that counts in the share
-  size_t taken_bytes_ GUARDED_BY(mutex_) = 0;  // of the chunk that a stream writes just now
+  size_t held_bytes_ GUARDED_BY(mutex_) = 0;   // of everything counted in the share
+  size_t taken_bytes_ GUARDED_BY(mutex_) = 0;  // of the chunk that a stream is writing
   std::vector<Usage> usages_ GUARDED_BY(mutex_);
   ByteShare share_ GUARDED_BY(mutex_);
   PromptProgress prompt_ GUARDED_BY(mutex_);
@@ -79,10 +79,10 @@ class CompletionMailbox {
   bool is_closed_ GUARDED_BY(mutex_) = false;
 };
 
-// The engine's end of a mailbox, for one completion. Its choices are numbered from `first_choice`.
+// The engine's side of a mailbox, for one completion. Its choices are numbered from `first_choice`.
 class MailboxSink final : public CompletionSink {
  public:
-  // Shared: the engine may hold its end longer than the connection lives.
+  // Shared, because the engine may hold it longer than the connection exists.
   MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, std::shared_ptr<KeyAccount> account,
               size_t completion, uint32_t first_choice)
       : mailbox_(std::move(mailbox)),

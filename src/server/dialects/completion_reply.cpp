@@ -12,7 +12,7 @@
 namespace kvik {
 namespace {
 
-// An echoed prompt comes in one chunk; written as one event, it would hold up all other streams.
+// An echoed prompt is one chunk; written as one event, it would delay all other streams.
 constexpr size_t kLogprobsOfEvent = 32;
 
 bool says_something(const CompletionChunk& chunk) {
@@ -46,7 +46,7 @@ ReplyFacts CompletionReply::facts() const {
 
 namespace {
 
-// A header that lists names, where there are any.
+// Adds a header that lists names, if there are any.
 void add_names(HttpResponse& response, const char* header, const std::vector<std::string>& names) {
   constexpr size_t kMostNamed = 16;
   if (names.empty()) return;
@@ -73,7 +73,7 @@ std::optional<CompletionChunk> CompletionReply::take() {
   return chunk;
 }
 
-// One event a call: some clients take what one read gives them for one event.
+// One event per call: some clients treat the data of one read as one event.
 PendingReply::State StreamedCompletion::advance(std::string& out) {
   while (events_.empty() && !has_ended_)
     if (!take_news()) return State::kRunning;
@@ -84,7 +84,8 @@ PendingReply::State StreamedCompletion::advance(std::string& out) {
   return has_ended_ && events_.empty() ? State::kDone : State::kRunning;
 }
 
-// The first of so many log probabilities, with all else but the finish; the rest stays in `chunk`.
+// Returns the first log probabilities and everything else but the finish reason; the rest remains
+// in `chunk`.
 CompletionChunk StreamedCompletion::cut(CompletionChunk& chunk) {
   auto& all = chunk.logprobs;
   const auto first = all.begin() + static_cast<ptrdiff_t>(n_cut_);
@@ -102,7 +103,7 @@ CompletionChunk StreamedCompletion::cut(CompletionChunk& chunk) {
   return event;
 }
 
-// False where there is none.
+// Returns false if there is none.
 bool StreamedCompletion::take_news() {
   if (!chunk_) {
     chunk_ = take();

@@ -13,15 +13,15 @@
 
 namespace kvik {
 
-// Running completions and where their news arrive. Destroying it cancels what still runs.
+// Running completions and their results. Destroying it cancels those that still run.
 struct RunningCompletions {
   std::shared_ptr<CompletionMailbox> mailbox;  // shared with the sinks, which the engine holds
   std::vector<std::unique_ptr<Completion>> completions;
   std::vector<std::string> relaxed;   // Completion::relaxed() of all of them
-  ByteShare share;                    // what the engine holds of them
-  bool has_room = true;               // for that
-  std::vector<std::string> left_out;  // CompletionCall's
-  std::string form_param;             // AnswerForm's; empty where there is none
+  ByteShare share;                    // memory that the engine holds for them
+  bool has_room = true;               // whether the share had room
+  std::vector<std::string> left_out;  // of the CompletionCall
+  std::string form_param;             // of the AnswerForm; empty: none
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -30,7 +30,7 @@ struct RunningCompletions {
   }
 };
 
-// What the two kinds of answer share. Network thread.
+// Common base of both kinds of answer. Network thread.
 class CompletionReply : public PendingReply {
  public:
   // The id is for the log.
@@ -44,15 +44,15 @@ class CompletionReply : public PendingReply {
   ReplyFacts facts() const override;
 
  protected:
-  // With headers that name what of a form was relaxed, and tools that the model was not told of.
+  // Adds headers with relaxed constraints, and tools that were not shown to the model.
   HttpResponse with_headers(HttpResponse response) const;
-  // The error of a choice that did not end by itself; nullopt for one that did, or still runs.
+  // Returns the error of a choice that failed; std::nullopt if it ended normally or still runs.
   std::optional<Error> error_of(std::optional<FinishReason> finish) const;
   CompletionMailbox& mailbox() const { return *running_.mailbox; }
   std::optional<CompletionChunk> take();
   AnswerWriter& writer() { return *writer_; }
 
-  std::optional<std::vector<Usage>> usages_;  // one for each prompt, when all are done
+  std::optional<std::vector<Usage>> usages_;  // one per prompt, when all are done
 
  private:
   std::string id_;
@@ -61,7 +61,7 @@ class CompletionReply : public PendingReply {
   std::optional<TimePoint> first_token_at_;
 };
 
-// Server-sent events, as they come.
+// Server-sent events, as they arrive.
 class StreamedCompletion final : public CompletionReply {
  public:
   using CompletionReply::CompletionReply;
@@ -74,9 +74,9 @@ class StreamedCompletion final : public CompletionReply {
   bool take_news();
   CompletionChunk cut(CompletionChunk& chunk);
 
-  std::optional<CompletionChunk> chunk_;  // that is written
+  std::optional<CompletionChunk> chunk_;  // being written
   size_t n_cut_ = 0;                      // of its log probabilities
-  AnswerWriter::Events events_;           // that wait for their turn
+  AnswerWriter::Events events_;           // waiting to be sent
   bool has_begun_ = false;
   bool has_ended_ = false;
 };

@@ -42,7 +42,7 @@ std::string call_id(const AnswerPart& call, std::string_view prefix) {
 
 json::value finish_reason_json(std::optional<FinishReason> finish) {
   if (!finish) return nullptr;
-  // The others end in an error instead of a choice.
+  // The other reasons end in an error instead of a choice.
   return *finish == FinishReason::kLength ? "length" : "stop";
 }
 

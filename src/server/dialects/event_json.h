@@ -13,49 +13,49 @@
 
 namespace kvik {
 
-// What the answers of several dialects are made of.
+// JSON common to answers of several dialects.
 
 boost::json::string to_json_string(std::string_view text);
 
-// The id that the model gave its call, else one of ours.
+// Returns the id that the model gave its call, else a generated one.
 std::string call_id(const AnswerPart& call, std::string_view prefix);
 
 // "stop", "length" or null.
 boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 
-// JSON has no infinity; -9999 is what other servers write for a token that was masked.
+// JSON has no infinity; other servers write -9999 for a masked token.
 double finite_logprob(float logprob);
-// Null where the token has none.
+// Null if the token has none.
 boost::json::value optional_logprob_json(std::optional<float> logprob);
 
-// "prompt_logprobs" of a choice, vLLM's list: of each prompt token, what could stand there by its
-// id; null for the first. The choice is that of the answer which has them.
+// Adds "prompt_logprobs" of a choice in vLLM's format: for each prompt token, the alternatives by
+// id; null for the first token. `choice` is the one of the answer that has them.
 void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t choice,
                          JsonBody& body);
 
-// OpenAI's, of completions and chats.
+// OpenAI's usage of completions and chats.
 boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);
-// Guessed tokens, by OpenAI's names for those of a prediction: right ones are a part of the answer,
-// the others count nowhere else.
+// Draft tokens, under OpenAI's names for predicted tokens: accepted ones are part of the answer,
+// rejected ones are not counted elsewhere.
 boost::json::object guesses_json(const Usage& usage);
-// "kvik": {"cost": …} in any dialect's usage, where there are prices.
+// Adds "kvik": {"cost": …} to the usage of any dialect if there are prices.
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
-// What stands behind the choices of a whole answer.
+// Returns the fields after the choices of a whole answer.
 boost::json::object openai_end(const AnswerEnvelope& envelope, std::span<const Usage> usages);
-// An event with news of one choice.
+// Returns an event with results of one choice.
 std::string openai_event(const AnswerEnvelope& envelope, std::string_view object,
                          boost::json::object choice);
-// The news behind a stream's last chunk: usage and explanation where asked for, then [DONE].
+// Adds the events after a stream's last chunk: usage and explanation if requested, then [DONE].
 void end_openai_stream(const AnswerEnvelope& envelope, std::string_view object,
                        std::span<const Usage> usages, AnswerWriter::Events& events);
-// The last words of such a stream.
+// Returns the final error event of such a stream.
 std::string openai_error_event(const Error& error);
 
 void add_explanation(const AnswerEnvelope& envelope, std::span<const Usage> usages,
                      boost::json::object& out);
 
-// Of streams of our own, where nothing follows.
+// Final event of Kvik's own streams.
 inline constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
 
 // "data: …\n\n", and "event: NAME\ndata: …\n\n".

@@ -31,14 +31,14 @@ Result<MaybeForm> make_form(Kind kind, std::string text, std::string_view param)
   return MaybeForm(AnswerForm{.kind = kind, .text = std::move(text), .param = std::string(param)});
 }
 
-// Its text is read later, from the body: there its numbers are exact.
+// The schema's text is taken from the body later, so that its numbers are exact.
 Result<MaybeForm> schema_form(const json::value& schema, std::string_view param) {
   if (!schema.is_object() && !schema.is_bool())
     return wrong_type(param, "a JSON schema: an object, true or false", schema);
   return make_form(Kind::kJsonSchema, "", param);
 }
 
-// As vLLM takes one: an object, or its text.
+// An object, or its text, as in vLLM.
 Result<MaybeForm> schema_or_text_form(const json::value& schema, std::string_view param) {
   if (!schema.is_string()) return schema_form(schema, param);
   return make_form(Kind::kJsonSchema, std::string(view(schema.get_string())), param);
@@ -49,7 +49,7 @@ Result<MaybeForm> text_form(Kind kind, const json::value& text, std::string_view
   return make_form(kind, std::string(view(text.get_string())), param);
 }
 
-// An empty one is none, as with llama.cpp.
+// An empty grammar counts as none, as in llama.cpp.
 Result<MaybeForm> grammar_form(const json::value& grammar, std::string_view param) {
   const std::string_view text = grammar.is_string() ? view(grammar.get_string()) : "";
   if (grammar.is_string() && text.empty()) return MaybeForm();
@@ -92,13 +92,14 @@ Result<MaybeForm> json_object_form(const json::value& value, std::string_view pa
   return make_form(Kind::kJsonObject, "", param);
 }
 
-// {"type": …}: of OpenAI's two dialects and Anthropic's. `named` holds what describes a schema.
+// Reads {"type": …} of OpenAI's two dialects and of Anthropic's. `named` contains the description
+// of a schema.
 Result<MaybeForm> typed_form(const json::object& format, const json::object* named,
                              const std::string& param) {
   const std::string_view type = text_at(format, "type");
   if (type == "text") return MaybeForm();
   if (type == "json_object") {
-    // llama.cpp's: a schema may stand beside it.
+    // llama.cpp allows a schema next to the type.
     if (const json::value* schema = format.if_contains("schema"))
       return schema_form(*schema, fmt::format("{}.schema", param));
     return make_form(Kind::kJsonObject, "", param);
@@ -129,7 +130,7 @@ Result<MaybeForm> flat_format_form(const json::value& value, std::string_view pa
   return typed_form(value.get_object(), &value.get_object(), std::string(param));
 }
 
-// The one of these fields that is there.
+// Returns the one of these fields that is present.
 Result<MaybeForm> read_one_of(const JsonFields& fields, std::span<const FormField> readers,
                               std::string_view prefix) {
   MaybeForm found;
@@ -146,7 +147,8 @@ Result<MaybeForm> read_one_of(const JsonFields& fields, std::span<const FormFiel
   return found;
 }
 
-// vLLM's. What else it may hold changes the form, or is how vLLM's own engines go about it.
+// Reads vLLM's structured_outputs. Its other members change the constraint, or select vLLM's own
+// backends.
 Result<MaybeForm> structured_outputs_form(const json::value& value, std::string_view param) {
   constexpr auto kReaders = std::to_array<FormField>({{"json", schema_or_text_form},
                                                       {"json_object", json_object_form},

@@ -9,23 +9,22 @@
 
 namespace kvik {
 
-// The form that an answer must keep to, in the words of each dialect; nullopt where it may be any
-// text. Errors: kInvalidArgument, kUnsupported, with the field in `param`. Schemas and grammars
-// are not compiled here. body: the text that the fields are of; a schema is kept as it stands
-// there.
+// Readers of an answer's constraint in the fields of each dialect; std::nullopt if any text is
+// allowed. Errors: kInvalidArgument, kUnsupported, with the field in `param`. Schemas and grammars
+// are not compiled here. body: the text of the request, from which schemas are copied unchanged.
 
-// `kvik.whitespace` and `kvik.schema_language`; the forms below have them too.
+// Reads `kvik.whitespace` and `kvik.schema_language`; the functions below include them.
 Result<JsonStyle> read_json_style(const JsonFields& fields);
 
-// Of completions and chats: `response_format`, vLLM's `structured_outputs` and `guided_json`,
-// `guided_regex`, `guided_choice`, `guided_grammar`, llama.cpp's `json_schema` and `grammar`. Of
-// two that are there none is silently left out: they are refused.
+// Completions and chats: `response_format`, vLLM's `structured_outputs` and `guided_json`,
+// `guided_regex`, `guided_choice`, `guided_grammar`, llama.cpp's `json_schema` and `grammar`. Two
+// constraints at once are rejected.
 Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields, std::string_view body);
 
-// For responses: `text.format`, or one of the fields above.
+// Responses: `text.format`, or one of the fields above.
 Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::string_view body);
 
-// Of Anthropic's messages: `output_config.format`, and `output_format`, as it was first called.
+// Anthropic's messages: `output_config.format`, and `output_format`, its former name.
 Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields, std::string_view body);
 
 }  // namespace kvik

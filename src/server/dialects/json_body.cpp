@@ -26,7 +26,7 @@ bool JsonBody::next(std::string& out) {
     Part& part = parts_[n_done_];
     write(part, out);
     if (n_written_ < part.n) continue;
-    part = {};  // and what it kept
+    part = {};  // and everything it kept alive
     n_written_ = 0;
     ++n_done_;
   }
@@ -43,7 +43,8 @@ void JsonBody::write(Part& part, std::string& out) {
 
 HttpResponse text_response(HttpMemory& memory, std::string_view name, std::string text) {
   ByteShare share(memory.answers);
-  if (!share.grow(3 * text.size())) return error_response(no_memory());  // escaped, and in a piece
+  // for escaping and the piece
+  if (!share.grow(3 * text.size())) return error_response(no_memory());
   auto body = std::make_unique<JsonBody>(text.size(), std::move(share));
   body->once([name = std::string(name), text = std::move(text)](std::string& out) {
     out += json::serialize(json::object{{name, text}});

@@ -13,19 +13,19 @@
 
 namespace kvik {
 
-// The JSON of an answer, piece by piece: texts, and lists whose elements are written when their
-// turn comes. What those refer to is theirs to keep.
+// JSON of an answer, written in pieces: texts, and lists whose elements are written on demand.
+// Callers keep the referenced data alive.
 class JsonBody final : public BodySource {
  public:
   // Appends element i.
   using Write = std::function<void(size_t i, std::string& out)>;
 
-  // The share is what the answer is made of, held until it is sent.
+  // The share covers the data of the answer, and is held until it is sent.
   explicit JsonBody(size_t weight_bytes, ByteShare share = {})
       : weight_bytes_(weight_bytes), share_(std::move(share)) {}
 
   void text(std::string text);
-  // n elements with commas between.
+  // Adds n elements separated by commas.
   void each(size_t n, Write write) {
     parts_.push_back({.text = {}, .n = n, .write = std::move(write)});
   }
@@ -47,15 +47,15 @@ class JsonBody final : public BodySource {
   ByteShare share_;
   std::vector<Part> parts_;
   size_t n_done_ = 0;     // parts
-  size_t n_written_ = 0;  // elements of the part behind them
+  size_t n_written_ = 0;  // elements of the next part
 };
 
-// {NAME: text}, where the memory reaches for it.
+// Returns {NAME: text}, or an error if there is no memory.
 HttpResponse text_response(HttpMemory& memory, std::string_view name, std::string text);
 
-// An object's text that is not closed yet: "{"a":1".
+// Returns the text of an object without its closing brace: "{"a":1".
 std::string opened(const boost::json::object& object);
-// What closes it, with further fields: ","b":2}".
+// Returns the rest of it with further fields: ","b":2}".
 std::string closed(const boost::json::object& object);
 
 }  // namespace kvik

@@ -12,7 +12,7 @@ namespace json = boost::json;
 
 namespace {
 
-// Doubles above are no longer every whole number.
+// Larger doubles do not represent every whole number.
 constexpr double kMaxExact = 9007199254740992.0;
 
 }  // namespace
@@ -82,7 +82,7 @@ std::optional<uint64_t> as_count(const json::value& value) {
   if (value.is_uint64()) return value.get_uint64();
   if (value.is_int64() && value.get_int64() >= 0) return static_cast<uint64_t>(value.get_int64());
   if (!value.is_double()) return std::nullopt;
-  const double number = value.get_double();  // 16.0 is as good as 16
+  const double number = value.get_double();  // accepts 16.0 for 16
   if (!(number >= 0 && number <= kMaxExact) || number != std::floor(number)) return std::nullopt;
   return static_cast<uint64_t>(number);
 }

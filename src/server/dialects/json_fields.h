@@ -19,7 +19,7 @@
 
 namespace kvik {
 
-// The object's field; null where there is none.
+// Returns the object's field; null if there is none.
 const boost::json::value& at(const boost::json::object& object, std::string_view name);
 
 // Reads the fields of a request's object. Errors: kInvalidArgument with the field's path as
@@ -30,13 +30,13 @@ class JsonFields : public JsonReader {
       : JsonReader(object, std::move(path)) {}
 
   Result<std::optional<JsonFields>> object(std::string_view name) const;
-  // A field with a bound that all of its kind have; text() has as many bytes as a body may.
+  // Reads a string of limited length; text() allows the size of a body.
   Result<std::optional<std::string>> string(std::string_view name) const;
-  // Finite, also as a float.
+  // Reads a number that is finite, also as a float.
   Result<std::optional<float>> number(std::string_view name) const;
-  // Whole numbers that fit, negative ones too.
+  // Reads a whole number that fits, possibly negative.
   Result<std::optional<int32_t>> integer(std::string_view name) const;
-  // Whole numbers from 0 to what the type holds.
+  // Reads a whole number from 0 to the type's maximum.
   template <std::unsigned_integral T>
   Result<std::optional<T>> count(std::string_view name) const {
     TRY_ASSIGN(const auto wide, count_up_to(name, std::numeric_limits<T>::max()));
@@ -49,27 +49,28 @@ class JsonFields : public JsonReader {
   std::unexpected<Error> wrong_type(std::string_view name, Type expected) const override;
 };
 
-// For elements of arrays: the value as a number of that kind, or nullopt.
+// For elements of arrays: return the value as a number of that kind, or std::nullopt.
 std::optional<uint64_t> as_count(const boost::json::value& value);
 std::optional<double> as_finite(const boost::json::value& value);
 
-// All elements as token ids; `name` is the field that the error names.
+// Reads all elements as token ids; `name` is the field in errors.
 Result<std::vector<TokenId>> read_token_ids(std::string_view name, const boost::json::array& array);
 
-// The string of that name; empty where there is none.
+// Returns the string of that name; empty if there is none.
 std::string_view text_at(const boost::json::object& object, std::string_view name);
 
 std::string_view view(const boost::json::string& text);
 
-// The value as templates and tools take it. Whole numbers that no int64_t holds become doubles.
+// Returns the value in the form for templates and tools. Whole numbers beyond int64_t become
+// doubles.
 Json owned_json(const boost::json::value& value);
 Json owned_json(const boost::json::object& object);
 
-// "a string", "an array": what a wrong value is, for the sentence that refuses it.
+// Returns the kind of a value for an error: "a string", "an array".
 std::string_view kind_name(const boost::json::value& value);
 
 std::unexpected<Error> refuse(std::string_view param, std::string message);  // kInvalidArgument
-// "NAME is not supported".
+// Returns the error "NAME is not supported".
 std::unexpected<Error> unsupported(std::string_view param);
 
 std::unexpected<Error> wrong_type(std::string_view name, std::string_view expected,

@@ -15,7 +15,7 @@
 
 namespace kvik {
 
-// What the callers of one key used since the start, answers that they gave up included. Any thread.
+// Total usage of one API key since the start, including canceled answers. Any thread.
 class KeyAccount {
  public:
   void add(const Usage& usage) {
@@ -31,20 +31,20 @@ class KeyAccount {
   std::atomic<uint64_t> computed_ = 0, cached_ = 0, output_ = 0;
 };
 
-// An account for each name in the key file; where there are no keys, one for everybody. Any thread.
+// One account per name in the key file; a single one without keys. Any thread.
 class KeyAccounts {
  public:
   explicit KeyAccounts(const std::optional<std::vector<ApiKey>>& keys);
 
-  // Shared with the sinks of what runs, which the engine may hold longer than the server lives.
-  // Null: no key.
+  // Shared with the sinks of running requests, which the engine may hold longer than the server
+  // exists. Null: no key.
   std::shared_ptr<KeyAccount> of(const ApiKey* key) const;
 
   using Entry = std::pair<std::string, std::shared_ptr<KeyAccount>>;
   std::span<const Entry> all() const { return accounts_; }
 
  private:
-  std::vector<Entry> accounts_;  // by name, never a secret
+  std::vector<Entry> accounts_;  // by name, never by key
 };
 
 }  // namespace kvik

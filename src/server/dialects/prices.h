@@ -4,10 +4,10 @@
 
 namespace kvik {
 
-// What a million tokens cost, in the operator's currency.
+// Prices of a million tokens in the operator's currency.
 struct Prices {
-  double input = 0;   // prompt tokens that are computed
-  double cached = 0;  // prompt tokens that are found
+  double input = 0;   // computed prompt tokens
+  double cached = 0;  // cached prompt tokens
   double output = 0;
 
   double cost_of(uint64_t n_computed, uint64_t n_cached, uint64_t n_output) const {

@@ -15,14 +15,14 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-// Length of the string at the beginning, its quotes included.
+// Returns the length of the string at the beginning, including its quotes.
 size_t string_bytes(std::string_view text) {
   size_t at = 1;
   while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
   return std::min(at + 1, text.size());
 }
 
-// Length of the value at the beginning.
+// Returns the length of the value at the beginning.
 size_t value_bytes(std::string_view text) {
   if (text.starts_with('"')) return string_bytes(text);
   if (!text.starts_with('{') && !text.starts_with('[')) {

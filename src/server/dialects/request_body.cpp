@@ -20,16 +20,16 @@ namespace {
 
 namespace json = boost::json;
 
-// Measured as resident memory of chats of such values, rounded up: a value is held as JSON, as the
-// service's data and as the template's, a text in each of them and in the prompt.
+// Measured resident memory of chats with such values, rounded up: a value is held as JSON, as the
+// service's data and as the template's, and a text in each of them and in the prompt.
 constexpr size_t kNumberBytes = 96;
 constexpr size_t kOtherBytes = 300;
 constexpr size_t kCopiesOfText = 6;
 
-// Memory that is made before the share grows by it.
+// Memory that may be allocated before the share grows by it.
 constexpr size_t kStepBytes = size_t{64} << 10;
 
-// Counts, and ends the parser where a text exceeds its budget.
+// Counts values, and stops the parser when a text exceeds its budget.
 class Counter {
  public:
   using Code = json::error_code;
@@ -61,7 +61,7 @@ class Counter {
                               most, budget_.n_ctx));
   }
 
-  // Has the share grow to what was counted, if it lags by `step` bytes or more.
+  // Grows the share to the counted memory if it lags by at least `step` bytes.
   bool charge(size_t step, Code& code) {
     const size_t n_bytes = budget_.weight.memory_bytes();
     if (n_bytes - charged_bytes_ < step) return true;
@@ -80,10 +80,10 @@ class Counter {
 
   JsonBudget& budget_;
   size_t charged_bytes_ = 0;
-  std::string field_;  // of the body, the one that is parsed
+  std::string field_;  // of the body, currently parsed
 };
 
-// A parser's handler that counts.
+// A parser handler that counts.
 class CountedValues {
  public:
   static constexpr size_t max_object_size = SIZE_MAX;
@@ -122,8 +122,8 @@ class CountedValues {
   Counter& counter_;
 };
 
-// Makes values of what was counted. Knows the fields of a body, and that the arguments of tool
-// calls are JSON in a string.
+// Creates values in addition to counting. Knows the fields of a body, and that the arguments of
+// tool calls are JSON in a string.
 class BodyValues : public CountedValues {
  public:
   BodyValues(Counter& counter, json::storage_ptr storage) : CountedValues(counter) {
@@ -205,7 +205,7 @@ class BodyValues : public CountedValues {
   }
 
  private:
-  static constexpr size_t kKeyBytes = 64;  // of a key as far as it matters
+  static constexpr size_t kKeyBytes = 64;  // of a key, as far as it is significant
 
   void hear_key(Text part, size_t n_bytes) {
     if (n_bytes == part.size()) key_.clear();
@@ -216,7 +216,7 @@ class BodyValues : public CountedValues {
   bool hear_arguments(Text part, size_t n_bytes, Code& code) {
     if (key_ != "arguments") return true;
     if (n_bytes == part.size()) inner_.emplace(json::parse_options(), counter_);
-    Code broken;  // then it stays a text
+    Code broken;  // it then remains text
     if (inner_) inner_->write_some(true, part.data(), part.size(), broken);
     if (broken) inner_.reset();
     if (counter_.is_over()) code = json::error::exception;
@@ -225,8 +225,8 @@ class BodyValues : public CountedValues {
 
   json::value_stack made_;
   size_t depth_ = 0;
-  std::string key_;                                         // of the value that comes next
-  std::optional<json::basic_parser<CountedValues>> inner_;  // of arguments that are being read
+  std::string key_;                                         // of the next value
+  std::optional<json::basic_parser<CountedValues>> inner_;  // of arguments being read
 };
 
 }  // namespace
@@ -239,7 +239,7 @@ Result<json::value> parse_within(JsonBudget& budget, std::string_view text) {
   json::parse_options options;
   options.max_depth = kMaxJsonDepth;
   Counter counter(budget);
-  // A tree in few large pieces is made quicker, and goes back to the system whole.
+  // A tree in few large blocks is created faster and freed as a whole.
   json::basic_parser<BodyValues> parser(options, counter,
                                         json::make_shared_resource<json::monotonic_resource>());
   json::error_code error;

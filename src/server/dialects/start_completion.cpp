@@ -19,7 +19,7 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const CompletionRequest& first = call.requests.front();
   AnswerEnvelope envelope;
-  // A client that chose an adapter is told of it by the name that it said.
+  // A client that chose an adapter gets the name that it used.
   const bool has_adapter =
       first.model && adapter_name(service.adapters(), service.card(), *first.model);
   envelope.model = has_adapter ? *first.model : service.card().id.text();
@@ -35,8 +35,8 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   return envelope;
 }
 
-// The words around a token of a prompt that was made of a conversation. Borrows the service, which
-// outlives all answers.
+// Returns a function that finds the text around a token of a rendered conversation. Borrows the
+// service, which outlives all answers.
 FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   std::vector<std::vector<TokenId>> prompts;
   for (const CompletionRequest& request : call.requests) {
@@ -58,7 +58,7 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   };
 }
 
-// The key decides what the body may only wish where there are no keys.
+// The key determines what the body may choose only without keys.
 void apply_key(const ApiKey& key, CompletionCall& call) {
   for (CompletionRequest& request : call.requests) {
     request.engine.tenant = key.name;
@@ -72,8 +72,8 @@ CacheReach reach_of(const ApiKey* key) {
   return key->cache_salt.empty() ? CacheReach::kStrangers : CacheReach::kOwnSalt;
 }
 
-// What the engine holds of a prompt for each of its choices, besides pages: tokens, their counts, a
-// text to repeat; and of the choice itself.
+// Returns the engine's memory of a prompt for each of its choices, without pages: tokens, their
+// counts, repeated text; and of the choice itself.
 size_t running_bytes(const AnswerShape& shape, size_t prompt_tokens) {
   constexpr size_t kChoice = size_t{4} << 10;
   constexpr size_t kToken = 12;
@@ -81,12 +81,13 @@ size_t running_bytes(const AnswerShape& shape, size_t prompt_tokens) {
   return shape.n * (kChoice + prompt_tokens * (kToken + (shape.echo ? kEchoedToken : 0)));
 }
 
-// New tokens of each choice that count in the size of an answer: a stream's go as they come.
+// Returns the new tokens of each choice that count in the size of an answer: those of a stream are
+// sent as they arrive.
 uint64_t new_tokens(const CompletionCall& call, const CompletionRequest& request, uint64_t n_ctx) {
   return call.is_stream ? 0 : std::min(request.max_tokens.value_or(n_ctx), n_ctx);
 }
 
-// What of the answer's size is known before anything is tokenized.
+// Checks the part of the answer's size that is known before tokenizing.
 Result<void> check_before(const CompletionCall& call, uint64_t n_ctx) {
   AnswerSize size;
   for (const CompletionRequest& request : call.requests) {
@@ -96,7 +97,7 @@ Result<void> check_before(const CompletionCall& call, uint64_t n_ctx) {
   return check_answer_size(size, call.requests.front());
 }
 
-// A whole answer with log probabilities is as long as may be, where nobody says how long.
+// Limits a whole answer with log probabilities if the request does not.
 void limit_answer(CompletionCall& call) {
   for (CompletionRequest& request : call.requests) {
     if (call.is_stream || request.max_tokens) continue;
@@ -105,9 +106,9 @@ void limit_answer(CompletionCall& call) {
   }
 }
 
-// A whole answer is bounded by max_tokens, and by the ledger.
+// A whole answer is bounded by max_tokens and by the ledger.
 std::optional<size_t> buffer_bytes(const ServerOptions& options, const CompletionCall& call) {
-  constexpr size_t kWithLogprobs = 16;  // what a token with some logprobs weighs, in plain tokens
+  constexpr size_t kWithLogprobs = 16;  // weight of a token with logprobs, in plain tokens
   constexpr size_t kMaxBytes = size_t{2} << 20;
   if (!call.is_stream) return std::nullopt;
   const CompletionRequest& first = call.requests.front();
@@ -117,7 +118,7 @@ std::optional<size_t> buffer_bytes(const ServerOptions& options, const Completio
   return std::min(bytes, std::max(kMaxBytes, options.stream_buffer_bytes));
 }
 
-// All or none: where one is refused, those before it are cancelled. Takes the requests.
+// Submits all or none: if one is rejected, those before it are canceled. Takes the requests.
 Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall& call,
                                   const ApiKey* key) {
   const uint64_t n_ctx = context.service.card().n_ctx_max;
@@ -126,7 +127,7 @@ Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall&
   running.mailbox = std::make_shared<CompletionMailbox>(
       call.requests.size(), buffer_bytes(context.options, call), ByteShare(context.memory.answers));
   running.share = ByteShare(context.memory.answers);
-  // The answer's head, its end and its middle: each of them repeats them.
+  // Beginning, middle and end of the answer each repeat them.
   constexpr size_t kRepeats = 4;
   running.has_room = running.share.grow(kRepeats * call.kept_bytes + call.stored_bytes);
   AnswerSize size;
@@ -197,8 +198,8 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   return std::make_unique<WholeCompletion>(std::move(id), std::move(writer), std::move(*running));
 }
 
-// A completion whose form is to be compiled first, or whose adapter is to be read. Borrows the
-// request and the context.
+// A completion whose constraint must be compiled, or whose adapter must be loaded first. Borrows
+// request and context.
 class StartedLater final : public DeferredReply {
  public:
   StartedLater(const HandlerContext& context, const HttpRequest& request, CompletionCall call,

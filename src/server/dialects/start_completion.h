@@ -13,23 +13,24 @@
 
 namespace kvik {
 
-// What of an answer depends on the dialect it is asked for in.
+// The dialect-specific parts of an answer.
 struct AnswerDialect {
   std::string_view id_prefix;  // "cmpl-"
-  // Fields of completions and chats that have another name here: ours and theirs.
+  // Fields with another name in this dialect: the common name and the dialect's.
   std::vector<std::pair<std::string_view, std::string_view>> renamed;
-  // May be called after the handler has returned, on another thread: it owns what it refers to.
+  // May be called after the handler has returned, on another thread: it owns everything it refers
+  // to.
   std::function<std::unique_ptr<AnswerWriter>(AnswerEnvelope)> make_writer;
 };
 
-// The error of a call, with the field in the dialect's words.
+// Returns the error of a call with the field name of the dialect.
 Error in_words_of(const AnswerDialect& dialect, Error error);
 
-// What a new request would have to wait, for one that is told to come back later.
+// Returns the expected waiting time of a new request, for the Retry-After header.
 std::chrono::seconds wait_of(const ServiceApi& service);
 
-// Submits what was asked for, later and elsewhere where a form is to be compiled first or an
-// adapter to be read; an error of the call becomes the answer.
+// Submits the call, later and on another thread if a constraint must be compiled or an adapter
+// loaded; an error of the call becomes the answer.
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,
                        Result<CompletionCall> call, const AnswerDialect& dialect);
 

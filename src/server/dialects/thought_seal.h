@@ -6,13 +6,13 @@
 
 namespace kvik {
 
-// What stands with a thought that a model of ours had, so that what comes back can be told from
-// another server's. The same in every process that serves this model: a session goes on after a
-// restart. No secret: who could forge it could as well write the thought into a message.
+// Returns the signature of a model's reasoning, by which returned reasoning is distinguished from
+// that of another server. Equal in all processes that serve this model, so that sessions survive a
+// restart. Not a secret: a client that could forge it could also write the reasoning into a
+// message.
 std::string thought_signature(std::string_view model, std::string_view thought);
 
-// A thought as one word that a client need not understand, and what was in it; nullopt where the
-// word is none of ours.
+// Encode reasoning as an opaque word, and decode it; std::nullopt if the word is not ours.
 std::string sealed_thought(std::string_view model, std::string_view thought);
 std::optional<std::string> opened_thought(std::string_view model, std::string_view word);
 

@@ -23,7 +23,7 @@ bool is_prefix_of_any_case(std::string_view lower, std::string_view text) {
 std::optional<std::string_view> presented_key(const HttpRequest& request) {
   if (const auto key = request.header("x-api-key")) return key;
   const auto authorization = request.header("authorization");
-  // "bearer" and its blank; the scheme's case does not matter (RFC 9110, 11.1).
+  // "bearer" and a space; the scheme is case-insensitive (RFC 9110, 11.1).
   constexpr std::string_view kScheme = "bearer ";
   if (!authorization || !is_prefix_of_any_case(kScheme, *authorization)) return std::nullopt;
   std::string_view key = authorization->substr(kScheme.size());
@@ -31,7 +31,7 @@ std::optional<std::string_view> presented_key(const HttpRequest& request) {
   return key;
 }
 
-// volatile keeps the compiler from leaving the loop early.
+// volatile prevents the compiler from ending the loop early.
 bool equals_in_constant_time(std::string_view presented, std::string_view key) {
   if (key.empty()) return false;
   volatile uint8_t difference = presented.size() == key.size() ? 0 : 1;
@@ -48,7 +48,8 @@ bool equals_in_constant_time(std::string_view presented, std::string_view key) {
 const ApiKey* find_key(const HttpRequest& request, std::span<const ApiKey> keys) {
   const auto presented = presented_key(request);
   if (!presented) return nullptr;
-  const ApiKey* found = nullptr;  // all are compared, so that time does not tell which one matched
+  // all are compared, so that the time does not reveal which one matched
+  const ApiKey* found = nullptr;
   for (const ApiKey& key : keys)
     if (equals_in_constant_time(*presented, key.secret)) found = &key;
   return found;
@@ -58,7 +59,7 @@ const ApiKey* find_key(const HttpRequest& request, const ServerOptions& options)
   return options.api_keys ? find_key(request, *options.api_keys) : nullptr;
 }
 
-// The lengths keep two pairs of texts from making the same salt.
+// The lengths prevent two pairs of texts from giving the same salt.
 std::string salt_of(const ApiKey& key, std::string_view requested) {
   if (key.cache_salt.empty() && requested.empty()) return "";
   return fmt::format("{}:{}:{}", key.cache_salt.size(), key.cache_salt, requested);

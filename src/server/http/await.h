@@ -5,7 +5,7 @@
 
 namespace kvik {
 
-// For co_await: what went wrong comes as a value, none is thrown.
+// For co_await: errors are values, not exceptions.
 inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 }  // namespace kvik

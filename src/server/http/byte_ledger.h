@@ -8,12 +8,11 @@
 
 namespace kvik {
 
-// Bytes that the HTTP side holds for its clients, beside the cache: bodies that are read, what is
-// made of them, answers that nobody has read yet. All is counted before it is held, and what finds
-// no room is refused; so no number of clients takes memory beyond the plan.
-//
-// A ledger may be a part of another one: what it holds counts there as well. Its counts live as
-// long as the last share: an answer that the engine holds may outlive the server. Any thread.
+// Memory that the HTTP side holds for clients, without the KV cache: request bodies, data made from
+// them, unread answers. Everything is counted before it is allocated, and rejected if there is no
+// room, so that no number of clients exceeds the plan.
+// A ledger may be part of another one, in which its bytes count too. Its counts exist as long as
+// the last share, because an answer held by the engine may outlive the server. Any thread.
 class ByteLedger {
  public:
   explicit ByteLedger(size_t limit_bytes, ByteLedger* whole = nullptr)
@@ -24,7 +23,7 @@ class ByteLedger {
   size_t limit_bytes() const { return counts_->limit_bytes; }
   size_t used_bytes() const { return counts_->used_bytes.load(); }
 
-  // The most that was held since the last call.
+  // Returns the maximum held since the last call.
   size_t take_peak_bytes() { return counts_->peak_bytes.exchange(used_bytes()); }
 
  private:
@@ -62,7 +61,7 @@ class ByteLedger {
   const std::shared_ptr<Counts> counts_;
 };
 
-// What one holder has of a ledger; given back when it dies. Without a ledger nothing is counted and
+// A holder's share of a ledger, released by the destructor. Without a ledger nothing is counted and
 // everything is allowed.
 class ByteShare {
  public:
@@ -80,7 +79,7 @@ class ByteShare {
 
   size_t n_bytes() const { return n_bytes_; }
 
-  // False where there is no room: nothing has changed then.
+  // Returns false, and changes nothing, if there is no room.
   [[nodiscard]] bool grow(size_t n_bytes) {
     if (counts_ && !counts_->take(n_bytes)) return false;
     n_bytes_ += n_bytes;
@@ -99,7 +98,7 @@ class ByteShare {
   size_t n_bytes_ = 0;
 };
 
-// The ledgers of one server. No kind of use may take what the others need.
+// The ledgers of one server. No kind of use may take the memory of the others.
 struct HttpMemory {
   explicit HttpMemory(size_t limit_bytes)
       : all(limit_bytes),
@@ -107,10 +106,10 @@ struct HttpMemory {
         bodies(limit_bytes / 2, &all),
         answers(limit_bytes / 2, &all) {}
 
-  ByteLedger all;          // and what is made of a body, while it is read
-  ByteLedger connections;  // that say nothing
-  ByteLedger bodies;       // that come in
-  ByteLedger answers;      // prompts that run, and what has not been sent yet
+  ByteLedger all;          // includes data made from a body while it is read
+  ByteLedger connections;  // idle connections
+  ByteLedger bodies;       // incoming bodies
+  ByteLedger answers;      // running prompts, and unsent answers
 };
 
 }  // namespace kvik

@@ -8,29 +8,29 @@
 
 namespace kvik {
 
-// Bytes from and to one client, as they travel: plain or encrypted.
+// Bytes from and to one client, plain or encrypted.
 //
 // Network thread only. One coroutine reads while another one writes.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // What comes before the first byte. False where the client does not get through it in time.
+  // Performs the handshake. Returns false if it is not completed in time.
   virtual boost::asio::awaitable<bool> open(std::chrono::milliseconds at_most) = 0;
 
-  // Waits for the next bytes, which stay until the coroutine waits again; empty at the end.
+  // Waits for the next bytes, which are valid until the next call; empty at the end.
   virtual boost::asio::awaitable<std::string_view> read_some() = 0;
 
-  // False where not all of it went out.
+  // Returns false if not all of it was sent.
   virtual boost::asio::awaitable<bool> write(std::string_view bytes) = 0;
 
-  // Tells the client that nothing more will come; it may still be sending.
+  // Closes the sending side; the client may still send.
   virtual void end_sending() = 0;
 
-  // Ends whatever waits here.
+  // Ends pending operations.
   virtual void close() = 0;
   virtual bool is_open() const = 0;
-  // What a connection over it holds while it says nothing: measured, rounded up.
+  // Memory of an idle connection: measured, rounded up.
   virtual size_t idle_bytes() const = 0;
   virtual boost::asio::any_io_executor executor() = 0;
 };

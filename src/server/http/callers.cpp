@@ -44,14 +44,14 @@ bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-// As browsers write them: "HTTPS://A.Example/" is "https://a.example".
+// Normalizes as browsers do: "HTTPS://A.Example/" is "https://a.example".
 std::string origin_of(std::string_view text) {
   std::string origin = lower(text);
   if (origin.ends_with('/')) origin.pop_back();
   return origin;
 }
 
-// What stands behind "https://" in an origin; empty in "null".
+// Returns the part after "https://" of an origin; empty for "null".
 std::string_view authority_of(std::string_view origin) {
   const size_t scheme = origin.find("://");
   return scheme == std::string_view::npos ? "" : origin.substr(scheme + 3);
@@ -66,7 +66,7 @@ Callers::Callers(const CallerOptions& options)
   for (const std::string& origin : options.origins) origins_.push_back(origin_of(origin));
 }
 
-// An address is never a name that was made to point here: bound to all, it may be any.
+// An IP address cannot be a rebound name; a server bound to all addresses accepts any.
 bool Callers::is_ours(std::string_view authority) const {
   const std::string host = host_of(authority);
   return host == "localhost" || host.ends_with(".localhost") || is_loopback(host) ||
@@ -107,7 +107,7 @@ std::optional<HttpResponse> Callers::preflight(const HttpRequest& head) const {
   HttpResponse response{.status = 204, .body = ""};
   response.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE"},
                       {"Access-Control-Max-Age", "600"}};
-  // What the page wants to send is ours to allow; it comes back as it was asked for.
+  // Requested headers are allowed as requested.
   const auto wanted = head.header("access-control-request-headers");
   if (wanted && is_printable(*wanted)) {
     response.headers.emplace_back("Access-Control-Allow-Headers", *wanted);

@@ -11,37 +11,38 @@
 namespace kvik {
 
 struct CallerOptions {
-  std::string host = {};                  // what the server binds
-  std::vector<std::string> hosts = {};    // further names that it answers to; "*": all
-  std::vector<std::string> origins = {};  // pages that may call it, "https://a.example"; "*": all
+  std::string host = {};                // address that the server binds
+  std::vector<std::string> hosts = {};  // further accepted names; "*": all
+  // origins of pages that may send requests, "https://a.example"; "*": all
+  std::vector<std::string> origins = {};
 };
 
-// Which names the server answers to, and which web pages may call it.
+// Decides which host names the server accepts, and which web pages may send requests.
 //
-// A page of anybody's can send requests to 127.0.0.1. One whose name was made to point there (DNS
-// rebinding) can read the answers as well: its requests carry that name as Host. Any other says
-// where it comes from: its requests carry an Origin, or change nothing. So names that are not ours
-// and origins that nobody allowed are refused. Any thread.
+// Any web page can send requests to 127.0.0.1. A page whose host name was made to resolve there
+// (DNS rebinding) can also read the answers: its requests have that name as Host. Any other page is
+// identified by the Origin header of requests that change something. Therefore foreign host names
+// and origins that were not allowed are rejected. Any thread.
 class Callers {
  public:
   explicit Callers(const CallerOptions& options);
 
-  // 403 where the request names a host that is not this one, or comes from a page of elsewhere.
+  // Returns 403 if the request names a foreign host, or comes from a page of another origin.
   std::optional<HttpFault> refuse(const HttpRequest& head) const;
-  // The same, of the page alone: probes come under any name.
+  // The same for the origin only: health probes may use any name.
   std::optional<HttpFault> refuse_origin(const HttpRequest& head) const;
 
-  // The page of elsewhere that may read the answer; empty: none asks.
+  // Returns the origin that may read the answer; empty: none.
   std::string allowed_origin(const HttpRequest& head) const;
 
-  // The answer to the question that a browser asks before a page's request; nullopt: it is none,
-  // or nobody allowed that page.
+  // Returns the answer to a CORS preflight request; std::nullopt if it is not one, or the origin is
+  // not allowed.
   std::optional<HttpResponse> preflight(const HttpRequest& head) const;
 
  private:
   bool is_ours(std::string_view host) const;
 
-  std::string bound_;  // lower case, without brackets
+  std::string bound_;  // lowercase, without brackets
   bool is_bound_to_all_ = false;
   std::vector<std::string> hosts_;
   std::vector<std::string> origins_;

@@ -19,10 +19,10 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Bytes that may wait beyond the largest header: of a body, or of pipelined requests.
+// Bytes that may wait in addition to the largest header: of a body, or of pipelined requests.
 constexpr size_t kInputSlackBytes = size_t{64} << 10;
 
-// Counts something for as long as it lives.
+// Counts something during its lifetime.
 template <class Undo>
 class Scoped {
  public:
@@ -35,7 +35,7 @@ class Scoped {
   Undo undo_;
 };
 
-// What a client may call its request: it comes back in a header and in the log.
+// Checks a client's request id, which is returned in a header and logged.
 bool is_sane_request_id(std::string_view id) {
   return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
@@ -48,13 +48,12 @@ HttpFault input_full_fault(RequestParser::Stage stage) {
   return {400, "a chunk's extensions or the trailer are too long"};
 }
 
-// What the log says of a client that left before its answer; nginx's number, never sent.
+// Logged for a client that left before its answer; nginx's number, never sent.
 constexpr unsigned kClientLeft = 499;
 
 Error stopping() { return {ErrorCode::kUnavailable, "the server is stopping"}; }
 
-// Answers that are no longer are written where they are wanted: going to another thread would take
-// longer.
+// Small answers are written on the network thread: another thread would take longer.
 constexpr size_t kSmallBytes = size_t{16} << 10;
 
 }  // namespace
@@ -85,7 +84,7 @@ asio::awaitable<void> Connection::serve() {
   const bool is_ready = co_await open();
   if (!is_ready) co_return;
   After after = After::kKeepAlive;
-  // Who connects has something to say; who was answered may come again.
+  // A new connection must send a request soon; one that was answered may wait.
   Duration patience = state_.options.header_timeout;
   while (after == After::kKeepAlive) {
     place_.emplace(state_.waiting, *this);
@@ -149,7 +148,7 @@ asio::awaitable<void> Connection::serve_request(Exchange& exchange) {
   const Scoped counted([this] { state_.census.add_requests(-1); });
   state_.census.add_requests(1);
   if (refusal) {
-    // What was not read would be taken for the next request.
+    // Unread input would be taken for the next request.
     if (parser.stage() != RequestParser::Stage::kDone) exchange.framing.after = After::kClose;
     reply = std::move(*refusal);
   } else {
@@ -191,7 +190,7 @@ asio::awaitable<std::optional<HttpFault>> Connection::read_to(RequestParser::Sta
     if (!peer_->input().empty()) n_taken = parser.feed(peer_->input());
     if (!n_taken) co_return std::move(n_taken.error());
     peer_->consume(*n_taken);
-    // A text that grows piece by piece holds up to twice its bytes.
+    // A string that grows in pieces uses up to twice its size.
     if (!is_head && !body_share_.grow(2 * *n_taken))
       co_return HttpFault{503, "too many large requests at once"};
     if (parser.stage() >= goal) break;
@@ -216,7 +215,7 @@ asio::awaitable<Reply> Connection::handle(HttpRequest& request) {
   while (const auto* deferred = std::get_if<std::unique_ptr<DeferredReply>>(&reply)) {
     reply = co_await make_elsewhere(request, deferred->get());
   }
-  request = {};  // an answer can take minutes: megabytes may not wait for it
+  request = {};  // an answer can take minutes, so the body must not be kept
   body_share_.release();
   co_return reply;
 }
@@ -269,7 +268,7 @@ asio::awaitable<void> Connection::send(Exchange& exchange, HttpResponse response
   if (!is_sent) exchange.framing.after = After::kClose;
 }
 
-// Of an answer whose length nobody knows before it is written; `body` is its first piece.
+// Sends an answer of unknown length; `body` is its first piece.
 asio::awaitable<void> Connection::send_pieces(Exchange& exchange, HttpResponse response) {
   const OldestFirst<Connection>::Place place(state_.writing, *this);
   HttpFraming& framing = exchange.framing;
@@ -375,7 +374,7 @@ void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
   if (key) exchange.key = key->name;
 }
 
-// Probes come every few seconds and would drown the rest of the log for people.
+// Health probes are frequent and are not logged.
 void Connection::record(const Exchange& exchange) {
   state_.counts.add_response(exchange.status);
   const double ms = to_ms(steady_clock::now() - exchange.start);
@@ -417,7 +416,7 @@ void Connection::on_news() {
     ++state_.counts.slow_readers;
     static log::RareWarning warn;
     warn("{}: the reader is too slow for its stream", running_->summary());
-    peer_->close();  // also ends the write that is stuck
+    peer_->close();  // also ends a stuck write
   }
   peer_->notify();
 }

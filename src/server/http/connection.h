@@ -18,7 +18,7 @@
 
 namespace kvik {
 
-// One request and its answer, as the log tells it.
+// One request and its answer, for the log.
 struct Exchange {
   HttpFraming framing{.request_id = random_id("req-")};
   std::string method = "-";
@@ -32,41 +32,42 @@ struct Exchange {
   ReplyFacts facts = {};
 };
 
-// One client's connection: requests in turn, each read, answered and logged.
+// One client's connection: requests one after the other, each read, answered and logged.
 //
 //   idle ──bytes──▶ reading ──request──▶ answering ──keep-alive──▶ idle
 //                      └──fault──▶ refused    └──close, abort──▶ lingering ──▶ closed
 //
-// Network thread only. Shared, because its coroutine, the server's list and the wakes posted by the
+// Network thread only. Shared, because its coroutine, the server's list and wakes posted by the
 // engine thread all refer to it, and any of them may be the last.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The share is for what it holds until it is open; then it is for what it holds while it says
-  // nothing.
+  // The share is for its memory until the handshake is complete, and then for that of an idle
+  // connection.
   Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state,
              ByteShare share);
 
-  // Serves until the client or the server has had enough.
+  // Serves until the client or the server ends the connection.
   boost::asio::awaitable<void> serve();
-  // One request: a probe is answered, any other gets 503.
+  // Answers one request: a health probe normally, any other with 503.
   boost::asio::awaitable<void> turn_away();
 
-  // The server is aborting: what runs is ended with an error, what waits is closed.
+  // Called when the server aborts: running answers end with an error, idle connections are closed.
   void abort() { peer_->notify(); }
   void close() { peer_->close(); }
-  // Closes, and gives its share to the one that takes its place.
+  // Closes, and returns its share for the connection that replaces it.
   ByteShare give_up();
 
  private:
   using After = HttpFraming::After;
 
-  // False where it did not open in time.
+  // Returns false if the handshake was not completed in time.
   boost::asio::awaitable<bool> open();
-  // False where nothing came until the deadline, or the server made room for another connection.
+  // Returns false if nothing arrived until the deadline, or the server needs the place for another
+  // connection.
   boost::asio::awaitable<bool> wait_for_request(Duration at_most);
   boost::asio::awaitable<After> serve_one();
   boost::asio::awaitable<void> serve_request(Exchange& exchange);
-  // The refusal of a request that was not read to its end, or may not be answered.
+  // Returns the rejection of a request that was not read completely, or may not be answered.
   boost::asio::awaitable<std::optional<HttpResponse>> read_request(Exchange& exchange,
                                                                    RequestParser& parser);
   boost::asio::awaitable<std::optional<HttpFault>> read_to(RequestParser::Stage goal,
@@ -80,16 +81,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> send_when_done(Exchange& exchange, PendingReply& reply);
   boost::asio::awaitable<void> stream(Exchange& exchange, PendingReply& reply);
 
-  // One line in the log, and in the access log where there is one.
+  // Writes a line to the log, and to the access log if there is one.
   void record(const Exchange& exchange);
   void describe(Exchange& exchange, const HttpRequest& head) const;
-  // Its memory goes where nobody waits for that.
+  // Frees its memory on another thread.
   void let_go(std::unique_ptr<BodySource> source);
   void watch(PendingReply& reply);
   void on_news();
 
   ServerState& state_;
-  const std::string remote_;          // the address at the other end
+  const std::string remote_;          // the client's address
   const std::shared_ptr<Peer> peer_;  // shared with its pump
   bool is_turned_away_ = false;
   std::optional<OldestFirst<Connection>::Place> place_;  // while it has not sent a whole request

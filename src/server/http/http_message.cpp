@@ -75,7 +75,7 @@ std::string serialize(const HttpResponse& response, const HttpFraming& framing) 
   fmt::format_to(into, "HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nx-request-id: {}\r\n",
                  response.status, reason_phrase(response.status), http_date(),
                  response.content_type, framing.request_id);
-  // What Anthropic's clients look for.
+  // Anthropic's clients expect this header.
   if (framing.error_shape == ErrorShape::kAnthropic)
     fmt::format_to(into, "request-id: {}\r\n", framing.request_id);
   for (const auto& [name, value] : response.headers)
@@ -86,7 +86,7 @@ std::string serialize(const HttpResponse& response, const HttpFraming& framing) 
                    "Access-Control-Expose-Headers: x-request-id, request-id, retry-after\r\n",
                    framing.allowed_origin);
   const bool is_streamed = framing.body == HttpFraming::Body::kStreamed;
-  // A 304's length would be that of the answer it stands for; a 204 has none.
+  // The length of a 304 would be that of the answer it represents; a 204 has none.
   if (!is_streamed && response.status != 304 && response.status != 204)
     fmt::format_to(into, "Content-Length: {}\r\n", response.body.size());
   if (is_streamed && framing.minor_version >= 1) out += "Transfer-Encoding: chunked\r\n";

@@ -8,13 +8,13 @@
 
 namespace kvik {
 
-// A TCP socket that is bound and listens. Clients that connect before a server accepts them wait in
-// the kernel's backlog, so that one server can take over the port from another without a refused
+// A bound and listening TCP socket. Clients that connect before a server accepts them wait in the
+// kernel's backlog, so that one server can take over the port from another without a refused
 // connection.
 class ListenSocket {
  public:
-  // Port 0 is any free one.
-  // Errors: kInvalidArgument (the host is no address), kIo (the port is in use or not allowed).
+  // Port 0 is any free port. Errors: kInvalidArgument (the host is not an address), kIo (the port
+  // is in use or not allowed).
   static Result<ListenSocket> open(const std::string& host, uint16_t port);
 
   uint16_t port() const { return port_; }

@@ -45,7 +45,7 @@ void Offload::push(std::shared_ptr<Task> task) {
   changed_.notify_one();
 }
 
-// Null when all is done and nothing more will come.
+// Returns null when everything is done and nothing will follow.
 std::shared_ptr<Offload::Task> Offload::next() {
   const MutexLock lock(mutex_);
   changed_.wait(mutex_, [this]() REQUIRES(mutex_) { return first_ || is_over_; });
@@ -60,7 +60,7 @@ void Offload::work() {
   while (const std::shared_ptr<Task> task = next()) {
     try {
       task->run();
-    } catch (const std::exception& exception) {  // memory running out
+    } catch (const std::exception& exception) {  // out of memory
       log::error("offload thread: {}", exception.what());
     }
   }

@@ -26,10 +26,10 @@
 
 namespace kvik {
 
-// Threads beside the network's own. (Asio's pool throws where the system refuses one, and then
-// waits for ever for those that it has. And a coroutine of Asio's that runs out of memory ends on
-// its executor: if there is none left for that step either, the process ends. So no coroutine runs
-// here, and nothing needs memory between call() and its answer.)
+// Worker threads of the HTTP side. (Asio's pool throws if the system refuses a thread, and then
+// waits forever for the others. And if an Asio coroutine runs out of memory, it ends on its
+// executor: if there is no memory for that step either, the process ends. Therefore no coroutine
+// runs here, and nothing allocates between call() and its answer.)
 class Offload {
  public:
   Offload() = default;
@@ -39,7 +39,7 @@ class Offload {
 
   enum class Priority : uint8_t { kNormal, kLow };
 
-  // kIo where the system refuses one.
+  // Errors: kIo if the system refuses a thread.
   Result<void> start(std::string_view name, unsigned n_threads, Priority priority);
 
   // Runs the function on one of the threads, and returns its result, which is not void, on the
@@ -47,10 +47,10 @@ class Offload {
   template <class Function>
   boost::asio::awaitable<std::invoke_result_t<Function&>> call(Function function);
 
-  // Runs the function on one of the threads. Throws std::bad_alloc if there is no memory for that.
+  // Runs the function on one of the threads. Throws std::bad_alloc if there is no memory.
   void post(std::move_only_function<void()> function);
 
-  // Waits until all that was given to it is done.
+  // Waits until all tasks are done.
   void join();
 
  private:
@@ -79,7 +79,7 @@ class Offload {
   std::vector<std::thread> threads_;
 };
 
-// Holds the caller while its function runs.
+// Suspends the caller while its function runs.
 template <class Function>
 class Offload::Call final : public Task, public std::enable_shared_from_this<Call<Function>> {
  public:
@@ -108,7 +108,7 @@ class Offload::Call final : public Task, public std::enable_shared_from_this<Cal
   }
 
  private:
-  // Waits for memory as long as it takes: others end and give theirs back.
+  // Waits for memory as long as necessary: other requests end and free theirs.
   void resume() {
     constexpr std::chrono::milliseconds kPause{2};
     for (;;) {

@@ -7,12 +7,12 @@
 
 namespace kvik {
 
-// Those that do something, by how long they have done it: when room is needed, the one that has
-// taken longest goes. Borrows them. Network thread.
+// A list of objects by the time that they have been doing something: when room is needed, the
+// oldest one is removed. Borrows them. Network thread.
 template <class T>
 class OldestFirst {
  public:
-  // Keeps one in the list while it lives.
+  // Keeps an object in the list during its lifetime.
   class Place {
    public:
     Place(OldestFirst& list, T& one) : list_(list), number_(++list.last_number_) {
@@ -27,8 +27,7 @@ class OldestFirst {
     const uint64_t number_;
   };
 
-  // The oldest of those that were there before `limit`; null where there is none. It is in the list
-  // no more.
+  // Removes and returns the oldest object that was added before `limit`; null if there is none.
   T* take_oldest(TimePoint limit = TimePoint::max()) {
     const auto oldest = by_age_.begin();
     if (oldest == by_age_.end() || oldest->second.since >= limit) return nullptr;

@@ -27,8 +27,8 @@ Peer::Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
       write_timeout_(write_timeout),
       input_share_(ledger) {}
 
-// Keeps the peer alive while its pump exists, and says afterwards that it is gone. If there is no
-// memory for the pump or its next operation, Asio destroys it and calls no handler.
+// Keeps the peer alive while its pump exists, and then marks it as gone. If there is no memory for
+// the pump or its next operation, Asio destroys it and calls no handler.
 class Peer::PumpEnd {
  public:
   explicit PumpEnd(std::shared_ptr<Peer> peer) : peer_(std::move(peer)) {}
@@ -72,7 +72,7 @@ asio::awaitable<void> Peer::pump(PumpEnd end) {
   }
 }
 
-// False where there is no memory for more.
+// Returns false if there is no memory for more.
 bool Peer::take(std::string_view bytes) {
   try {
     input_.erase(0, std::exchange(consumed_, 0));
@@ -87,7 +87,7 @@ bool Peer::take(std::string_view bytes) {
 void Peer::consume(size_t n_bytes) {
   consumed_ += n_bytes;
   if (input().empty()) {
-    input_ = std::string();  // and its memory
+    input_ = std::string();  // frees the memory
     input_share_.release();
     consumed_ = 0;
   }
@@ -127,7 +127,7 @@ asio::awaitable<bool> Peer::write(std::string_view bytes) {
 void Peer::arm_write_timer() {
   write_timer_.expires_after(write_timeout_);
   write_timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
-    // A timer that ran out while its write ended has been set anew meanwhile.
+    // A timer that expired while its write ended has been set again meanwhile.
     if (!error && self->write_timer_.expiry() <= std::chrono::steady_clock::now()) self->close();
   });
 }
@@ -145,7 +145,7 @@ asio::awaitable<void> Peer::linger(std::chrono::milliseconds at_most) {
 void Peer::close() {
   stream_->close();
   room_.cancel();
-  write_timer_.cancel();  // of a write that was lost for want of memory
+  write_timer_.cancel();  // of a write that was lost for lack of memory
   notify();
 }
 

@@ -14,44 +14,43 @@
 
 namespace kvik {
 
-// The other end of a connection: bytes in, bytes out, and whether it is still there.
+// The remote end of a connection: incoming bytes, outgoing bytes, and whether it is still there.
 //
-// A pump reads all the time, also while an answer is being made: that is how a client that goes
-// away is noticed. It pauses while kInputCap bytes wait, and then notices nothing: only a client
-// that pipelines so much behind a running request gets there.
-//
+// A pump reads continuously, also while an answer is being produced, so that a client that leaves
+// is noticed. It pauses while kInputCap bytes wait, and then notices nothing: only clients that
+// pipeline that much during a running request are affected.
 // Network thread only. One coroutine waits and writes.
 class Peer : public std::enable_shared_from_this<Peer> {
  public:
-  // The ledger is for bytes that wait, and outlives the last coroutine.
+  // The ledger counts waiting bytes, and outlives the last coroutine.
   Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
        std::chrono::milliseconds write_timeout, ByteLedger& ledger);
 
-  // Starts the pump, which keeps the peer alive until the stream is closed. False where the stream
-  // did not open in time: nobody is there.
+  // Starts the pump, which keeps the peer alive until the stream is closed. Returns false if the
+  // handshake was not completed in time.
   boost::asio::awaitable<bool> start(std::chrono::milliseconds open_timeout);
 
   std::string_view input() const { return std::string_view(input_).substr(consumed_); }
   bool is_input_full() const { return input().size() >= input_cap_bytes_; }
   void consume(size_t n_bytes);
 
-  // The peer has closed its sending side, or all of it.
+  // Returns true if the peer has closed its sending side or the connection.
   bool is_gone() const { return is_gone_; }
-  // What happens when the peer ends its sending side. It may still be reading, and a short answer
-  // is sent all the same; but while a model works for it, it counts as gone for good: kClose ends
-  // even a write under way.
+  // Action when the peer closes its sending side. It may still be reading, and a short answer is
+  // sent nevertheless; but while a model works for it, it counts as gone: kClose ends even a write
+  // in progress.
   enum class WhenGone { kNote, kClose };
   void when_gone(WhenGone policy);
 
-  // Returns at the deadline or after a notify(), also one that came before. New input and the
-  // peer's end notify.
+  // Returns at the deadline or after a notify(), also an earlier one. New input and the peer's end
+  // notify.
   boost::asio::awaitable<void> wait_until(TimePoint deadline);
   void notify();
 
-  // False where the peer is gone, or takes less than 64 KiB in the write timeout.
+  // Returns false if the peer is gone, or accepts less than 64 KiB within the write timeout.
   boost::asio::awaitable<bool> write(std::string_view bytes);
 
-  // Ends our sending side, reads on until the peer ends its own or the time is over, then closes.
+  // Closes the sending side, reads until the peer closes its own or the time is over, and closes.
   // Closing with unread input would reset the connection, and the peer might lose the answer.
   boost::asio::awaitable<void> linger(std::chrono::milliseconds at_most);
 

@@ -14,15 +14,15 @@
 
 namespace kvik {
 
-// What an answer was, for those who count.
+// Properties of an answer for statistics.
 struct ReplyFacts {
-  std::string id;              // as the client knows it; empty where it has none
-  std::optional<Usage> usage;  // absent where it did not come to its end
+  std::string id;              // as known to the client; empty: none
+  std::optional<Usage> usage;  // absent if it did not end normally
   std::optional<TimePoint> first_token_at;
 };
 
-// An answer that is still being made. The connection drives it on the network thread; destroying it
-// cancels the work behind it, and no wake comes after that.
+// An answer in progress. The connection drives it on the network thread; destroying it cancels its
+// work, and no wake follows.
 class PendingReply {
  public:
   enum class Kind { kWhole, kStream };
@@ -31,23 +31,23 @@ class PendingReply {
   virtual ~PendingReply() = default;
   virtual Kind kind() const = 0;
 
-  // `wake` is called from any thread when there is news; at once where there is some already.
+  // `wake` is called from any thread when there are new results; at once if there are some already.
   virtual void set_wake(std::function<void()> wake) = 0;
 
-  // Takes the news. A stream appends the next event to `out`, and wants to be asked again until
+  // Processes new results. A stream appends the next event to `out`, and is called again until
   // there is none.
   virtual State advance(std::string& out) = 0;
 
-  // A stream's reader is so slow that its news had to be dropped.
+  // Returns true if results were dropped because the stream's reader is too slow.
   virtual bool has_overflowed() const { return false; }
 
   // kWhole, when done: the response. kStream: status and headers, before the first byte.
   virtual HttpResponse response() = 0;
 
-  // kStream: what keeps a silent one open; clients make nothing of it.
+  // kStream: keeps a silent stream open; clients ignore it.
   virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
 
-  // kStream: what tells the client that the rest will not come.
+  // kStream: tells the client that the rest will not follow.
   virtual std::string last_words(const Error& error) const = 0;
 
   // For the access log.
@@ -55,7 +55,7 @@ class PendingReply {
   virtual ReplyFacts facts() const { return {}; }
 };
 
-// Status and headers of server-sent events. The last one keeps nginx from holding them back.
+// Status and headers of server-sent events. The last header prevents nginx from buffering them.
 inline HttpResponse event_stream() {
   return {.status = 200,
           .body = "",
@@ -68,16 +68,16 @@ class DeferredReply;
 using Reply =
     std::variant<HttpResponse, std::unique_ptr<PendingReply>, std::unique_ptr<DeferredReply>>;
 
-// An answer whose beginning takes longer than the network thread has: it is made on another one.
+// An answer whose preparation takes too long for the network thread: it is made on another thread.
 class DeferredReply {
  public:
   virtual ~DeferredReply() = default;
-  // kSlow: made on a thread of low priority, one at a time, round-robin among tenants.
+  // kSlow: made on a low-priority thread, one at a time, round-robin among tenants.
   enum class Kind : uint8_t { kQuick, kSlow };
   virtual Kind kind() const { return Kind::kQuick; }
   virtual std::string tenant() const { return {}; }
-  // Any thread, once, while the request and what handled it are there. A quick one may
-  // return another one that is slow.
+  // Called once, on any thread, while the request and its handler exist. A quick one may return
+  // another one that is slow.
   virtual Reply make() = 0;
 };
 

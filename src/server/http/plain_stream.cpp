@@ -17,7 +17,7 @@ asio::awaitable<bool> PlainStream::open(std::chrono::milliseconds) {
   co_return !error;
 }
 
-// Most connections wait most of the time: one buffer for all of them, instead of one in each.
+// Most connections are idle most of the time: one buffer for all of them instead of one each.
 asio::awaitable<std::string_view> PlainStream::read_some() {
   thread_local std::array<char, size_t{16} << 10> buffer;
   for (;;) {

@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// A TCP socket as it is.
+// A plain TCP socket.
 class PlainStream final : public ByteStream {
  public:
   static constexpr size_t kIdleBytes = size_t{6} << 10;

@@ -34,8 +34,8 @@ HttpFault fault_of(const beast::error_code& error, const RequestLimits& limits) 
   return {400, fmt::format("this is not an HTTP/1 request: {}", error.message())};
 }
 
-// What Beast unfolds others may not: RFC 9112, 5.2 has servers refuse it. A head comes in one
-// piece.
+// Beast unfolds header lines, but other servers may not: RFC 9112, 5.2 requires servers to reject
+// them. A head arrives as a whole.
 bool has_folded_line(std::string_view head) {
   return head.find("\n ") != head.npos || head.find("\n\t") != head.npos;
 }
@@ -53,7 +53,7 @@ class RequestParser::Impl {
   std::expected<size_t, HttpFault> feed(std::string_view bytes) {
     beast::error_code error;
     const size_t n = parser_.put(boost::asio::buffer(bytes.data(), bytes.size()), error);
-    // What is too long is known by its head: whom the refusal is for is as well.
+    // A body that is too long is known from the head, and so is the dialect of the rejection.
     if (error == http::error::body_limit && stage_ == Stage::kHead) take_head();
     if (error && error != http::error::need_more) return std::unexpected(fault_of(error, limits_));
     if (stage_ == Stage::kHead && parser_.is_header_done()) {
@@ -93,8 +93,8 @@ class RequestParser::Impl {
     return authority ? check_authority(*authority) : std::nullopt;
   }
 
-  // RFC 9112, 3.2.2 has the authority of the target replace Host. Readers in front of this one may
-  // decide by either of them, so two that differ are refused.
+  // RFC 9112, 3.2.2: the authority of the target replaces Host. Proxies may decide by either of
+  // them, so they must not differ.
   std::optional<HttpFault> check_authority(std::string_view authority) {
     const auto host = request_.header("host");
     if (!host) request_.headers.emplace_back("host", authority);
@@ -104,7 +104,7 @@ class RequestParser::Impl {
                                       printable(authority), printable(host.value_or("")))};
   }
 
-  // Beast refuses Content-Length beside "chunked"; here go the encodings that it does not know.
+  // Beast rejects Content-Length with "chunked"; this rejects encodings that it does not know.
   std::optional<HttpFault> check_framing() {
     const auto n_hosts =
         std::ranges::count(request_.headers, "host", &HttpHeaders::value_type::first);

@@ -15,8 +15,8 @@ struct RequestLimits {
   size_t body_bytes;
 };
 
-// Bytes → one HTTP/1 request, piece by piece. Ambiguous framing is refused: what two readers could
-// cut differently ends the connection.
+// Incremental parser of one HTTP/1 request. Ambiguous framing is rejected: requests that two
+// parsers could split differently end the connection.
 class RequestParser {
  public:
   enum class Stage { kHead, kBody, kDone };
@@ -24,13 +24,13 @@ class RequestParser {
   explicit RequestParser(const RequestLimits& limits);
   ~RequestParser();
 
-  // Takes what it can from the front of `bytes` and says how much; it stops after the head, once.
-  // 0 means that a longer piece is needed. After a fault the connection must be closed.
-  // Where a head announces too long a body, request() has that head.
+  // Consumes bytes from the front of `bytes` and returns how many; stops once after the head. 0: a
+  // longer piece is needed. After a fault the connection must be closed. If a head announces a body
+  // that is too long, request() has that head.
   std::expected<size_t, HttpFault> feed(std::string_view bytes);
 
   Stage stage() const;
-  // Complete up to the body from kBody on, with the body at kDone.
+  // Complete except for the body from kBody on, with the body at kDone.
   HttpRequest& request();
 
  private:

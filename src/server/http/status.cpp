@@ -9,7 +9,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What a status is called in either dialect, where it is not what others of its hundred are.
+// Names of a status in both dialects, if they differ from others of its class.
 struct StatusWords {
   unsigned status;
   std::string_view code;
@@ -72,7 +72,7 @@ json::object openai_json(const HttpError& error) {
 json::object anthropic_json(const HttpError& error, std::string_view request_id) {
   json::object inner{{"type", text_or_null(words_of(error.status).anthropic_type)},
                      {"message", text_or_null(error.message)}};
-  // What its clients go by: they send the whole conversation again.
+  // Clients react to this by sending the whole conversation again.
   if (error.code == "thread_not_found") inner["details"] = {{"error_code", error.code}};
   return {{"type", "error"}, {"error", std::move(inner)}, {"request_id", text_or_null(request_id)}};
 }

@@ -9,10 +9,10 @@
 
 namespace kvik {
 
-// The one place that maps what went wrong to an HTTP status.
+// The only mapping of errors to HTTP statuses.
 unsigned http_status(ErrorCode code);
 
-// Trouble that HTTP has a status for and ErrorCode has not: 401, 405, 408, 413, 431…
+// Errors that exist in HTTP but not in ErrorCode: 401, 405, 408, 413, 431…
 struct HttpFault {
   unsigned status;
   std::string message;
@@ -20,20 +20,20 @@ struct HttpFault {
 
 HttpError http_error(const Error& error);
 
-// What a request is told for which the memory does not reach now: 503.
+// Returns 503 for a request for which there is no memory now.
 HttpFault no_memory();
 
-// OpenAI's shape: {"error":{"message","type","param","code"}}; Anthropic's:
+// OpenAI's format: {"error":{"message","type","param","code"}}; Anthropic's:
 // {"type":"error","error":{"type","message"},"request_id"}.
 std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id);
 
-// Answers whose body is written once it is known whom it is for.
+// Responses whose body is written when the dialect is known.
 HttpResponse error_response(const Error& error);
-// A 429 or 503 that says in how many seconds to come back; without, it is one second.
+// A 429 or 503 with Retry-After; the default is one second.
 HttpResponse error_response(const Error& error, std::chrono::seconds retry_after);
 HttpResponse error_response(const HttpFault& fault);
 
-// Gives an answer that is an error its body.
+// Writes the body of an error response.
 void write_error_body(HttpResponse& response, const HttpFraming& framing);
 
 }  // namespace kvik

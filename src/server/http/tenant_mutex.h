@@ -15,10 +15,10 @@
 namespace kvik {
 
 // A mutex for coroutines that is passed round-robin among tenants, so that a tenant with many
-// requests delays those of another by one at most. Network thread only.
+// requests delays those of another one by at most one. Network thread only.
 class TenantMutex {
  public:
-  // Held as long as this lives.
+  // Holds the mutex during its lifetime.
   class Lock {
    public:
     Lock(Lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)) {}
@@ -52,7 +52,7 @@ class TenantMutex {
     std::deque<Waiter*> waiters;  // never empty
   };
 
-  // In its tenant's queue until it is woken.
+  // An entry of its tenant's queue until it is woken.
   struct Waiter {
     Waiter(TenantMutex& its_mutex, std::string tenant, const boost::asio::any_io_executor& executor)
         : mutex(its_mutex), woken(executor, boost::asio::steady_timer::time_point::max()) {
@@ -77,7 +77,7 @@ class TenantMutex {
     boost::asio::steady_timer woken;
   };
 
-  // Passes the mutex to the next tenant that waits. Takes no memory.
+  // Passes the mutex to the next waiting tenant. Allocates nothing.
   void unlock() {
     if (queues_.empty()) {
       is_locked_ = false;
@@ -95,7 +95,7 @@ class TenantMutex {
   }
 
   bool is_locked_ = false;
-  std::list<Queue> queues_;  // of each tenant that waits, the next one first
+  std::list<Queue> queues_;  // of waiting tenants, the next one first
 };
 
 }  // namespace kvik

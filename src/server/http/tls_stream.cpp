@@ -22,9 +22,9 @@ using asio::ip::tcp;
 
 namespace {
 
-// Of a written record, which has a buffer of its own while a slow reader does not take it.
+// Size of a written record, which is buffered while a slow reader does not accept it.
 constexpr size_t kSentRecordBytes = size_t{4} << 10;
-// Of the buffer of a record that is read.
+// Size of the buffer of a record being read.
 constexpr size_t kReadRecordBytes = size_t{17} << 10;
 
 std::unexpected<Error> refuse(std::string_view what, const std::string& path,
@@ -35,7 +35,7 @@ std::unexpected<Error> refuse(std::string_view what, const std::string& path,
 
 }  // namespace
 
-// The socket and what OpenSSL knows of it.
+// The socket and OpenSSL's state.
 struct TlsStream::Session : std::enable_shared_from_this<TlsStream::Session> {
   Session(tcp::socket connected, ssl::context& context, ByteLedger& ledger)
       : socket(std::move(connected)),
@@ -49,7 +49,7 @@ struct TlsStream::Session : std::enable_shared_from_this<TlsStream::Session> {
     is_ready = true;
   }
 
-  static const BIO_METHOD* method();  // null where there is no memory
+  static const BIO_METHOD* method();  // null if there is no memory
   static int send(BIO* bio, const char* bytes, int n);
   static int receive(BIO* bio, char* bytes, int n);
   void say_farewell();
@@ -57,12 +57,12 @@ struct TlsStream::Session : std::enable_shared_from_this<TlsStream::Session> {
   tcp::socket socket;
   const std::unique_ptr<SSL, decltype(&SSL_free)> tls;
   ByteShare read_share;
-  bool is_ready = false;     // else there was no memory, and it never opens
-  bool holds_input = false;  // of a record that has come in part
+  bool is_ready = false;     // otherwise there was no memory, and it never opens
+  bool holds_input = false;  // of a partially received record
 };
 
-// OpenSSL's own socket would raise SIGPIPE, and know a closed socket by the number that another
-// connection may have by then.
+// OpenSSL's own socket BIO would raise SIGPIPE, and identify a closed socket by a descriptor that
+// may belong to another connection by then.
 const BIO_METHOD* TlsStream::Session::method() {
   using Method = std::unique_ptr<BIO_METHOD, decltype(&BIO_meth_free)>;
   static const Method method = [] {
@@ -97,7 +97,7 @@ int TlsStream::Session::receive(BIO* bio, char* bytes, int n) {
   return static_cast<int>(n_received);
 }
 
-// What the client says itself is read by whoever reads.
+// The client's close_notify is read by the regular reader.
 void TlsStream::Session::say_farewell() {
   ERR_clear_error();
   const int result = SSL_shutdown(tls.get());
@@ -113,17 +113,17 @@ Result<ssl::context> make_tls_context(const TlsFiles& files) {
   SSL_CTX* const raw = context.native_handle();
   SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION);
   SSL_CTX_set_options(raw, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS);  // an idle connection keeps none
+  SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS);  // an idle connection keeps no buffers
   SSL_CTX_set_read_ahead(raw, 1);
   SSL_CTX_set_max_send_fragment(raw, kSentRecordBytes);
-  // Clients keep their tickets themselves; sessions kept here would be memory that nobody counts.
+  // Clients keep their tickets; sessions kept here would be uncounted memory.
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
   boost::system::error_code error;
-  // OpenSSL would ask at the terminal; an empty password fails for a key that has one.
+  // OpenSSL would prompt on the terminal; an empty password fails for an encrypted key.
   context.set_password_callback([](size_t, ssl::context::password_purpose) { return ""; }, error);
   context.use_certificate_chain_file(files.certificate, error);
   if (error) return refuse("the TLS certificate", files.certificate, error);
-  // Also refuses one that does not belong to the certificate.
+  // Also rejects a key that does not match the certificate.
   context.use_private_key_file(files.key, ssl::context::pem, error);
   if (error) return refuse("the TLS key", files.key, error);
   return context;
@@ -160,7 +160,7 @@ asio::awaitable<bool> TlsStream::open(std::chrono::milliseconds at_most) {
   co_return false;
 }
 
-// One buffer for all connections, as most of them wait most of the time.
+// One buffer for all connections, because most of them are idle most of the time.
 asio::awaitable<std::string_view> TlsStream::read_some() {
   thread_local std::array<char, size_t{16} << 10> buffer;
   for (;;) {
@@ -170,7 +170,7 @@ asio::awaitable<std::string_view> TlsStream::read_some() {
       session_->holds_input = SSL_has_pending(session_->tls.get()) == 1;
       co_return std::string_view(buffer.data(), static_cast<size_t>(n));
     }
-    // A client that keeps back the rest of a record keeps its buffer.
+    // A client that withholds the rest of a record keeps its buffer allocated.
     const size_t held = session_->holds_input ? kReadRecordBytes : 0;
     if (!session_->read_share.resize(held) || !co_await wait_after(n)) co_return "";
   }

@@ -14,20 +14,19 @@
 
 namespace kvik {
 
-// What all encrypted connections share: TLS 1.2 and 1.3 with this certificate and its key.
-// Errors: kInvalidArgument where a file cannot be read, is none of its kind, or the two do not
-// belong together.
+// Returns the context of all encrypted connections: TLS 1.2 and 1.3 with this certificate and key.
+// Errors: kInvalidArgument if a file cannot be read or has the wrong kind, or the two do not match.
 Result<boost::asio::ssl::context> make_tls_context(const TlsFiles& files);
 
-// A TCP socket that speaks TLS; this end is the server. OpenSSL reads and writes the socket itself:
-// Asio's stream has four buffers of 17 KiB between the two, for as long as the connection lives.
+// A TLS server connection over TCP. OpenSSL reads and writes the socket directly: Asio's stream has
+// four buffers of 17 KiB in between for the lifetime of the connection.
 class TlsStream final : public ByteStream {
  public:
-  // What a connection holds until it is open, and then while it says nothing.
+  // Memory of a connection during the handshake, and when it is idle.
   static constexpr size_t kOpeningBytes = size_t{56} << 10;
   static constexpr size_t kIdleBytes = size_t{24} << 10;
 
-  // The context is borrowed. The ledger is for a record that has come in part.
+  // Borrows the context. The ledger counts partially received records.
   TlsStream(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& context,
             ByteLedger& ledger);
   ~TlsStream() override;
@@ -44,10 +43,10 @@ class TlsStream final : public ByteStream {
  private:
   struct Session;
 
-  // Waits for what the last call to OpenSSL lacked. False: no wait helps.
+  // Waits for what OpenSSL's last call needs. Returns false if waiting does not help.
   boost::asio::awaitable<bool> wait_after(int result);
 
-  const std::shared_ptr<Session> session_;  // shared with the farewell, which may outlive this
+  const std::shared_ptr<Session> session_;  // shared with the shutdown, which may outlive this
 };
 
 }  // namespace kvik

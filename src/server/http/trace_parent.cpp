@@ -8,7 +8,7 @@ namespace {
 // Version, trace, span and flags, with their dashes.
 constexpr size_t kSize = 2 + 1 + 32 + 1 + 16 + 1 + 2;
 
-// The specification knows no capitals here.
+// The specification does not allow uppercase digits.
 bool is_hex(std::string_view digits) {
   return std::ranges::all_of(
       digits, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
@@ -29,7 +29,7 @@ std::optional<TraceParent> parse_trace_parent(std::string_view header) {
   if (header[2] != '-' || header[35] != '-' || header[52] != '-') return std::nullopt;
   if (!is_hex(version) || version == "ff" || !is_hex(flags)) return std::nullopt;
   if (!is_id(trace) || !is_id(span)) return std::nullopt;
-  // Later versions may say more behind another dash.
+  // Later versions may add fields after another dash.
   const std::string_view rest = header.substr(kSize);
   if (version == "00" ? !rest.empty() : !rest.empty() && !rest.starts_with('-'))
     return std::nullopt;

@@ -27,7 +27,7 @@ namespace json = boost::json;
 constexpr size_t kMaxWaiting = 8192;
 constexpr std::chrono::milliseconds kLastWait{2000};  // for a reader, when the log ends
 
-// A full disk fails at each line, and one warning a minute says so as well. Writer thread.
+// Limits warnings to one per minute, because a full disk fails at each line. Writer thread.
 class Complaints {
  public:
   void operator()(const std::string& why) {
@@ -49,7 +49,7 @@ std::string rfc3339(std::chrono::system_clock::time_point time) {
 }
 
 // Returns the object as JSON with times to the microsecond and without exponents, which Boost.JSON
-// would write ("1.2345E1") and which people and awk do not read.
+// would write ("1.2345E1") and which are hard to read for people and awk.
 std::string in_plain_numbers(const json::object& line) {
   std::string out;
   for (const auto& [name, value] : line) {
@@ -77,7 +77,7 @@ void add_facts(const ReplyFacts& facts, json::object& out) {
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
   int fd = STDOUT_FILENO;
   if (path != "-") {
-    // A pipe that nobody reads must not be waited for.
+    // Do not wait for the reader of a pipe.
     constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     fd = ::open(path.c_str(), kFlags, 0666);
   }
@@ -118,15 +118,15 @@ uint64_t AccessLog::lines_left_out() const {
   return n_left_out_;
 }
 
-// Whether the file takes PIPE_BUF bytes at once. False: nobody reads the pipe, and the end waits
-// for that no longer.
+// Returns whether the file accepts PIPE_BUF bytes at once. Returns false if a pipe is not read and
+// the log ends.
 bool AccessLog::wait_for_room() {
   constexpr std::chrono::milliseconds kLook{100};
-  std::optional<TimePoint> end;  // once the log ends
+  std::optional<TimePoint> end;  // set when the log ends
   for (;;) {
     pollfd event{fd_, POLLOUT, 0};
     const int n = ::poll(&event, 1, static_cast<int>(kLook.count()));
-    if (n > 0 || (n < 0 && errno != EINTR)) return true;  // write() says what is wrong
+    if (n > 0 || (n < 0 && errno != EINTR)) return true;  // write() reports the error
     const TimePoint now = std::chrono::steady_clock::now();
     const MutexLock lock(mutex_);
     if (is_ending_ && !end) end = now + kLastWait;
@@ -134,8 +134,8 @@ bool AccessLog::wait_for_room() {
   }
 }
 
-// All of it, in as many calls as it takes, none of which waits. 0, or an errno; EAGAIN: the log
-// ends before there is room.
+// Writes everything in non-blocking calls. Returns 0 or an errno; EAGAIN: the log ends before there
+// is room.
 int AccessLog::write_all(std::string_view bytes) {
   while (!bytes.empty()) {
     if (!wait_for_room()) return EAGAIN;
@@ -158,7 +158,7 @@ void AccessLog::write_lines() {
       waiting_.pop_front();
     }
     const int error = write_all(line);
-    if (error == EAGAIN) return;  // the end, and nobody reads
+    if (error == EAGAIN) return;  // the log ends, and the pipe is not read
     if (error != 0) complain(std::strerror(error));
   }
 }

@@ -31,15 +31,15 @@ struct AccessRecord {
   ReplyFacts facts;
 };
 
-// Writes one JSON object a line. A thread of its own waits for the file: where it is slower than
-// the requests, the oldest lines that wait are left out, and counted. Any thread.
+// Writes one JSON object per line. A separate thread waits for the file: if it is slower than the
+// requests, the oldest waiting lines are dropped and counted. Any thread.
 class AccessLog {
  public:
-  // Appends to the file at `path`, or to stdout where that is "-". A pipe needs somebody who reads
-  // it. Errors: kIo.
+  // Appends to the file at `path`, or to stdout if that is "-". A pipe must have a reader. Errors:
+  // kIo.
   static Result<std::unique_ptr<AccessLog>> open(const std::string& path);
 
-  ~AccessLog();  // writes what waits, as far as somebody takes it
+  ~AccessLog();  // writes waiting lines as far as they are accepted
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
 
@@ -62,7 +62,7 @@ class AccessLog {
   std::thread writer_;
 };
 
-// {"time":"2026-11-21T20:00:00.123Z","request_id":…}; what is not known is left out.
+// {"time":"2026-11-21T20:00:00.123Z","request_id":…}; unknown fields are omitted.
 std::string access_line(const AccessRecord& record);
 
 }  // namespace kvik

@@ -21,7 +21,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kAdaptersPrefix = "/v1/adapters/";
 
-// Where a path lies on the server is the operator's to know.
+// Only operators see paths on the server.
 json::object card_json(const AdapterCard& card, bool is_operator) {
   json::object out{{"id", card.name},
                    {"object", "adapter"},
@@ -56,17 +56,17 @@ std::optional<HttpResponse> refuse_caller(const HandlerContext& context,
   return error_response(Error{ErrorCode::kUnsupported, "this server has no adapters"});
 }
 
-// What a client is to name an adapter by in the two dialects.
+// Names of the fields in the two dialects.
 struct NameFields {
   std::string_view name, path;
 };
 constexpr NameFields kOurs = {"name", "path"};
 constexpr NameFields kVllm = {"lora_name", "lora_path"};
 
-// "path" of an error in the words of the caller's dialect.
+// Returns the error with the field name of the client's dialect.
 Error in_words_of(const NameFields& words, Error error) {
   if (error.param == "name") error.param = words.name;
-  // What is wrong with the file is wrong with the request.
+  // An invalid file is an invalid request.
   const bool is_of_file = error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kIo ||
                           error.code == ErrorCode::kNotFound;
   if (is_of_file) error.code = ErrorCode::kInvalidArgument;
@@ -94,7 +94,7 @@ Result<LoadCall> parse_load(const RequestBody& body, const NameFields& words) {
   return call;
 }
 
-// Reads a file: not on the network thread. Borrows the context.
+// Reads a file, so not on the network thread. Borrows the context.
 class LoadedLater final : public DeferredReply {
  public:
   using Answer = std::function<HttpResponse(const AdapterCard&)>;
@@ -157,7 +157,7 @@ Reply handle_adapter(const HandlerContext& context, const HttpRequest& request) 
                               fmt::format("there is no adapter '{}'", printable(name)), "model"});
 }
 
-// As vLLM answers them.
+// Responds as vLLM does.
 Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request,
                                const RequestBody& body) {
   return load(context, request, body, kVllm, [](const AdapterCard& card) {

@@ -17,13 +17,15 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMaxPrompt = 512;  // tokens; the naive run computes all of them for each token
-constexpr size_t kMaxPromptBytes = 64 * size_t{kMaxPrompt};  // longer ones need no tokenizer
+// tokens; the run without cache computes all of them for each token
+constexpr uint32_t kMaxPrompt = 512;
+// longer prompts are rejected without tokenizing
+constexpr size_t kMaxPromptBytes = 64 * size_t{kMaxPrompt};
 constexpr uint32_t kMaxTokens = 64;
 constexpr uint32_t kRepeats = 3;
-constexpr uint64_t kMaxLogitsBytes = uint64_t{64} << 20;  // kept to be compared
+constexpr uint64_t kMaxLogitsBytes = uint64_t{64} << 20;  // kept for comparison
 
-// One experiment at a time: each keeps up to kMaxLogitsBytes, and works for seconds.
+// Allows one experiment at a time: each keeps up to kMaxLogitsBytes and runs for seconds.
 class Turn {
  public:
   static std::unique_ptr<Turn> take() {
@@ -36,11 +38,11 @@ class Turn {
   static inline std::atomic<bool> is_taken_ = false;
 };
 
-// Server-sent events: `tokens` of the first run of each way as they come, `repeat` when all ways
-// are run once more, then `report`, then `end`. Network thread.
+// Server-sent events: `tokens` of the first run of each kind as they arrive, `repeat` when all
+// kinds were run once more, then `report`, then `end`. Network thread.
 class ExplainReply final : public PendingReply {
  public:
-  // The share is that of the logits which the experiment keeps.
+  // The share covers the logits that the experiment keeps.
   ExplainReply(std::unique_ptr<Turn> turn, const ServiceApi& service,
                std::unique_ptr<CacheExperiment> experiment, ByteShare share)
       : turn_(std::move(turn)),
@@ -73,7 +75,7 @@ class ExplainReply final : public PendingReply {
           event_of("repeat", fmt::format(R"({{"number":{},"of":{}}})", n_repeats_shown_, kRepeats));
     }
     if (is_done && !*is_done) return State::kRunning;
-    turn_.reset();  // a client that reads the end may ask again at once
+    turn_.reset();  // a client may start again as soon as it reads the end
     if (!is_done) {
       out += openai_error_event(is_done.error());
       return State::kDone;
@@ -93,7 +95,7 @@ class ExplainReply final : public PendingReply {
   const ServiceApi& service_;
   std::unique_ptr<CacheExperiment> experiment_;
   const ByteShare share_;
-  size_t n_runs_shown_ = 0;    // whole ones
+  size_t n_runs_shown_ = 0;    // whole runs
   size_t n_tokens_shown_ = 0;  // of the run after them
   uint32_t n_repeats_shown_ = 1;
 };

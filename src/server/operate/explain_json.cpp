@@ -10,7 +10,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr size_t kMaxPieces = 512;
-constexpr size_t kTokensBefore = 8;  // that decide what a token adds: the bytes of a character
+// earlier tokens that determine what a token adds: the bytes of a character
+constexpr size_t kTokensBefore = 8;
 
 // Returns the text that each of `ids` after the first n_before adds.
 std::vector<std::string> pieces_of(const ServiceApi& service, std::span<const TokenId> ids,
@@ -20,7 +21,7 @@ std::vector<std::string> pieces_of(const ServiceApi& service, std::span<const To
     const size_t first = i - std::min(i, kTokensBefore);
     const std::string text = service.detokenize(ids.subspan(first, i - first)).value_or("");
     const std::string longer = service.detokenize(ids.subspan(first, i - first + 1)).value_or("");
-    // A character that this token completes looked otherwise before.
+    // A character that this token completes was decoded differently before.
     const auto [at, ignored] = std::ranges::mismatch(longer, text);
     pieces.emplace_back(at, longer.end());
   }

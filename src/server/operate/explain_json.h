@@ -9,8 +9,8 @@
 
 namespace kvik {
 
-// Tokens of a run from `first` on: {"way", "first", "ms", "kv_rows", "kv_bytes"}, the last three
-// with one number for each.
+// Tokens of a run starting at `first`: {"way", "first", "ms", "kv_rows", "kv_bytes"}, the last
+// three with one number each.
 boost::json::object traced_tokens_json(const TracedRun& run, size_t first);
 
 // Describes a finished experiment for `kvik explain` and POST /kvik/explain:

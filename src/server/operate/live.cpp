@@ -12,10 +12,10 @@
 namespace kvik {
 namespace {
 
-// Server-sent events, one for each view; `event: end` where the server stops. Network thread.
+// Server-sent events, one per view; `event: end` when the server stops. Network thread.
 class LiveReply final : public PendingReply {
  public:
-  // `tenant`: who looks on, where all is not theirs to see.
+  // `tenant`: the viewer, if it may not see everything.
   LiveReply(std::shared_ptr<LiveMailbox> mailbox, const ModelCard& card,
             std::optional<std::string> tenant)
       : mailbox_(std::move(mailbox)), card_(card), tenant_(std::move(tenant)) {}
@@ -42,7 +42,7 @@ class LiveReply final : public PendingReply {
   HttpResponse response() override { return event_stream(); }
 
  private:
-  std::shared_ptr<LiveMailbox> mailbox_;  // shared with whoever is showing a view just now
+  std::shared_ptr<LiveMailbox> mailbox_;  // shared with a thread that is passing a view
   const ModelCard& card_;
   const std::optional<std::string> tenant_;
   uint64_t n_views_ = 0;

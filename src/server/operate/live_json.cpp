@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-// Written by hand: ten thousand pages as a tree of JSON values would cost a hundred times their
+// Formatted directly: ten thousand pages as a tree of JSON values would take a hundred times their
 // text.
 class Writer {
  public:

@@ -7,11 +7,11 @@
 namespace kvik {
 namespace {
 
-// A reader that was away for long has no use for each step.
+// A reader that was away for long does not need each step.
 constexpr size_t kMaxSteps = 256;
 constexpr size_t kMaxSequences = 4096 + 64;
 
-// Both in the order of their numbers; a page that is in both is as the newer view says.
+// Both are sorted by id; for a page in both, the newer view applies.
 std::vector<PageCell> merged_pages(const std::vector<PageCell>& older,
                                    const std::vector<PageCell>& newer) {
   std::vector<PageCell> pages;

@@ -10,22 +10,22 @@
 
 namespace kvik {
 
-// Carries views from the engine thread to one reader on the network thread. For a reader that is
-// late, views are put together, so that what waits is never more than one view of all pages.
+// Passes views from the engine thread to one reader on the network thread. For a slow reader, views
+// are merged, so that never more than one view of all pages waits.
 class LiveMailbox final : public LiveSink {
  public:
   void on_view(std::shared_ptr<const LiveView> view) override;
   void on_end() override;
 
   struct News {
-    std::shared_ptr<const LiveView> view;  // null where there is none
+    std::shared_ptr<const LiveView> view;  // null if there is none
     bool has_ended = false;
   };
   News take();
 
   // `wake` is called under the lock, from any thread, for each view.
   void set_wake(std::function<void()> wake);
-  // No wake is running or will come when this has returned.
+  // After this returns, no wake is running or will follow.
   void close();
 
  private:
@@ -35,7 +35,7 @@ class LiveMailbox final : public LiveSink {
   std::function<void()> wake_ GUARDED_BY(mutex_);
 };
 
-// What a reader must know who saw neither of two views that followed each other.
+// Returns the combination of two consecutive views.
 LiveView merged(const LiveView& older, const LiveView& newer);
 
 }  // namespace kvik

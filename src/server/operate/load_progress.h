@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// The share of a model's weights that is loaded. Any thread.
+// The loaded share of a model's weights. Any thread.
 class LoadProgress {
  public:
   void set(uint64_t n_done, uint64_t n_all) {

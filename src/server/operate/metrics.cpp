@@ -5,7 +5,7 @@
 namespace kvik {
 namespace {
 
-// The aliases are vLLM's names, which dashboards know.
+// The aliases are vLLM's names, which dashboards use.
 void add_requests(const EngineSnapshot& now, MetricsPage& page) {
   page.gauge({"kvik_requests_running", "vllm:num_requests_running"}, "Requests being computed.",
              now.n_running);
@@ -112,7 +112,7 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.", now.evictions);
 }
 
-// What routers ask of a server before they send it anything.
+// The cache configuration that routers read before they send requests.
 void add_cache_config(const ModelCard& card, MetricsPage& page) {
   page.info("vllm:cache_config_info", "How the cache is laid out; a block is a page of all layers.",
             {{"block_size", std::to_string(card.page_tokens)},
@@ -122,7 +122,7 @@ void add_cache_config(const ModelCard& card, MetricsPage& page) {
              {"num_gpu_blocks", std::to_string(card.kv_tokens / card.page_tokens)}});
 }
 
-// Of each tier that there is, told apart by the label `tier`.
+// Adds the metrics of a tier, with the label `tier`.
 void add_tier(std::string_view name, const TierCounters& tier, MetricsPage& page) {
   const MetricsPage::Of of{"tier", name};
   const auto one = [&](MetricsPage::Sample sample) {
@@ -197,7 +197,7 @@ void add_memory(const HttpMemory& memory, MetricsPage& page) {
              memory.all.limit_bytes());
 }
 
-// Who used how much, and what it cost where there are prices.
+// Adds the usage per key, and its cost if there are prices.
 void add_accounts(std::span<const KeyAccounts::Entry> accounts, const std::optional<Prices>& prices,
                   MetricsPage& page) {
   const auto by_key = [&](auto sample) {
@@ -271,7 +271,7 @@ void add_all(const HandlerContext& context, MetricsPage& page) {
 
 }  // namespace
 
-// What others do shows in every total: a key that is no operator's sees its own lines.
+// Totals reveal other tenants' activity: a key without operator rights sees its own lines only.
 Reply handle_metrics(const HandlerContext& context, const HttpRequest& request) {
   MetricsPage page(context.service.card().id.text());
   if (is_operator(request, context.options)) {

@@ -29,7 +29,7 @@ ClientMetric::Histogram to_prometheus(const Histogram& histogram) {
 
 MetricsPage::MetricsPage(std::string_view model) : model_(model) {}
 
-// The sample as a counter and as a gauge; the family's type says which one is shown.
+// Returns the sample as a counter and as a gauge; the family's type selects one.
 ClientMetric MetricsPage::sampled(Sample sample) const {
   ClientMetric metric;
   metric.label.push_back({.name = "model_name", .value = model_});

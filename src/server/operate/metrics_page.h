@@ -12,15 +12,15 @@
 
 namespace kvik {
 
-// Builds a page in Prometheus' text format, metric by metric, from values that are there already:
-// the library's own registry wants to count for itself, and has no histogram that can be set.
+// Builds a page in Prometheus' text format from existing values: the library's own registry counts
+// itself, and has no histogram whose values can be set.
 //
-// Every sample carries the label model_name. A metric of several names appears under each of them;
-// one that is given twice has the samples of both.
+// Every sample has the label model_name. A metric with several names appears under each of them; a
+// metric that is added twice has the samples of both.
 class MetricsPage {
  public:
   using Names = std::initializer_list<std::string_view>;
-  // A count of 2^53 and more is rounded.
+  // Counts of 2^53 and more are rounded.
   struct Sample {
     template <class Number>
     Sample(Number number) : value(static_cast<double>(number)) {}
@@ -30,8 +30,8 @@ class MetricsPage {
     std::string value;  // of the metric's own label
     Sample sample;
   };
-  // One metric with a sample for each value of `label`. Where several belong to one metric, each
-  // says with `of` what it is of.
+  // A metric with one sample per value of `label`. Several calls for one metric are distinguished
+  // by `of`.
   struct Of {
     std::string_view label, value;
   };
@@ -43,7 +43,7 @@ class MetricsPage {
 
   explicit MetricsPage(std::string_view model);
 
-  // What does not change while the server runs: labels of a sample that is 1.
+  // Constant information: labels of a sample with value 1.
   void info(std::string_view name, std::string_view help,
             std::initializer_list<prometheus::ClientMetric::Label> labels);
   void gauge(Names names, std::string_view help, Sample sample);

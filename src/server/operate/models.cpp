@@ -27,7 +27,7 @@ std::string utc_time(uint64_t seconds) {
                      utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-// What clients of OpenAI read and those of Anthropic.
+// Fields for OpenAI's and for Anthropic's clients.
 json::object card_json(const ModelCard& card, std::string_view id) {
   return {{"id", id},
           {"object", "model"},
@@ -99,7 +99,7 @@ Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
   return HttpResponse{.status = 200, .body = json::serialize(card_json(card, id))};
 }
 
-// What llama.cpp's clients ask a server for.
+// Properties that llama.cpp's clients request.
 Reply handle_props(const HandlerContext& context, const HttpRequest&) {
   const ModelCard& card = context.service.card();
   const json::object out{{"default_generation_settings", {{"n_ctx", card.n_ctx_max}}},

@@ -38,8 +38,8 @@ Result<CompletionCall> parse(const HandlerContext& context, const HttpRequest& r
                           printable(request.path), kPath));
 }
 
-// Of the salt and the first tokens: requests whose prompts begin alike get the same. Not a page's
-// key, which names what was computed: a route names only who should be asked.
+// Returns a hash of salt and first tokens: requests with equal beginnings get the same route. It is
+// not a page key, because it only selects a server.
 std::string route_of(std::string_view salt, std::span<const TokenId> tokens) {
   Sha256 hash;
   hash.add_text(salt);

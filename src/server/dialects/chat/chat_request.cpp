@@ -19,7 +19,7 @@ namespace {
 
 namespace json = boost::json;
 
-// A string, null, or parts of text.
+// Reads a string, null, or text parts.
 Result<void> read_content(const json::value& content, CacheMarks& marks, Message& message) {
   if (content.is_null()) {
     message.further.push_back({"content", owned_json(content)});
@@ -40,7 +40,7 @@ bool has_keys(const json::object& object, std::initializer_list<std::string_view
                             [](const auto& item) { return std::string_view(item.key()); });
 }
 
-// Arguments that are JSON in a string, as what it says; others as they are.
+// Parses arguments that are JSON in a string; others are unchanged.
 Json read_arguments(const json::value& value) {
   if (value.is_string()) {
     boost::system::error_code error;
@@ -50,8 +50,8 @@ Json read_arguments(const json::value& value) {
   return owned_json(value);
 }
 
-// {"id": …, "type": "function", "function": {"name": …, "arguments": …}}, in this order alone: what
-// is written otherwise reaches the template as it was written.
+// Reads {"id": …, "type": "function", "function": {"name": …, "arguments": …}} in exactly this
+// order: tool calls of another form reach the template unchanged.
 std::optional<ToolCall> read_tool_call(const json::value& value) {
   const json::object* call = value.if_object();
   if (!call || !has_keys(*call, {"id", "type", "function"})) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<ToolCall> read_tool_call(const json::value& value) {
                   .arguments = read_arguments(function->at("arguments"))};
 }
 
-// Calls of another shape.
+// Reads tool calls of another form.
 Json read_other_calls(const json::value& calls) {
   Json out = owned_json(calls);
   auto* list = std::get_if<Json::List>(&out.value);
@@ -83,7 +83,7 @@ Json read_other_calls(const json::value& calls) {
   return out;
 }
 
-// {"name": …, "arguments": …} of a message: the older form of one call.
+// Reads {"name": …, "arguments": …} of a message: the older form of a single call.
 void read_function_call(const json::value& value, Message& message) {
   const json::object* call = value.if_object();
   const json::value* arguments = call ? call->if_contains("arguments") : nullptr;
@@ -128,7 +128,7 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
     } else if (key == "function_call") {
       read_function_call(item.value(), message);
     } else if ((key == "reasoning_content" || key == "reasoning") && is_text) {
-      if (std::ranges::any_of(message.parts, is_thought)) continue;  // the same by another name
+      if (std::ranges::any_of(message.parts, is_thought)) continue;  // the same under another name
       message.parts.push_back(Thought{std::string(text)});
     } else if (key == "tool_call_id" && is_text) {
       message.tool_call_id = text;
@@ -141,7 +141,7 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
   return message;
 }
 
-// A function has a name: in "function", or beside "type" as some clients write it.
+// Checks that a function has a name: in "function", or next to "type" as some clients write it.
 Result<void> check_function(const json::object& tool, size_t index) {
   const std::string_view type = text_at(tool, "type");
   if (!type.empty() && type != "function") return {};
@@ -169,8 +169,8 @@ Result<void> read_tools(const JsonFields& fields, CacheMarks& marks, ChatRequest
   return {};
 }
 
-// "functions" and "function_call", which tools and tool_choice have replaced. Where both are given
-// the newer ones count.
+// Reads "functions" and "function_call", the predecessors of tools and tool_choice. If both are
+// given, the newer ones apply.
 Result<void> read_functions(const JsonFields& fields, CacheMarks& marks, ChatRequest& chat) {
   TRY_ASSIGN(const json::array* functions, fields.list("functions"));
   if (!functions || !chat.tools.empty()) return {};
@@ -196,7 +196,7 @@ Result<void> read_functions(const JsonFields& fields, CacheMarks& marks, ChatReq
   return {};
 }
 
-// A flag beside top_logprobs.
+// Reads the flag "logprobs" and "top_logprobs".
 Result<std::optional<uint32_t>> read_chat_logprobs(const JsonFields& fields) {
   TRY_ASSIGN(const auto logprobs, fields.flag("logprobs"));
   TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
@@ -245,7 +245,8 @@ Result<CompletionCall> parse_chat_call(const ServiceApi& service, const RequestB
   TRY(read_parallel_calls(fields, call));
   if (fields.find("functions") && !fields.find("tools")) {
     call.names_function_call = true;
-    call.requests.front().output.max_calls = 1;  // as many as an answer of that form can hold
+    // the number of calls that such an answer can contain
+    call.requests.front().output.max_calls = 1;
   }
   if (!max_tokens) {
     TRY_ASSIGN(max_tokens, read_max_tokens(fields, "max_tokens"));

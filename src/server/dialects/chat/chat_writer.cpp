@@ -43,12 +43,12 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-// The finish_reason of an answer that called.
+// Returns the finish_reason of an answer with tool calls.
 std::string_view called(const AnswerEnvelope& envelope) {
   return envelope.names_function_call ? "function_call" : "tool_calls";
 }
 
-// What stands behind the logprobs of a choice.
+// Returns the fields after the logprobs of a choice.
 json::object rest_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
   json::object out{{"finish_reason", finish_reason_json(choice.finish)}};
   if (choice.finish == FinishReason::kStop && has_call(choice.parts)) {
@@ -111,7 +111,7 @@ class ChatWriter final : public AnswerWriter {
 
   const AnswerEnvelope envelope_;
   std::set<uint32_t> begun_;              // choices
-  std::map<uint32_t, uint32_t> n_calls_;  // of each choice
+  std::map<uint32_t, uint32_t> n_calls_;  // by choice
 };
 
 void ChatWriter::whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) {
@@ -143,7 +143,7 @@ void ChatWriter::add_choice(const std::shared_ptr<const WholeAnswer>& answer, si
   });
 }
 
-// Opens the call; its arguments follow, as OpenAI's clients put them together.
+// Begins a tool call; its arguments follow in further events.
 void ChatWriter::say_call(uint32_t choice, const AnswerPart& part, Events& events) {
   const uint32_t index = n_calls_[choice]++;
   const json::object function = function_json(part.name, "");
@@ -159,7 +159,7 @@ void ChatWriter::say_call(uint32_t choice, const AnswerPart& part, Events& event
   if (!part.text.empty()) say_arguments(choice, part.text, events);
 }
 
-// More arguments of the choice's last call.
+// Writes more arguments of the choice's last call.
 void ChatWriter::say_arguments(uint32_t choice, std::string_view arguments, Events& events) {
   const json::object function{{"arguments", arguments}};
   if (envelope_.names_function_call) return say(choice, {{"function_call", function}}, events);
@@ -186,7 +186,7 @@ void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
   if (!thought.empty()) delta["reasoning_content"] = json::value(thought);
   if (!text.empty()) delta["content"] = json::value(text);
   if (continues_call(chunk.parts)) say_arguments(chunk.choice, chunk.parts.front().text, events);
-  if (has_call(chunk.parts)) {  // what was said before comes before
+  if (has_call(chunk.parts)) {  // earlier text comes first
     if (!delta.empty()) say(chunk.choice, std::exchange(delta, {}), events);
     for (const AnswerPart& part : chunk.parts) {
       if (part.kind == AnswerPart::Kind::kCall) say_call(chunk.choice, part, events);

@@ -6,8 +6,8 @@
 
 namespace kvik {
 
-// Answers of /v1/chat/completions: the first event of a choice brings the role, thoughts come as
-// reasoning_content.
+// Returns the writer of /v1/chat/completions: the first event of a choice has the role, reasoning
+// is reasoning_content.
 std::unique_ptr<AnswerWriter> make_chat_writer(AnswerEnvelope envelope);
 
 }  // namespace kvik

@@ -16,7 +16,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr size_t kMaxPrompts = 64;
-constexpr uint64_t kDefaultMaxTokens = 16;  // OpenAI's, of this route
+constexpr uint64_t kDefaultMaxTokens = 16;  // OpenAI's default of this route
 
 using Prompt = Variant<std::string, std::vector<TokenId>>;
 
@@ -27,7 +27,7 @@ Result<Prompt> read_prompt_element(const json::value& value) {
   return Prompt(std::move(ids));
 }
 
-// A string, ids, strings, or arrays of ids.
+// Reads a string, ids, strings, or arrays of ids.
 Result<std::vector<Prompt>> read_prompts(const JsonFields& fields) {
   std::vector<Prompt> prompts;
   const json::value* value = fields.find("prompt");
@@ -68,7 +68,7 @@ Result<CompletionCall> parse_completions_call(const RequestBody& body) {
   TRY_ASSIGN(const auto echo, fields.flag("echo"));
   common.output.echo = echo.value_or(false);
   TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
-  call.requests.assign(prompts.size() - 1, common);  // a single prompt copies nothing
+  call.requests.assign(prompts.size() - 1, common);  // copies nothing for a single prompt
   call.requests.push_back(std::move(common));
   for (size_t i = 0; i < prompts.size(); ++i) call.requests[i].prompt = std::move(prompts[i]);
   return call;

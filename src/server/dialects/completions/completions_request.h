@@ -6,8 +6,8 @@
 
 namespace kvik {
 
-// A body of POST /v1/completions. `prompt` is a string, token ids, strings, or arrays of ids: a
-// request for each. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
+// Parses a body of POST /v1/completions. `prompt` is a string, token ids, strings, or arrays of
+// ids: one request each. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
 Result<CompletionCall> parse_completions_call(const RequestBody& body);
 
 }  // namespace kvik

@@ -19,12 +19,12 @@ constexpr std::string_view kObject = "text_completion";
 json::value top_json(const ChunkLogprob& logprob) {
   if (!logprob.logprob) return nullptr;
   json::object top;
-  // Two tokens may have the same text; the likelier one comes first and stays.
+  // If two tokens have the same text, the more likely one comes first and is kept.
   for (const auto& [token, value] : logprob.top) top.emplace(token, finite_logprob(value));
   return top;
 }
 
-// OpenAI's legacy shape: four arrays side by side.
+// OpenAI's legacy format: four parallel arrays.
 json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   json::array tokens;
   json::array values;
@@ -44,7 +44,7 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
           {"text_offset", std::move(offsets)}};
 }
 
-// The same piece by piece.
+// The same in pieces.
 void add_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t i, JsonBody& body) {
   const auto add = [&](std::string_view name, auto&& json_of) {
     body.text(std::string(name));
@@ -67,7 +67,7 @@ void add_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t i, Js
   body.text("]}");
 }
 
-// What stands behind the logprobs of a choice.
+// Returns the fields after the logprobs of a choice.
 json::object rest_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
   json::object out{{"finish_reason", finish_reason_json(choice.finish)}};
   if (envelope.wants_token_ids)

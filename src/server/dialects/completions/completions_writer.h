@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// Answers of /v1/completions.
+// Returns the writer of /v1/completions.
 std::unique_ptr<AnswerWriter> make_completions_writer(AnswerEnvelope envelope);
 
 }  // namespace kvik

@@ -34,7 +34,7 @@ class Sink final : public EmbeddingSink {
 };
 
 std::string to_base64(std::span<const std::byte> bytes) {
-  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with NUL
+  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL terminates it with NUL
   const int n = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
                                 reinterpret_cast<const unsigned char*>(bytes.data()),
                                 static_cast<int>(bytes.size()));
@@ -42,10 +42,10 @@ std::string to_base64(std::span<const std::byte> bytes) {
   return out;
 }
 
-// Written by hand: as JSON values, two thousand embeddings would be a gigabyte.
+// Formatted directly: as JSON values, two thousand embeddings would take a gigabyte.
 void write(const std::vector<float>& embedding, EmbeddingsCall::Encoding encoding,
            std::string& out) {
-  static_assert(std::endian::native == std::endian::little);  // as base64 holds them
+  static_assert(std::endian::native == std::endian::little);  // the byte order in base64
   if (encoding == EmbeddingsCall::Encoding::kBase64) {
     out += '"' + to_base64(std::as_bytes(std::span(embedding))) + '"';
     return;
@@ -99,8 +99,8 @@ EmbeddingsReply::EmbeddingsReply(ServiceApi& service, EmbeddingsCall call,
 
 Result<void> EmbeddingsReply::start() { return submit_next(); }
 
-// A queue that is full is waited for while there is something of this call to wait for: the
-// refused request is submitted again.
+// While requests of this call are running, a full queue is not an error: the rejected request is
+// submitted again.
 Result<void> EmbeddingsReply::submit_next() {
   const size_t n_done = mailbox_->n_done();
   while (running_.size() < std::min(call_.requests.size(), n_done + kAtOnce)) {
@@ -128,7 +128,7 @@ HttpResponse EmbeddingsReply::response() {
       return error_response(Error{ErrorCode::kUnavailable, "this request was cut off"});
     usage_.prompt_tokens += result.usage.prompt_tokens;
   }
-  constexpr size_t kGrowth = 3;  // from four bytes to a number in digits
+  constexpr size_t kGrowth = 3;  // from four bytes to a decimal number
   const size_t weight_bytes = kGrowth * share_.n_bytes();
   auto body = std::make_unique<JsonBody>(weight_bytes, std::move(share_));
   body->text(R"({"object":"list","data":[)");

@@ -15,7 +15,7 @@
 
 namespace kvik {
 
-// What came of one call's texts so far. Written by the engine thread, read by the network thread.
+// Results of one call's texts so far. Written by the engine thread, read by the network thread.
 class EmbeddingsMailbox {
  public:
   struct Result {
@@ -27,10 +27,10 @@ class EmbeddingsMailbox {
 
   void put(size_t i, Result result);
   size_t n_done() const;
-  // When all are done.
+  // Called when all are done.
   std::vector<Result> take();
 
-  // As CompletionMailbox: called under the lock; none comes after close().
+  // Like in CompletionMailbox: called under the lock; not called after close().
   void set_wake(std::function<void()> wake);
   void close() { set_wake(nullptr); }
 
@@ -41,19 +41,19 @@ class EmbeddingsMailbox {
   std::function<void()> wake_ GUARDED_BY(mutex_);
 };
 
-// What all embeddings of a call take.
+// Returns the memory of all embeddings of a call.
 size_t numbers_bytes(const EmbeddingsCall& call, const ModelCard& card);
 
-// Answers of /v1/embeddings: one body when all texts are computed. A few are submitted at a time: a
-// call of two thousand may not fill the queue. Network thread.
+// Answers of /v1/embeddings: one body when all texts are computed. Only a few texts are submitted
+// at a time, so that a call of two thousand does not fill the queue. Network thread.
 class EmbeddingsReply final : public PendingReply {
  public:
-  // The service is borrowed and outlives this. The share is that of numbers_bytes().
+  // Borrows the service, which outlives this. The share is that of numbers_bytes().
   EmbeddingsReply(ServiceApi& service, EmbeddingsCall call, std::shared_ptr<KeyAccount> account,
                   std::optional<Prices> prices, ByteShare share);
   ~EmbeddingsReply() override { mailbox_->close(); }
 
-  // Submits the first texts; where that fails there is no answer to wait for.
+  // Submits the first texts; if that fails, there is no answer to wait for.
   Result<void> start();
 
   Kind kind() const override { return Kind::kWhole; }
@@ -74,7 +74,7 @@ class EmbeddingsReply final : public PendingReply {
   std::vector<std::unique_ptr<Completion>> running_;  // in the order of the texts
   ByteShare share_;                                   // of the numbers
   std::optional<Error> error_;
-  Usage usage_;  // of all together
+  Usage usage_;  // sum of all
 };
 
 }  // namespace kvik

@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr size_t kMaxInputs = 2048;  // OpenAI's
+constexpr size_t kMaxInputs = 2048;  // OpenAI's limit
 
 using Ids = std::vector<TokenId>;
 

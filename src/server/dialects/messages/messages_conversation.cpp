@@ -22,8 +22,8 @@ std::optional<std::string> string_at(const json::object& object, std::string_vie
 
 bool is_thought(const MessagePart& part) { return std::holds_alternative<Thought>(part); }
 
-// Puts the conversation together, message by message. Blocks go to the newest message, as long as
-// the role stays the same.
+// Assembles the conversation message by message. Blocks are added to the newest message while the
+// role stays the same.
 class Conversation {
  public:
   Conversation(std::string_view model, CacheMarks& marks) : model_(model), marks_(marks) {}
@@ -68,7 +68,7 @@ class Conversation {
   }
 
  private:
-  // None where there is no content.
+  // Returns no parts if there is no content.
   Result<std::vector<MessagePart>> texts_of(const json::value& content, std::string_view param) {
     if (content.is_null()) return std::vector<MessagePart>();
     const TextWords words{.param = param,
@@ -78,7 +78,7 @@ class Conversation {
     return read_texts(content, words, marks_);
   }
 
-  // The empty text: such a message has content, whatever its blocks are.
+  // With an empty text, because such a message has content whatever its blocks are.
   Message& newest(std::string_view role) {
     if (messages_.empty() || messages_.back().role != role)
       messages_.push_back(text_message(std::string(role), ""));
@@ -121,8 +121,8 @@ class Conversation {
     return {};
   }
 
-  // Without a signature it is taken as it comes. Of several thoughts before the words, the last
-  // counts.
+  // Reasoning without a signature is accepted. Of several reasoning blocks before the text, the
+  // last one is used.
   void add_thought(const json::object& block) {
     const std::string_view thought = text_at(block, "thinking");
     const std::string_view signature = text_at(block, "signature");
@@ -142,8 +142,8 @@ class Conversation {
     return {};
   }
 
-  // A message for each result: templates know them by their role. The block's own mark stands for
-  // that of its last part.
+  // One message per result, because templates identify results by their role. The block's own mark
+  // counts as that of its last part.
   Result<void> add_tool_result(const json::object& block) {
     TRY_ASSIGN(std::vector<MessagePart> parts, texts_of(at(block, "content"), "messages"));
     Message message = text_message("tool", "");
@@ -159,7 +159,7 @@ class Conversation {
     return {};
   }
 
-  // Templates have no word for a tool that failed: the result has to say it.
+  // Templates cannot express that a tool failed, so the result states it.
   static void say_error(Message& message) {
     std::string& text = std::get<TextPart>(message.parts.front()).text;
     std::string begin = text.substr(0, 64);

@@ -22,7 +22,7 @@ bool is_absent(const json::object& object, std::string_view name) {
   return at(object, name).is_null();
 }
 
-// {"type": "function", "function": {"name": …, "description": …, "parameters": …}}
+// Returns {"type": "function", "function": {"name": …, "description": …, "parameters": …}}.
 Json function_of(const json::object& tool) {
   Json::Fields function = {{"name", owned_json(at(tool, "name"))}};
   if (!is_absent(tool, "description"))
@@ -31,7 +31,7 @@ Json function_of(const json::object& tool) {
   return {Json::Fields{{"type", {"function"}}, {"function", {std::move(function)}}}};
 }
 
-// Only its vendor knows what a tool of such a type takes, and some only he can run.
+// Only the vendor knows the arguments of a tool of such a type, and can run some of them.
 bool is_vendors(const json::object& tool) {
   const std::string_view type = text_at(tool, "type");
   const bool is_ours = type.empty() || type == "custom" || type == "function";
@@ -56,7 +56,7 @@ Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest
   return {};
 }
 
-// "none" takes the tools away, "any" and "tool" force one.
+// "none" removes the tools, "any" and "tool" force a call.
 Result<void> read_choice(const JsonFields& fields, ChatRequest& chat, CompletionRequest& request) {
   TRY_ASSIGN(const auto choice, fields.object("tool_choice"));
   if (!choice) return {};
@@ -73,7 +73,7 @@ Result<void> read_choice(const JsonFields& fields, ChatRequest& chat, Completion
   return refuse("tool_choice", "tool_choice.type must be \"auto\", \"any\", \"tool\" or \"none\"");
 }
 
-// "output_config": {"effort": …} beside what all dialects have.
+// Reads "output_config": {"effort": …} in addition to the common fields.
 Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
   TRY(read_thinking(fields, chat));
   TRY_ASSIGN(const auto config, fields.object("output_config"));
@@ -97,7 +97,7 @@ Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view
   return chat;
 }
 
-// In the words by which clients know that they have to shorten the conversation.
+// Uses the wording by which clients recognize that they must shorten the conversation.
 Result<void> check_length(const CompletionCall& call, const ModelCard& card) {
   const auto* ids = std::get_if<std::vector<TokenId>>(&call.requests.front().prompt);
   if (!ids || ids->size() < card.n_ctx_max) return {};
@@ -107,9 +107,8 @@ Result<void> check_length(const CompletionCall& call, const ModelCard& card) {
       "messages");
 }
 
-// "thread": {"type": "continue"} sends what is new alone, and leaves the rest to a server that
-// keeps conversations. This one does not; by its refusal clients know that they have to send all of
-// it.
+// Rejects "thread": {"type": "continue"}, which sends only the new part to a server that keeps
+// conversations. Clients then send the whole conversation.
 Result<void> check_thread(const JsonFields& fields) {
   TRY_ASSIGN(const auto thread, fields.object("thread"));
   if (!thread || text_at(thread->all(), "type") != "continue") return {};

@@ -6,21 +6,21 @@
 
 namespace kvik {
 
-// A body of Anthropic's /v1/messages:
+// Parses a body of Anthropic's /v1/messages:
 //
 //   system, messages      → messages, as read_anthropic_messages() says
-//   a last message of the assistant: the answer goes on from it
+//   a last message of the assistant: the answer continues it
 //   tools, tool_choice    → functions, as templates know them; those that only their vendor knows
 //                           are left out, and named in the call
-//   thinking, output_config.effort → how much the template is told to have the model think
+//   thinking, output_config.effort → reasoning effort for the template
 //   stop_sequences, metadata.user_id → what OpenAI calls stop and user
 //
-// The rest is as with chats, cache_control among it; fields of betas that change no answer
-// (context_management, container, …) are ignored as unknown ones are. Errors: kInvalidArgument,
-// kUnsupported, with the field in `param`; kContextLength in Anthropic's words.
+// The other fields are those of chats, including cache_control; beta fields that do not change the
+// answer (context_management, container, …) are ignored like unknown ones. Errors:
+// kInvalidArgument, kUnsupported, with the field in `param`; kContextLength in Anthropic's wording.
 Result<CompletionCall> parse_messages_call(const ServiceApi& service, const RequestBody& body);
 
-// The same for counting: however long it is.
+// The same for counting tokens, without a limit on the length.
 Result<CompletionCall> parse_count_call(const ServiceApi& service, const RequestBody& body);
 
 }  // namespace kvik

@@ -26,7 +26,7 @@ constexpr std::string_view kThinking = "thinking";
 
 constexpr std::string_view kToolUse = "tool_use";
 
-// Both the type of a block and the name of its text; not of calls.
+// Returns the type of a block, which is also the name of its text; not for tool calls.
 std::string_view kind_of(const AnswerPart& part) {
   return part.kind == AnswerPart::Kind::kText ? kText : kThinking;
 }
@@ -44,7 +44,7 @@ json::object call_json(const AnswerPart& call, json::value input) {
           {"input", std::move(input)}};
 }
 
-// An object in any case: of a call that was cut off, the arguments that came whole.
+// Returns an object in any case: for a call that was cut off, its complete arguments.
 json::value input_of(const AnswerPart& call) {
   boost::system::error_code error;
   json::value input = json::parse(whole_members(call.text), error);
@@ -94,7 +94,7 @@ class MessagesWriter final : public AnswerWriter {
 
   const AnswerEnvelope envelope_;
   uint32_t n_blocks_ = 0;
-  std::string_view open_;  // the kind of the open block, or none is
+  std::string_view open_;  // kind of the open block; empty: none
   std::string thought_;    // of the open block
   bool has_called_ = false;
   std::optional<FinishReason> finish_;
@@ -168,7 +168,7 @@ void MessagesWriter::say(std::string_view kind, std::string_view text, Events& e
   events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
 }
 
-// Its input begins empty and comes as JSON text.
+// Its input starts empty and follows as JSON text.
 void MessagesWriter::open_call(const AnswerPart& call, Events& events) {
   close_block(events);
   has_called_ = true;

@@ -6,11 +6,11 @@
 
 namespace kvik {
 
-// Answers of Anthropic's /v1/messages: one message of one or two blocks, thoughts first.
+// Returns the writer of Anthropic's /v1/messages: one message of blocks, reasoning first.
 //
-// usage: what was found in the cache is cache_read_input_tokens; what was computed is
-// cache_creation_input_tokens up to the last mark of cache_control, and input_tokens behind it.
-// The three make the prompt.
+// Usage: cached prompt tokens are cache_read_input_tokens; computed ones are
+// cache_creation_input_tokens up to the last cache_control mark, and input_tokens after it. Their
+// sum is the prompt.
 std::unique_ptr<AnswerWriter> make_messages_writer(AnswerEnvelope envelope);
 
 }  // namespace kvik

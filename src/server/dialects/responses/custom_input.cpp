@@ -13,7 +13,7 @@ constexpr size_t kEscape = 2;      // \n
 constexpr size_t kCodePoint = 6;   // \u00e9
 constexpr size_t kTwoHalves = 12;  // of a surrogate pair
 
-// Returns the number of bytes of a JSON string's first character, 0 where not all of it is there.
+// Returns the length in bytes of a JSON string's first character, 0 if it is incomplete.
 size_t n_bytes_of_character(std::string_view json) {
   if (json.front() != '\\') return 1;
   if (json.size() < kEscape) return 0;
@@ -26,10 +26,11 @@ size_t n_bytes_of_character(std::string_view json) {
   return json.size() < n ? 0 : n;
 }
 
-// Returns the number of bytes of the opening with the blanks in it, 0 where more must come, npos
-// where the text begins otherwise.
+// Returns the length in bytes of the opening including whitespace, 0 if it is incomplete, npos if
+// the text begins differently.
 size_t n_bytes_of_opening(std::string_view text) {
-  constexpr size_t kKey = 1, kColon = 8, kValue = 9;  // where in the opening blanks may stand
+  // positions in the opening where whitespace is allowed
+  constexpr size_t kKey = 1, kColon = 8, kValue = 9;
   size_t n_matched = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool may_be_blank = n_matched == kKey || n_matched == kColon || n_matched == kValue;

@@ -5,21 +5,21 @@
 
 namespace kvik {
 
-// The input of a custom tool, which takes a text, out of the arguments in which models write it:
-// {"input": "…"}. Arguments of another shape are the input as they stand.
+// Extracts the input of a custom tool, which takes a text, from the arguments that models write:
+// {"input": "…"}. Arguments of another form are the input unchanged.
 class CustomInput {
  public:
-  // More of the arguments; returns how the input goes on.
+  // Adds arguments; returns the next part of the input.
   std::string push(std::string_view arguments);
 
-  // No more of them; returns the rest of the input.
+  // Ends the arguments; returns the rest of the input.
   std::string finish();
 
  private:
   std::string decoded();
 
   enum class Place { kBefore, kInput, kAfter, kOther } place_ = Place::kBefore;
-  std::string held_;  // arguments that are not decoded yet
+  std::string held_;  // arguments not decoded yet
 };
 
 }  // namespace kvik

@@ -27,7 +27,7 @@ Result<size_t> read_limit(std::string_view query) {
   return refuse("limit", fmt::format("limit must be a whole number from 1 to {}", kMost));
 }
 
-// An item as it is shown: parts of a message are spelled out.
+// Returns an item as shown to clients: the parts of a message are expanded.
 json::object shown(const json::value& item, size_t place) {
   json::object out = item.is_object() ? item.get_object() : json::object();
   if (text_at(out, "id").empty()) out["id"] = fmt::format("item_{}", place);

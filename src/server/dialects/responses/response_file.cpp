@@ -21,11 +21,11 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kPartBytes = size_t{512} << 10;  // of a record, in one row
+constexpr size_t kPartBytes = size_t{512} << 10;  // of a record in one row
 constexpr size_t kMaxIdBytes = 256;
 constexpr size_t kMaxWaitingBytes = size_t{16} << 20;
 constexpr size_t kChangesAtOnce = 256;           // in one transaction
-constexpr std::chrono::milliseconds kIdle{100};  // between two erasures of old records
+constexpr std::chrono::milliseconds kIdle{100};  // between two deletions of old records
 constexpr std::chrono::seconds kEndTime{3};
 constexpr int64_t kVersion = 2;
 constexpr const char* kSettings =
@@ -47,7 +47,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Texts one after the other, each after its length.
+// Serializes texts, each preceded by its length.
 class RecordWriter {
  public:
   void text(std::string_view text) {
@@ -93,7 +93,7 @@ class RecordReader {
 
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 
-// The checksum of a record, which belongs to its id.
+// Returns the checksum of a record, which includes its id.
 std::string checksum_of(std::string_view id, std::string_view record) {
   RecordWriter all;
   all.text(id);
@@ -106,7 +106,7 @@ std::string checksum_of(std::string_view id, std::string_view record) {
   return std::move(out).take();
 }
 
-// A record as it is stored: its fields, then its checksum.
+// Returns a record as stored: its fields, then its checksum.
 std::string encoded(std::string_view id, const ResponseStore::Record& record) {
   RecordWriter out;
   out.text(record.owner);
@@ -119,7 +119,7 @@ std::string encoded(std::string_view id, const ResponseStore::Record& record) {
   return bytes + checksum_of(id, bytes);
 }
 
-// Returns whether the items that a record claims fit n_left bytes of the file and max_bytes of
+// Returns whether the items that a record claims fit into n_left bytes of the file and max_bytes of
 // memory, so that nothing is allocated for a false claim.
 bool is_possible(uint64_t n_items, size_t n_left, size_t max_bytes) {
   constexpr size_t kItemBytes = 2 * sizeof(std::string);  // and that of its id
@@ -151,7 +151,7 @@ Result<int64_t> version_of(Sqlite& database) {
   return has_row ? statement.number(0) : 0;
 }
 
-// The first version had the same tables, and no number.
+// The first version had the same tables and no version number.
 bool is_first_version(int64_t version, const std::vector<std::string>& found,
                       const std::vector<std::string>& ours) {
   return version == 0 && found == ours;
@@ -179,7 +179,7 @@ Result<std::unique_ptr<ResponseFile>> ResponseFile::open(const std::string& path
   return fail(ErrorCode::kIo, fmt::format("'{}' cannot be replaced", path));
 }
 
-// Null where the file is of an earlier version.
+// Returns null if the file is of an earlier version.
 Result<std::unique_ptr<ResponseFile>> ResponseFile::open_database(const std::string& path) {
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
   if (!FileDescriptor(::open(path.c_str(), flags, mode_t{kPrivateFile})).is_open()) {
@@ -216,7 +216,7 @@ ResponseFile::~ResponseFile() {
   join_if_started(writer_);
 }
 
-// The bytes of a record; none where they are more than can be its own.
+// Reads the bytes of a record; none if there are more than a record can have.
 Result<std::string> ResponseFile::read_parts(SqliteStatement& parts, int64_t number,
                                              size_t max_bytes) {
   std::string bytes;
@@ -233,7 +233,7 @@ Result<std::string> ResponseFile::read_parts(SqliteStatement& parts, int64_t num
   }
 }
 
-// Reads from the newest record on until there is no room: what is older is not even looked at.
+// Reads from the newest record on until the bounds are reached: older ones are not accessed.
 Result<void> ResponseFile::read(const ResponseStore::Bounds& bounds,
                                 std::vector<Loaded>& newest_first) {
   TRY_ASSIGN(auto rows, SqliteStatement::prepare(database_,
@@ -344,7 +344,7 @@ Result<void> ResponseFile::write_all(const std::deque<Change>& batch) {
   return database_.run("COMMIT");
 }
 
-// Erases records that load() left out, a few at a time: there may be very many, and the end of the
+// Deletes records that load() skipped, a few at a time: there may be very many, and the end of the
 // process does not wait for them.
 Result<void> ResponseFile::erase_some_old() {
   if (oldest_number_ == 0) return {};

@@ -16,19 +16,19 @@
 
 namespace kvik {
 
-// The records of a ResponseStore in one SQLite file, which no other user may read (0600). A record
-// has a checksum, and names its owner by a digest; a damaged one is left out. A thread of its own
-// writes; what waits for it is bounded, and what finds no room is left out: that response does not
-// outlive the process.
+// Stores the records of a ResponseStore in an SQLite file that no other user can read (0600). A
+// record has a checksum and identifies its owner by a digest; damaged records are ignored. A
+// separate thread writes; its queue is bounded, and a response that finds no room does not outlive
+// the process.
 class ResponseFile final : public ResponseArchive {
  public:
-  // Errors: kIo; kCorrupt where there is another file of that name. A file of an earlier version
-  // has records without trustworthy owners and is replaced.
+  // Errors: kIo; kCorrupt if another file has that name. A file of an earlier version has records
+  // without trustworthy owners and is replaced.
   static Result<std::unique_ptr<ResponseFile>> open(const std::string& path);
-  // Null, and a warning, where that fails: responses are kept in memory alone then.
+  // Returns null and logs a warning on failure: responses are then kept in memory only.
   static std::unique_ptr<ResponseFile> open_or_warn(const std::string& path);
 
-  ~ResponseFile() override;  // writes what waits, as far as a few seconds allow
+  ~ResponseFile() override;  // writes queued records, for a few seconds at most
 
   void load(const ResponseStore::Bounds& bounds,
             const std::function<void(std::string id, ResponseStore::Record)>& take) override;
@@ -38,7 +38,7 @@ class ResponseFile final : public ResponseArchive {
  private:
   struct Change {
     std::string id;
-    std::optional<std::string> bytes;  // absent: it is erased
+    std::optional<std::string> bytes;  // absent: delete it
   };
 
   explicit ResponseFile(Sqlite database);
@@ -57,14 +57,14 @@ class ResponseFile final : public ResponseArchive {
   Result<void> read(const ResponseStore::Bounds& bounds, std::vector<Loaded>& newest_first);
   Result<std::string> read_parts(SqliteStatement& parts, int64_t number, size_t max_bytes);
 
-  Sqlite database_;  // of the thread, once it runs
+  Sqlite database_;  // used by the thread, once it runs
   int64_t next_number_ = 1;
-  int64_t oldest_number_ = 0;  // what comes before it is erased when there is nothing else to do
+  int64_t oldest_number_ = 0;  // older records are deleted when there is nothing else to do
   bool has_warned_ = false;
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<Change> waiting_ GUARDED_BY(mutex_);
-  size_t n_bytes_ GUARDED_BY(mutex_) = 0;            // of what waits and what is being written
+  size_t n_bytes_ GUARDED_BY(mutex_) = 0;            // of queued records and those being written
   std::optional<TimePoint> end_ GUARDED_BY(mutex_);  // deadline of the thread; absent: it runs
   std::thread writer_;
 };

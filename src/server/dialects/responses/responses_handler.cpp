@@ -30,13 +30,13 @@ std::string owner_of(const HandlerContext& context, const HttpRequest& request,
   return owner_id(context.options, find_key(request, context.options), salt);
 }
 
-// Parses stored items, and counts the memory that they take while a request is read.
+// Parses stored items, and counts their memory while a request is read.
 struct KeptMemory {
   ByteShare share;
   uint64_t n_ctx;
   bool has_room = true;
 
-  // nullopt where there is no room for it.
+  // Returns std::nullopt if there is no room.
   std::optional<json::value> parse(const std::string& item) {
     has_room = has_room && share.grow(item.size());
     if (!has_room) return std::nullopt;
@@ -67,7 +67,7 @@ KeptResponses kept_of(ResponseStore& store, const std::string& owner, KeptMemory
       }};
 }
 
-// The items that a response answers: its whole conversation without its own output.
+// Returns the items that a response answers: its conversation without its own output.
 std::optional<json::array> input_items(ResponseStore& store, const std::string& owner,
                                        std::string_view id, KeptMemory& memory) {
   const auto response = store.response(owner, id);
@@ -110,8 +110,8 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
                        .seals_thoughts = call->seals_thoughts,
                        .custom_tools = std::move(call->custom_tools)};
   if (call->is_stored) {
-    // What a conversation goes on from: the input of this answer, and its output. Shared, because
-    // functions that hold it are copied.
+    // The record from which a conversation continues: the input of this answer, and its output.
+    // Shared, because functions that hold it are copied.
     const auto record = std::make_shared<ResponseStore::Record>();
     record->owner = owner_of(context, request, call->call.requests.front().engine.cache_salt);
     record->previous = std::move(call->previous);
@@ -172,7 +172,8 @@ Reply handle_response(const HandlerContext& context, const HttpRequest& request)
   auto stored = context.responses.response(owner, id);
   if (!stored) return unknown();
   ByteShare share(context.memory.answers);
-  if (!share.grow(2 * stored->size())) return error_response(no_memory());  // and what is sent
+  // and the copy that is sent
+  if (!share.grow(2 * stored->size())) return error_response(no_memory());
   auto source = std::make_unique<JsonBody>(stored->size(), std::move(share));
   source->text(std::move(*stored));
   return HttpResponse{.status = 200, .body = "", .source = std::move(source)};

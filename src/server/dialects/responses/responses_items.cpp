@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What a vendor's tools did stands in the answers that followed.
+// The results of vendor tools are contained in the answers that followed.
 bool is_vendors_item(std::string_view type) {
   constexpr std::array<std::string_view, 9> kTypes = {
       "web_search_call", "file_search_call",     "image_generation_call",
@@ -25,7 +25,7 @@ bool is_vendors_item(std::string_view type) {
   return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
-// Arguments that are JSON in a string, as what it says.
+// Parses arguments that are JSON in a string.
 Json read_arguments(std::string_view text) {
   boost::system::error_code error;
   const json::value parsed = json::parse(text, error);
@@ -45,7 +45,7 @@ Json text_schema() {
                        {"required", {Json::List{{std::string("input")}}}}}};
 }
 
-// What the text has to look like stands in the description: the model has nothing else to go by.
+// The description states the format of the text, because the model has no other information.
 std::string custom_description(const json::object& tool) {
   std::string text(text_at(tool, "description"));
   const json::value& format = at(tool, "format");
@@ -116,7 +116,7 @@ Result<std::vector<MessagePart>> ResponsesItems::texts_of(const json::value& con
   return read_texts(content, words, marks_);
 }
 
-// The newest message, where it is the model's.
+// Returns the newest message if it is the model's, else a new one.
 Message& ResponsesItems::assistant() {
   if (messages_.empty() || messages_.back().role != "assistant")
     messages_.push_back({.role = "assistant", .parts = {}});

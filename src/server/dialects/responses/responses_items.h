@@ -15,18 +15,19 @@
 
 namespace kvik {
 
-// What was kept of earlier answers, for the client that asks; null where nothing is.
+// Kept earlier answers of the requesting client; null functions if nothing is kept.
 struct KeptResponses {
-  // The items of the conversation up to that response, and one item; nullopt where they are gone.
+  // Return the items of the conversation up to that response, and one item; std::nullopt if they no
+  // longer exist.
   std::function<std::optional<boost::json::array>(std::string_view id)> conversation;
   std::function<std::optional<boost::json::value>(std::string_view item_id)> item;
 };
-// The same for a cache salt that the request asks for.
+// The same for the cache salt of a request.
 using KeptFor = std::function<KeptResponses(const std::string& salt)>;
 
-// Items of /v1/responses → messages. A model's reasoning, words and calls that follow each other
-// are one message; outputs of calls are messages of the role "tool". Reasoning comes back as it was
-// thought, from its content or sealed. Errors: kInvalidArgument, kUnsupported, with the field.
+// Converts items of /v1/responses to messages. Consecutive reasoning, text and calls of the model
+// become one message; outputs of calls become messages with role "tool". Reasoning is restored from
+// its content or from encrypted content. Errors: kInvalidArgument, kUnsupported, with the field.
 class ResponsesItems {
  public:
   ResponsesItems(std::string_view model, const KeptResponses& kept) : model_(model), kept_(kept) {}
@@ -48,11 +49,12 @@ class ResponsesItems {
   const KeptResponses& kept_;
   CacheMarks marks_;
   std::vector<Message> messages_;
-  int depth_ = 0;  // of items that stand for others
+  int depth_ = 0;  // of item references
 };
 
-// Tools of /v1/responses as templates know them. A custom one, which takes a text, becomes a
-// function of one text, "input"; those that only their vendor can run are left out, by type.
+// Tools of /v1/responses in the form for templates. A custom tool, which takes a text, becomes a
+// function with one text argument "input"; tools that only their vendor can run are left out and
+// listed by type.
 struct ResponsesTools {
   std::set<std::string, std::less<>> custom;
   std::vector<std::string> left_out;

@@ -29,7 +29,7 @@ Result<json::array> read_input(const JsonFields& fields) {
   return input->get_array();
 }
 
-// What came before, and is not repeated.
+// Returns the earlier conversation, which the request does not repeat.
 Result<json::array> read_previous(const JsonFields& fields, const KeptResponses& kept,
                                   ResponsesCall& out) {
   TRY_ASSIGN(const auto id, fields.string("previous_response_id"));
@@ -65,7 +65,7 @@ Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view
   return chat;
 }
 
-// What changes the answer, or where it is kept, and can not be had.
+// Rejects unsupported fields that change the answer or its storage.
 Result<void> refuse_unsupported(const JsonFields& fields) {
   for (const std::string_view name : {"conversation", "prompt"})
     if (fields.find(name)) return unsupported(name);
@@ -76,7 +76,7 @@ Result<void> refuse_unsupported(const JsonFields& fields) {
   return {};
 }
 
-// It is repeated in every answer. OpenAI's bounds, and some more.
+// Metadata is repeated in every answer. The bounds are OpenAI's, and some more.
 Result<void> check_metadata(const JsonFields& fields) {
   constexpr size_t kMaxBytes = size_t{16} << 10;
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
@@ -86,7 +86,7 @@ Result<void> check_metadata(const JsonFields& fields) {
                                         n_bytes, kMaxBytes));
 }
 
-// "reasoning": {"effort": …}; how it is to be summed up is the model's own business.
+// Reads "reasoning": {"effort": …}; summaries are up to the model.
 Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
   TRY_ASSIGN(const auto reasoning, fields.object("reasoning"));
   if (!reasoning) return {};
@@ -149,7 +149,7 @@ json::object echo_of(const JsonFields& fields, bool is_stored) {
           {"user", value_or(fields, "user", nullptr)}};
 }
 
-// Where a conversation can begin: at a message of the user.
+// Returns the positions where a conversation can begin: at user messages.
 std::vector<size_t> beginnings(const std::vector<Message>& messages) {
   std::vector<size_t> all;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -158,7 +158,7 @@ std::vector<size_t> beginnings(const std::vector<Message>& messages) {
   return all;
 }
 
-// The conversation from its message `begin` on, the system's before it.
+// Returns the conversation starting at message `begin`, preceded by system messages.
 ChatRequest shortened(const ChatRequest& chat, size_t begin) {
   ChatRequest out = chat;
   const auto first = std::ranges::find_if(
@@ -168,7 +168,7 @@ ChatRequest shortened(const ChatRequest& chat, size_t begin) {
   return out;
 }
 
-// As much of the end of the conversation as the context holds beside room for an answer.
+// Keeps as much of the end of the conversation as fits into the context with room for an answer.
 Result<CompletionCall> with_fitting_prompt(const ServiceApi& service, const ChatRequest& chat,
                                            const CompletionCall& call) {
   constexpr size_t kAnswerShare = 8;  // of the context

@@ -12,26 +12,26 @@
 
 namespace kvik {
 
-// A body of OpenAI's /v1/responses.
+// A parsed body of OpenAI's /v1/responses.
 struct ResponsesCall {
   CompletionCall call;
-  boost::json::object echo;  // what the answer repeats of it: instructions, temperature, …
-  boost::json::array items;  // of the input, with what it goes on from left out
+  boost::json::object echo;  // fields that the answer repeats: instructions, temperature, …
+  boost::json::array items;  // of the input, without the earlier conversation
   std::string previous;      // previous_response_id
   bool is_stored = true;
   bool seals_thoughts = false;                      // reasoning.encrypted_content is included
-  std::set<std::string, std::less<>> custom_tools;  // whose calls are texts
+  std::set<std::string, std::less<>> custom_tools;  // tools whose calls are texts
 };
 
 //   instructions, input    → messages: a string is the user's; else items, as ResponsesItems says
 //   previous_response_id   → the items of that conversation come first
 //   tools, tool_choice     → as read_responses_tools() and read_tool_choice() say
 //   max_output_tokens      → max_tokens; max_tool_calls, parallel_tool_calls → max_calls
-//   reasoning.effort       → how much the template is told to have the model think
-//   truncation: "auto"     → messages behind the system's go, the oldest first, until it fits
+//   reasoning.effort       → reasoning effort for the template
+//   truncation: "auto"     → removes the oldest messages after the system's until it fits
 //
-// What asks for work that there is not (conversation, background, prompt) is refused. Errors:
-// kInvalidArgument, kUnsupported, with the field in `param`.
+// Unsupported features (conversation, background, prompt) are rejected. Errors: kInvalidArgument,
+// kUnsupported, with the field in `param`.
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
                                            const KeptFor& kept_for = {});
 

@@ -6,18 +6,18 @@
 namespace kvik {
 namespace {
 
-// What the maps and the list hold of a response and of an item that has an id, besides texts.
+// Memory of a response, and of an item with an id, in maps and list, without texts.
 constexpr size_t kResponseBytes = 512;
 constexpr size_t kHolderBytes = 160;
 constexpr size_t kLongestChain = 10'000;
 
 size_t bytes_of(const std::string& text) {
-  constexpr size_t kBlockBytes = 32;  // what the allocator adds, and rounds up
+  constexpr size_t kBlockBytes = 32;  // overhead and rounding of an allocation
   const bool is_inside = text.capacity() <= std::string().capacity();
   return sizeof(text) + (is_inside ? 0 : text.capacity() + kBlockBytes);
 }
 
-// As one that was made piece by piece may have twice the memory that it needs.
+// A string that was built in pieces may use twice its size.
 void shrink(ResponseStore::Record& record) {
   record.response.shrink_to_fit();
   for (std::string& item : record.items) item.shrink_to_fit();
@@ -26,7 +26,7 @@ void shrink(ResponseStore::Record& record) {
 }
 
 std::string holder_key(std::string_view owner, std::string_view item_id) {
-  return std::string(owner).append(item_id);  // owners are equally long
+  return std::string(owner).append(item_id);  // owners have equal length
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ ResponseStore::ResponseStore(Bounds bounds, ResponseArchive* archive) : bounds_(
   if (archive) begin_with(*archive);
 }
 
-// Erases records from the archive that do not fit here.
+// Deletes records from the archive that do not fit here.
 void ResponseStore::begin_with(ResponseArchive& archive) {
   std::vector<std::string> ids;
   archive.load(bounds_, [&](std::string id, Record record) {
@@ -139,7 +139,7 @@ std::optional<std::vector<std::string>> ResponseStore::conversation(std::string_
   std::vector<std::string> items;
   std::ranges::reverse(chain);
   for (const auto& entry : chain) {
-    order_.splice(order_.end(), order_, entry->second.place);  // used now
+    order_.splice(order_.end(), order_, entry->second.place);  // now the most recently used
     std::ranges::copy(entry->second.record.items, std::back_inserter(items));
   }
   return items;

@@ -15,28 +15,27 @@ namespace kvik {
 
 class ResponseArchive;
 
-// Answers of /v1/responses that were asked to be kept, with what they answered, so that a client
-// may ask for them again and go on from one. Each belongs to an owner; no other finds it, or any of
-// its items. Bounded: the least recently used record is evicted first, and of an owner with too
-// much its own. With an archive it begins with what is there, and tells it all that comes and goes.
-// Any thread.
+// Stored answers of /v1/responses with their conversations, so that clients can retrieve them and
+// continue from them. Each belongs to an owner; no other owner finds it or its items. Bounded: the
+// least recently used record is evicted first, and an owner with too many loses its own. With an
+// archive, it starts with the archive's records and forwards all changes. Any thread.
 class ResponseStore {
  public:
   struct Bounds {
     size_t total_bytes;
     size_t bytes_of_key;
   };
-  // The archive is borrowed; null: none.
+  // Borrows the archive; null: none.
   explicit ResponseStore(Bounds bounds, ResponseArchive* archive = nullptr);
 
   struct Record {
-    std::string owner;                  // owner_id(): a digest, which tells no name
+    std::string owner;                  // owner_id(): a digest that reveals no name
     std::string response;               // the body
-    std::vector<std::string> items;     // JSON: what was asked, and what was answered
-    std::vector<std::string> item_ids;  // of those items that have one, else empty
-    std::string previous = {};          // the id of the response that this one goes on from
+    std::vector<std::string> items;     // JSON of input and output
+    std::vector<std::string> item_ids;  // of items that have one, else empty
+    std::string previous = {};          // id of the response that this one continues
 
-    // Of memory, with all that the store has beside it.
+    // Memory including the store's overhead.
     size_t n_bytes() const;
   };
   void put(const std::string& id, Record record);
@@ -44,17 +43,17 @@ class ResponseStore {
   std::optional<std::string> response(std::string_view owner, std::string_view id);
   bool erase(std::string_view owner, std::string_view id);
 
-  // The items of the whole conversation up to and with that response; nullopt where one of them is
-  // no longer there.
+  // Returns the items of the conversation up to and including that response; std::nullopt if one of
+  // its responses no longer exists.
   std::optional<std::vector<std::string>> conversation(std::string_view owner, std::string_view id);
 
-  // One item by its id.
+  // Returns an item by its id.
   std::optional<std::string> item(std::string_view owner, std::string_view item_id);
 
   size_t n_bytes() const;
 
  private:
-  using Order = std::list<std::string>;  // ids, the one used longest ago first
+  using Order = std::list<std::string>;  // ids, least recently used first
   struct Entry {
     Record record;
     Order::iterator place;
@@ -72,19 +71,19 @@ class ResponseStore {
   ResponseArchive* archive_ = nullptr;  // null: none, or none yet
   Entries entries_ GUARDED_BY(mutex_);
   Order order_ GUARDED_BY(mutex_);
-  // Ids of responses, by the owner and the id of an item: clients choose the ids of their items.
+  // Ids of responses by owner and item id, because clients choose the ids of their items.
   std::map<std::string, std::string, std::less<>> holders_ GUARDED_BY(mutex_);
   std::map<std::string, size_t, std::less<>> bytes_ GUARDED_BY(mutex_);  // by owner
   size_t n_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
-// Where records outlive the process. put() and erase() return at once; what is asked of it is done
-// in order, as far as the device keeps up. Any thread.
+// Persistent storage of records. put() and erase() return at once; operations are executed in
+// order, as fast as the device allows. Any thread.
 class ResponseArchive {
  public:
   virtual ~ResponseArchive() = default;
-  // Reads what is there and within the bounds, in the order in which it was put. The newest records
-  // are kept; what is older than they are is erased.
+  // Reads the newest records within the bounds, in the order in which they were stored; older ones
+  // are deleted.
   virtual void load(const ResponseStore::Bounds& bounds,
                     const std::function<void(std::string id, ResponseStore::Record)>& take) = 0;
   virtual void put(const std::string& id, const ResponseStore::Record& record) = 0;

@@ -151,7 +151,7 @@ void ResponsesWriter::add_event(std::string_view type, json::object data, Events
   events.push_back(event_of(type, json::serialize(out)));
 }
 
-// Of the last item's one part.
+// Event of the only part of the last item.
 void ResponsesWriter::item_event(std::string_view type, json::object data, Events& events) {
   json::object out{
       {"item_id", items_.back().id}, {"output_index", items_.size() - 1}, {"content_index", 0}};
@@ -219,7 +219,7 @@ void ResponsesWriter::open_call(const AnswerPart& call, Events& events) {
   say_arguments(call.text, events);
 }
 
-// More arguments of the last item, which is an open call.
+// Adds arguments of the last item, which is an open call.
 void ResponsesWriter::say_arguments(std::string_view arguments, Events& events) {
   tell_arguments(items_.back().add_arguments(arguments), events);
 }
@@ -262,7 +262,7 @@ void ResponsesWriter::end(std::span<const Usage> usages, Events& events) {
   response_event("response." + std::string(status()), std::move(response), events);
 }
 
-// The answer's own end, and the event that makes clients throw.
+// Returns the answer's final event, and the event that makes clients throw.
 std::string ResponsesWriter::error(const Error& error) const {
   const HttpError http = http_error(error);
   json::object response = response_json("failed");

@@ -11,17 +11,18 @@
 
 namespace kvik {
 
-// What an answer needs of its request.
+// Data of the request that its answer needs.
 struct ResponsesAsked {
-  boost::json::object echo;     // fields that the answer repeats
-  bool seals_thoughts = false;  // they come sealed as well, for clients that keep no state here
-  std::set<std::string, std::less<>> custom_tools = {};  // whose calls are texts
-  // Called once with the whole answer, where it is to be kept.
+  boost::json::object echo;  // fields that the answer repeats
+  // also returns encrypted reasoning, for clients that keep no state here
+  bool seals_thoughts = false;
+  std::set<std::string, std::less<>> custom_tools = {};  // tools whose calls are texts
+  // Called once with the whole answer if it is to be stored.
   std::function<void(const boost::json::object& response)> keep = {};
 };
 
-// Answers of OpenAI's /v1/responses: reasoning, messages and calls of tools as items of their own,
-// in the order in which they came.
+// Returns the writer of OpenAI's /v1/responses: reasoning, messages and tool calls as separate
+// items, in order.
 std::unique_ptr<AnswerWriter> make_responses_writer(AnswerEnvelope envelope, ResponsesAsked asked);
 
 }  // namespace kvik
