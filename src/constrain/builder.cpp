@@ -19,7 +19,8 @@ Builder::Builder(const Limits& limits, Whitespace whitespace, Numbers numbers)
   parts_->nodes.push_back({NodeKind::kEmptyText});
 }
 
-// Whatever a compile function refused, it has dropped its Builder when it returns.
+// Reports whether a failed compilation ran out of steps: compile functions drop their Builder when
+// they fail.
 Builder::~Builder() {
   if (!parts_ || !is_out_of_work_) return;
   *is_out_of_work_ = parts_->is_out_of_work || parts_->pool.is_out_of_work();
@@ -97,7 +98,7 @@ Node Builder::json_value() {
 
 Node Builder::sequence(std::span<const Node> parts) {
   std::vector<Node> kept;
-  std::vector<Regular> run;  // of texts, which become one
+  std::vector<Regular> run;  // of texts, which are merged
   const auto end_run = [&] {
     if (!run.empty()) kept.push_back(text(regulars().sequence(run)));
     run.clear();

@@ -11,7 +11,7 @@ constexpr CodePointSet::Range kSurrogates{0xD800, 0xDFFF};
 
 using Range = CodePointSet::Range;
 
-// The first range that ends at or behind `c`.
+// Returns the first range that ends at or after `c`.
 auto find_range(const std::vector<Range>& ranges, char32_t c) {
   return std::ranges::lower_bound(ranges, c, {}, &Range::last);
 }

@@ -9,7 +9,7 @@ namespace kvik::constrain {
 
 inline constexpr char32_t kMaxCodePoint = 0x10FFFF;
 
-// A set of Unicode characters: ranges that ascend and do not touch. Surrogates are never in it.
+// A set of Unicode characters: ascending, non-adjacent ranges. Never contains surrogates.
 class CodePointSet {
  public:
   struct Range {
@@ -19,7 +19,7 @@ class CodePointSet {
   };
 
   CodePointSet() = default;
-  // In any order; they may overlap.
+  // Ranges may be in any order and overlap.
   CodePointSet(std::initializer_list<Range> ranges) : CodePointSet(std::vector<Range>(ranges)) {}
   explicit CodePointSet(std::vector<Range> ranges);
 
@@ -28,7 +28,7 @@ class CodePointSet {
   const std::vector<Range>& ranges() const { return ranges_; }
   bool empty() const { return ranges_.empty(); }
   bool contains(char32_t c) const;
-  // Some character from `first` to `last` is in it.
+  // Returns whether it contains a character from `first` to `last`.
   bool meets(char32_t first, char32_t last) const;
 
   CodePointSet operator|(const CodePointSet& other) const;
@@ -42,7 +42,7 @@ class CodePointSet {
   std::vector<Range> ranges_;
 };
 
-// The characters of UTF-8; U+FFFD in the place of bytes that are none.
+// Decodes UTF-8; invalid bytes become U+FFFD.
 std::u32string to_characters(std::string_view utf8);
 
 }  // namespace kvik::constrain

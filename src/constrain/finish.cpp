@@ -12,7 +12,8 @@
 namespace kvik::constrain {
 namespace {
 
-// Passes over all nodes until nothing changes: parts mostly come before what holds them.
+// Maximum passes over all nodes until nothing changes; parts mostly precede the nodes that contain
+// them.
 constexpr size_t kMinPasses = 8, kMaxVisits = 4'000'000;
 
 size_t count_bits(std::span<const uint32_t> words) {
@@ -65,8 +66,8 @@ class Finisher {
     return too_large();
   }
 
-  // That items can differ shows once it is known which of them can be; what cannot be then, makes
-  // others impossible, until nothing changes.
+  // Whether items can differ depends on which of them are possible, and impossible ones make others
+  // impossible: repeats until nothing changes.
   Result<void> find_all_productive() {
     constexpr int kMostRounds = 16;
     for (int round = 0; round < kMostRounds; ++round) {
@@ -81,7 +82,7 @@ class Finisher {
         if (needs_others && array.min <= array.max) open.push_back(i);
       }
       if (open.empty() || exhausted()) return {};
-      // Looks at the parts as they are now, and ends before they change.
+      // Uses the present parts, and is destroyed before they change.
       Machine machine(std::shared_ptr<const GrammarParts>(std::shared_ptr<void>(), &parts_));
       machine.allow_work(parts_.limits.max_work);
       bool changed = false;
@@ -186,8 +187,8 @@ class Finisher {
     parts_.object_forms.clear();
   }
 
-  // In any order every object can be completed. In a fixed one that holds where the minimum does
-  // not depend on what was skipped, or only on how much.
+  // Without a fixed order, every object can be completed. With one, this holds if the minimum does
+  // not depend on which properties were skipped, or only on their number.
   static bool can_be_ordered(const ObjectForm& form) {
     if (!form.ordered || form.n_witnesses > 0) return false;
     const auto n_required = std::ranges::count_if(form.properties, &ObjectForm::Property::required);
@@ -197,7 +198,7 @@ class Finisher {
     return !has_needs && form.others.empty();
   }
 
-  // What a property needs, needs in its turn.
+  // Computes the transitive closure of needs.
   static void close_needs(ObjectParts& object) {
     const auto add = [&](std::vector<uint32_t>& all, const std::vector<uint32_t>& more) {
       bool changed = false;
@@ -218,7 +219,8 @@ class Finisher {
     }
   }
 
-  // Properties count as possible once their values do; what needs an impossible one is impossible.
+  // A property is possible if its values are; a property that needs an impossible one is
+  // impossible.
   bool is_productive_object(const ObjectParts& object) {
     if (count_bits(object.required) > object.max || object.min > object.max) return false;
     uint64_t n_possible = 0;
@@ -271,7 +273,7 @@ class Finisher {
     return true;
   }
 
-  // `n` items that count can stand in it.
+  // Returns whether the array can contain `n` counted items.
   bool can_count(const ArrayForm& array, uint32_t counting, uint64_t n) {
     uint64_t n_found = 0;
     for (size_t i = 0; i <= array.first.size() && n_found < n; ++i) {
@@ -282,7 +284,7 @@ class Finisher {
     return n_found >= n;
   }
 
-  // An array ends before the first item that cannot be.
+  // Ends an array before its first impossible item.
   void shorten(ArrayForm& array) {
     for (size_t i = 0; i <= array.first.size(); ++i) {
       if (any_productive(items_at(array, i), 0)) continue;
@@ -291,7 +293,7 @@ class Finisher {
     }
   }
 
-  // A rule may not come back to itself before a character is read.
+  // Rejects rules that reach themselves before a character is read.
   Result<void> refuse_left_recursion() {
     enum class Colour : uint8_t { kWhite, kGrey, kBlack };
     std::vector<Colour> colours(parts_.nodes.size(), Colour::kWhite);

@@ -6,8 +6,8 @@ namespace kvik::constrain {
 
 struct GrammarParts;
 
-// Finds out which nodes may be empty and which have a text at all, and makes object forms into what
-// is matched by. Errors as Builder::finish().
+// Computes which nodes may be empty and which have a text at all, and converts object forms to the
+// form used for matching. Errors as for Builder::finish().
 Result<void> finish_parts(GrammarParts& parts);
 
 }  // namespace kvik::constrain

@@ -22,7 +22,7 @@ std::shared_ptr<CompiledGrammar> CompiledGrammar::make(
 
 GrammarMatcher CompiledGrammar::start() const { return GrammarMatcher(shared_from_this()); }
 
-// The start has the same number in every machine, so it needs none yet.
+// The start state has the same number in every machine, so no machine is needed yet.
 GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
     : grammar_(std::move(grammar)), states_({MaskCache::kStart}) {}
 
@@ -41,7 +41,7 @@ GrammarMatcher::~GrammarMatcher() {
   if (grammar_) count();
 }
 
-// Tells the meter what has changed.
+// Updates the meter.
 void GrammarMatcher::count() {
   const size_t now = bytes();
   if (!grammar_->meter_ || now == counted_bytes_) return;
@@ -73,7 +73,7 @@ bool GrammarMatcher::renew_mask_cache() {
   return mask_cache_->bytes() <= kKeptBytes;
 }
 
-// Called after the position is known to be in states_.
+// Called after the position is recorded in states_.
 bool GrammarMatcher::drop_excess() {
   if (effort_ == Effort::kSmall || bytes() <= kKeptBytes) return true;
   const bool fits = renew_mask_cache();

@@ -13,7 +13,7 @@ enum class NodeKind : uint8_t {
   kText,      // a: regular
   kString,    // a: regular
   kSequence,  // a, b: nodes
-  kChoice,    // a: place in lists, b: how many
+  kChoice,    // a: position in lists, b: number
   kRepeat,    // a: node, b, c: bounds
   kRule,      // a: number of the rule
   kObject,    // a: number of the form
@@ -24,7 +24,7 @@ struct NodeParts {
   NodeKind kind;
   uint32_t a = 0, b = 0, c = 0;
   bool nullable = false;
-  bool productive = false;  // some text is in it
+  bool productive = false;  // matches some text
 };
 
 struct Rule {
@@ -32,23 +32,23 @@ struct Rule {
   std::optional<Node> body;
 };
 
-// An object's form as the matcher reads it: names ascend, what cannot be is out.
+// An object's form for matching: names are ascending, impossible ones removed.
 struct ObjectParts {
   std::vector<std::u32string> names;
   std::vector<Node> values;                  // kNothing: not allowed
   std::vector<uint32_t> required;            // bits
-  std::vector<std::vector<uint32_t>> needs;  // bits, by property, to the end; empty where none
+  std::vector<std::vector<uint32_t>> needs;  // bits by property, transitively; empty: none
   std::vector<std::vector<ObjectForm::Witness>> also;  // by property
   std::vector<ObjectForm::Others> others;
   uint32_t min = 0, max = 0;
   uint32_t n_witnesses = 0;
-  // Position of each property in the required order; empty where any order is allowed.
+  // Position of each property in the required order; empty if any order is allowed.
   std::vector<uint32_t> ranks;
   bool productive = false;
 
   size_t n_words() const { return (names.size() + 31) / 32; }
-  // What a matcher writes down of an object: the number of properties, bits of those seen, bits of
-  // witnesses seen; then the other names.
+  // Record of an object while matching: number of properties, bits of those seen, bits of witnesses
+  // seen; then the other names.
   size_t n_head() const { return 1 + n_words() + (n_witnesses > 0 ? 1 : 0); }
   uint32_t all_witnesses() const { return (1u << n_witnesses) - 1; }
 };
@@ -76,13 +76,13 @@ struct GrammarParts {
   std::vector<NodeParts> nodes;
   std::vector<uint32_t> lists;
   std::vector<Rule> rules;
-  std::vector<ObjectForm> object_forms;  // empty once finished
+  std::vector<ObjectForm> object_forms;  // empty after finish()
   std::vector<ObjectParts> objects;
   std::vector<ArrayForm> arrays;
   std::optional<Node> any_value;
   Node start = Node::kNothing;
   bool exhausted = false;
-  bool is_out_of_work = false;  // beyond what the pool knows of
+  bool is_out_of_work = false;  // in addition to the pool's own
 };
 
 inline bool has_bit(std::span<const uint32_t> words, size_t bit) {

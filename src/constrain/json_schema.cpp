@@ -11,7 +11,7 @@
 namespace kvik::constrain {
 namespace {
 
-// Shapes as rules of a grammar, one for each conjunction that is met.
+// Converts shapes to grammar rules, one per conjunction.
 class Emitter {
  public:
   Emitter(ShapeMaker& maker, Builder& builder, SchemaOptions::Language language)
@@ -93,8 +93,8 @@ class Emitter {
     return numbers(shape);
   }
 
-  // The shape without the properties that no keyword speaks of, where some keyword lists names and
-  // the schema does not speak of others.
+  // Returns the shape without unlisted properties, if some keyword lists names and the schema does
+  // not mention others.
   Shape closed(const Shape& shape) {
     const Evaluated& seen = shape.evaluated;
     const bool speaks_of_others = seen.all_names || !shape.some.empty();
@@ -110,7 +110,7 @@ class Emitter {
     return made;
   }
 
-  // The names that rules speak of: those that the schema lists in its order, then the others.
+  // Returns the names that rules mention: those listed in the schema in its order, then the others.
   static std::vector<std::string> names_of(const Shape& shape) {
     std::set<std::string> names = shape.required;
     for (const ObjectRules& rules : shape.object) {
@@ -180,7 +180,7 @@ class Emitter {
     return all;
   }
 
-  // The ways to read a property's value where it is something that the object must have.
+  // Returns the ways to read a property's value that count as something the object must have.
   template <class HasName>
   std::vector<ObjectForm::Witness> witnesses_of(const Shape& shape, const Conjunction& rules,
                                                 const HasName& has_name) {
@@ -198,12 +198,12 @@ class Emitter {
     return also;
   }
 
-  // All other names, in classes that match the same patterns.
+  // Adds all other names, in classes that match the same patterns.
   Result<void> add_others(const Shape& shape, ObjectForm& form) {
     struct Class {
       Regular names;
       Conjunction rules;
-      bool matched = false;  // by a pattern of the rules that are being looked at
+      bool matched = false;  // by a pattern of the current rules
     };
     constexpr size_t kMostClasses = 64;
     std::vector<Class> classes = {{shape.names, {}}};
@@ -311,7 +311,7 @@ class Emitter {
     return {};
   }
 
-  // An item for each set of the contains that it may count for.
+  // Returns an item per set of `contains` rules that it may count for.
   std::vector<ArrayForm::Item> items_of(const Conjunction& rules,
                                         const std::vector<ContainsRule>& contains, size_t place) {
     std::vector<ArrayForm::Item> items;

@@ -11,13 +11,12 @@ namespace kvik::constrain {
 struct SchemaOptions {
   Limits limits;
   Whitespace whitespace;
-  // "format" is kept where it is known, or is a remark only, as the standard has it by default.
+  // "format" is obeyed if it is known, or only an annotation, the standard's default.
   enum class Formats { kKept, kRemarks } formats = Formats::kKept;
-  // What cannot be kept is an error, or left out and named in Relaxed::left_out.
+  // An unsupported keyword is an error, or ignored and listed in Relaxed::left_out.
   enum class Strictness { kStrict, kRelaxed } strictness = Strictness::kStrict;
-  // Every text that the schema allows, or what a program would write of it, which is what a model
-  // can write without going astray:
-  // - an object with `properties` or `patternProperties` has no others, unless
+  // Every text that the schema allows, or the texts that a program would write, which a model can
+  // write without running away:
   //   `additionalProperties` or `unevaluatedProperties` says so;
   // - properties come in the order of the schema, others after them; optional ones may be left out;
   // - integers have neither fraction nor exponent nor minus zero, numbers have at most 17
@@ -31,16 +30,16 @@ struct SchemaOptions {
 
 struct SchemaGrammar {
   Grammar grammar;
-  // Paths of the keywords that are not kept, each with its reason; empty where strict.
+  // Paths of the ignored keywords, each with its reason; empty if strict.
   std::vector<std::string> left_out;
 };
 
-// The JSON texts that a JSON Schema (drafts 4 to 2020-12) allows. Errors: kInvalidArgument where it
-// is no schema or beyond the limits, kUnsupported with the path of the keyword that cannot be kept.
+// Compiles a JSON Schema (drafts 4 to 2020-12). Errors: kInvalidArgument if it is not a schema or
+// exceeds the limits, kUnsupported with the path of an unsupported keyword.
 Result<SchemaGrammar> compile_json_schema(std::string_view schema,
                                           const SchemaOptions& options = {});
 
-// The same as a part of another grammar, whose white space is the builder's.
+// The same as a part of another grammar, with the builder's whitespace.
 struct SchemaNode {
   Node start;
   std::vector<std::string> left_out;

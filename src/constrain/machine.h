@@ -16,48 +16,47 @@
 
 namespace kvik::constrain {
 
-// One reading of the text so far: what it is in the middle of, and the stack of what is around
-// that.
+// One parse of the text so far: its innermost position, and the stack of enclosing frames.
 struct Thread {
   enum Kind : uint32_t {
     kDone,        // nothing may follow
-    kEnter,       // expects node `expr`; `left` blanks may precede it
-    kText,        // `expr` is what may follow; `partial`: of a character
+    kEnter,       // expects node `expr`; `left` whitespace characters may precede it
+    kText,        // `expr` may follow; `partial`: of a character
     kStringOpen,  // expects the quote
     kString,      // in a string
     kObjectOpen,  // expects {
-    kFirstKey,    // behind {
-    kNextKey,     // behind a comma
+    kFirstKey,    // after {
+    kNextKey,     // after a comma
     kKey,         // in a key: names low … high share `depth` characters with it
     kColon,       // expects : and then node `expr`
     kAfterValue,  // expects , or }
     kArrayOpen,   // expects [
-    kFirstItem,   // behind [
+    kFirstItem,   // after [
     kAfterItem,   // expects , or ]
   };
   uint32_t kind = kDone;
   uint32_t stack = 0;
   uint32_t expr = 0;
   uint32_t partial = 0;  // of a character or an escape: see StringCursor
-  uint32_t text = 0;     // what the string or number has been, where that is asked for
-  // Of a text, `low` is one where only its end shows whether it may be that number.
+  uint32_t text = 0;     // the string or number so far, if it is recorded
+  // For a text, `low` is 1 if only its end decides whether the number is allowed.
   uint32_t low = 0, high = 0, depth = 0;
-  uint32_t left = 0;  // white space characters that may stand here, or kOneSpace
+  uint32_t left = 0;  // whitespace characters that may follow here, or kOneSpace
 
   static constexpr uint32_t kOneSpace = ~uint32_t{0};
 
   friend auto operator<=>(const Thread&, const Thread&) = default;
 };
 
-// What may be open around a thread.
+// An enclosing frame of a thread.
 struct Frame {
   enum Kind : uint32_t {
     kBottom,
     kNode,    // a: the node that follows
-    kRepeat,  // a: the node, b: how often its part was begun
-    kObject,  // a: the form, b: its list: values so far, bits of properties seen, other names
-    kArray,   // a: the form, b: its list: items so far, by count how many counted
-    // The same, of what is compared with other values as a whole; b: its Memory.
+    kRepeat,  // a: the node, b: number of repetitions begun
+    kObject,  // a: the form, b: its list: number of values, bits of properties seen, other names
+    kArray,   // a: the form, b: its list: number of items, and of counted items per count
+    // The same for values that are compared with others as a whole; b: its Memory.
     kComparedObject,
     kComparedArray,
   };
@@ -68,64 +67,63 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// A set of threads, as a number of a Machine. kDead has none: the text is not in the grammar.
+// A set of threads, as an id of a Machine. kDead is empty: the text does not match.
 enum class State : uint32_t { kDead = 0 };
 
-// Reads texts by a grammar, byte by byte. All states it came by are kept, with what follows from
-// them, so that they cost only once. One thread.
+// Matches texts against a grammar byte by byte. All states reached are kept with their transitions,
+// so that each is computed once. One thread.
 class Machine {
  public:
   explicit Machine(std::shared_ptr<const GrammarParts> parts);
 
   State start() const { return start_; }
-  // kDead too once exhausted().
+  // Also returns kDead once exhausted().
   State step(State state, uint8_t byte) {
     const uint32_t block = states_[static_cast<uint32_t>(state)].blocks[byte >> 4];
     const uint32_t known = next_[block][byte & 15];
     return known == kUnknownState ? new_step(state, byte) : State{known};
   }
-  // The text may end here.
+  // Returns whether the text may end here.
   bool is_complete(State state);
-  // Bytes that may follow; step() may still say that one may not.
+  // Returns a superset of the bytes that may follow.
   using ByteSet = std::array<uint64_t, 4>;
   const ByteSet& first_bytes(State state);
-  // The byte that must follow, where there is one and the text may not end. Where a string's
-  // character could also be written as an escape, it is not.
+  // Returns the byte that must follow, if there is exactly one and the text may not end. Escapes of
+  // characters in strings are not considered.
   std::optional<uint8_t> forced_byte(State state);
 
-  // A state that allows the same next `n_bytes` bytes, of which there are fewer; `exact` becomes
-  // false where that hangs on what strings have been.
+  // Returns one of fewer states that allows the same next `n_bytes` bytes; `exact` becomes false if
+  // that depends on earlier strings.
   State within(State state, uint32_t n_bytes);
-  // Reads the text of a string that within() forgot.
+  // Returns whether the text of a string that within() forgot was needed.
   bool asked_for_forgotten() const { return asked_for_forgotten_; }
   void forget_asking() { asked_for_forgotten_ = false; }
-  // Of a state that stands in a string, and whose every next character is allowed: how many may
-  // come, and where the quote leads behind enough of them.
+  // For a state in a string in which every next character is allowed: how many may follow, and the
+  // state after the quote.
   struct AnyString {
     uint32_t min, max;
     State behind;
   };
   std::optional<AnyString> any_string(State state);
-  // The state of such a kind, without bounds, that most characters lead to, and the bytes that may
-  // lead elsewhere.
+  // The unbounded state of such a kind to which most characters lead, and the bytes that may lead
+  // elsewhere.
   struct Mostly {
     State to;
     ByteSet others;
   };
   std::optional<Mostly> mostly(State state);
-  // The bytes that may lead elsewhere than to the state that mostly() told of one before; all where
-  // that is not known.
+  // Returns the bytes that may lead elsewhere than to the state returned by mostly(); all if that
+  // is not known.
   ByteSet others_than(State state, State to);
-  // In a string, between two characters.
+  // Returns whether it is in a string, between two characters.
   bool is_between(State state) const;
-  // The state of some of its threads.
+  // Returns the state of some of its threads.
   State part_of(std::span<const Thread> threads);
 
-  // All characters of `set` may follow, `n` at least, and lead to where the same is true.
+  // Returns whether all characters of `set` may follow, at least n times.
   bool runs_free(State state, const CodePointSet& set, uint32_t n);
 
-  // Called before each question: how much work its answer may take, and how many bytes there may be
-  // afterwards.
+  // Called before each query: limits the work of its answer and the memory afterwards.
   void allow_work() { allow_work(parts_->limits.max_work_per_token); }
   void allow_work(uint64_t n_steps) {
     pool_.allow_work(n_steps);
@@ -137,13 +135,13 @@ class Machine {
     max_bytes_ = n_bytes;
   }
   uint64_t work_left() const { return std::min(work_left_, pool_.work_left()); }
-  // Beyond the limits: what is there is right, what would be new is not made.
+  // Returns true beyond the limits: existing states are right, new ones are not made.
   bool exhausted() const { return exhausted_ || pool_.exhausted(); }
   const Limits& limits() const { return parts_->limits; }
   size_t bytes() const;
   size_t n_states() const { return states_.size(); }
 
-  // The same state in another machine of the same grammar.
+  // Copies a state from another machine of the same grammar.
   State copy_state(const Machine& from, State state);
 
   std::span<const Thread> threads(State state) const;
@@ -152,7 +150,7 @@ class Machine {
   friend class ThreadStepper;
   friend class Comparer;
   static constexpr uint32_t kUnknownState = ~uint32_t{0};
-  static constexpr uint32_t kForgotten = ~uint32_t{0};  // a text that within() dropped
+  static constexpr uint32_t kForgotten = ~uint32_t{0};  // a text that within() forgot
 
   struct StateParts {
     uint32_t first_thread;
@@ -163,20 +161,20 @@ class Machine {
     ByteSet first;
     std::array<uint32_t, 16> blocks;  // of next_, by the byte's upper half; 0: none yet
   };
-  // What stands at the top once nodes and frames above are followed to what reads a byte.
+  // The threads after nodes and frames are expanded to those that read a byte.
   struct Closure {
     std::vector<Thread> threads;
     bool done = false;
-    bool has_forgotten = false;  // values that it would hang on
+    bool has_forgotten = false;  // values that it would depend on
   };
-  // What an object allows next.
+  // Names that an object allows next.
   struct KeyChoice {
     std::vector<uint32_t> allowed;  // bits
     bool can_close;
     bool can_open;
-    Regular others;              // names beyond, with the mark of their kind
-    bool has_forgotten = false;  // names that it would hang on
-    std::vector<std::pair<uint32_t, Regular>> kinds = {};  // the same one by one
+    Regular others;              // other names, with the mark of their kind
+    bool has_forgotten = false;  // names that it would depend on
+    std::vector<std::pair<uint32_t, Regular>> kinds = {};  // the same, separately
   };
   // A property's name: one of `names`, or one of `others` with its text.
   struct PropertyName {
@@ -184,13 +182,13 @@ class Machine {
     uint32_t place;
     uint32_t text;
   };
-  // One way to read a property or an item: its value, and the list of what it stands in then.
+  // One way to read a property or an item: its value, and the resulting list of its container.
   struct Way {
     Node value;
     uint32_t list;
   };
 
-  static constexpr size_t kEntryBytes = 160;  // of a closure or choice, but for its lists
+  static constexpr size_t kEntryBytes = 160;  // of a closure or choice, without its lists
   static size_t bytes_of(const KeyChoice& choice) {
     return choice.allowed.capacity() * sizeof(uint32_t) +
            choice.kinds.capacity() * sizeof(choice.kinds[0]);
@@ -205,8 +203,8 @@ class Machine {
   void close(std::vector<std::array<uint32_t, 2>> left, Closure& closure);
   const KeyChoice& key_choice(uint32_t form, uint32_t list);
   KeyChoice make_key_choice(const ObjectParts& object, std::span<const uint32_t> list);
-  // Returns the keys that the object of this frame allows next, in the order that its form asks
-  // for.
+  // Returns the names that the object of this frame allows next, in the order that its form
+  // requires.
   const KeyChoice& key_choice_of(const Frame& frame);
   // Returns the same for an object that is not compared.
   const KeyChoice& choice_in_order(uint32_t form, uint32_t list);
@@ -218,7 +216,7 @@ class Machine {
   bool can_close_array(uint32_t form, uint32_t list) const;
   bool may_count(const ArrayForm& array, size_t place, uint32_t count, uint32_t n_needed) const;
   Regular join_kinds(std::span<const std::pair<uint32_t, Regular>> kinds);
-  // machine_values.cpp: values that are compared, as numbers of lists.
+  // machine_values.cpp: values that are compared, as ids of lists.
   bool is_compared(uint32_t stack) const { return frame(stack).kind >= Frame::kComparedObject; }
   Memory memory_of(const Frame& frame) const;
   uint32_t put_memory(const Memory& memory);
@@ -262,9 +260,9 @@ class Machine {
   std::unordered_map<uint64_t, Closure> closures_;
   std::unordered_map<uint64_t, KeyChoice> key_choices_, ordered_key_choices_;
   std::unordered_map<uint64_t, State> within_;
-  // Of what is compared: nothing where comparing changes nothing.
+  // For compared objects; std::nullopt if comparing changes nothing.
   std::unordered_map<uint64_t, std::optional<KeyChoice>> compared_choices_;
-  // How many values a node has, where that was asked.
+  // Number of values of a node, if computed.
   struct KnownValues {
     size_t n_asked;
     SomeValues values;

@@ -5,7 +5,7 @@
 namespace kvik::constrain {
 namespace {
 
-// No text of people has it: it stands for all characters that a form does not speak of.
+// A private-use character, which represents all characters that a form does not mention.
 constexpr char32_t kUncommon = 0xE000;
 constexpr char32_t kBeforeSurrogates = 0xD7FF, kBehindSurrogates = 0xE000;
 
@@ -24,8 +24,8 @@ constexpr Machine::ByteSet kAllBytes = {~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}
 
 }  // namespace
 
-// The one thread of a state, where that is between two characters of a string whose text is not
-// kept.
+// Returns the only thread of a state that is between two characters of a string that is not
+// recorded.
 const Thread* Machine::string_thread(State state) const {
   const std::span<const Thread> its = threads(state);
   if (its.size() != 1 || its[0].partial != 0) return nullptr;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kWords = {"null", "true", "false"};
 
-// digits · 10^power without an exponent; the digits have no zeros around them.
+// Returns digits · 10^power without an exponent; the digits have no leading or trailing zeros.
 std::string in_decimals(const std::string& digits, int64_t power) {
   if (power >= 0) return digits + std::string(static_cast<size_t>(power), '0');
   const auto n_behind = static_cast<size_t>(-power);
@@ -21,8 +21,8 @@ std::string in_decimals(const std::string& digits, int64_t power) {
   return std::string(digits).insert(digits.size() - n_behind, 1, '.');
 }
 
-// One text, of JSON as well, for all that JSON writes for a number: whole digits without zeros
-// around them, and the power of ten. An exponent of over 17 digits stays as it is written.
+// Returns a canonical JSON text of a number: digits without leading and trailing zeros, and the
+// power of ten. An exponent of over 17 digits is unchanged.
 std::string number_key(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);

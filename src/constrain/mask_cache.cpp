@@ -27,7 +27,7 @@ bool MaskCache::copy_states(const MaskCache& from, std::span<uint32_t> states) {
 }
 
 void MaskCache::make_mask(State state, TokenBitmask& allowed) {
-  // What a token cannot reach the end of is one for all masks.
+  // Masks are shared by states that differ only beyond the reach of a token.
   State alike = machine.within(state, vocabulary_->max_token_bytes());
   if (machine.exhausted()) alike = state;
   unsure_.clear();
@@ -36,14 +36,14 @@ void MaskCache::make_mask(State state, TokenBitmask& allowed) {
   settle(state, allowed);
 }
 
-// True where what was just read hangs on what a string has been, which is not known there.
+// Returns whether the result depends on the earlier text of a string, which is not known there.
 bool MaskCache::asked() {
   const bool has_asked = machine.asked_for_forgotten();
   machine.forget_asking();
   return has_asked;
 }
 
-// Reads the tokens that are unsure one by one.
+// Reads the unsure tokens one by one.
 void MaskCache::settle(State state, TokenBitmask& allowed) {
   for (const TokenId id : unsure_) {
     State to = state;
@@ -73,7 +73,7 @@ bool MaskCache::copy_kept(State state, TokenBitmask& allowed) {
   return true;
 }
 
-// Of a state whose mask is not kept.
+// For a state without a cached mask.
 void MaskCache::fill_new(State state, TokenBitmask& allowed) {
   if (const auto place = machine.any_string(state)) return fill_any_string(*place, allowed);
   const std::vector<TokenId> before = std::exchange(unsure_, {});
@@ -170,8 +170,8 @@ bool MaskCache::fill_string(State state, TokenBitmask& allowed) {
   return true;
 }
 
-// `allowed` is of the state that most characters lead to. Goes where others lead, and mends what is
-// not so there.
+// `allowed` is the mask of the state to which most characters lead. Follows the characters that
+// lead elsewhere and corrects the mask.
 void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
                      TokenBitmask& allowed) {
   const TokenTree& tree = vocabulary_->all();
@@ -179,7 +179,7 @@ void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
   const bool is_between = machine.is_between(state);
   for (uint32_t at = begin; at < end && !machine.exhausted(); at = tree.nodes[at].end) {
     const TokenTree::Node& node = tree.nodes[at];
-    // Controls are in no string.
+    // Strings contain no control characters.
     if (node.byte < 0x20 || !has_byte(others, node.byte)) continue;
     const State to = machine.step(state, node.byte);
     const bool is_end = is_between && node.byte == '"';
@@ -221,8 +221,8 @@ bool MaskCache::is_free(State state) {
   return found->second;
 }
 
-// Where most first characters lead to where all others are free, as in a key that may be anything
-// but some, the others are taken away from the mask of all.
+// If most first characters lead to where everything is allowed, as in a key that may be anything
+// but some names, the exceptions are removed from the mask of all.
 void MaskCache::walk_plain(State state, TokenBitmask& allowed) {
   const TokenTree& plain = vocabulary_->plain();
   const Machine::ByteSet first = machine.first_bytes(state);
@@ -320,7 +320,7 @@ void MaskCache::keep(State state, const TokenBitmask& allowed) {
   const auto words = allowed.words().first(plain.size());
   mask.plain = is_free(state);
   const auto rest_of = [&](size_t w) { return mask.plain ? words[w] & ~plain[w] : words[w]; };
-  size_t n = 0;  // counted until it is too many
+  size_t n = 0;  // counted until there are too many
   for (size_t w = 0; w < words.size() && n <= words.size(); ++w) {
     if (const uint64_t rest = rest_of(w); rest != 0) n += static_cast<size_t>(std::popcount(rest));
   }

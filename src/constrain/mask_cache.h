@@ -11,20 +11,20 @@
 
 namespace kvik::constrain {
 
-// The machine of one matcher, and the masks that were made with it. One thread.
+// The machine of one matcher, and the masks made with it. One thread.
 class MaskCache {
  public:
-  // The number of the start state in every machine.
+  // Number of the start state in every machine.
   static constexpr uint32_t kStart = 1;
 
   MaskCache(std::shared_ptr<const GrammarParts> parts,
             std::shared_ptr<const VocabularyTrie> vocabulary)
       : machine(std::move(parts)), vocabulary_(std::move(vocabulary)) {}
 
-  // allowed: of the vocabulary, or larger.
+  // allowed: of the size of the vocabulary, or larger.
   void make_mask(State state, TokenBitmask& allowed);
-  // Puts states of another cache of the same grammar, by their numbers there, into this one,
-  // which changes the numbers. Returns false where they do not fit.
+  // Copies states of another cache of the same grammar, which changes their numbers. Returns false
+  // if they do not fit.
   bool copy_states(const MaskCache& from, std::span<uint32_t> states);
 
   bool is_exhausted() const { return machine.exhausted(); }
@@ -37,22 +37,22 @@ class MaskCache {
   struct Mask {
     bool plain = false;
     std::vector<TokenId> tokens;
-    std::optional<TokenBitmask> bits;  // in the place of both where tokens would be many
-    std::vector<TokenId> unsure;       // that hang on what strings have been
+    std::optional<TokenBitmask> bits;  // replaces both if there are many tokens
+    std::vector<TokenId> unsure;       // depend on earlier strings
   };
-  // Tails that may follow a string, and those that hang on what strings have been.
+  // Tails that may follow a string, and those that depend on earlier strings.
   struct Tails {
     std::vector<StringTokens::Tail> sure, unsure;
   };
   void fill_new(State state, TokenBitmask& allowed);
-  // Each thread allows what it allows, whatever others there are.
+  // Combines the masks of the threads, which are independent.
   void fill_by_threads(State state, TokenBitmask& allowed);
-  // Of states that stand in a string, and most of whose characters lead to where any may come.
+  // For states in a string in which most characters lead to where any character is allowed.
   bool fill_string(State state, TokenBitmask& allowed);
   void fill_any_string(const Machine::AnyString& place, TokenBitmask& allowed);
   void mend(State state, State mostly, uint32_t begin, uint32_t end, TokenBitmask& allowed);
   const Tails& tails_of(State behind);
-  // All others.
+  // All other states.
   void fill(State state, TokenBitmask& allowed);
   void walk(const TokenTree& tree, State state, TokenBitmask& allowed);
   void walk_plain(State state, TokenBitmask& allowed);
@@ -76,7 +76,7 @@ class MaskCache {
     Machine::ByteSet known{}, loop{};
   };
   std::unordered_map<uint32_t, Loops> loops_;
-  std::vector<TokenId> unsure_;  // of the mask that is being made
+  std::vector<TokenId> unsure_;  // of the mask being made
   size_t mask_bytes_ = 0;
 };
 

@@ -46,7 +46,7 @@ Regular bounded_integer_syntax(RegularPool& pool) {
 }
 
 Regular bounded_decimal_syntax(RegularPool& pool) {
-  constexpr uint32_t kDigits = 17;  // tell all doubles apart
+  constexpr uint32_t kDigits = 17;  // distinguish all doubles
   const Regular digit = pool.characters({{U'0', U'9'}});
   const Regular zero = one_character(pool, U'0'), point = one_character(pool, U'.');
   const Regular below_one =
@@ -62,7 +62,7 @@ Regular bounded_decimal_syntax(RegularPool& pool) {
 
 Regular bounded_number_syntax(RegularPool& pool) {
   const Regular digit = pool.characters({{U'0', U'9'}});
-  // The largest number is below 10^17 · 10^289 = 10^306, which a double holds.
+  // The largest number is below 10^17 · 10^289 = 10^306, which fits into a double.
   const Regular power = pool.choice(std::array{
       pool.repeat(digit, 1, 2), pool.sequence(one_character(pool, U'1'), pool.repeat(digit, 2, 2)),
       pool.sequence(

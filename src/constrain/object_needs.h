@@ -8,15 +8,15 @@
 
 namespace kvik::constrain {
 
-// Where an object stands: what it has of properties and witnesses, and what it still must have.
+// Progress of an object: properties and witnesses present, and those still missing.
 struct ObjectPlace {
   std::span<const uint32_t> seen;     // bits
   std::span<const uint32_t> missing;  // bits: required and not seen
   uint32_t witnesses = 0;             // seen
 };
 
-// How many properties it still needs at least; nothing where no number is enough. What a property
-// that is no more than a witness needs in its turn does not count.
+// Returns the minimum number of properties still needed; std::nullopt if no number suffices. The
+// needs of a property that serves only as a witness are ignored.
 std::optional<uint32_t> n_needed(const GrammarParts& parts, const ObjectParts& object,
                                  const ObjectPlace& place);
 

@@ -12,7 +12,7 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-// Sums of a repeat's bounds stay below "unbounded".
+// Sums of bounds stay below "unbounded".
 uint32_t add_bounds(uint32_t a, uint32_t b) {
   constexpr uint32_t kMost = RegularPool::kUnbounded;
   if (a == kMost || b == kMost) return kMost;
@@ -130,7 +130,7 @@ Regular RegularPool::characters(const CodePointSet& set) {
   if (set.empty()) return Regular::kNothing;
   std::optional<uint32_t> id;
   const uint32_t n_sets = base_sets_ + static_cast<uint32_t>(sets_.size());
-  // Sets are few; the newest are asked for most.
+  // There are few sets, and the newest are looked up most.
   for (uint32_t i = n_sets; i-- > 0 && !id;) {
     if (this->set(i) == set) id = i;
   }
@@ -321,7 +321,7 @@ Regular RegularPool::intersection(Regular a, Regular b) { return intersection(st
 Regular RegularPool::intersection(std::span<const Regular> parts) {
   std::vector<uint32_t> flat = flatten(Kind::kIntersection, parts);
   std::erase(flat, id_of(any_text()));
-  // Of all sets one, of all complements one, of all repeats of any character one.
+  // Merges all sets into one, all complements into one, and all repeats of any character into one.
   std::optional<CodePointSet> set_together;
   std::vector<Regular> without;
   uint32_t min = 0, max = kUnbounded;
@@ -364,8 +364,8 @@ Regular RegularPool::intersection(std::span<const Regular> parts) {
   return intern(e, rest);
 }
 
-// The multiples of a number are plain decimals; those of a whole number are whole. An intersection
-// that says so again would have to be searched for what is left in it.
+// Multiples of a number are plain decimals, and those of a whole number are whole. Redundant syntax
+// in an intersection would have to be searched for remaining texts.
 void RegularPool::drop_syntax(std::vector<uint32_t>& parts) {
   const auto divides = [&](uint32_t id) {
     const Expression& e = get(Regular{id});
@@ -379,7 +379,7 @@ void RegularPool::drop_syntax(std::vector<uint32_t>& parts) {
   const bool whole = std::erase(parts, id_of(integers)) > 0;
   std::erase(parts, id_of(decimals));
   if (!whole) return;
-  // v × 10^n is a multiple of d where v is one of d / gcd(d, 10^n).
+  // v × 10^n is a multiple of d if v is one of d / gcd(d, 10^n).
   DecimalDivision by = division(get(multiples).a);
   for (; by.n_digits > 0; --by.n_digits) {
     if (by.divisor % 2 == 0) by.divisor /= 2;

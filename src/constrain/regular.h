@@ -14,17 +14,17 @@
 
 namespace kvik::constrain {
 
-// A set of texts (a regular language over Unicode characters), as the number of an expression in a
+// A set of texts (a regular language over Unicode characters), as the id of an expression in a
 // RegularPool.
 enum class Regular : uint32_t { kNothing = 0, kEmptyText = 1 };
 inline uint32_t id_of(Regular r) { return static_cast<uint32_t>(r); }
 
-// Expressions for regular languages, each kept once, with their derivatives: the derivative of L by
-// c is what may follow c in L (Brzozowski 1964). That makes an automaton of any expression, state
-// by state as it is asked for, intersection and complement included.
+// Expressions for regular languages, each stored once, with their derivatives: the derivative of L
+// by c is what may follow c in L (Brzozowski 1964). This makes an automaton of any expression,
+// including intersection and complement, state by state on demand.
 //
-// A pool may stand on another, finished one and reads what is there; it never writes to it.
-// Beyond its budget it makes kNothing and is exhausted: whoever asked must look. One thread.
+// A pool may be based on another, finished one, which it reads and never changes. Beyond its budget
+// it returns kNothing and is exhausted, which callers must check. One thread.
 class RegularPool {
  public:
   static constexpr uint32_t kUnbounded = ~uint32_t{0};
@@ -40,48 +40,48 @@ class RegularPool {
   Regular sequence(std::span<const Regular> parts);
   Regular choice(std::span<const Regular> parts);
   Regular choice(Regular a, Regular b);
-  // `max` may be kUnbounded; nothing where it is below `min`.
+  // `max` may be kUnbounded; kNothing if it is below `min`.
   Regular repeat(Regular part, uint32_t min, uint32_t max);
   Regular optional(Regular part) { return choice(part, Regular::kEmptyText); }
   Regular intersection(std::span<const Regular> parts);
   Regular intersection(Regular a, Regular b);
   Regular complement(Regular part);
   Regular difference(Regular a, Regular b) { return intersection(a, complement(b)); }
-  // The empty text, with a mark that marks() finds where a text ends there.
+  // The empty text with a mark, which marks() finds where a text ends.
   Regular mark(uint32_t number);
-  // The plain decimal texts that compare with `bound` as one of `results` (a set of
-  // DecimalComparison::Result) says; only for intersections with a number's syntax.
+  // Plain decimal texts whose comparison with `bound` is in `results` (a set of
+  // DecimalComparison::Result); only for intersections with a number's syntax.
   Regular compared(const Decimal& bound, uint32_t results);
-  // The plain decimal texts of multiples.
+  // Plain decimal texts of multiples.
   Regular divisible(const DecimalDivision& division);
 
   bool accepts_empty(Regular r) const { return get(r).nullable; }
-  // What may follow `c`; kNothing where nothing may.
+  // Returns what may follow `c`; kNothing if `c` is not allowed.
   Regular step(Regular r, char32_t c);
   Regular step(Regular r, std::u32string_view text);
-  // Some character from `first` to `last` may come next.
+  // Returns whether some character from `first` to `last` may come next.
   bool any_step(Regular r, char32_t first, char32_t last);
-  // Some text is in it.
+  // Returns whether it contains a text.
   bool is_alive(Regular r);
-  // Where r = part{min,max} for a set of characters that includes all of `set`: max. Else zero.
+  // Returns max if r = part{min,max} for a set of characters that includes all of `set`, else zero.
   uint32_t free_run(Regular r, const CodePointSet& set) const;
-  // Where r is any_character() repeated, with or without a mark behind it: how often.
+  // If r is any_character() repeated, possibly followed by a mark: the bounds.
   struct AnyRun {
     uint32_t min, max;
     Regular behind;  // the mark, or the empty text
   };
   std::optional<AnyRun> any_run(Regular r) const;
-  // An expression that has the same beginnings of up to `n_characters`, and of which there are
-  // fewer.
+  // Returns one of fewer expressions that has the same beginnings of up to `n_characters`.
   Regular within(Regular r, uint32_t n_characters);
-  // The number of texts in it, if it is not above `limit`.
+  // Returns the number of texts if it is not above `limit`.
   std::optional<uint32_t> count_texts(Regular r, uint32_t limit);
-  // Some text that is in it; nothing where there is none or it would be above `max_length`.
+  // Returns some text that it contains; std::nullopt if there is none or it would be longer than
+  // `max_length`.
   std::optional<std::u32string> example(Regular r, size_t max_length);
-  // The marks that the empty text carries.
+  // Returns the marks of the empty text.
   std::vector<uint32_t> marks(Regular r) const;
 
-  // Of the characters below 0x80 those that may come next, and whether one above may.
+  // The characters below 0x80 that may come next, and whether one above may.
   struct Next {
     std::array<uint64_t, 2> ascii = {};
     bool beyond = false;
@@ -96,7 +96,7 @@ class RegularPool {
     });
   }
 
-  // Calls take(first, last, target) with all ranges that step alike, ascending.
+  // Calls take(first, last, target) with all ranges with a common target, ascending.
   template <class Take>
   void each_step(Regular r, const Take& take) {
     Steps& steps = steps_of(r);

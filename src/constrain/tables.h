@@ -18,10 +18,10 @@ inline uint64_t hash_words(std::span<const uint32_t> words) {
   return hash;
 }
 
-// Numbers of things by their hash, open addressing: what is equal is the caller's to say.
+// Hash index with open addressing; the caller compares for equality.
 class HashIndex {
  public:
-  // The number of a thing for which same(number) is true; where there is none, `fresh` is put in.
+  // Returns the number for which same(number) is true; if there is none, inserts `fresh`.
   template <class Same>
   uint32_t find_or_put(uint64_t hash, uint32_t fresh, const Same& same) {
     if ((n_ + 1) * 2 > slots_.size()) grow();
@@ -57,7 +57,7 @@ class HashIndex {
   size_t n_ = 0;
 };
 
-// Things of whole words, each kept once.
+// Items of whole words, each stored once.
 template <class T>
 struct HashedItems {
   std::vector<T> items;
@@ -76,7 +76,7 @@ struct HashedItems {
   size_t bytes() const { return items.capacity() * sizeof(T) + index.bytes(); }
 };
 
-// Lists of words, each kept once.
+// Lists of words, each stored once.
 struct HashedLists {
   struct Place {
     uint32_t begin, n;

@@ -18,7 +18,7 @@ void insert_sorted(std::vector<uint32_t>& values, uint32_t value) {
   if (at == values.end() || *at != value) values.insert(at, value);
 }
 
-// An object's record with one more property.
+// Returns an object's record with one more property.
 std::vector<uint32_t> with_member(std::span<const uint32_t> record, uint32_t name, uint32_t value) {
   std::vector<uint32_t> made(record.begin(), record.end());
   size_t at = 0;
@@ -119,7 +119,8 @@ uint32_t Comparer::rule_for(uint32_t stack, ValueKind kind) {
   return put_rule(mode_of(rule), std::move(kept));
 }
 
-// A number that is beyond Decimal, in that mantissa's size; of one that is as long, as it stands.
+// Returns the texts of a number beyond Decimal: normalized to that size of the mantissa, and as
+// written.
 Regular Comparer::with_exponent(std::string_view text) {
   const size_t e = text.find('e');
   const std::string_view written = text.substr(0, e);
@@ -139,8 +140,9 @@ Regular Comparer::with_exponent(std::string_view text) {
       pool_.literal(std::u32string(exponent.begin(), exponent.end()))});
 }
 
-// A bounded number of up to 17 digits may have no plain decimals: its digits as a whole number, the
-// first of them before the point, or that with the exponent within its bounds.
+// Returns the spellings of a bounded number of up to 17 digits, which may have no plain decimals:
+// its digits as a whole number or with a point after the first digit, each with an exponent within
+// the bounds.
 Regular Comparer::spellings(Regular expr, uint32_t value) {
   const std::string text = m_.json_of(value);
   const auto number = Decimal::parse(text);
@@ -166,7 +168,7 @@ Regular Comparer::spellings(Regular expr, uint32_t value) {
   return pool_.intersection(expr, pool_.choice(either));
 }
 
-// `expr` is of words and numbers in their plain form.
+// `expr` has words and numbers in plain form.
 Regular Comparer::text_rule(Regular expr, uint32_t rule) {
   const ValueRule mode = mode_of(rule);
   std::vector<std::u32string> words;
@@ -202,9 +204,9 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
   return pool_.intersection(expr, pool_.choice(all_words, pool_.intersection(numbers)));
 }
 
-// The numbers of `expr` with exponents, where others are left out one by one: of those only the end
-// can show whether they may be, and one more digit makes any of them another. Bounded numbers have
-// no room for one more digit, so that there are none with exponents among them.
+// Returns the numbers of `expr` with exponents, when individual values are excluded: whether such a
+// number is excluded is known only at its end, and one more digit makes it another number. Bounded
+// numbers have no room for one more digit, so there are none with exponents among them.
 Regular Comparer::number_rule(Regular expr, uint32_t rule) {
   if (parts_.numbers == Numbers::kBounded) return Regular::kNothing;
   const auto its = values_of(rule);
@@ -223,7 +225,7 @@ Regular Comparer::number_rule(Regular expr, uint32_t rule) {
                                                  pool_.complement(words), pool_.complement(zero)});
 }
 
-// An object or an array of that form can be begun under that rule.
+// Returns whether an object or array of that form may begin under the rule.
 bool Comparer::has_one(uint32_t node, ValueKind kind, uint32_t rule) {
   const NodeParts& n = parts_.nodes[node];
   const auto its = values_of(rule);
@@ -310,7 +312,7 @@ std::optional<uint32_t> Comparer::with_value(uint32_t stack, uint32_t value) {
     made = with_member(made, memory.name, value);
   } else {
     made.push_back(value);
-    // The order of what is itself not compared says nothing.
+    // If the array itself is not compared, its order is irrelevant.
     const ArrayForm& array = parts_.arrays[top.a];
     if (array.unique && !m_.is_compared(top.parent)) std::ranges::sort(made);
   }
@@ -439,7 +441,7 @@ std::optional<Machine::KeyChoice> Comparer::key_choice(uint32_t form, const Memo
     }
   }
   if (!is_some) {
-    // Names that none of them has are as they were.
+    // Names that none of them has are unchanged.
     std::vector<uint32_t> named(made.allowed.size());
     for (const uint32_t place : its_places) set_bit(named, place);
     for (size_t w = 0; w < allowed.size(); ++w) allowed[w] |= made.allowed[w] & ~named[w];

@@ -3,14 +3,15 @@
 
 #include "constrain/compare/comparer.h"
 
-// Arrays whose items differ, or of which some do not: what may still stand at their places.
+// Arrays whose items are all different, or of which some are equal: the values still possible at
+// each position.
 namespace kvik::constrain {
 namespace {
 
-// A value that no other is like, and one that within() forgot.
+// A value that equals no other one, or that within() forgot.
 constexpr uint32_t kUnknown = ~uint32_t{0};
 
-// Places for all rows, each with a column of its own (Kuhn 1955).
+// Assigns a separate column to each row (bipartite matching, Kuhn 1955).
 class Matching {
  public:
   explicit Matching(const std::vector<std::vector<uint32_t>>& rows) : rows_(rows) {}
@@ -75,8 +76,8 @@ size_t Comparer::n_needed(const Begun& begun) const {
   return n;
 }
 
-// The array can be ended with items that differ from each other and from those of the record. An
-// unknown one of the record is none that anything else needs.
+// Returns whether the array can be completed with items that differ from each other and from those
+// of the record. An unknown item of the record is assumed not to conflict.
 bool Comparer::reaches_end(Begun begun) {
   if (m_.can_close_array(begun.form, begun.list) || !spend()) return true;
   const ArrayForm& array = parts_.arrays[begun.form];
@@ -86,7 +87,7 @@ bool Comparer::reaches_end(Begun begun) {
   const size_t n_values = begun.record.size() + n_needed(begun);
   for (const Machine::Way& way : m_.item_ways(begun.form, begun.list)) {
     if (reached) break;
-    if (way.list == begun.list) continue;  // brings it no further
+    if (way.list == begun.list) continue;  // makes no progress
     SomeValues values = of_node(way.value, n_values);
     if (values.are_many) values.all = {kUnknown};
     for (const uint32_t value : values.all) {
@@ -109,12 +110,12 @@ bool Comparer::finds_places(const Begun& begun) {
   for (size_t i = place; i < array.min; ++i) {
     SomeValues values = of_node(item_at(array, i), n_values);
     if (values.are_many) {
-      if (i >= array.first.size()) break;  // and so are all behind it
+      if (i >= array.first.size()) break;  // and all later ones
       continue;
     }
     std::erase_if(values.all,
                   [&](uint32_t value) { return std::ranges::count(begun.record, value) > 0; });
-    // All that follow have the same values.
+    // All later items have the same values.
     if (i >= array.first.size() && array.min - i > values.all.size()) return false;
     if (values.all.empty()) return false;
     rows.push_back(std::move(values.all));
@@ -140,7 +141,7 @@ Comparer::Values Comparer::scarce_values(const Begun& begun) {
   return found;
 }
 
-// Items with which all that could still come is one of those that it must not be.
+// Returns items after which all remaining possibilities are forbidden values.
 Comparer::Values Comparer::dead_items(const Begun& begun, uint32_t list, const Candidates& its) {
   const ArrayForm& array = parts_.arrays[begun.form];
   const size_t place = begun.record.size();
@@ -169,7 +170,7 @@ Comparer::Values Comparer::dead_items(const Begun& begun, uint32_t list, const C
   return dead;
 }
 
-// Items that would leave too few for those behind them; nothing where all would.
+// Returns items that would leave too few values for later ones; std::nullopt if all would.
 std::optional<Comparer::Values> Comparer::taken_items(const Begun& begun, uint32_t list) {
   Values taken = begun.record;
   Begun next{begun.form, list, begun.record};
@@ -188,7 +189,7 @@ Node Comparer::both_of(const ArrayForm& array, size_t a, size_t b) const {
   return array.both[std::min(a, n)][std::min(b, n) - std::min(a, n)];
 }
 
-// Two places from `from` on can have the same value.
+// Returns whether two positions from `from` on can have the same value.
 bool Comparer::may_repeat(uint32_t form, size_t from) const {
   const ArrayForm& array = parts_.arrays[form];
   const size_t end = std::min<size_t>(array.max, std::max(array.first.size(), from) + 2);
@@ -200,7 +201,7 @@ bool Comparer::may_repeat(uint32_t form, size_t from) const {
   return false;
 }
 
-// Nothing is repeated yet: what may stand here so that something still can be.
+// Nothing is repeated yet: adds the values after which a repetition is still possible.
 void Comparer::add_repeated_ways(const Begun& begun, const Machine::Way& way,
                                  std::vector<RuledWay>& ways) {
   const ArrayForm& array = parts_.arrays[begun.form];
@@ -278,7 +279,7 @@ void Comparer::add_some(const Begun& begun, const Machine::Way& way, const Value
   }
 }
 
-// A way, if something is left for it without those.
+// Adds a way if it has values other than those.
 void Comparer::add_less(const RuledWay& option, const Values& not_these,
                         std::vector<RuledWay>& ways) {
   if (mode_of(option.rule) == ValueRule::kSome) {

@@ -3,7 +3,8 @@
 
 #include "constrain/compare/comparer.h"
 
-// Whether a value can be written: what must be equal to another one is only begun where it can.
+// Decides whether a value can be written: a value that must equal another one is begun only if it
+// can.
 namespace kvik::constrain {
 namespace {
 
@@ -23,7 +24,7 @@ bool Comparer::takes(Node node, uint32_t value) {
   const auto known = m_.known_takes_.find(key);
   if (known != m_.known_takes_.end()) return known->second;
   if (!spend()) return true;
-  m_.known_takes_[key] = false;  // a rule that is only itself
+  m_.known_takes_[key] = false;  // a rule that refers only to itself
   m_.kept_bytes_ += 2 * sizeof(std::pair<uint64_t, bool>);
   ++depth_;
   const bool is_taken = takes_new(parts_.node(node), value);
@@ -63,7 +64,7 @@ bool Comparer::takes_new(const NodeParts& n, uint32_t value) {
       return completes_array(n.a, m_.lists_.put(none), value, 0);
     }
     default:
-      return false;  // no part of a JSON schema's values
+      return false;  // not part of a JSON schema's values
   }
 }
 
@@ -116,7 +117,7 @@ bool Comparer::completes_array(uint32_t form, uint32_t list, uint32_t value, siz
   return std::ranges::any_of(lists, [&](uint32_t end) { return m_.can_close_array(form, end); });
 }
 
-// Names in the order of the form, others behind them; in any order where it has none.
+// Names in the order of the form, others after them; in any order if the form has none.
 bool Comparer::completes_object(uint32_t form, uint32_t list, uint32_t value,
                                 const Values& record) {
   const ObjectParts& object = parts_.objects[form];
@@ -145,7 +146,7 @@ bool Comparer::completes_object(uint32_t form, uint32_t list, uint32_t value,
                              [&](uint32_t end) { return m_.choice_in_order(form, end).can_close; });
 }
 
-// The lists once that property is written behind `list`.
+// Adds the lists after that property is written.
 void Comparer::add_written(uint32_t form, uint32_t list, uint32_t value, uint32_t name,
                            Values& lists) {
   const ObjectParts& object = parts_.objects[form];

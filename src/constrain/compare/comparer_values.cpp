@@ -5,15 +5,15 @@
 #include "constrain/compare/comparer.h"
 #include "constrain/number_syntax.h"
 
-// The different values that there are, up to a number of them.
+// Enumerates different values up to a number.
 namespace kvik::constrain {
 namespace {
 
-// How deep objects and arrays are looked into before the answer is that it takes too much.
+// Maximum depth of objects and arrays; beyond it the enumeration counts as too expensive.
 constexpr size_t kMaxDepth = 400;
 constexpr uint64_t kWorkOfALook = 20;
 
-// Each number once.
+// Returns a form in which each number occurs once.
 Regular number_keys(RegularPool& pool) {
   const auto one = [&](char32_t c) { return pool.characters({{c, c}}); };
   const Regular fraction = pool.sequence(
@@ -55,8 +55,8 @@ SomeValues Comparer::of_node(Node node, size_t n) {
       (!known->second.values.are_many || known->second.n_asked >= n)) {
     return cut(known->second.values);
   }
-  // A value that may hold others of its own node: what is known so far is put in until that says
-  // nothing new.
+  // A value may contain others of its own node: the known values are substituted until nothing new
+  // is found.
   for (size_t i = 0; i < open_.size(); ++i) {
     if (open_[i].first != id) continue;
     lowest_assumed_ = std::min(lowest_assumed_, i);
@@ -94,7 +94,7 @@ SomeValues Comparer::expand(const NodeParts& n, size_t most) {
       found = of_node(*parts_.rules[n.a].body, most);
       break;
     case NodeKind::kChoice: {
-      // Texts first: they have many without a look at anything else.
+      // Texts first, because they are often numerous.
       for (const bool plain : {true, false}) {
         for (const uint32_t id : parts_.list(n)) {
           const NodeKind kind = parts_.nodes[id].kind;
@@ -118,13 +118,13 @@ SomeValues Comparer::expand(const NodeParts& n, size_t most) {
           most);
       break;
     default:
-      found.are_many = true;  // no part of a JSON schema's values
+      found.are_many = true;  // not part of a JSON schema's values
   }
   --depth_;
   return found;
 }
 
-// False where there are n or more.
+// Returns false if there are n or more.
 bool Comparer::enumerate(Regular expr, size_t n, std::vector<std::u32string>& texts) {
   const auto count = pool_.count_texts(expr, static_cast<uint32_t>(n) - 1);
   if (!count) return false;
@@ -204,7 +204,7 @@ void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, 
     }
   };
   const ObjectParts& object = parts_.objects[begun.form];
-  // Other names first: there may be more of them than is asked for.
+  // Other names first, because they may suffice.
   for (const auto& [kind, names] : choice.kinds) {
     std::vector<std::u32string> texts;
     if (!enumerate(names, n, texts)) found.are_many = true;
@@ -218,7 +218,7 @@ void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, 
   }
   for (uint32_t i = from.named; i < object.names.size() && !found.are_many; ++i) {
     if (!has_bit(choice.allowed, i)) continue;
-    // Where they have an order, what is allowed stands behind those before.
+    // If names have an order, the allowed ones follow those before.
     const uint32_t next = object.ranks.empty() ? i + 1 : 0;
     add({true, i, m_.text_number(object.names[i])}, {next, {}, false});
   }
@@ -255,12 +255,12 @@ void Comparer::add_arrays(const Begun& begun, size_t n, SomeValues& found) {
   }
 }
 
-// Those with one more item, read in that way.
+// Adds values with one more item, read in that way.
 void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, SomeValues& found) {
   const bool is_unique = parts_.arrays[begun.form].unique;
   Begun longer{begun.form, option.way.list, begun.record};
   longer.record.push_back(~uint32_t{0});
-  // Of values that must differ, as many more as may be taken or needed elsewhere.
+  // Of values that must differ, as many more as may be used or needed elsewhere.
   const size_t n_items = is_unique ? begun.record.size() + n + n_needed(longer) : n;
   SomeValues values;
   if (mode_of(option.rule) == ValueRule::kSome) {
@@ -270,7 +270,7 @@ void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, 
     values = of_node(option.way.value, n_items);
   }
   if (is_unique && !reaches_end(longer)) return;
-  // An array without end has one value for each length.
+  // An unbounded array has a value for each length.
   const bool loops = !is_unique && option.way.list == begun.list && !values.all.empty() &&
                      mode_of(option.rule) == ValueRule::kNone;
   found.are_many |= values.are_many || loops;

@@ -28,7 +28,7 @@ class GbnfParser {
   }
 
  private:
-  // Blanks, line ends and comments.
+  // Skips whitespace and comments.
   void skip_blanks() {
     for (;;) {
       text_.take_while([](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; });
@@ -57,7 +57,7 @@ class GbnfParser {
     return {};
   }
 
-  // A rule's end is where the next one's name and '::=' begin.
+  // A rule ends where the next one's name and '::=' begin.
   bool at_next_rule() const {
     size_t n = 0;
     while (is_in_rule_name(text_.peek(n))) ++n;

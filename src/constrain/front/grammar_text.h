@@ -11,17 +11,17 @@
 
 namespace kvik::constrain {
 
-// What a grammar that is written as text may have.
+// Limits of a textual grammar.
 inline constexpr int kMaxGroupDepth = 200;
-inline constexpr size_t kMaxParts = 100'000;  // of 200 bytes, all in all
+inline constexpr size_t kMaxParts = 100'000;  // of about 200 bytes each
 
-// Walks through a grammar that is written as text. Errors name the line.
+// Cursor in a textual grammar. Errors name the line.
 class GrammarText {
  public:
   explicit GrammarText(std::string_view text) : text_(text) {}
 
   bool at_end() const { return at_ >= text_.size(); }
-  // '\0' at the end.
+  // Returns '\0' at the end.
   char peek(size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
@@ -51,12 +51,12 @@ class GrammarText {
     return step.code_point;
   }
 
-  // That many hexadecimal digits, as a character.
+  // Reads that many hexadecimal digits as a character.
   Result<char32_t> hex(size_t n_digits);
-  // Behind a backslash and `letter`: the character of an escape that all our languages have; none
-  // where the letter is another one's.
+  // Reads an escape that all grammar languages have, after a backslash and `letter`; std::nullopt
+  // for other letters.
   Result<std::optional<char32_t>> common_escape(char letter);
-  // A whole number below a million; nothing where none stands here.
+  // Reads a whole number below a million; std::nullopt if there is none.
   Result<std::optional<uint32_t>> number();
 
   std::unexpected<Error> wrong(std::string_view what) const;

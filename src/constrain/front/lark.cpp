@@ -19,7 +19,7 @@
 namespace kvik::constrain {
 namespace {
 
-constexpr std::string_view kIgnored = "%ignore";  // the rule of what may follow a terminal
+constexpr std::string_view kIgnored = "%ignore";  // the rule of text that may follow a terminal
 
 bool is_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -27,7 +27,7 @@ bool is_name(char c) {
 
 bool is_name_begin(char c) { return is_name(c) && !(c >= '0' && c <= '9'); }
 
-// Terminals are written in capitals.
+// Names of terminals are uppercase.
 bool is_terminal(std::string_view name) {
   const size_t first = name.find_first_not_of('_');
   return first != std::string_view::npos && name[first] >= 'A' && name[first] <= 'Z';
@@ -60,7 +60,7 @@ class LarkParser {
   void skip_comment() {
     if (text_.sees("//") || text_.sees("#")) text_.take_while([](char c) { return c != '\n'; });
   }
-  // Blanks and comments, up to the line's end; within a group lines end nowhere.
+  // Skips whitespace and comments up to the end of the line; within a group, line ends are ignored.
   void skip_blanks() {
     if (depth_ > 1) return skip_lines();
     text_.take_while([](char c) { return c == ' ' || c == '\t' || c == '\r'; });
@@ -73,7 +73,7 @@ class LarkParser {
       skip_comment();
     }
   }
-  // The bar of a further alternative may stand on a line of its own.
+  // The bar of a further alternative may be on a separate line.
   bool take_bar() {
     const GrammarText before = text_;
     skip_lines();
@@ -96,13 +96,13 @@ class LarkParser {
   }
 
   Result<void> rule() {
-    text_.take_while([](char c) { return c == '?' || c == '!'; });  // shapes of trees
+    text_.take_while([](char c) { return c == '?' || c == '!'; });  // modifiers of the parse tree
     const size_t line = text_.line();
     TRY_ASSIGN(const std::string rule_name, name());
     if (text_.sees("{")) return text_.unsupported("a template");
     if (text_.sees("[")) return text_.unsupported("a rule's attribute");
     skip_blanks();
-    if (text_.take(".")) TRY(text_.number());  // a priority: which reading a parser prefers
+    if (text_.take(".")) TRY(text_.number());  // a priority of the parser
     skip_blanks();
     if (!text_.take(":"))
       return text_.wrong(fmt::format("':' was expected behind '{}'", rule_name));
@@ -140,7 +140,7 @@ class LarkParser {
     return text_.unsupported(fmt::format("'{}'", word.substr(0, 20)));
   }
 
-  // %import common.NAME, %import common.NAME -> NAME, %import common (NAME, …)
+  // Reads %import common.NAME, %import common.NAME -> NAME, %import common (NAME, …).
   Result<void> import_terminals() {
     skip_blanks();
     if (!text_.take("common"))
@@ -180,7 +180,7 @@ class LarkParser {
     if (++depth_ > kMaxGroupDepth)
       return text_.wrong(fmt::format("groups lie deeper than {}", kMaxGroupDepth));
     std::vector<Production> all;
-    take_bar();  // before the first one too
+    take_bar();  // also before the first one
     do {
       TRY_ASSIGN(Production one, sequence());
       all.push_back(std::move(one));
@@ -194,7 +194,7 @@ class LarkParser {
     for (skip_blanks();; skip_blanks()) {
       const char c = text_.peek();
       if (text_.at_end() || c == '|' || c == ')' || c == ']' || c == '\n') break;
-      if (text_.take("->")) {  // the name of a tree's node
+      if (text_.take("->")) {  // an alias in the parse tree
         skip_blanks();
         TRY(name());
         break;
@@ -232,7 +232,7 @@ class LarkParser {
     return unexpected_byte();
   }
 
-  // What follows a terminal in a rule, not within a terminal.
+  // Appends ignored text after a terminal of a rule, but not within a terminal.
   Production terminal(Production what) {
     if (in_ == In::kTerminal) return what;
     std::vector<Production> parts;
@@ -252,7 +252,7 @@ class LarkParser {
     return is_terminal(referred) ? terminal(std::move(what)) : std::move(what);
   }
 
-  // Behind a brace stand bounds of a repetition.
+  // Returns whether the bounds of a repetition follow a brace.
   bool is_count() const {
     for (size_t n = 1;; ++n) {
       const char c = text_.peek(n);
@@ -346,7 +346,7 @@ class LarkParser {
     return terminal(Production::of(node.start));
   }
 
-  // Of the object here, as its braces have it: whether it is one is seen by who reads it.
+  // Returns the length of the JSON object here by its braces; the schema parser checks its syntax.
   size_t json_bytes() const {
     const std::string_view text = text_.rest();
     size_t depth = 0;
@@ -380,7 +380,7 @@ class LarkParser {
     return all;
   }
 
-  // 2, 2..5 or 2,5; with a comma either may be left out.
+  // Reads 2, 2..5 or 2,5; with a comma either may be omitted.
   Result<Production> repeated_between(Production part, std::string_view between) {
     TRY_ASSIGN(const auto min, count());
     std::optional<uint32_t> max = min;

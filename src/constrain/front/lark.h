@@ -7,15 +7,15 @@
 
 namespace kvik::constrain {
 
-// A grammar as Lark writes it and LLGuidance takes it: rules, terminals, texts ("x"i too), regular
+// Parses a Lark grammar as LLGuidance accepts it: rules, terminals, texts ("x"i too), regular
 // expressions, ranges, groups, repetitions, aliases, %ignore, %import of `common`, %json {schema}.
-// It begins with the rule `start`. There is no longest match: a text is in the grammar where some
-// way to cut it into terminals is. What %ignore names may follow any terminal.
+// It starts with the rule `start`. There is no longest match: a text matches if some way to split
+// it into terminals does. Text of %ignore may follow any terminal.
 //
-// The options are those of schemas; what a schema leaves out is not told.
+// The options apply to schemas; relaxed parts of schemas are not reported.
 //
-// Errors: kInvalidArgument, kUnsupported (tokens, templates, rules' attributes, options), with the
-// line; those of Builder::finish().
+// Errors: kInvalidArgument, kUnsupported (tokens, templates, attributes of rules, options), with
+// the line; those of Builder::finish().
 Result<Grammar> parse_lark(std::string_view text, const SchemaOptions& options);
 
 }  // namespace kvik::constrain

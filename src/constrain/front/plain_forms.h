@@ -8,9 +8,9 @@
 
 namespace kvik::constrain {
 
-// Forms that need no grammar of their own to be written. Errors: kInvalidArgument, kUnsupported.
+// Constraints that need no grammar text. Errors: kInvalidArgument, kUnsupported.
 
-// The texts that match an expression (pattern.h) from their beginning to their end.
+// Texts that match a regular expression (pattern.h) as a whole.
 Result<Grammar> regex_grammar(std::string_view expression, const Limits& limits);
 
 // One of these texts.

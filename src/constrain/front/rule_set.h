@@ -11,10 +11,10 @@
 
 namespace kvik::constrain {
 
-// A part of a rule, as it was written.
+// A part of a rule as written.
 struct Production {
   enum class Kind : uint8_t {
-    kNode,      // `node`: texts and what is made already
+    kNode,      // `node`: texts and existing nodes
     kRule,      // `rule`: of a RuleSet
     kSequence,  // `parts`
     kChoice,    // `parts`
@@ -29,29 +29,30 @@ struct Production {
 
   static Production of(Node node) { return {.kind = Kind::kNode, .node = node}; }
   static Production of_rule(uint32_t rule) { return {.kind = Kind::kRule, .rule = rule}; }
-  // Of one part: that part.
+  // A sequence or choice of one part is that part.
   static Production sequence(std::vector<Production> parts);
   static Production choice(std::vector<Production> parts);
   static Production repeat(Production part, uint32_t min, uint32_t max);
 };
 
-// The rules of a grammar that is written as text, by name, in any order.
+// The rules of a textual grammar by name, in any order.
 class RuleSet {
  public:
-  // The rule's number, from its first mention on. `line` is where it is mentioned.
+  // Returns the rule's number, which it gets when it is first mentioned. `line`: where it is
+  // mentioned.
   uint32_t rule(std::string_view name, size_t line);
-  // False where it is defined already.
+  // Returns false if it is defined already.
   bool define(uint32_t rule, Production body);
   bool is_defined(std::string_view name) const;
   const std::string& name(uint32_t rule) const { return rules_[rule].name; }
-  // Its body; null before define().
+  // Returns its body; null before define().
   const Production* body(uint32_t rule) const {
     return rules_[rule].is_defined ? &rules_[rule].body : nullptr;
   }
 
-  // The node of a rule, those that it needs made first. What does not nest becomes part of what
-  // holds it; a rule that begins with itself is made to repeat (`a: a x | y` is `a: y x*`).
-  // kInvalidArgument: a rule without definition.
+  // Builds the node of a rule, after those that it needs. Rules without nesting become part of the
+  // rule that uses them; left recursion becomes repetition (`a: a x | y` is `a: y x*`). Errors:
+  // kInvalidArgument for a rule without definition.
   Result<Node> build(Builder& builder, uint32_t start);
 
  private:

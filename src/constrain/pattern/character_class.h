@@ -7,19 +7,20 @@
 #include "constrain/code_points.h"
 #include "constrain/pattern/pattern_cursor.h"
 
-// Sets of characters as regular expressions write them: \d, \p{L}, [a-z], and single escapes.
+// Character sets in regular expressions: \d, \p{L}, [a-z], and single escapes.
 namespace kvik::constrain {
 
 CodePointSet line_ends();
 
-// Behind a backslash: \d, \p{…} and their like; nothing is read where none is there.
+// Reads \d, \p{…} and similar after a backslash; reads nothing if there is none.
 Result<std::optional<CodePointSet>> read_set_escape(PatternCursor& in);
 
-// Behind a backslash, of one character. \b is one within a class alone.
+// Reads an escape of a single character after a backslash. \b is one only within a class.
 enum class EscapePlace : uint8_t { kText, kClass };
 Result<char32_t> read_character_escape(PatternCursor& in, EscapePlace place);
 
-// Behind the bracket, up to the one that closes. Negation comes behind the choice of cases.
+// Reads a class from after its opening bracket to the closing one. Negation is applied after case
+// folding.
 struct CharacterClass {
   CodePointSet set;
   bool is_negated;

@@ -108,7 +108,7 @@ class PartReader {
     return part;
   }
 
-  // Elsewhere a brace is itself, as all engines have it that are not strict.
+  // Otherwise a brace is a literal, as in all engines that are not strict.
   bool is_bounds() const {
     size_t i = 1;
     const auto skip_digits = [&] {
@@ -208,8 +208,8 @@ class PartReader {
     bool dot_is_any;
   };
 
-  // Behind "(?": true where they are of the group that begins here, false where they are of the
-  // rest of the group around, and nothing is in this one.
+  // Reads flags after "(?": returns true if they apply to the group that begins here, false if to
+  // the rest of the enclosing group.
   Result<bool> read_flags() {
     bool value = true;
     for (; !in_.done(); in_.next()) {

@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 18;
 
-// What may follow at a place, where that is the text's beginning and where it is not.
+// What may follow at a position, if it is the beginning of the text and if it is not.
 struct Rest {
   Regular at_begin;
   Regular later;
 };
 
-// Parts from right to left: each gets what follows it, up to the text's end.
+// Assembles parts from right to left: each gets what follows it up to the end of the text.
 class Assembler {
  public:
   explicit Assembler(RegularPool& pool) : pool_(pool) {}
@@ -28,7 +28,7 @@ class Assembler {
       case PatternPart::Kind::kPlain: {
         const Regular later = pool_.sequence(part.plain, rest.later);
         if (rest.at_begin == rest.later) return Rest{later, later};
-        // Only where nothing was read is it still the beginning.
+        // It is still the beginning only if nothing was read.
         const Regular some = pool_.intersection(
             part.plain, pool_.repeat(pool_.any_character(), 1, RegularPool::kUnbounded));
         Regular at_begin = pool_.sequence(some, rest.later);

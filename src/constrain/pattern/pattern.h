@@ -8,16 +8,16 @@
 namespace kvik::constrain {
 
 struct PatternOptions {
-  // The texts that hold a match somewhere, as JSON Schema means it, or those that are one match.
+  // Texts that contain a match, as in JSON Schema, or those that match as a whole.
   enum class Extent { kSearch, kWhole } extent = Extent::kWhole;
-  // The flags i and s; (?i) and (?s:…) say the same within an expression.
+  // The flags i and s; (?i) and (?s:…) have the same meaning within an expression.
   enum class Letters { kCased, kCaseless } letters = Letters::kCased;
   enum class Dot { kNoLineEnd, kAny } dot = Dot::kNoLineEnd;
 };
 
-// A regular expression (ECMA-262 with the flag u, which has what others mean by the same signs) as
-// a set of texts. Lookahead and anchors are kept; what is not regular or hangs on what lies before
-// (back references, lookbehind, \b) is refused, as kUnsupported, with the place.
+// Parses a regular expression (ECMA-262 with flag u, and common syntax of others with the same
+// meaning) to a set of texts. Lookahead and anchors are supported; features that are not regular or
+// depend on earlier text (back references, lookbehind, \b) are kUnsupported, with the position.
 Result<Regular> parse_pattern(RegularPool& pool, std::string_view pattern,
                               const PatternOptions& options);
 

@@ -10,8 +10,8 @@
 
 namespace kvik::constrain {
 
-// A regular expression's tree. Plain parts are expressions already; what else there is hangs on
-// what stands around it.
+// The tree of a regular expression. Plain parts are expressions already; others depend on their
+// context.
 struct PatternPart {
   enum class Kind : uint8_t { kPlain, kBegin, kEnd, kSequence, kChoice, kRepeat, kLook, kNotLook };
   Kind kind = Kind::kPlain;
@@ -20,7 +20,7 @@ struct PatternPart {
   uint32_t min = 0, max = 0;
 };
 
-// The tree of a text; kInvalidArgument and kUnsupported as parse_pattern() has them.
+// Parses a text to a tree. Errors as for parse_pattern().
 Result<PatternPart> read_parts(RegularPool& pool, std::u32string text,
                                const PatternOptions& options);
 

@@ -9,27 +9,28 @@
 
 namespace kvik::constrain {
 
-// Where keywords mean different things. Others are as in the next one.
+// Drafts in which keywords have different meanings. Others are like the next one.
 enum class Draft : uint8_t { k4, k6, k7, k2019, k2020 };
 
-// A schema with all that it can refer to. Immutable.
+// A schema with everything that it can refer to. Immutable.
 class SchemaDocument {
  public:
-  // Errors: a dialect that is not known.
+  // Errors: an unknown dialect.
   static Result<SchemaDocument> make(const Json& root);
 
   Draft draft() const { return draft_; }
   const Json& root() const { return *root_; }
-  // What `reference`, found in `from`, refers to. Errors: nothing is there, or it lies elsewhere.
+  // Returns the target of `reference` in `from`. Errors: there is none, or it is in another
+  // document.
   Result<const Json*> resolve(const Json& from, std::string_view reference) const;
-  // The schema with that $dynamicAnchor; an error where there are several, as which one is meant
-  // would hang on the way there.
+  // Returns the schema with that $dynamicAnchor. Errors: there are several, because the right one
+  // depends on the path.
   Result<const Json*> resolve_dynamic(const Json& from, std::string_view reference) const;
-  // True where the schema in `from` refers to itself through a $recursiveAnchor.
+  // Returns whether the schema in `from` refers to itself through a $recursiveAnchor.
   bool has_recursive_anchor() const { return n_recursive_anchors_ > 0; }
-  // The whole document has such a keyword somewhere.
+  // Returns whether the document has such a keyword.
   bool mentions_unevaluated() const { return mentions_unevaluated_; }
-  // As a JSON pointer behind #, for people.
+  // Returns a JSON pointer after #, for messages.
   std::string path_of(const Json& schema) const;
 
  private:

@@ -35,7 +35,7 @@ struct Format {
   "|(?:(?:" KVIK_H16 ":){0,3}" KVIK_H16 ")?::" KVIK_H16 ":" KVIK_LS32 "|(?:(?:" KVIK_H16        \
   ":){0,4}" KVIK_H16 ")?::" KVIK_LS32 "|(?:(?:" KVIK_H16 ":){0,5}" KVIK_H16 ")?::" KVIK_H16     \
   "|(?:(?:" KVIK_H16 ":){0,6}" KVIK_H16 ")?::)"
-// RFC 3986, appendix A; RFC 3987 is the same with more characters, which stand in `more`.
+// RFC 3986, appendix A; RFC 3987 is the same with more characters, which are in `more`.
 #define KVIK_PCHAR(more) "(?:[A-Za-z0-9._~!$&'()*+,;=:@" more "-]|%[0-9a-fA-F]{2})"
 #define KVIK_USER(more) "(?:[A-Za-z0-9._~!$&'()*+,;=:" more "-]|%[0-9a-fA-F]{2})*"
 #define KVIK_NAME(more) "(?:[A-Za-z0-9._~!$&'()*+,;=" more "-]|%[0-9a-fA-F]{2})*"

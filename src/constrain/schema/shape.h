@@ -10,14 +10,14 @@
 
 namespace kvik::constrain {
 
-// A schema that a value must keep to, or must not: its number, doubled, plus one for "not".
+// A schema that a value must match, or must not match: its number, doubled, plus one for "not".
 using Literal = uint32_t;
 inline Literal negated(Literal literal) { return literal ^ 1; }
 
-// Schemas that a value must keep to all at once: ascending, none twice.
+// Schemas that a value must match all at once: ascending, without duplicates.
 using Conjunction = std::vector<Literal>;
 
-// What one schema says of an object's properties: by name, by pattern, of all others.
+// Rules of one schema for an object's properties: by name, by pattern, for all others.
 struct ObjectRules {
   struct Pattern {
     Regular names;
@@ -28,7 +28,7 @@ struct ObjectRules {
   Conjunction others;
 };
 
-// What one schema says of an array's items: the first ones, all others.
+// Rules of one schema for an array's items: the first ones, all others.
 struct ItemRules {
   std::vector<Conjunction> first;
   Conjunction rest;
@@ -38,16 +38,16 @@ struct ContainsRule {
   Literal schema;
   uint32_t min = 1;
   uint32_t max = RegularPool::kUnbounded;
-  uint32_t from = 0;  // items before this place do not count
+  uint32_t from = 0;  // items before this position do not count
 };
 
-// Some property has such a name, and a value that keeps to these.
+// Some property must have such a name, and a value that matches these rules.
 struct SomeProperty {
   Regular names;
   Conjunction rules;
 };
 
-// What of an object or an array some keyword has looked at.
+// Properties or items that some keyword has evaluated.
 struct Evaluated {
   bool all_names = false;
   bool lists_names = false;         // by properties or patternProperties
@@ -61,11 +61,11 @@ struct Evaluated {
 // Spelling of a shape's numbers in the canonical language.
 struct NumberStyle {
   bool are_integers = false;
-  bool has_wide_divisor = false;  // with a bound on digits a multiple is expensive to find
-  Regular written;                // any text, or the constants as the schema writes them
+  bool has_wide_divisor = false;  // with a limit on digits, a multiple is expensive to find
+  Regular written;                // any text, or the constants as written in the schema
 };
 
-// A set of values, type by type; all that is said holds at once.
+// A set of values by type; all conditions hold at once.
 struct Shape {
   enum Type : uint8_t {
     kNull = 1,
@@ -79,11 +79,11 @@ struct Shape {
   };
   uint8_t types = kAll;
   Regular string;
-  Regular number;  // any text, or less: plain decimals then
+  Regular number;  // any text, or a subset: then plain decimals
   NumberStyle number_style;
   std::vector<ObjectRules> object;
   std::vector<SomeProperty> some;
-  std::vector<std::string> order;  // names as the schema lists them
+  std::vector<std::string> order;  // names in the order of the schema
   std::set<std::string> required;
   std::map<std::string, std::set<std::string>> needs;
   Regular names;  // of all properties
@@ -92,7 +92,7 @@ struct Shape {
   std::vector<ContainsRule> contains;
   uint32_t min_items = 0, max_items = RegularPool::kUnbounded;
   bool unique = false;    // no two items are equal
-  bool repeated = false;  // some two are
+  bool repeated = false;  // some two are equal
   Evaluated evaluated;
 };
 

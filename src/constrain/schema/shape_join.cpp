@@ -6,7 +6,7 @@
 namespace kvik::constrain {
 namespace {
 
-// How far into properties and items it is looked whether a schema allows nothing.
+// Depth in properties and items to which emptiness of a schema is checked.
 constexpr int kMaxDepth = 3;
 
 template <class T>
@@ -20,7 +20,7 @@ void add_rules(Conjunction& to, const Conjunction& more) {
   to.erase(std::unique(to.begin(), to.end()), to.end());
 }
 
-// Returns how many parts a copy of the shape has, each of which takes a step or two.
+// Returns the number of parts of a copy of the shape, each of which takes a step or two.
 uint64_t n_parts(const Shape& shape) {
   const Evaluated& seen = shape.evaluated;
   uint64_t n = 8 + shape.some.size() + shape.order.size() + shape.required.size() +
@@ -47,9 +47,9 @@ Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
       }
     }
   }
-  // Cases that cannot be would be multiplied with all that come.
+  // Impossible cases would be multiplied with all later ones.
   constexpr size_t kMany = 8;
-  // To find that out may join others in its turn, which are left as they are.
+  // Checking this may join other shapes, which are then not pruned.
   if (both.size() > kMany && !is_pruning_) {
     is_pruning_ = true;
     std::erase_if(both, [this](const Shape& shape) { return is_empty(shape, 0); });
@@ -97,7 +97,7 @@ std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
   return made;
 }
 
-// Leaves out types of which nothing is left; false where that is all of them.
+// Removes types without values; returns false if none is left.
 bool ShapeMaker::clean(Shape& shape) {
   const auto drop = [&](Shape::Type type) { shape.types &= static_cast<uint8_t>(~type); };
   if ((shape.types & Shape::kString) != 0 && !pool_.is_alive(shape.string)) drop(Shape::kString);
@@ -158,7 +158,7 @@ bool ShapeMaker::is_empty(const Conjunction& conjunction, int depth) {
   if (std::ranges::binary_search(conjunction, never())) return true;
   if (depth >= kMaxDepth) return false;
   if (const auto found = empty_.find(conjunction); found != empty_.end()) return found->second;
-  // What is being looked at may refer to itself: then nothing is certain.
+  // The schema may refer to itself: then nothing is certain.
   for (const Literal literal : conjunction) {
     if (progress_[literal] == Progress::kOpen) return false;
   }
@@ -196,7 +196,7 @@ bool ShapeMaker::is_empty(const Shape& shape, int depth) {
          });
 }
 
-// An object of that shape may have such a property; false only where it is certain.
+// Returns whether an object of that shape may have such a property; false only if it is certain.
 bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int depth) {
   std::set<std::string> named;
   for (const ObjectRules& rules : shape.object) {
@@ -210,7 +210,7 @@ bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int dept
     add_rules(rules, some.rules);
     if (!is_empty(rules, depth + 1)) return true;
   }
-  // A name that no schema has. Where only patterns may be, it is one of them.
+  // A name that no schema mentions. If only patterns are allowed, it matches one of them.
   Regular others = pool_.intersection(shape.names, some.names);
   others = pool_.difference(others, pool_.one_of(std::move(names)));
   for (const ObjectRules& rules : shape.object) {

@@ -40,7 +40,7 @@ Result<std::optional<uint32_t>> ShapeMaker::count(const Json& schema, std::strin
   uint32_t value = 0;
   const std::string& digits = number->whole;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  // Far beyond what an answer can hold.
+  // Far more than an answer can contain.
   constexpr uint32_t kMost = 1'000'000'000;
   if (error != std::errc() || value > kMost) value = kMost;
   return std::optional(value);
@@ -50,7 +50,7 @@ Result<std::vector<std::string>> ShapeMaker::strings(const Json& schema, std::st
   std::vector<std::string> all;
   const Json* found = schema.find(keyword);
   if (!found) return all;
-  // draft 3's "required": true says nothing since.
+  // draft 3's "required": true has no meaning since.
   if (keyword == "required" && found->is_bool()) return all;
   if (!found->is(Json::Kind::kArray)) return invalid(schema, keyword, "an array of strings");
   for (const Json& item : found->list()) {
@@ -99,7 +99,7 @@ Result<void> ShapeMaker::apply_type(const Json& schema, Shape& shape) {
   return {};
 }
 
-// The numbers that keep to one bound. In draft 4 the exclusive ones are flags beside the others.
+// Returns the numbers within one bound. In draft 4 the exclusive bounds are flags.
 Result<Regular> ShapeMaker::number_bound(const Json& schema, std::string_view keyword) {
   const Json& bound = *schema.find(keyword);
   const auto number =
@@ -185,7 +185,7 @@ Result<void> ShapeMaker::apply_strings(const Json& schema, Shape& shape) {
   return {};
 }
 
-// Property names that a schema allows: what of it speaks of strings.
+// Returns the property names that a schema allows: its string part.
 Result<Regular> ShapeMaker::names_of(const Json& schema) {
   TRY_ASSIGN(const Shapes shapes, shapes_of(of_schema(schema)));
   std::vector<Regular> names;
@@ -249,7 +249,7 @@ Result<void> ShapeMaker::apply_arrays(const Json& schema, Shape& shape) {
   const Json* first = schema.find("prefixItems");
   if (document_.draft() < Draft::k2020) first = nullptr;
   const Json* rest = items;
-  // What came before prefixItems; also where a schema of today has it still.
+  // The predecessor of prefixItems, also in later drafts.
   if (items && items->is(Json::Kind::kArray)) {
     first = items;
     rest = schema.find("additionalItems");
@@ -296,7 +296,7 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
   };
   if (const Json* values = schema.find("enum")) {
     if (!values->is(Json::Kind::kArray)) return invalid(schema, "enum", "an array");
-    // Scalars are one shape together: each type has its own part.
+    // Scalars form one shape, because each type has its own part.
     Shape scalars = only(0);
     scalars.string = scalars.number = Regular::kNothing;
     std::vector<Regular> numbers, written;
@@ -342,7 +342,7 @@ Shapes ShapeMaker::constant(const Json& value) {
     case Json::Kind::kNumber: {
       shape.types = Shape::kNumber;
       const auto number = Decimal::parse(value.number_text());
-      // Beyond any plain decimal: only as it is written.
+      // Not a plain decimal: only as written.
       shape.number = number ? pool_.compared(*number, kEqual)
                             : pool_.literal(to_characters(value.number_text()));
       if (options_.language == SchemaOptions::Language::kCanonical) {

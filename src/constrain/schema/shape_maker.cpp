@@ -172,7 +172,7 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
     }
     return all;
   }
-  // What is evaluated hangs on which of them hold: each set of them is its own case.
+  // The evaluated names depend on which of them hold: each subset is a separate case.
   constexpr size_t kMostTogether = 6;
   if (list.list().size() > kMostTogether) {
     return fail(ErrorCode::kUnsupported,
@@ -190,7 +190,7 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
   return all;
 }
 
-// One of them and none of the others; "not the other" is only said where both could hold.
+// One of them and none of the others; "not the other" is added only if both could hold.
 Result<Shapes> ShapeMaker::one_of(const Json& list) {
   Shapes all;
   for (const Json& part : list.list()) {
@@ -245,7 +245,7 @@ Result<Shapes> ShapeMaker::apply_dependencies(const Json& schema, Shapes shapes)
         }
         continue;
       }
-      // Without the property, or with it and what its schema says.
+      // Without the property, or with it and its schema.
       Shape without = everything();
       without.object.emplace_back().named[name] = {never()};
       Shape with = only(Shape::kObject);

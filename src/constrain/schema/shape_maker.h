@@ -13,22 +13,22 @@
 
 namespace kvik::constrain {
 
-// Schemas as unions of shapes, so that what several say at once can be joined type by type. What
-// lies behind a property or an item is not opened until it is asked for, so recursion ends.
+// Converts schemas to unions of shapes, so that several can be joined type by type. Schemas of
+// properties and items are expanded on demand, so that recursion ends.
 class ShapeMaker {
  public:
   ShapeMaker(const SchemaDocument& document, RegularPool& pool, const SchemaOptions& options)
       : document_(document), pool_(pool), options_(options) {}
 
   Literal of_schema(const Json& schema) { return number_of(schema, Meaning::kSchema); }
-  // Every value that is in all of them is in one of the shapes, and no other.
+  // Returns shapes that contain exactly the values that match all of the schemas.
   Result<Shapes> shapes_of(const Conjunction& conjunction);
 
   Shape everything();
   Literal never();
 
-  // Lets closed objects have names that no keyword lists, if each object of the union requires such
-  // names because of what it must not be. Otherwise the union has an object without them.
+  // Allows closed objects to have unlisted names if each object of the union requires such names
+  // because of a negation. Otherwise the union has an object without them.
   void mention_required(Shapes& shapes);
 
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -47,7 +47,7 @@ class ShapeMaker {
   Shapes constant(const Json& value);
   Shapes not_constant(const Json& value);
 
-  // shape_keywords.cpp: what stands in the schema itself.
+  // shape_keywords.cpp: keywords of the schema itself.
   Result<Shapes> own_shapes(const Json& schema);
   Result<void> apply_type(const Json& schema, Shape& shape);
   Result<uint8_t> types_of(const Json& schema, const Json& type, Regular& number);
@@ -65,7 +65,7 @@ class ShapeMaker {
   Result<std::vector<std::string>> strings(const Json& schema, std::string_view keyword);
   Result<Regular> pattern_text(const Json& schema, std::string_view keyword, std::string_view text);
 
-  // shape_maker.cpp: what joins schemas.
+  // shape_maker.cpp: keywords that combine schemas.
   Result<Shapes> join_applicators(const Json& schema, Shapes shapes);
   Result<Shapes> any_of(const Json& list);
   Result<Shapes> one_of(const Json& list);
@@ -79,7 +79,7 @@ class ShapeMaker {
   std::optional<Shape> join(const Shape& a, const Shape& b);
   bool clean(Shape& shape);
   Conjunction rules_for(const Shape& shape, const std::string& name);
-  // True only where it is certain.
+  // Return true only if it is certain.
   bool is_empty(const Conjunction& conjunction, int depth);
   bool is_empty(const Shape& shape, int depth);
   bool may_have(const Shape& shape, const SomeProperty& some, int depth);
@@ -96,11 +96,11 @@ class ShapeMaker {
   std::unexpected<Error> invalid(const Json& schema, std::string_view keyword,
                                  std::string_view expected);
   static std::unexpected<Error> too_large();
-  // Takes an error for granted where relaxed and it may be left out.
+  // Accepts an error if relaxed and the keyword may be ignored.
   bool may_leave_out(const Error& error);
 
   static constexpr size_t kMaxShapes = 400;
-  // Steps of work, as the pool counts them, for what takes some memory of its own.
+  // Steps of work, as counted by the pool, for things with memory of their own.
   static constexpr uint64_t kStepsPerShape = 16;
   static constexpr uint32_t kMaxChain = 400;  // 3,000 overflowed a stack of 8 MiB
 
@@ -114,7 +114,7 @@ class ShapeMaker {
   std::unordered_map<Literal, Shapes> known_;
   std::map<Conjunction, bool> empty_;
   std::vector<std::string> left_out_;
-  uint32_t depth_ = 0;  // schemas that are being read, each for the one before
+  uint32_t depth_ = 0;  // schemas being read, each for the one before
   bool is_pruning_ = false;
 };
 

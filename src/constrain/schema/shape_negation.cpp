@@ -7,7 +7,7 @@
 
 namespace kvik::constrain {
 
-// A value breaks a schema where it breaks one of its keywords: a union, keyword by keyword.
+// A value violates a schema if it violates one of its keywords: a union by keyword.
 Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
   if (schema.is(Json::Kind::kTrue)) return Shapes{};
   if (schema.is(Json::Kind::kFalse)) return Shapes{everything()};
@@ -24,7 +24,7 @@ Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
     TRY(negate_arrays(schema, shapes));
   }
   TRY(negate_applicators(schema, shapes));
-  // What does not hold evaluates nothing.
+  // A schema that does not hold evaluates nothing.
   for (Shape& shape : shapes) shape.evaluated = {};
   std::erase_if(shapes, [&](Shape& shape) { return !clean(shape); });
   if (shapes.size() > kMaxShapes) {
@@ -146,7 +146,7 @@ Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
     return invalid(schema, "properties", "an object");
   }
   for (const std::string& name : required) {
-    // Not there, or not as it must be: both at once, where the schema says of it what it must be.
+    // Absent, or with a wrong value: both together if the schema has a rule for it.
     const Json* its = properties ? properties->find(name) : nullptr;
     add().object.emplace_back().named[name] = {its ? negated(of_schema(*its)) : never()};
   }
