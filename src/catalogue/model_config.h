@@ -25,8 +25,8 @@ struct YarnConfig {
 };
 
 // Llama 3.1's scaling by wavelength: frequencies with a wavelength longer than n_ctx_original /
-// low_freq_factor are divided by `factor`, those shorter than n_ctx_original / high_freq_factor are
-// kept.
+// low_freq_factor are divided by `factor`, those with a wavelength shorter than n_ctx_original /
+// high_freq_factor are kept, and those between are interpolated.
 struct SmoothStretchConfig {
   uint32_t n_ctx_original = 0;  // 0: none
   float factor = 1.0f;
@@ -107,9 +107,9 @@ struct AttentionConfig {
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
   uint32_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
   uint32_t gate_dim() const { return has_output_gate ? q_dim() : 0; }
-  // Number of input columns of the output projection.
+  // Returns the number of input columns of the output projection.
   uint32_t output_dim() const { return n_heads * (latent.rank ? latent.value_dim : head_dim); }
-  // Number of columns that one norm of q or k covers.
+  // Return the number of columns that one norm of q or k covers.
   uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
   uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
 };
@@ -202,25 +202,26 @@ struct ModelConfig {
   // own and the input of the first layer, and adds after its feed-forward block (Gemma 3n, 2025);
   // 0: none.
   uint32_t per_layer_dim = 0;
-  bool has_layer_scales =
-      false;  // the output of a layer is multiplied by a scale of that layer, if it has one
+  // The output of a layer is multiplied by a scale of that layer, if the file has it.
+  bool has_layer_scales = false;
 
   // Number of MTP layers after the others. Their tensors are ignored except for those of the MTP
   // head in use.
   uint32_t n_guessing_layers = 0;
-  // The first MTP layer is used as drafter: from the next token and the hidden state at a position,
-  // after the last norm, it predicts the token after that (Gloeckle et al. 2024; Qwen3-Next).
+  // The first MTP layer is used as drafter: from the hidden state at a position (after the last
+  // norm) and the next token, it predicts the token after the next one (Gloeckle et al. 2024;
+  // Qwen3-Next).
   bool has_guesser = false;
-  // Number of entries in per-layer lists of the file.
+  // Returns the number of entries in per-layer lists of the file.
   size_t n_listed_layers() const { return size_t{n_layers} + n_guessing_layers; }
 
   std::vector<LayerConfig> layers;  // n_layers of them, followed by the MTP head
   std::vector<RopeConfig> ropes;
 
-  // Returns the first attention layer's config, to describe the whole model.
+  // Returns the config of the first attention layer, which stands for the whole model in summaries.
   const AttentionConfig& attention() const;
   uint32_t n_attention_layers() const;
-  // Number of recurrent layers.
+  // Returns the number of recurrent layers.
   uint32_t n_state_layers() const;
   bool has_state() const { return n_state_layers() > 0; }
   // Returns the config of the first layer with experts; null if there is none.

@@ -23,7 +23,7 @@ enum class TensorRole : uint8_t {
   kLongRopeDivisors,   // LongRoPE: for contexts longer than the original one
   kShortRopeDivisors,  // LongRoPE: up to the original context length
   kOutputNorm,
-  kEmbeddingsNorm,  // the same under another name
+  kEmbeddingsNorm,  // the output norm under another name (LFM2)
   kHead,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
   kPerLayerProjection,      // projects the input of the first layer to the same size
@@ -105,7 +105,7 @@ enum class TensorRole : uint8_t {
 enum class TensorKind : uint8_t {
   kMatrix,
   kExperts,   // stacked matrices of one shape
-  kHeads,     // the same for heads
+  kHeads,     // stacked matrices of heads
   kRouting,   // router weights: kept as f32
   kNorm,      // a vector around 1
   kBias,      // a vector around 0, or one per expert
@@ -128,9 +128,9 @@ inline bool is_list(TensorKind kind) {
 }
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
-// Returns whether quantization errors of the role's matrix cost much for its size: V, and the down
-// projections.
+// Returns whether the role is a down projection of an MLP or of experts.
 bool is_down_projection(TensorRole role);
+// Returns whether quantization errors of the role's matrix cost much for its size.
 inline bool is_sensitive(TensorRole role) {
   return role == TensorRole::kV || is_down_projection(role);
 }
@@ -138,24 +138,26 @@ inline bool is_sensitive(TensorRole role) {
 inline constexpr std::string_view kLayerPrefix = "blk.";
 // Returns the name in a GGUF file, such as "blk.3.attn_q.weight".
 std::string name_of(TensorId tensor);
-// Returns std::nullopt for a name without a role.
+// Returns the tensor of that name in a GGUF file; std::nullopt for a name without a role.
 std::optional<TensorId> tensor_named(std::string_view name);
 
-// Name that a folder has for the tensors of a role, after "model." or "model.layers.N.", or "mtp."
-// for the MTP head's own; "{}" is the number of an expert. Empty if folders have no such tensors.
+// Name that a folder has for the tensors of a role, without the prefix "model.", "model.layers.N."
+// or, for tensors of the MTP head only, "mtp.". "{}" is the number of an expert. The name is empty
+// if folders have no such tensors.
 struct FolderName {
   TensorRole role;
   std::string_view name;
 };
 std::string_view usual_folder_name(TensorRole role);
 
+// A tensor that a model has or may have.
 struct TensorSpec {
   TensorId id;
   std::vector<uint64_t> shape;  // rows first, the dimension summed over last
   bool is_optional = false;     // some files of such models lack it
 };
 
-// All tensors of a model with that config, in the usual order of files. Immutable.
+// Lists all tensors of a model with that config, in the usual order of files. Immutable.
 class TensorTable {
  public:
   explicit TensorTable(const ModelConfig& config);
