@@ -45,7 +45,7 @@ class ThreadPool {
  private:
   using Erased = void (*)(const void* body, size_t item, uint32_t thread);
 
-  // Adjacent items: thread t of T has [n t / T, n (t + 1) / T).
+  // Adjacent items of one thread: thread t of T has [n t / T, n (t + 1) / T).
   struct alignas(64) Share {
     std::atomic<size_t> next{0};
     size_t end = 0;
@@ -58,6 +58,7 @@ class ThreadPool {
   void leave_shared_core(uint32_t thread);
   void worker_main(uint32_t thread);
 
+  // Bit of joined_ that is set while workers may join the loop.
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
   uint32_t n_threads_ = 1;

@@ -19,6 +19,7 @@ class Interrupts {
   // Creates the event descriptors that catch_them() and wait() need. Returns false if the process
   // cannot open two more files.
   static bool open_events();
+  // Makes the signals events from now on.
   static void catch_them();
   // Catches the first signal; a second one ends the process at once.
   static void catch_first();
@@ -38,6 +39,7 @@ class Interrupts {
 
   // Returns a descriptor that is readable while is_raised() is true.
   static int signal_fd();
+  // Consumes the pending signals, so that is_raised() returns false.
   static void take();
 
   // Returns true if a signal other than SIGINT arrived: the program should end, not only its
