@@ -40,6 +40,7 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
     return {};
   }
   rope.magnitude *= yarn_magnitude(rope, 1.0f);
+  // With a multiplier for all dimensions, the rotated ones get the quotient of the two factors.
   if (of_all != 0) rope.magnitude /= in_all;
   return {};
 }

@@ -18,7 +18,7 @@ struct ElementTraits {
   uint32_t file_type;  // GGUF's "general.file_type" of a model of this type, or kNoFileType
 };
 
-std::span<const ElementTraits> element_types();  // of every type, in the order of the enum
+std::span<const ElementTraits> element_types();  // all types, in the order of the enum
 
 const ElementTraits& traits(ElementType type);
 inline const char* name_of(ElementType type) { return traits(type).name; }

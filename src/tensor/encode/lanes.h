@@ -29,7 +29,7 @@ KVIK_LANES_INLINE Lanes divide(Lanes a, Lanes b) {
   return is_zero ? Lanes{} : quotient;
 }
 
-// Returns the nearest integer in [low, high], whose bounds are integers; ties to even.
+// Returns the nearest integer in [low, high], with ties to even. low and high must be integers.
 KVIK_LANES_INLINE Lanes nearest(Lanes value, float low, float high) {
   constexpr float kNoFraction = 12582912.0f;  // 1.5 · 2^23: floats of this size are integers
   const Lanes inside = smaller(larger(value, splat(low)), splat(high));
