@@ -128,8 +128,8 @@ struct Family {
   // Reads what only this family has into an otherwise complete config; null: nothing.
   Result<void> (*finish)(const KeyReader& keys, ModelConfig& config) = nullptr;
   std::span<const FolderType> folders = {};
-  // Tensor names for a family without folder types, whose folders are read as those of another
-  // family. Adapters refer to these names.
+  // Tensor names for a family without folder types, because its folders are read as those of
+  // another family. Adapters refer to these names.
   std::span<const FolderName> modules = {};
 };
 

@@ -169,8 +169,8 @@ struct LayerConfig {
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
 };
 
-// A model as a set of features. Families only fill this in (family.h): no code outside the
-// catalogue knows names of families.
+// A model as a set of features. Families only fill this in (family.h), and no code outside the
+// catalogue depends on the names of families.
 struct ModelConfig {
   std::string architecture;
   std::string name;
@@ -218,7 +218,7 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;  // n_layers of them, followed by the MTP head
   std::vector<RopeConfig> ropes;
 
-  // Returns the config of the first attention layer, which stands for the whole model in summaries.
+  // Returns the config of the first attention layer, which describes the whole model in summaries.
   const AttentionConfig& attention() const;
   uint32_t n_attention_layers() const;
   // Returns the number of recurrent layers.

@@ -15,7 +15,7 @@
 namespace kvik {
 
 // Purpose of a tensor. Together with a layer number, a role identifies a tensor of a model,
-// whatever name the file has for it.
+// independently of its name in a file.
 enum class TensorRole : uint8_t {
   // Roles of the whole model.
   kEmbedding,

@@ -38,7 +38,7 @@ struct MemoryPlan {
   struct Part {
     std::string name;
     uint64_t n_bytes = 0;
-    // Whether the part is in backend memory, as weights and pages are. The whole decoder counts,
+    // True if the part is in backend memory, as weights and pages are. The whole decoder counts,
     // although a few rows of logits are in host memory.
     bool is_backends = false;
   };

@@ -116,8 +116,8 @@ struct LevelRange {  // lowest and highest level, relative to zero
   float low, high;
 };
 
-// Whether large values have more weight in the search for scales (encode/searches.cpp): never, only
-// without an importance matrix, or always.
+// Selects when large values have more weight in the search for scales (encode/searches.cpp): never,
+// only without an importance matrix, or always.
 enum class FavoursLarge : uint8_t { kNever, kWithoutImportance, kAlways };
 
 // The method by which encode_row() finds the numbers of a format: the search and its candidates.

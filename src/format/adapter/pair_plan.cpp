@@ -87,7 +87,7 @@ struct PairPlan::Planned {
   std::optional<FactorPart> magnitudes = {};
 };
 
-// Keeps the two tensors that were read last in memory, because consecutive pairs of a stack are
+// Keeps in memory the two tensors that were read last, because consecutive pairs of a stack are
 // parts of the same tensors.
 class PairPlan::Source final : public AdapterSource {
  public:

@@ -19,8 +19,8 @@ struct BlockFloats {
   };
   Kind kind = Kind::kFp8;
   uint64_t block_rows = 0, block_cols = 0;  // kFp8; 0: the whole matrix
-  // Whether tensors have the names of compressed-tensors. Always true for kMxFp4. For kNvFp4, the
-  // scale of the matrix is then a divisor.
+  // True if tensors have the names of compressed-tensors, as is always the case for kMxFp4. For
+  // kNvFp4, the scale of the matrix is then a divisor.
   bool is_packed = false;
 
   bool operator==(const BlockFloats&) const = default;

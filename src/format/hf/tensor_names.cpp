@@ -202,7 +202,7 @@ class FolderTensors {
   }
 
   // Takes the head. It is the embedding if there is no other tensor, or if the model ties them and
-  // the head in the file is a copy. A head that differs is used whatever config.json says, as in
+  // the head in the file is a copy. A head that differs is used regardless of config.json, as in
   // Transformers 5.
   Result<void> take_head(const TensorSpec& spec) {
     for (const std::string_view name : kHeadNames) {

@@ -58,7 +58,7 @@ KVIK_LANES_INLINE Lanes error_of_scale(const SubBlocks<kValues>& s, Lanes scale,
   return error;
 }
 
-// Whether a minimum may be negative, so that all decoded values are positive.
+// Selects whether a minimum may be negative, so that all decoded values are positive.
 enum class Minimum { kNotNegative, kAny };
 
 template <int kValues>

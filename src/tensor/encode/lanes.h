@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// Sixteen floats that undergo the same operations, one sub-block per lane: a search over scales has
-// no sums across lanes, so it gives the same bits whatever the register width. Everything here is
+// Sixteen floats that undergo the same operations, one sub-block per lane. A search over scales has
+// no sums across lanes, so it gives the same bits with every register width. Everything here is
 // inlined into functions compiled for one instruction set each.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
