@@ -65,7 +65,7 @@ class ThreadPool {
   Result<void> started_;
   Erased call_ = nullptr;
   const void* body_ = nullptr;
-  std::vector<Share> shares_;                   // by thread
+  std::vector<Share> shares_;                   // shares by thread
   alignas(64) std::atomic<uint32_t> epoch_{0};  // incremented by every loop
   // Number of workers in this loop, plus kOpen while more may join.
   alignas(64) std::atomic<uint32_t> joined_{0};

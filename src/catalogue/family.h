@@ -21,7 +21,7 @@ enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
 // A "model_type" of Hugging Face Transformers: defaults of its config.json, and how its tensors
 // differ from those of a GGUF file.
 struct FolderType {
-  std::string_view model_type;  // in config.json
+  std::string_view model_type;  // value of "model_type" in config.json
   // model_type of a multimodal model whose "text_config" has this type
   std::string_view whole_type = {};
   std::string_view defaults;  // JSON with the values that config.json may omit

@@ -129,8 +129,8 @@ enum class ExpertScoring : uint8_t { kSoftmax, kSigmoid };
 struct ExpertsConfig {
   uint32_t n_experts = 0;
   uint32_t n_used = 0;
-  uint32_t ffn_dim = 0;         // of one expert
-  uint32_t shared_ffn_dim = 0;  // of the shared expert; 0: there is none
+  uint32_t ffn_dim = 0;         // size of one expert
+  uint32_t shared_ffn_dim = 0;  // size of the shared expert; 0: no shared expert
   ExpertScoring scoring = ExpertScoring::kSoftmax;
   bool normalizes = true;        // the weights of the selected experts are normalized to a sum of 1
   float weight_scale = 1.0f;     // factor of the weights after that
@@ -139,7 +139,7 @@ struct ExpertsConfig {
   // A bias is added to the probabilities for the selection of experts, but not for their weights
   // (Wang et al. 2024).
   bool has_choice_bias = false, is_choice_bias_optional = false;
-  bool has_biases = false;  // of gate, up and down of each expert
+  bool has_biases = false;  // gate, up and down of each expert have biases
   // Group-limited routing: experts form groups of equal size, and experts are selected from the
   // best n_groups_used groups.
   uint32_t n_groups = 1, n_groups_used = 1;
@@ -177,7 +177,7 @@ struct ModelConfig {
 
   uint32_t n_layers = 0;
   uint32_t model_dim = 0;
-  uint32_t ffn_dim = 0;  // of layers with an MLP
+  uint32_t ffn_dim = 0;  // size of the MLP in layers that have one
   uint32_t n_vocab = 0;
   uint32_t n_ctx_train = 0;
 

@@ -20,8 +20,8 @@ enum class ValueHeadOrder : uint8_t {
 struct DeltaConfig {
   uint32_t n_key_heads = 0;
   uint32_t n_value_heads = 0;
-  uint32_t key_dim = 0;    // of a head
-  uint32_t value_dim = 0;  // of a head
+  uint32_t key_dim = 0;    // dimension of a key head
+  uint32_t value_dim = 0;  // dimension of a value head
   uint32_t n_taps = 0;
   ValueHeadOrder order = ValueHeadOrder::kTiled;
   bool is_gate_fused = false;  // one tensor in the file for β and the decay

@@ -19,29 +19,29 @@ namespace kvik {
 enum class TensorRole : uint8_t {
   // Roles of the whole model.
   kEmbedding,
-  kRopeDivisors,       // of the RoPE frequencies, for all contexts
+  kRopeDivisors,       // divisors of the RoPE frequencies, for all contexts
   kLongRopeDivisors,   // LongRoPE: for contexts longer than the original one
   kShortRopeDivisors,  // LongRoPE: up to the original context length
   kOutputNorm,
   kEmbeddingsNorm,  // the output norm under another name (LFM2)
   kHead,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
-  kPerLayerProjection,      // projects the input of the first layer to the same size
-  kPerLayerProjectionNorm,  // of each layer's part
+  kPerLayerProjection,      // projection of the input of the first layer to the same size
+  kPerLayerProjectionNorm,  // norm of each layer's part
   // Roles of a layer.
   kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
   kQkv,            // rows of Q, K and V
   kQ,
   kK,
   kV,
-  kQDown,      // MLA: x to the low-rank q,
-  kQDownNorm,  // its norm,
-  kQUp,        // and the low-rank q to q
-  kKvDown,     // x to the latent vector and the RoPE dimensions
+  kQDown,      // MLA: projection of x to the low-rank q
+  kQDownNorm,  // MLA: norm of the low-rank q
+  kQUp,        // MLA: projection of the low-rank q to q
+  kKvDown,     // MLA: projection of x to the latent vector and the RoPE dimensions
   kKvDownNorm,
-  kKvUp,  // latent vector to K and V of all heads, if the file has one tensor for both
-  kKUp,   // per head, transposed: [rank, qk_nope_head_dim]
-  kVUp,   // per head: [value_dim, rank]
+  kKvUp,  // MLA: latent vector to K and V of all heads, if they are one tensor
+  kKUp,   // MLA: latent vector to K per head, transposed: [rank, qk_nope_head_dim]
+  kVUp,   // MLA: latent vector to V per head: [value_dim, rank]
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,
@@ -50,19 +50,19 @@ enum class TensorRole : uint8_t {
   kVBias,
   kQNorm,
   kKNorm,
-  kStateGate,      // recurrent layers: x to the output gate,
-  kStateBeta,      // to β,
-  kStateAlpha,     // and to the decay
+  kStateGate,      // gated delta rule: projection of x to the output gate
+  kStateBeta,      // gated delta rule: projection of x to β
+  kStateAlpha,     // gated delta rule: projection of x to the input of the decay
   kStateGates,     // β and the decay's input of each key head in turn, if they are one tensor
   kStateTaps,      // convolution weights: [channels, taps], the oldest first
   kStateStepBias,  // added to the decay's input
   kStateDecay,     // factor of the decay, below 0
   kStateNorm,
   kStateOutput,
-  kSpaceIn,  // state space: x to gate, channels and steps
+  kSpaceIn,  // state space: projection of x to gate, channels and steps
   kSpaceTapsBias,
-  kSpaceSkip,  // factor of the head's input
-  kConvIn,     // short convolution
+  kSpaceSkip,  // state space: factor D of the input of a head
+  kConvIn,     // short convolution: projection of x to its three inputs
   kConvTaps,
   kConvOutput,
   kPostAttentionNorm,
@@ -96,10 +96,10 @@ enum class TensorRole : uint8_t {
   kPerLayerOutput,
   kPerLayerPostNorm,
   kLayerScale,
-  kGuessEmbeddingNorm,  // MTP head: norm of the next token's embedding,
-  kGuessHiddenNorm,     // norm of the hidden state,
-  kGuessInput,          // both concatenated to its input,
-  kGuessOutputNorm,     // and the norm before the output head
+  kGuessEmbeddingNorm,  // MTP head: norm of the next token's embedding
+  kGuessHiddenNorm,     // MTP head: norm of the hidden state
+  kGuessInput,          // MTP head: projection of both, concatenated, to its input
+  kGuessOutputNorm,     // MTP head: norm before the output head
 };
 
 enum class TensorKind : uint8_t {

@@ -15,7 +15,7 @@ namespace kvik {
 enum class Arrangement : uint8_t {
   kAsIs,
   kPairedRows,     // rows i of the first and second half of each head become 2i and 2i + 1
-  kFloats,         // as f32
+  kFloats,         // converted to f32
   kPairedFloats,   // converted to f32, and kPairedRows
   kFloatsPlusOne,  // converted to f32, plus one
   kNegativeExp,    // converted to f32, −e^x
@@ -37,7 +37,7 @@ struct ArrangedTensor {
   Arrangement arrangement = Arrangement::kAsIs;
   // Rows of a head for kPairedRows and kPairedFloats, rows of a piece for kTransposed.
   uint32_t head_dim = 0;
-  std::vector<uint32_t> order = {};  // for kMovedColumns: source of each block
+  std::vector<uint32_t> order = {};  // source of each block, for kMovedColumns
   std::vector<float> values;         // the whole contents if there are no pieces
   // An f32 input that becomes TensorSource::scales() of this tensor; otherwise the pieces keep
   // their own.

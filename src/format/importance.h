@@ -51,7 +51,7 @@ class Importance {
   uint64_t chunk_tokens = 0;
 
  private:
-  std::map<std::string, Inputs, std::less<>> inputs_;  // by tensor
+  std::map<std::string, Inputs, std::less<>> inputs_;  // inputs by name of the tensor
 };
 
 }  // namespace kvik

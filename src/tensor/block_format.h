@@ -22,7 +22,7 @@ inline constexpr uint32_t kBlock256 = 256;
 // The minimum applies if the format has one. With a table, the table's value at `level` replaces
 // (level − zero).
 struct BlockNumbers {
-  uint16_t scale, minimum;  // see BlockFormat::to_f32
+  uint16_t scale, minimum;  // converted by BlockFormat::to_f32
   uint16_t zero;
   uint8_t factors[32];  // relative to BlockFormat::least_factor
   uint8_t levels[kBlock256];
@@ -52,7 +52,7 @@ struct BlockReader {
                                           Plane plane) {
     for (size_t first = 0; first < n; first += plane.span) {
       for (uint32_t at = 0; at < 8; at += plane.bits, numbers += plane.span) {
-#pragma GCC unroll 1  // or it becomes code that is not vectorised
+#pragma GCC unroll 1  // otherwise GCC unrolls to code without vectors
         for (size_t i = 0; i < plane.span; ++i) {
           const int number = (in_file[first + i] >> at & ((1 << plane.bits) - 1)) << plane.shift;
           numbers[i] = static_cast<uint8_t>(plane.shift == 0 ? number : numbers[i] | number);
@@ -76,7 +76,7 @@ struct BlockWriter {  // the block must be all zeros before
                                           Plane plane) {
     for (size_t first = 0; first < n; first += plane.span) {
       for (uint32_t at = 0; at < 8; at += plane.bits, numbers += plane.span) {
-#pragma GCC unroll 1  // or it becomes code that is not vectorised
+#pragma GCC unroll 1  // otherwise GCC unrolls to code without vectors
         for (size_t i = 0; i < plane.span; ++i) {
           const int number = numbers[i] >> plane.shift & ((1 << plane.bits) - 1);
           in_file[first + i] = static_cast<uint8_t>(in_file[first + i] | number << at);

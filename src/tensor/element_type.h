@@ -11,7 +11,7 @@ namespace kvik {
 
 struct ElementTraits {
   ElementType type;
-  const char* name;         // as users write it: "q8_0"
+  const char* name;         // name for users: "q8_0"
   uint32_t gguf_id;         // ggml's number of the type, or kNoGgufId
   uint32_t block_elements;  // elements of a block, along the last axis
   uint32_t block_bytes;

@@ -55,7 +55,7 @@ inline constexpr PackedBytes kExponent = {  // exponent that is the scale of the
       bytes[0] = static_cast<uint8_t>(numbers.scale);
     },
     [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) { numbers.scale = bytes[0]; }};
-inline constexpr PackedBytes kOffset = {  // 128 minus the zero point
+inline constexpr PackedBytes kOffset = {  // 128 minus the zero point, as a byte
     1,
     [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
       CHECK(numbers.zero <= 16);

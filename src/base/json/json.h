@@ -18,7 +18,7 @@ namespace kvik {
 struct Json {
   struct Field;
   using List = std::vector<Json>;
-  using Fields = std::vector<Field>;  // in the order of the text
+  using Fields = std::vector<Field>;  // members in the order of the text
   using Null = std::monostate;
   // A number as written ("1.50", "1e400"), unless it is the text of an int64_t.
   struct Number {

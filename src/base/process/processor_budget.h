@@ -15,7 +15,7 @@ Duration thread_time();
 class ProcessorBudget {
  public:
   struct Rule {
-    double share;  // of one core
+    double share;  // share of one core
     Duration burst;
   };
   explicit ProcessorBudget(Rule rule) : rule_(rule) {}

@@ -43,7 +43,7 @@ struct StatedPair {
   Module module = {};   // module of a folder; no roles: the layout of GGUF files
   EmbeddingPair embedding = EmbeddingPair::kPeft;
   std::optional<FlatStack> flat = {};
-  std::optional<size_t> magnitudes = {};  // for DoRA: index of a tensor with a number per row
+  std::optional<size_t> magnitudes = {};  // DoRA: index of a tensor with a number per row
 };
 
 // Collects the updates that a file contains, and checks them against the shapes of a model. Used by

@@ -17,7 +17,7 @@ struct Geometry {
   uint32_t n_layers, model_dim, n_heads, n_kv_heads, head_dim, ffn_dim, n_ctx_train;
   float rope_base;
   uint32_t window;   // 0: none
-  uint32_t n_vocab;  // of the real model
+  uint32_t n_vocab;  // vocabulary size of the real model
   bool tied_head;    // no output.weight: the embedding is used
 };
 
@@ -49,10 +49,10 @@ struct ModelPreset : Geometry {
   struct Latent {  // LatentConfig
     uint32_t rank = 0, q_rank = 0, still_dim = 0, turning_dim = 0, value_dim = 0;
   };
-  struct Kinds {                   // kinds of layers (catalogue/families/gemma.cpp)
-    uint32_t global_every = 0;     // every n-th layer has full attention; 0: all layers are alike
-    uint32_t window_head_dim = 0;  // of sliding-window layers; the others have that of the geometry
-    uint32_t n_global_kv_heads = 0;  // of full-attention layers; 0: as in the geometry
+  struct Kinds {                     // kinds of layers (catalogue/families/gemma.cpp)
+    uint32_t global_every = 0;       // every n-th layer has full attention; 0: all layers are alike
+    uint32_t window_head_dim = 0;    // of sliding-window layers; others have Geometry::head_dim
+    uint32_t n_global_kv_heads = 0;  // KV heads of full-attention layers; 0: as in the geometry
     bool is_k_v = false;             // full-attention layers use K as V
     uint32_t n_sharing = 0;          // number of last layers that share K and V of others
     uint32_t sharing_ffn_dim = 0;    // MLP size of those layers; 0: as in the geometry
@@ -63,7 +63,7 @@ struct ModelPreset : Geometry {
   Rope rope = {};
   Scales scales = {};
   float temperature = 0;
-  bool has_qk_norm = true, has_choice_bias = true;  // in families in which they are optional
+  bool has_qk_norm = true, has_choice_bias = true;  // used in families in which they are optional
   Latent latent = {};
   Kinds kinds = {};
   struct Delta {  // DeltaConfig, and the interval of attention layers
