@@ -7,7 +7,7 @@ namespace kvik {
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-// Source of time for the engine, which tests replace.
+// Source of time for the engine. Tests replace it.
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -19,7 +19,7 @@ class Sha256 {
 
   void add(std::span<const std::byte> bytes);
   void add_number(uint64_t number);  // 8 bytes, little endian
-  // length and bytes, so that different lists never give the same input
+  // Adds the length and the bytes, so that different lists never give the same input.
   void add_text(std::string_view text);
 
   // May be called once.
@@ -29,7 +29,7 @@ class Sha256 {
   struct FreeState {
     void operator()(void* state) const;
   };
-  std::unique_ptr<void, FreeState> state_;  // state of OpenSSL, whose header is slow to compile
+  std::unique_ptr<void, FreeState> state_;  // EVP_MD_CTX of OpenSSL; its header is slow to compile
 };
 
 // Returns two lowercase hexadecimal digits per byte.

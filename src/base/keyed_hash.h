@@ -7,8 +7,9 @@
 
 namespace kvik {
 
-// HMAC-SHA-256 of several texts, each preceded by its length, so that different lists never give
-// the same input. Without the key it can neither be computed nor used to confirm a suspected text.
+// Returns the HMAC-SHA-256 of several texts, each preceded by its length, so that different lists
+// never give the same input. Without the key, the hash can neither be computed nor used to confirm
+// a suspected text.
 Sha256Digest keyed_hash(std::string_view key, std::initializer_list<std::string_view> texts);
 
 // Returns the bytes of a digest as text, to be hashed or compared.

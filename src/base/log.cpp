@@ -15,8 +15,9 @@
 namespace kvik::log {
 namespace {
 
-// A pipe that is ready for writing accepts this much at once.
-constexpr size_t kMostBytes = PIPE_BUF - 128;  // of one message; the rest is for its time and level
+// Maximum size of a message. A pipe that is ready for writing accepts a line of PIPE_BUF bytes at
+// once.
+constexpr size_t kMostBytes = PIPE_BUF - 128;  // the rest is for time and level
 
 std::atomic<uint64_t> n_lost = 0;  // since the last line that was written
 
@@ -52,7 +53,7 @@ void init(std::string_view level) {
   spdlog::set_level(spdlog::level::from_str(std::string(level)));
 }
 
-// A line counts as lost if there is no memory for it: handlers of std::bad_alloc log too.
+// Counts the line as lost if there is no memory for it, because handlers of std::bad_alloc log too.
 void write(Level level, fmt::string_view format, fmt::format_args values) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                    spdlog::level::warn, spdlog::level::err};

@@ -6,10 +6,10 @@
 #include <string_view>
 
 // Logs to stderr; stdout is for the model's text. A message is one line of limited length, and
-// quoted input is made printable. If stderr is a full pipe, the line is dropped and counted.
+// quoted input is made printable. If stderr is a full pipe, the message is dropped and counted.
 namespace kvik::log {
 
-// `level` is one of trace, debug, info, warn, error, off.
+// Sets up logging. `level` is one of trace, debug, info, warn, error, off.
 void init(std::string_view level);
 
 enum class Level : uint8_t { kDebug, kInfo, kWarn, kError };

@@ -6,8 +6,8 @@
 
 namespace kvik {
 
-// Memory mapped from the system: not resident before it is touched, and returned as a whole when
-// freed, which heap memory is not.
+// Memory mapped from the system. Unlike heap memory, it is not resident before it is touched, and
+// it is returned to the system as a whole when it is freed.
 class MemoryRegion {
  public:
   MemoryRegion() = default;

@@ -21,8 +21,8 @@ class Metadata {
                              std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
                              std::vector<std::string>>;
 
-  // Returns false if the key exists already; the first value is kept. stored_bits: width of its
-  // numbers in the file, needed to write them again; 0: as wide as they need.
+  // Adds a value. Returns false if the key exists already; the first value is kept. stored_bits:
+  // width of the numbers in the file, needed to write them again; 0: as wide as the values need.
   bool insert(std::string key, Value value, unsigned stored_bits = 0);
   // Like insert(), but replaces an existing value.
   void replace(std::string key, Value value);
@@ -48,7 +48,7 @@ class Metadata {
 
  private:
   std::map<std::string, Value, std::less<>> values_;
-  std::map<std::string, unsigned, std::less<>> stored_bits_;  // where known
+  std::map<std::string, unsigned, std::less<>> stored_bits_;  // only for keys with a known width
 };
 
 }  // namespace kvik

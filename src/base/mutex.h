@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-// Locks annotated with what they guard. clang checks it (-Wthread-safety,
+// Locks whose annotations say what they guard. clang checks them (-Wthread-safety,
 // tests/tidy/locks_test.py); other compilers ignore the annotations.
 #if defined(__clang__)
 #define KVIK_THREAD_ATTRIBUTE(x) __attribute__((x))

@@ -9,24 +9,26 @@
 
 namespace kvik {
 
-// Line breaks that remain in a printable text.
+// Line breaks that printable() keeps.
 enum class Breaks : uint8_t {
-  kShown,  // none: for a line of a log, a label, a name
-  // line feeds and tabs; carriage returns are removed, so that a line cannot overwrite the one
-  // before it
+  kShown,  // keeps none, for one line: of a log, a label, a name
+  // Keeps line feeds and tabs. Carriage returns are removed, so that a line cannot overwrite the
+  // one before it.
   kKept,
 };
 
-// Returns untrusted text in a form that is safe to display; the only such function. Control
-// characters, which could move a cursor, rename a window, simulate typing or start a log line,
-// become their Unicode pictures (U+241B for ESC). Without line breaks this includes characters that
-// change the writing direction. Invalid UTF-8 becomes U+FFFD.
+// Returns untrusted text in a form that is safe to display. All untrusted text passes through this
+// function. ASCII control characters, which could move a cursor, rename a window, simulate typing
+// or start a log line, become their Unicode pictures (U+241B for ESC). C1 control characters and
+// invalid UTF-8 become U+FFFD, and with kShown also Unicode line separators and characters that
+// change the writing direction.
 std::string printable(std::string_view text, Breaks breaks);
 
-// Returns the same without line breaks, for at most 200 bytes of the text: for quotes in messages.
+// Returns at most 200 bytes of the text, made printable without line breaks and followed by "…" if
+// the text is longer. Used to quote text in messages.
 std::string printable(std::string_view text);
 
-// Replaces every maximal invalid UTF-8 sequence by U+FFFD and changes nothing else.
+// Returns the text with every maximal invalid UTF-8 sequence replaced by U+FFFD.
 std::string valid_utf8(std::string_view text);
 
 // An untrusted name that was made printable, and is safe for a terminal, a log, a label and JSON.

@@ -37,7 +37,7 @@ Result<uint64_t> parse(std::string_view text, std::span<const Unit> units, std::
     if (error != std::errc() || suffix != unit.suffix || !(number >= 0)) continue;
     const double value = number * static_cast<double>(unit.factor);
     const double whole = std::round(value);
-    // tolerance: 0.07 s is 7e7 ns
+    // The tolerance is needed because 0.07 s, for example, is not exactly 7e7 ns in floating point.
     if (value > 0x1p62 || std::abs(value - whole) > 1e-12 * value) break;
     return static_cast<uint64_t>(whole);
   }

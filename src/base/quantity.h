@@ -23,10 +23,10 @@ Result<std::vector<uint64_t>> parse_counts(std::string_view text);
 // Parses "50ms", "0.5s", "200us", "2min" to a duration. A number other than 0 needs a unit.
 Result<Duration> parse_duration(std::string_view text);
 
-// 1, "token" → "1 token"; 2 → "2 tokens".
+// Returns a number with its noun: 1, "token" → "1 token"; 2 → "2 tokens".
 std::string counted(uint64_t n, std::string_view what);
 
-// 1610612736 → "1.50 GiB".
+// Returns a size with two decimals: 1610612736 → "1.50 GiB".
 std::string format_bytes(uint64_t bytes);
 
 }  // namespace kvik

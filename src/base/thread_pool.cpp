@@ -103,6 +103,8 @@ bool ThreadPool::join_loop() {
   return true;
 }
 
+// Moves a worker that woke up on the core of another thread of the pool to a core without one, if
+// there is any. The affinity is narrowed for a moment and then restored.
 void ThreadPool::leave_shared_core(uint32_t thread) {
   const auto core_of = [](const Share& share) {
     return share.core.load(std::memory_order_relaxed);
@@ -118,7 +120,7 @@ void ThreadPool::leave_shared_core(uint32_t thread) {
   }
   if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof(free), &free) != 0) return;
   own.store(sched_getcpu(), std::memory_order_relaxed);
-  // the affinity is unchanged on failure
+  // If this fails, the affinity stays narrowed. The worker runs correctly nevertheless.
   static_cast<void>(sched_setaffinity(0, sizeof(allowed), &allowed));
 }
 

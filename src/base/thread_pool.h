@@ -45,7 +45,7 @@ class ThreadPool {
  private:
   using Erased = void (*)(const void* body, size_t item, uint32_t thread);
 
-  // Adjacent items: thread t of T has [n t / T, n (t + 1) / T).
+  // Adjacent items of one thread: thread t of T has [n t / T, n (t + 1) / T).
   struct alignas(64) Share {
     std::atomic<size_t> next{0};
     size_t end = 0;
@@ -58,13 +58,14 @@ class ThreadPool {
   void leave_shared_core(uint32_t thread);
   void worker_main(uint32_t thread);
 
+  // Bit of joined_ that is set while workers may join the loop.
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
   uint32_t n_threads_ = 1;
   Result<void> started_;
   Erased call_ = nullptr;
   const void* body_ = nullptr;
-  std::vector<Share> shares_;                   // by thread
+  std::vector<Share> shares_;                   // shares by thread
   alignas(64) std::atomic<uint32_t> epoch_{0};  // incremented by every loop
   // Number of workers in this loop, plus kOpen while more may join.
   alignas(64) std::atomic<uint32_t> joined_{0};

@@ -17,7 +17,7 @@ class TokenBitmask {
  public:
   static constexpr uint32_t kWordBits = 64;
 
-  TokenBitmask() = default;  // for no vocabulary
+  TokenBitmask() = default;  // mask without a vocabulary
   // Allows no token.
   explicit TokenBitmask(uint32_t n_tokens)
       : n_tokens_(n_tokens), words_((size_t{n_tokens} + kWordBits - 1) / kWordBits) {}

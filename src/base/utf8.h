@@ -18,7 +18,7 @@ struct Utf8Step {
   };
   Kind kind;
   uint8_t n_bytes;
-  char32_t code_point;  // for kValid only
+  char32_t code_point;  // set for kValid only
 };
 
 // Decodes at `at` < text.size(). Invalid bytes are grouped into maximal subparts, as in browsers

@@ -21,7 +21,7 @@ enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
 // A "model_type" of Hugging Face Transformers: defaults of its config.json, and how its tensors
 // differ from those of a GGUF file.
 struct FolderType {
-  std::string_view model_type;  // in config.json
+  std::string_view model_type;  // value of "model_type" in config.json
   // model_type of a multimodal model whose "text_config" has this type
   std::string_view whole_type = {};
   std::string_view defaults;  // JSON with the values that config.json may omit
@@ -29,6 +29,7 @@ struct FolderType {
   bool has_experts = false;
   bool norms_lack_one = false;    // norm weights are stored minus one
   bool has_query_scalar = false;  // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
+  // Rows of a head are ordered as in a GGUF file, although RoPE rotates adjacent pairs.
   bool is_interleaved =
       false;  // rows of a head are ordered as in a GGUF file although RoPE rotates adjacent pairs
   ExpertStacks stacks = ExpertStacks::kUsual;
@@ -47,21 +48,22 @@ enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace };
 // Occurrence of certain tensors in the models of a family.
 enum class Presence : uint8_t { kNone, kOptional, kAlways };
 
-// RoPE base of the sliding-window layers of some families, which no key of a file changes.
+// RoPE base of the sliding-window layers of Gemma 3, where no key changes it, and the default for
+// those of Gemma 4.
 inline constexpr float kLocalRopeBase = 10000.0f;
 
 struct AttentionTraits {
   Presence qkv_bias = Presence::kNone;
   Presence output_bias = Presence::kNone;
   QkNorm qk_norm = QkNorm::kNone;
-  bool is_qk_norm_optional = false;  // some models have none
+  bool is_qk_norm_optional = false;  // some models have no QK norm
   bool is_fused = false;             // one tensor for Q, K and V, and one for gate and up
   bool has_sinks = false;
   bool has_output_gate = false;
   bool is_latent = false;    // multi-head latent attention (LatentConfig)
   bool is_unscaled = false;  // q·k is not scaled unless a key says so
   double soft_cap = 0;       // value in synthetic models of the family
-  // every n-th layer has full attention; 1: the window applies to all layers
+  // Every n-th layer has full attention; 1: all layers have the window.
   uint32_t global_every = 1;
   uint32_t global_at = 0;  // layer i has full attention if i % global_every == global_at
 
@@ -72,9 +74,9 @@ struct AttentionTraits {
 };
 
 struct RopeTraits {
-  // of GGUF files; folders always pair (i, i + n_pairs)
+  // Pairing in GGUF files. Folders pair (i, i + n_pairs) unless FolderType::is_interleaved is set.
   RopePairing pairing = RopePairing::kInterleaved;
-  bool may_be_absent = false;  // RoPE may be absent unless a key says otherwise
+  bool may_be_absent = false;  // no RoPE, unless "rope.scaling.finetuned" is true
   bool is_yarn_whole = true;   // YarnConfig::is_whole
 };
 
@@ -82,11 +84,11 @@ struct NormTraits {
   double eps = 1e-5;  // value in synthetic models of the family
   bool has_pre_norms = true;
   bool has_post_norms = false;
-  bool is_ffn_norm_post_attention = false;  // says how its tensors are named
-  bool is_last_norm_embeddings = false;     // says how its tensor is named
+  bool is_ffn_norm_post_attention = false;  // the tensor of the FFN norm is "post_attention_norm"
+  bool is_last_norm_embeddings = false;     // the tensor of the last norm is "token_embd_norm"
 };
 
-// A key of the file says whether a model has experts.
+// Experts of the models of a family. A key of the file says whether a model has experts.
 struct ExpertTraits {
   bool normalizes = true;
   bool has_shared_gate = false;
@@ -118,15 +120,16 @@ struct Family {
   bool has_scales = false;  // keys give scales of embedding, residual stream, attention and logits
   bool may_have_mlp_biases = false;
   double logit_soft_cap = 0;  // value in synthetic models of the family
-  // Numbers of KV heads and MLP sizes are lists with an entry per layer.
+  // The numbers of KV heads and the MLP sizes are lists with an entry per layer.
   bool has_layer_kinds = false;
-  // Each layer is either a mixer or a feed-forward block, as lists in the file say (Nemotron-H).
+  // Each layer has either a mixer or a feed-forward block; lists in the file say which
+  // (Nemotron-H).
   bool has_half_layers = false;
   // Reads what only this family has into an otherwise complete config; null: nothing.
   Result<void> (*finish)(const KeyReader& keys, ModelConfig& config) = nullptr;
   std::span<const FolderType> folders = {};
-  // Tensor names in folders that are read as those of another family; adapters refer to these
-  // names.
+  // Tensor names for a family without folder types, because its folders are read as those of
+  // another family. Adapters refer to these names.
   std::span<const FolderName> modules = {};
 };
 
@@ -137,11 +140,12 @@ const Family* find_family(std::string_view architecture);
 std::string known_architectures();  // "llama, qwen2, …", for messages
 std::string families_with_experts();
 
-// Both are null if the model type is not known.
+// A model type and its family; both null if the model type is not known.
 struct FamilyFolder {
   const Family* family = nullptr;
   const FolderType* type = nullptr;
 };
+// Returns the folder type with that "model_type".
 FamilyFolder find_folder_type(std::string_view model_type);
 std::string known_model_types();  // "llama, mistral, …"
 

@@ -17,6 +17,7 @@ class KeyReader {
   KeyReader(const Metadata& metadata, std::string prefix)
       : metadata_(metadata), prefix_(std::move(prefix)) {}
 
+  // Returns the key with the prefix of the architecture.
   std::string full(std::string_view key) const;
 
   // Returns a whole number in [1, max]. With `fallback` 0 the key is required.

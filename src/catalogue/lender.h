@@ -7,7 +7,8 @@
 
 namespace kvik {
 
-// Returns the layer whose K and V this layer shares instead of having its own (KV sharing), if any.
+// Returns the earlier layer that provides the K and V of this layer (KV sharing); std::nullopt if
+// the layer has K and V of its own or no attention.
 inline std::optional<uint32_t> lender_of(const LayerConfig& layer) {
   const auto* attention = std::get_if<AttentionConfig>(&layer.mixer);
   return attention ? attention->shared_kv : std::nullopt;

@@ -5,8 +5,8 @@
 
 namespace kvik {
 
-// Upper bounds of the sizes in a file or folder. No existing model comes close; beyond them a
-// product could overflow 32 bits.
+// Upper bounds of the sizes in a file or folder. No existing model comes close to them. Beyond
+// them, a product could overflow 32 bits.
 inline constexpr uint64_t kMaxLayers = 1024;
 inline constexpr uint64_t kMaxDim = uint64_t{1} << 20;
 inline constexpr uint64_t kMaxHeads = 4096;

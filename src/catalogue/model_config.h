@@ -25,8 +25,8 @@ struct YarnConfig {
 };
 
 // Llama 3.1's scaling by wavelength: frequencies with a wavelength longer than n_ctx_original /
-// low_freq_factor are divided by `factor`, those shorter than n_ctx_original / high_freq_factor are
-// kept.
+// low_freq_factor are divided by `factor`, those with a wavelength shorter than n_ctx_original /
+// high_freq_factor are kept, and those between are interpolated.
 struct SmoothStretchConfig {
   uint32_t n_ctx_original = 0;  // 0: none
   float factor = 1.0f;
@@ -107,9 +107,9 @@ struct AttentionConfig {
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
   uint32_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
   uint32_t gate_dim() const { return has_output_gate ? q_dim() : 0; }
-  // Number of input columns of the output projection.
+  // Returns the number of input columns of the output projection.
   uint32_t output_dim() const { return n_heads * (latent.rank ? latent.value_dim : head_dim); }
-  // Number of columns that one norm of q or k covers.
+  // Return the number of columns that one norm of q or k covers.
   uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
   uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
 };
@@ -129,8 +129,8 @@ enum class ExpertScoring : uint8_t { kSoftmax, kSigmoid };
 struct ExpertsConfig {
   uint32_t n_experts = 0;
   uint32_t n_used = 0;
-  uint32_t ffn_dim = 0;         // of one expert
-  uint32_t shared_ffn_dim = 0;  // of the shared expert; 0: there is none
+  uint32_t ffn_dim = 0;         // size of one expert
+  uint32_t shared_ffn_dim = 0;  // size of the shared expert; 0: no shared expert
   ExpertScoring scoring = ExpertScoring::kSoftmax;
   bool normalizes = true;        // the weights of the selected experts are normalized to a sum of 1
   float weight_scale = 1.0f;     // factor of the weights after that
@@ -139,7 +139,7 @@ struct ExpertsConfig {
   // A bias is added to the probabilities for the selection of experts, but not for their weights
   // (Wang et al. 2024).
   bool has_choice_bias = false, is_choice_bias_optional = false;
-  bool has_biases = false;  // of gate, up and down of each expert
+  bool has_biases = false;  // gate, up and down of each expert have biases
   // Group-limited routing: experts form groups of equal size, and experts are selected from the
   // best n_groups_used groups.
   uint32_t n_groups = 1, n_groups_used = 1;
@@ -169,15 +169,15 @@ struct LayerConfig {
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
 };
 
-// A model as a set of features. Families only fill this in (family.h): no code outside the
-// catalogue knows names of families.
+// A model as a set of features. Families only fill this in (family.h), and no code outside the
+// catalogue depends on the names of families.
 struct ModelConfig {
   std::string architecture;
   std::string name;
 
   uint32_t n_layers = 0;
   uint32_t model_dim = 0;
-  uint32_t ffn_dim = 0;  // of layers with an MLP
+  uint32_t ffn_dim = 0;  // size of the MLP in layers that have one
   uint32_t n_vocab = 0;
   uint32_t n_ctx_train = 0;
 
@@ -202,25 +202,26 @@ struct ModelConfig {
   // own and the input of the first layer, and adds after its feed-forward block (Gemma 3n, 2025);
   // 0: none.
   uint32_t per_layer_dim = 0;
-  bool has_layer_scales =
-      false;  // the output of a layer is multiplied by a scale of that layer, if it has one
+  // The output of a layer is multiplied by a scale of that layer, if the file has it.
+  bool has_layer_scales = false;
 
   // Number of MTP layers after the others. Their tensors are ignored except for those of the MTP
   // head in use.
   uint32_t n_guessing_layers = 0;
-  // The first MTP layer is used as drafter: from the next token and the hidden state at a position,
-  // after the last norm, it predicts the token after that (Gloeckle et al. 2024; Qwen3-Next).
+  // The first MTP layer is used as drafter: from the hidden state at a position (after the last
+  // norm) and the next token, it predicts the token after the next one (Gloeckle et al. 2024;
+  // Qwen3-Next).
   bool has_guesser = false;
-  // Number of entries in per-layer lists of the file.
+  // Returns the number of entries in per-layer lists of the file.
   size_t n_listed_layers() const { return size_t{n_layers} + n_guessing_layers; }
 
   std::vector<LayerConfig> layers;  // n_layers of them, followed by the MTP head
   std::vector<RopeConfig> ropes;
 
-  // Returns the first attention layer's config, to describe the whole model.
+  // Returns the config of the first attention layer, which describes the whole model in summaries.
   const AttentionConfig& attention() const;
   uint32_t n_attention_layers() const;
-  // Number of recurrent layers.
+  // Returns the number of recurrent layers.
   uint32_t n_state_layers() const;
   bool has_state() const { return n_state_layers() > 0; }
   // Returns the config of the first layer with experts; null if there is none.

@@ -22,10 +22,11 @@ namespace {
 // Values of expert_gating_func.
 constexpr uint32_t kSoftmaxGating = 1;
 constexpr uint32_t kSigmoidGating = 2;
-constexpr uint32_t kChosenSoftmaxGating = 3;  // the same if weights are normalized
+// Softmax over the selected experts, which is kSoftmaxGating with normalized weights.
+constexpr uint32_t kChosenSoftmaxGating = 3;
 
-// Current files state the head sizes under keys of their own, and that of the cached K as
-// "key_length"; files of 2024 state the head sizes only.
+// Reads the sizes of MLA. Current files state the head sizes under keys of their own, and that of
+// the cached K as "key_length". Files of 2024 state the head sizes only.
 Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   LatentConfig& l = a.latent;
   TRY_ASSIGN(l.rank, keys.count("attention.kv_lora_rank", kMaxHeadDim));
@@ -70,7 +71,7 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
                           keys.full("attention.head_count_kv")));
 }
 
-// Reads the sizes of the first layer and of the widest MLP.
+// Reads the number of KV heads of the first attention layer, and the size of the widest MLP.
 Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, ModelConfig& c,
                                   AttentionConfig& a) {
   std::vector<uint32_t> n_kv_heads, ffn_dims;
@@ -85,7 +86,7 @@ Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, M
     n_kv_heads = {a.n_kv_heads};
     c.ffn_dim = std::ranges::max(ffn_dims);
   } else {
-    // Some families with experts only omit this key.
+    // Some families in which every feed-forward block has experts omit this key.
     TRY_ASSIGN(const uint32_t expert_dim,
                keys.optional_count("expert_feed_forward_length", kMaxDim));
     const bool may_lack = family.recurrence.kind != Recurrence::kNone && family.experts;
@@ -124,7 +125,8 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
   return {};
 }
 
-// Some files state the number of shared experts, whose matrices are concatenated.
+// Reads the size of the shared expert from the number of shared experts, which some files state
+// instead. Their matrices are concatenated.
 Result<void> read_shared_count(const KeyReader& keys, ExpertsConfig& e) {
   if (e.shared_ffn_dim != 0) return {};
   TRY_ASSIGN(const uint32_t n_shared, keys.optional_count("expert_shared_count", kMaxExperts));
@@ -201,7 +203,7 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
   TRY(read_groups(keys, e));
   TRY_ASSIGN(e.normalizes, keys.flag("expert_weights_norm", e.normalizes));
   TRY_ASSIGN(e.weight_scale, keys.real("expert_weights_scale", 1.0));
-  if (e.weight_scale == 0) e.weight_scale = 1.0f;  // llama.cpp's value for none
+  if (e.weight_scale == 0) e.weight_scale = 1.0f;  // llama.cpp writes 0 for no factor
   TRY_ASSIGN(e.scoring, read_scoring(keys, traits.scoring));
   return e;
 }
@@ -215,7 +217,7 @@ Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig
   return {};
 }
 
-// `attention` applies to all layers except for their windows.
+// Fills c.layers. All layers have the config `attention`, except for their windows.
 Result<void> read_layers(const KeyReader& keys, const Family& family,
                          const AttentionConfig& attention, ModelConfig& c) {
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));

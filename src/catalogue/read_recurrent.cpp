@@ -11,7 +11,7 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kMaxTaps = 16;
-// every n-th layer has attention, unless a key says otherwise
+// Default interval of attention layers: every n-th layer has attention.
 constexpr uint32_t kUsualInterval = 4;
 constexpr uint32_t kLanes = 16;  // head sizes are multiples of this
 
@@ -90,8 +90,8 @@ Result<void> replace_listed(const KeyReader& keys, const Mixer& mixer, ModelConf
   return {};
 }
 
-// Replaces the attention of gated-delta-rule layers: those that a list names, or all but every
-// n-th.
+// Replaces the attention of gated-delta-rule layers. They are listed, or they are all layers but
+// every n-th.
 Result<void> replace_delta(const KeyReader& keys, const DeltaConfig& delta, ModelConfig& config) {
   constexpr std::string_view kList = "attention.recurrent_layers";
   TRY_ASSIGN(const std::vector<bool> listed, keys.flags(kList, config.n_listed_layers()));

@@ -7,9 +7,9 @@
 
 namespace kvik {
 
-// Replaces the attention of layers that are recurrent according to the keys, and removes the half
-// that a layer lacks. All layers of `config` must have attention. Errors: kCorrupt for a missing
-// key or an impossible value, kUnsupported for an unsupported geometry.
+// Replaces the attention of the layers that are recurrent according to the keys. All layers of
+// `config` must have attention. Errors: kCorrupt for a missing key or an impossible value,
+// kUnsupported for an unsupported geometry.
 Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
                                    ModelConfig& config);
 

@@ -20,8 +20,8 @@ enum class ValueHeadOrder : uint8_t {
 struct DeltaConfig {
   uint32_t n_key_heads = 0;
   uint32_t n_value_heads = 0;
-  uint32_t key_dim = 0;    // of a head
-  uint32_t value_dim = 0;  // of a head
+  uint32_t key_dim = 0;    // dimension of a key head
+  uint32_t value_dim = 0;  // dimension of a value head
   uint32_t n_taps = 0;
   ValueHeadOrder order = ValueHeadOrder::kTiled;
   bool is_gate_fused = false;  // one tensor in the file for β and the decay
@@ -29,7 +29,8 @@ struct DeltaConfig {
   uint32_t keys_dim() const { return n_key_heads * key_dim; }
   uint32_t values_dim() const { return n_value_heads * value_dim; }
   uint32_t conv_dim() const { return 2 * keys_dim() + values_dim(); }
-  // Output size of the input projection: q, k and v, the output gate, β, and the decay's input.
+  // Returns the output size of the input projection: q, k and v, the output gate, β, and the input
+  // of the decay.
   uint32_t in_dim() const { return conv_dim() + values_dim() + 2 * n_value_heads; }
 
   uint64_t conv_state_floats() const { return uint64_t{n_taps - 1} * conv_dim(); }
@@ -59,9 +60,9 @@ struct StateSpaceConfig {
 
   uint32_t inner_dim() const { return n_heads * head_dim; }
   uint32_t group_dim() const { return n_groups * state_dim; }
-  // Channels of the convolution: x, B and C.
+  // Returns the number of channels of the convolution: x, B and C.
   uint32_t conv_dim() const { return inner_dim() + 2 * group_dim(); }
-  // Output size of the input projection: z, x, B, C and dt.
+  // Returns the output size of the input projection: z, x, B, C and dt.
   uint32_t in_dim() const { return inner_dim() + conv_dim() + n_heads; }
 
   uint64_t conv_state_floats() const { return uint64_t{n_taps - 1} * conv_dim(); }

@@ -24,7 +24,8 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
              keys.count("rope.scaling.original_context_length", kMaxContext, n_ctx_train));
   TRY_ASSIGN(rope.yarn.beta_fast, keys.positive("rope.scaling.yarn_beta_fast", 32.0));
   TRY_ASSIGN(rope.yarn.beta_slow, keys.positive("rope.scaling.yarn_beta_slow", 1.0));
-  // Attention becomes flatter in longer contexts; this sharpens it (Peng et al. 2023, section 3.4).
+  // Attention becomes flatter in longer contexts. This factor sharpens it (Peng et al. 2023,
+  // section 3.4).
   TRY_ASSIGN(const float of_all, keys.real("rope.scaling.yarn_log_multiplier", 0));
   const float in_all =
       yarn_magnitude(rope, of_all * (family.attention.is_latent ? kLatentMultiplier : 1));
@@ -39,6 +40,7 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
     return {};
   }
   rope.magnitude *= yarn_magnitude(rope, 1.0f);
+  // With a multiplier for all dimensions, the rotated ones get the quotient of the two factors.
   if (of_all != 0) rope.magnitude /= in_all;
   return {};
 }

@@ -18,7 +18,7 @@ using enum TensorKind;
 struct RoleEntry {
   TensorRole role;
   TensorKind kind;
-  std::string_view name;  // in a GGUF file; after "blk.N." for tensors of a layer
+  std::string_view name;  // name in a GGUF file, after "blk.N." for tensors of a layer
   std::string_view folder_name = {};
 };
 

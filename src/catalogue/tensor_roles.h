@@ -15,33 +15,33 @@
 namespace kvik {
 
 // Purpose of a tensor. Together with a layer number, a role identifies a tensor of a model,
-// whatever name the file has for it.
+// independently of its name in a file.
 enum class TensorRole : uint8_t {
   // Roles of the whole model.
   kEmbedding,
-  kRopeDivisors,       // of the RoPE frequencies, for all contexts
+  kRopeDivisors,       // divisors of the RoPE frequencies, for all contexts
   kLongRopeDivisors,   // LongRoPE: for contexts longer than the original one
   kShortRopeDivisors,  // LongRoPE: up to the original context length
   kOutputNorm,
-  kEmbeddingsNorm,  // the same under another name
+  kEmbeddingsNorm,  // the output norm under another name (LFM2)
   kHead,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
-  kPerLayerProjection,      // projects the input of the first layer to the same size
-  kPerLayerProjectionNorm,  // of each layer's part
+  kPerLayerProjection,      // projection of the input of the first layer to the same size
+  kPerLayerProjectionNorm,  // norm of each layer's part
   // Roles of a layer.
   kAttentionNorm,  // input norm of a layer, also of one with only a feed-forward block
   kQkv,            // rows of Q, K and V
   kQ,
   kK,
   kV,
-  kQDown,      // MLA: x to the low-rank q,
-  kQDownNorm,  // its norm,
-  kQUp,        // and the low-rank q to q
-  kKvDown,     // x to the latent vector and the RoPE dimensions
+  kQDown,      // MLA: projection of x to the low-rank q
+  kQDownNorm,  // MLA: norm of the low-rank q
+  kQUp,        // MLA: projection of the low-rank q to q
+  kKvDown,     // MLA: projection of x to the latent vector and the RoPE dimensions
   kKvDownNorm,
-  kKvUp,  // latent vector to K and V of all heads, if the file has one tensor for both
-  kKUp,   // per head, transposed: [rank, qk_nope_head_dim]
-  kVUp,   // per head: [value_dim, rank]
+  kKvUp,  // MLA: latent vector to K and V of all heads, if they are one tensor
+  kKUp,   // MLA: latent vector to K per head, transposed: [rank, qk_nope_head_dim]
+  kVUp,   // MLA: latent vector to V per head: [value_dim, rank]
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,
@@ -50,19 +50,19 @@ enum class TensorRole : uint8_t {
   kVBias,
   kQNorm,
   kKNorm,
-  kStateGate,      // recurrent layers: x to the output gate,
-  kStateBeta,      // to β,
-  kStateAlpha,     // and to the decay
+  kStateGate,      // gated delta rule: projection of x to the output gate
+  kStateBeta,      // gated delta rule: projection of x to β
+  kStateAlpha,     // gated delta rule: projection of x to the input of the decay
   kStateGates,     // β and the decay's input of each key head in turn, if they are one tensor
   kStateTaps,      // convolution weights: [channels, taps], the oldest first
   kStateStepBias,  // added to the decay's input
   kStateDecay,     // factor of the decay, below 0
   kStateNorm,
   kStateOutput,
-  kSpaceIn,  // state space: x to gate, channels and steps
+  kSpaceIn,  // state space: projection of x to gate, channels and steps
   kSpaceTapsBias,
-  kSpaceSkip,  // factor of the head's input
-  kConvIn,     // short convolution
+  kSpaceSkip,  // state space: factor D of the input of a head
+  kConvIn,     // short convolution: projection of x to its three inputs
   kConvTaps,
   kConvOutput,
   kPostAttentionNorm,
@@ -96,16 +96,16 @@ enum class TensorRole : uint8_t {
   kPerLayerOutput,
   kPerLayerPostNorm,
   kLayerScale,
-  kGuessEmbeddingNorm,  // MTP head: norm of the next token's embedding,
-  kGuessHiddenNorm,     // norm of the hidden state,
-  kGuessInput,          // both concatenated to its input,
-  kGuessOutputNorm,     // and the norm before the output head
+  kGuessEmbeddingNorm,  // MTP head: norm of the next token's embedding
+  kGuessHiddenNorm,     // MTP head: norm of the hidden state
+  kGuessInput,          // MTP head: projection of both, concatenated, to its input
+  kGuessOutputNorm,     // MTP head: norm before the output head
 };
 
 enum class TensorKind : uint8_t {
   kMatrix,
   kExperts,   // stacked matrices of one shape
-  kHeads,     // the same for heads
+  kHeads,     // stacked matrices of heads
   kRouting,   // router weights: kept as f32
   kNorm,      // a vector around 1
   kBias,      // a vector around 0, or one per expert
@@ -128,9 +128,9 @@ inline bool is_list(TensorKind kind) {
 }
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
-// Returns whether quantization errors of the role's matrix cost much for its size: V, and the down
-// projections.
+// Returns whether the role is a down projection of an MLP or of experts.
 bool is_down_projection(TensorRole role);
+// Returns whether quantization errors of the role's matrix cost much for its size.
 inline bool is_sensitive(TensorRole role) {
   return role == TensorRole::kV || is_down_projection(role);
 }
@@ -138,24 +138,26 @@ inline bool is_sensitive(TensorRole role) {
 inline constexpr std::string_view kLayerPrefix = "blk.";
 // Returns the name in a GGUF file, such as "blk.3.attn_q.weight".
 std::string name_of(TensorId tensor);
-// Returns std::nullopt for a name without a role.
+// Returns the tensor of that name in a GGUF file; std::nullopt for a name without a role.
 std::optional<TensorId> tensor_named(std::string_view name);
 
-// Name that a folder has for the tensors of a role, after "model." or "model.layers.N.", or "mtp."
-// for the MTP head's own; "{}" is the number of an expert. Empty if folders have no such tensors.
+// Name that a folder has for the tensors of a role, without the prefix "model.", "model.layers.N."
+// or, for tensors of the MTP head only, "mtp.". "{}" is the number of an expert. The name is empty
+// if folders have no such tensors.
 struct FolderName {
   TensorRole role;
   std::string_view name;
 };
 std::string_view usual_folder_name(TensorRole role);
 
+// A tensor that a model has or may have.
 struct TensorSpec {
   TensorId id;
   std::vector<uint64_t> shape;  // rows first, the dimension summed over last
   bool is_optional = false;     // some files of such models lack it
 };
 
-// All tensors of a model with that config, in the usual order of files. Immutable.
+// Lists all tensors of a model with that config, in the usual order of files. Immutable.
 class TensorTable {
  public:
   explicit TensorTable(const ModelConfig& config);

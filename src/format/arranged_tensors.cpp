@@ -106,7 +106,7 @@ class Arranging final : public TensorTransform {
  private:
   // Inputs that were read for an output that is read in ranges.
   struct PiecesRead {
-    size_t first;  // its order of columns was recorded
+    size_t first;  // index of the input whose order of columns was recorded
     size_t last;
   };
   struct PieceAt {
@@ -130,7 +130,8 @@ class Arranging final : public TensorTransform {
     return outputs;
   }
 
-  // Returns the location of a range that needs no rearrangement if it is within one piece.
+  // Returns the piece that contains a range; std::nullopt if the range spans several pieces or the
+  // tensor is rearranged.
   static std::optional<PieceAt> piece_at(const ArrangedTensor& tensor, Range wanted) {
     auto [begin_byte, n_bytes] = wanted;
     const size_t n = tensor.pieces.size();
@@ -223,7 +224,7 @@ class Arranging final : public TensorTransform {
     return note_scales(tensor, made);
   }
 
-  // Returns the number of bytes written.
+  // Writes a piece as the arrangement requires. Returns the number of bytes written.
   static size_t add_piece(const ArrangedTensor& tensor, PieceValues of, Bytes from, std::byte* to) {
     if (tensor.arrangement == Arrangement::kAsIs) {
       std::memcpy(to, from.data(), from.size());

@@ -15,7 +15,7 @@ namespace kvik {
 enum class Arrangement : uint8_t {
   kAsIs,
   kPairedRows,     // rows i of the first and second half of each head become 2i and 2i + 1
-  kFloats,         // as f32
+  kFloats,         // converted to f32
   kPairedFloats,   // converted to f32, and kPairedRows
   kFloatsPlusOne,  // converted to f32, plus one
   kNegativeExp,    // converted to f32, −e^x
@@ -23,7 +23,8 @@ enum class Arrangement : uint8_t {
   kTransposed,     // transposes each piece; to f16 if its elements are in blocks
 };
 
-// A tensor concatenated from parts of other tensors, the inputs. Type, shape and size must match.
+// A tensor concatenated from parts of other tensors, the inputs. `info` must have the type, shape
+// and size that result from the pieces.
 struct ArrangedTensor {
   struct Piece {
     size_t tensor;  // index of the input
@@ -34,9 +35,9 @@ struct ArrangedTensor {
   TensorInfo info;
   std::vector<Piece> pieces;
   Arrangement arrangement = Arrangement::kAsIs;
-  uint32_t head_dim =
-      0;  // rows of a head, for kPairedRows and kPairedFloats; of a piece, for kTransposed
-  std::vector<uint32_t> order = {};  // for kMovedColumns: source of each block
+  // Rows of a head for kPairedRows and kPairedFloats, rows of a piece for kTransposed.
+  uint32_t head_dim = 0;
+  std::vector<uint32_t> order = {};  // source of each block, for kMovedColumns
   std::vector<float> values;         // the whole contents if there are no pieces
   // An f32 input that becomes TensorSource::scales() of this tensor; otherwise the pieces keep
   // their own.
@@ -47,11 +48,12 @@ struct ArrangedTensor {
 ArrangedTensor as_it_is(const TensorSource& source, size_t index);
 
 // Returns the stack [n, n_rows, n_cols] of n matrices of equal shape and type; otherwise the index
-// of the first one that is not a matrix or differs.
+// in `matrices` of the first one that is not a matrix or differs from the others.
 std::expected<ArrangedTensor, size_t> stack_of(const TensorSource& source, std::string name,
                                                std::span<const size_t> matrices);
 
-// Adds a transform that makes these tensors from the source's. Unchanged bytes are not copied.
+// Adds a transform that makes these tensors from those of the source. Unchanged bytes are not
+// copied.
 void arrange(ModelSource& source, std::vector<ArrangedTensor> tensors);
 
 }  // namespace kvik

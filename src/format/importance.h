@@ -33,15 +33,16 @@ class Importance {
 
   Result<void> write(const std::string& path) const;
 
-  // Adds the squares of one row of inputs of a tensor's matrix.
+  // Adds the squares of one row of inputs of a tensor's matrix, which expect() must have added
+  // before.
   void add(const std::string& tensor, uint64_t matrix, std::span<const float> row);
   // Adds a tensor with counts of 0, so that it is listed even if it receives no inputs.
   void expect(const std::string& tensor, uint64_t n_matrices, uint64_t n_cols);
 
   const std::map<std::string, Inputs, std::less<>>& inputs() const { return inputs_; }
 
-  // Returns the weight of each column of a tensor's matrix, 1 on average; empty if nothing is
-  // known. A column without inputs gets a small weight. Errors: kInvalidArgument if the tensor has
+  // Returns the weight of each column of a tensor's matrix, relative to their mean and at least
+  // 0.001; empty if there are no inputs of the matrix. Errors: kInvalidArgument if the tensor has
   // another shape.
   Result<std::vector<float>> weights(const TensorInfo& tensor, uint64_t matrix) const;
 
@@ -50,7 +51,7 @@ class Importance {
   uint64_t chunk_tokens = 0;
 
  private:
-  std::map<std::string, Inputs, std::less<>> inputs_;  // by tensor
+  std::map<std::string, Inputs, std::less<>> inputs_;  // inputs by name of the tensor
 };
 
 }  // namespace kvik

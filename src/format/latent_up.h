@@ -9,10 +9,10 @@
 
 namespace kvik {
 
-// Folders, and GGUF files of 2024, have one matrix per MLA layer that computes K and V of all heads
-// from the latent vector, [n_heads · (qk_nope_head_dim + value_dim), rank]; later files have K's
-// part transposed and V's part, each as a stack of heads. Returns one of the two: kKUp or kVUp.
-// Errors: kCorrupt for another shape, naming the tensor as in its file.
+// Returns kKUp or kVUp (`part`), made from the one matrix per MLA layer that folders and GGUF files
+// of 2024 have. That matrix computes K and V of all heads from the latent vector and is [n_heads ·
+// (qk_nope_head_dim + value_dim), rank]. Later files have two stacks of heads: K's part,
+// transposed, and V's part. Errors: kCorrupt for another shape, naming the tensor as in its file.
 Result<ArrangedTensor> latent_up(const ModelSource& source, size_t joined, TensorId part,
                                  const AttentionConfig& attention);
 

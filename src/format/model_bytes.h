@@ -62,7 +62,7 @@ class ModelBytes {
   uint64_t size_;
   MemoryRegion head_;
   uint64_t n_head_ = 0;             // number of its bytes that were read
-  std::map<uint64_t, Kept> parts_;  // by offset
+  std::map<uint64_t, Kept> parts_;  // parts by offset
   SparePart spare_;
 };
 

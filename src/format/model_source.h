@@ -18,12 +18,14 @@ class ModelSource : public TensorSource {
  public:
   ModelSource(std::string label, Metadata metadata, std::unique_ptr<TensorSource> files);
 
-  // Origin for messages: a path, "demo", "synthetic:tinyllama-1.1b:q8_0".
+  // Returns the origin of the model for messages: a path, "demo", "synthetic:tinyllama-1.1b:q8_0".
   const std::string& label() const { return label_; }
   const Metadata& metadata() const { return metadata_; }
+  // Replaces the label and the metadata.
   void describe(std::string label, Metadata metadata);
 
-  // Inputs of the next transform. add() makes its outputs the tensors of this source.
+  // Returns the inputs of the next transform. add() makes the outputs of a transform the tensors of
+  // this source.
   TensorSource& top() const { return *levels_.back(); }
   void add(std::unique_ptr<TensorTransform> transform);
 

@@ -30,13 +30,15 @@ class TensorSource {
   // Returns the name of the tensor in the file, for messages.
   virtual std::string name_in_file(size_t index) const { return tensors()[index].name; }
 
-  // TensorView::gather of the tensor, the same for all ranges, valid as long as its bytes; empty:
-  // columns are in order.
+  // Returns TensorView::gather of the tensor; empty if columns are in order. It is the same for all
+  // ranges and valid as long as the bytes.
   virtual std::span<const uint32_t> gather(size_t) const { return {}; }
 
-  // Factors of a tensor's values in addition to the scales of its blocks: one, or one per slice
-  // along the first axis; empty: 1. Valid as long as its bytes, for the ranges that were read.
+  // Returns factors of the tensor's values in addition to the scales of its blocks: one, or one per
+  // slice along the first axis; empty means 1. They are valid as long as the bytes, and only for
+  // ranges that were read.
   virtual std::span<const float> scales(size_t) const { return {}; }
+  // Returns the factor of one slice along the first axis.
   float scale(size_t index, uint64_t slice) const;
 
   // Returns all bytes of the tensor, valid until release(index) or destruction.

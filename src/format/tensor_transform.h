@@ -25,7 +25,7 @@ class TensorTransform {
     bool is_made = false;         // false: its bytes are those of the input
   };
 
-  struct Range {  // of an output's bytes
+  struct Range {  // range of an output's bytes
     uint64_t begin, n_bytes;
   };
 

@@ -19,8 +19,8 @@ constexpr MixTarget kTargets[] = {
 
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
 
-// Vectors are small, small errors of a router select other experts, and errors of a state's decay
-// grow with every token.
+// Returns whether a tensor stays f32. Vectors are small, small errors of a router select other
+// experts, and errors of the decay of a recurrent state accumulate with every token.
 bool stays_exact(const TensorInfo& tensor) {
   const auto id = tensor_named(tensor.name);
   if (tensor.shape.size() < 2) return true;
@@ -118,7 +118,8 @@ ElementType WeightMix::wanted_type(const TensorInfo& tensor) const {
   return is_embedding ? embedding_type(base) : type_in_layer(*id);
 }
 
-// Like gpt-oss: experts in 4 bits, and little else. In models without experts, all layers.
+// Returns the 4-bit type for experts, as in gpt-oss, or for all layers of a model without experts;
+// q8_0 for the other matrices.
 ElementType WeightMix::fp4_or_bytes(TensorId tensor) const {
   const bool is_wanted =
       has_experts_ ? kind_of(tensor.role) == TensorKind::kExperts : is_of_layer(tensor.role);

@@ -114,7 +114,8 @@ bool AdapterShelf::is_loaded(std::string_view name) const {
   return found != entries_.end() && found->second.adapter;
 }
 
-// Clients may name adapters below the operator's folder, with symbolic links resolved.
+// Returns the path with symbolic links resolved. Clients may only name adapters below the folder of
+// --adapter-folder.
 Result<std::string> AdapterShelf::allowed_path(const std::string& path,
                                                AdapterOrigin origin) const {
   if (origin == AdapterOrigin::kOperator) return path;
@@ -135,8 +136,8 @@ Result<std::string> AdapterShelf::allowed_path(const std::string& path,
               "path");
 }
 
-// Requires loading_: no other load takes the room that this makes. Only adapters without requests
-// are unloaded.
+// Unloads adapters that no request uses until n_bytes fit into the budget. The caller holds
+// loading_, so that no other load uses the freed memory.
 Result<void> AdapterShelf::make_room(const std::string& name, uint64_t n_bytes) {
   if (n_bytes > options_.budget_bytes) {
     return fail(ErrorCode::kInvalidArgument,

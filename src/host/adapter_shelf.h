@@ -24,8 +24,9 @@ struct AdapterOptions {
   std::string folder = {};  // folder of the adapters that clients may load; empty: none
 };
 
-// The adapters of one model, on disk and in memory. The memory of all adapters, including those
-// whose name was removed while requests still use them, never exceeds the budget.
+// The adapters of one model, on disk and in memory. Any thread may call it. The memory of all
+// adapters never exceeds the budget; it includes adapters that were removed while requests still
+// use them.
 class AdapterShelf final : public AdapterBook {
  public:
   // Borrows model and backend; the backend outlives all users of an adapter.
@@ -50,9 +51,9 @@ class AdapterShelf final : public AdapterBook {
   struct Entry {
     AdapterSpec spec;
     uint64_t created_s = 0;
-    uint64_t number = 0;  // generation: a name may be reused
+    uint64_t number = 0;  // distinguishes this entry from earlier ones of the same name
     uint64_t last_used = 0;
-    std::shared_ptr<const Adapter> adapter;  // null: not in memory
+    std::shared_ptr<const Adapter> adapter;  // null if the adapter is not in memory
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
 
@@ -70,7 +71,7 @@ class AdapterShelf final : public AdapterBook {
   const std::shared_ptr<std::atomic<uint64_t>> held_bytes_ =
       std::make_shared<std::atomic<uint64_t>>(0);
 
-  // one adapter is loaded at a time, so that the room made for it is not taken
+  // Held while an adapter is loaded, so that no other load uses the memory that was freed for it.
   Mutex loading_ ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   Entries entries_ GUARDED_BY(mutex_);

@@ -25,7 +25,8 @@ std::optional<uint64_t> available_memory_bytes() { return meminfo_bytes("MemAvai
 
 std::optional<uint64_t> machine_memory_bytes() {
   std::optional<uint64_t> least = meminfo_bytes("MemTotal:");
-  // The limits of a container, as seen inside it; "max" is not a number and means none.
+  // The limits of a container, at the paths that are visible inside it (cgroup v2 and v1). "max" is
+  // not a number and means no limit.
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     uint64_t limit = 0;

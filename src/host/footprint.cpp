@@ -17,9 +17,10 @@
 namespace kvik {
 namespace {
 
-// Bookkeeping of pool, prefix index and page tables per page: measured, rounded up.
+// Bytes per page for the bookkeeping of pool, prefix index and page tables: measured and rounded
+// up.
 constexpr uint64_t kIndexBytes = 768;
-// A thread's stack, allocator arena and queues.
+// Bytes per thread for stack, allocator arena and queues.
 constexpr uint64_t kThreadBytes = uint64_t{256} << 10;
 // Threads for network, large bodies, engine and masks; the backend counts its workers.
 constexpr uint64_t kServiceThreads = 7;

@@ -19,12 +19,12 @@ struct KvFootprint {
   KvType type;
   KvLayout layout;
   uint64_t bytes_per_token = 0;          // K and V of all layers
-  uint64_t lasting_bytes_per_token = 0;  // of layers with full attention
+  uint64_t lasting_bytes_per_token = 0;  // K and V of layers with full attention
 
-  // Bytes of one page in each layer group.
+  // Returns the total bytes of one page in each layer group.
   uint64_t page_bytes() const { return layout.page_bytes * layout.n_groups(); }
-  // Bytes of the pages that a sequence of n_tokens needs at once; pages that slid out of a window
-  // do not count.
+  // Returns the bytes of the pages that a sequence of n_tokens needs at once. Pages outside of a
+  // sliding window do not count.
   uint64_t bytes_at_once(uint64_t n_tokens) const;
   // Returns the budget for n_sequences of n_tokens that keep all their pages, including transfers
   // to and from tiers. max_running: of the engine, if it is more than n_sequences.
@@ -38,7 +38,7 @@ struct MemoryPlan {
   struct Part {
     std::string name;
     uint64_t n_bytes = 0;
-    // True for backend memory, as weights and pages are. The whole decoder counts as such,
+    // True if the part is in backend memory, as weights and pages are. The whole decoder counts,
     // although a few rows of logits are in host memory.
     bool is_backends = false;
   };
@@ -49,7 +49,7 @@ struct MemoryPlan {
 
   uint64_t buffers_bytes() const;
   uint64_t total_bytes() const { return weights_bytes + kv_bytes + buffers_bytes(); }
-  // Returns the backend memory: a GPU must have room for it.
+  // Returns the bytes of backend memory, which a GPU must have free.
   uint64_t backend_bytes() const;
 };
 

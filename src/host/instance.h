@@ -26,9 +26,9 @@ struct ServingOptions {
 // owner.
 class Instance {
  public:
-  // KV type and context are those of the loaded model, everything else is from `options`, whose
-  // borrowed objects outlive the instance. Requests that name no model use the loaded adapter.
-  // Errors: those of Engine::create() and AdapterShelf::add_named().
+  // Creates an engine with the KV type and context of the loaded model and all other values of
+  // `options`. Objects that `options` borrows must outlive the instance. Requests that name no
+  // model use the loaded adapter. Errors: those of Engine::create() and AdapterShelf::add_named().
   static Result<std::unique_ptr<Instance>> create(LoadedModel loaded, EngineOptions options,
                                                   const ServingOptions& serving = {});
 
@@ -39,7 +39,7 @@ class Instance {
  private:
   Instance() = default;
 
-  // In the order in which they borrow from each other.
+  // Members are in the order in which they borrow from each other.
   SteadyClock clock_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Tokenizer> tokenizer_;

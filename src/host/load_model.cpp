@@ -27,7 +27,7 @@ extern "C" const std::byte kvik_demo_model_end[];
 namespace kvik {
 namespace {
 
-// Errors: kExhausted.
+// Checks that the machine has the planned memory. Errors: kExhausted.
 Result<void> check_machine_memory(const ModelOptions& options, const MemoryPlan& plan,
                                   Backend& backend) {
   const auto all = machine_memory_bytes();
@@ -79,7 +79,8 @@ std::string advice_on(const std::string& spec) {
                    : did_you_mean(spec, names);
 }
 
-// Errors: kInvalidArgument for a part of a folder, kNotFound for a missing path.
+// Checks that the argument names a file or folder that can be opened as a model. Errors:
+// kInvalidArgument for a part of a folder, kNotFound for a missing path.
 Result<void> check_spec(const std::string& spec) {
   const std::filesystem::path path(spec);
   std::error_code ignored;
@@ -204,7 +205,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
   engine.n_ctx_max = static_cast<uint32_t>(options.n_ctx);
   TRY_ASSIGN(auto backend, make_backend(options));
   TRY_ASSIGN(const auto source, open_model(options.model));
-  // Loading reports in full what is wrong with a file.
+  // If there is no footprint, load_model() reports the error in full.
   MemoryPlan plan;
   if (const auto footprint = Footprint::of(*source, *backend)) {
     plan = footprint->plan(engine);

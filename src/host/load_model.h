@@ -33,7 +33,7 @@ struct ModelOptions {
   std::string adapter = {};  // "PATH[:SCALE]"; empty: none
   // CUDA device number; std::nullopt: the CPU.
   std::optional<uint32_t> gpu = std::nullopt;
-  bool overcommits = false;  // allow a plan that needs more memory than the machine has
+  bool overcommits = false;  // allows a plan that needs more memory than the machine has
   // Called while weights are loaded, with the bytes done and all bytes; empty: not called.
   std::function<void(uint64_t, uint64_t)> on_progress = {};
 };
@@ -69,19 +69,20 @@ struct LoadedModel {
   KvFootprint kv() const { return {model->config(), *backend, kv_type}; }
 };
 
-// Loads and packs a model, with a progress bar on a terminal. Warns if --ctx exceeds the trained
-// context.
+// Loads and packs a model. Shows a progress bar if stderr is a terminal. Warns if n_ctx exceeds the
+// trained context.
 Result<LoadedModel> load_model(const ModelOptions& options);
 // Like the above, with an opened source and a backend.
 Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                std::unique_ptr<Backend> backend);
-// Loads a model for an engine with this KV type and context, and logs the memory that it will need;
-// a warning if less is free now. Errors: kExhausted if the machine has less in total and
-// `overcommits` is not set, or if this process may not map it.
+// Loads a model for an engine with the KV type and context of `options`. Logs the memory that it
+// will need, and a warning if less is available now. Errors: kExhausted if the machine has less in
+// total and `overcommits` is not set, if this process may not map it, or if a device with memory of
+// its own has less free.
 Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine);
 
-// Returns the name of a model for clients: a file's name without folder and extension, a folder's
-// name, else the spec itself.
+// Returns the name of a model for clients: the name of a file without folder and extension, the
+// name of a folder, otherwise the spec itself.
 Printable model_id(const std::string& spec);
 
 }  // namespace kvik

@@ -15,7 +15,8 @@ namespace {
 constexpr uint64_t kWidth = 40;
 constexpr std::string_view kFrame = " [] ";
 
-// A line that wraps cannot be erased.
+// Returns the width of the bar beside text_bytes of text, so that the line does not wrap: a line
+// that wraps cannot be erased.
 uint64_t width_beside(size_t text_bytes) {
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kWidth;

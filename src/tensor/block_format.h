@@ -17,10 +17,12 @@ inline constexpr uint32_t kBlock32 = 32;
 inline constexpr uint32_t kBlock256 = 256;
 
 // The numbers of one block, independent of its bits in a file. Element i represents
-//   scale · factor[s] · (level − zero) − minimum · factor[16 + s]      with s = i / sub_block else,
-// if the format has a minimum; with a table, `level` is replaced by the table's value.
+//   scale · (level − zero) + minimum                               without sub-blocks, or
+//   scale · factor[s] · (level − zero) − minimum · factor[16 + s]  with them, s = i / sub_block.
+// The minimum applies if the format has one. With a table, the table's value at `level` replaces
+// (level − zero).
 struct BlockNumbers {
-  uint16_t scale, minimum;  // see BlockFormat::to_f32
+  uint16_t scale, minimum;  // converted by BlockFormat::to_f32
   uint16_t zero;
   uint8_t factors[32];  // relative to BlockFormat::least_factor
   uint8_t levels[kBlock256];
@@ -35,7 +37,8 @@ struct Plane {
   uint32_t bits, span, shift = 0;
 };
 
-// Argument of a block's parts(), which thus serves both for reading and writing.
+// A block's parts() takes a BlockReader or a BlockWriter, so that one function describes both
+// directions.
 struct BlockReader {
   static void number(const auto& in_file, auto& number) { number = in_file; }
 
@@ -49,7 +52,7 @@ struct BlockReader {
                                           Plane plane) {
     for (size_t first = 0; first < n; first += plane.span) {
       for (uint32_t at = 0; at < 8; at += plane.bits, numbers += plane.span) {
-#pragma GCC unroll 1  // or it becomes code that is not vectorised
+#pragma GCC unroll 1  // otherwise GCC unrolls to code without vectors
         for (size_t i = 0; i < plane.span; ++i) {
           const int number = (in_file[first + i] >> at & ((1 << plane.bits) - 1)) << plane.shift;
           numbers[i] = static_cast<uint8_t>(plane.shift == 0 ? number : numbers[i] | number);
@@ -59,7 +62,7 @@ struct BlockReader {
   }
 };
 
-struct BlockWriter {  // writes onto zeros
+struct BlockWriter {  // the block must be all zeros before
   static void number(auto& in_file, const auto& number) {
     in_file = static_cast<std::remove_reference_t<decltype(in_file)>>(number);
   }
@@ -73,7 +76,7 @@ struct BlockWriter {  // writes onto zeros
                                           Plane plane) {
     for (size_t first = 0; first < n; first += plane.span) {
       for (uint32_t at = 0; at < 8; at += plane.bits, numbers += plane.span) {
-#pragma GCC unroll 1  // or it becomes code that is not vectorised
+#pragma GCC unroll 1  // otherwise GCC unrolls to code without vectors
         for (size_t i = 0; i < plane.span; ++i) {
           const int number = numbers[i] >> plane.shift & ((1 << plane.bits) - 1);
           in_file[first + i] = static_cast<uint8_t>(in_file[first + i] | number << at);
@@ -83,7 +86,7 @@ struct BlockWriter {  // writes onto zeros
   }
 };
 
-// A block struct as functions.
+// Functions that read and write a block struct.
 struct BlockAccess {
   uint32_t bytes;
   void (*read)(const std::byte* in_file, BlockNumbers& numbers);
@@ -109,11 +112,12 @@ void write_struct(const BlockNumbers& numbers, std::byte* in_file) {
 template <class Block>
 inline constexpr BlockAccess access_to = {sizeof(Block), read_struct<Block>, write_struct<Block>};
 
-struct LevelRange {  // levels on both sides of zero
+struct LevelRange {  // lowest and highest level, relative to zero
   float low, high;
 };
 
-// Says whether large values have more weight in the search for scales (encode/searches.cpp).
+// Selects when large values have more weight in the search for scales (encode/searches.cpp): never,
+// only without an importance matrix, or always.
 enum class FavoursLarge : uint8_t { kNever, kWithoutImportance, kAlways };
 
 // The method by which encode_row() finds the numbers of a format: the search and its candidates.
@@ -122,7 +126,7 @@ struct Encoding {
   const Search* search = nullptr;
   LevelRange levels = {};
   LevelRange factors = {};
-  int n_steps = 8;  // on each side of the scale that spans all values
+  int n_steps = 8;  // number of candidates on each side of the scale that spans all values
   float step = 0.125f;
   int n_rounds = 0;
   FavoursLarge favours_large = FavoursLarge::kNever;
@@ -144,7 +148,7 @@ struct PackedLayout {
   // Level bits of one or two planes, lowest first; zero if there is no packed form.
   // backend/layout/packed_format.cpp lists the possible planes.
   uint32_t level_bits[2] = {};
-  // Convert numbers between file and panel; null if they are equal.
+  // Convert the numbers of a block between file and panel; null if they are equal.
   void (*to_panel)(BlockNumbers& numbers) = nullptr;
   void (*from_panel)(BlockNumbers& numbers) = nullptr;
 };
@@ -162,8 +166,8 @@ struct BlockFormat {
   BlockAccess block;
   uint32_t sub_block = 0;  // elements that share factors, 16 or 32; 0: there are none
   int least_factor = 0;
-  uint16_t zero = 0;   // unless a block has its own
-  uint16_t scale = 0;  // likewise
+  uint16_t zero = 0;   // zero point, for blocks without one of their own
+  uint16_t scale = 0;  // scale, for blocks without one of their own
   float top = 0;       // the highest level
   bool has_minimum = false;
   float (*to_f32)(uint16_t) = f16_to_f32;     // conversion of scale and minimum
@@ -184,12 +188,13 @@ struct FloatFormat {
   uint32_t n_together = 1;  // adjacent k values that are adjacent in a panel
 };
 
-// Return nullptr if the type is not of that kind or not supported.
+// Return the format of a type; null if the type is not of that kind or not supported.
 const BlockFormat* block_format(ElementType type);
 const FloatFormat* float_format(ElementType type);
 
-// Convert one block to and from its numbers.
+// Reads the numbers of one block.
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers);
+// Computes the values of one block from its numbers.
 void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::span<float> out);
 
 }  // namespace kvik

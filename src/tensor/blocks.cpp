@@ -41,7 +41,8 @@ void widen_fp8(const std::byte* bytes, std::span<float> out) {
   }
 }
 
-// Uses the scale that maps the block's peak to the largest number.
+// Converts to 8-bit floats. The scale maps the value of largest magnitude in a block to the largest
+// number.
 template <uint32_t kColumns>
 void narrow_fp8(std::span<const float> values, std::byte* out) {
   BlockFp8<kColumns> block;

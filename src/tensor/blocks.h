@@ -12,11 +12,12 @@ namespace kvik {
 // Returns whether dequantize_row() and the CPU backend support the type.
 bool can_dequantize(ElementType type);
 
-// Dequantizes one row of out.size() elements, a multiple of the block. bytes: its blocks.
+// Dequantizes one row of out.size() elements, a multiple of the block size. bytes: the blocks of
+// the row.
 void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> out);
 
-// The inverse, for the types of files, integer groups and 8-bit floats; `out` holds whole blocks.
-// Rounds by the plain definition (round.h); encode_row() loses less.
+// Quantizes one row of whole blocks. Supports all types of dequantize_row(). Rounds by the plain
+// definition (round.h); encode_row() has less error.
 void quantize_row(ElementType type, std::span<const float> values, std::byte* out);
 
 }  // namespace kvik

@@ -10,7 +10,8 @@
 namespace kvik {
 
 inline constexpr float kLargestE4m3 = 448;
-inline constexpr float kLargestE2m1 = 6;  // of the 4-bit format used with it
+// Largest number of E2M1, the 4-bit format used with E4M3 scales.
+inline constexpr float kLargestE2m1 = 6;
 
 inline bool is_e4m3_number(uint8_t bits) { return (bits & 0x7f) != 0x7f; }
 

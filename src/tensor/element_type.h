@@ -11,14 +11,14 @@ namespace kvik {
 
 struct ElementTraits {
   ElementType type;
-  const char* name;         // as users write it: "q8_0"
+  const char* name;         // name for users: "q8_0"
   uint32_t gguf_id;         // ggml's number of the type, or kNoGgufId
   uint32_t block_elements;  // elements of a block, along the last axis
   uint32_t block_bytes;
   uint32_t file_type;  // GGUF's "general.file_type" of a model of this type, or kNoFileType
 };
 
-std::span<const ElementTraits> element_types();  // of every type, in the order of the enum
+std::span<const ElementTraits> element_types();  // all types, in the order of the enum
 
 const ElementTraits& traits(ElementType type);
 inline const char* name_of(ElementType type) { return traits(type).name; }

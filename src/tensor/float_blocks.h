@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// Blocks of 8-bit floats with a float scale: the in-memory form of FP8 tensors of folders. Files
-// store the scales in a separate grid with one scale per block of rows and columns; here each row
-// has its own copy.
+// Blocks of 8-bit floats with a float scale: the in-memory form of FP8 tensors of folders. No file
+// contains such blocks. Files store the scales in a separate grid with one scale per block of rows
+// and columns; here each row has its own copy.
 namespace kvik {
 
 template <uint32_t kColumns>

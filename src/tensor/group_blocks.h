@@ -12,8 +12,8 @@
 //
 // A group in the file that is larger than the largest block (128), such as a whole row, becomes
 // several blocks with equal scale and zero point; groups of 8 bits become blocks of 32 or 128. If
-// the file orders k by activation (g_idx), k is sorted by group, and TensorView::gather maps each
-// column to its activation.
+// the file orders k by activation (g_idx), the columns are sorted by group, and TensorView::gather
+// has the input of each column.
 namespace kvik {
 
 template <uint32_t kGroup>

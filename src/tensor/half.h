@@ -42,7 +42,8 @@ inline uint16_t f32_to_f16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-// Returns half of an E8M0 scale of OCP's microscaling formats, 2^(bits − 128). 255 is NaN there.
+// Returns half of an E8M0 scale of OCP's microscaling formats, 2^(bits − 128). 255, which is NaN in
+// those formats, gives 2^127.
 inline float half_e8m0_to_f32(uint16_t bits) {
   if (bits < 2) return std::bit_cast<float>(0x00200000u << bits);
   return std::bit_cast<float>((uint32_t{bits} - 1) << 23);

@@ -74,7 +74,7 @@ struct SixBits {
 struct BlockQ4K {
   uint16_t scale, minimum;  // f16
   SixBits scales;
-  // of 32 bytes, the low halves are one sub-block and the high halves the next
+  // In each run of 32 bytes, the low halves are one sub-block and the high halves the next.
   uint8_t nibbles[128];
 
   static void parts(auto io, auto& block, auto& numbers) {
@@ -86,6 +86,7 @@ struct BlockQ4K {
 };
 static_assert(sizeof(BlockQ4K) == 144);
 
+// Like BlockQ4K, with levels of 5 bits.
 struct BlockQ5K {
   uint16_t scale, minimum;  // f16
   SixBits scales;
@@ -104,7 +105,8 @@ static_assert(sizeof(BlockQ5K) == 176);
 
 // Sixteen sub-blocks of 16: value = scale · scales[s] · (level − 32), level in 6 bits.
 struct BlockQ6K {
-  // four bits each: of 128 values, 0 … 63 are in low halves, 64 … 127 in high halves
+  // Four bits each. Of each 128 values, 0 … 63 are in the low halves and 64 … 127 in the high
+  // halves.
   uint8_t low[128];
   uint8_t high[64];  // two bits each, as the pairs of BlockQ2K
   int8_t scales[16];

@@ -65,6 +65,7 @@ constexpr uint64_t group_dims(KvType type, uint64_t head_dim) {
   if (type != KvType::kInt4) return head_dim;
   return kInt4Dims * ((head_dim + kInt4Dims * kMostGroups - 1) / (kInt4Dims * kMostGroups));
 }
+// Returns the number of such groups of a head.
 constexpr uint64_t n_groups(KvType type, uint64_t head_dim) {
   return (head_dim + group_dims(type, head_dim) - 1) / group_dims(type, head_dim);
 }
@@ -86,8 +87,8 @@ constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
   return (head_dim + 1) / 2 + n_groups(KvType::kInt4, head_dim) * sizeof(uint16_t);
 }
 
-// Number of tokens whose int4 K by channel (KvGeometry) share a zero point and a step per
-// dimension.
+// Number of consecutive tokens that share a zero point and a step per dimension in int4 K by
+// channel (KvGeometry).
 inline constexpr uint32_t kChannelTokens = 16;
 static_assert(kPageTokens % kChannelTokens == 0);
 
@@ -106,8 +107,9 @@ constexpr uint64_t head_token_bytes(KvType type, uint64_t head_dim, bool keys_by
   return key_bytes + row_bytes(value_type(type), head_dim);
 }
 
-// MLA has one K for all heads: latent_dim dimensions, which are also V, followed by the RoPE
-// dimensions (DeepSeek-V2, 2024). The two parts have separate scales.
+// Returns the number of adjacent dimensions that share a scale with MLA. All heads have one K:
+// latent_dim dimensions, which are also V, followed by the RoPE dimensions (DeepSeek-V2, 2024). The
+// two parts have separate scales.
 constexpr uint64_t latent_group_dims(KvType type, uint64_t latent_dim, uint64_t head_dim) {
   if (key_type(type) != KvType::kInt4) return latent_dim;
   constexpr uint64_t kMostGroups = 8;
@@ -117,6 +119,7 @@ constexpr uint64_t latent_group_dims(KvType type, uint64_t latent_dim, uint64_t 
   }
   return latent_dim;
 }
+// Returns the bytes of the K of one token with MLA.
 constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t head_dim) {
   const uint64_t dims = latent_group_dims(type, latent_dim, head_dim);
   const uint64_t groups = (head_dim + dims - 1) / dims;

@@ -27,7 +27,7 @@ inline constexpr PackedBytes kScalesOfHalves = {
     [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
       std::memcpy(numbers.factors + 2 * b, bytes, 2);
     }};
-inline constexpr PackedBytes kScalesAndMinimaOfHalves = {  // in the halves of bytes
+inline constexpr PackedBytes kScalesAndMinimaOfHalves = {  // four bits each
     2,
     [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
       for (uint32_t part = 0; part < 2; ++part) {
@@ -41,7 +41,7 @@ inline constexpr PackedBytes kScalesAndMinimaOfHalves = {  // in the halves of b
         numbers.factors[16 + 2 * b + part] = bytes[part] >> 4;
       }
     }};
-inline constexpr PackedBytes kSignedScale = {  // of factors with offset −32
+inline constexpr PackedBytes kSignedScale = {  // factors with offset −32, as signed bytes
     1,
     [](const BlockNumbers& numbers, uint32_t b, uint8_t* bytes) {
       bytes[0] = static_cast<uint8_t>(numbers.factors[b] - 32);
@@ -49,13 +49,13 @@ inline constexpr PackedBytes kSignedScale = {  // of factors with offset −32
     [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
       numbers.factors[b] = static_cast<uint8_t>(bytes[0] + 32);
     }};
-inline constexpr PackedBytes kExponent = {  // the scale
+inline constexpr PackedBytes kExponent = {  // exponent that is the scale of the block
     1,
     [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
       bytes[0] = static_cast<uint8_t>(numbers.scale);
     },
     [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) { numbers.scale = bytes[0]; }};
-inline constexpr PackedBytes kOffset = {  // 128 minus the zero point
+inline constexpr PackedBytes kOffset = {  // 128 minus the zero point, as a byte
     1,
     [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
       CHECK(numbers.zero <= 16);
@@ -65,13 +65,15 @@ inline constexpr PackedBytes kOffset = {  // 128 minus the zero point
       numbers.zero = static_cast<uint16_t>(128 - bytes[0]);
     }};
 
-// q3_k has the opposite sign, and its third bit is set for levels below zero.
+// Converts q3_k between file and panel: in the panel, the scale has the opposite sign, and the
+// third bit of a level is inverted.
 inline void change_sign(BlockNumbers& numbers) {
   numbers.scale ^= 0x8000u;
   for (uint8_t& level : numbers.levels) level ^= 4;
 }
 
-// 8-bit groups store 128 minus the zero point as f16 after the scale.
+// Converts groups of 8 bits between file and panel, which stores 128 minus the zero point as f16
+// after the scale.
 inline void zero_to_offset(BlockNumbers& numbers) {
   CHECK(numbers.zero <= 256);
   numbers.minimum = f32_to_f16(static_cast<float>(128 - numbers.zero));

@@ -22,7 +22,8 @@ float peak_of(Values x) {
   return peak;
 }
 
-// Returns the index of the table's nearest level, the lower one of two.
+// Returns the index of the level of the table nearest to `value`; of two that are equally near, the
+// lower one.
 uint8_t number_in(const int8_t* table, float value) {
   uint8_t number = 0;
   for (size_t i = 0; i + 1 < 16; ++i) {
@@ -32,7 +33,8 @@ uint8_t number_in(const int8_t* table, float value) {
   return number;
 }
 
-// Returns the index of the level of kFp4Levels nearest to value · inverse, the lower one of two.
+// Returns the index of the level of kFp4Levels nearest to value · inverse; of two that are equally
+// near, the one of smaller magnitude.
 uint8_t number_of_fp4(float value, float inverse) {
   const float size = std::fabs(value) * inverse;
   uint8_t number = 0;
@@ -59,7 +61,7 @@ uint16_t to_factors(Values values, float peak, FactorRange range, int least, uin
   return f32_to_f16(peak / range.at_peak);
 }
 
-// Computes the levels of sub-blocks whose factors are chosen.
+// Computes the levels of all sub-blocks from the factors in `numbers`.
 void fill_levels(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   const float scale = f16_to_f32(numbers.scale);
   const auto zero = static_cast<float>(format.zero);
@@ -151,7 +153,8 @@ float fit_scale(Values x) {
   return best;
 }
 
-// Rounds scales and minima of sub-blocks, all ≥ 0, to integers up to the maximum; then the levels.
+// Rounds scales and minima of sub-blocks, all ≥ 0, to integers up to `top`, then computes the
+// levels.
 void round_lines(const BlockFormat& format, float top, Values scales, Values minima, Values x,
                  BlockNumbers& numbers) {
   const FactorRange range{top, 0, top};

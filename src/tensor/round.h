@@ -11,27 +11,34 @@ namespace kvik {
 
 using Values = std::span<const float>;
 
-// scale · (level − zero), with the scale that maps the block's peak to level 0 …
+// Rounds to scale · (level − zero). The scale maps the value of largest magnitude, the peak, to
+// level 0.
 void round_around_zero(const BlockFormat& format, Values x, BlockNumbers& numbers);
-// … or to ±127, with offset 128;
+// Rounds to 8 bits: as above, but the scale maps the magnitude of the peak to 127. Levels have
+// offset 128.
 void round_to_bytes(const BlockFormat& format, Values x, BlockNumbers& numbers);
-// … or to the first level of the table.
+// Rounds to the levels of the table. The scale maps the peak to the first level.
 void round_to_table(const BlockFormat& format, Values x, BlockNumbers& numbers);
-// A power of two that maps the peak to a level from 8 to 12 of kFp4Levels (OCP's microscaling).
+// Rounds to kFp4Levels. The scale is the power of two that maps the peak to [8, 16), where the
+// highest level is 12 (OCP's microscaling).
 void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers);
-// E4M3 scales that map the peaks of sixteen values to level 12 of kFp4Levels as closely as
-// possible.
+// Rounds to kFp4Levels. An E4M3 scale per sixteen values maps their peak as closely as possible to
+// level 12.
 void round_to_nvfp4(const BlockFormat& format, Values x, BlockNumbers& numbers);
-// Maps the smallest value to level 0 and the largest to the highest level.
+// Rounds to scale · level + minimum. The smallest value has level 0, and the largest the highest
+// level.
 void round_above_minimum(const BlockFormat& format, Values x, BlockNumbers& numbers);
-// Likewise, with an integer zero point between the two.
+// Rounds to scale · (level − zero). The range of the values, which is extended to contain 0, spans
+// all levels; `zero` is an integer.
 void round_group(const BlockFormat& format, Values x, BlockNumbers& numbers);
 
-// Sub-blocks of which each covers its peak, or the range from its smallest value, or zero, to its
+// Round super-blocks. In round_peaks(), the levels of each sub-block cover its peak; in
+// round_spans(), they cover the range from its smallest value, or 0 if that is less, to its
 // largest.
 void round_peaks(const BlockFormat& format, Values x, BlockNumbers& numbers);
 void round_spans(const BlockFormat& format, Values x, BlockNumbers& numbers);
-// Sub-blocks with the best of nine scales, or of nine scales and minima, by squared error.
+// Round super-blocks with the best of nine scales, or of nine scales and minima, for each sub-block
+// by squared error.
 void round_fitted_scales(const BlockFormat& format, Values x, BlockNumbers& numbers);
 void round_fitted_lines(const BlockFormat& format, Values x, BlockNumbers& numbers);
 

@@ -6,15 +6,17 @@
 #include "base/hash.h"
 #include "tensor/tensor_view.h"
 
-// Hash of a tensor's bytes that threads can compute in parallel: of pieces of kDigestRows rows,
-// then of the hashes of the pieces in order.
+// Hash of the bytes of a tensor that threads can compute in parallel. It is the hash of the hashes
+// of all pieces of kDigestRows rows, in order.
 namespace kvik {
 
 inline constexpr uint32_t kDigestRows = 32;
 
-// Returns the hash of piece `piece`, the last one of the remaining rows. That of the first piece
-// includes the order of columns (TensorView::gather).
+// Returns the hash of piece `piece`; the last piece has the remaining rows. The hash of the first
+// piece includes TensorView::scale if it is not 1, otherwise the order of columns
+// (TensorView::gather).
 Hash128 digest_piece(const TensorView& tensor, uint64_t piece);
+// Returns the hash of a tensor from the hashes of its pieces.
 Hash128 digest_of_pieces(std::span<const Hash128> pieces);
 
 // Returns the hash of the whole tensor.

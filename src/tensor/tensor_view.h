@@ -33,14 +33,14 @@ struct TensorView {
   uint64_t n_rows = 0;
   uint64_t n_cols = 0;
   std::span<const std::byte> bytes;
-  // Activation of each column if it is not the column's own: column j of a product takes
-  // x[gather[j]]. A permutation of n_cols numbers, or empty. Weights that GPTQ sorted by activation
-  // ("act-order") have one.
+  // Input of each column, if columns are permuted: in a product, column j is multiplied by
+  // x[gather[j]]. A permutation of n_cols numbers; empty if columns are in order. Used for weights
+  // that GPTQ sorted by activation ("act-order").
   std::span<const uint32_t> gather = {};
   // Factor of all values in addition to those of the blocks (nvfp4).
   float scale = 1;
 
-  // Bytes of one row, which consists of whole blocks.
+  // Returns the bytes of one row, which consists of whole blocks.
   uint64_t row_bytes() const;
 };
 

@@ -34,8 +34,8 @@ class NewFile {
 
   std::unexpected<Error> error() const;
 
-  std::string path_;    // as the caller wrote it
-  std::string target_;  // with symbolic links resolved
+  std::string path_;    // path as the caller wrote it, for errors
+  std::string target_;  // path with symbolic links resolved
   std::string beside_;  // temporary name; empty: none
   FileDescriptor file_;
 };

@@ -10,7 +10,7 @@
 namespace kvik {
 namespace {
 
-constexpr int kMaxValueBytes = 1 << 20;  // of a value, and of the text of a statement
+constexpr int kMaxValueBytes = 1 << 20;  // maximum size of a value, and of the text of a statement
 constexpr int kStepsBetweenLooks = 1000;
 
 // Returns whether the error is caused by the operating system or another process; all other errors
@@ -63,7 +63,8 @@ Result<Sqlite> Sqlite::open(const std::string& path, Mode mode) {
   return database;
 }
 
-// See "Defense Against The Dark Arts" in SQLite's documentation.
+// Disables what a malicious file could use ("Defense Against The Dark Arts" in SQLite's
+// documentation).
 void Sqlite::distrust() {
   constexpr int kOn = 1;
   constexpr int kOff = 0;

@@ -20,19 +20,19 @@ namespace kvik {
 class Sqlite {
  public:
   enum class Mode { kReadOnly, kReadWrite };
-  static constexpr uint64_t kLeastPatience = 10'000'000;  // about 0.1 s
+  static constexpr uint64_t kLeastPatience = 10'000'000;  // steps, about 0.1 s
 
   static Result<Sqlite> open(const std::string& path, Mode mode);
 
   // Sets the number of steps of SQLite's virtual machine that a statement may take.
   void set_patience(uint64_t n_steps) { work_->patience = n_steps; }
-  // Called when a statement begins.
+  // Restores the step budget. Called when a statement begins.
   void begin_work() { work_->left = work_->patience; }
 
   // Runs statements that return no rows.
   Result<void> run(const char* sql);
 
-  // Number of rows that the last statement changed.
+  // Returns the number of rows that the last statement changed.
   int n_changed() const;
 
   sqlite3* handle() const { return handle_.get(); }
@@ -58,7 +58,7 @@ class Sqlite {
 // Returns a sorted list with a text for each table, index, trigger and view of a database; at most
 // 64, which is enough to recognize a foreign database.
 Result<std::vector<std::string>> schema_of(Sqlite& database);
-// Returns that list for a new database after these statements.
+// Returns the same list for a new database in which the statements were run.
 Result<std::vector<std::string>> schema_made_by(const char* sql);
 
 // A prepared statement: bind values, then call step() until it returns false or fails; both reset
@@ -70,11 +70,12 @@ class SqliteStatement {
   SqliteStatement& bind(std::span<const std::byte> bytes);
   SqliteStatement& bind(int64_t number);
 
-  // Returns true if there is a row.
+  // Runs the statement up to its next row. Returns false if there is none.
   Result<bool> step();
   Result<void> run();
   void reset();
 
+  // Return a column of the current row.
   int64_t number(int column) const;
   std::span<const std::byte> bytes(int column) const;
 

@@ -18,7 +18,7 @@ namespace kvik {
 struct Json {
   struct Field;
   using List = std::vector<Json>;
-  using Fields = std::vector<Field>;  // in the order of the text
+  using Fields = std::vector<Field>;  // members in the order of the text
   using Null = std::monostate;
   // A number as written ("1.50", "1e400"), unless it is the text of an int64_t.
   struct Number {
@@ -33,11 +33,12 @@ struct Json {
   bool is(Kind wanted) const { return kind() == wanted; }
   bool is_bool() const { return std::holds_alternative<bool>(value); }
 
-  // The text of a string, and the elements of an array or object; empty for other kinds.
+  // Return the text of a string, the elements of an array and the members of an object; empty for
+  // other kinds.
   const std::string& text() const;
   const List& list() const;
   const Fields& fields() const;
-  // Elements of an array, or values of an object's members.
+  // Return the number of elements of an array or members of an object, and the i-th of them.
   size_t size() const;
   const Json& operator[](size_t i) const;
   // Returns an object's member; null if there is none.

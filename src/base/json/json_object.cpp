@@ -30,8 +30,8 @@ std::optional<uint64_t> as_number(const json::value& value) {
 
 constexpr std::string_view kNamedFloats[] = {"Infinity", "-Infinity", "NaN"};
 
-// JSON has no infinity. Python's json module writes Infinity nevertheless, and Transformers since
-// 5.20 {"__float__": "Infinity"}: returns the text with the second spelling.
+// Returns the text with Infinity replaced by {"__float__": "Infinity"}. JSON has no infinity.
+// Python's json module writes the first form nevertheless, and Transformers since 5.20 the second.
 std::string with_named_floats(std::string_view text) {
   std::string out;
   bool is_in_string = false;

@@ -26,6 +26,7 @@ std::unexpected<Error> unexpected_value(std::string_view file, std::string_view 
 // value and what was expected.
 class JsonObject : public JsonReader {
  public:
+  // Returns `value` as an object. `path` is its location in the file; empty: the whole file.
   static Result<JsonObject> of(const boost::json::value& value, std::string file,
                                std::string path = {});
 
@@ -45,7 +46,7 @@ class JsonObject : public JsonReader {
     for (size_t i = 0; i < all->size(); ++i) TRY(take((*all)[i], path_of(key, i)));
     return {};
   }
-  // Empty if the key is absent.
+  // Return an empty list if the key is absent.
   Result<std::vector<std::string>> texts(std::string_view key) const;
   Result<std::vector<double>> reals(std::string_view key) const;
   struct Range {

@@ -15,7 +15,7 @@ namespace kvik {
 
 // Reads the typed members of an object. Subclasses are kinds of documents with errors of their own:
 // files (JsonObject) and requests (JsonFields of the server). A null member counts as absent.
-// Borrows the object and knows its path in the document ("rope_scaling").
+// Borrows the object and stores its path in the document ("rope_scaling").
 class JsonReader {
  public:
   const boost::json::object& all() const { return *object_; }

@@ -4,13 +4,13 @@
 
 namespace kvik {
 
-// Handles the signals that ask a process to end: SIGINT, SIGTERM, SIGALRM, SIGPWR and SIGXCPU, and
-// SIGHUP and SIGQUIT unless they are ignored, as nohup and shells have it. Before catch_them() or
-// catch_first() they end the process at once; afterwards they are events that wait() returns.
-// SIGXCPU, which the system repeats every second, is one event. Signals without a meaning for Kvik
-// (SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, realtime signals) are ignored. Writing
-// to a closed pipe or beyond a file size limit is an error of the write and not a signal. Faults
-// (SIGSEGV, SIGABRT, SIGSYS, …) have their default action, a core dump.
+// Handles the signals that request the end of a process: SIGINT, SIGTERM, SIGALRM, SIGPWR and
+// SIGXCPU, and SIGHUP and SIGQUIT unless they are ignored, as under nohup and some shells. Before
+// catch_them() or catch_first() they end the process at once; afterwards they are events that
+// wait() returns. SIGXCPU, which the system repeats every second, is one event. Signals without a
+// meaning for Kvik (SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, realtime signals) are
+// ignored. Writing to a closed pipe or beyond a file size limit is an error of the write and not a
+// signal. Faults (SIGSEGV, SIGABRT, SIGSYS, …) have their default action, a core dump.
 class Interrupts {
  public:
   // Installs the handlers and sets the exit code of a process that a signal ends at once. Makes
@@ -19,6 +19,7 @@ class Interrupts {
   // Creates the event descriptors that catch_them() and wait() need. Returns false if the process
   // cannot open two more files.
   static bool open_events();
+  // Makes the signals events from now on.
   static void catch_them();
   // Catches the first signal; a second one ends the process at once.
   static void catch_first();
@@ -38,6 +39,7 @@ class Interrupts {
 
   // Returns a descriptor that is readable while is_raised() is true.
   static int signal_fd();
+  // Consumes the pending signals, so that is_raised() returns false.
   static void take();
 
   // Returns true if a signal other than SIGINT arrived: the program should end, not only its

@@ -12,10 +12,11 @@ namespace kvik {
 // no physical memory. One per process; any thread.
 class MemoryReserve {
  public:
-  // Keeps a reserve from now on. Calls with less than the current size do nothing.
+  // Sets the size of the reserve, unless it is larger already, and reserves the memory if none is
+  // held. A reserve that is held keeps its size until it is released and restored.
   static void keep(size_t n_bytes);
 
-  // Reserves the memory again if it was released; returns false if there is still none.
+  // Reserves the memory again if it was released. Returns false if there is not enough memory yet.
   static bool restore();
   static bool is_kept();
 

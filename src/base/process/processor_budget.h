@@ -15,11 +15,12 @@ Duration thread_time();
 class ProcessorBudget {
  public:
   struct Rule {
-    double share;  // of one core
+    double share;  // share of one core
     Duration burst;
   };
   explicit ProcessorBudget(Rule rule) : rule_(rule) {}
 
+  // Subtracts `time` from the budget of the tenant.
   void charge(const std::string& tenant, Duration time, TimePoint now);
   // Returns the remaining time; negative if the budget is overdrawn.
   Duration left(const std::string& tenant, TimePoint now) const;
@@ -28,7 +29,8 @@ class ProcessorBudget {
   Duration recent_cost(const std::string& tenant) const;
 
  private:
-  static constexpr size_t kMost = 4096;  // tenants; the others have unused budgets
+  // Number of accounts from which on accounts with an unused budget are removed.
+  static constexpr size_t kMost = 4096;
   struct Account {
     Duration left;
     TimePoint at;

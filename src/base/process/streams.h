@@ -17,7 +17,7 @@ namespace kvik::streams {
 // meant for them; using them still fails. Call before anything is opened.
 void hold_places();
 
-// Writes bytes to stdout unchanged: numbers.
+// Writes bytes to stdout unchanged.
 void write(std::string_view bytes);
 
 // Writes a report to stdout, made printable; its line breaks remain.

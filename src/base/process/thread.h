@@ -8,8 +8,8 @@
 
 namespace kvik {
 
-// Starts a thread with a name of at most 15 bytes (`top -H` shows it). The system may refuse (no
-// memory, too many tasks): then returns kIo, where the standard library would throw. All threads
+// Starts a thread with a name of at most 15 bytes, which `top -H` shows. Errors: kIo if the system
+// refuses (no memory, too many tasks), where std::thread would throw. All threads of the program
 // are started here.
 Result<std::thread> start_thread(std::string_view name, std::function<void()> body);
 

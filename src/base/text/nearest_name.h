@@ -7,8 +7,9 @@
 namespace kvik {
 
 // Returns the known name with the smallest edit distance from `name` (insertion, deletion,
-// replacement, or swap of adjacent letters; case is ignored), or an empty string if all need more
-// than a third of the letters changed.
+// replacement, or swap of adjacent letters; case is ignored), or an empty string if none is near:
+// at most a third of the letters may differ, but always one. Names of more than 128 bytes have no
+// near name.
 std::string nearest_name(std::string_view name, std::span<const std::string> known);
 
 // Returns "; did you mean NAME?" for the nearest name, or an empty string.

@@ -16,7 +16,8 @@ namespace {
 
 AttentionConfig& attention_of(LayerConfig& layer) { return std::get<AttentionConfig>(layer.mixer); }
 
-// The largest model of a family scales q·k by model_dim / n_heads instead of head_dim.
+// Scales q·k by 1 / sqrt(model_dim / n_heads) instead of 1 / sqrt(head_dim), as the largest model
+// of a family does.
 Result<void> scale_by_share(const KeyReader& keys, uint32_t n_layers_of_largest, ModelConfig& c) {
   if (c.n_layers != n_layers_of_largest) return {};
   for (LayerConfig& layer : c.layers) {
@@ -38,6 +39,7 @@ struct LayerKinds {
   uint32_t window_head_dim = 0;
 };
 
+// Returns the RoPE of sliding-window layers, made from that of the other layers.
 Result<RopeConfig> read_window_rope(const KeyReader& keys, RopeConfig rope, uint32_t head_dim) {
   rope.has_divisors = false;
   TRY_ASSIGN(rope.base, keys.positive("rope.freq_base_swa", kLocalRopeBase));
@@ -67,7 +69,7 @@ Result<void> read_heads(const KeyReader& keys, const ModelConfig& c, LayerKinds&
                                                    value_dim, kinds.window_head_dim));
 }
 
-// Each kind of layer has pages of its own.
+// Checks that there are not too many kinds of layers, because each kind has pages of its own.
 Result<void> check_number_of_kinds(const KeyReader& keys, const LayerKinds& kinds) {
   std::set<std::pair<bool, uint32_t>> seen;
   for (size_t i = 0; i < kinds.is_windowed.size(); ++i) {
@@ -105,7 +107,7 @@ Result<void> finish_gemma2(const KeyReader& keys, ModelConfig& config) {
   return scale_by_share(keys, 46, config);
 }
 
-// Sliding-window layers have a RoPE base of their own.
+// Gives the sliding-window layers a RoPE base of their own.
 Result<void> finish_gemma3(const KeyReader& keys, ModelConfig& config) {
   TRY(scale_by_share(keys, 62, config));
   RopeConfig rope = config.ropes.front();

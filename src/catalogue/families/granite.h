@@ -23,7 +23,7 @@ inline constexpr FolderType kGraniteMoeFolders[] = {
      .gate_up_stack = "block_sparse_moe.input_linear.weight",
      .down_stack = "block_sparse_moe.output_linear.weight"},
 };
-// One matrix contains gate and up projections, gate first.
+// "input_linear" contains gate and up projections, gate first.
 inline constexpr FolderName kGraniteHybridNames[] = {
     {kSpaceIn, "mamba.in_proj.weight"},
     {kStateTaps, "mamba.conv1d.weight"},

@@ -5,7 +5,7 @@
 
 namespace kvik::families {
 
-// Attention temperature: queries are scaled by their position.
+// Reads the attention temperature (TemperatureConfig).
 Result<void> finish_mistral3(const KeyReader& keys, ModelConfig& config) {
   TemperatureConfig temperature;
   TRY_ASSIGN(temperature.scale, keys.real("attention.temperature_scale", 0));

@@ -9,7 +9,8 @@
 
 namespace kvik::families {
 
-// A layer that has an MLP in the file's list has no mixer, and all other layers have no MLP.
+// Removes the half that each layer lacks. A layer with a feed-forward size in the file's list has
+// no mixer, and all other layers have no feed-forward block.
 Result<void> finish_nemotron_h(const KeyReader& keys, ModelConfig& config) {
   TRY_ASSIGN(const std::vector<uint32_t> ffn_dims,
              keys.counts_or_none("feed_forward_length", config.n_listed_layers(), kMaxDim));

@@ -32,8 +32,8 @@ std::string tensor_file(const std::string& folder) {
   return fmt::format("{}/adapter_model.safetensors", folder);
 }
 
-// Returns the error of a folder without adapter_config.json. PEFT saves several adapters of a model
-// as sub-folders of one folder.
+// Returns the error message for a folder without adapter_config.json. It names the adapters in the
+// sub-folders, because PEFT saves several adapters of a model as sub-folders of one folder.
 std::string no_config(const std::string& path) {
   constexpr size_t kMaxNames = 8;
   std::vector<std::string> names;

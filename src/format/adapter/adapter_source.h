@@ -22,12 +22,13 @@ inline constexpr uint32_t kMaxAdapterRank = 256;
 struct AdapterPair {
   TensorId tensor;
   uint32_t part = 0;    // index in a stack of matrices: an expert or a head
-  uint64_t n_rows = 0;  // of the matrix
+  uint64_t n_rows = 0;  // number of rows of the matrix
   uint64_t n_cols = 0;
   uint32_t rank = 0;
   float scale = 0;
   ElementType type = ElementType::kF32;  // f32, f16 or bf16: holds the file's values exactly
-  // DoRA (Liu et al. 2024): each row of the updated matrix is then scaled to a given length.
+  // True for DoRA (Liu et al. 2024): each row of the updated matrix is scaled to the length that
+  // the adapter stores for it.
   bool has_magnitudes = false;
 };
 
@@ -37,28 +38,30 @@ struct SavedTensor {
   ElementType type = ElementType::kF32;  // f32, f16 or bf16
 };
 
+// Factors of a pair, converted to f32.
 struct LowRankFactors {
   std::vector<float> a;                // [rank, n_cols]
   std::vector<float> b;                // [n_rows, rank]
   std::vector<float> magnitudes = {};  // [n_rows], for DoRA
 };
 
-// An adapter on disk, checked against the shapes of one model: pairs that are read one by one. No
-// two of them update the same matrix. One thread at a time.
+// An adapter on disk, checked against the shapes of one model. Its pairs are read one at a time,
+// and no two of them update the same matrix. Used by one thread at a time.
 class AdapterSource {
  public:
   virtual ~AdapterSource() = default;
 
-  virtual const std::string& label() const = 0;  // the path
-  // Name of the base model that the file states; empty: none.
+  virtual const std::string& label() const = 0;  // path of the file or folder
+  // Returns the name of the base model that the file states; empty if it states none.
   virtual const std::string& base_name() const = 0;
-  // Sorted by TensorId, then by part.
+  // Returns the pairs, sorted by TensorId and then by part.
   virtual std::span<const AdapterPair> pairs() const = 0;
-  // Errors: those of the file, kCorrupt for a number that is not finite; the message names the
-  // tensor.
+  // Reads the factors of pairs()[index]. Errors: those of reading the file, and kCorrupt for a
+  // number that is not finite; the message names the tensor.
   virtual Result<LowRankFactors> read(size_t index) = 0;
 
-  // Embedding and head if they are saved whole. Used by merge_adapter() only.
+  // Returns the tensors that replace the embedding and the head of the base model. Used by
+  // merge_adapter() only.
   virtual std::span<const SavedTensor> saved() const { return {}; }
   // Returns the bytes of saved()[i], valid as long as the source.
   virtual Result<std::span<const std::byte>> read_saved(size_t) {
@@ -73,7 +76,7 @@ bool needs_base(const AdapterSource& source);
 // (GGUF with "general.type" = "adapter") for a model with that config. `factor`, a finite number,
 // multiplies every scale. Errors, one sentence each that names the key or the tensor: kNotFound,
 // kIo, kCorrupt, kUnsupported (neither LoRA nor DoRA, such as whole modules; an element type; a
-// rank above kMaxAdapterRank), kInvalidArgument (for another model).
+// rank above kMaxAdapterRank), kInvalidArgument (the adapter was made for another model).
 Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
                                                     const ModelConfig& model, float factor = 1.0f);
 
@@ -81,13 +84,14 @@ Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
 // itself.
 std::vector<std::string> adapter_files(const std::string& path);
 
-// Parses "PATH[:SCALE]": the text after the last colon is the scale if it is a number. Errors:
-// kInvalidArgument for a scale outside [-1000, 1000], or a path that is empty or contains a NUL
-// byte.
+// An adapter as named on a command line or by a client.
 struct AdapterSpec {
   std::string path;
   float scale = 1.0f;
 };
+// Parses "PATH[:SCALE]". The text after the last colon is the scale if it is a number. Errors:
+// kInvalidArgument for a scale outside [-1000, 1000], or a path that is empty or contains a NUL
+// byte.
 Result<AdapterSpec> parse_adapter_spec(const std::string& text);
 
 }  // namespace kvik

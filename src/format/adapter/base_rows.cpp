@@ -14,10 +14,10 @@
 namespace kvik {
 namespace {
 
-// Bytes of f32 values kept at a time while the rows of a matrix are measured.
+// Maximum bytes of f32 values in memory while dora_scales() computes the lengths of rows.
 constexpr uint64_t kChunkBytes = uint64_t{16} << 20;
 
-// Finds a tensor; a tied head is the embedding.
+// Returns the index of a tensor. The head of a model with a tied head is its embedding.
 std::optional<size_t> find_tensor(const ModelSource& base, TensorId tensor) {
   const auto found = base.find(name_of(tensor));
   if (found || tensor.role != TensorRole::kHead) return found;

@@ -11,22 +11,23 @@
 
 namespace kvik {
 
-// Returns rows [first, first + n) of a tensor as f32, counted over all matrices of a stack, with
-// columns in the order of the inputs. The bytes read stay valid until the tensor is released.
-// Errors: those of reading, kUnsupported for an unsupported element type.
+// Returns rows [first, first + n) of a tensor as f32, [n, n_cols]. Rows are counted over all
+// matrices of a stack, and columns are in the order of the inputs. The bytes read stay valid until
+// the tensor is released. Errors: those of reading, kUnsupported for an unsupported element type.
 Result<std::vector<float>> base_rows(TensorSource& base, size_t index, uint64_t first, uint64_t n);
 
-// Adds scale · b · a to rows of a matrix, [n, n_cols]; sums are computed in f64.
+// Adds rows of scale · b · a to the rows [first_row, first_row + n) of a matrix, [n, n_cols]. Sums
+// are computed in f64.
 void add_low_rank(const AdapterPair& pair, const LowRankFactors& factors, uint64_t first_row,
                   std::span<float> rows);
 
-// Returns DoRA's factor of a row of W + scale · b · a: its magnitude divided by its length (Liu et
-// al. 2024), or 0 for a row of zeros.
+// Returns the factor that DoRA applies to a row of W + scale · b · a: the stored magnitude divided
+// by the length of the row (Liu et al. 2024), or 0 for a row of zeros.
 float dora_scale(float magnitude, std::span<const float> row);
 
-// Returns dora_scale() of each row of a matrix, whose W is read from the base model and
-// dequantized. Errors: those of base_rows(), kInvalidArgument if the base model has no such tensor
-// or one of another shape.
+// Returns dora_scale() of each row of the updated matrix, [n_rows]. W is read from the base model
+// and dequantized. Errors: those of base_rows(), kInvalidArgument if the base model has no such
+// tensor or one of another shape.
 Result<std::vector<float>> dora_scales(const AdapterPair& pair, const LowRankFactors& factors,
                                        ModelSource& base);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kHalves[] = {".lora_a", ".lora_b"};
 
-// The two tensors of each matrix, by its name.
+// Indices of the two tensors of each updated matrix, by the name of the matrix.
 using Pairs = std::map<std::string_view, std::optional<size_t>[2]>;
 
 Result<void> expect_text(const Metadata& metadata, std::string_view key, std::string_view wanted) {

@@ -13,7 +13,8 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kChunkValues = uint64_t{4} << 20;  // of the base model at a time
+// Number of values of the base model that are converted at a time.
+constexpr uint64_t kChunkValues = uint64_t{4} << 20;
 
 // The pairs and saved tensors of an adapter by the name of the tensor that they change.
 class Changes {
@@ -87,7 +88,8 @@ class Merging final : public TensorTransform {
   }
 
  private:
-  // Columns are in the order of the inputs, whatever their order in the file.
+  // Returns the values of the base model as f32. Columns are in the order of the inputs, even if
+  // the file has another order.
   Result<std::span<float>> base_values(size_t index, Made& made) {
     const size_t input = *outputs()[index].input;
     const uint64_t n_cols = info(index).shape.back();

@@ -25,8 +25,8 @@ Order in_order(const std::vector<hf::RowStretch>& stretches) {
   return order;
 }
 
-// Rows i of the first and second half of each head become rows 2i and 2i + 1, also in models
-// without RoPE.
+// Returns the order in which rows i of the first and second half of each head are rows 2i and 2i +
+// 1; empty if the GGUF file does not pair rows. Layers without RoPE are paired too.
 Result<Order> paired_rows(const ModelConfig& model, TensorId tensor, uint64_t n_rows) {
   const AttentionConfig* attention = model.layers[tensor.layer].if_attention();
   if (!attention || attention->latent.rank) return Order();

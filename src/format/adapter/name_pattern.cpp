@@ -14,11 +14,11 @@ namespace kvik {
 namespace {
 
 constexpr size_t kMaxPatternBytes = size_t{16} << 10;
-// Names have about a hundred bytes: a pattern that needs more steps was not written for names.
+// Names have about a hundred bytes, so a pattern that needs more steps was not written for names.
 constexpr uint32_t kMaxMatchSteps = 20'000;
 constexpr uint32_t kMaxHeapKiB = 1 << 10;
 
-// In such a text only dots have a special meaning.
+// Returns whether dots are the only characters of the text with a special meaning.
 bool is_plain(std::string_view text) {
   constexpr std::string_view kSpecial = "\\^$*+?()[]{}|\n";
   return text.find_first_of(kSpecial) == std::string_view::npos;

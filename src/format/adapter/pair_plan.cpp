@@ -87,7 +87,8 @@ struct PairPlan::Planned {
   std::optional<FactorPart> magnitudes = {};
 };
 
-// Keeps the two tensors that were read last, because the parts of a stack follow each other.
+// Keeps in memory the two tensors that were read last, because consecutive pairs of a stack are
+// parts of the same tensors.
 class PairPlan::Source final : public AdapterSource {
  public:
   Source(std::unique_ptr<ModelSource> file, std::string label, std::string base_name,
@@ -229,9 +230,10 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
   }
   if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
   const TensorSpec* spec = table_.find(pair.target.tensor);
-  // The MTP head is not changed.
+  // Pairs of the MTP head are ignored.
   if (spec && is_of_layer(spec->id.role) && spec->id.layer >= model_.n_layers) return {};
-  // Unused tensors, such as the K of a layer that shares another layer's.
+  // Pairs of tensors that the model does not use are ignored, such as K of a layer that shares
+  // another layer's.
   if (!spec && table_.may_leave_alone(name_of(pair.target.tensor))) return {};
   if (!spec) {
     return fail(ErrorCode::kInvalidArgument,
@@ -380,8 +382,9 @@ Result<void> PairPlan::add_flat_stack(const StatedPair& pair, const TensorSpec& 
   return {};
 }
 
-// One matrix for K and V of all heads (latent_up.h): K's part is stored transposed per head, so
-// that b of the pair is applied to the input there.
+// Adds the pairs of a matrix that computes K and V of all heads (latent_up.h). The model stores K's
+// part transposed per head, so there the transposed b of the file becomes a, and the transposed a
+// becomes b.
 Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
   const uint32_t layer = pair.target.tensor.layer;
   if (!table_.find({TensorRole::kKUp, layer})) {

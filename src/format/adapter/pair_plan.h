@@ -14,7 +14,7 @@
 
 namespace kvik {
 
-// Matrix that a pair of the file updates.
+// The matrix that a pair of the file updates.
 struct AdapterTarget {
   TensorId tensor;                    // kKvUp: both stacks of heads into which it is split
   std::optional<uint32_t> part = {};  // one matrix of a stack; std::nullopt: all of a stack
@@ -26,28 +26,28 @@ enum class EmbeddingPair : uint8_t {
   kGguf,  // a: [n_vocab, rank], b: [model_dim, rank]
 };
 
-// A tensor of a folder with the matrices of all experts. Its pair is flat, a: [n_experts · rank,
-// inputs] and b: [outputs, rank · n_experts], with the expert fastest; or a has the outputs and b
-// the inputs.
+// A tensor of a folder with the matrices of all experts. Its pair has two axes: a is [n_experts ·
+// rank, inputs], and b is [outputs, rank · n_experts] with the expert fastest. In a flipped pair, a
+// has the outputs and b the inputs.
 struct FlatStack {
-  uint32_t part = 0, n_parts = 1;  // which of the model's tensors that it contains
-  bool takes_turns = false;        // rows of the parts alternate; else the parts are concatenated
-  bool is_flipped = false;         // a has the outputs, if shapes do not decide
+  uint32_t part = 0, n_parts = 1;  // which of the model's tensors in the stack, and their number
+  bool takes_turns = false;        // the rows of the parts alternate
+  bool is_flipped = false;         // a has the outputs; used if the shapes fit both ways
 };
 
 // The update of one matrix as stated by a file, before it is checked against the model.
 struct StatedPair {
   std::string name;  // name of the matrix in the file, for messages
   AdapterTarget target;
-  size_t a = 0, b = 0;  // tensors of the file
-  Module module = {};   // module of a folder; without roles: the target as in GGUF files
+  size_t a = 0, b = 0;  // indices of tensors of the file
+  Module module = {};   // module of a folder; no roles: the layout of GGUF files
   EmbeddingPair embedding = EmbeddingPair::kPeft;
   std::optional<FlatStack> flat = {};
-  std::optional<size_t> magnitudes = {};  // for DoRA: a tensor with a number per row
+  std::optional<size_t> magnitudes = {};  // DoRA: index of a tensor with a number per row
 };
 
-// Collects the updates of a file, checked against the shapes of a model. Used while a file is
-// opened.
+// Collects the updates that a file contains, and checks them against the shapes of a model. Used by
+// one thread while the file is opened.
 class PairPlan {
  public:
   // Borrows both.
@@ -58,15 +58,18 @@ class PairPlan {
   // is not a matrix.
   Result<uint32_t> rank_of(const StatedPair& pair) const;
 
-  // Errors: kInvalidArgument if the model has no such matrix or one of another shape; kCorrupt if a
-  // pair was added for it before.
+  // Adds a pair. Pairs of the MTP head and of tensors that the model does not use are ignored.
+  // Errors: kInvalidArgument if the model has no such matrix or one of another shape, kCorrupt for
+  // a scale that is not finite or for magnitudes of another shape, kUnsupported for DoRA of a kind
+  // of matrix that is not supported.
   Result<void> add(const StatedPair& pair, uint32_t rank, float scale);
 
   // Adds a tensor of the file that replaces the embedding or the head. Errors: kInvalidArgument for
   // another shape, kUnsupported for a type other than f32, f16 and bf16.
   Result<void> add_saved(TensorId target, size_t tensor);
 
-  // Errors: kCorrupt if there is neither a pair nor a saved tensor.
+  // Returns the adapter with all pairs and saved tensors. Errors: kCorrupt if there are none, or if
+  // two pairs update the same matrix.
   Result<std::unique_ptr<AdapterSource>> finish(std::unique_ptr<ModelSource> file,
                                                 std::string label, std::string base_name);
 

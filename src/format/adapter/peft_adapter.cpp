@@ -303,8 +303,9 @@ std::unexpected<Error> is_none(std::string_view module, const ModelConfig& model
                           quoted(module), model.architecture, model.n_layers));
 }
 
-// Returns the targets of a module wrapped n_wrapped times: the first parameter that is a target for
-// all but one of the wrappers.
+// Returns the targets of a module with n_wrapped suffixes ".base_layer". PEFT wraps a module once
+// per target parameter, in the order of their definition, so a name without the suffix belongs to
+// the last of them, and each suffix leads to the one before.
 Result<StatedModule> stated_stack(std::string_view module, size_t n_wrapped,
                                   std::vector<StackParameter> parameters,
                                   const PeftConfig& config) {
@@ -394,7 +395,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
   const Modules modules(model, plan.table());
   TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model, config, plan));
   for (const auto& [module, tensors] : pairs) {
-    if (hf::sees_or_hears(module)) continue;  // ignored like a folder's tensors of those parts
+    if (hf::sees_or_hears(module)) continue;  // vision and audio parts are not loaded
     TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));
     TRY_ASSIGN(const uint32_t rank, plan.rank_of(changed.pairs.front()));
     TRY_ASSIGN(const uint32_t said, config.rank_of(changed.name));

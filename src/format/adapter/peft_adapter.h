@@ -26,7 +26,7 @@ struct PeftConfig {
 
   uint32_t rank = 0;
   double alpha = 0;
-  // The first entry that matches a module applies.
+  // Exceptions from rank and alpha. The first entry that matches a module applies.
   std::vector<OfModules<uint32_t>> ranks = {};
   std::vector<OfModules<double>> alphas = {};
   bool has_root_scale = false;                  // alpha / √rank (Kalajdzievski 2023)
@@ -44,14 +44,14 @@ struct PeftConfig {
   // Returns whether the parameter is one of target_parameters.
   bool has_parameter(std::string_view name) const;
 
-  // PEFT used to treat the two axes of stacked matrices as inputs and outputs regardless of their
-  // order, so that A had the size of the rows if those came first. Since 0.19.1 A has the size of
-  // the columns.
+  // Returns whether A of such a stack has as many columns as the matrices have rows. PEFT used to
+  // treat the first axis as the inputs even if it was the rows. Since 0.19.1, A has the size of the
+  // columns.
   bool flips_stacks(ExpertStacks stacks) const;
 };
 
-// Errors: kCorrupt, kUnsupported for anything but LoRA and DoRA, naming the key. Source:
-// huggingface/peft, LoraConfig.
+// Parses an adapter_config.json. Errors: kCorrupt, and kUnsupported for anything but LoRA and DoRA;
+// both name the key. Source: huggingface/peft, LoraConfig.
 Result<PeftConfig> read_peft_config(std::string_view json);
 
 // Reads the tensors of an adapter_model.safetensors, "base_model.model." + module +

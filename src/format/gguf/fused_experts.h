@@ -5,9 +5,9 @@
 
 namespace kvik {
 
-// Splits tensors of gate and up projections of a layer's experts ("blk.0.ffn_gate_up_exps.weight",
-// [n_experts, 2 · n_rows, n_cols]) into the usual two without copying. Errors: kCorrupt for a shape
-// without halves, naming the tensor.
+// Splits fused gate and up projections of experts ("blk.0.ffn_gate_up_exps.weight", [n_experts, 2 ·
+// n_rows, n_cols]) into two tensors without copying. A source without such tensors is unchanged.
+// Errors: kCorrupt, naming the tensor, for another number of axes or an odd number of rows.
 Result<void> part_gguf_experts(ModelSource& source);
 
 }  // namespace kvik

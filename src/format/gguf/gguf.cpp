@@ -93,7 +93,8 @@ class GgufTensors final : public TensorSource {
   std::span<const TensorInfo> tensors() const override { return table_.infos; }
 
   Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
-    constexpr size_t kAsItLies = 1;  // no alignment of its own: at least kMinAlignment in a file
+    // No alignment beyond that of the file, which is at least kMinAlignment.
+    constexpr size_t kAsItLies = 1;
     return file_.read({offset_of(index), begin_byte, n_bytes}, kAsItLies);
   }
 

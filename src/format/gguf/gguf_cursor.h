@@ -31,7 +31,7 @@ class GgufCursor {
 
   size_t position() const { return position_; }
 
-  // Maximum number of bytes left in the header.
+  // Returns the maximum number of bytes that can follow in the header.
   size_t bytes_left() const;
 
   template <class T>

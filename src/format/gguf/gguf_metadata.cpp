@@ -23,7 +23,7 @@ template <class Stored>
 using Widened = std::conditional_t<std::is_floating_point_v<Stored>, double,
                                    std::conditional_t<std::is_signed_v<Stored>, int64_t, uint64_t>>;
 
-// Constructed in place, because g++ 12 warns about a move of a temporary variant
+// Constructs the value in place, because g++ 12 warns about a move of a temporary variant
 // (maybe-uninitialized).
 template <class Held, class From>
 Result<Value> made(From&& from) {

@@ -7,9 +7,10 @@
 
 namespace kvik {
 
-// nvfp4 tensors such as "blk.0.attn_q.weight" have a separate factor "blk.0.attn_q.scale", one f32
-// or one per expert: makes it the scales() of the tensor, and drops scales of activations
-// ("blk.0.attn_q.input_scale"). Errors: kCorrupt for another type or shape, naming the tensor.
+// Makes the factors of nvfp4 tensors their scales(): the factor of "blk.0.attn_q.weight" is
+// "blk.0.attn_q.scale", one f32 or one per expert. Drops scales of activations
+// ("blk.0.attn_q.input_scale"). A source without nvfp4 tensors is unchanged. Errors: kCorrupt for
+// another type or shape, naming the tensor.
 Result<void> take_gguf_scales(ModelSource& source);
 
 // Returns name and shape of a tensor's scales; std::nullopt if it has none, or if the model has

@@ -14,12 +14,13 @@ namespace kvik {
 
 // Position of a file among the pieces of a GGUF model.
 struct GgufSplit {
-  uint64_t no = 0;  // starting at 0
+  uint64_t no = 0;  // index of this piece, from 0
   uint64_t count = 0;
-  uint64_t n_tensors = 0;  // of all pieces together
+  uint64_t n_tensors = 0;  // number of tensors in all pieces together
 };
 
-// Returns std::nullopt if the file is not a piece. Errors: kCorrupt for impossible numbers.
+// Reads the split.* keys of a file; std::nullopt if it is not a piece. Errors: kCorrupt for
+// impossible numbers.
 Result<std::optional<GgufSplit>> read_gguf_split(const Metadata& metadata);
 
 // Returns the path of piece `no`, given the path of another piece, which must end in its own number

@@ -17,8 +17,9 @@ struct GgufTensorTable {
 };
 
 // Reads `n_tensors` entries. Errors name the tensor: an impossible count, an empty or repeated
-// name, axes other than 1 to 4, an axis of 0 or more than 2^42, a size that overflows, a last axis
-// that is not a multiple of the block (kCorrupt), an unknown element type (kUnsupported).
+// name, a number of axes other than 1 to 4, an axis of 0 or more than 2^42, a size that overflows,
+// a last axis that is not a multiple of the block (kCorrupt), an unknown element type
+// (kUnsupported).
 Result<GgufTensorTable> read_gguf_tensor_table(GgufCursor& in, uint64_t n_tensors);
 
 // Checks that every tensor begins at a multiple of `alignment`, is within the `data_bytes` of

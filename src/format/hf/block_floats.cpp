@@ -34,13 +34,13 @@ constexpr std::string_view kPacked = ".weight_packed";
 constexpr uint64_t kNvGroup = 16, kMxGroup = 32;  // columns per scale
 constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
 
-// E2M1 (OCP's microscaling formats, 2023).
+// Returns the value of an E2M1 number (OCP's microscaling formats, 2023).
 float e2m1(uint32_t nibble) {
   constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   return (nibble & 8) != 0 ? -kLevels[nibble & 7] : kLevels[nibble & 7];
 }
 
-// E8M0 of OCP's microscaling formats: only an exponent.
+// Returns the value of an E8M0 scale of OCP's microscaling formats, which is only an exponent.
 float e8m0(std::byte bits) {
   const int exponent = std::to_integer<int>(bits);
   return exponent == 255 ? std::numeric_limits<float>::quiet_NaN()
@@ -69,7 +69,7 @@ uint64_t n_matrices(const TensorInfo& info) {
 
 struct BlockTensor {
   std::optional<size_t> scales = {};  // std::nullopt: the tensor is unchanged
-  std::optional<size_t> scale = {};   // of the whole matrix, kNvFp4
+  std::optional<size_t> scale = {};   // scale of the whole matrix, for kNvFp4
 };
 
 class JoiningFloats final : public TensorTransform {
@@ -172,7 +172,7 @@ class JoiningFloats final : public TensorTransform {
     Bytes bytes;
   };
 
-  // Writes each row with its own scales.
+  // Writes the rows as blocks of 8-bit floats. Each row has its own copy of the scales.
   static void block_fp8(const TensorInfo& info, ByteRows rows, const Grid& grid, std::byte* to) {
     const uint64_t n = traits(info.type).block_elements;
     Bytes from = rows.bytes;
@@ -186,7 +186,7 @@ class JoiningFloats final : public TensorTransform {
     }
   }
 
-  // For scales that do not cover whole blocks.
+  // Converts the rows to bf16, for scales that do not cover whole blocks.
   void widen_fp8(const TensorInfo& info, ByteRows rows, const Grid& grid, std::byte* to) const {
     const uint64_t n_cols = info.shape.back();
     for (Bytes from = rows.bytes; !from.empty(); from = from.subspan(n_cols)) {
@@ -246,8 +246,8 @@ class JoiningFloats final : public TensorTransform {
     uint64_t group;
   };
 
-  // A byte of the folder holds adjacent columns, the first in its low half; a byte of a block holds
-  // columns that are half a group apart.
+  // Writes nibbles and scales as blocks. A byte of the folder holds adjacent columns, the first in
+  // its low half; a byte of a block holds columns that are half a group apart.
   static void block_fp4(Bytes from, Bytes scales, Fp4Blocks blocks, std::byte* to) {
     const auto at = [&](size_t i) { return from[i / 2] >> (i % 2 * 4) & std::byte{15}; };
     const size_t half = blocks.group / 2;

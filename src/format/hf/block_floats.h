@@ -19,8 +19,8 @@ struct BlockFloats {
   };
   Kind kind = Kind::kFp8;
   uint64_t block_rows = 0, block_cols = 0;  // kFp8; 0: the whole matrix
-  // Names as in compressed-tensors: for kNvFp4, where the matrix's scale is a divisor, and for
-  // kMxFp4.
+  // True if tensors have the names of compressed-tensors, as is always the case for kMxFp4. For
+  // kNvFp4, the scale of the matrix is then a divisor.
   bool is_packed = false;
 
   bool operator==(const BlockFloats&) const = default;
@@ -46,8 +46,9 @@ Result<BlockFloats> read_float_blocks(const JsonObject& config, std::string_view
 // (tensor/float_blocks.h), and kNvFp4 with whole blocks of 64 columns becomes nvfp4, both without
 // loss. Otherwise the matrix becomes bf16, every value times its scale, rounded once, as in
 // DeepSeek's own conversion. Scales of activations and pages are dropped; all other tensors are
-// unchanged. Errors: kCorrupt, naming a tensor that is missing, has a shape that does not fit, or
-// contains a NaN.
+// unchanged. Errors: kCorrupt, naming a tensor that is missing, has an unexpected shape, or
+// contains a value that is not finite. Scales that are copied to nvfp4 and mxfp4 blocks are checked
+// later, when the model is loaded.
 Result<void> join_block_floats(ModelSource& source, const BlockFloats& how);
 
 }  // namespace kvik::hf

@@ -9,7 +9,7 @@
 #include "format/hf/block_floats.h"
 #include "format/hf/compressed_tensors.h"
 
-// Descriptions of such floats in config.json.
+// Reads the descriptions of small floats (block_floats.h) in config.json.
 namespace kvik::hf {
 namespace {
 

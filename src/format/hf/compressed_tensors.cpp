@@ -17,7 +17,7 @@ namespace json = boost::json;
 
 using Scheme = std::variant<BlockFloats, Quantization>;
 
-// A format whose name implies everything, including the columns per scale, which may be stated too.
+// A format that its name determines completely. The file may also state the columns per scale.
 struct NamedFormat {
   std::string_view name;
   uint32_t group_size;
@@ -43,8 +43,9 @@ Result<BlockFloats> read_floats(const JsonObject& weights) {
   return weights.unexpected_value("strategy", "tensor, channel or block", ErrorCode::kUnsupported);
 }
 
-// Columns are sorted only if there is "weight_g_idx": "weight" and its alias "static" are orders in
-// which the levels were computed, and leave no trace.
+// Returns whether columns are sorted by activation, so that there is a "weight_g_idx". The values
+// "weight" and "static" only mean that the levels were computed in that order, which does not show
+// in the file.
 Result<bool> is_ordered(const JsonObject& weights) {
   const json::value* order = weights.find("actorder");
   if (!order || order->is_bool()) return order && order->get_bool();
@@ -74,7 +75,7 @@ Result<Quantization> read_integers(const JsonObject& weights) {
   return out;
 }
 
-// Returns std::nullopt for a group of activations only.
+// Reads a group of matrices; std::nullopt if it quantizes activations only.
 Result<std::optional<Scheme>> read_group(const JsonObject& group, const JsonObject& config) {
   TRY_ASSIGN(const auto weights, group.object("weights"));
   if (!weights) return std::nullopt;

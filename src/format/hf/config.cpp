@@ -57,7 +57,7 @@ struct Counts {
   uint32_t n_ctx = 0;
 };
 
-// For MLA, head_dim is the number of RoPE dimensions for the readers that follow.
+// Reads the sizes of MLA. Sets head_dim to the number of RoPE dimensions, which read_rope() needs.
 Result<void> read_latent(const JsonObject& config, GgufKeys& keys, Counts& counts) {
   TRY_ASSIGN(const uint32_t rank, config.count("kv_lora_rank", kMaxHeadDim));
   TRY_ASSIGN(const uint32_t still_dim, config.count("qk_nope_head_dim", kMaxHeadDim));
@@ -153,7 +153,8 @@ Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufK
   return add_real(config, "logits_scaling", "logit_scale", keys);
 }
 
-// Reads whether layers from "max_window_layers" on have windows, if "use_sliding_window" is set.
+// Returns whether all layers have sliding windows, as "use_sliding_window" and "max_window_layers"
+// (the first layer with a window) say. Errors: kUnsupported if only some layers have windows.
 Result<bool> asks_for_window(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const auto uses, config.flag("use_sliding_window"));
   if (!uses.value_or(false)) return false;
@@ -335,7 +336,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_window(config, of, counts.n_layers, keys));
-  // Unless the list of layers says that there are none.
+  // read_recurrence() has added the key if the list of layers has no experts.
   if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {
     TRY(read_experts(config, *of.type, keys));
   }

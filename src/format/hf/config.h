@@ -14,7 +14,7 @@
 
 namespace kvik::hf {
 
-// A tensor of GGUF files that folders state in config.json.
+// A tensor that a GGUF file stores and a folder states in config.json.
 struct StatedVector {
   TensorRole role{};
   std::vector<float> values;
@@ -32,8 +32,8 @@ struct FolderConfig {
   std::vector<uint64_t> end_ids;  // "eos_token_id"
 };
 
-// Errors: kUnsupported for an unknown model type, quantization or feature (the message lists the
-// known ones), kCorrupt for missing or impossible values. Each names the key.
+// Parses config.json. Errors: kUnsupported for an unknown model type, quantization or feature (the
+// message lists the known ones), kCorrupt for missing or impossible values. Each names the key.
 Result<FolderConfig> read_folder_config(std::string_view json);
 
 }  // namespace kvik::hf

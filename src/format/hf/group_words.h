@@ -32,7 +32,8 @@ struct GroupWords {
   std::span<const uint16_t> scales;
 };
 
-// Returns the element type whose blocks are within one group each; std::nullopt if there is none.
+// Returns the element type with the largest blocks that lie within one group each; std::nullopt if
+// there is none.
 std::optional<ElementType> group_type(uint32_t bits, uint64_t group, uint64_t n_cols);
 
 // Returns TensorView::gather of a matrix whose column k belongs to group groups[k]: columns sorted
@@ -46,8 +47,8 @@ struct GroupScales {
   float factor = 1;
 };
 
-// Converts finite bf16 scales. Beyond the range of f16 a power of two becomes the common factor;
-// scales are exact unless they are less than 2^-32 of the largest.
+// Converts finite bf16 scales. If f16 cannot represent all of them exactly, a power of two becomes
+// the common factor. The result is exact except for scales less than 2^-32 of the largest.
 GroupScales halves_of_bf16(std::span<const uint16_t> scales);
 
 // Packs the matrix [n_rows, n_cols] to blocks of group_type(), with columns in `order` (empty:

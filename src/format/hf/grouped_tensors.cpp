@@ -158,7 +158,7 @@ class Grouping {
     TRY_ASSIGN(matrix.zeros,
                part(name + ".qzeros", {kI32}, {n_groups, matrix.n_rows * how_.bits / 32}));
     TRY_ASSIGN(matrix.scales, part(name + ".scales", {kF16}, {n_groups, matrix.n_rows}));
-    // Not needed if columns are in order.
+    // "g_idx" is not needed if columns are in order.
     if (how_.packing == Quantization::Packing::kAlongInputs &&
         (how_.is_ordered || find(name + ".g_idx"))) {
       TRY_ASSIGN(matrix.groups, part(name + ".g_idx", {kI32}, {matrix.n_cols}));
@@ -184,7 +184,8 @@ class Grouping {
     return matrix;
   }
 
-  // Drops a bias of zeros that the model does not have; any other unknown bias is rejected later.
+  // Drops the bias of a matrix if the model has none there and the values are zero. Any other
+  // unknown bias is rejected later.
   Result<void> drop_bias(const std::string& name) {
     const std::string bias = name + ".bias";
     const auto index = find(bias);

@@ -20,7 +20,7 @@ using Bytes = std::span<const std::byte>;
 constexpr std::string_view kBlocks = "_blocks";
 constexpr std::string_view kScales = "_scales";
 constexpr uint64_t kBlockElements = 32;
-constexpr uint64_t kBlockNibbles = 16;  // bytes
+constexpr uint64_t kBlockNibbles = 16;  // bytes of nibbles in a block
 
 enum class Change : uint8_t { kFp4, kTranspose, kPartBias };
 
@@ -37,7 +37,8 @@ uint64_t row_in_file(uint64_t row, uint64_t n_rows, bool takes_turns) {
   return row < half ? 2 * row : 2 * (row - half) + 1;
 }
 
-// Bytes in the folder hold adjacent elements, in a GGUF file elements that are half a block apart.
+// Writes an mxfp4 block. A byte of the folder holds adjacent elements; a byte of the block holds
+// elements that are half a block apart.
 void pack_block(const std::byte* nibbles, std::byte exponent, std::byte* out) {
   out[0] = exponent;
   const auto element = [&](uint64_t i) {
@@ -55,7 +56,7 @@ class PartingExperts final : public TensorTransform {
                  std::vector<Output> outputs)
       : TensorTransform(inputs, std::move(outputs)), tensors_(std::move(tensors)) {}
 
-  // Makes one expert or all.
+  // Makes the expert that contains the range, or all experts.
   Result<void> make(size_t index, Range wanted, Made& made) override {
     const ExpertTensor& tensor = tensors_[index];
     const size_t input = *outputs()[index].input;
@@ -89,12 +90,12 @@ class PartingExperts final : public TensorTransform {
   }
 
  private:
-  // Returns the number of experts in `out`, whose tensor has the shape [experts, …].
+  // Returns the number of experts that `out` holds. The shape of the output is [experts, …].
   uint64_t n_experts_in(size_t index, std::span<const std::byte> out) const {
     return out.size() / (info(index).n_bytes / info(index).shape[0]);
   }
 
-  // nibbles: [experts, rows, blocks, 16], scales: [experts, rows, blocks]
+  // Joins nibbles [experts, rows, blocks, 16] and scales [experts, rows, blocks].
   void join_fp4(size_t index, Bytes nibbles, Bytes scales, std::span<std::byte> out) const {
     const auto& shape = info(index).shape;
     const uint64_t n_blocks = shape[2] / kBlockElements;
@@ -111,7 +112,7 @@ class PartingExperts final : public TensorTransform {
     }
   }
 
-  // [experts, columns, rows] → [experts, rows, columns]
+  // Transposes [experts, columns, rows] to [experts, rows, columns].
   void transpose(size_t index, Bytes from, std::span<std::byte> out) const {
     const auto& shape = info(index).shape;
     const size_t n_bytes = traits(info(index).type).block_bytes;
@@ -129,7 +130,7 @@ class PartingExperts final : public TensorTransform {
     }
   }
 
-  // [experts, rows]
+  // Puts the gate rows of a bias [experts, rows] before its up rows.
   void part_bias(size_t index, Bytes from, std::span<std::byte> out) const {
     const auto& shape = info(index).shape;
     const size_t n_bytes = traits(info(index).type).block_bytes;

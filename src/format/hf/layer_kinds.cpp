@@ -15,10 +15,11 @@
 namespace kvik::hf {
 namespace {
 
-// Default: every n-th layer has full attention.
+// Interval of the full-attention layers if config.json does not list them.
 constexpr uint32_t kUsualStep = 6;
 
-// The last layer always has full attention, as in Transformers.
+// Returns whether each layer has a sliding window. The last layer always has full attention, as in
+// Transformers.
 Result<std::vector<bool>> windowed_layers(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
   if (!types.empty() && types.size() != n_layers) {
@@ -76,7 +77,7 @@ Result<std::vector<LayerSizes>> read_layer_sizes(const JsonObject& config,
   return sizes;
 }
 
-// Returns head_dim of the full-attention layers. Writes the KV heads of each layer.
+// Adds the KV heads of each layer to `keys`, and returns head_dim of the full-attention layers.
 Result<uint32_t> read_overrides(const JsonObject& config, const JsonObject& overrides,
                                 const std::vector<bool>& is_windowed, GgufKeys& keys) {
   TRY_ASSIGN(const auto sizes,

@@ -8,9 +8,8 @@
 
 namespace kvik::hf {
 
-// Reads the keys of layers that differ (catalogue/families/gemma.cpp), including those of
-// sliding-window layers. Returns head_dim of the full-attention layers, which is the default for
-// all.
+// Reads the keys of a model whose layers are of several kinds (catalogue/families/gemma.cpp),
+// including those of sliding-window layers. Returns head_dim of the full-attention layers.
 Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys);
 
 }  // namespace kvik::hf

@@ -71,7 +71,7 @@ Result<uint32_t> read_bits(const JsonObject& config, std::string_view key) {
   return config.unexpected_value(key, "4 or 8", ErrorCode::kUnsupported);
 }
 
-// A multiple of 32, the smallest block of the kernels.
+// The size must be a multiple of 32, the smallest block of the kernels.
 Result<std::optional<uint32_t>> read_group_size(const JsonObject& config) {
   TRY_ASSIGN(const auto size, config.real("group_size"));
   if (size == -1.0) return std::nullopt;

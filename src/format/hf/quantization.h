@@ -22,10 +22,10 @@ struct Quantization {
   Packing packing = Packing::kAlongInputs;
   uint32_t bits = 4;                   // 4 or 8
   std::optional<uint32_t> group_size;  // std::nullopt: a whole row
-  uint32_t added_to_zeros = 0;         // early GPTQ files store zero points minus one
-  bool is_ordered = false;             // by activation: "g_idx" has each column's group
-  bool is_unpacked = false;            // kRowByRow: "NAME.weight" holds signed bytes
-  bool has_zeros = true;               // otherwise the zero point is the middle of the levels
+  uint32_t added_to_zeros = 0;         // 1: zero points are stored minus one, as in GPTQ before v2
+  bool is_ordered = false;   // columns are sorted by activation; "g_idx" has the group of each
+  bool is_unpacked = false;  // kRowByRow: "NAME.weight" holds signed bytes
+  bool has_zeros = true;     // otherwise the zero point is the middle of the levels
 
   bool operator==(const Quantization&) const = default;
 };
@@ -42,8 +42,8 @@ Result<uint32_t> read_bits(const JsonObject& config, std::string_view key);
 // Reads "group_size"; std::nullopt if a group is a whole row.
 Result<std::optional<uint32_t>> read_group_size(const JsonObject& config);
 
-// Returns whether a tensor of that name scales activations or pages, for which Kvik has its own
-// scales.
+// Returns whether a tensor of that name has scales of activations or of the KV cache. Kvik computes
+// its own.
 bool is_of_activations(std::string_view name);
 
 }  // namespace kvik::hf

@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kLinear = "linear_attention";
 constexpr const char* kFull = "full_attention";
 
-// Returns the interval of attention layers, of which the last layer is one; or reads it from the
-// list of layers.
+// Returns the interval of attention layers, from its own key or from the list of layers. The last
+// layer of each interval has attention.
 Result<uint32_t> interval_of(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
   if (types.empty()) return config.count("full_attention_interval", kMaxLayers);

@@ -15,9 +15,9 @@
 namespace kvik::hf {
 namespace {
 
-constexpr float kStill = 1e30f;  // as in GGUF files: not rotated
+constexpr float kStill = 1e30f;  // divisor of dimensions that are not rotated, as in GGUF files
 
-// Destination of the scaling's keys.
+// Arguments of the functions that read one kind of scaling, and the destination of its keys.
 struct Rope {
   const Family& family;
   GgufKeys& keys;
@@ -39,8 +39,8 @@ std::vector<float> as_floats(const std::vector<double>& values) {
   return std::vector<float>(values.begin(), values.end());
 }
 
-// Long wavelengths are scaled by the factor, short ones are kept, and those between are
-// interpolated (Llama 3.1).
+// Computes the divisors of Llama 3.1: long wavelengths are scaled by the factor, short ones are
+// kept, and those between are interpolated.
 Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const double factor, positive(scaling, "factor"));
   TRY_ASSIGN(const double low, positive(scaling, "low_freq_factor"));
@@ -101,7 +101,7 @@ Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
   return {};
 }
 
-// LongRoPE: two sets of divisors, for short and long contexts (Ding et al. 2024).
+// Reads the two sets of divisors of LongRoPE, for short and long contexts (Ding et al. 2024).
 Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, const Rope& rope) {
   const bool is_within = scaling.find("original_max_position_embeddings") != nullptr;
   TRY_ASSIGN(const uint32_t original,
@@ -122,8 +122,8 @@ Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, 
   return {};
 }
 
-// Gemma 4: frequencies are those of the whole head, but only the first dimensions are rotated. GGUF
-// files express this by divisors larger than any position.
+// Reads the RoPE of Gemma 4: frequencies are those of the whole head, but only the first dimensions
+// are rotated. GGUF files express this by divisors larger than any position.
 Result<void> read_proportional(const JsonObject& scaling, uint32_t head_dim, double share,
                                std::vector<StatedVector>& vectors, GgufKeys& keys) {
   TRY_ASSIGN(const double factor, positive(scaling, "factor", 1));
@@ -156,7 +156,8 @@ Result<void> read_scaling(const JsonObject& config, const JsonObject& scaling, c
                                   ErrorCode::kUnsupported);
 }
 
-// Sliding-window layers have a fixed base, which no key of a GGUF file changes.
+// Checks the RoPE base of sliding-window layers. It is fixed, because no key of a GGUF file changes
+// it.
 Result<void> check_local_base(const JsonObject& fields, std::string_view key) {
   TRY_ASSIGN(const auto base, fields.real(key));
   if (!base || *base == kLocalRopeBase) return {};

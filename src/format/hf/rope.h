@@ -10,6 +10,7 @@
 
 namespace kvik::hf {
 
+// Sizes of a model that RoPE depends on.
 struct TurnedHead {
   uint32_t n_dims;  // rotated dimensions, unless config.json states fewer
   uint32_t n_ctx;   // trained context

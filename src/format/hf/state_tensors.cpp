@@ -37,7 +37,7 @@ void add_rows(ArrangedTensor& tensor, size_t index, uint64_t row_bytes,
   }
 }
 
-// Converts to f32, and the decay's factor from its logarithm.
+// Makes the tensor f32, and computes the factor of the decay from its logarithm.
 void make_floats(ArrangedTensor& tensor, TensorRole role) {
   const ElementType type = tensor.info.type;
   if (traits(type).block_elements != 1) return;  // rejected when it is loaded

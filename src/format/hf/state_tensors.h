@@ -12,11 +12,12 @@
 
 namespace kvik::hf {
 
-// Tensors of recurrent layers. Folders and GGUF files differ in order and form: value heads that
-// share a key head are adjacent in folders, but in GGUF files of some families n_key_heads apart;
-// folders store the logarithm of the decay's factor; q, k, v and gate may be one tensor.
+// Tensors of gated-delta-rule layers, which folders and GGUF files store differently. Value heads
+// that share a key head are adjacent in folders, but n_key_heads apart in GGUF files of some
+// families. Folders store the logarithm of the factor of the decay. In folders, q, k, v and the
+// gate may be one tensor.
 
-// q, k, v and the gate in one tensor.
+// Name of the tensor that contains q, k, v and the gate of each key head in turn.
 inline constexpr std::string_view kQkvzName = "linear_attn.in_proj_qkvz.weight";
 
 // Consecutive rows of a folder's tensor.
@@ -32,11 +33,13 @@ std::vector<RowStretch> rows_of_state(TensorRole role, const DeltaConfig& config
 // four.
 std::vector<RowStretch> rows_in_qkvz(TensorRole role, const DeltaConfig& config);
 
-// Makes a tensor of that role from the folder's own. Errors: kCorrupt for an impossible shape.
+// Makes a tensor of that role from the folder's own. Errors: kCorrupt for an impossible shape,
+// kUnsupported if the columns cannot be put into the order of value heads.
 Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,
                                     const DeltaConfig& config);
 
-// Makes q, k and v, or the gate, from a tensor with all four of each key head in turn.
+// Makes q, k and v (kQkv), or the gate (kStateGate), from the tensor kQkvzName. Errors: kCorrupt
+// for another shape.
 Result<ArrangedTensor> part_of_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
                                     const DeltaConfig& config);
 

@@ -15,8 +15,8 @@ namespace kvik::hf {
 // Names of tensors by file.
 using TensorIndex = std::map<std::string, std::set<std::string>>;
 
-// Reads a model.safetensors.index.json. Errors: kCorrupt if it is not JSON, a file is not a plain
-// name that ends in ".safetensors", or there are more than 4096.
+// Reads a model.safetensors.index.json. Errors: kCorrupt if it is not JSON, the name of a file has
+// a folder or another ending than ".safetensors", or there are more than 4096 files.
 Result<TensorIndex> read_tensor_index(std::string_view json);
 
 // Opens model.safetensors, or the files that model.safetensors.index.json lists. Errors: kNotFound

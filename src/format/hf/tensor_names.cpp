@@ -85,7 +85,7 @@ class FolderTensors {
   Result<void> take(const TensorSpec& spec) {
     const TensorRole role = spec.id.role;
     const TensorKind kind = kind_of(role);
-    if (kind == TensorKind::kDivisors) return {};  // config.json states them
+    if (kind == TensorKind::kDivisors) return {};  // they are in config.json
     if (role == TensorRole::kHead) return take_head(spec);
     const std::string name = prefix_of(spec.id) + std::string(folder_name(*config_.type, role));
     if (is_of_state(spec.id)) return take_state(spec, name);
@@ -107,8 +107,9 @@ class FolderTensors {
     return {};
   }
 
-  // In folders, a row may be a matrix with one row, convolution weights have an additional axis of
-  // size 1, and columns or grouped rows of GGUF files may be vectors.
+  // Gives a tensor the shape that a GGUF file has. In folders, a row may be a matrix with one row,
+  // convolution weights have an additional axis of size 1, and columns or grouped rows may be
+  // vectors.
   static void give_shape(const TensorSpec& spec, TensorInfo& info) {
     const TensorKind kind = kind_of(spec.id.role);
     const bool is_row = kind == TensorKind::kRouting && spec.shape.size() == 1 &&
@@ -176,8 +177,8 @@ class FolderTensors {
     tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
   }
 
-  // Folders have rows that RoPE rotates together half a head apart, GGUF files of some families
-  // next to each other; the same for biases.
+  // Pairs the rows of Q, K and their biases. Rows that RoPE rotates together are half a head apart
+  // in folders, but adjacent in GGUF files of some families.
   Result<void> pair_rows(const TensorSpec& spec, ArrangedTensor& tensor) {
     using enum TensorRole;
     const TensorRole role = spec.id.role;
@@ -200,8 +201,9 @@ class FolderTensors {
     return {};
   }
 
-  // The head is the embedding if there is no other tensor, or if the model ties them and the file's
-  // head is a copy. A head that differs is used whatever config.json says, as in Transformers 5.
+  // Takes the head. It is the embedding if there is no other tensor, or if the model ties them and
+  // the head in the file is a copy. A head that differs is used regardless of config.json, as in
+  // Transformers 5.
   Result<void> take_head(const TensorSpec& spec) {
     for (const std::string_view name : kHeadNames) {
       if (!has(std::string(name))) continue;
@@ -219,7 +221,7 @@ class FolderTensors {
   Result<bool> is_copy_of_embedding(const std::string& name) {
     const auto embedding =
         by_name_.find(prefix_ + std::string(folder_name(*config_.type, TensorRole::kEmbedding)));
-    if (embedding == by_name_.end()) return true;  // reported elsewhere
+    if (embedding == by_name_.end()) return true;  // the missing embedding is reported elsewhere
     const TensorInfo& a = source_.tensors()[embedding->second];
     const TensorInfo& b = source_.tensors()[by_name_.at(name)];
     if (a.type != b.type || a.shape != b.shape || a.shape.size() != 2) return false;
@@ -247,7 +249,7 @@ class FolderTensors {
     arranged_.push_back(std::move(tensor));
   }
 
-  // Experts may be stacked, gate before up, or separate tensors.
+  // Takes the experts, which are either stacked with gate before up or separate tensors.
   Result<void> take_experts(const TensorSpec& spec, const std::string& name) {
     const std::string layer = prefix_of(spec.id);
     const std::string gates_and_ups = layer + std::string(config_.type->gate_up_stack);
@@ -269,7 +271,7 @@ class FolderTensors {
     return {};
   }
 
-  // Biases of gate precede those of up.
+  // Takes the biases of the experts. Those of gate precede those of up.
   Result<void> take_expert_biases(const TensorSpec& spec) {
     const bool is_down = spec.id.role == TensorRole::kExpertDownBias;
     const std::string name =
@@ -344,7 +346,7 @@ class FolderTensors {
     return {};
   }
 
-  // MTP layers follow the others.
+  // Returns whether a tensor belongs to an MTP layer. Those follow the other layers.
   bool is_of_guessing_layer(std::string_view name) const {
     const std::string layers = fmt::format("{}layers.", prefix_);
     if (!name.starts_with(layers)) return false;
@@ -355,7 +357,7 @@ class FolderTensors {
            layer - model_.n_layers < model_.n_guessing_layers;
   }
 
-  // K and V of a layer that shares another layer's.
+  // Returns whether a tensor is K or V of a layer that shares another layer's.
   bool is_unused(std::string_view name) const {
     for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
       if (!lender_of(model_.layers[layer])) continue;
@@ -397,8 +399,8 @@ class FolderTensors {
   std::vector<ArrangedTensor> arranged_;
 };
 
-// Reads the config. Qwen's MTP head is separate from the layers, and no key of config.json says
-// whether it is there: its tensors do.
+// Reads the config of the model. No key of config.json says whether Qwen's MTP head, which is
+// separate from the layers, is there, so its tensors decide.
 Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
   TRY_ASSIGN(const ModelConfig model, read_config(metadata));
   const bool is_there =
@@ -413,7 +415,8 @@ Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
   return read_config(metadata);
 }
 
-// An incomplete MTP head is ignored.
+// Arranges the tensors. If that fails for a model with an MTP head, tries again without it, so that
+// an incomplete one is ignored.
 Result<std::vector<ArrangedTensor>> arrange_tensors(ModelSource& tensors,
                                                     const FolderConfig& config,
                                                     const ModelConfig& model) {

@@ -54,7 +54,7 @@ class SyntheticTensors final : public TensorSource {
  private:
   struct Made {
     std::unique_ptr<std::byte[]> bytes;
-    uint64_t begin = 0, n_bytes = 0;  // of the tensor
+    uint64_t begin = 0, n_bytes = 0;  // range of the tensor in memory
     uint64_t n_taken = 0;
 
     // Returns false if there is no memory.
@@ -91,7 +91,7 @@ Result<const ModelPreset*> find_preset(std::string_view name) {
                                                 fmt::join(known, ", ")));
 }
 
-// Returns the number after the colon of "TYPE:LAYERS"; 0 if there is none.
+// Returns LAYERS of "TYPE:LAYERS"; 0 if there is none.
 uint32_t layers_behind(std::string_view type) {
   const size_t colon = type.find(':');
   if (colon == std::string_view::npos) return 0;

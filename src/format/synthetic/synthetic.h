@@ -17,7 +17,7 @@ struct Geometry {
   uint32_t n_layers, model_dim, n_heads, n_kv_heads, head_dim, ffn_dim, n_ctx_train;
   float rope_base;
   uint32_t window;   // 0: none
-  uint32_t n_vocab;  // of the real model
+  uint32_t n_vocab;  // vocabulary size of the real model
   bool tied_head;    // no output.weight: the embedding is used
 };
 
@@ -31,8 +31,8 @@ struct ModelPreset : Geometry {
     uint32_t n = 0, n_used = 0, ffn_dim = 0, shared_ffn_dim = 0;
     uint32_t n_dense_layers = 0;  // first layers without experts
     float weight_scale = 0;
-    bool normalizes = false;  // if the family does not
-    bool is_sigmoid = false;  // likewise
+    bool normalizes = false;  // sets "expert_weights_norm", for families with another default
+    bool is_sigmoid = false;  // sets "expert_gating_func", for families with another default
     uint32_t n_groups = 0, n_groups_used = 0;
   };
   struct Rope {
@@ -49,13 +49,13 @@ struct ModelPreset : Geometry {
   struct Latent {  // LatentConfig
     uint32_t rank = 0, q_rank = 0, still_dim = 0, turning_dim = 0, value_dim = 0;
   };
-  struct Kinds {                   // of layers that differ (catalogue/families/gemma.cpp)
-    uint32_t global_every = 0;     // every n-th layer has full attention; 0: all layers are alike
-    uint32_t window_head_dim = 0;  // of sliding-window layers; the geometry's is that of the others
-    uint32_t n_global_kv_heads = 0;  // of full-attention layers; 0: as in the geometry
+  struct Kinds {                     // kinds of layers (catalogue/families/gemma.cpp)
+    uint32_t global_every = 0;       // every n-th layer has full attention; 0: all layers are alike
+    uint32_t window_head_dim = 0;    // of sliding-window layers; others have Geometry::head_dim
+    uint32_t n_global_kv_heads = 0;  // KV heads of full-attention layers; 0: as in the geometry
     bool is_k_v = false;             // full-attention layers use K as V
     uint32_t n_sharing = 0;          // number of last layers that share K and V of others
-    uint32_t sharing_ffn_dim = 0;    // of their MLPs; 0: as in the geometry
+    uint32_t sharing_ffn_dim = 0;    // MLP size of those layers; 0: as in the geometry
     uint32_t per_layer_dim = 0;
     bool is_windowed(uint32_t layer) const { return (layer + 1) % global_every != 0; }
   };
@@ -63,7 +63,7 @@ struct ModelPreset : Geometry {
   Rope rope = {};
   Scales scales = {};
   float temperature = 0;
-  bool has_qk_norm = true, has_choice_bias = true;  // in families in which they are optional
+  bool has_qk_norm = true, has_choice_bias = true;  // used in families in which they are optional
   Latent latent = {};
   Kinds kinds = {};
   struct Delta {  // DeltaConfig, and the interval of attention layers
@@ -75,7 +75,7 @@ struct ModelPreset : Geometry {
     uint64_t attention_layers = 0;  // a bit per layer, the first layer lowest
     uint32_t n_taps = 0;
     uint32_t n_space_heads = 0, space_head_dim = 0, n_groups = 0, state_dim = 0;
-    // likewise: layers with only a feed-forward block; 0: all layers have both halves
+    // a bit per layer: layers with only a feed-forward block; 0: all layers have both halves
     uint64_t feed_forward_layers = 0;
   };
   Mixers mixers = {};
@@ -83,11 +83,12 @@ struct ModelPreset : Geometry {
 
 std::span<const ModelPreset> model_presets();
 
-// Makes "synthetic:PRESET[:TYPE[:LAYERS]]" (TYPE: of synthetic_types(), f32 to q2_k, llama.cpp's
-// mixes q4_k_m and q5_k_m, gpt-oss's mxfp4, GPTQ's int4g128, DeepSeek's fp8; default q8_0; LAYERS:
-// only the first layers): random weights with a real geometry, made when a tensor is read, and a
-// byte-level toy vocabulary padded to the real size. The same name gives the same weights. Errors:
-// kNotFound for an unknown preset (the message lists them), kInvalidArgument for a type.
+// Makes the model "synthetic:PRESET[:TYPE[:LAYERS]]": random weights with the geometry of a real
+// model, made when a tensor is read, and a byte-level toy vocabulary padded to the real size. TYPE
+// is one of synthetic_types(): f32 to q2_k, llama.cpp's mixes q4_k_m and q5_k_m, gpt-oss's mxfp4,
+// GPTQ's int4g128, DeepSeek's fp8; the default is q8_0. LAYERS keeps only that many first layers.
+// The same name gives the same weights. Errors: kNotFound for an unknown preset (the message lists
+// them), kInvalidArgument for a type.
 Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec);
 
 }  // namespace kvik

@@ -18,7 +18,7 @@ constexpr uint32_t kNumberOfSpecials = 4;
 constexpr uint32_t kToyTokens = kNumberOfSpecials + 256;
 constexpr double kUnusedScore = -1e4;
 constexpr float kVectorDeviation = 0.1f;
-// spreads the logits, because sampling from a flat row tests little
+// Spreads the logits, because sampling from nearly equal logits tests little.
 constexpr float kHeadGain = 4.0f;
 
 // token_type numbers of GGUF vocabularies.
@@ -77,7 +77,7 @@ class TensorMaker {
     if (role == TensorRole::kQNorm || role == TensorRole::kKNorm) return preset_.has_qk_norm;
     if (role == TensorRole::kChoiceBias) return preset_.has_choice_bias;
     if (role == TensorRole::kV) return !preset_.kinds.is_k_v;
-    // Few models of such a family have biases.
+    // Most models of these families have no biases.
     if (kind_of(role) == TensorKind::kBias) return !family_.may_have_mlp_biases;
     if (is_of_layer(role)) return true;
     const RopeDivisors divisors = preset_.rope.divisors;
@@ -86,14 +86,15 @@ class TensorMaker {
   }
 
  private:
-  // If nothing else scales the scores, K's norm does.
+  // Returns the factor of the values of a vector. In families without a scale of q·k, K's norm
+  // keeps the scores small.
   float vector_scale(const TensorSpec& spec) const {
     const bool scales = family_.attention.is_unscaled && spec.id.role == TensorRole::kKNorm;
     return scales ? 1.0f / std::sqrt(static_cast<float>(spec.shape.back())) : 1.0f;
   }
 
-  // The input of the first layer has standard deviation 1, whether weights or forward pass scale
-  // it.
+  // Returns the factor of the standard deviation of a matrix. That of the embedding gives the input
+  // of the first layer the standard deviation 1, even if the forward pass scales it.
   float gain(TensorRole role) const {
     if (role == TensorRole::kHead) return kHeadGain;
     if (role == TensorRole::kPerLayerEmbedding) {
@@ -104,8 +105,8 @@ class TensorMaker {
     return std::sqrt(static_cast<float>(preset_.model_dim)) / (scale != 0 ? scale : 1.0f);
   }
 
-  // Rows that are not whole super-blocks become q8_0 (llama.cpp also uses q5_0 and q5_1), rows that
-  // are not whole blocks f16.
+  // Returns the type of a matrix. Rows that are not whole super-blocks become q8_0 (llama.cpp also
+  // uses q5_0 and q5_1), and rows that are not whole blocks become f16.
   ElementType matrix_type(const TensorSpec& spec) const {
     const auto [role, layer] = spec.id;
     if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias ||
@@ -114,7 +115,7 @@ class TensorMaker {
     }
     const bool is_fp4 = type_.most == ElementType::kMXFP4 || type_.most == ElementType::kNvFp4;
     if (is_fp4 && !has_fp4(role)) return ElementType::kQ8_0;
-    // The same as in folders.
+    // FP8 folders have bf16 for these tensors, too.
     if (type_.most == ElementType::kFp8 && !is_of_layer(role)) return ElementType::kBF16;
     const bool is_head = role == (preset_.tied_head ? TensorRole::kEmbedding : TensorRole::kHead);
     const bool more_bits =
@@ -126,7 +127,8 @@ class TensorMaker {
     return n_cols % traits(type).block_elements == 0 ? type : ElementType::kF16;
   }
 
-  // Like WeightMix: only experts, or all layers in models without experts.
+  // Returns whether matrices of the role have 4 bits. As in WeightMix, these are experts only, or
+  // all layers of a model without experts.
   bool has_fp4(TensorRole role) const {
     return preset_.experts.n > 0 ? kind_of(role) == TensorKind::kExperts : is_of_layer(role);
   }

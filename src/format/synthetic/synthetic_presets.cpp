@@ -3,13 +3,13 @@
 namespace kvik {
 namespace {
 
-// Features of presets beyond the geometry.
+// Short names of RopeDivisors for the table.
 constexpr auto kOne = RopeDivisors::kOneSet;
 constexpr auto kTwo = RopeDivisors::kTwoSets;
 
 // clang-format off
-// name, architecture, layers, model, heads, KV heads, head, ffn, context, rope base, window,
-// vocabulary, tied
+// Fields of Geometry: name, architecture, n_layers, model_dim, n_heads, n_kv_heads, head_dim,
+// ffn_dim, n_ctx_train, rope_base, window, n_vocab, tied_head.
 constexpr ModelPreset kPresets[] = {
     {{"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 2048, 1e4f, 0, 32000, false}},
     {{"llama-2-7b", "llama", 32, 4096, 32, 32, 128, 11008, 4096, 1e4f, 0, 32000, false}},

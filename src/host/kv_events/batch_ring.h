@@ -9,14 +9,14 @@
 
 namespace kvik {
 
-// The newest batches with their numbers, bounded in number and bytes: they are sent to slow
-// subscribers, and again to those that missed some. One thread.
+// The newest batches and their numbers, bounded in count and bytes. Slow subscribers are sent
+// batches from here, and so are peers that request batches they missed. Used by one thread.
 class BatchRing {
  public:
   BatchRing(size_t max_batches, size_t max_bytes)
       : max_batches_(max_batches), max_bytes_(max_bytes) {}
 
-  // shared, because it may be dropped while it is being sent
+  // Shared, because the ring may drop a batch while it is being sent.
   using Payload = std::shared_ptr<const std::string>;
 
   void add(std::string payload) {

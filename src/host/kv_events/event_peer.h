@@ -27,7 +27,7 @@ class EventPeer {
   EventPeer& operator=(const EventPeer&) = delete;
 
   int fd() const { return socket_.get(); }
-  // Returns the events of poll() to wait for.
+  // Returns the events for which poll() must wait.
   short wanted_events(const BatchRing& ring) const;
 
   // Reads and handles what has arrived; returns false if the connection must be closed.
@@ -46,7 +46,7 @@ class EventPeer {
   size_t n_bytes() const;
   // Returns the number of batches that a slow subscriber missed since the last call.
   uint64_t take_lost() { return std::exchange(n_lost_, 0); }
-  // A peer that sent too much is not read until the next second.
+  // Begins a new second. A peer that sent too much in one second is not read until the next one.
   void begin_second() { n_received_ = 0; }
 
  private:
@@ -66,20 +66,20 @@ class EventPeer {
   bool said_ready_ = false;
   bool is_ready_ = false;
   const TimePoint handshake_end_;
-  size_t n_received_ = 0;  // in this second
+  size_t n_received_ = 0;  // bytes received in the current second
 
-  uint32_t n_subscriptions_ = 0;  // matching the topic
-  uint64_t next_ = 0;             // batch to send
+  uint32_t n_subscriptions_ = 0;  // number of subscriptions that match the topic
+  uint64_t next_ = 0;             // number of the next batch to send
   uint64_t n_lost_ = 0;           // batches that the ring dropped before they were sent
   uint64_t end_ = 0;              // end of the batches that an asker requested
   bool is_answering_ = false;
-  uint32_t n_parts_ = 0;     // frames of an incomplete request
-  bool is_question_ = true;  // valid so far
+  uint32_t n_parts_ = 0;     // number of frames of an incomplete request
+  bool is_question_ = true;  // the frames of the request are valid so far
 
   std::string control_;         // control frames, sent between two messages
-  std::string head_;            // head being sent
-  BatchRing::Payload payload_;  // sent after it; null: nothing
-  size_t n_sent_ = 0;           // bytes of both
+  std::string head_;            // frames being sent, except for the body of the last one
+  BatchRing::Payload payload_;  // body sent after head_; null: none
+  size_t n_sent_ = 0;           // bytes of head_ and payload_ that were sent
 };
 
 }  // namespace kvik

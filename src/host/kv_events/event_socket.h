@@ -16,8 +16,8 @@
 namespace kvik {
 
 // A listening endpoint and its connections, at most kMaxPeers. A further connection replaces the
-// oldest one without subscription or request; if there is none, it is closed at once. One thread,
-// which polls.
+// oldest one without subscription or request. If there is none, the new connection is closed at
+// once. Used by the one thread that polls.
 class EventSocket {
  public:
   static constexpr size_t kMaxPeers = 64;
@@ -42,7 +42,7 @@ class EventSocket {
 
   size_t n_peers() const { return peers_.size(); }
   size_t n_bytes() const;
-  // Number of batches that slow subscribers missed so far.
+  // Returns the number of batches that slow subscribers missed so far.
   uint64_t n_lost() const { return n_lost_; }
 
  private:
@@ -51,7 +51,7 @@ class EventSocket {
   void accept_all();
 
   const FileDescriptor socket_;
-  const std::string path_;  // path of an ipc socket, which is removed at the end; empty: tcp
+  const std::string path_;  // path of an ipc socket, removed by the destructor; empty: tcp
   const EventPeer::Kind kind_;
   const std::string_view topic_;
   std::vector<std::unique_ptr<EventPeer>> peers_;

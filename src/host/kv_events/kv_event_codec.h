@@ -27,16 +27,17 @@ struct KvEvent {
   std::shared_ptr<const std::string> adapter = nullptr;  // kStored: name of the adapter; null: none
 };
 
-// Returns "lora_id", which older readers use instead of "lora_name": derived from the name, so
-// equal on all servers. In [1, 2^31).
+// Returns the "lora_id" of an adapter, in [1, 2^31), which older readers use instead of
+// "lora_name". It is derived from the name, so that it is the same on all servers.
 uint32_t lora_id(std::string_view adapter_name);
 
-// Encoding of msgspec structures: arrays that begin with their name, as in vLLM, or maps.
+// Encoding of msgspec structures: as arrays that begin with the name of the structure, as in vLLM,
+// or as maps.
 enum class KvEventEncoding : uint8_t { kArray, kMap };
 std::optional<KvEventEncoding> kv_event_encoding_named(std::string_view name);
 
-// Encodes a batch in MessagePack: its time in seconds since 1970, the events, and the rank of the
-// server.
+// Encodes a batch in MessagePack: its time in seconds since 1970, the events, and 0 as the
+// data-parallel rank.
 std::string encode_kv_events(double time_s, const std::vector<KvEvent>& events,
                              KvEventEncoding encoding);
 

@@ -99,7 +99,8 @@ void KvEventPublisher::wake() {
   [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
 }
 
-// Sends an event that clears all, followed by events for everything held, parents before children.
+// Replaces the queue by an event that clears the cache, followed by events for all held pages,
+// parents before children.
 void KvEventPublisher::tell_all_again() {
   ++n_resets_;
   waiting_.clear();
@@ -134,7 +135,8 @@ void KvEventPublisher::run() {
   while (!has_sent_all() && std::chrono::steady_clock::now() < end) serve_readers(kPause);
 }
 
-// Makes a batch of the waiting events. Returns false if nothing is left and nothing will follow.
+// Makes a batch of waiting events, which serve_readers() sends. Returns false if the queue is empty
+// and the publisher is stopping.
 bool KvEventPublisher::send_batch() {
   std::vector<KvEvent> events;
   {
@@ -150,7 +152,7 @@ bool KvEventPublisher::send_batch() {
   return true;
 }
 
-// Waits for connections and for wake(); then reads requests and sends batches.
+// Waits for connections or wake(), at most `at_most`, then reads requests and sends batches.
 void KvEventPublisher::serve_readers(std::chrono::milliseconds at_most) {
   std::vector<pollfd> events = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   publisher_->add_to(events, kept_);

@@ -32,8 +32,8 @@ struct KvEventOptions {
 // newest batches are kept. The first batch says that the cache is empty.
 //
 // The engine thread puts events into a queue and never waits; a separate thread sends them. If the
-// queue is full, subscribers start again: they are told that all is cleared, followed by everything
-// held. Memory is bounded (most_bytes()), whatever subscribers send or do not read.
+// queue is full, it is replaced by an event that clears the cache and events for all pages that it
+// holds. Memory is bounded by most_bytes(), regardless of what subscribers send or do not read.
 class KvEventPublisher final : public PageLog {
  public:
   static constexpr size_t kMaxTopicBytes = 256;
@@ -66,14 +66,14 @@ class KvEventPublisher final : public PageLog {
   void publish_counts();
 
   const KvEventOptions options_;
-  FileDescriptor wake_;  // readable when there is something to do
+  FileDescriptor wake_;  // event descriptor that wakes the sending thread
   std::unique_ptr<EventSocket> publisher_, replayer_;
 
   mutable Mutex mutex_;
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::deque<KvEvent> waiting_ GUARDED_BY(mutex_);
   uint64_t n_resets_ GUARDED_BY(mutex_) = 0;
-  PageLogCounts sent_ GUARDED_BY(mutex_);  // counts of the sending thread
+  PageLogCounts sent_ GUARDED_BY(mutex_);  // counts that the sending thread published last
   // Held pages by hash; a page that two tenants keep private is held twice.
   struct Held {
     uint32_t n = 0;

@@ -15,13 +15,14 @@ namespace kvik::zmtp {
 // Maximum length of a frame from a peer: metadata, a subscription or a request.
 inline constexpr size_t kMaxFrameBytes = 1024;
 
+// Returns the greeting that begins a connection.
 std::string greeting();
 // Returns the command that ends the handshake and names our socket type: "PUB", "ROUTER".
 std::string ready(std::string_view socket_type);
 
 enum class More : bool { kNo, kYes };
-// Returns the bytes before a frame's body. A frame with `more` is followed by another one of its
-// message.
+// Returns the bytes before the body of a frame. More::kYes means that another frame of the same
+// message follows.
 std::string frame_head(size_t n_bytes, More more);
 // Returns a whole frame.
 std::string frame(std::string_view body, More more);

@@ -11,7 +11,7 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kMostBlocks = 16;  // of a search
+constexpr size_t kMostBlocks = 16;  // maximum number of blocks of a search
 
 bool has_avx512() {
   return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx512f") &&

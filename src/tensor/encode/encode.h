@@ -7,16 +7,16 @@
 #include "tensor/element_type.h"
 
 // Quantizes tensors to block formats with as little error as a search finds. quantize_row() in
-// blocks.h is the plain definition, for synthetic weights; this is for real weights.
+// blocks.h is the plain definition, for synthetic weights; the functions here are for real weights.
 namespace kvik {
 
 // Returns true for f32, f16, bf16, and block types whose format has a search
 // (BlockFormat::encoding).
 bool can_encode(ElementType type);
 
-// Encodes one row of whole blocks of finite values. `importance` has a weight ≥ 0 of the squared
-// error per column, or is empty: all columns have equal weight. out: the row's blocks. The result
-// has the same bits on every processor.
+// Encodes one row of whole blocks of finite values. `importance` has the weight ≥ 0 of the squared
+// error of each column; if it is empty, all columns have equal weight. out: the row's blocks. The
+// result has the same bits on every processor.
 void encode_row(ElementType type, std::span<const float> values, std::span<const float> importance,
                 std::byte* out);
 

@@ -24,7 +24,7 @@ struct SubBlocks {
   }
 };
 
-// Sums over the levels that an inverse scale gives.
+// Weighted sums over the levels q that an inverse scale gives: Σ w q, Σ w q² and Σ w q x.
 struct LevelSums {
   Lanes wq, wqq, wqx;
 };
@@ -58,7 +58,7 @@ KVIK_LANES_INLINE Lanes error_of_scale(const SubBlocks<kValues>& s, Lanes scale,
   return error;
 }
 
-// Says whether a minimum may be negative, so that all decoded values are positive.
+// Selects whether a minimum may be negative, so that all decoded values are positive.
 enum class Minimum { kNotNegative, kAny };
 
 template <int kValues>
@@ -75,7 +75,8 @@ KVIK_LANES_INLINE LevelSums sum_levels(const SubBlocks<kValues>& s, Lanes invers
   return sums;
 }
 
-// Returns the least-squares line for the summed levels.
+// Returns the least-squares line for the summed levels. It goes through zero if the levels do not
+// determine a line, or if the minimum would be negative and may not be.
 template <Minimum kMinimum, int kValues>
 KVIK_LANES_INLINE Line bent_line(const SubBlocks<kValues>& s, const LevelSums& q) {
   const Lanes det = s.sum_w * q.wqq - q.wq * q.wq;
@@ -88,7 +89,8 @@ KVIK_LANES_INLINE Line bent_line(const SubBlocks<kValues>& s, const LevelSums& q
   return line;
 }
 
-// Tries n_steps candidates on each side of the line that spans all values.
+// Returns the line with the least error among the line that spans all values and n_steps candidates
+// on each side of it.
 template <Minimum kMinimum, int kValues>
 KVIK_LANES_INLINE Line fit_line(const SubBlocks<kValues>& s, float top, int n_steps, float step) {
   Lanes low = s.x[0], high = s.x[0];
@@ -125,8 +127,8 @@ KVIK_LANES_INLINE Lanes peak_of(const SubBlocks<kValues>& s) {
   return peak;
 }
 
-// Tries n_steps candidates on each side of the scale that maps the peak to the outermost level,
-// with either sign if the range has no middle.
+// Returns the scale with the least error among the scale that maps the peak to the outermost level
+// and n_steps candidates on each side of it. If the range is not symmetric, both signs are tried.
 template <int kValues>
 KVIK_LANES_INLINE Lanes fit_scale(const SubBlocks<kValues>& s, LevelRange range, int n_steps,
                                   float step) {

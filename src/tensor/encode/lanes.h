@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// Sixteen floats that undergo the same operations, one sub-block per lane: a search over scales has
-// no sums across lanes, so it gives the same bits whatever the register width. Everything here is
+// Sixteen floats that undergo the same operations, one sub-block per lane. A search over scales has
+// no sums across lanes, so it gives the same bits with every register width. Everything here is
 // inlined into functions compiled for one instruction set each.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
@@ -29,7 +29,7 @@ KVIK_LANES_INLINE Lanes divide(Lanes a, Lanes b) {
   return is_zero ? Lanes{} : quotient;
 }
 
-// Returns the nearest integer in [low, high], whose bounds are integers; ties to even.
+// Returns the nearest integer in [low, high], with ties to even. low and high must be integers.
 KVIK_LANES_INLINE Lanes nearest(Lanes value, float low, float high) {
   constexpr float kNoFraction = 12582912.0f;  // 1.5 · 2^23: floats of this size are integers
   const Lanes inside = smaller(larger(value, splat(low)), splat(high));

@@ -10,11 +10,12 @@
 // AVX2, GCC 12 generates code of half the speed of the baseline.)
 namespace kvik {
 
-// Blocks of one row; the last ones may be missing. Empty importance: all columns have equal weight.
+// Consecutive blocks of one row, up to n_blocks of the search; there may be fewer at the end of the
+// row. If importance is empty, all columns have equal weight.
 struct SearchTask {
   const BlockFormat& format;
   std::span<const float> values, importance;
-  BlockNumbers* out;  // n_blocks of the search
+  BlockNumbers* out;  // n_blocks numbers, also if there are fewer blocks
 };
 
 struct Search {
@@ -23,12 +24,13 @@ struct Search {
   void (*avx512)(const SearchTask& task);
 };
 
-extern const Search kScaleSearch;  // of 32 values: a scale,
-extern const Search kLineSearch;   // a scale and a minimum,
-extern const Search kTableSearch;  // a scale of kIq4Levels,
-extern const Search kFp4Search;    // or a power of two of kFp4Levels
-extern const Search kNvFp4Search;  // of 64 values: four E4M3 scales of kFp4Levels
-// For super-blocks: factors of scales and minima, or of scales.
+extern const Search kScaleSearch;  // blocks of 32 values with a scale
+extern const Search kLineSearch;   // blocks of 32 values with a scale and a minimum
+extern const Search kTableSearch;  // blocks of 32 values with a scale of kIq4Levels
+extern const Search kFp4Search;    // blocks of 32 values with a power of two as scale of kFp4Levels
+extern const Search kNvFp4Search;  // blocks of 64 values with four E4M3 scales of kFp4Levels
+// Super-blocks with integer factors of scales and minima, or of scales only, per sub-block of 16 or
+// 32.
 extern const Search kLinesOf16Search, kLinesOf32Search, kScalesOf16Search;
 
 }  // namespace kvik

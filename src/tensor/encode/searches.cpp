@@ -12,7 +12,8 @@ namespace kvik {
 namespace encode {
 namespace {
 
-// Loads sixteen times kValues values into lanes, padded with `missing`.
+// Loads sixteen sub-blocks of kValues values into lanes. Missing sub-blocks are filled with
+// `missing`.
 template <int kValues>
 KVIK_LANES_INLINE void transpose(std::span<const float> from, float missing, Lanes (&to)[kValues]) {
   float turned[kValues][kLanes];
@@ -195,7 +196,8 @@ KVIK_LANES_INLINE Lanes inverse_of_exponent(LaneMask exponent) {
   return power_of_bits(255 - exponent);
 }
 
-// Tries the power of two that maps the peak to 8 to 12 half steps, and its neighbors.
+// Tries the power of two that maps the peak to [8, 16), where the highest level is 12, and its
+// neighbors.
 KVIK_LANES_INLINE void search_fp4(const SearchTask& task) {
   const SubBlocks<32> s = sub_blocks<32>(task);
   const Lanes peak = magnitude(peak_of(s));
@@ -264,7 +266,7 @@ KVIK_LANES_INLINE void search_nvfp4(const SearchTask& task) {
   for (int b = 0; b < kLanes; ++b) task.out[b / 4].factors[b % 4] = static_cast<uint8_t>(best[b]);
 }
 
-// Super-blocks of 256 values.
+// Searches for the lines of super-blocks of 256 values.
 template <int kValues>
 KVIK_LANES_INLINE void search_lines(const SearchTask& task) {
   constexpr int kSubBlocks = kBlock256 / kValues;
@@ -292,8 +294,8 @@ KVIK_LANES_INLINE void search_scales(const SearchTask& task) {
   put_factors(scales.scales, task.format.least_factor, 0, kLanes, task.out->factors);
 }
 
-// Instances per instruction set: everything that these call is inlined into them; code that is not
-// inlined is compiled for every processor.
+// Searches compiled for one instruction set each. Everything that they call is inlined into them,
+// because code that is not inlined is compiled for every processor.
 template <void (*kSearch)(const SearchTask&)>
 [[gnu::flatten]] void for_baseline(const SearchTask& task) {
   kSearch(task);

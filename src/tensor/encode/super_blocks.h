@@ -11,7 +11,7 @@
 // then the units are refined by least squares over the super-block.
 namespace kvik::encode {
 
-// For sixteen sub-blocks; the units of a super-block are in all of its lanes.
+// Lines of sixteen sub-blocks. All lanes of a super-block have the same units.
 struct ScaledLines {
   Lanes scale_unit, minimum_unit;
   Lanes scales, minima;  // integers
@@ -26,6 +26,7 @@ struct ScaledScales {
   KVIK_LANES_INLINE Lanes scale() const { return unit * scales; }
 };
 
+// Returns the values rounded to f16.
 KVIK_LANES_INLINE Lanes rounded_to_f16(Lanes values) {
   float numbers[kLanes];
   std::memcpy(numbers, &values, sizeof(numbers));
@@ -34,7 +35,7 @@ KVIK_LANES_INLINE Lanes rounded_to_f16(Lanes values) {
   return values;
 }
 
-// Rounds a unit to f16, to the smallest subnormal instead of zero.
+// Rounds a unit to f16. A unit that would become zero becomes the smallest subnormal number.
 KVIK_LANES_INLINE Lanes to_unit(Lanes value) {
   const Lanes rounded = rounded_to_f16(value);
   const Lanes smallest = value < 0.0f ? splat(-0x1p-24f) : splat(0x1p-24f);
@@ -72,6 +73,7 @@ KVIK_LANES_INLINE LaneMask is_less_over(Lanes theirs, Lanes ours, int n) {
   return sum_over(theirs, n) < sum_over(ours, n);
 }
 
+// Tries the integers next to those of each sub-block, with the units unchanged.
 template <int kValues>
 KVIK_LANES_INLINE void try_neighbours(const SubBlocks<kValues>& s, float top, float scale_top,
                                       ScaledLines& best, Lanes& least) {
@@ -117,7 +119,8 @@ KVIK_LANES_INLINE void bend_units(const SubBlocks<kValues>& s, float top, int n,
   best.minimum_unit = is_better ? bent.minimum_unit : best.minimum_unit;
 }
 
-// n: sub-blocks of a super-block. Scales and minima are integers from 0 to scale_top.
+// Chooses units and integers for super-blocks of n sub-blocks. Scales and minima are integers from
+// 0 to scale_top.
 template <int kValues>
 KVIK_LANES_INLINE ScaledLines choose_lines(const SubBlocks<kValues>& s, float top, float scale_top,
                                            int n, int n_rounds) {
@@ -135,7 +138,7 @@ KVIK_LANES_INLINE ScaledLines choose_lines(const SubBlocks<kValues>& s, float to
   return best;
 }
 
-// Integers are in [scales.low, scales.high]; all sixteen lanes are one super-block.
+// Chooses a unit and integers in [scales.low, scales.high]. All sixteen lanes are one super-block.
 template <int kValues>
 KVIK_LANES_INLINE ScaledScales choose_scales(const SubBlocks<kValues>& s, LevelRange range,
                                              LevelRange scales, int n_rounds) {
