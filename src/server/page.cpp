@@ -5,8 +5,8 @@
 #include "base/hash.h"
 #include "server/handlers.h"
 
-// The page, put into the binary by cmake/embed.cmake: as it is, as gzip made it, and the policy
-// that names its scripts and styles by their hashes.
+// The page, embedded by cmake/embed.cmake: uncompressed, compressed by gzip, and the policy that
+// lists its scripts and styles by their hashes.
 extern "C" const char kvik_page_begin[];
 extern "C" const char kvik_page_end[];
 extern "C" const char kvik_page_gzip_begin[];
@@ -30,7 +30,7 @@ std::string_view policy() {
   return text;
 }
 
-// "gzip" in a list, not refused by "q=0".
+// Returns whether "gzip" is in the list of encodings and not excluded by "q=0".
 bool takes_gzip(const HttpRequest& request) {
   const std::string_view list = request.header("accept-encoding").value_or("");
   const size_t at = list.find("gzip");
@@ -53,7 +53,7 @@ Reply handle_page(const HandlerContext&, const HttpRequest& request) {
                                     {"Content-Security-Policy", std::string(policy())},
                                     {"X-Content-Type-Options", "nosniff"},
                                     {"Referrer-Policy", "no-referrer"}}};
-  // Weak or among others: a proxy may have made it so.
+  // A substring match, since a proxy may have made the tag weak or added others.
   if (request.header("if-none-match").value_or("").find(etag) != std::string_view::npos) {
     response.status = 304;
   } else if (takes_gzip(request)) {

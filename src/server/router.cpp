@@ -83,7 +83,7 @@ Reply guarded(const HttpRequest& request, const Make& make) {
     warn("{} {}: the system has no memory left", printable(request.method),
          printable(request.path));
     return error_response(no_memory());
-  } catch (const std::exception& exception) {  // Boost.JSON's
+  } catch (const std::exception& exception) {  // thrown by Boost.JSON
     warn("{} {}: {}", printable(request.method), printable(request.path), exception.what());
     return error_response(HttpFault{500, "the request could not be handled"});
   }
@@ -93,14 +93,14 @@ Reply guarded(const HttpRequest& request, const Make& make) {
 
 std::optional<HttpResponse> Router::answer_head(const HttpRequest& head) const {
   const Route* route = find_route(head.path);
-  // Whoever probes may know the machine by any name; the page is not for all.
+  // Health probes may use any host name; the page, which needs no key either, may not.
   const bool has_any_name = is_probe(head.path) && head.path != "/";
   const auto fault = has_any_name ? callers_.refuse_origin(head) : callers_.refuse(head);
   if (fault) return error_response(*fault);
-  // Before the key: browsers ask without one.
+  // Before the key is checked, since browsers send preflight requests without one.
   if (auto response = callers_.preflight(head)) return response;
   const auto& keys = context_.options.api_keys;
-  // Before 404, so that only those with a key learn what exists.
+  // Before 404, so that only clients with a valid key learn which routes exist.
   if (keys && !(route && route->traits.access == Access::kOpen) && !find_key(head, *keys))
     return unauthorized();
   if (!route)

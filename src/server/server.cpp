@@ -360,7 +360,8 @@ Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerO
     auto impl = std::make_unique<Impl>(service, options);
     TRY(impl->listen(socket));
     return std::unique_ptr<Server>(new Server(std::move(impl)));
-  } catch (const boost::system::system_error& error) {  // Asio opens files of its own
+    // Thrown when Asio cannot open its internal files.
+  } catch (const boost::system::system_error& error) {
     return fail(ErrorCode::kIo, fmt::format("cannot serve: {}", error.code().message()));
   }
 }

@@ -40,9 +40,10 @@ struct ChatRequest {
   std::vector<Message> messages;
   std::vector<Json> tools = {};                    // tool definitions as passed to the template
   std::set<std::string, std::less<>> strict = {};  // tools whose calls must match their schema
-  // requested lifetime of the cached prefix that ends with the tools
+  // Requested lifetime of the cached prefix that ends with the tools.
   std::optional<Duration> keep_tools_for = {};
-  // Additional template variables. They never override the variables that Kvik sets.
+  // Additional template variables. They never override the variables that Kvik sets, except
+  // `documents`, which is None by default.
   Json::Fields kwargs = {};
   ThinkingWish thinking = {};
   std::optional<ForcedCalls> forced = {};  // absent: the model decides whether to call a tool

@@ -31,7 +31,7 @@ bool is_in_date(const TextAround& text);
 
 // Returns the cache explanation of each prompt of an answer:
 //   {"prompt_tokens", "cached_tokens": {"ram", "tiers"}, "computed_tokens",
-//    "miss": null | {"reason", "position", "expected_token", "got_token",
+//    "miss": null | {"reason", "position", "expected_token", "got_token", "says",
 //                    "text": {"before", "behind"}, "looks_like": "date"}}
 // If other tenants' pages can be hit, the expected token is not reported: it is another tenant's
 // text, and repeated requests would reveal all of it. Pages of other salts are never reported.

@@ -19,7 +19,7 @@ Result<std::optional<std::chrono::seconds>> read_cache_control(const JsonFields&
 // prefixes are found without hints. Errors: kInvalidArgument, with the field in `param`.
 Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request);
 
-// Reads the user, whose field name depends on the dialect, for fair scheduling.
+// Reads the field of that name, which identifies the user, as the tenant for fair scheduling.
 Result<void> read_user(const JsonFields& fields, std::string_view name, CompletionRequest& request);
 
 // Reads "kvik": {"explain_cache": true}: the answer then explains what the cache did.

@@ -65,7 +65,7 @@ Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(const JsonFields&
   return biases;
 }
 
-// Any 64-bit whole number; what matters is that the same one gives the same tokens.
+// Reads any 64-bit integer. Only equal seeds must have equal values.
 Result<std::optional<uint64_t>> read_seed(const JsonFields& fields) {
   const json::value* value = fields.find("seed");
   if (value && value->is_int64())
@@ -73,7 +73,7 @@ Result<std::optional<uint64_t>> read_seed(const JsonFields& fields) {
   return fields.count<uint64_t>("seed");
 }
 
-// 0 and -1 both mean "off" among the local servers.
+// Reads a count for which -1 means "off", as 0 does: local servers use both.
 Result<void> read_number(const JsonFields& fields, std::string_view name, uint32_t& out) {
   const json::value* value = fields.find(name);
   if (value && value->is_int64() && value->get_int64() == -1) return {};
@@ -149,7 +149,7 @@ Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields, std::str
 
 Result<CompletionCall> read_call(const JsonFields& fields) {
   CompletionCall call;
-  if (fields.find("suffix")) return unsupported("suffix");  // to ignore it would be a lie
+  if (fields.find("suffix")) return unsupported("suffix");  // would otherwise be silently ignored
   TRY(read_flag(fields, "stream", call.is_stream));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
   CompletionRequest& request = call.requests.emplace_back();

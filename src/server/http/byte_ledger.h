@@ -11,6 +11,7 @@ namespace kvik {
 // Memory that the HTTP side holds for clients, without the KV cache: request bodies, data made from
 // them, unread answers. Everything is counted before it is allocated, and rejected if there is no
 // room, so that no number of clients exceeds the plan.
+//
 // A ledger may be part of another one, in which its bytes count too. Its counts exist as long as
 // the last share, because an answer held by the engine may outlive the server. Any thread.
 class ByteLedger {

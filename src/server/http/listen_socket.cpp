@@ -54,7 +54,8 @@ Result<ListenSocket> ListenSocket::open(const std::string& host, uint16_t port) 
                                  : "";
   return fail(ErrorCode::kIo,
               fmt::format("cannot listen on {}:{}: {}{}", host, port, error.message(), advice));
-} catch (const boost::system::system_error& error) {  // Asio opens files of its own
+  // Thrown when Asio cannot open its internal files.
+} catch (const boost::system::system_error& error) {
   return fail(ErrorCode::kIo,
               fmt::format("cannot listen on {}:{}: {}", host, port, error.code().message()));
 }

@@ -17,8 +17,9 @@ namespace kvik {
 // The remote end of a connection: incoming bytes, outgoing bytes, and whether it is still there.
 //
 // A pump reads continuously, also while an answer is being produced, so that a client that leaves
-// is noticed. It pauses while kInputCap bytes wait, and then notices nothing: only clients that
-// pipeline that much during a running request are affected.
+// is noticed. It pauses while input_cap_bytes of input wait, and then notices nothing: only clients
+// that pipeline that much during a running request are affected.
+//
 // Network thread only. One coroutine waits and writes.
 class Peer : public std::enable_shared_from_this<Peer> {
  public:

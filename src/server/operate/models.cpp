@@ -39,7 +39,7 @@ json::object card_json(const ModelCard& card, std::string_view id) {
           {"max_model_len", card.n_ctx_max}};
 }
 
-// The same of an adapter of the model, with what it is made of, as vLLM tells it.
+// Returns the fields for an adapter, with its base model, as vLLM does.
 json::object adapter_json(const ModelCard& card, const AdapterCard& adapter) {
   json::object out = card_json(card, adapter.name);
   out["created"] = adapter.created_s;

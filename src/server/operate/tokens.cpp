@@ -15,11 +15,11 @@ namespace {
 
 struct Tokenized {
   std::vector<TokenId> ids;
-  bool is_vllms = true;  // the request's form, and so the answer's
+  bool is_vllms = true;  // format of the request, and therefore of the answer
 };
 
-// Text in "content" (llama.cpp) or "prompt" (vLLM), or a conversation in "messages" (vLLM). A
-// prompt gets the tokens that /v1/completions would compute, unless the request says otherwise.
+// Tokenizes "content" (llama.cpp), "prompt" (vLLM) or the conversation in "messages" (vLLM). By
+// default a prompt gets the tokens that /v1/completions would compute.
 Result<Tokenized> tokenize(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   if (fields.find("messages")) {
@@ -56,7 +56,7 @@ Reply handle_tokenize(const HandlerContext& context, const HttpRequest&, const R
   std::vector<TokenId> ids = std::move(tokens->ids);
   ByteShare share(context.memory.answers);
   if (!share.grow(ids.size() * sizeof(TokenId))) return error_response(no_memory());
-  constexpr size_t kDigits = 8;  // and a comma
+  constexpr size_t kDigits = 8;  // per token id, including a comma
   auto answer = std::make_unique<JsonBody>(ids.size() * kDigits, std::move(share));
   const size_t n = ids.size();
   const std::string counts =

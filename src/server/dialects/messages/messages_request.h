@@ -8,10 +8,10 @@ namespace kvik {
 
 // Parses a body of Anthropic's /v1/messages:
 //
-//   system, messages      → messages, as read_anthropic_messages() says
+//   system, messages      → messages, as read_anthropic_messages() reads them
 //   a last message of the assistant: the answer continues it
-//   tools, tool_choice    → functions, as templates know them; those that only their vendor knows
-//                           are left out, and named in the call
+//   tools, tool_choice    → functions, as templates expect them; tools that only their vendor
+//                           can run are left out, and named in the call
 //   thinking, output_config.effort → reasoning effort for the template
 //   stop_sequences, metadata.user_id → what OpenAI calls stop and user
 //
@@ -20,7 +20,7 @@ namespace kvik {
 // kInvalidArgument, kUnsupported, with the field in `param`; kContextLength in Anthropic's wording.
 Result<CompletionCall> parse_messages_call(const ServiceApi& service, const RequestBody& body);
 
-// The same for counting tokens, without a limit on the length.
+// Parses a body to count its tokens, which may exceed the context.
 Result<CompletionCall> parse_count_call(const ServiceApi& service, const RequestBody& body);
 
 }  // namespace kvik

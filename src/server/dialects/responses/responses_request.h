@@ -23,9 +23,9 @@ struct ResponsesCall {
   std::set<std::string, std::less<>> custom_tools;  // tools whose calls are texts
 };
 
-//   instructions, input    → messages: a string is the user's; else items, as ResponsesItems says
+//   instructions, input    → messages: a string is a user message; items as in ResponsesItems
 //   previous_response_id   → the items of that conversation come first
-//   tools, tool_choice     → as read_responses_tools() and read_tool_choice() say
+//   tools, tool_choice     → as in read_responses_tools() and read_tool_choice()
 //   max_output_tokens      → max_tokens; max_tool_calls, parallel_tool_calls → max_calls
 //   reasoning.effort       → reasoning effort for the template
 //   truncation: "auto"     → removes the oldest messages after the system's until it fits
