@@ -1,6 +1,6 @@
 // Hours of traffic in seconds: the real scheduler and page pool on a machine that does not exist.
 //   bench_simulate [SCENARIO…]
-// prints one row per scenario and policy; the table of docs/PERFORMANCE.md is its output.
+// prints one row per scenario and policy; the table of docs/reference/performance.md is its output.
 #include <fmt/format.h>
 #include <sys/resource.h>
 

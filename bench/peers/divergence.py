@@ -4,7 +4,7 @@
     kvik quantize MODEL.gguf EXACT.gguf --type f16               # the weights that MODEL's stand for
     divergence.py MODEL.gguf --exact EXACT.gguf --text prose.txt --text code.txt --node-modules /path/to/node_modules
 
-The exact distributions are Kvik's with weights of F16, activations and pages of f32 (docs/REFERENCE_VALUES.md compares those with
+The exact distributions are Kvik's with weights of F16, activations and pages of f32 (docs/reference/reference_values.md compares those with
 Transformers). Of each text the first --ctx tokens are read, the second half of which is scored, as `kvik perplexity` does; all programs
 get the same ids. KL(exact || program) in nats, mean over positions ± its standard error. Needs numpy.
 """

@@ -8,7 +8,7 @@ namespace kvik {
 
 // What pages of a type lose of a trained model: the mean KL divergence of the next token's
 // distribution from that over f32 pages, in nats: the worst of two or three models and two texts
-// (docs/ATTENTION.md, "Bases of int8 and int4 pages"), rounded up. Latent K was not measured.
+// (docs/design/attention.md, "Bases of int8 and int4 pages"), rounded up. Latent K was not measured.
 struct PageQuality {
   const char* name;
   double divergence;

@@ -1,5 +1,5 @@
 """Ids are those of Hugging Face's library for generated texts, and every difference from the other
-peers is of a kind that docs/TOKENIZERS.md explains. Runs with KVIK_TEST_LONG where node and the
+peers is of a kind that docs/reference/tokenizers.md explains. Runs with KVIK_TEST_LONG where node and the
 packages of bench/peers are installed (npm install --prefix bench/peers), or KVIK_TEST_PEERS names a
 folder that has them."""
 

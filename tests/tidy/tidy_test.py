@@ -89,7 +89,7 @@ class TheTree(unittest.TestCase):
     def test_documents_name_what_exists(self):
         words = set(rules.re.findall(r"\w+", "\n".join(TREE.text(p) for p in TREE.sources("src/", "tests/"))))
         wrong = rules.stale_names("ARCHITECTURE.md", TREE.text("ARCHITECTURE.md"), words)
-        for path in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/DECISIONS.md"):
+        for path in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/design/decisions.md"):
             wrong += rules.stale_paths(path, TREE.text(path), TREE.paths)
         self.holds(wrong)
 

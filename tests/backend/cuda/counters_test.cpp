@@ -63,7 +63,7 @@ DeviceCounters of_a_decode_step(const std::string& model) {
   return difference(before, device.counters());
 }
 
-// What docs/CUDA.md says of TinyLlama's 22 layers: each layer is as many launches as the one before
+// What docs/design/cuda.md says of TinyLlama's 22 layers: each layer is as many launches as the one before
 // it, and what travels is the same for any number of layers.
 TEST(CudaCounters, a_greedy_decode_step_of_tinyllama_is_445_launches_and_brings_back_one_id) {
   const DeviceCounters one = of_a_decode_step("synthetic:tinyllama-1.1b:q4_0:1");
