@@ -13,21 +13,22 @@
 
 namespace kvik {
 
-// A model's chat template, as Hugging Face's apply_chat_template() renders it. Immutable after
-// parsing: any thread.
+// A model's chat template, rendered like apply_chat_template() of Hugging Face. Immutable after
+// parsing and safe to share between threads.
 class ChatTemplate {
  public:
-  // Error: kCorrupt, naming the line.
+  // Error: kCorrupt with the line number.
   static Result<ChatTemplate> parse(std::string_view source);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // `variables`: messages, tools, add_generation_prompt, bos_token and whatever else it may ask
-  // for; of one name the last counts. now_s: what strftime_now() takes for the local time, in
-  // seconds since 1970. Errors: kInvalidArgument, the template's own among them; kExhausted over
-  // `limits`.
+  // `variables`: messages, tools, add_generation_prompt, bos_token and any others the template
+  // reads; the last value of a repeated name counts. `now_s`: the local time that strftime_now()
+  // returns, in seconds since 1970.
+  //
+  // Errors: kInvalidArgument, including errors raised by the template; kExhausted beyond `limits`.
   using Variables = std::vector<std::pair<std::string, jinja::Value>>;
   Result<jinja::Text> render(const Variables& variables, const jinja::Limits& limits,
                              int64_t now_s) const;

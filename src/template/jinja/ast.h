@@ -16,8 +16,8 @@ namespace kvik::jinja {
 struct Expr;
 using ExprPtr = std::unique_ptr<const Expr>;
 
-// An argument of a call; `name` is empty where it is given by position. *items and **entries bring
-// several.
+// An argument of a call. `name` is empty for a positional argument. *items and **entries expand to
+// several arguments.
 struct Argument {
   enum class Spread : uint8_t { kNone, kItems, kEntries };
   std::string name;
@@ -44,7 +44,7 @@ struct Expr {
     kBinary,       // children[0] name children[1]
     kCompare,      // children[0] comparisons[0] children[1] comparisons[1] …
     kAnd,          // children[0], children[1]
-    kOr,           // the same
+    kOr,           // children[0], children[1]
     kConditional,  // children[0] if children[1] else children[2], which may be null
   };
   Kind kind;
@@ -60,7 +60,7 @@ struct Expr {
 struct Statement;
 using Body = std::vector<std::unique_ptr<const Statement>>;
 
-// Names that a macro has without declaring them, where its body asks for them: bits.
+// Bits for the names that a macro has without declaring them, set if its body reads them.
 enum ImplicitName : uint8_t { kCaller = 1, kVarargs = 2, kKwargs = 4 };
 
 struct Parameter {
@@ -72,7 +72,7 @@ struct Statement {
   enum class Kind : uint8_t {
     kText,       // text
     kOutput,     // expr
-    kIf,         // conditions and bodies; one more body than conditions where there is an else
+    kIf,         // conditions and bodies; an additional body is the else branch
     kFor,        // for targets in expr if condition: bodies[0] else bodies[1]
     kSet,        // targets = expr
     kSetBlock,   // targets = bodies[0] through the filters of expr, which may be null
@@ -91,7 +91,7 @@ struct Statement {
   ExprPtr condition = {};
   std::vector<ExprPtr> conditions = {};
   std::vector<Body> bodies = {};
-  // What is assigned to: names, "ns.attribute", more than one where a tuple is taken apart.
+  // Assignment targets: names or "ns.attribute"; several when a tuple is unpacked.
   std::vector<std::string> targets = {};
   std::string name = {};
   std::vector<Parameter> parameters = {};
@@ -99,13 +99,13 @@ struct Statement {
   bool is_recursive = false;
 };
 
-// Jinja's grammar as Hugging Face sets it up, without templates that load others. Errors: kCorrupt,
-// naming the line; also where it nests deeper than kMaxDepth.
+// Jinja's grammar as configured by Hugging Face, without templates that include others. Errors:
+// kCorrupt with the line number, including nesting deeper than kMaxDepth.
 Result<Body> parse_template(std::string_view source);
 
 inline constexpr uint32_t kMaxDepth = 200;
 
-// Counts how deep what calls itself stands in itself.
+// Counts the recursion depth within its scope.
 class Deeper {
  public:
   explicit Deeper(uint32_t& depth) : depth_(depth) { ++depth_; }

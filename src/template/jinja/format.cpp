@@ -4,7 +4,7 @@
 
 #include "template/jinja/runtime.h"
 
-// Python's two ways to format: "%5.1f" % x and "{:>5.1f}".format(x).
+// Python's two kinds of formatting: "%5.1f" % x and "{:>5.1f}".format(x).
 
 namespace kvik::jinja {
 namespace {
@@ -14,8 +14,8 @@ constexpr int kMaxPrecision = 400;
 
 struct Spec {
   char fill = ' ';
-  char align = '\0';  // < > ^ =
-  char sign = '-';    // - + or a blank
+  char align = '\0';  // one of < > ^ =
+  char sign = '-';    // '-', '+' or a space
   bool has_prefix = false;
   size_t width = 0;
   bool has_commas = false;
@@ -23,7 +23,7 @@ struct Spec {
   char type = '\0';
 };
 
-// Reads what a place of `text` may hold; moves `at` behind it.
+// Reads the parts of a format specification in `text` and advances `at`.
 class SpecReader {
  public:
   SpecReader(std::string_view text, size_t& at) : text_(text), at_(at) {}
@@ -88,8 +88,8 @@ std::string with_commas(std::string_view digits) {
   return out.append(digits.substr(n_whole));
 }
 
-// Sign, prefix and digits of a number, zeros between them where the specification asks for them.
-// `minus` is "-" or nothing.
+// Sign, prefix and digits of a number, padded with zeros between prefix and digits if the
+// specification says so. `minus` is "-" or empty.
 Result<Text> padded_number(Runtime& runtime, std::string_view minus, std::string digits,
                            const Spec& spec) {
   if (spec.has_commas) digits = with_commas(digits);
@@ -142,7 +142,7 @@ Result<Text> number_text(Runtime& runtime, const Value& value, const Spec& spec)
 }
 
 Result<Text> repr_of(Runtime& runtime, const Value& value) {
-  TRY(text_of(runtime, value));  // for what it costs
+  TRY(text_of(runtime, value));  // charges its cost
   Text text;
   append_repr(value, text);
   return text;
@@ -156,7 +156,7 @@ Result<Text> string_text(Runtime& runtime, Text text, const Spec& spec, char ali
   return padded(runtime, std::move(text), spec, align);
 }
 
-// --- % ---
+// Formatting with %.
 
 Result<Spec> percent_spec(SpecReader& reader) {
   Spec spec;
@@ -197,7 +197,7 @@ Result<Text> percent_text(Runtime& runtime, const Text& format, const Value& val
       runtime, value.as_int() ? *value.as_int() : static_cast<int64_t>(*value.as_number()), whole);
 }
 
-// --- {} ---
+// Formatting with str.format().
 
 Result<Spec> brace_spec(std::string_view text) {
   Spec spec;
@@ -239,7 +239,7 @@ Result<Text> brace_text(Runtime& runtime, const Value& value, std::string_view f
   return string_text(runtime, *value.text(), spec, spec.align == '\0' ? '<' : spec.align);
 }
 
-// name, name.attribute, name[index].
+// The value of a field: name, name.attribute or name[index].
 Result<Value> field_value(std::string_view path, const Arguments& arguments, size_t& n_automatic) {
   size_t at = std::min(path.find_first_of(".["), path.size());
   const std::string_view name = path.substr(0, at);

@@ -10,11 +10,12 @@
 
 namespace kvik::jinja {
 
-// The variables that a part of a template has set; what it has not, those around it may have.
+// The variables set in one scope; lookup continues in `outer`.
 struct Scope {
   std::shared_ptr<Scope> outer;
   std::vector<std::pair<std::string, Value>> values;
-  bool has_macros = false;  // which hold it, so that it must be emptied by hand
+  // macros hold the scope: a reference cycle that has to be broken explicitly
+  bool has_macros = false;
 
   const Value* find(std::string_view name) const;
   void set(std::string_view name, Value value);
@@ -25,26 +26,26 @@ struct Macro {
   std::shared_ptr<Scope> scope;
 };
 
-// Renders one template once. One thread.
+// Renders one template once. Not thread-safe.
 class Interpreter {
  public:
   Interpreter(std::vector<std::pair<std::string, Value>> variables, const Limits& limits,
               int64_t now_s);
   ~Interpreter();
 
-  // Errors: kInvalidArgument of the template's own and of wrong types, naming the line; kExhausted
-  // where it costs more than the limits.
+  // Errors: kInvalidArgument with the line number, for errors raised by the template and for wrong
+  // types; kExhausted beyond the limits.
   Result<Text> render(const Body& body);
 
  private:
   enum class Flow { kOn, kBreak, kContinue };
   class InnerScope;
 
-  // statements.cpp
-  // A macro that holds the current scope is defined in it.
+  // Defined in statements.cpp.
   void keep_scope();
   Result<Flow> run(const Body& body);
-  Result<void> act(const Statement& statement);  // of the kinds that go on with the next one
+  // for statements after which execution continues with the next one
+  Result<void> act(const Statement& statement);
   Result<Flow> run(const Statement& statement);
   Result<Flow> run_if(const Statement& statement);
   Result<Flow> run_for(const Statement& statement);
@@ -54,7 +55,7 @@ class Interpreter {
   Result<void> assign(const std::vector<std::string>& targets, const Value& value);
   Result<void> assign_one(const std::string& target, const Value& value);
   Result<void> put(const Value& value);
-  // What write() writes.
+  // The output of write().
   template <class Write>
   Result<Value> written(const Write& write) {
     Text text;
@@ -64,12 +65,13 @@ class Interpreter {
     TRY(flow);
     return Value(std::move(text));
   }
-  // What `body` writes, in a scope of its own, through the filters of `filters`, which may be null.
+  // The output of `body`, rendered in its own scope and passed through `filters`, which may be
+  // null.
   Result<Value> captured(const Body& body, const Expr* filters);
   Result<void> bind(const Statement& definition, Arguments given);
   Result<Value> call_macro(const Macro& macro, const Arguments& arguments);
 
-  // expressions.cpp
+  // Defined in expressions.cpp.
   Result<Value> eval(const Expr& expr);
   Result<Value> eval_kind(const Expr& expr);
   Result<Value> name(const Expr& expr);
@@ -91,9 +93,9 @@ class Interpreter {
   std::shared_ptr<Scope> scope_ = std::make_shared<Scope>();
   Text* out_ = nullptr;
   uint32_t depth_ = 0;
-  const Value* captured_ = nullptr;       // what the filters of a block begin with
+  const Value* captured_ = nullptr;       // input of the filters of a block
   const Statement* recursive_ = nullptr;  // the {% for … recursive %} that loop() calls
-  // What could hold itself, emptied at the end.
+  // Objects that may be part of a reference cycle; cleared at the end.
   std::vector<std::shared_ptr<Scope>> scopes_;
   std::vector<Value::NamespacePtr> namespaces_;
 };

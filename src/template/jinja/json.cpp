@@ -7,7 +7,7 @@
 namespace kvik::jinja {
 namespace {
 
-// json.dumps() of Python, which Hugging Face's tojson calls.
+// Python's json.dumps(), which Hugging Face's tojson calls.
 class JsonWriter {
  public:
   JsonWriter(Runtime& runtime, const JsonOptions& options) : runtime_(runtime), options_(options) {}
@@ -19,7 +19,7 @@ class JsonWriter {
   void put(std::string_view text) { out_.append(text, Origin::kTemplate); }
   void put_string(const Text& text);
   Result<void> put_key(const Value& key);
-  // The items that write_item(i) writes, between brackets.
+  // Writes `brackets` around n items, each written by write_item(i).
   template <class WriteItem>
   Result<void> write_items(std::string_view brackets, size_t n, size_t level,
                            const WriteItem& write_item);
@@ -64,7 +64,7 @@ void JsonWriter::put_string(const Text& text) {
   size_t run_begin = 0;
   for (const Text::Run& run : text.runs()) {
     const std::string_view bytes = text.view().substr(run_begin, run.end - run_begin);
-    size_t plain_begin = 0;  // of what needs no escape and is not written yet
+    size_t plain_begin = 0;  // start of pending characters that need no escape
     for (size_t at = 0; at < bytes.size();) {
       const Utf8Step step = next_utf8(bytes, at);
       const bool is_valid = step.kind == Utf8Step::Kind::kValid;

@@ -56,7 +56,7 @@ class Lexer {
   Result<void> operator_();
   void end_block(char sign);
 
-  // NUL behind the end.
+  // NUL beyond the end.
   char char_at(size_t at) const { return at < source_.size() ? source_[at] : '\0'; }
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   uint32_t line() {
@@ -77,9 +77,9 @@ class Lexer {
   size_t at_ = 0;
   size_t counted_ = 0;
   uint32_t line_ = 1;
-  bool strips_left_ = false;  // the tag before ended in '-'
-  bool begins_line_ = true;   // nothing but whole lines before here
-  std::string brackets_;      // open in this tag
+  bool strips_left_ = false;  // the previous tag ended in '-'
+  bool begins_line_ = true;   // the position is at the beginning of a line
+  std::string brackets_;      // currently open brackets of this tag
   std::vector<Token> tokens_;
 };
 
@@ -91,8 +91,8 @@ std::optional<Lexer::Tag> Lexer::find_tag() const {
   return std::nullopt;
 }
 
-// The text before a tag: its end goes where the tag says so, or where a block stands alone on its
-// line.
+// The text before a tag, without its trailing white space if the tag has '-' or a block tag is
+// alone on its line.
 void Lexer::push_text(const Tag& tag) {
   std::string_view text = std::string_view(source_).substr(at_, tag.at - at_);
   const bool begins_line = std::exchange(begins_line_, false);
@@ -103,7 +103,7 @@ void Lexer::push_text(const Tag& tag) {
   if (sign == '-') {
     text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
   } else if (sign != '+' && tag.open != "{{") {
-    const size_t line_begin = text.rfind('\n') + 1;  // npos + 1 is 0
+    const size_t line_begin = text.rfind('\n') + 1;  // 0 if there is none: npos + 1
     const bool is_whole_line = line_begin > 0 || begins_line;
     if (is_whole_line && text.find_first_not_of(kBlanks, line_begin) == text.npos) {
       text = text.substr(0, line_begin);
@@ -112,7 +112,7 @@ void Lexer::push_text(const Tag& tag) {
   if (!text.empty()) push(TokenKind::kText, std::string(text));
 }
 
-// trim_blocks: the newline right after a block goes, unless its end has a sign.
+// trim_blocks: removes the newline directly after a block unless the block ends in '-' or '+'.
 void Lexer::end_block(char sign) {
   strips_left_ = sign == '-';
   if (sign == '-' || sign == '+' || char_at(at_) != '\n') return;
@@ -128,7 +128,7 @@ Result<void> Lexer::comment() {
   return {};
 }
 
-// {% raw %}…{% endraw %}, where one begins here.
+// Reads {% raw %}…{% endraw %} if one begins here.
 Result<bool> Lexer::raw() {
   const auto word_tag = [&](size_t at, std::string_view word) -> std::optional<size_t> {
     at += 2;
@@ -141,7 +141,8 @@ Result<bool> Lexer::raw() {
     return at + 2;
   };
   const auto begin = word_tag(at_, "raw");
-  if (!begin || source_[*begin - 3] == '+') return false;  // "raw +%}" is none, as in Jinja
+  // "raw +%}" does not begin a raw block, as in Jinja
+  if (!begin || source_[*begin - 3] == '+') return false;
   at_ = *begin;
   end_block(source_[at_ - 3]);
   for (size_t at = source_.find("{%", at_); at != source_.npos; at = source_.find("{%", at + 2)) {
@@ -149,7 +150,8 @@ Result<bool> Lexer::raw() {
     if (!end) continue;
     push_text({at, std::string_view(source_).substr(at, 2)});
     at_ = *end;
-    end_block(source_[at_ - 3] == '+' ? ' ' : source_[at_ - 3]);  // a '+' says nothing there
+    // '+' has no effect at the end of a raw block
+    end_block(source_[at_ - 3] == '+' ? ' ' : source_[at_ - 3]);
     return true;
   }
   return wrong("a raw block has no end");

@@ -12,7 +12,7 @@ namespace kvik::jinja {
 
 struct Token {
   enum class Kind : uint8_t {
-    kText,         // between tags, whitespace control applied
+    kText,         // text between tags after whitespace control
     kOutputBegin,  // {{
     kOutputEnd,    // }}
     kBlockBegin,   // {%
@@ -33,12 +33,12 @@ struct Token {
   }
 };
 
-// A template's tokens, with Hugging Face's settings: trim_blocks and lstrip_blocks are on, one
-// newline at the end is dropped. Error: kCorrupt, naming the line.
+// The tokens of a template with Hugging Face's settings: trim_blocks and lstrip_blocks are on, and
+// one final newline is removed. Error: kCorrupt with the line number.
 Result<std::vector<Token>> tokenize_template(std::string_view source);
 
-// What stands between the quotes of a string literal, its escapes resolved as Python does; nothing
-// where \x, \u or \U lacks its digits.
+// The content of a string literal with Python's escapes resolved; nullopt if \x, \u or \U has too
+// few digits.
 std::optional<std::string> unescape(std::string_view literal);
 
 }  // namespace kvik::jinja

@@ -51,7 +51,7 @@ Result<Value> reverse(Runtime& runtime, const Value& value, const BoundArguments
   return Value(out.like(*value.text()));
 }
 
-// The value that a filter goes by: of each item, or one of its attributes.
+// The key of each item: the item itself, or one of its attributes.
 Result<std::vector<Value>> keys_of(Runtime& runtime, const std::vector<Value>& items,
                                    const Value* attribute, bool ignores_case) {
   std::vector<Value> keys;
@@ -68,7 +68,7 @@ Result<std::vector<Value>> keys_of(Runtime& runtime, const std::vector<Value>& i
   return keys;
 }
 
-// Where each item goes, by its key; stable. Error where keys do not compare.
+// The indices of the items in stable order of their keys. Error if keys cannot be compared.
 Result<std::vector<size_t>> order_of(Runtime& runtime, const std::vector<Value>& keys,
                                      bool is_reverse) {
   std::vector<size_t> order(keys.size());
@@ -83,7 +83,7 @@ Result<std::vector<size_t>> order_of(Runtime& runtime, const std::vector<Value>&
   return order;
 }
 
-// What sort goes by: lists, since one item may be sorted by several attributes, "a,b".
+// The sort key of each item: a list, because "a,b" sorts by several attributes.
 Result<std::vector<Value>> sort_keys(Runtime& runtime, const std::vector<Value>& items,
                                      const Value* attribute, bool ignores_case) {
   std::vector<std::vector<Value>> parts(items.size());
@@ -200,7 +200,7 @@ Result<Value> sum(Runtime& runtime, const Value& value, const BoundArguments& ar
   return total;
 }
 
-// The arguments from `from` on, for the filter or test that they name.
+// The arguments from index `from` on, passed to the named filter or test.
 Arguments rest_of(const Arguments& arguments, size_t from) {
   Arguments rest = arguments;
   rest.positional.erase(rest.positional.begin(),
@@ -209,7 +209,7 @@ Arguments rest_of(const Arguments& arguments, size_t from) {
   return rest;
 }
 
-// These take whatever is false for an empty list, none too.
+// These filters treat any false value as an empty list, including none.
 Result<Value> map(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   if (!value.truthy()) return make_generator({});
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
@@ -311,7 +311,8 @@ Result<Value> batch(Runtime& runtime, const Value& value, const BoundArguments& 
   return make_generator(std::move(batches));
 }
 
-// slices lists, the earlier ones longer; with fill_with all as long as the first.
+// Splits the items into slices; earlier slices are longer. With fill_with all slices have the same
+// length.
 Result<Value> slice_filter(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
   TRY_ASSIGN(const int64_t n_slices, arguments.get_int(0, 1));

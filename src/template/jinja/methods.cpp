@@ -9,7 +9,7 @@ namespace {
 constexpr auto kDictMethods =
     std::to_array<std::string_view>({"get", "items", "keys", "values", "copy"});
 constexpr auto kListMethods = std::to_array<std::string_view>({"index", "count", "copy"});
-// Hugging Face's sandbox is immutable: these exist and refuse to be called.
+// Hugging Face's sandbox is immutable: these methods exist, and calling them is an error.
 constexpr auto kDictMutators =
     std::to_array<std::string_view>({"clear", "pop", "popitem", "setdefault", "update"});
 constexpr auto kListMutators = std::to_array<std::string_view>(

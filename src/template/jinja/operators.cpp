@@ -36,7 +36,8 @@ Result<Value> floats(std::string_view op, double a, double b) {
   if (op == "**") return Value(std::pow(a, b));
   if (b == 0) return wrong("a division by zero");
   if (op == "/") return Value(a / b);
-  // As CPython's float_divmod(): the quotient goes with the remainder, not with a rounded a / b.
+  // As in CPython's float_divmod(): the quotient is derived from the remainder, not from a rounded
+  // a / b.
   double remainder = std::fmod(a, b);
   double quotient = (a - remainder) / b;
   if (remainder == 0) {
@@ -69,7 +70,7 @@ Result<Value> integers(std::string_view op, int64_t a, int64_t b) {
   return Value(a / b - (rounds_down ? 1 : 0));
 }
 
-// Lists and tuples, which add up and compare.
+// Lists and tuples can be concatenated and compared.
 bool is_joinable(const Value& value) {
   return value.list() && value.list()->kind <= List::Kind::kGroup;
 }
@@ -86,7 +87,7 @@ Result<Value> repeat(Runtime& runtime, const Value& value, int64_t n) {
   if (value.text()) {
     Text out;
     if (value.text()->empty()) return Value(std::move(out));
-    TRY(runtime.charge_bytes(times));  // first, so that the product stays in 64 bits
+    TRY(runtime.charge_bytes(times));  // charged first, so that the product fits in 64 bits
     const Text& unit = *value.text();
     TRY(runtime.charge_bytes(times * cost_of(unit)));
     const size_t n_bytes = times * unit.size();
@@ -106,7 +107,7 @@ Result<Value> repeat(Runtime& runtime, const Value& value, int64_t n) {
   return make_view(value.list()->kind, std::move(items));
 }
 
-// Where Python's slice(begin, end, step) begins and ends among n items.
+// The range of Python's slice(begin, end, step) over n items.
 struct Range {
   int64_t begin;
   int64_t end;

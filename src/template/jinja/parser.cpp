@@ -12,8 +12,8 @@ class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : s_(std::move(tokens)), expressions_(s_) {}
 
-  // Statements up to a block that begins with one of `ends`, whose name is consumed and returned in
-  // `end`; without `ends` up to the template's end.
+  // Statements up to a block whose name is one of `ends`; the name is consumed and returned in
+  // `end`. Without `ends`, up to the end of the template.
   Result<Body> body(std::initializer_list<std::string_view> ends, std::string* end = nullptr);
 
  private:
@@ -40,7 +40,7 @@ class Parser {
   ParserState s_;
   ExpressionParser expressions_;
   uint32_t depth_ = 0;
-  uint32_t n_loops_ = 0;  // open around here
+  uint32_t n_loops_ = 0;  // number of enclosing loops
 };
 
 Result<Body> Parser::body(std::initializer_list<std::string_view> ends, std::string* end) {
@@ -102,7 +102,7 @@ Result<void> Parser::append_body(Statement& statement, std::initializer_list<std
   return {};
 }
 
-// The statement with what stands between here and the block `end`.
+// The statement with the body up to the block `end`.
 Result<StatementPtr> Parser::with_body(Statement statement, std::string_view end) {
   std::string found;
   TRY(append_body(statement, {end}, found));
@@ -110,7 +110,7 @@ Result<StatementPtr> Parser::with_body(Statement statement, std::string_view end
   return finish(std::move(statement));
 }
 
-// With a body that is called from elsewhere: loops around it are none of its own.
+// A body that is called from elsewhere: enclosing loops do not apply to it.
 Result<StatementPtr> Parser::with_macro_body(Statement statement, std::string_view end) {
   const uint8_t names_around = expressions_.take_implicit_names();
   const uint32_t n_loops_around = std::exchange(n_loops_, 0);
@@ -136,7 +136,8 @@ Result<StatementPtr> Parser::if_() {
   return finish(std::move(statement));
 }
 
-// a, (b, c) and ns.attribute; names of a tuple in a tuple are not told apart by any template.
+// Targets such as a, (b, c) and ns.attribute. A tuple within a tuple is flattened, which no known
+// template depends on.
 Result<std::vector<std::string>> Parser::targets() {
   std::vector<std::string> names;
   const bool has_brackets = s_.skip_op("(");

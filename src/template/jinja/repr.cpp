@@ -18,7 +18,7 @@ std::string escape_of(char32_t c) {
   return fmt::format("\\U{:08x}", static_cast<uint32_t>(c));
 }
 
-// What Python's str.isprintable() takes.
+// As Python's str.isprintable().
 bool is_printable(char32_t c) {
   if (c == ' ') return true;
   const uint32_t mask = U_GET_GC_MASK(static_cast<UChar32>(c));
@@ -95,8 +95,7 @@ void append_dict_repr(const Dict& dict, Text& out) {
 std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  // The shortest digits that give the number back; Python writes an exponent from 1e16 up and below
-  // 1e-4.
+  // The shortest digits that round-trip. Python uses an exponent from 1e16 up and below 1e-4.
   char digits[64];
   const double magnitude = std::fabs(value);
   const bool is_plain = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
@@ -112,7 +111,7 @@ void append_repr(const Value& value, Text& out) {
     append_text_repr(*value.text(), out);
   } else if (value.is_undefined()) {
     out.append("Undefined", Origin::kTemplate);
-  } else if (value.ns()) {  // which may hold itself
+  } else if (value.ns()) {  // a namespace may contain itself
     out.append("<Namespace {...}>", Origin::kTemplate);
   } else {
     out.append(to_text(value));

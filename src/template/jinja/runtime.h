@@ -14,14 +14,14 @@
 
 namespace kvik::jinja {
 
-// What rendering may cost. A template that wants more ends in an error (THREATS 21).
+// Limits of one rendering. A template that exceeds them ends with kExhausted.
 struct Limits {
-  uint64_t max_steps = 300'000;             // nodes evaluated, items touched
-  uint64_t max_bytes = uint64_t{32} << 20;  // of all strings made, together
-  uint32_t max_depth = 400;                 // of evaluation in evaluation: macros that call macros
+  uint64_t max_steps = 300'000;             // evaluated nodes and visited items
+  uint64_t max_bytes = uint64_t{32} << 20;  // total size of all created strings
+  uint32_t max_depth = 400;  // nesting of evaluation, such as macros that call macros
 };
 
-// What filters, tests, methods and functions share: the budget, and the hour.
+// State shared by filters, tests, methods and functions: the budget and the current time.
 class Runtime {
  public:
   Runtime(const Limits& limits, int64_t now_s) : limits_(limits), now_s_(now_s) {}
@@ -32,20 +32,20 @@ class Runtime {
     return fail(ErrorCode::kExhausted,
                 fmt::format("the chat template takes more than {} steps", limits_.max_steps));
   }
-  // Before they are made.
+  // Called before the bytes are allocated.
   Result<void> charge_bytes(uint64_t n_bytes) {
     n_bytes_ += n_bytes;
     if (n_bytes <= limits_.max_bytes && n_bytes_ <= limits_.max_bytes) return {};
     return fail(ErrorCode::kExhausted,
                 fmt::format("the chat template makes more than {} bytes", limits_.max_bytes));
   }
-  // Before it is written out, or compared.
+  // Called before a value is formatted or compared.
   Result<void> charge_extent(const Extent& extent) {
     TRY(charge(extent.n_nodes));
     return charge_bytes(extent.n_bytes);
   }
   uint32_t max_depth() const { return limits_.max_depth; }
-  int64_t now_s() const { return now_s_; }  // local wall clock, as seconds since 1970
+  int64_t now_s() const { return now_s_; }  // local time in seconds since 1970
 
  private:
   const Limits limits_;
@@ -54,10 +54,10 @@ class Runtime {
   uint64_t n_bytes_ = 0;
 };
 
-// A value that nests deeper is refused: what goes through it calls itself.
+// Values nested deeper are rejected, because functions on values are recursive.
 inline constexpr uint32_t kMaxValueDepth = 100;
 
-// What a text takes in memory.
+// The memory of a text in bytes.
 inline uint64_t cost_of(const Text& text) {
   return text.size() + text.runs().size() * sizeof(Text::Run);
 }
@@ -66,23 +66,23 @@ struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  // The argument at that place or of that name; null where there is none.
+  // The argument at this position or with this name; null if absent.
   const Value* get(size_t index, std::string_view name) const;
   const Value* find_named(std::string_view name) const;
   std::optional<Value> take_named(std::string_view name);
 };
 
-// Arguments in the order of a signature: names with blanks between, those that may be left out with
-// a '?' behind, those that only their place names with a '!'. "*" takes everything as it is.
+// Arguments in the order of a signature: names separated by spaces, '?' after an optional argument,
+// '!' after a positional-only argument. "*" accepts any arguments unchanged.
 class BoundArguments {
  public:
-  // Error: kInvalidArgument where they do not fit.
+  // Error: kInvalidArgument if they do not match the signature.
   static Result<BoundArguments> bind(std::string_view callee, std::string_view signature,
                                      const Arguments& given);
 
-  // The argument at that place of the signature; null where it was left out.
+  // The argument at this position of the signature; null if it was omitted.
   const Value* get(size_t index) const { return index < values_.size() ? values_[index] : nullptr; }
-  // The same as what it must be; `otherwise` where there is none or it is none.
+  // The same, converted; `otherwise` if it is absent or of another type.
   Result<int64_t> get_int(size_t index, int64_t otherwise) const;
   Result<std::string> get_string(size_t index, std::string otherwise) const;
   Result<std::string> get_required_string(size_t index) const;
@@ -100,7 +100,7 @@ class BoundArguments {
   std::string_view signature_;
 };
 
-// An error of the template or of what it was given: kInvalidArgument.
+// An error of the template or of its input: kInvalidArgument.
 std::unexpected<Error> wrong_as(fmt::string_view format, fmt::format_args values);
 template <class... Values>
 std::unexpected<Error> wrong(fmt::format_string<const Values&...> format, const Values&... values) {
@@ -114,12 +114,12 @@ Result<bool> apply_test(Runtime& runtime, std::string_view name, const Value& va
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
 
-// A filter, test or method: what templates call by a name.
+// A filter, test or method that templates call by name.
 template <class Subject, class Made>
 struct Callable {
   std::string_view name;
   Result<Made> (*function)(Runtime&, const Subject&, const BoundArguments&);
-  std::string_view signature = {};  // as BoundArguments takes it
+  std::string_view signature = {};  // in the notation of BoundArguments
 
   Result<Made> call(Runtime& runtime, const Subject& subject, const Arguments& given) const {
     TRY_ASSIGN(const BoundArguments bound, BoundArguments::bind(name, signature, given));
@@ -127,12 +127,12 @@ struct Callable {
   }
 };
 
-// Of one value, and of many.
+// Filters of one value, and of lists.
 using Filter = Callable<Value, Value>;
 std::span<const Filter> value_filters();
 std::span<const Filter> list_filters();
 
-// The one of that name in a table; null where there is none.
+// The entry with this name in a table, or null.
 template <class Table>
 auto find_callable(const Table& table, std::string_view name) -> decltype(&*table.begin()) {
   for (const auto& callable : table) {
@@ -141,7 +141,7 @@ auto find_callable(const Table& table, std::string_view name) -> decltype(&*tabl
   return nullptr;
 }
 
-// Whether values of that type have that method; then what it gives.
+// has_method(): whether the type of `self` has the method; call_method(): its result.
 bool has_method(const Value& self, std::string_view name);
 Result<Value> call_method(Runtime& runtime, const Value& self, std::string_view name,
                           const Arguments& arguments);
@@ -149,30 +149,30 @@ Result<Value> call_method(Runtime& runtime, const Value& self, std::string_view 
 bool is_global(std::string_view name);
 Result<Value> call_global(Runtime& runtime, std::string_view name, const Arguments& arguments);
 
-// a.name: an attribute first, then an item; a[key]: the other way round. Undefined where there is
-// neither; an error where `value` is undefined itself.
+// a.name looks up attributes, then items; a[key] the reverse. Undefined if neither exists. Error if
+// `value` itself is undefined.
 Result<Value> get_attribute(const Value& value, std::string_view name);
 Result<Value> get_item(const Value& value, const Value& key);
 
-// The key that a part of a path writes: a number, or a text.
+// The key that one part of a path denotes: a number or a string.
 Value key_of(std::string_view written);
 
-// The value under "a.b.0", from item to item; undefined where there is none.
+// The value at a path such as "a.b.0"; undefined if there is none.
 Result<Value> get_path(const Value& value, const Value& path);
 
-// Python's + - * / // % ** and ~.
+// Python's operators + - * / // % **, and Jinja's ~.
 Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, const Value& b);
 
-// str(value), and Python's ==, within the budget.
+// Python's str(value) and ==, charged to the budget.
 Result<Text> text_of(Runtime& runtime, const Value& value);
 Result<bool> same(Runtime& runtime, const Value& a, const Value& b);
 
-// < of numbers, strings and lists.
+// Python's < for numbers, strings and lists.
 Result<bool> less(Runtime& runtime, const Value& a, const Value& b);
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& item);
 Result<bool> compare(Runtime& runtime, Comparison comparison, const Value& a, const Value& b);
 
-// What a {% for %} goes over: items, keys of a dict, characters of a string.
+// The items that {% for %} iterates over: items of a list, keys of a dict, characters of a string.
 Result<std::vector<Value>> iterate(Runtime& runtime, const Value& value);
 
 struct SliceBounds {
@@ -193,19 +193,19 @@ Result<Text> to_json(Runtime& runtime, const Value& value, const JsonOptions& op
 
 Result<Text> format_percent(Runtime& runtime, const Text& format, const Value& values);
 
-// As Python's str.format().
+// Python's str.format().
 Result<Text> format_braces(Runtime& runtime, const Text& format, const Arguments& arguments);
 
-// & < > " ' as entities, unless it is markup already.
+// Replaces & < > " ' by entities unless the text is already markup.
 Result<Text> escape_html(Runtime& runtime, const Text& text);
 
 // A method of strings.
 using StringMethod = Callable<Text, Value>;
 using TextFunction = Result<Value>(Runtime&, const Text&, const BoundArguments&);
 
-// Those that are filters too.
+// Methods that are also filters.
 TextFunction strip, replace, center;
-enum class Case { kUpper, kLower, kTitle, kCapital, kWords };  // kWords: of the filter title
+enum class Case { kUpper, kLower, kTitle, kCapital, kWords };  // kWords: the filter `title`
 Result<Value> with_case(Runtime& runtime, const Text& text, Case letters);
 template <Case kCase>
 Result<Value> change_case(Runtime& runtime, const Text& text, const BoundArguments&) {
@@ -215,9 +215,9 @@ Result<Value> change_case(Runtime& runtime, const Text& text, const BoundArgumen
 enum class LineEnds { kDropped, kKept };
 std::vector<Text> split_lines(const Text& text, LineEnds ends);
 
-// Null where there is none.
+// Null if there is none.
 const StringMethod* find_string_method(std::string_view name);
-// It, with what Jinja's markup does to its arguments and its result.
+// Calls the method with the rules of markup for its arguments and result.
 Result<Value> call_string(Runtime& runtime, const StringMethod& method, const Text& self,
                           const Arguments& arguments);
 

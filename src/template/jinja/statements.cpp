@@ -8,7 +8,7 @@ using StatementKind = Statement::Kind;
 
 namespace {
 
-// Where an error does not say where it happened yet, it does now.
+// Adds the line number to an error that has none.
 std::unexpected<Error> at_line(Error error, uint32_t line) {
   constexpr std::string_view kPlaceless = "chat template: ";
   if (error.message.starts_with(kPlaceless)) {
@@ -38,10 +38,10 @@ void Scope::set(std::string_view name, Value value) {
   values.emplace_back(std::string(name), std::move(value));
 }
 
-// A scope inside the current one, or inside that of a macro, while this lives.
+// A scope within the current one, or within that of a macro, for the lifetime of this object.
 class Interpreter::InnerScope {
  public:
-  // By value: what is current changes here.
+  // By value, because interpreter.scope_ changes here.
   InnerScope(Interpreter& interpreter, std::shared_ptr<Scope> outer)
       : interpreter_(interpreter), before_(interpreter.scope_) {
     interpreter_.scope_ = std::make_shared<Scope>();
@@ -75,7 +75,7 @@ void Interpreter::keep_scope() {
 Result<Text> Interpreter::render(const Body& body) {
   Text out;
   out_ = &out;
-  // What the template sets hides what it was given, and does not change it.
+  // Variables that the template sets shadow the given ones without changing them.
   const InnerScope own(*this, scope_);
   TRY(run(body));
   return out;
@@ -256,7 +256,7 @@ Result<Value> Interpreter::captured(const Body& body, const Expr* filters) {
   return result;
 }
 
-// Binds what a macro is called with, after Jinja's rules, in the current scope.
+// Binds the arguments of a macro call in the current scope by Jinja's rules.
 Result<void> Interpreter::bind(const Statement& definition, Arguments given) {
   const auto& parameters = definition.parameters;
   const size_t n_placed = std::min(given.positional.size(), parameters.size());

@@ -10,16 +10,15 @@
 
 namespace kvik::jinja {
 
-// Who wrote a piece of text: the template itself, or somebody whose words it was given.
+// The author of a piece of text: the template, or the request.
 enum class Origin : unsigned char { kTemplate, kGiven };
 
-// A string of a template that knows of each byte who wrote it, however it was cut and joined:
-// special tokens mean something in the template's words and nothing in a user's (THREATS 20).
-// UTF-8.
+// A UTF-8 string that records the origin of each byte through cutting and joining. Special tokens
+// are recognized only in the template's own text, never in a user's.
 class Text {
  public:
   struct Run {
-    size_t end;  // in bytes; it begins where the one before ends
+    size_t end;  // in bytes; the run begins at the end of the previous one
     Origin origin;
   };
 
@@ -31,21 +30,21 @@ class Text {
   size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
 
-  // HTML already, in Jinja's eyes: what is joined to it is escaped first. Only `safe`, `escape` and
-  // their kin make such texts, and some templates do use them.
+  // True for text that is already HTML in Jinja's terms: text joined to it is escaped first.
+  // `safe`, `escape` and similar filters create it.
   bool is_markup() const { return kind_ == Kind::kMarkup; }
   Text plain() const { return as(Kind::kPlain); }
   Text markup() const { return as(Kind::kMarkup); }
   Text like(const Text& other) const { return as(other.kind_); }
 
-  // Cover all bytes; neighbours differ in origin.
+  // The runs cover all bytes; adjacent runs differ in origin.
   const std::vector<Run>& runs() const { return runs_; }
 
   void append(std::string_view bytes, Origin origin);
   void append(const Text& other) { append(other, 0, other.size()); }
   void append(const Text& other, size_t begin, size_t n_bytes);
 
-  // Calls take(bytes, origin) with what each author wrote, in order.
+  // Calls take(bytes, origin) for each run in order.
   template <class Take>
   void each_run(const Take& take) const {
     size_t begin = 0;
@@ -66,8 +65,8 @@ class Text {
   Kind kind_ = Kind::kPlain;
 };
 
-// Whether holds(code point) is true of all characters; the first of which it is not ends the
-// search. Bytes that are no character count as U+0000.
+// True if holds(code point) is true for all characters; stops at the first that is not. Invalid
+// bytes count as U+0000.
 template <class Holds>
 bool all_characters(std::string_view text, const Holds& holds) {
   for (size_t at = 0; at < text.size();) {
@@ -78,8 +77,9 @@ bool all_characters(std::string_view text, const Holds& holds) {
   return true;
 }
 
-// Offsets count characters in templates, as in Python.
+// Templates count offsets in characters, as Python does.
 size_t n_characters(std::string_view text);
-size_t byte_of_character(std::string_view text, size_t index);  // its size where there are fewer
+// the size of the text if it has fewer
+size_t byte_of_character(std::string_view text, size_t index);
 
 }  // namespace kvik::jinja

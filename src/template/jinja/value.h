@@ -17,22 +17,22 @@ namespace kvik::jinja {
 class Value;
 
 struct Undefined {
-  std::string name;  // what was looked for, for the sentence that refuses its use
+  std::string name;  // the name that was looked up, for the error message
 };
 struct None {};
 
-// How large a value is, written out: what a list holds twice counts twice. Saturates.
+// The size of a value when formatted; an item that occurs twice counts twice. Saturates.
 struct Extent {
-  uint32_t depth = 0;  // 0 of what holds nothing
+  uint32_t depth = 0;  // 0 for values without items
   uint64_t n_nodes = 1;
-  uint64_t n_bytes = 0;  // of its texts
+  uint64_t n_bytes = 0;  // total size of its strings
 
   void hold(const Extent& inner);
 };
 
-// Immutable once in a Value, so that copies may share them.
+// Immutable once it belongs to a Value, so that copies can share it.
 struct List {
-  // kGroup: one of groupby's pairs, whose items have the names `grouper` and `list`.
+  // kGroup: a pair returned by groupby, with the fields `grouper` and `list`.
   enum class Kind : uint8_t { kList, kTuple, kGroup, kRange, kKeys, kValues, kItems };
   std::vector<Value> items;
   Kind kind = Kind::kList;
@@ -40,29 +40,29 @@ struct List {
   std::array<int64_t, 3> range = {};  // begin, end and step of a kRange
 
   bool is_tuple() const { return kind == Kind::kTuple || kind == Kind::kGroup; }
-  // A view of a dict has neither indices nor slices.
+  // Views of a dict can be neither indexed nor sliced.
   bool is_sequence() const { return kind <= Kind::kRange; }
 };
 struct Dict {
-  std::vector<std::pair<Value, Value>> entries;  // in the order of insertion
+  std::vector<std::pair<Value, Value>> entries;  // in insertion order
   Extent extent = {};
   const Value* find(std::string_view key) const;
   const Value* find(const Value& key) const;
 };
 
-// What select, map and their like give: it is gone through once, and knows no length.
+// The result of select, map and similar filters: iterated once, without a length.
 struct Generator;
-struct Namespace;  // {% set ns.x = … %}: the one thing that changes in place
+struct Namespace;  // {% set ns.x = … %}: the only mutable value
 struct Macro;
 struct Loop;
 
-// A function: one of the interpreter's by name, or a method of `self`.
+// A global function of the interpreter, or a method of `self`.
 struct Function {
   std::string name;
-  std::shared_ptr<const Value> self;  // absent: a global
+  std::shared_ptr<const Value> self;  // null for a global function
 };
 
-// What an expression of a template gives, after Python's types. Cheap to copy.
+// The value of a template expression, with Python's types. Cheap to copy.
 class Value {
  public:
   using TextPtr = std::shared_ptr<const Text>;
@@ -89,8 +89,8 @@ class Value {
   Value(MacroPtr macro) : v_(std::move(macro)) {}
   Value(LoopPtr loop) : v_(std::move(loop)) {}
   Value(Function function) : v_(std::move(function)) {}
-  Value(const char*) = delete;  // would be a bool
-  // Out of line: what they do for each of the types would be compiled wherever a value is held.
+  Value(const char*) = delete;  // would convert to bool
+  // Not inline, to keep the code size small: every user of Value would compile them for all types.
   Value(const Value&);
   Value(Value&&) noexcept;
   Value& operator=(const Value&);
@@ -110,7 +110,7 @@ class Value {
 
   bool is_undefined() const { return as<Undefined>() != nullptr; }
   bool is_none() const { return as<None>() != nullptr; }
-  // bool, int or float as a number, as Python counts them.
+  // The numeric value of a bool, int or float, as in Python.
   std::optional<int64_t> as_int() const;
   std::optional<double> as_number() const;
   bool is_number() const { return as_number().has_value(); }
@@ -138,7 +138,7 @@ struct Namespace {
   Dict values;
 };
 
-// The state of a {% for %}, as `loop`.
+// The state of a {% for %} loop, visible as `loop`.
 struct Loop {
   Value::ListPtr items;
   size_t index = 0;
@@ -163,21 +163,22 @@ enum class Comparison : uint8_t {
   kNotIn,
 };
 
-// Python's ==. It takes up to the nodes of the smaller one.
+// Python's ==. Visits at most as many nodes as the smaller value has.
 bool equal(const Value& a, const Value& b);
 
 // Python's name of the type, for messages.
 std::string_view type_name(const Value& value);
 
-// str(value), and repr(value) as it stands inside lists and dicts. They take what the extent says.
+// Python's str(value), and repr(value) as used within lists and dicts. Their cost is given by
+// extent().
 Text to_text(const Value& value);
 void append_repr(const Value& value, Text& out);
-std::string float_text(double value);  // 1.0, 0.1, 1e+16, nan
+std::string float_text(double value);  // for example 1.0, 0.1, 1e+16, nan
 
-// Whether it can be a dict's key.
+// True if the value can be a dict key.
 bool is_hashable(const Value& value);
 
-// Sets or replaces; O(entries).
+// Inserts or replaces; O(entries).
 void set_entry(Dict& dict, Value key, Value value);
 
 }  // namespace kvik::jinja

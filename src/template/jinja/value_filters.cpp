@@ -22,7 +22,7 @@ Result<Value> abs(Runtime&, const Value& value, const BoundArguments&) {
   return wrong("abs takes no {}", type_name(value));
 }
 
-// A function of strings as a filter: of str(value).
+// A string method as a filter of str(value).
 template <TextFunction kFunction>
 Result<Value> of_text(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const Text text, text_of(runtime, value));
@@ -57,7 +57,7 @@ Result<Value> safe(Runtime&, const Text& text, const BoundArguments&) {
   return Value(text.markup());
 }
 
-// A float as an integer, towards zero.
+// A float truncated to an integer.
 Result<Value> whole(double value) {
   if (!(std::fabs(value) < 9.2e18)) return wrong("a number leaves 64 bits");
   return Value(static_cast<int64_t>(value));
@@ -69,8 +69,8 @@ std::string_view stripped(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
-// Digits with single underscores between, as Python's literals may have them; empty where there is
-// one elsewhere.
+// Removes single underscores between digits, which Python's literals allow; empty if underscores
+// are elsewhere.
 std::string without_underscores(std::string_view text) {
   const bool is_wrong =
       text.starts_with('_') || text.ends_with('_') || text.find("__") != text.npos;
@@ -79,7 +79,8 @@ std::string without_underscores(std::string_view text) {
   return digits;
 }
 
-// int(text, base): 0x, 0o and 0b in front are taken where the base allows; base 0 goes by them.
+// Python's int(text, base): the prefixes 0x, 0o and 0b are accepted if they match the base; base 0
+// derives the base from them.
 std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
   text = stripped(text);
   const bool is_negative = text.starts_with('-');
@@ -149,17 +150,18 @@ Result<Value> round(Runtime&, const Value& value, const BoundArguments& argument
     return wrong("round has no method '{}'", method);
   }
   const double scale = std::pow(10.0, static_cast<double>(std::clamp<int64_t>(precision, -20, 20)));
-  // + 0.0: Python goes through an integer, which has no -0.
+  // + 0.0 turns -0 into 0, as Python does by rounding to an integer.
   if (method == "ceil") return Value((std::ceil(*number * scale) + 0.0) / scale);
   if (method == "floor") return Value((std::floor(*number * scale) + 0.0) / scale);
   if (precision >= 0 && value.as_int()) return Value(*value.as_int());
-  if (precision < 0) return Value(std::nearbyint(*number * scale) / scale);  // half to even
+  if (precision < 0) return Value(std::nearbyint(*number * scale) / scale);  // rounds half to even
   const int digits = static_cast<int>(std::min<int64_t>(precision, 20));
-  const auto rounded = parse_float(fmt::format("{:.{}f}", *number, digits));  // as Python, exactly
+  // exactly as Python does
+  const auto rounded = parse_float(fmt::format("{:.{}f}", *number, digits));
   return Value(rounded.value_or(*number));
 }
 
-// indent(width=4, first=False, blank=False)
+// Jinja's indent(width=4, first=False, blank=False).
 Result<Value> indent(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
   const Value* width = arguments.get(0);
   std::string pad(4, ' ');
@@ -193,7 +195,7 @@ Result<Value> tojson(Runtime& runtime, const Value& value, const BoundArguments&
     const int64_t width = std::max<int64_t>(*indent->as_int(), 0);
     TRY(runtime.charge_bytes(static_cast<uint64_t>(width)));
     options.indent = static_cast<size_t>(width);
-    options.item_separator.resize(1);  // the comma alone
+    options.item_separator.resize(1);  // without the space after the comma
   }
   const Value* separators = arguments.get(2);
   if (separators && separators->list() && separators->list()->items.size() == 2) {
@@ -209,7 +211,7 @@ Result<Value> tojson(Runtime& runtime, const Value& value, const BoundArguments&
 
 Result<Value> attr(Runtime&, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::string name, arguments.get_string(0, ""));
-  if (value.dict()) return Value(Undefined{name});  // Jinja's looks at attributes alone
+  if (value.dict()) return Value(Undefined{name});  // Jinja's attr looks up attributes only
   return get_attribute(value, name);
 }
 
@@ -218,7 +220,7 @@ Result<Value> format_pattern(Runtime& runtime, const Text& pattern,
   return format_percent(runtime, pattern, make_tuple(arguments.given().positional));
 }
 
-// Runs of letters, digits and underscores.
+// Counts runs of letters, digits and underscores.
 Result<Value> wordcount(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
   int64_t n = 0;
