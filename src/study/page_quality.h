@@ -6,9 +6,10 @@
 
 namespace kvik {
 
-// What pages of a type lose of a trained model: the mean KL divergence of the next token's
-// distribution from that over f32 pages, in nats: the worst of two or three models and two texts
-// (docs/design/attention.md, "Bases of int8 and int4 pages"), rounded up. Latent K was not measured.
+// The quality of a KV type on trained models: mean KL divergence of the next token's distribution
+// from that with f32 pages, in nats: the worst of two or three models and two texts
+// (docs/design/attention.md, "Bases of int8 and int4 pages"), rounded up. Latent K was not
+// measured.
 struct PageQuality {
   const char* name;
   double divergence;

@@ -5,7 +5,8 @@
 
 namespace kvik {
 
-inline constexpr std::string_view kBlankMark = "\xE2\x96\x81";  // U+2581, SentencePiece's blank
+// U+2581, which SentencePiece uses for a space
+inline constexpr std::string_view kBlankMark = "\xE2\x96\x81";
 
 void append_with_blank_marks(std::string_view text, std::string& marked);
 std::string blank_marks_to_blanks(std::string_view text);

@@ -5,7 +5,7 @@
 namespace kvik {
 namespace {
 
-// Moves what is decided from `pending` to the returned text; an unfinished character stays.
+// Moves complete characters from `pending` to the returned text; an incomplete character remains.
 std::string take_decided(std::string& pending) {
   std::string text;
   size_t at = 0;
@@ -32,7 +32,7 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, Position position, Tokenize
 
 std::string Detokenizer::push(TokenId id) {
   std::string piece = tokenizer_.piece(id, special_);
-  if (piece.empty()) return piece;  // a hidden token: the text has not begun, nor is it cut here
+  if (piece.empty()) return piece;  // a hidden token neither begins the text nor ends a character
   if (strip_blank_ && piece.front() == ' ') piece.erase(0, 1);
   strip_blank_ = false;
   pending_ += piece;
@@ -42,7 +42,7 @@ std::string Detokenizer::push(TokenId id) {
 std::string Detokenizer::finish() {
   strip_blank_ = false;
   if (pending_.empty()) return {};
-  pending_.clear();  // at most three bytes, all of one character: a single U+FFFD
+  pending_.clear();  // at most three bytes of one character: a single U+FFFD
   return std::string(kReplacementCharacter);
 }
 

@@ -7,20 +7,19 @@
 
 namespace kvik {
 
-// Ids → text as they come, never cutting a character: bytes of an unfinished UTF-8 sequence are
-// held back until it is whole or can no longer become so. One sequence, one thread.
+// Converts a stream of ids to text without splitting characters: the bytes of an incomplete UTF-8
+// sequence are held back until it is complete or invalid. One sequence; not thread-safe.
 class Detokenizer {
  public:
-  // `tokenizer` outlives this. `at_start`: the first token begins the text (its dummy blank goes),
-  // as opposed to continuing a prompt.
+  // `tokenizer` must outlive this object. kStart: the first token begins the text, so its leading
+  // dummy space is removed. kContinuation: the text continues a prompt.
   enum class Position { kStart, kContinuation };
   Detokenizer(const Tokenizer& tokenizer, Position position, Tokenizer::Special special);
 
-  // Text that became whole with this token; may be empty. Bytes that can not be UTF-8 become
-  // U+FFFD.
+  // The text completed by this token; may be empty. Invalid UTF-8 becomes U+FFFD.
   std::string push(TokenId id);
 
-  // What was held back, replaced by U+FFFD; empty where nothing was.
+  // The bytes still held back, replaced by U+FFFD; empty if there are none.
   std::string finish();
 
  private:

@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-// After llama.cpp's llama_vocab::impl::load, which is where the formats in use have been gathered.
+// The names that llama.cpp collects in llama_vocab::impl::load.
 constexpr std::array<std::string_view, 17> kEndNames = {
     "<|eot_id|>",          // Llama 3
     "<|eom_id|>",          // Llama 3, before a tool's answer
@@ -43,7 +43,7 @@ std::vector<TokenId> find_end_tokens(const Vocabulary& vocabulary,
     if (id && std::find(ends.begin(), ends.end(), *id) == ends.end()) ends.push_back(*id);
   };
   for (const std::optional<TokenId>& id : named) add(id);
-  // In harmony <|end|> closes one message of an answer, and others follow.
+  // In harmony <|end|> ends one message of an answer; more may follow.
   const bool is_harmony =
       find_control(vocabulary, "<|return|>") && find_control(vocabulary, "<|call|>");
   for (const std::string_view name : kEndNames) {

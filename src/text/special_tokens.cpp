@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-// Where the blanks behind `at` end.
+// The end of the white space that begins at `at`.
 size_t skip_blanks(std::string_view text, size_t at) {
   while (at < text.size()) {
     const Utf8Step step = next_utf8(text, at);
@@ -25,7 +25,7 @@ bool is_word_character(std::string_view text, size_t at) {
   return step.kind == Utf8Step::Kind::kValid && is_word(make_char(step.code_point));
 }
 
-// Whether the word that text[begin, end) is part of goes on to either side.
+// True if text[begin, end) is part of a longer word.
 bool is_within_word(std::string_view text, size_t begin, size_t end) {
   size_t before = begin;
   while (before > 0 && begin - before < 4) {
@@ -68,7 +68,7 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
 
 void SpecialTokens::each_fragment(std::string_view text, std::span<const TextRange> trusted,
                                   const std::function<void(const Fragment&)>& take) const {
-  size_t i = 0;  // the first range that does not end before here
+  size_t i = 0;  // the first range that ends after this position
   const auto find = [&](size_t at) {
     while (i < trusted.size() && trusted[i].end <= at) ++i;
     const bool is_trusted = i < trusted.size() && trusted[i].begin <= at;
@@ -78,7 +78,7 @@ void SpecialTokens::each_fragment(std::string_view text, std::span<const TextRan
     const auto frame = all_.longest_at(text.substr(0, trusted[i].end), at);
     return frame && (!words || frame->n_bytes >= words->n_bytes) ? frame : words;
   };
-  size_t begin = 0;  // of the text that is in no fragment yet
+  size_t begin = 0;  // start of the text not yet in a fragment
   for (size_t at = 0; at < text.size();) {
     const std::optional<TokenTrie::Match> match = find(at);
     const bool is_one = match && !(whole_words_.contains(match->id) &&

@@ -16,22 +16,21 @@ namespace kvik {
 
 struct Vocabulary;
 
-// Cuts a text at the special tokens spelled in it, before anything else is done with it: the
-// longest at each place, from left to right. Time is linear in the text, times the length of the
-// longest special token. Immutable: any thread.
+// Splits a text at its special tokens, before any other processing: the longest at each position,
+// from left to right. Time is linear in the text times the length of the longest special token.
+// Immutable; thread-safe.
 class SpecialTokens {
  public:
   explicit SpecialTokens(const Vocabulary& vocabulary);
 
-  // A token, or text without any; in the order of the text, nothing empty.
+  // A token, or text without special tokens; in the order of the text, never empty.
   struct Fragment {
     std::string_view text;
     std::optional<TokenId> id;
   };
 
-  // User-defined tokens are words of the language (runs of blanks, say), found in any text; control
-  // and unknown ones belong to who writes the prompt's frame, and are found inside the ranges of
-  // `trusted` alone, which ascend.
+  // User-defined tokens (runs of spaces, for example) are recognized in any text. Control and
+  // unknown tokens are recognized only within the `trusted` ranges, which are in ascending order.
   void each_fragment(std::string_view text, std::span<const TextRange> trusted,
                      const std::function<void(const Fragment& fragment)>& take) const;
 

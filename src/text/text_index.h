@@ -8,14 +8,14 @@
 
 namespace kvik {
 
-// Text → its number in an array of texts that the caller owns and hands in again at each call.
-// Linear probing over eight bytes an entry; at most half of them are taken. Reading: any thread.
+// Maps a text to its index in an array of texts that the caller owns and passes to each call.
+// Linear probing with eight bytes per entry, at most half full. Reading is thread-safe.
 class TextIndex {
  public:
-  // Room for `n` texts.
+  // Reserves memory for `n` texts.
   void reserve(size_t n);
 
-  // Adds texts[number], where no equal text is there yet; else gives the number of that one.
+  // Adds texts[number] unless an equal text exists; otherwise returns the index of that text.
   std::optional<uint32_t> insert(const std::vector<std::string>& texts, uint32_t number);
 
   std::optional<uint32_t> find(const std::vector<std::string>& texts, std::string_view text) const;
@@ -27,7 +27,7 @@ class TextIndex {
   };
   static constexpr uint32_t kEmpty = ~uint32_t{0};
 
-  // Where `text` is, or the empty slot where it would go.
+  // The slot of `text`, or the empty slot for it.
   size_t slot_of(const std::vector<std::string>& texts, std::string_view text, uint32_t hash) const;
 
   std::vector<Slot> slots_ = std::vector<Slot>(2);

@@ -11,11 +11,11 @@
 
 namespace kvik {
 
-// A set of texts, asked for those at a place of another text. Immutable: any thread.
+// A set of texts that finds its members at a position of another text. Immutable; thread-safe.
 class TokenTrie {
  public:
   struct Entry {
-    std::string_view text;  // needed while the trie is built
+    std::string_view text;  // only read while the trie is built
     TokenId id;
   };
   struct Match {
@@ -23,15 +23,15 @@ class TokenTrie {
     size_t n_bytes;
   };
 
-  // Empty texts are left out; of equal ones the first stays.
+  // Empty texts are ignored; of equal texts the first is kept.
   explicit TokenTrie(std::vector<Entry> entries = {});
 
-  // False where no text of the set begins with `byte`.
+  // False if no text of the set begins with `byte`.
   bool any_begins_with(char byte) const { return roots_[static_cast<uint8_t>(byte)] != kNone; }
 
   std::optional<Match> longest_at(std::string_view text, size_t at) const;
 
-  // Calls `take` with all of them, shortest first.
+  // Calls `take` for all members at this position, shortest first.
   template <class Take>
   void each_at(std::string_view text, size_t at, const Take& take) const {
     uint32_t node = roots_[static_cast<uint8_t>(text[at])];
@@ -42,11 +42,11 @@ class TokenTrie {
   }
 
  private:
-  // The children of a node follow each other, in the order of their labels.
+  // The children of a node are adjacent, in the order of their labels.
   struct Node {
     uint32_t first_child = 0;
     uint16_t n_children = 0;
-    std::optional<TokenId> id;  // of the token that ends there
+    std::optional<TokenId> id;  // token that ends at this node
   };
   static constexpr uint32_t kNone = ~uint32_t{0};
 
@@ -57,9 +57,9 @@ class TokenTrie {
     return static_cast<uint32_t>(static_cast<const char*>(found) - labels_.data());
   }
 
-  std::array<uint32_t, 256> roots_;  // by first byte: most begin no special token
+  std::array<uint32_t, 256> roots_;  // indexed by the first byte; most bytes begin no special token
   std::vector<Node> nodes_;
-  std::vector<char> labels_;  // of the edge to each node
+  std::vector<char> labels_;  // label of the edge to each node
 };
 
 }  // namespace kvik

@@ -3,8 +3,8 @@
 namespace kvik {
 
 struct TokenizeOptions {
-  bool add_bos = true;         // and EOS: each only where the vocabulary asks for it
-  bool parse_special = false;  // false: the text of a special token is plain text (THREATS 20)
+  bool add_bos = true;         // BOS and EOS are added only if the vocabulary asks for them
+  bool parse_special = false;  // false: the text of a special token is plain text
 };
 
 }  // namespace kvik

@@ -18,7 +18,7 @@
 
 namespace kvik {
 
-// What a file may leave unsaid about its special tokens.
+// The defaults for special tokens that a file does not name.
 struct VocabularyDefaults {
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
@@ -29,7 +29,7 @@ struct VocabularyDefaults {
   std::string_view eos_key = "tokenizer.ggml.eos_token_id";
 };
 
-// What tokens are written as. No two texts are equal, empty ones aside.
+// The texts of the tokens. All non-empty texts are distinct.
 struct TokenTexts {
   std::vector<std::string> texts;  // by id; empty where there is none
   TextIndex index;                 // of `texts`
@@ -65,7 +65,7 @@ struct Vocabulary : TokenTexts {  // texts: [n_vocab]
   }
   bool is_of_text(TokenId id) const { return is_plain(id) || kinds[id] == TokenKind::kUnused; }
 
-  // As find, of plain tokens.
+  // Like find(), restricted to plain tokens.
   std::optional<TokenId> find_plain(std::string_view text) const;
 };
 

@@ -17,7 +17,7 @@
 namespace kvik {
 namespace {
 
-// Of the tensors of one role.
+// A summary of the changed tensors with one role.
 struct Changed {
   std::set<uint32_t> layers;
   uint32_t least_rank = UINT32_MAX, most_rank = 0;
@@ -35,7 +35,7 @@ struct Changed {
   }
 };
 
-// "attn_q" of "blk.3.attn_q.weight".
+// The role in a tensor name: "attn_q" for "blk.3.attn_q.weight".
 std::string role_name(TensorId tensor) {
   std::string name = name_of(tensor);
   if (is_of_layer(tensor.role)) name = name.substr(name.find('.', 4) + 1);

@@ -6,7 +6,8 @@
 
 namespace kvik {
 
-// What an adapter changes of a model: `adapter` is "PATH[:SCALE]". Nothing of the model is loaded.
+// A report of what an adapter changes in a model. `adapter` is "PATH[:SCALE]". The model's weights
+// are not loaded.
 Result<std::string> adapter_report(const std::string& model, const std::string& adapter);
 
 }  // namespace kvik

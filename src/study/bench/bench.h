@@ -21,13 +21,13 @@ struct BenchOptions {
   bool no_cache = false;
   bool fill = false;
   bool json = false;
-  std::string roofline;  // a file to draw into; empty: none
-  // "PATH[:SCALE]" of adapters that the sequences of a batch take turns with.
+  std::string roofline;  // output file of the roofline plot; empty: none
+  // Adapters ("PATH[:SCALE]"), assigned to the sequences of a batch in turn.
   std::vector<std::string> adapters;
-  ReplayOptions replay;  // in the place of prefill and decode
+  ReplayOptions replay;  // replaces prefill and decode if set
 };
 
-// Measures, and says it as a table or as JSON.
+// Runs the benchmark and returns a table or JSON.
 Result<std::string> bench(const BenchOptions& options);
 
 }  // namespace kvik

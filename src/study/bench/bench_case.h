@@ -5,20 +5,20 @@
 
 namespace kvik {
 
-// What is measured: `batch` sequences, each with `depth` tokens of context before the clock starts.
+// One test: `batch` sequences, each with `depth` tokens of context before the measurement starts.
 struct BenchCase {
   enum class Kind { kPrefill, kDecode } kind = Kind::kPrefill;
-  uint32_t n_tokens = 512;  // per sequence, on the clock
+  uint32_t n_tokens = 512;  // measured tokens per sequence
   uint32_t depth = 0;
   uint32_t batch = 1;
-  bool use_cache = true;  // false: every decode step computes all tokens before it again
-  bool fill = false;      // pages of `depth` are filled with noise instead of being computed
+  bool use_cache = true;  // false: every decode step recomputes all previous tokens
+  bool fill = false;  // context of `depth` tokens is filled with noise instead of being computed
 };
 
 const char* test_name(const BenchCase& bench);
 
-// What a test asks of any machine: operations, by the narrowest arithmetic that their operands
-// allow, and bytes that must be read. One multiply-add counts as two operations.
+// The work of a test, independent of the machine: operations, by the narrowest arithmetic that the
+// operands allow, and bytes to be read. One multiply-add counts as two operations.
 struct Work {
   double int8_ops = 0;
   double bf16_ops = 0;
@@ -28,14 +28,14 @@ struct Work {
   double ops() const { return int8_ops + bf16_ops + f32_ops; }
 };
 
-// One test, measured.
+// The result of one test.
 struct BenchResult {
   BenchCase bench;
-  std::vector<double> speeds;           // tok/s of the whole batch, run by run
-  double median = 0, min = 0, max = 0;  // of them
-  Work work;                            // of all its tokens
-  double limit = 0;                     // tok/s that the machine's ceilings allow; 0: not known
-  uint64_t context_bytes = 0;           // pages of all sequences, at the end
+  std::vector<double> speeds;           // tok/s of the whole batch, one value per run
+  double median = 0, min = 0, max = 0;  // of `speeds`
+  Work work;                            // work of all measured tokens
+  double limit = 0;                     // tok/s at the limits of the machine; 0: not known
+  uint64_t context_bytes = 0;           // KV bytes of all sequences at the end
 
   double limit_share() const { return limit > 0 ? median / limit : 0; }
   double seconds() const { return double{1} * bench.n_tokens * bench.batch / median; }

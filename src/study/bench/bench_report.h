@@ -9,17 +9,17 @@
 
 namespace kvik {
 
-// The setup that a report names.
+// The configuration printed in a report.
 struct BenchSetup {
   KvType kv_type = KvType::kInt8;
-  // Backend::arithmetic() of weights of the model whose products it rounds in its own way
-  // ("avx512bf16"); empty: of none.
+  // Backend::arithmetic() if the model has weights whose products are rounded differently
+  // ("avx512bf16"); otherwise empty.
   std::string_view arithmetic;
 };
 
-// The array of objects that scripts rely on (DESIGN, section 6).
+// The results as a JSON array, an interface for scripts.
 std::string results_as_json(std::span<const BenchResult> results, const BenchSetup& setup);
-// `machine`: as it was found each time it was looked at; empty of a GPU.
+// `machine`: the limits from each measurement; empty for a GPU.
 std::string results_as_table(std::span<const BenchResult> results,
                              std::span<const MachineLimits> machine, const BenchSetup& setup);
 

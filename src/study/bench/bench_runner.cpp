@@ -12,7 +12,8 @@ namespace kvik {
 
 namespace {
 
-// Often enough to follow neighbours, rarely enough that caches are warm most of the time.
+// Frequent enough to follow changes of the machine's load, rare enough to keep caches warm most of
+// the time.
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(80);
 
 uint32_t largest_batch(std::span<const BenchCase> cases) {
@@ -27,8 +28,8 @@ uint64_t most_pages(std::span<const BenchCase> cases) {
   return n;
 }
 
-// Nothing slides away: a lane is rewound and goes on. Its state, where it has one, goes on as well:
-// what it holds costs no time.
+// Sliding windows keep all pages, because a lane is rewound and continued. Recurrent states are not
+// rewound: their contents do not affect the speed.
 KvLayout layout_of(const Decoder& decoder, const ModelConfig& config, uint32_t n_lanes) {
   KvLayout layout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
   layout.state_bytes = state_layout(config).n_bytes();

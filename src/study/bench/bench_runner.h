@@ -14,51 +14,51 @@
 
 namespace kvik {
 
-// Looks at the machine while it is measured.
+// Observes the machine during a measurement.
 class BenchWatcher {
  public:
   virtual ~BenchWatcher() = default;
-  // Off the clock, before, between and behind the steps of a run: how long was computed since the
-  // last time.
+  // Called outside the measured time before, between and after the steps of a run. `computed`: the
+  // measured time since the last call.
   virtual void between_steps(Duration computed) = 0;
   virtual void after_run() = 0;
 };
 
-// Drives the decoder over pages without server, scheduler or sampler, as llama-bench does.
+// Runs the decoder on KV pages without server, scheduler or sampler, as llama-bench does.
 class BenchRunner {
  public:
   static constexpr uint32_t kMaxStepTokens = 512;
 
-  // `loaded` is borrowed. Room for the largest of `cases`.
+  // `loaded` is borrowed. Allocates memory for the largest of `cases`.
   BenchRunner(const LoadedModel& loaded, KvType kv_type, std::span<const BenchCase> cases);
 
-  // The sequences of a batch take turns with those that were added.
+  // Adapters are assigned to the sequences of a batch in turn.
   void add_adapter(std::shared_ptr<const Adapter> adapter) {
     adapters_.push_back(std::move(adapter));
   }
 
-  // Tokens per second of the whole batch. Each run has random tokens of its own; pages that the run
-  // before filled to the same depth stay as they are.
+  // Tokens per second of the whole batch. Each run uses its own random tokens; pages that the
+  // previous run filled to the same depth are reused.
   double run(const BenchCase& bench, uint64_t seed, BenchWatcher* watcher = nullptr);
 
-  // The first run of all touches buffers and wakes threads: it is not on the clock.
+  // Runs once without measuring, to touch buffers and wake threads.
   void warm_up(BenchCase bench);
-  // Median, least and most of `repeat` runs; work and limit are left open.
+  // Median, minimum and maximum of `repeat` runs; `work` and `limit` are not set.
   BenchResult measure(const BenchCase& bench, uint32_t repeat, BenchWatcher* watcher = nullptr);
 
   uint32_t n_threads() const { return loaded_.backend->n_threads(); }
 
-  // Pages that a case takes in each layer group.
+  // The number of pages of a test in each layer group.
   static uint64_t n_pages(const BenchCase& bench);
 
-  // Bytes of kPageTokens tokens in all layers.
+  // The bytes of kPageTokens tokens in all layers.
   uint64_t page_bytes() const { return kv_.page_bytes() * kv_.layout().n_groups(); }
 
  private:
   struct Lane {
     std::vector<TokenId> tokens;
     uint32_t n_cached = 0;
-    uint32_t n_filled = 0;  // tokens of noise that the first pages hold
+    uint32_t n_filled = 0;  // tokens of noise in the first pages
     PageTable table;
   };
 
@@ -75,9 +75,9 @@ class BenchRunner {
   KvCache kv_;
   std::vector<Lane> lanes_;
   std::vector<std::shared_ptr<const Adapter>> adapters_;
-  BenchWatcher* watcher_ = nullptr;  // of the run
-  Duration taken_{};                 // by steps
-  Duration unwatched_{};             // since the watcher was called
+  BenchWatcher* watcher_ = nullptr;  // watcher of the current run
+  Duration taken_{};                 // total time of the steps
+  Duration unwatched_{};             // time since the last call of the watcher
 };
 
 }  // namespace kvik

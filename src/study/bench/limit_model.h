@@ -14,31 +14,31 @@
 
 namespace kvik {
 
-// The time that its arithmetic takes at this machine's ceilings, and that its reads take.
+// The minimum time of the arithmetic, and of the reads, at the limits of the machine.
 double least_compute_seconds(const Work& work, const MachineLimits& machine);
 double least_read_seconds(const Work& work, const MachineLimits& machine);
 
-// The time that the machine's ceilings allow: reads and arithmetic overlap, kinds of arithmetic do
-// not.
+// The minimum time at the limits of the machine: reads and arithmetic overlap, different kinds of
+// arithmetic do not.
 double least_seconds(const Work& work, const MachineLimits& machine);
 
-// Counts the work of a model's tests. Weights count as they lie in the file: a packed form that is
-// larger is our loss, not a higher limit.
+// Counts the work of tests of a model. Weights count with their size in the file, so a larger
+// packed form lowers the share of the limit that is reached, not the limit.
 class LimitModel {
  public:
   LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv);
 
-  // Opens the file once more for what it says of its tensors: loading let go of it.
+  // Opens the file again for its tensor directory, which is not kept after loading.
   static Result<LimitModel> of(const std::string& spec, const LoadedModel& loaded);
 
-  // The work of a test, and the speed at which this machine could do it.
+  // Sets the work of a test and the speed at the limits of the machine.
   void hold_against(const MachineLimits& machine, BenchResult& result) const;
-  // The same where the machine was measured during each run: the median of their shares counts.
+  // The same if the machine was measured during each run: uses the median of the shares.
   void hold_against(std::span<const MachineLimits> during, BenchResult& result) const;
 
-  // Of all the test's tokens. A decoding step reads the weights once for all sequences and each
-  // sequence's K and V; a prefill reads both once, and projects its last token alone to logits. A
-  // test without the cache is held against the work that the cache would leave.
+  // The work of all tokens of a test. A decode step reads the weights once for all sequences, and
+  // the K and V of each sequence. A prefill reads both once and computes logits for its last token
+  // only. A test without cache is compared with the work that the cache would leave.
   Work work(const BenchCase& bench) const;
 
  private:
@@ -50,21 +50,21 @@ class LimitModel {
   void add_experts(const ExpertsConfig& experts, const TensorInfo& tensor);
   double experts_read(double n_rows) const;
 
-  // What attention of one layer costs for each token that a row sees.
+  // The cost of attention in one layer for each token that a row attends to.
   struct LayerAttention {
-    uint32_t window;  // 0: all tokens are seen
+    uint32_t window;  // 0: attends to all tokens
     double ops, kv_bytes;
   };
   static LayerAttention attention_of(const AttentionConfig& attention, KvType type,
                                      bool keys_by_channel);
 
-  // Tokens that one row sees on average.
+  // The average number of tokens that a row attends to.
   static double tokens_seen(uint32_t window, const BenchCase& bench);
 
-  Work layers_per_token_;  // bytes: of all layers' weights
+  Work layers_per_token_;  // bytes: the weights of all layers
   Work head_per_token_;
-  double expert_bytes_ = 0;  // of all experts
-  double expert_share_ = 0;  // of them that a token goes through
+  double expert_bytes_ = 0;  // bytes of all experts
+  double expert_share_ = 0;  // share of the experts used for one token
   Arithmetic attention_;
   std::vector<LayerAttention> layers_;
 };

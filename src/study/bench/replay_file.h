@@ -10,14 +10,14 @@
 
 namespace kvik {
 
-// An answer that somebody gave to a prompt.
+// A prompt with a recorded answer.
 struct ReplayTurn {
   std::vector<TokenId> prompt;
   std::vector<TokenId> answer;
 };
 
-// Reads lines of {"prompt": …, "answer": …}, each a text. kCorrupt with the number of a line that
-// is something else, or of which a text is empty.
+// Reads JSON lines of {"prompt": …, "answer": …}. Error: kCorrupt with the number of a line that is
+// something else or has an empty text.
 Result<std::vector<ReplayTurn>> parse_replay(std::string_view lines, const Tokenizer& tokenizer);
 
 Result<std::vector<ReplayTurn>> read_replay(const std::string& path, const Tokenizer& tokenizer);

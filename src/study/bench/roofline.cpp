@@ -11,7 +11,7 @@
 namespace kvik {
 namespace {
 
-// Pixels.
+// Sizes in pixels.
 constexpr double kWidth = 1000, kTop = 60, kBottom = 560, kLeft = 90, kRight = 660;
 constexpr double kLabelLeft = 700, kLabelHeight = 36;
 
@@ -121,7 +121,8 @@ class Drawing {
         (kTop + kBottom) / 2);
   }
 
-  // The slope of the reads up to the highest ceiling; each ceiling from where it meets the slope.
+  // Draws the slope of the reads up to the highest ceiling, and each ceiling from its intersection
+  // with the slope.
   void roofs() {
     const double reads = machine_.read_bytes_per_s;
     const double x_first = std::pow(10, std::max(x_begin_, y_begin_ - std::log10(reads)));
@@ -141,8 +142,8 @@ class Drawing {
     }
   }
 
-  // Names stand in a column beside the plot, in the order of the points' heights, so that they
-  // never cover each other.
+  // Names are in a column next to the plot, in the order of the points' heights, so that they do
+  // not overlap.
   void points() {
     std::vector<const BenchResult*> order;
     for (const BenchResult& r : results_) order.push_back(&r);

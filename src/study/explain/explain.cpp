@@ -76,7 +76,7 @@ Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt,
   return static_cast<uint32_t>(std::min(wanted, n_ctx - n_prompt));
 }
 
-// Of layers that remember in a state: why the cache of such a model is small, and its snapshots are
+// Figures of layers with recurrent state: the KV cache of such a model is small, its snapshots are
 // not.
 boost::json::object state_json(const ModelConfig& config, const KvFootprint& kv) {
   const uint64_t n_bytes = state_layout(config).n_bytes();
@@ -103,11 +103,11 @@ boost::json::object model_json(const ExplainOptions& options, const ModelConfig&
           {"kv_type", name_of(options.model.kv_type)}};
 }
 
-// All runs to their end, and what they showed.
+// Performs all runs and returns their results.
 Result<boost::json::object> run_experiment(ServiceApi& service, CacheExperiment::Options given,
                                            const DescribeExperiment& describe,
                                            const Progress& progress) {
-  std::counting_semaphore<> news{0};  // of the engine thread
+  std::counting_semaphore<> news{0};  // signaled by the engine thread
   CacheExperiment experiment(service, std::move(given));
   experiment.set_wake([&news] { news.release(); });
   TRY(experiment.start());
@@ -122,7 +122,7 @@ Result<boost::json::object> run_experiment(ServiceApi& service, CacheExperiment:
   return describe(service, experiment);
 }
 
-// The parts that borrow the model come first: an engine owns it.
+// The parts that borrow the model come first, because the engine takes ownership of it.
 Result<ExplainFigures> measure_figures(const ExplainOptions& options, const LoadedModel& loaded,
                                        const Progress& progress) {
   const KvType type = options.model.kv_type;
@@ -147,7 +147,7 @@ Result<ExplainFigures> measure_figures(const ExplainOptions& options, const Load
   return figures;
 }
 
-// Loads for pages of all types, for they are compared.
+// Loads the model for KV pages of all types, which are compared.
 Result<LoadedModel> load_for_all_types(ModelOptions options) {
   const KvType type = std::exchange(options.kv_type, KvType::kInt8);
   TRY_ASSIGN(LoadedModel loaded, load_model(options));
@@ -163,7 +163,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   const uint64_t n_ctx = loaded.n_ctx;
   std::vector<TokenId> prompt = prompt_of(options, loaded);
   const auto n_prompt = static_cast<uint32_t>(prompt.size());
-  TRY(max_tokens_of(options, n_prompt, n_ctx, 1));  // before anything takes time
+  TRY(max_tokens_of(options, n_prompt, n_ctx, 1));  // checked before the long measurements
   TRY_ASSIGN(ExplainFigures figures, measure_figures(options, loaded, progress));
   TRY_ASSIGN(const uint32_t max_tokens,
              max_tokens_of(options, n_prompt, n_ctx, figures.phases.rows.back().median));

@@ -14,21 +14,23 @@ namespace kvik {
 
 struct ExplainOptions {
   ModelOptions model;
-  std::optional<std::string> prompt;   // absent: a long one, cut to half of a short context
-  std::optional<uint64_t> max_tokens;  // absent: as many as some seconds without a cache allow
+  std::optional<std::string> prompt;  // absent: a long one, limited to half of a short context
+  // absent: as many as can be computed in some seconds without a cache
+  std::optional<uint64_t> max_tokens;
 };
 
-// A finished experiment in the words of POST /kvik/explain.
+// Returns a finished experiment in the format of POST /kvik/explain.
 using DescribeExperiment =
     std::function<boost::json::object(const ServiceApi&, const CacheExperiment&)>;
 
 struct Explained {
-  std::string json;      // all that was measured, as one object
-  std::string summary;   // a few lines of it
-  bool is_equal = true;  // the cache did not change the answer
+  std::string json;      // all measurements as one object
+  std::string summary;   // a short summary
+  bool is_equal = true;  // the answers with and without cache are equal
 };
 
-// One generation with the cache and without it, and what the parts of a model cost here.
+// Measures one generation with and without the cache, and the cost of the parts of a model on this
+// machine.
 Result<Explained> explain(const ExplainOptions& options, const DescribeExperiment& describe);
 
 }  // namespace kvik

@@ -14,7 +14,7 @@ namespace kvik {
 namespace {
 
 constexpr uint32_t kRepeat = 3;
-constexpr uint32_t kTypeRepeat = 7;  // short ones, of which the fastest is compared
+constexpr uint32_t kTypeRepeat = 7;  // short measurements; the fastest is used
 
 BenchCase prefill_of(uint32_t n_tokens) {
   return {.kind = BenchCase::Kind::kPrefill, .n_tokens = n_tokens};
@@ -35,7 +35,7 @@ AttentionCase attention_of(const ModelConfig& config, KvType type, uint32_t dept
   return probe;
 }
 
-// Pages that are needed at once: what slid out of a window is not.
+// The pages needed at the same time, without those that left the window.
 uint64_t needed_bytes(const Backend& backend, const AttentionCase& probe) {
   const uint64_t layer_page = backend.page_bytes(probe.kv) / probe.kv.n_layers;
   uint64_t n_bytes = 0;
@@ -96,7 +96,7 @@ std::vector<TypeTime> measure_types(const LoadedModel& loaded, uint32_t depth,
   for (const KvType type : kAllKvTypes) {
     progress(fmt::format("{} pages at depth {}", name_of(type), depth));
     BenchRunner runner(loaded, type, std::span(&bench, 1));
-    runner.run(bench, 0);  // fills the pages
+    runner.run(bench, 0);  // fills the KV cache
     times.push_back({type, runner.measure(bench, kTypeRepeat), runner.page_bytes() / kPageTokens});
   }
   return times;

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-// The report's page, put into the binary by cmake/page.cmake.
+// The page of the report, embedded by cmake/page.cmake.
 extern "C" const char kvik_explain_page_begin[];
 extern "C" const char kvik_explain_page_end[];
 
@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kMark = "id=\"report\">";  // behind it the report begins
+constexpr std::string_view kMark = "id=\"report\">";  // the report is inserted after it
 
 json::object spread_json(const Spread& spread) {
   return {{"median", spread.median}, {"min", spread.min}, {"max", spread.max}};
@@ -26,7 +26,7 @@ json::array map(const auto& items, const auto& to_json) {
   return out;
 }
 
-// A test as `kvik bench --json` has it, with its two limits apart.
+// A test as in `kvik bench --json`, with its two limits separately.
 json::object bench_json(const BenchResult& r, const MachineLimits& machine) {
   return {{"test", test_name(r.bench)},
           {"tokens", r.bench.n_tokens},
@@ -90,8 +90,9 @@ json::object sharing_json(const SharingTime& sharing) {
           {"second_ttft_ms", spread_json(sharing.second_ttft_ms)}};
 }
 
-// What a script element may hold: none of "<", ">" and "&" is left, so nothing in a text can end it
-// or begin a comment. JSON has them in strings alone, where an escape says the same.
+// Escapes JSON for a script element: it contains no "<", ">" and "&", so that no text can end the
+// element or begin a comment. In JSON these characters occur only in strings, where an escape is
+// equivalent.
 std::string escaped_for_script(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 16);

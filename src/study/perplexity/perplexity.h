@@ -13,14 +13,14 @@ namespace kvik {
 struct PerplexityOptions {
   ModelOptions model;
   std::string file;
-  std::string against;                    // another model, or the same one with other pages
-  std::optional<KvType> against_kv_type;  // of its pages; none: as the model's
+  std::string against;  // the model to compare with, or the same with another KV type
+  std::optional<KvType> against_kv_type;  // its KV type; absent: the same as the model's
   std::optional<uint64_t> n_windows;
   bool parse_special = false;
   bool as_json = false;
 };
 
-// How well a model foresees a text, as text or JSON.
+// The perplexity of a model on a text, as text or JSON.
 Result<std::string> perplexity(PerplexityOptions options);
 
 }  // namespace kvik

@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// Natural logarithms of the probabilities that these logits mean.
+// The natural logarithms of the probabilities given by these logits.
 std::vector<double> log_probabilities(std::span<const float> logits);
 
 struct Estimate {
@@ -16,7 +16,7 @@ struct Estimate {
   double error = 0;  // standard error of the value
 };
 
-// How well the tokens of a text were foreseen.
+// The perplexity of the tokens of a text.
 class Perplexity {
  public:
   void add(std::span<const double> log_p, TokenId next);
@@ -26,17 +26,17 @@ class Perplexity {
 
  private:
   uint64_t n_ = 0;
-  double sum_ = 0, sum_of_squares_ = 0;  // of −log p of the tokens that came, in nats
+  double sum_ = 0, sum_of_squares_ = 0;  // sums of −log p of the actual tokens, in nats
 };
 
-// How far a model's distributions are from another's, position by position: KL(other || model), in
-// nats (Kullback and Leibler 1951).
+// The divergence of a model's distributions from another's, by position: KL(other || model) in nats
+// (Kullback and Leibler 1951).
 class Divergence {
  public:
   void add(std::span<const double> log_p, std::span<const double> other_log_p);
 
   Estimate mean() const;
-  // The value below which this share of the positions lies.
+  // The quantile at this share of the positions.
   double quantile(double share) const;
   double max() const { return quantile(1); }
   Estimate same_top_share() const;

@@ -13,7 +13,7 @@
 namespace kvik {
 namespace {
 
-// Pixels.
+// Sizes in pixels.
 constexpr double kWidth = 1000, kHeight = 620;
 constexpr double kTop = 70, kBottom = 540, kLeft = 90, kRight = 720, kLegend = 810;
 constexpr double kSamples = 200;
@@ -40,7 +40,7 @@ class FitDrawing {
              kLeft) {
     m_begin_ = std::log2(static_cast<double>(table.memory_bytes.front())) - 1;
     m_end_ = std::log2(static_cast<double>(table.memory_bytes.back()));
-    t_begin_ = 3;  // a thousand tokens
+    t_begin_ = 3;  // 1,000 tokens
     t_end_ = t_begin_ + 1;
     for (const FitRow& row : table.rows) {
       t_end_ = std::max(t_end_, std::log10(std::max(1.0, tokens(row, std::exp2(m_end_)))));
@@ -55,7 +55,7 @@ class FitDrawing {
   }
 
  private:
-  // Tokens of all users together, users taken in part.
+  // The tokens of all users together, with fractional users.
   double tokens(const FitRow& row, double memory_bytes) const {
     const double left = memory_bytes - static_cast<double>(row.users.fixed_bytes);
     return left / static_cast<double>(row.users.bytes_per_user) * static_cast<double>(table_.n_ctx);
@@ -96,7 +96,7 @@ class FitDrawing {
         (kTop + kBottom) / 2, table_.n_ctx);
   }
 
-  // A colour for each type of weights, a dash for each type of pages.
+  // One color for each weight type, one dash pattern for each KV type.
   void lines() {
     std::map<std::string, size_t> colours;
     double legend_y = kTop + 8;
@@ -121,8 +121,8 @@ class FitDrawing {
   }
 
   const FitTable& table_;
-  double m_begin_ = 0, m_end_ = 0;  // powers of two of bytes
-  double t_begin_ = 0, t_end_ = 0;  // powers of ten of tokens
+  double m_begin_ = 0, m_end_ = 0;  // base-2 logarithms of bytes
+  double t_begin_ = 0, t_end_ = 0;  // base-10 logarithms of tokens
   SvgDrawing svg_;
 };
 

@@ -9,16 +9,16 @@
 
 namespace kvik {
 
-// What a model with weights and pages of some types leaves room for, in memories of several sizes.
+// The context and users that fit in memories of several sizes, for one pair of weight and KV types.
 struct FitRow {
   struct Cell {
-    uint64_t n_users = 0;      // of FitTable::n_ctx tokens each, at a time
-    uint64_t longest_ctx = 0;  // tokens that one user alone could have
+    uint64_t n_users = 0;      // concurrent users with FitTable::n_ctx tokens each
+    uint64_t longest_ctx = 0;  // the longest context of a single user, in tokens
   };
-  std::string weights;  // what the matrices are stored as
+  std::string weights;  // type of the matrices
   KvType kv_type = KvType::kInt8;
-  UserFit users;            // of FitTable::n_ctx tokens each
-  std::vector<Cell> cells;  // by memory
+  UserFit users;            // users with FitTable::n_ctx tokens each
+  std::vector<Cell> cells;  // one cell per memory size
 };
 
 struct FitTable {
@@ -28,20 +28,20 @@ struct FitTable {
   std::vector<FitRow> rows;
 };
 
-// One way in which a model's weights may be stored.
+// One type in which the weights of a model can be stored.
 struct WeightVariant {
   std::string name;
   Footprint footprint;
 };
 
-// The memories are doublings, the first of them the least that holds the smallest variant.
+// The memory sizes are powers of two, beginning with the smallest that holds the smallest variant.
 FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& variants,
                         uint64_t n_ctx, uint64_t adapter_bytes);
 
-// As text with a row for each pair of types.
+// As text with one row per pair of types.
 std::string fit_text(const FitTable& table);
 
-// As a drawing: the memory against the tokens of context that fit, and what that is in users.
+// As an SVG: tokens of context, and users, over memory.
 std::string fit_svg(const FitTable& table);
 
 }  // namespace kvik

@@ -24,11 +24,11 @@
 namespace kvik {
 namespace {
 
-// One KV type's share of the answer.
+// The plan for one KV type.
 struct TypePlan {
   KvType type;
   uint64_t kv_bytes_per_token, kv_bytes_beyond_windows, kv_bytes_per_user;
-  uint64_t open_bytes;  // of a user's open pages; 0: the type has none
+  uint64_t open_bytes;  // of a user's open pages; 0 if the type has none
   MemoryPlan memory;
   bool fits;
   uint64_t users_that_fit;
@@ -36,17 +36,17 @@ struct TypePlan {
 
 struct Plan {
   std::string model;
-  std::string weights_type;  // that most bytes of the weights have
-  bool is_type_assumed;      // for a preset without a type
+  std::string weights_type;  // the type of most bytes of the weights
+  bool is_type_assumed;      // true for a preset without a type
   uint64_t n_ctx, n_users, memory_bytes;
   uint64_t state_bytes, adapter_bytes;
   bool has_kv_events;
   uint32_t n_layers, n_recurrent_layers;
   std::vector<TypePlan> by_type;
-  std::vector<TypeSize> sizes;  // of the weights' file, by type
+  std::vector<TypeSize> sizes;  // file sizes by weight type
 };
 
-// A preset may stand without "synthetic:", with a type behind it or not.
+// A preset may be given without "synthetic:", with or without a type after it.
 std::string spec_of(const std::string& model) {
   const std::string name = model.substr(0, model.find(':'));
   const bool is_preset = std::ranges::any_of(
@@ -54,7 +54,7 @@ std::string spec_of(const std::string& model) {
   return is_preset ? "synthetic:" + model : model;
 }
 
-// Returns the type that most bytes of the weights have.
+// Returns the type of most bytes of the weights.
 std::string most_used_type(const ModelSource& source) {
   std::map<std::string, uint64_t> bytes_by_type;
   for (const TensorInfo& tensor : source.tensors()) {
@@ -65,12 +65,12 @@ std::string most_used_type(const ModelSource& source) {
   return most == bytes_by_type.end() ? "none" : most->first;
 }
 
-// A preset's name alone leaves the type of its weights open.
+// True for the name of a preset without a type of the weights.
 bool leaves_type_open(const std::string& spec) {
   return spec.starts_with("synthetic:") && std::ranges::count(spec, ':') == 1;
 }
 
-// The engine that `kvik serve` would make with a budget for these users.
+// Plans the engine that `kvik serve` would create with a budget for these users.
 TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
   const KvFootprint kv = footprint.kv(type);
   MemoryPlan memory = footprint.plan(type, plan.n_ctx, plan.n_users);
@@ -133,7 +133,7 @@ std::string sizes_json(std::span<const TypeSize> sizes) {
   return out + "]";
 }
 
-// A line for each, with whether so much memory holds it.
+// One line for each type, stating whether it fits in this memory.
 std::string sizes_text(std::span<const TypeSize> sizes, uint64_t memory_bytes) {
   std::string out = fmt::format("weights as `kvik quantize` makes them\n{:<8}{:>14}{:>17}  fit\n",
                                 "type", "size", "bits a weight");
@@ -217,7 +217,7 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
   return out;
 }
 
-// A preset or random model without a type may be stored in any: those that people use.
+// The weight types to compare: for a preset or random model without a type, those in common use.
 Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Backend& backend) {
   std::vector<WeightVariant> variants;
   const bool any_type = leaves_type_open(spec);
@@ -230,7 +230,7 @@ Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Back
   return variants;
 }
 
-// Which memory holds how many users and how much context, for other types of weights and pages.
+// The users and context that fit in each memory size, for other weight and KV types.
 Result<FitTable> fit_table(const PlanOptions& options, const Plan& plan) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto variants, weight_variants(spec_of(options.model.model), *backend));

@@ -21,11 +21,11 @@ struct PlanOptions {
 };
 
 struct PlanReport {
-  std::string text;      // for a reader, or one JSON object
-  std::string svg = {};  // what fits which memory, drawn; empty where it is not wanted
+  std::string text;      // text, or one JSON object
+  std::string svg = {};  // a chart of what fits in which memory; empty unless requested
 };
 
-// What fits: weights, K and V by type, users.
+// Plans memory: weights, KV cache by type, users.
 Result<PlanReport> plan_model(const PlanOptions& options);
 
 }  // namespace kvik

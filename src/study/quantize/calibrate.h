@@ -11,13 +11,13 @@
 namespace kvik {
 
 struct Calibration {
-  ModelOptions model;                      // its n_ctx: tokens of a window, 0: 512
+  ModelOptions model;                      // its n_ctx is the window size in tokens, 0: 512
   std::string text;                        // a file
-  std::optional<uint64_t> n_windows = {};  // the first so many; absent: all
+  std::optional<uint64_t> n_windows = {};  // number of windows from the beginning; absent: all
 };
 
-// Lets a model read a text, window by window, and gathers what its matrices meet. Errors: those of
-// loading, kInvalidArgument where the text has not one window.
+// Evaluates a model on a text, one window at a time, and collects the statistics of the inputs of
+// its matrices. Errors: those of loading; kInvalidArgument if the text is shorter than one window.
 Result<Importance> calibrate(const Calibration& calibration);
 
 }  // namespace kvik

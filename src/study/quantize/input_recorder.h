@@ -13,13 +13,13 @@
 
 namespace kvik {
 
-// A backend that hands every operation on to another one, and adds the inputs of each matrix
-// product to the importance of the tensors that the matrix was packed from. The model and its
-// decoder know nothing of it.
+// A backend that forwards every operation to another one and adds the inputs of each matrix product
+// to the importance of the tensors from which the matrix was packed. Transparent to the model and
+// its decoder.
 class InputRecorder final : public ForwardingBackend {
  public:
-  // `source` is what the model is loaded from; it and `importance` are borrowed, the source until
-  // loading is done.
+  // `source` is the source of the model. Both references are borrowed, `source` until loading is
+  // finished.
   InputRecorder(std::unique_ptr<Backend> backend, const ModelSource& source, Importance& importance)
       : ForwardingBackend(*backend),
         backend_(std::move(backend)),
@@ -32,17 +32,17 @@ class InputRecorder final : public ForwardingBackend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
-  // It wants to see which rows meet which expert.
+  // Returns false so that routing is visible to this class.
   bool route(const RouteShape&, Rows) override { return false; }
 
  private:
-  // What one of the stacked matrices is of: a tensor, or one of those that it is a stack of.
+  // The origin of one of the stacked matrices: a tensor, or one matrix of a stack.
   struct Part {
     std::string tensor;
     uint64_t matrix;
   };
 
-  // Of what was read last.
+  // Records the origin of the tensor that was read last.
   void note_part(std::vector<Part>& parts);
   void record(Rows x, uint32_t row, std::span<const Part> parts);
   void record_all(Rows x, const PackedMatrix& w);

@@ -20,16 +20,18 @@ namespace {
 
 constexpr const char* kMergesKey = "tokenizer.ggml.merges";
 
-// Converters write user-defined runs of blanks as blanks, where the merges have their marks.
+// Converters write user-defined runs of spaces as spaces, while merges have the mark U+2581.
 std::optional<TokenId> find_token(const Vocabulary& vocabulary, std::string_view text) {
   if (const auto id = vocabulary.find(text)) return id;
   if (text.find(kBlankMark) == text.npos) return std::nullopt;
   return vocabulary.find(blank_marks_to_blanks(text));
 }
 
-// tokenizer.ggml.merges: a merge's place in the list is its rank.
-// Errors: kCorrupt where the key is missing, a merge is not "left right", or either is no token.
-// A merge whose result is no token is left out, as in llama.cpp.
+// Reads tokenizer.ggml.merges: the rank of a merge is its index in the list. A merge whose result
+// is not a token is ignored, as in llama.cpp.
+//
+// Errors: kCorrupt if the key is missing, a merge is not "left right", or one of the two is not a
+// token.
 Result<TokenJoins> read_merges(const Metadata& metadata, const Vocabulary& vocabulary) {
   TRY_ASSIGN(const std::vector<std::string>* merges, metadata.get_strings(kMergesKey));
   if (!merges) {
@@ -66,11 +68,12 @@ Result<TokenJoins> read_merges(const Metadata& metadata, const Vocabulary& vocab
   return joins;
 }
 
-// Text is cut into words, each word's bytes become tokens, and neighbours join by the merges'
-// ranks. Decoding gives back any bytes, UTF-8 or not, where the vocabulary has all 256 of them.
+// Splits text into words, maps the bytes of each word to tokens and merges adjacent tokens in the
+// order of the ranks. If the vocabulary has all 256 bytes, decoding restores any bytes, valid UTF-8
+// or not.
 //
-// Model "gemma4" is the same over characters: blanks become U+2581, and a character without a token
-// becomes byte tokens "<0x0A>".
+// Model "gemma4" works on characters instead: spaces become U+2581, and a character without a token
+// becomes byte tokens such as "<0x0A>".
 class BpeTokenizer final : public VocabularyTokenizer {
  public:
   enum class Symbols { kBytes, kCharacters };
@@ -131,8 +134,9 @@ class BpeTokenizer final : public VocabularyTokenizer {
     }
   }
 
-  // A byte that the vocabulary lacks becomes the unknown token in Gemma 4's scheme and nothing in
-  // the byte-level one, as in the models' own tokenizers: Falcon has no token for a vertical tab.
+  // A byte missing from the vocabulary becomes the unknown token with Gemma 4's characters and is
+  // dropped with byte symbols, as in the models' own tokenizers: Falcon has no token for a vertical
+  // tab.
   void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
     for (const char byte : bytes) {
       if (const std::optional<TokenId> id = byte_tokens_[static_cast<uint8_t>(byte)]) {
@@ -146,11 +150,12 @@ class BpeTokenizer final : public VocabularyTokenizer {
   std::optional<TokenId> find_byte(uint8_t byte) const {
     if (symbols_ == Symbols::kCharacters) return vocabulary_.find(byte_token(byte));
     const auto id = vocabulary_.find(byte_to_letter(byte));
-    // A user-defined "ø" stands for that character, not for the byte that the alphabet writes so.
+    // A user-defined token "ø" is the character itself, not the byte that is written as "ø" in the
+    // byte alphabet.
     return id && vocabulary_.kinds[*id] == TokenKind::kNormal ? id : std::nullopt;
   }
 
-  // A text outside the byte alphabet is an added token, spelled as it is.
+  // A text with characters outside the byte alphabet is an added token, stored literally.
   std::string decode(std::string_view token_text) const override {
     if (symbols_ == Symbols::kCharacters) return VocabularyTokenizer::decode(token_text);
     return letters_to_bytes(token_text).value_or(std::string(token_text));
@@ -159,8 +164,8 @@ class BpeTokenizer final : public VocabularyTokenizer {
   const TokenJoins merges_;
   const PreTokenizer& pre_tokenizer_;
   const Symbols symbols_;
-  const Seams seams_;   // of lines, which are long words
-  TextIndex by_bytes_;  // of `pieces_`, where whole words go first
+  const Seams seams_;   // for splitting lines, which are long words
+  TextIndex by_bytes_;  // index of `pieces_` if whole words have priority
   std::array<std::optional<TokenId>, 256> byte_tokens_;
 };
 

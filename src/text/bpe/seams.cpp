@@ -5,7 +5,7 @@
 
 namespace kvik {
 
-// A byte of another character counts as one: both halves of a cut one are kOther.
+// Bytes of other characters count as kOther, also those of a character that was split.
 Seams::Step Seams::step(std::string_view text, size_t at) {
   const auto byte = static_cast<uint8_t>(text[at]);
   if (byte < 0x80) return {byte, 1};

@@ -8,15 +8,14 @@ namespace kvik {
 
 struct Vocabulary;
 
-// Places where a text may be cut because no token of the vocabulary reaches across: whatever joins
-// tokens by what they spell gives the same ids for the parts as for the whole. Knows pairs of ASCII
-// characters and the blank mark, and takes all other characters for the same one. Immutable: any
-// thread.
+// Positions at which a text can be split because no token of the vocabulary crosses them: merging
+// the parts gives the same ids as merging the whole. Distinguishes pairs of ASCII characters and
+// the space mark; all other characters are one class. Immutable; thread-safe.
 class Seams {
  public:
   explicit Seams(const Vocabulary& vocabulary);
 
-  // Calls take(part) with the parts of `text`, in which blanks are blank marks.
+  // Calls take(part) for the parts of `text`, in which spaces are space marks.
   template <class Take>
   void each_part(std::string_view text, const Take& take) const {
     while (!text.empty()) {
@@ -27,8 +26,8 @@ class Seams {
   }
 
  private:
-  // ASCII stands for itself, the blank mark for NUL, which both may be: a pair that only one of
-  // them makes is no seam for the other either.
+  // ASCII characters have their own number. The space mark shares the number of NUL, so a pair that
+  // occurs in a token with either of them is not a split position for the other.
   static constexpr size_t kMark = 0;
   static constexpr size_t kOther = 128;
   struct Step {

@@ -12,20 +12,20 @@
 
 namespace kvik {
 
-// Which words of one text were encoded before, and where in the output their ids lie: words come
-// again and again, and copying ids is many times cheaper than joining bytes. Memory grows with the
-// text up to 1 MiB, then old words make room for new ones. One thread.
+// Caches the ids of words that occurred earlier in the same text: words repeat, and copying ids is
+// many times faster than merging bytes. Memory grows with the text up to 1 MiB; then new words
+// replace old ones. Not thread-safe.
 class SeenWords {
  public:
-  // For words of `text`, which is shorter than 4 GiB, whose ids are appended to `ids`.
+  // `text` is shorter than 4 GiB; the ids of its words are appended to `ids`.
   SeenWords(std::string_view text, std::vector<TokenId>& ids)
       : text_(text),
         ids_(ids),
         from_(ids.size()),
         slots_(std::bit_ceil(std::clamp(text.size() / 16, kProbes, kMaxSlots))) {}
 
-  // Appends the ids of `word`, which is a part of the text and not empty: those that it had before,
-  // or what encode(word) appends.
+  // Appends the ids of `word`, a non-empty part of the text: copied if the word is cached,
+  // otherwise appended by encode(word).
   template <class Encode>
   void append(std::string_view word, const Encode& encode) {
     if (word.size() > kMaxWordBytes) {
@@ -45,26 +45,26 @@ class SeenWords {
       slot.word_bytes = static_cast<uint8_t>(word.size());
       slot.n_ids = static_cast<uint8_t>(ids_.size() - begin);
     }
-    // The latest place of each: earlier ones have left the processor's caches.
+    // Records the latest occurrence, because earlier ones are no longer in the processor's caches.
     slot.word = static_cast<uint32_t>(word.data() - text_.data());
     slot.ids = static_cast<uint32_t>(begin - from_);
   }
 
  private:
-  static constexpr size_t kMaxWordBytes = 48;  // longer ones seldom come twice
+  static constexpr size_t kMaxWordBytes = 48;  // longer words are rarely repeated
   static constexpr size_t kMaxWordIds = 255;
   static constexpr size_t kMaxSlots = size_t{1} << 16;
   static constexpr size_t kProbes = 4;
 
   struct Slot {
     uint32_t hash;
-    uint32_t word;           // its place in the text
-    uint32_t ids;            // their place in the output
+    uint32_t word;           // its offset in the text
+    uint32_t ids;            // their offset in the output
     uint8_t word_bytes = 0;  // 0: empty
     uint8_t n_ids;
   };
 
-  // The slot of `word`, or an empty one for it.
+  // The slot of `word`, or an empty slot for it.
   Slot& find(std::string_view word, uint32_t hash) {
     for (size_t i = 0; i < kProbes; ++i) {
       Slot& slot = slots_[(hash + i) & (slots_.size() - 1)];

@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-// The ends of the characters of `text`.
+// The end offsets of the characters of `text`.
 std::vector<size_t> character_ends(std::string_view text) {
   std::vector<size_t> ends;
   for (size_t at = 0; at < text.size();) {
@@ -44,7 +44,7 @@ SpmJoins::SpmJoins(const Vocabulary& vocabulary) {
   }
 }
 
-// Every way to make the token of two others.
+// Adds all pairs of symbols that merge to this token.
 void SpmJoins::add_token(const Vocabulary& vocabulary, TokenId id, uint32_t rank) {
   const std::string_view text = vocabulary.texts[id];
   const std::vector<size_t> ends = character_ends(text);

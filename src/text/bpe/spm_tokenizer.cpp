@@ -16,15 +16,16 @@
 namespace kvik {
 namespace {
 
-// A character that takes part in no token: its place and length in the word.
+// Marks a character that is part of no token, with its position and length in the word.
 constexpr TokenId kStranger = TokenId{1} << 31;
 
-// Blanks become U+2581, and among neighbouring characters those join first whose token has the
-// highest score. Characters without a token become byte tokens, or the unknown token where the
-// vocabulary lacks those.
+// Replaces spaces by U+2581, then merges adjacent characters, the token with the highest score
+// first. Characters without a token become byte tokens, or the unknown token if the vocabulary has
+// none.
 class SpmTokenizer final : public VocabularyTokenizer {
  public:
-  // `adds_blank`: before a text's first word, and before text after a special token.
+  // `adds_blank`: adds a space before the first word of a text and before text after a special
+  // token.
   SpmTokenizer(Vocabulary vocabulary, std::optional<TokenTexts::ByteTokens> byte_tokens,
                bool adds_blank)
       : VocabularyTokenizer(std::move(vocabulary)),
@@ -92,13 +93,13 @@ class SpmTokenizer final : public VocabularyTokenizer {
   const bool adds_blank_;
   const SpmJoins joins_;
   const Seams seams_;
-  const std::optional<TokenTexts::ByteTokens> byte_tokens_;  // all or none: half would be noise
+  const std::optional<TokenTexts::ByteTokens> byte_tokens_;  // null unless all 256 are present
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> read_spm_tokenizer(const Metadata& metadata) {
-  // What llama.cpp assumes of files that do not say.
+  // The defaults of llama.cpp for files without these keys.
   const VocabularyDefaults defaults = {.bos = 1, .eos = 2, .unknown = 0, .adds_bos = true};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
   TRY_ASSIGN(const auto adds_blank, metadata.get_bool("tokenizer.ggml.add_space_prefix"));

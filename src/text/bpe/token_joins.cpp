@@ -13,7 +13,7 @@
 namespace kvik {
 namespace {
 
-// Up to here, looking through all pairs for the best costs less than keeping them in order.
+// Up to this number, searching all pairs for the best one is cheaper than a priority queue.
 constexpr size_t kFew = 48;
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
@@ -21,7 +21,7 @@ constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 }  // namespace
 
 size_t TokenJoins::slot_of(uint64_t pair) const {
-  // Fibonacci hashing; the upper half of the product depends on all of its bits.
+  // Fibonacci hashing; the upper half of the product depends on all bits.
   size_t i = (pair * 0x9E3779B97F4A7C15u ^ pair >> 29) * 0xBF58476D1CE4E5B9u >> 32;
   for (i &= slots_.size() - 1; slots_[i].pair != pair && slots_[i].pair != kEmpty;) {
     i = (i + 1) & (slots_.size() - 1);
@@ -52,9 +52,9 @@ const TokenJoins::Join* TokenJoins::find(TokenId left, TokenId right) const {
   return slot.pair == kEmpty ? nullptr : &slot.join;
 }
 
-// A long word's joining: candidates lie in one list per rank, and the lowest rank that has any is
-// worked through from left to right. What turns up to the left of its rank's last place, which
-// takes ties between ranks, goes to a heap.
+// Merges a long word: candidates are in one list per rank, and the lowest rank with candidates is
+// processed from left to right. A candidate left of the last position processed for its rank, which
+// requires equal ranks, goes to a heap.
 class LongWordJoiner {
  public:
   LongWordJoiner(const TokenJoins& joins, uint32_t max_rank, TokenJoins::Scratch& scratch)
@@ -146,7 +146,7 @@ class LongWordJoiner {
     auto& left = s_.symbols[candidate.place];
     if (left.id == kGone || left.next == s_.symbols.size()) return;
     auto& right = s_.symbols[left.next];
-    // Either may have grown since; then this pair, if it is one, was pushed with its own rank.
+    // Either token may have been merged since; the new pair was then added with its own rank.
     const auto* join = joins_.find(left.id, right.id);
     if (!join || join->rank != candidate.rank) return;
     left.id = join->id;
@@ -161,14 +161,14 @@ class LongWordJoiner {
 
   const TokenJoins& joins_;
   TokenJoins::Scratch& s_;
-  uint32_t free_ = kNone;  // the first node of those that are free
+  uint32_t free_ = kNone;  // the first free node
 };
 
 void TokenJoins::join_few(std::vector<TokenId>& ids, size_t from) const {
   struct Symbol {
     TokenId id;
-    uint32_t rank;   // of joining it with the next; kNone where they do not
-    TokenId joined;  // what they would become
+    uint32_t rank;   // of merging it with the next; kNone if they do not merge
+    TokenId joined;  // the result of that merge
   };
   std::array<Symbol, kFew> symbols;
   size_t n = ids.size() - from;

@@ -8,37 +8,37 @@
 
 namespace kvik {
 
-// Which neighbouring tokens join into which, in which order: the heart of BPE, byte-level and
-// SentencePiece's. Filled once, then read by any thread; the scratch memory is the caller's.
+// The merges of BPE, byte-level and SentencePiece's: which adjacent tokens merge into which token,
+// and in which order. Filled once, then thread-safe; callers own the scratch memory.
 class TokenJoins {
  public:
   struct Join {
-    uint32_t rank;  // the lowest goes first
-    TokenId id;     // what the two become
+    uint32_t rank;  // the lowest rank merges first
+    TokenId id;     // the merged token
   };
 
-  // Room for `n` pairs.
+  // Reserves memory for `n` pairs.
   void reserve(size_t n);
 
-  // A pair that is there already stays as it is. No rank above `size()` helps: joining a long word
-  // takes memory in the highest one.
+  // Has no effect if the pair exists. Ranks should be at most `size()`, because the memory for
+  // merging a long word is proportional to the highest rank.
   void insert(TokenId left, TokenId right, const Join& join);
 
-  // Null where the two do not join.
+  // Null if the two do not merge.
   const Join* find(TokenId left, TokenId right) const;
 
   size_t size() const { return n_; }
 
-  // Memory that joining needs, kept between words.
+  // Memory for merging, reused between words.
   class Scratch {
     friend class TokenJoins;
     friend class LongWordJoiner;
     struct Symbol {
       TokenId id;
-      uint32_t prev;  // of the first: itself
-      uint32_t next;  // of the last: one past the end
+      uint32_t prev;  // the first node refers to itself
+      uint32_t next;  // the last node refers to one past the end
     };
-    // Candidates of one rank, in ascending places: a list in `nodes`.
+    // Candidates of one rank in ascending positions: a list in `nodes`.
     struct Bucket {
       uint32_t first;
       uint32_t last;
@@ -48,14 +48,14 @@ class TokenJoins {
       uint32_t next;
     };
     std::vector<Symbol> symbols;
-    std::vector<Bucket> buckets;  // by rank; all empty between words
+    std::vector<Bucket> buckets;  // indexed by rank; all empty between words
     std::vector<Node> nodes;
-    std::vector<uint32_t> ranks;  // a heap of those whose bucket is not empty
-    std::vector<uint64_t> late;   // a heap of rank << 32 | place that came out of order
+    std::vector<uint32_t> ranks;  // a heap of the ranks with a non-empty bucket
+    std::vector<uint64_t> late;   // a heap of rank << 32 | position for candidates out of order
   };
 
-  // Joins ids[from…] in place: always the lowest rank, the leftmost among equals, until nothing
-  // joins. O(n log n) for n ids, whatever they are.
+  // Merges ids[from…] in place until no pair merges: always the lowest rank, the leftmost among
+  // equals. O(n log n) for n ids, for any input.
   void join(std::vector<TokenId>& ids, size_t from, Scratch& scratch) const;
 
  private:
@@ -69,7 +69,7 @@ class TokenJoins {
   size_t slot_of(uint64_t pair) const;
   void join_few(std::vector<TokenId>& ids, size_t from) const;
 
-  std::vector<Slot> slots_ = std::vector<Slot>(2);  // linear probing, at most half taken
+  std::vector<Slot> slots_ = std::vector<Slot>(2);  // linear probing, at most half full
   size_t n_ = 0;
   uint32_t max_rank_ = 0;
 };

@@ -9,7 +9,7 @@
 namespace kvik::hf {
 namespace {
 
-constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // between those that a file uses
+constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // limit of unused ids between used ones
 
 Result<void> set_flags(const JsonObject& token, TokenId id, Vocabulary& vocabulary) {
   TRY_ASSIGN(const bool before, token.flag("lstrip", false));
@@ -53,7 +53,7 @@ Result<void> add(const JsonObject& token, std::optional<uint32_t> n_vocab, AllTo
   return set_flags(token, id, vocabulary);
 }
 
-// The id that `value` is, where there is such a token.
+// The token id in `value`, or nullopt if there is no such token.
 std::optional<TokenId> token_of(const boost::json::value& value, const Vocabulary& vocabulary) {
   const int64_t* id = value.if_int64();
   const bool is_one = id && *id >= 0 && std::cmp_less(*id, vocabulary.texts.size());
@@ -114,7 +114,7 @@ Result<TokenId> read_pair(const JsonObject& processor, const char* key,
 
 Result<void> read_processor(const JsonObject& processor, Vocabulary& vocabulary) {
   TRY_ASSIGN(const std::string type, processor.required_text("type"));
-  if (type == "ByteLevel") return {};  // of offsets
+  if (type == "ByteLevel") return {};  // affects offsets only
   if (type == "TemplateProcessing") return read_template(processor, vocabulary);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     TRY_ASSIGN(vocabulary.bos, read_pair(processor, "cls", vocabulary));

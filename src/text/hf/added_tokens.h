@@ -11,19 +11,20 @@
 
 namespace kvik::hf {
 
-// The model's tokens and the added ones in one table. Kinds: special ones are control tokens, other
-// added ones user-defined, "<0x0A>" a byte where `byte_tokens` asks for it, ids between them
-// unused. With `n_vocab` there are so many: added ones from there on are left out, and what is
-// missing is unused.
+// The tokens of the model and the added tokens in one table. Special tokens are control tokens,
+// other added tokens user-defined, "<0x0A>" is a byte if `byte_tokens` says so, and ids without a
+// token are unused. If `n_vocab` is given, the table has that size: added tokens beyond it are
+// dropped, and missing ones are unused.
 enum class ByteTokens { kAreText, kAreBytes };
 struct AllTokens {
   Vocabulary vocabulary;
-  std::vector<TokenId> normalised;  // user-defined, to be looked for in the normalised text
+  std::vector<TokenId> normalised;  // user-defined tokens that are searched in the normalized text
 };
 Result<AllTokens> join_vocabularies(const JsonObject& file, const WordModel& model,
                                     ByteTokens byte_tokens, std::optional<uint32_t> n_vocab);
 
-// What "post_processor" puts before and behind a text: bos, eos, adds_bos, adds_eos.
+// Reads the tokens that "post_processor" adds before and after a text: bos, eos, adds_bos,
+// adds_eos.
 Result<void> read_frame(const JsonObject& file, Vocabulary& vocabulary);
 
 }  // namespace kvik::hf

@@ -12,8 +12,8 @@ namespace kvik::hf {
 namespace {
 
 struct Affixes {
-  std::string prefix;  // of what does not begin a word
-  std::string suffix;  // of what ends one
+  std::string prefix;  // prefix of parts that do not begin a word
+  std::string suffix;  // suffix of the part that ends a word
 };
 
 struct Flags {

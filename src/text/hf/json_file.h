@@ -16,24 +16,24 @@
 
 namespace kvik::hf {
 
-// What turns text into ids.
+// The parts that convert text to ids.
 struct JsonParts {
   Normalizer normalizer;           // may be null
   PreTokenizerStep pre_tokenizer;  // may be null
   std::unique_ptr<WordModel> model;
   TokenSpelling spelling;
-  std::vector<TokenId> added_when_normalised;  // user-defined, looked for behind the normalizer
+  std::vector<TokenId> added_when_normalised;  // user-defined tokens searched after normalization
 };
 
-// A tokenizer.json taken apart.
+// A parsed tokenizer.json.
 struct JsonFile {
-  // Errors: as read_tokenizer_json().
+  // Errors: those of read_tokenizer_json().
   static Result<JsonFile> read(std::string_view json, const TokenizerConfig& config);
 
-  std::unique_ptr<const boost::json::value> json;  // what `model_fields` looks into
+  std::unique_ptr<const boost::json::value> json;  // owns what `model_fields` refers to
   JsonObject model_fields;                         // "model"
   JsonParts parts;
-  Vocabulary vocabulary;  // of the model, the added tokens, and the frame
+  Vocabulary vocabulary;  // of the model, the added tokens and the post-processor
 };
 
 }  // namespace kvik::hf

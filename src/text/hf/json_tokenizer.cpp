@@ -16,7 +16,7 @@
 namespace kvik::hf {
 namespace {
 
-// A tokenizer put together from the parts of a tokenizer.json.
+// A tokenizer assembled from the parts of a tokenizer.json.
 class JsonTokenizer final : public VocabularyTokenizer {
  public:
   JsonTokenizer(Vocabulary vocabulary, JsonParts parts, std::string model_type)
@@ -32,7 +32,7 @@ class JsonTokenizer final : public VocabularyTokenizer {
       entries.push_back({texts[i], parts_.added_when_normalised[i]});
     }
     added_ = TokenTrie(std::move(entries));
-    // Unknown characters side by side may be one unknown token, which a seam would make two.
+    // Adjacent unknown characters may become one unknown token, which splitting would make two.
     const bool knows_all = parts_.model->has_byte_tokens() || !parts_.model->unknown();
     if (!parts_.pre_tokenizer && knows_all) seams_.emplace(vocabulary_);
     make_pieces();
@@ -46,7 +46,7 @@ class JsonTokenizer final : public VocabularyTokenizer {
  private:
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override {
     if (!parts_.normalizer) return encode_normalised(text, after, ids);
-    // Normalizers know characters only.
+    // Normalizers require valid UTF-8.
     const std::string normalised = parts_.normalizer(each_character(text, append_utf8));
     const std::string_view all = normalised;
     size_t begin = 0;
@@ -92,7 +92,7 @@ class JsonTokenizer final : public VocabularyTokenizer {
   const JsonParts parts_;
   const std::string model_type_;
   TokenTrie added_;
-  std::optional<Seams> seams_;  // where no pre-tokenizer cuts
+  std::optional<Seams> seams_;  // present if there is no pre-tokenizer
 };
 
 }  // namespace

@@ -8,11 +8,11 @@
 
 namespace kvik::hf {
 
-// One step, or a sequence of them, that changes a text before it is cut: "normalizer" of a
-// tokenizer.json. Takes and gives UTF-8. Any thread.
+// One step, or a sequence of steps, that changes a text before it is split: "normalizer" of a
+// tokenizer.json. Input and output are UTF-8. Thread-safe.
 using Normalizer = std::function<std::string(std::string)>;
 
-// Null where the file has none (`value` is null). Errors: kUnsupported for another type, kCorrupt.
+// Null if `value` is null. Errors: kUnsupported for an unknown type, kCorrupt.
 Result<Normalizer> read_normalizer(const boost::json::value* value, const std::string& path);
 
 }  // namespace kvik::hf

@@ -9,11 +9,11 @@
 
 namespace kvik::hf {
 
-// One step, or a sequence of them, that cuts words into smaller ones and may rewrite them:
-// "pre_tokenizer" of a tokenizer.json. Any thread.
+// One step, or a sequence of steps, that splits words into smaller ones and may rewrite them:
+// "pre_tokenizer" of a tokenizer.json. Thread-safe.
 using PreTokenizerStep = std::function<void(Words&)>;
 
-// Null where the file has none. Errors: kUnsupported for another type, kCorrupt.
+// Null if the file has none. Errors: kUnsupported for an unknown type, kCorrupt.
 Result<PreTokenizerStep> read_pre_tokenizer(const boost::json::value* value,
                                             const std::string& path);
 

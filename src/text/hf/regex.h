@@ -11,11 +11,11 @@
 
 namespace kvik::hf {
 
-// A regular expression of a tokenizer.json, whose dialect is Oniguruma's, run by PCRE2 with limits:
-// one that would take for ever on some text matches no more of it. Immutable: any thread.
+// A regular expression of a tokenizer.json, in Oniguruma's dialect, run by PCRE2 with limits: an
+// expression that would take too long on a text stops matching it. Immutable; thread-safe.
 class Regex {
  public:
-  // Plain text is quoted. Error: kCorrupt, with what PCRE2 says of it.
+  // Plain text is quoted. Error: kCorrupt, with PCRE2's message.
   static Result<Regex> compile(const Pattern& pattern);
 
   struct Match {
@@ -23,11 +23,11 @@ class Regex {
     size_t end;
   };
 
-  // The first match at or behind `from`; it may be empty. Bytes that are not UTF-8 match nothing.
-  // Where a limit ends the search there is none, and `gave_up` becomes true.
+  // The first match at or after `from`; it may be empty. Invalid UTF-8 never matches. If a limit is
+  // reached, returns nullopt and sets `gave_up`.
   std::optional<Match> find(std::string_view text, size_t from, bool& gave_up) const;
 
-  // Calls take(match) with all matches in `text`, one behind the other, unless a search gave up.
+  // Calls take(match) for all matches in `text` in order, until a search gives up.
   template <class Take>
   void each_match(std::string_view text, bool& gave_up, const Take& take) const {
     for (size_t from = 0; from <= text.size() && !gave_up;) {
@@ -41,16 +41,16 @@ class Regex {
   }
 
  private:
-  struct Code;  // of PCRE2, whose header stays out of here
+  struct Code;  // PCRE2's type; its header is not included here
   explicit Regex(std::shared_ptr<const Code> code) : code_(std::move(code)) {}
 
-  std::shared_ptr<const Code> code_;  // shared by the copies of functions that hold this
+  std::shared_ptr<const Code> code_;  // shared by copies of the functions that hold this
 };
 
-// `text` with `content` for every match.
+// Replaces every match in `text` by `content`.
 std::string replace_all(const Regex& regex, std::string_view text, std::string_view content);
 
-// The expression in PCRE2's dialect: where the two mean different things by the same signs.
+// Translates the expression to PCRE2's dialect where the two differ.
 std::string to_pcre2(std::string_view oniguruma);
 
 }  // namespace kvik::hf

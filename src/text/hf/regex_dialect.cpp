@@ -6,12 +6,13 @@
 namespace kvik::hf {
 namespace {
 
-// Unicode's White_Space; PCRE2's \s has U+180E besides.
+// Unicode's White_Space; PCRE2's \s also contains U+180E.
 constexpr std::string_view kBlanks =
     R"(\t-\r \x{85}\xA0\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view kWord = R"(\p{L}\p{M}\p{Nd}\p{Pc})";  // PCRE2's \w lacks marks
+constexpr std::string_view kWord =
+    R"(\p{L}\p{M}\p{Nd}\p{Pc})";  // PCRE2's \w does not contain marks
 
-// Names of more than two letters that are no scripts.
+// Property names longer than two letters that are not scripts.
 constexpr std::array<std::string_view, 6> kNoScripts = {"Any",       "Alpha",     "Alphabetic",
                                                         "Uppercase", "Lowercase", "White_Space"};
 
@@ -59,7 +60,7 @@ class Translator {
     if (!in_class_) to_ += ']';
   }
 
-  // By a script's name PCRE2 means those as well that it shares characters with.
+  // In PCRE2 the name of a script also matches the characters it shares with other scripts.
   void property() {
     const size_t close = from_.find('}', at_);
     if (close == from_.npos) return;
@@ -74,9 +75,9 @@ class Translator {
     at_ = close + 1;
   }
 
-  // A class, or [these&&[^those]], which PCRE2 lacks: (?![those])[these].
+  // A class, or an intersection [these&&[^those]], which PCRE2 does not have: (?![those])[these].
   void open_class() {
-    if (in_class_) {  // of POSIX: [:alpha:]
+    if (in_class_) {  // a POSIX class such as [:alpha:]
       to_ += from_[at_++];
       return;
     }
@@ -96,7 +97,7 @@ class Translator {
     if (at_ < from_.size() && from_[at_] == '^') to_ += from_[at_++];
   }
 
-  // The place of the bracket that closes the one at `open`.
+  // The position of the bracket that closes the one at `open`.
   size_t end_of_class(size_t open) const {
     size_t depth = 0;
     for (size_t at = open; at < from_.size(); ++at) {

@@ -12,12 +12,12 @@
 
 namespace kvik::hf {
 
-// What bytes a token's text stands for: "decoder" of a tokenizer.json, token for token. What a
-// decoder does with neighbours is left to the Detokenizer (bytes of one character) or left out
-// (WordPiece's clean-up of blanks before punctuation).
+// The bytes of a single token: "decoder" of a tokenizer.json. Effects across tokens are handled by
+// the Detokenizer (bytes of one character) or not supported (WordPiece's clean-up of spaces before
+// punctuation).
 class TokenSpelling {
  public:
-  // Errors: kUnsupported for another type, kCorrupt.
+  // Errors: kUnsupported for an unknown type, kCorrupt.
   static Result<TokenSpelling> read(const boost::json::value* decoder);
 
   std::string spell(std::string_view token) const;
@@ -36,8 +36,8 @@ class TokenSpelling {
   bool is_byte_level_ = false;
   bool strips_leading_blank_ = false;
   bool knows_byte_tokens_ = false;
-  std::optional<std::string> word_piece_prefix_;  // of tokens that go on with a word
-  std::string word_suffix_;                       // of tokens that end one
+  std::optional<std::string> word_piece_prefix_;  // prefix of tokens that continue a word
+  std::string word_suffix_;                       // suffix of tokens that end a word
 };
 
 }  // namespace kvik::hf

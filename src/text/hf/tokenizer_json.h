@@ -13,10 +13,10 @@
 
 namespace kvik {
 
-// What stands beside a tokenizer.json, in tokenizer_config.json and other files.
+// Settings from tokenizer_config.json and other files next to a tokenizer.json.
 struct TokenizerConfig {
   std::optional<std::string> bos_token = {}, eos_token = {};  // their texts
-  std::optional<bool> adds_bos = {}, adds_eos = {};           // whatever post_processor says
+  std::optional<bool> adds_bos = {}, adds_eos = {};           // override post_processor
   std::vector<uint64_t> end_ids = {};  // that end an answer; those that are no token
                                        // are left out
   std::optional<uint32_t> n_vocab =
@@ -24,15 +24,16 @@ struct TokenizerConfig {
   std::string chat_template = {};
 };
 
-// What the keys say that format/hf/vocabulary_files.h writes. Errors: kCorrupt.
+// Reads the keys written by format/hf/vocabulary_files.h. Errors: kCorrupt.
 Result<TokenizerConfig> tokenizer_config_of(const Metadata& metadata);
 
-// The tokenizer that a tokenizer.json of Hugging Face describes: normalizer, added tokens,
-// pre_tokenizer, model (BPE, Unigram, WordPiece), decoder, and what post_processor frames a text
-// with. Truncation, padding and dropout are for training and left out.
-// Errors: kCorrupt where it is no JSON, a value is missing or of another type, a merge, an id or a
-// regex is wrong (THREATS 25), or the model has another number of tokens; kUnsupported for types of
-// parts that are not known.
+// Reads a tokenizer.json of Hugging Face: normalizer, added tokens, pre_tokenizer, model (BPE,
+// Unigram, WordPiece), decoder, and the tokens that post_processor adds. Truncation, padding and
+// dropout are ignored.
+//
+// Errors: kCorrupt if the JSON is invalid, a value is missing or has another type, a merge, an id
+// or a regular expression is wrong, or the model has a different number of tokens; kUnsupported for
+// unknown types of parts.
 Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(std::string_view json,
                                                        const TokenizerConfig& config);
 

@@ -11,10 +11,10 @@ namespace kvik::hf {
 
 inline constexpr char kTokenizerFile[] = "tokenizer.json";
 
-// The object that tokenizer.json has at `path`. Errors: kCorrupt.
+// The object at `path` of tokenizer.json. Errors: kCorrupt.
 Result<JsonObject> object_at(const boost::json::value& value, std::string path);
 
-// The error that tokenizer.json has something else at `path` than what was expected.
+// An error: the value at `path` of tokenizer.json is not what was expected.
 std::unexpected<Error> unexpected_value(std::string_view path, const boost::json::value* value,
                                         std::string_view expected);
 

@@ -12,7 +12,8 @@
 namespace kvik::hf {
 namespace {
 
-// How much worse than the worst token an unknown character is (SentencePiece, kUnkPenalty).
+// The score of an unknown character is this much below the lowest score of a token (SentencePiece,
+// kUnkPenalty).
 constexpr double kUnknownPenalty = 10;
 
 class UnigramModel final : public WordModel {

@@ -7,7 +7,7 @@
 namespace kvik::hf {
 namespace {
 
-constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // between those that a file uses
+constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // limit of unused ids between used ones
 
 }  // namespace
 
@@ -59,7 +59,7 @@ Result<std::optional<TokenId>> find_named(const JsonObject& model, std::string_v
 
 Result<std::unique_ptr<WordModel>> read_word_model(const JsonObject& model) {
   TRY_ASSIGN(auto type, model.text("type"));
-  if (!type) {  // older files name none
+  if (!type) {  // older files have no type
     type = model.find("merges")                      ? "BPE"
            : model.find("continuing_subword_prefix") ? "WordPiece"
                                                      : "Unigram";

@@ -13,12 +13,12 @@
 
 namespace kvik::hf {
 
-// Words into ids: "model" of a tokenizer.json. Immutable: any thread.
+// Converts words to ids: "model" of a tokenizer.json. Immutable; thread-safe.
 class WordModel {
  public:
   virtual ~WordModel() = default;
 
-  // Appends the ids of `word`, which is not empty.
+  // Appends the ids of the non-empty `word`.
   virtual void encode(std::string_view word, std::vector<TokenId>& ids) const = 0;
 
   const TokenTexts& vocabulary() const { return vocabulary_; }
@@ -26,7 +26,7 @@ class WordModel {
   bool has_byte_tokens() const { return byte_tokens_.has_value(); }
 
  protected:
-  // Takes the byte tokens where the file asks for them ("byte_fallback") and none is missing.
+  // Uses byte tokens if the file enables them ("byte_fallback") and none is missing.
   Result<void> read_byte_tokens(const JsonObject& model);
   void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
 
@@ -35,25 +35,25 @@ class WordModel {
   std::optional<TokenTexts::ByteTokens> byte_tokens_;
 };
 
-// Errors: kUnsupported for another type, kCorrupt: merges of what is no token, two texts of one id,
-// an id out of bounds (THREATS 25).
+// Errors: kUnsupported for an unknown type; kCorrupt for merges of unknown tokens, two texts with
+// one id, or ids out of range.
 Result<std::unique_ptr<WordModel>> read_word_model(const JsonObject& model);
 
-// A line of "merges": "left right", or ["left", "right"]. They point into the file.
+// An entry of "merges": "left right", or ["left", "right"]. The views point into the file.
 struct Merge {
   std::string_view left, right;
 };
 Result<std::vector<Merge>> read_merges(const JsonObject& model);
 
-// One per type.
+// One function per model type.
 Result<std::unique_ptr<WordModel>> read_bpe(const JsonObject& model);
 Result<std::unique_ptr<WordModel>> read_unigram(const JsonObject& model);
 Result<std::unique_ptr<WordModel>> read_word_piece(const JsonObject& model);
 
-// {"text": id, …} under "vocab".
+// Reads {"text": id, …} under "vocab".
 Result<TokenTexts> read_vocabulary_object(const JsonObject& model);
 
-// The id of the token that `key` names; nothing where it is absent.
+// The id of the token that `key` names; nullopt if the key is absent.
 Result<std::optional<TokenId>> find_named(const JsonObject& model, std::string_view key,
                                           const TokenTexts& vocabulary);
 

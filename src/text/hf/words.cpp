@@ -2,8 +2,8 @@
 
 namespace kvik::hf {
 
-// As Hugging Face's library merges: of two delimiters side by side each is for itself, but where
-// neighbours are one word.
+// Merges like Hugging Face's library: adjacent delimiters remain separate unless the behavior joins
+// neighbours.
 bool Parts::joins_last(Kind kind) const {
   if (!has_last_) return false;
   const bool is_delimiter = kind == Kind::kDelimiter, was_delimiter = last_ == Kind::kDelimiter;

@@ -7,14 +7,14 @@
 
 namespace kvik::hf {
 
-// A text on its way through pre-tokenizers: cut into words, of which some were left out.
+// A text during pre-tokenization: split into words, some of which may have been removed.
 struct Words {
   struct Range {
     uint32_t begin;
     uint32_t end;
   };
 
-  // Of a whole text, shorter than 4 GiB.
+  // `whole` is shorter than 4 GiB.
   explicit Words(std::string whole) : text(std::move(whole)) {
     if (!text.empty()) ranges.push_back({0, static_cast<uint32_t>(text.size())});
   }
@@ -25,20 +25,20 @@ struct Words {
 
   std::string text;
   std::vector<Range> ranges;   // ascending; none empty
-  bool begins_text = false;    // the first word is the first of all that is tokenized
-  bool regex_gave_up = false;  // one took too long: none is asked again about this text
+  bool begins_text = false;    // the first word is the first of the whole input
+  bool regex_gave_up = false;  // a search took too long: later ones skip this text
 };
 
-// What becomes of the delimiters that words are split at.
+// How delimiters are treated when words are split.
 enum class Behavior : uint8_t {
   kRemoved,
-  kIsolated,            // each a word
-  kMergedWithPrevious,  // part of the word before it
-  kMergedWithNext,      // part of the word behind it
-  kContiguous,          // neighbours together one word
+  kIsolated,            // each is a word
+  kMergedWithPrevious,  // part of the previous word
+  kMergedWithNext,      // part of the next word
+  kContiguous,          // adjacent delimiters are one word
 };
 
-// The parts that a word falls into: delimiters and what lies between them.
+// The parts into which a word is split: delimiters and the text between them.
 class Parts {
  public:
   Parts(uint32_t begin, std::vector<Words::Range>& words, Behavior behavior)

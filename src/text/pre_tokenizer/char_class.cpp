@@ -42,7 +42,7 @@ Char look_up(char32_t code_point) {
   return {code_point, char_class, traits_of(mask), static_cast<uint8_t>(U8_LENGTH(c))};
 }
 
-constexpr char32_t kTableSize = 0x10000;  // all but emoji and rare scripts
+constexpr char32_t kTableSize = 0x10000;  // all characters except emoji and rare scripts
 
 const Char* table() {
   static const std::vector<Char> chars = [] {
@@ -77,7 +77,7 @@ Chars::Chars(std::string_view text) : chars_(std::make_unique_for_overwrite<Char
 }
 
 bool is_han(char32_t code_point) {
-  if (code_point >= kNotACharacter || code_point < 0x2E80) return false;  // the first of the script
+  if (code_point >= kNotACharacter || code_point < 0x2E80) return false;  // the first Han character
   UErrorCode error = U_ZERO_ERROR;
   return uscript_getScript(static_cast<UChar32>(code_point), &error) == USCRIPT_HAN;
 }

@@ -8,12 +8,13 @@
 
 namespace kvik {
 
-inline constexpr char32_t kNotACharacter = 0x110000;  // one past the last: a byte out of place
+// one past the last code point: an invalid byte
+inline constexpr char32_t kNotACharacter = 0x110000;
 
-// What the patterns of pre-tokenizers tell apart: \p{L}, \p{N}, \s and the rest.
+// The classes of pre-tokenizer patterns: \p{L}, \p{N}, \s and others.
 enum class CharClass : uint8_t { kLetter, kNumber, kBlank, kOther };
 
-// What some of them tell apart beyond that, as bits: by general category.
+// Further properties that some patterns use, as bits, by general category.
 enum CharTrait : uint8_t {
   kUpperTrait = 1,         // Lu, Lt
   kLowerTrait = 2,         // Ll
@@ -25,7 +26,7 @@ enum CharTrait : uint8_t {
   kConnectorTrait = 128,   // Pc
 };
 
-// A character of the text; a byte that is not UTF-8 is one of its own, of class kOther.
+// A character of the text; an invalid byte is a character of class kOther.
 struct Char {
   char32_t code_point;
   CharClass char_class;
@@ -35,7 +36,7 @@ struct Char {
   bool has(int any_of) const { return (traits & any_of) != 0; }
 };
 
-// By Unicode's general category and White_Space (ICU).
+// Classified by Unicode's general category and White_Space (ICU).
 Char make_char(char32_t code_point);
 
 inline bool is_letter(const Char& c) { return c.char_class == CharClass::kLetter; }
@@ -48,7 +49,7 @@ inline bool is_digit(const Char& c) { return c.has(kDigitTrait); }
 inline bool is_word(const Char& c) {
   return is_letter(c) || c.has(kMarkTrait | kDigitTrait | kConnectorTrait);
 }
-// [\p{P}!-/:-@\[-`{-~], as BERT counts it
+// [\p{P}!-/:-@\[-`{-~], as in BERT
 inline bool is_punctuation(const Char& c) {
   return c.has(kPunctuationTrait) || (c.code_point < 0x80 && c.has(kSymbolTrait));
 }

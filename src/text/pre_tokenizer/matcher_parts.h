@@ -6,13 +6,13 @@
 #include "text/pre_tokenizer/char_class.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 
-// What the matchers of pre-tokenizers are made of. Each takes a piece of text and a place in it,
-// and gives the end of what it found there; the place itself where it found nothing.
+// Building blocks of the matchers. Each takes a piece of text and a position and returns the end of
+// its match, or the position itself if there is no match.
 namespace kvik::matcher {
 
 using Piece = std::span<const Char>;
 
-// The Matcher of such a part.
+// The Matcher of a building block: searches from left to right.
 template <auto kMatchAt>
 Match first(Piece piece, size_t from) {
   for (size_t at = from; at < piece.size(); ++at) {
@@ -21,7 +21,7 @@ Match first(Piece piece, size_t from) {
   return {piece.size(), piece.size()};
 }
 
-// A|B|…: what the first of them finds that finds anything.
+// A|B|…: the match of the first alternative that matches.
 template <auto... kAlternatives>
 size_t any_of(Piece piece, size_t at) {
   size_t end = at;
@@ -29,7 +29,7 @@ size_t any_of(Piece piece, size_t at) {
   return end;
 }
 
-// X* for the characters of which `belongs` is true.
+// X* for characters for which `belongs` is true.
 template <class Predicate>
 size_t run_end(Piece piece, size_t at, const Predicate& belongs) {
   while (at < piece.size() && belongs(piece[at])) ++at;
@@ -67,7 +67,7 @@ template <auto kBelongs>
 size_t run_after_blank(Piece piece, size_t at) {
   const size_t begin = at + (is_blank(piece[at]) ? 1 : 0);
   if (const size_t end = run_end(piece, begin, kBelongs); end > begin) return end;
-  return run_end(piece, at, kBelongs);  // X may hold the blank itself
+  return run_end(piece, at, kBelongs);  // X may include the space itself
 }
 
 inline bool is_newline(const Char& c) { return c.code_point == '\r' || c.code_point == '\n'; }
@@ -94,13 +94,13 @@ size_t contraction(Piece piece, size_t at) {
   return is_long ? at + 3 : at;
 }
 
-// \s+(?!\S)|\s+ : the last blank before a word belongs to the word.
+// \s+(?!\S)|\s+ : the last space before a word belongs to the word.
 inline size_t blanks(Piece piece, size_t at) {
   const size_t end = run_end(piece, at, is_blank);
   return end - at > 1 && end < piece.size() ? end - 1 : end;
 }
 
-// \s*[\r\n]+ : blanks up to and with the last newline among them.
+// \s*[\r\n]+ : white space up to and including its last newline.
 inline size_t blanks_to_newline(Piece piece, size_t at) {
   size_t end = run_end(piece, at, is_blank);
   while (end > at && !is_newline(piece[end - 1])) --end;

@@ -4,13 +4,13 @@
 
 namespace kvik {
 
-// The expressions of pre-tokenizers, one Matcher each. The patterns are those of
-// the models' own tokenizer.json; (?i:…) is over ASCII.
-// tests/text/pre_tokenizer/pre_tokenizer_regex_test.cpp runs the same patterns through PCRE2. U
-// stands for \p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}, l for \p{Ll}\p{Lm}\p{Lo}\p{M}, CONTRACTION for
-// 's|'t|'re|'ve|'m|'ll|'d, BLANKS for \s+(?!\S)|\s+
+// The expressions of pre-tokenizers, one Matcher each. The patterns are those of the models'
+// tokenizer.json; (?i:…) applies to ASCII. tests/text/pre_tokenizer/pre_tokenizer_regex_test.cpp
+// compares them with PCRE2. U denotes \p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}, l denotes
+// \p{Ll}\p{Lm}\p{Lo}\p{M}, CONTRACTION denotes 's|'t|'re|'ve|'m|'ll|'d, BLANKS denotes
+// \s+(?!\S)|\s+
 
-// matchers_words.cpp
+// Defined in matchers_words.cpp.
 
 // CONTRACTION| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|BLANKS
 extern const Matcher match_gpt2;
@@ -18,16 +18,17 @@ extern const Matcher match_gpt2;
 // (?i:CONTRACTION)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|BLANKS
 extern const Matcher match_llama3;
 
-// As match_llama3 with \p{N} in place of \p{N}{1,3}.
+// match_llama3 with \p{N} instead of \p{N}{1,3}.
 extern const Matcher match_qwen2;
 
-// As match_qwen2 with [\p{L}\p{M}] in place of \p{L} but for the first.
+// match_qwen2 with [\p{L}\p{M}] instead of \p{L}, except for the first.
 extern const Matcher match_qwen35;
 
-// As match_llama3 with \s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} for BLANKS.
+// match_llama3 with \s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} instead of
+// BLANKS.
 extern const Matcher match_jais2;
 
-// As match_qwen2 with  ?[^\s\p{L}\p{N}\r\n]+ for symbols.
+// match_qwen2 with  ?[^\s\p{L}\p{N}\r\n]+ for symbols.
 extern const Matcher match_seed_coder;
 
 // (?i:CONTRACTION)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|
@@ -37,22 +38,22 @@ extern const Matcher match_exaone_moe;
 //  ?[^(\s|.,!?…。，、।۔،)]+
 extern const Matcher match_bloom;
 
-// matchers_cased.cpp
+// Defined in matchers_cased.cpp.
 
 // [^\r\n\p{L}\p{N}]?[U]*[l]+(?i:CONTRACTION)?|[^\r\n\p{L}\p{N}]?[U]+[l]*(?i:CONTRACTION)?|
 // \p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|BLANKS
 extern const Matcher match_gpt4o;
 
-// As match_gpt4o with \p{N} in place of \p{N}{1,3}.
+// match_gpt4o with \p{N} instead of \p{N}{1,3}.
 extern const Matcher match_youtu;
 
-// As match_youtu without contractions.
+// match_youtu without contractions.
 extern const Matcher match_tekken;
 
-// \p{Han}+, then as match_gpt4o with \p{Han} out of U and l, and [\r\n]* in place of [\r\n/]*.
+// \p{Han}+, then match_gpt4o with \p{Han} removed from U and l, and [\r\n]* instead of [\r\n/]*.
 extern const Matcher match_kimi_k2;
 
-// matchers_scripts.cpp
+// Defined in matchers_scripts.cpp.
 
 // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
 //  ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|BLANKS
@@ -61,16 +62,16 @@ extern const Matcher match_deepseek3;
 // [一-龥぀-ゟ゠-ヿ]+
 extern const Matcher match_deepseek3_cjk;
 
-// \s?[cased letters, but for some blocks that DeepSeek's list leaves out]+
+// \s?[cased letters, except some blocks missing from DeepSeek's list]+
 extern const Matcher match_deepseek_letters;
 
-// \s?[!-/:-~！-／：-～‘-‟　-。]+, where :-~ holds the ASCII letters too
+// \s?[!-/:-~！-／：-～‘-‟　-。]+, in which :-~ includes the ASCII letters
 extern const Matcher match_deepseek_punctuation;
 
 // [一-龥ࠀ-一가-퟿]+
 extern const Matcher match_deepseek_cjk;
 
-// As match_deepseek_cjk and behind it match_numbers.
+// match_deepseek_cjk followed by match_numbers.
 extern const Matcher match_deepseek_cjk_then_numbers;
 
 // \s?\p{L}+ and \s?\p{P}+
@@ -83,7 +84,7 @@ extern const Matcher match_youtu_scripts;
 // [一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+
 extern const Matcher match_afmoe_scripts;
 
-// matchers_signs.cpp
+// Defined in matchers_signs.cpp.
 
 // [\p{P}$+<=>^~|`]+, and the same without the backtick
 extern const Matcher match_falcon_punctuation;

@@ -10,7 +10,7 @@ enum class Suffix { kNone, kContraction };
 enum class Han { kAmongLetters, kApart };
 enum class Tail { kNewlines, kNewlinesAndSlashes };
 
-// What the tokenizers that cut camelCase differ in.
+// Differences between the tokenizers that split camelCase.
 struct CasedRules {
   size_t max_digits;
   Suffix suffix = Suffix::kContraction;
@@ -20,14 +20,15 @@ struct CasedRules {
 
 bool is_han_character(const Char& c) { return is_han(c.code_point); }
 
-// U or l, by `kTraits`.
+// U or l, depending on `kTraits`.
 template <CasedRules kRules, int kTraits>
 bool is_cased(const Char& c) {
   return c.has(kTraits | kUncasedTrait | kMarkTrait) &&
          !(kRules.han == Han::kApart && is_han_character(c));
 }
 
-// [U]*[l]+ from `at`. Where nothing of l follows the run of U, the run gives back what is in both.
+// [U]*[l]+ from `at`. If no l follows the run of U, the match backtracks to the last character in
+// both classes.
 template <auto kUpper, auto kLower>
 size_t ends_in_lower(Piece piece, size_t at) {
   size_t upper_end = run_end(piece, at, kUpper);

@@ -36,14 +36,14 @@ size_t three_digits(Piece piece, size_t at) {
 }
 
 size_t digits_before_no_word(Piece piece, size_t at) {
-  // A run that is followed by a word was tried at its first digit: once is enough.
+  // A run followed by a word was already tried at its first digit.
   if (at > 0 && is_digit(piece[at - 1])) return at;
   const size_t end = run_end(piece, at, is_digit);
   return end < piece.size() && is_word(piece[end]) ? at : end;
 }
 
 size_t trailing_blanks(Piece piece, size_t at) {
-  // A run that does not reach the end was tried at its first blank: once is enough.
+  // A run that does not reach the end was already tried at its first space.
   if (at > 0 && is_blank(piece[at - 1])) return at;
   const size_t end = run_end(piece, at, is_blank);
   return end == piece.size() ? end : at;

@@ -9,14 +9,14 @@
 namespace kvik {
 namespace {
 
-// Cuts a piece, whose first character is number `begin` of the text, by `rule`, and writes the ends
-// of the words behind `ends`. Gives where the next end goes.
+// Splits a piece, whose first character has index `begin` in the text, by `rule` and appends the
+// ends of the words to `ends`. Returns the position after the last end.
 uint32_t* cut(std::span<const Char> piece, size_t begin, const PreTokenizer::Rule& rule,
               uint32_t* ends) {
   const auto push = [&](size_t end) { *ends++ = static_cast<uint32_t>(begin + end); };
   for (size_t at = 0; at < piece.size();) {
     const Match match = rule.match(piece, at);
-    if (match.begin > at) push(match.begin);  // the piece's end, where nothing more matches
+    if (match.begin > at) push(match.begin);  // the end of the piece if nothing more matches
     if (match.begin == match.end) break;
     if (rule.cut == PreTokenizer::Cut::kThrees) {
       const size_t rest = (match.end - match.begin) % 3;
@@ -35,7 +35,7 @@ std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
   const Chars decoded(text);
   const std::span<const Char> chars = decoded.all();
   if (chars.empty()) return {};
-  // No character ends more than one word.
+  // Each character ends at most one word.
   auto ends = std::make_unique_for_overwrite<uint32_t[]>(chars.size());
   auto finer = std::make_unique_for_overwrite<uint32_t[]>(chars.size());
   size_t n = 1;

@@ -11,23 +11,22 @@
 
 namespace kvik {
 
-// A part of a piece of text.
+// A range of a piece of text.
 struct Match {
   size_t begin;
   size_t end;
 };
 
-// The first match at or behind `from` < piece.size(); empty, at the piece's end, where there is
-// none. Takes constant time for a place where it does not match, and time in the length of what it
-// matches where it does.
+// The first match at or after `from` < piece.size(); empty and at the end of the piece if there is
+// none. Constant time at a position without a match, otherwise linear in the length of the match.
 using Matcher = Match (*)(std::span<const Char> piece, size_t from);
 
-// Cuts text into the words that BPE merges within, as the model's training did. Each rule is one
-// expression of the original, written by hand: it cuts every piece that those before it left into
-// its matches and what lies between them.
+// Splits text into the words within which BPE merges, as in the model's training. Each rule
+// implements one expression of the original: it splits every piece left by the previous rules into
+// its matches and the text between them.
 struct PreTokenizer {
-  // What becomes of a match: one word, or words of three characters counted from its end, the way
-  // large numbers are written.
+  // How a match is split: not at all, or into groups of three characters counted from its end, as
+  // in large numbers.
   enum class Cut { kWhole, kThrees };
   struct Rule {
     Rule(Matcher matcher, Cut how = Cut::kWhole) : match(matcher), cut(how) {}
@@ -35,17 +34,17 @@ struct PreTokenizer {
     Cut cut;
   };
 
-  std::string_view name;  // of tokenizer.ggml.pre
+  std::string_view name;  // value of tokenizer.ggml.pre
   std::vector<Rule> rules;
-  bool whole_words_first = false;  // a word that is a token is that token, whatever the merges say
-  bool adds_bos = false;           // unless the file says otherwise
+  bool whole_words_first = false;  // a word that is a token becomes that token without merging
+  bool adds_bos = false;           // default if the file has no value
 
   WindowEnds window_ends = WindowEnds::kBlanks;
 
-  // The words of `text`, which is shorter than 4 GiB, in order; joined they are the text.
+  // The words of `text`, which is shorter than 4 GiB, in order; concatenated they are the text.
   std::vector<std::string_view> split(std::string_view text) const;
 
-  // Calls take(word) for each of them, window by window.
+  // Calls take(word) for each word, one window at a time.
   template <class Take>
   void each_word(std::string_view text, const Take& take) const {
     while (!text.empty()) {
@@ -56,10 +55,10 @@ struct PreTokenizer {
   }
 };
 
-// Error: kUnsupported, naming those that are supported.
+// Error: kUnsupported, listing the supported names.
 Result<const PreTokenizer*> find_pre_tokenizer(std::string_view name);
 
-// All of them, in no order.
+// All pre-tokenizers, in no particular order.
 std::span<const PreTokenizer> pre_tokenizers();
 
 }  // namespace kvik

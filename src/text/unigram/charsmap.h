@@ -11,17 +11,16 @@
 
 namespace kvik {
 
-// SentencePiece's precompiled normalisation, tokenizer.ggml.precompiled_charsmap: which bytes at a
-// place of a text are to be replaced by which. The file holds the length of a trie in bytes (u32),
-// the trie as a double array whose units are XORed with their labels (Darts-clone), and the
-// replacements as strings that end in NUL. Immutable: any thread.
+// SentencePiece's precompiled normalization, tokenizer.ggml.precompiled_charsmap: replacements of
+// byte strings. The file has the length of a trie in bytes (u32), the trie as a double array whose
+// units are XORed with their labels (Darts-clone), and the replacements as NUL-terminated strings.
+// Immutable; thread-safe.
 class Charsmap {
  public:
-  // One that replaces nothing where the key is absent. Error: kCorrupt where its parts do not fit
-  // into it.
+  // A map without replacements if the key is absent. Error: kCorrupt if the parts exceed its size.
   static Result<Charsmap> read(const Metadata& metadata);
 
-  // The same as a tokenizer.json has it; empty text: one that replaces nothing.
+  // The same from the base64 of a tokenizer.json; an empty text gives a map without replacements.
   static Result<Charsmap> from_base64(std::string_view base64);
 
   struct Match {
@@ -29,11 +28,11 @@ class Charsmap {
     std::string_view replacement;
   };
 
-  // The longest entry that `text` has at `at`. A trie that points out of itself ends the search.
+  // The longest entry of `text` at `at`. An index outside the trie ends the search.
   std::optional<Match> longest_at(std::string_view text, size_t at) const;
 
  private:
-  // `where` it stands, for errors.
+  // `where`: the location for error messages.
   static Result<Charsmap> parse(const std::string& bytes, std::string_view where);
 
   std::vector<uint32_t> units_;

@@ -10,26 +10,26 @@
 
 namespace kvik {
 
-// Of all ways to cut a text into tokens, the one with the highest sum of scores (Viterbi).
-// Characters without a token are unknown ones. Immutable: any thread.
+// Finds the split of a text into tokens with the highest sum of scores (Viterbi). Characters
+// without a token become unknown tokens. Immutable; thread-safe.
 class UnigramSearch {
  public:
   struct Unknown {
     TokenId id;
     double score;
   };
-  // `scores`: by id, 0 for tokens that always win.
+  // `scores`: indexed by id; 0 for user-defined tokens, which always win.
   UnigramSearch(std::vector<TokenTrie::Entry> tokens, std::vector<double> scores, Unknown unknown)
       : tokens_(std::move(tokens)), scores_(std::move(scores)), unknown_(unknown) {}
 
-  // The best way to cut up to a place: its last token, and where that begins.
+  // The best split up to a position: its last token, and the beginning of that token.
   struct Best {
     double score = -std::numeric_limits<double>::infinity();
     TokenId id = 0;
     uint32_t begin = 0;
   };
 
-  // A token of the text, and where it begins.
+  // A token of the text with its beginning.
   struct Token {
     TokenId id;
     uint32_t begin;

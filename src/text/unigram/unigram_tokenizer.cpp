@@ -16,13 +16,14 @@
 namespace kvik {
 namespace {
 
-// How much worse than the worst token an unknown character is (SentencePiece, kUnkPenalty).
+// The score of an unknown character is this much below the lowest score of a token (SentencePiece,
+// kUnkPenalty).
 constexpr double kUnknownPenalty = 10;
 
 // Longer words are cut, so that the memory of the search stays bounded.
 constexpr size_t kMaxSearchedBytes = size_t{1} << 20;
 
-// Of the tokens that text may become; user-defined ones always win.
+// Among the tokens of the text; user-defined ones always win.
 UnigramSearch make_search(const Vocabulary& vocabulary) {
   float lowest = 0;
   std::vector<TokenTrie::Entry> tokens;
@@ -137,7 +138,7 @@ class UnigramTokenizer final : public VocabularyTokenizer {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> read_unigram_tokenizer(const Metadata& metadata) {
-  // What llama.cpp assumes of files that do not say.
+  // The defaults of llama.cpp for files without these keys.
   const VocabularyDefaults defaults = {
       .bos = std::nullopt, .eos = 1, .unknown = 2, .adds_bos = false, .adds_eos = true};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));

@@ -4,16 +4,16 @@
 
 namespace kvik {
 
-// What BERT's normalisation tells apart.
+// Character classes of BERT's normalization.
 
-// Characters that it drops.
+// True for characters that it removes.
 bool is_bert_control(char32_t c);
 
-// Its list of blocks; each of their characters is a word.
+// True for BERT's blocks of Chinese characters, each of which is a word.
 bool is_bert_cjk(char32_t c);
 
-// The characters that `c` is without its accents: of its canonical decomposition those that are no
-// marks.
+// Calls `take` for the characters of the canonical decomposition of `c` that are not marks: `c`
+// without accents.
 void each_bert_base(char32_t c, const std::function<void(char32_t)>& take);
 
 }  // namespace kvik

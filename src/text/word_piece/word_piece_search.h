@@ -10,22 +10,22 @@
 
 namespace kvik {
 
-// WordPiece: the longest token first, from left to right; a word that can not be cut so, or that is
-// too long, is unknown as a whole. Immutable: any thread.
+// WordPiece: takes the longest token first, from left to right. A word that cannot be split this
+// way, or is too long, is unknown as a whole. Immutable; thread-safe.
 class WordPieceSearch {
  public:
   using Entries = std::vector<TokenTrie::Entry>;
   struct Limits {
-    size_t max_chars = 100;  // of a word: Hugging Face's max_input_chars_per_word
+    size_t max_chars = 100;  // per word: Hugging Face's max_input_chars_per_word
     TokenId unknown = 0;
   };
 
   WordPieceSearch() = default;
-  // Tokens that begin a word, and those that stand further in it.
+  // `first`: tokens that begin a word; `further`: tokens within a word.
   WordPieceSearch(Entries first, Entries further, const Limits& limits)
       : first_(std::move(first)), further_(std::move(further)), limits_(limits) {}
 
-  // Appends the ids of `word`, which is not empty.
+  // Appends the ids of the non-empty `word`.
   void cut(std::string_view word, std::vector<TokenId>& ids) const;
 
  private:

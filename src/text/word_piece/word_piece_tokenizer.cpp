@@ -16,10 +16,10 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kMaxWordChars = 100;  // without the mark that it begins with
+constexpr size_t kMaxWordChars = 100;  // without the leading space mark
 
-// The words of a text, normalised: no controls, no accents, small letters. Each begins with a blank
-// mark and they follow each other in text().
+// The normalized words of a text: without control characters and accents, in lower case. Each
+// begins with a space mark; text() is their concatenation.
 class WordSplitter {
  public:
   explicit WordSplitter(size_t n_bytes) { text_.reserve(n_bytes + n_bytes / 2); }
@@ -80,16 +80,16 @@ class WordSplitter {
   }
 
   std::string text_;
-  std::vector<uint32_t> ends_;  // of the words in `text_`
+  std::vector<uint32_t> ends_;  // end offsets of the words in `text_`
   bool is_in_word_ = false;
 };
 
-// Uncased: words in small letters without accents, each cut into the longest tokens from left to
-// right; a word that can not be cut is unknown.
+// Uncased WordPiece: words in lower case without accents, each split into the longest tokens from
+// left to right; a word that cannot be split is unknown.
 class WordPieceTokenizer final : public VocabularyTokenizer {
  public:
   explicit WordPieceTokenizer(Vocabulary vocabulary) : VocabularyTokenizer(std::move(vocabulary)) {
-    // The file marks the tokens that begin a word with a blank, where BERT marks the others with
+    // In GGUF a space mark denotes tokens that begin a word, whereas BERT marks the others with
     // "##".
     WordPieceSearch::Entries first, further;
     for (TokenId id = 0; id < n_vocab(); ++id) {
@@ -135,8 +135,8 @@ class WordPieceTokenizer final : public VocabularyTokenizer {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> read_word_piece_tokenizer(const Metadata& metadata) {
-  // The numbers are those of BERT's own vocabulary, which llama.cpp assumes; [CLS] and [SEP] frame
-  // a text as BOS and EOS do. The file format spells "seperator".
+  // The ids of BERT's own vocabulary, which llama.cpp assumes as defaults. [CLS] and [SEP] are used
+  // like BOS and EOS. The file format spells "seperator".
   const VocabularyDefaults defaults = {.bos = 101,
                                        .eos = 102,
                                        .unknown = 100,
