@@ -66,8 +66,8 @@ class Finisher {
     return too_large();
   }
 
-  // Whether items can differ depends on which of them are possible, and impossible ones make others
-  // impossible: repeats until nothing changes.
+  // Repeats until nothing changes: the possible items determine whether items can be distinct, and
+  // impossible items make others impossible.
   Result<void> find_all_productive() {
     constexpr int kMostRounds = 16;
     for (int round = 0; round < kMostRounds; ++round) {

@@ -132,7 +132,7 @@ class Builder {
   Node text(Regular text);
   // Must be valid UTF-8.
   Node literal(std::string_view text);
-  // A JSON string including quotes, whose unescaped value is one of these texts.
+  // A JSON string including quotes; its unescaped value is in `meaning`.
   Node json_string(Regular meaning);
   Node object(ObjectForm form);
   Node array(ArrayForm form);

@@ -339,7 +339,7 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
                  false, Regular::kNothing};
   const uint32_t n_left =
       object.max == RegularPool::kUnbounded ? RegularPool::kUnbounded : object.max - n_seen;
-  // Whether another property that counts for these witnesses leaves enough room for the rest.
+  // True if another property that counts for these witnesses leaves enough room for the rest.
   const auto fits = [&](uint32_t is) {
     const auto n = n_needed(*parts_, object, {seen, missing, witnesses | is});
     return n && (n_left == RegularPool::kUnbounded || *n < n_left);

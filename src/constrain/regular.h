@@ -111,21 +111,22 @@ class RegularPool {
   Regular copy(const RegularPool& from, Regular r);
 
   bool exhausted() const { return exhausted_; }
-  // Whether it is exhausted for want of steps, so that more of them might suffice.
+  // True if it is exhausted because work ran out, so that more work might suffice.
   bool is_out_of_work() const { return is_out_of_work_; }
-  // Beyond so many steps of work from here on, of some ten nanoseconds each, it is exhausted.
+  // Limits the work from here on to `n_steps` of about ten nanoseconds each; beyond it the pool is
+  // exhausted.
   void allow_work(uint64_t n_steps) { work_left_ = n_steps; }
   uint64_t work_left() const { return work_left_; }
-  // Counts work that is done for the expressions elsewhere.
+  // Charges work done elsewhere for these expressions.
   void spend(uint64_t n_steps) {
     if (n_steps > work_left_) exhausted_ = is_out_of_work_ = true;
     work_left_ -= std::min(n_steps, work_left_);
   }
-  // Beyond so many bytes it is exhausted, too.
+  // Limits the memory; beyond it the pool is exhausted.
   void allow_bytes(size_t n_bytes) { max_bytes_ = n_bytes; }
   uint32_t size() const { return base_size_ + static_cast<uint32_t>(expressions_.size()); }
   size_t bytes() const;
-  size_t bytes_of_sets() const;  // the rest, which grows with what a grammar says
+  size_t bytes_of_sets() const;  // the rest, which depends on the size of the grammar
 
  private:
   enum class Kind : uint8_t {
@@ -141,17 +142,18 @@ class RegularPool {
     kCompared,
     kDivisible,
   };
-  // a, b, c: ids of parts; of a list its place and length in lists_; of a repeat its bounds; …
+  // The meaning of a, b, c depends on the kind: ids of parts, offset and length of a list in
+  // lists_, or bounds of a repeat.
   struct Expression {
     Kind kind;
     bool nullable;
-    bool may_be_dead;  // holds an intersection or a complement
-    bool finite;       // its texts are of bounded length
+    bool may_be_dead;  // contains an intersection or a complement
+    bool finite;       // the length of its texts is bounded
     uint32_t depth;
     uint32_t a, b, c;
   };
   struct Steps {
-    std::vector<char32_t> starts;  // of the ranges that step alike
+    std::vector<char32_t> starts;  // starts of ranges with a common target
     std::vector<Regular> targets;
   };
   static constexpr Regular kUnknown{~uint32_t{0}};
@@ -171,7 +173,7 @@ class RegularPool {
   std::optional<Regular> find(uint64_t hash, const Expression& e,
                               std::span<const uint32_t> list) const;
   bool same(Regular r, const Expression& e, std::span<const uint32_t> list) const;
-  // Sorted, without doubles, lists of the same kind opened.
+  // Parts sorted without duplicates, with nested lists of the same kind expanded.
   std::vector<uint32_t> flatten(Kind kind, std::span<const Regular> parts) const;
   void merge_repeats(std::vector<uint32_t>& parts);
   void drop_syntax(std::vector<uint32_t>& parts);
@@ -188,7 +190,7 @@ class RegularPool {
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
   Life known_life(Regular r) const;
   bool explore(Regular r);
-  // Both look at `n_left` expressions at most.
+  // Both visit at most `n_left` expressions.
   std::optional<uint32_t> longest_need(Regular r, uint32_t& n_left) const;
   std::optional<uint32_t> shortest(Regular r, uint32_t& n_left) const;
   Regular within_intersection(Regular r, uint32_t n_characters);
@@ -200,7 +202,7 @@ class RegularPool {
   bool is_out_of_work_ = false;
   uint64_t work_left_ = kDefaultWork;
   size_t max_bytes_ = SIZE_MAX;
-  size_t steps_bytes_ = 0;  // of steps_
+  size_t steps_bytes_ = 0;  // memory of steps_
   std::vector<Expression> expressions_;
   std::vector<uint32_t> lists_;
   std::vector<uint32_t> table_;  // hash → id + 1, open addressing

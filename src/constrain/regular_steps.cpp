@@ -6,7 +6,7 @@
 namespace kvik::constrain {
 namespace {
 
-// What a walk over states may look at before it gives up.
+// The maximum number of states visited by a search.
 constexpr size_t kMaxExplored = 30'000;
 
 }  // namespace
@@ -127,7 +127,8 @@ Regular RegularPool::derive(Regular r, char32_t c) {
     case Kind::kCharacters:
       return set(e.a).contains(c) ? Regular::kEmptyText : Regular::kNothing;
     case Kind::kSequence: {
-      // (ab)' = a'b, and b' where a may be empty; along the sequence, not down it.
+      // (ab)' = a'b, and also b' if a may be empty; iterates along the sequence instead of
+      // recursing.
       std::vector<Regular> either;
       Regular rest = r;
       for (bool more = true; more;) {
@@ -145,7 +146,8 @@ Regular RegularPool::derive(Regular r, char32_t c) {
     case Kind::kChoice:
     case Kind::kIntersection: {
       const auto parts = list(r);
-      std::vector<uint32_t> ids(parts.begin(), parts.end());  // deriving may move the lists
+      // a copy, because deriving may reallocate the lists
+      std::vector<uint32_t> ids(parts.begin(), parts.end());
       std::vector<Regular> derived;
       for (const uint32_t id : ids) {
         const Regular part = derive(Regular{id}, c);
@@ -204,11 +206,11 @@ bool RegularPool::is_alive(Regular r) {
   return alive;
 }
 
-// Depth first for a state that accepts. What was seen without finding one is dead.
+// Depth-first search for an accepting state. If there is none, all visited states are dead.
 bool RegularPool::explore(Regular r) {
   struct Seen {
     Regular state;
-    size_t from;  // where it was reached from
+    size_t from;  // index of the predecessor
   };
   std::vector<Seen> seen = {{r, 0}};
   std::unordered_map<uint32_t, bool> known = {{id_of(r), true}};
@@ -261,7 +263,7 @@ std::optional<uint32_t> RegularPool::count_texts(Regular r, uint32_t limit) {
   }
   uint64_t n = 0;
   std::vector<Regular> left = {r};
-  // Each text is one way down; a loop goes down for ever and meets the limit.
+  // Each text is one path; a loop is followed until the limit.
   for (size_t n_seen = 0; !left.empty(); ++n_seen) {
     if (n_seen > size_t{64} * limit + 4096 || exhausted_) return {};
     const Regular at = left.back();
@@ -287,7 +289,7 @@ std::optional<uint32_t> RegularPool::count_texts(Regular r, uint32_t limit) {
 std::optional<std::u32string> RegularPool::example(Regular r, size_t max_length) {
   std::u32string text;
   if (!is_alive(r)) return {};
-  // Breadth first, so that loops do not hold it.
+  // Breadth-first, so that loops do not delay it.
   struct Seen {
     Regular state;
     size_t from;
@@ -313,7 +315,7 @@ std::optional<std::u32string> RegularPool::example(Regular r, size_t max_length)
 }
 
 Regular RegularPool::copy(const RegularPool& from, Regular r) {
-  // Parts come before what is made of them: in the order of their numbers.
+  // Parts have lower ids than the expressions that contain them, so process in the order of ids.
   std::vector<uint32_t> needed;
   std::unordered_map<uint32_t, Regular> made;
   std::vector<uint32_t> left = {id_of(r)};
@@ -321,7 +323,7 @@ Regular RegularPool::copy(const RegularPool& from, Regular r) {
     const uint32_t id = left.back();
     left.pop_back();
     if (id < base_size_ && base_ == from.base_) {
-      made[id] = Regular{id};  // both stand on it
+      made[id] = Regular{id};  // both pools share it
       continue;
     }
     if (!made.try_emplace(id, Regular::kNothing).second) continue;

@@ -3,11 +3,11 @@
 
 #include "constrain/regular.h"
 
-// What of an expression shows within a few characters.
+// Simplifies expressions whose texts are only read up to a few characters.
 namespace kvik::constrain {
 namespace {
 
-// What one looks at before one gives up.
+// The maximum number of expressions visited.
 constexpr uint32_t kMaxLookedAt = 600;
 
 std::optional<uint32_t> sum(std::optional<uint32_t> a, std::optional<uint32_t> b) {
@@ -18,7 +18,7 @@ std::optional<uint32_t> sum(std::optional<uint32_t> a, std::optional<uint32_t> b
 
 }  // namespace
 
-// The length of its shortest text, at most; nothing where that is not plain to see.
+// An upper bound of the length of the shortest text; nullopt if it is not easily found.
 std::optional<uint32_t> RegularPool::shortest(Regular r, uint32_t& n_left) const {
   const Expression& e = get(r);
   if (e.nullable) return 0;
@@ -48,7 +48,7 @@ std::optional<uint32_t> RegularPool::shortest(Regular r, uint32_t& n_left) const
   }
 }
 
-// So many characters are enough to end a text of it, wherever in it one stands.
+// An upper bound of the number of characters needed to complete a text from any state.
 std::optional<uint32_t> RegularPool::longest_need(Regular r, uint32_t& n_left) const {
   if (n_left == 0) return {};
   --n_left;
@@ -81,7 +81,7 @@ std::optional<uint32_t> RegularPool::longest_need(Regular r, uint32_t& n_left) c
   }
 }
 
-// A bound on the length that is met whatever comes says nothing.
+// A bound of the length that every text meets has no effect.
 Regular RegularPool::within_intersection(Regular r, uint32_t n_characters) {
   const auto parts = list(r);
   const std::vector<uint32_t> ids(parts.begin(), parts.end());
@@ -99,8 +99,8 @@ Regular RegularPool::within_intersection(Regular r, uint32_t n_characters) {
   return r;
 }
 
-// Where only so many characters are read, x{m,n} for a larger m does as for the smallest such, and
-// without an end for a larger n.
+// If only n_characters are read, x{m,n} with a larger m is equivalent to the smallest such m, and
+// with a larger n to no upper bound.
 Regular RegularPool::within(Regular r, uint32_t n_characters) {
   const Expression e = get(r);
   if (e.kind == Kind::kSequence) {

@@ -3,7 +3,7 @@
 #include "constrain/compare/comparer.h"
 #include "constrain/thread_stepper.h"
 
-// Arrays: what may stand at each place.
+// Arrays: the values allowed at each index.
 namespace kvik::constrain {
 
 void ThreadStepper::open_array(const Thread& thread) {

@@ -3,7 +3,7 @@
 #include "constrain/string_cursor.h"
 #include "constrain/thread_stepper.h"
 
-// What may come next, without a byte.
+// The bytes that may come next.
 namespace kvik::constrain {
 namespace {
 

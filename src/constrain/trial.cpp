@@ -12,11 +12,11 @@
 namespace kvik::constrain {
 namespace {
 
-// Lines are of our own making: larger than what a client may send.
+// Lines are trusted, so they may be larger than a client's input.
 constexpr JsonLimits kLineLimits{
     .max_bytes = size_t{64} << 20, .max_values = 4'000'000, .max_depth = 1000};
 
-// The time that the processor works for this thread: others may use it meanwhile.
+// Processor time of this thread.
 class Stopwatch {
  public:
   double microseconds() const { return now() - begin_; }
@@ -61,7 +61,7 @@ Result<Trial::Outcome> Trial::run(CompiledGrammar& compiled, std::string_view te
         return fail(ErrorCode::kCorrupt, fmt::format("the mask is wrong about token {}", id));
       }
     }
-    // A blank that the tokenizer put before the text, or a token that spells it otherwise.
+    // A space added before the text by the tokenizer, or a token that spells it differently.
     const std::string_view piece = rest.starts_with(bytes)  ? std::string_view(bytes)
                                    : bytes.starts_with(' ') ? rest.substr(0, bytes.size() - 1)
                                                             : rest.substr(0, bytes.size());

@@ -13,20 +13,20 @@
 
 namespace kvik::constrain {
 
-// Tries texts on grammars, as an answer of a model would be: token by token, a mask before each.
-// One thread.
+// Tests texts against grammars like an answer of a model: token by token, with a mask before each.
+// Not thread-safe.
 class Trial {
  public:
   Trial(const Tokenizer& tokenizer, SchemaOptions options);
 
   struct Outcome {
     bool accepted = false;
-    size_t n_bytes = 0;        // that were accepted
-    size_t n_tokens = 0;       // that had a mask
-    std::string allowed = {};  // the bytes that might have followed; empty where accepted
+    size_t n_bytes = 0;        // accepted bytes
+    size_t n_tokens = 0;       // tokens with a mask
+    std::string allowed = {};  // the bytes allowed at the rejected position; empty if accepted
     bool could_end = false;
   };
-  // Calls time(nanoseconds) of each mask.
+  // Calls time(nanoseconds) for each mask.
   template <class Time>
   Result<Outcome> run(CompiledGrammar& compiled, std::string_view text, const Time& time) const;
   Result<Outcome> run(CompiledGrammar& compiled, std::string_view text) const;
@@ -35,18 +35,19 @@ class Trial {
     return CompiledGrammar::make(std::move(grammar), vocabulary_);
   }
 
-  // {"id", "schema", "tests": [{"valid", "data"}]} in a line becomes a line of {"id", "compiled",
-  // "error", "compile_us", "tests", "mask_us", "tokens"}. Errors: not such a line.
+  // Reads a line {"id", "schema", "tests": [{"valid", "data"}]} and returns a line {"id",
+  // "compiled", "error", "compile_us", "tests", "mask_us", "tokens"}. Error: kInvalidArgument for
+  // any other line.
   Result<std::string> run_line(std::string_view line);
 
-  // What all lines so far took, in a sentence.
+  // A summary of the times of all lines so far.
   std::string times();
 
  private:
   const Tokenizer& tokenizer_;
   SchemaOptions options_;
-  std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with what is compiled
-  std::vector<double> compile_us_, mask_us_;          // of all lines
+  std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with the compiled grammars
+  std::vector<double> compile_us_, mask_us_;          // one entry per schema, and per mask
 };
 
 }  // namespace kvik::constrain

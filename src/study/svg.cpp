@@ -40,7 +40,8 @@ std::string xml_escaped(const std::string& text) {
       out += "&lt;";
     } else if (c == '&') {
       out += "&amp;";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {  // control characters have no place in XML
+    } else if (static_cast<unsigned char>(c) >=
+               0x20) {  // control characters are not allowed in XML
       out += c;
     }
   }

@@ -8,10 +8,10 @@
 
 namespace kvik {
 
-// What drawings have in common: paper, a title, axes and a grid, in light and dark.
+// Common parts of the charts: background, title, axes and grid, in light and dark colors.
 class SvgDrawing {
  public:
-  // Pixels. `styles` and `dark_styles`: CSS of what is not common, the second for dark paper.
+  // Sizes in pixels. `styles` and `dark_styles`: additional CSS, the second for dark mode.
   struct Page {
     double width, height;
     std::string title;
@@ -30,7 +30,7 @@ class SvgDrawing {
   std::string out_;
 };
 
-// `text` as XML may hold it.
+// `text` escaped for XML.
 std::string xml_escaped(const std::string& text);
 
 // 3.4e10 → "34 G".

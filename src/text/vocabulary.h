@@ -31,35 +31,34 @@ struct VocabularyDefaults {
 
 // The texts of the tokens. All non-empty texts are distinct.
 struct TokenTexts {
-  std::vector<std::string> texts;  // by id; empty where there is none
+  std::vector<std::string> texts;  // indexed by id; empty if there is none
   TextIndex index;                 // of `texts`
 
   std::optional<TokenId> find(std::string_view text) const { return index.find(texts, text); }
 
-  // The id of "<0x0A>" for each byte, or the first of these texts that is missing.
+  // The ids of the byte tokens ("<0x0A>"), or the first of these texts that is missing.
   using ByteTokens = std::array<TokenId, 256>;
   std::expected<ByteTokens, std::string> find_byte_tokens() const;
 };
 
-// tokenizer.ggml.* as tables, checked. Every id in it is below n_vocab().
-// Immutable after reading.
+// The checked contents of tokenizer.ggml.*. Every id is below n_vocab(). Immutable after reading.
 struct Vocabulary : TokenTexts {  // texts: [n_vocab]
   std::vector<TokenKind> kinds;   // [n_vocab]
-  std::vector<float> scores;      // [n_vocab]; zero where the file has none
+  std::vector<float> scores;      // [n_vocab]; zero if the file has none
   std::optional<TokenId> bos, eos, unknown;
   bool adds_bos = false;
   bool adds_eos = false;
-  // Tokens cut out of a text by name that take the blanks behind or before them along, and those
-  // that are none within a longer word. Few.
+  // Tokens recognized by name that remove white space after or before them, and those that are
+  // recognized only as whole words. Few.
   std::unordered_set<TokenId> eat_blanks_behind, eat_blanks_before, whole_words;
-  std::unordered_set<TokenId> not_by_name;  // user-defined ones that the tokenizer finds itself
+  std::unordered_set<TokenId> not_by_name;  // user-defined tokens that the tokenizer itself finds
   std::vector<TokenId> end_tokens;
-  std::string chat_template;  // its source; empty where there is none
+  std::string chat_template;  // source of the template; empty if there is none
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(texts.size()); }
 
-  // Plain text may become normal and user-defined tokens; unused ones are cut out of it as if it
-  // could.
+  // True for the tokens that plain text may become: normal and user-defined ones; unused tokens are
+  // recognized in a text as well.
   bool is_plain(TokenId id) const {
     return kinds[id] == TokenKind::kNormal || kinds[id] == TokenKind::kUserDefined;
   }
@@ -69,16 +68,15 @@ struct Vocabulary : TokenTexts {  // texts: [n_vocab]
   std::optional<TokenId> find_plain(std::string_view text) const;
 };
 
-// Errors: kCorrupt, naming the key.
+// Errors: kCorrupt with the key.
 Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDefaults& defaults);
 
-// The tokens that end an answer: those that the file names, then control tokens with a name that
-// chat formats are known to end a turn with, because files often name only one of them. No
-// duplicates.
+// The tokens that end an answer: those named in the file, then control tokens with a name that chat
+// formats use to end a turn, because files often name only one of them. Without duplicates.
 std::vector<TokenId> find_end_tokens(const Vocabulary& vocabulary,
                                      std::initializer_list<std::optional<TokenId>> named);
 
-// "<0x0A>", and the byte that it spells.
+// Converts a byte to its token "<0x0A>" and back.
 std::string byte_token(uint8_t byte);
 std::optional<uint8_t> parse_byte_token(std::string_view text);
 

@@ -12,8 +12,8 @@
 
 namespace kvik {
 
-// What all tokenizers share: the vocabulary's answers, special tokens, BOS and EOS. A tokenizer
-// adds what becomes of the plain text between special tokens, and what bytes its tokens spell.
+// Common base of tokenizers: queries of the vocabulary, special tokens, BOS and EOS. Derived
+// classes encode the plain text between special tokens and decode the texts of tokens.
 class VocabularyTokenizer : public Tokenizer {
  public:
   std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions& options) const final;
@@ -37,10 +37,10 @@ class VocabularyTokenizer : public Tokenizer {
   // Appends the ids of `text`, which is not empty and at most kMaxPartBytes long.
   virtual void encode(std::string_view text, After after, std::vector<TokenId>& ids) const = 0;
 
-  // The bytes that a normal token's text spells: its own, but for marks that stand for blanks.
+  // The bytes of a normal token: its text, with space marks replaced by spaces.
   virtual std::string decode(std::string_view token_text) const;
 
-  // Fills pieces_; last in the constructor of each tokenizer, once decode() works.
+  // Fills pieces_. Called at the end of the constructor of each tokenizer, when decode() works.
   void make_pieces();
 
   // Longer text is encoded in parts, so that scratch memory stays bounded and offsets fit 32 bits.
@@ -57,8 +57,8 @@ class VocabularyTokenizer : public Tokenizer {
   SpecialTokens special_tokens_;
 };
 
-// The tokenizers that tokenizer.ggml.model names: "gpt2" (byte-level BPE) and "gemma4", "llama"
-// (SentencePiece's BPE), "t5" (SentencePiece's Unigram), "bert" (WordPiece). Errors as
+// The tokenizers of tokenizer.ggml.model: "gpt2" (byte-level BPE) and "gemma4", "llama"
+// (SentencePiece BPE), "t5" (SentencePiece Unigram), "bert" (WordPiece). Errors: those of
 // Tokenizer::from_metadata().
 using TokenizerReader = Result<std::unique_ptr<Tokenizer>>(const Metadata& metadata);
 TokenizerReader read_bpe_tokenizer, read_spm_tokenizer, read_unigram_tokenizer,

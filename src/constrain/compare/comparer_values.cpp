@@ -260,7 +260,7 @@ void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, 
   const bool is_unique = parts_.arrays[begun.form].unique;
   Begun longer{begun.form, option.way.list, begun.record};
   longer.record.push_back(~uint32_t{0});
-  // Of values that must differ, as many more as may be used or needed elsewhere.
+  // If values must be distinct, as many more as may be used or needed elsewhere.
   const size_t n_items = is_unique ? begun.record.size() + n + n_needed(longer) : n;
   SomeValues values;
   if (mode_of(option.rule) == ValueRule::kSome) {

@@ -21,7 +21,7 @@ enum class ValueRule : uint32_t {
   kSome,  // one of them
 };
 
-// What a frame remembers of an object or an array that is compared as a whole. Numbers of lists.
+// The state of a frame whose object or array is compared as a whole. Members are indices of lists.
 struct Memory {
   uint32_t list = 0;       // list that its frame has without comparing
   uint32_t record = 0;     // its value so far, as in a value's list

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 18;
 
-// What may follow at a position, if it is the beginning of the text and if it is not.
+// The remaining expression at a position: at the beginning of the text, and later.
 struct Rest {
   Regular at_begin;
   Regular later;

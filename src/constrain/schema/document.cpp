@@ -20,10 +20,10 @@ constexpr std::array kDialects = std::to_array<Dialect>({
     {"json-schema.org/draft/2019-09/", Draft::k2019},
     {"json-schema.org/draft/2020-12/", Draft::k2020},
     {"json-schema.org/schema", Draft::k2020},      // the newest
-    {"spec.openapis.org/oas/3.1/", Draft::k2020},  // what it adds says nothing of values
+    {"spec.openapis.org/oas/3.1/", Draft::k2020},  // its additions do not constrain values
 });
 
-// An address in parts: scheme://authority, path. Queries count as path.
+// A parsed URI: scheme://authority, and path. A query is part of the path.
 struct Address {
   std::string origin;
   std::string path;
@@ -62,7 +62,7 @@ std::string without_dots(std::string_view path) {
   return joined;
 }
 
-// RFC 3986, section 5.2, of what schemas use.
+// RFC 3986, section 5.2, as far as schemas use it.
 std::string join_address(const std::string& base, std::string_view reference) {
   if (reference.empty()) return base;
   const Address other = split_address(reference);

@@ -10,28 +10,28 @@
 
 namespace kvik::constrain {
 
-// Tokens as they are read between the quotes of a JSON string, where any character may come: those
-// that stay inside, and those that end it, by what they say behind the quote (their tail). Most
-// masks of JSON are of such places, and a tail is read once for all tokens that have it.
-// Immutable: any thread.
+// Tokens within a JSON string in which any character is allowed: those that remain inside, and
+// those that end it, grouped by the text after the quote (their tail). Most masks of JSON are for
+// such positions, and each tail is parsed once for all its tokens. Immutable; thread-safe.
 class StringTokens {
  public:
   StringTokens() = default;
-  // Texts by token; an empty one is of no token.
+  // The texts of the tokens; empty texts are ignored.
   explicit StringTokens(const std::vector<std::string>& tokens);
 
   static constexpr uint32_t kAnyNumber = ~uint32_t{0};
 
-  // Allows the tokens inside that have up to so many characters, begun ones counted, and no others.
+  // Sets `allowed` to the tokens that remain inside and have at most `max_characters`, including
+  // incomplete ones.
   void copy_inside(uint32_t max_characters, TokenBitmask& allowed) const;
 
   using Tail = uint32_t;
-  static constexpr Tail kNoTail = 0;  // ends with the quote
+  static constexpr Tail kNoTail = 0;  // nothing after the quote
   size_t n_tails() const { return first_.size() - 1; }
-  // The other tails, by their texts.
+  // The other tails as a tree of their texts.
   const TokenTree& tails() const { return tails_; }
 
-  // A token that ends the string, and how many characters it has before the quote.
+  // A token that ends the string, with the number of characters before the quote.
   struct Ending {
     TokenId token;
     uint32_t n_characters;
@@ -47,11 +47,12 @@ class StringTokens {
     TokenId token;
     uint32_t n_characters;
   };
-  std::vector<TokenBitmask> inside_;  // by the number of characters at most; all at last
-  std::vector<Inside> long_;          // of at least kMaxMasks, ascending
+  // indexed by the maximum number of characters; all tokens at the last index
+  std::vector<TokenBitmask> inside_;
+  std::vector<Inside> long_;  // tokens with at least kMaxMasks characters, ascending
   TokenTree tails_;
   std::vector<Ending> endings_;  // by tail
-  std::vector<uint32_t> first_;  // by tail: place in endings_; the end at last
+  std::vector<uint32_t> first_;  // start of each tail in endings_; the size at the end
 };
 
 }  // namespace kvik::constrain

@@ -10,25 +10,25 @@
 
 namespace kvik::constrain {
 
-// Texts as a tree of their bytes, each with the number that it has. Immutable: any thread.
+// A byte trie of texts with their token ids. Immutable; thread-safe.
 struct TokenTree {
   struct Node {
     uint32_t end;          // of its subtree
-    uint32_t first_token;  // of its subtree, in `tokens`
+    uint32_t first_token;  // first token of its subtree in `tokens`
     uint32_t byte_set;     // index into byte_sets; kNoSet for kFewTokens tokens or fewer
-    uint16_t n_tokens;     // of itself
+    uint16_t n_tokens;     // tokens that end at this node
     uint8_t byte;
   };
   static constexpr uint32_t kNoSet = ~uint32_t{0};
   using ByteSet = std::array<uint64_t, 4>;
-  // In depth-first order: a node, then its children with theirs, ascending by byte.
+  // In depth-first order: a node, then the subtrees of its children, ascending by byte.
   std::vector<Node> nodes;
   std::vector<TokenId> tokens;
   std::vector<ByteSet> byte_sets;  // the bytes of all nodes below a node
 
   static constexpr size_t kFewTokens = 8;
 
-  // The texts of `ids`, of which none is empty.
+  // `ids`: tokens with non-empty texts.
   static TokenTree make(std::vector<TokenId> ids, const std::vector<std::string>& texts);
 
   std::span<const TokenId> tokens_below(uint32_t node) const {

@@ -27,7 +27,7 @@ std::vector<std::string> texts_of(const Tokenizer& tokenizer) {
     }
     texts[id] = tokenizer.piece(id, Tokenizer::Special::kHide);
   }
-  // What ends an answer is no part of it, whatever kind the file says it is.
+  // End tokens are never part of the answer, whatever their kind in the file.
   for (const TokenId id : tokenizer.end_tokens()) texts[id].clear();
   return texts;
 }

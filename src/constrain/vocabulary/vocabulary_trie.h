@@ -14,12 +14,12 @@
 
 namespace kvik::constrain {
 
-// A vocabulary's tokens by their bytes, to be walked beside a grammar. Those that are plain text
-// within a JSON string (whole characters, no quote, backslash or control character) are a tree of
-// their own: mostly all of them are allowed or none. Immutable: any thread.
+// The tokens of a vocabulary by their bytes, walked together with a grammar. Tokens that are plain
+// text within a JSON string (complete characters without quote, backslash and control characters)
+// form a separate tree, because mostly all of them or none are allowed. Immutable; thread-safe.
 class VocabularyTrie {
  public:
-  // Control, unknown and unused tokens are never allowed, nor are empty ones.
+  // Control, unknown, unused and empty tokens are never allowed.
   explicit VocabularyTrie(const Tokenizer& tokenizer);
   explicit VocabularyTrie(std::vector<std::string> tokens);
 
@@ -27,19 +27,19 @@ class VocabularyTrie {
 
   const Tree& plain() const { return plain_; }
   const Tree& other() const { return other_; }
-  // Both together.
+  // All tokens.
   const Tree& all() const { return all_; }
-  // The bits of all tokens in plain().
+  // The mask of all tokens in plain().
   const TokenBitmask& plain_mask() const { return plain_mask_; }
-  // What plain tokens are made of, at most so many each.
+  // The characters of plain tokens, which have at most kMaxPlainCharacters each.
   static const CodePointSet& plain_characters();
   static constexpr uint32_t kMaxPlainCharacters = 48;
 
-  // Tokens as they are read within a JSON string.
+  // The tokens for positions within a JSON string.
   const StringTokens& in_strings() const { return in_strings_; }
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(tokens_.size()); }
-  // Empty where the token is never allowed.
+  // Empty if the token is never allowed.
   const std::string& bytes(TokenId id) const { return tokens_[id]; }
   uint32_t max_token_bytes() const { return max_token_bytes_; }
 

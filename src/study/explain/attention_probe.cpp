@@ -15,7 +15,7 @@ constexpr size_t kLeastTries = 9;
 constexpr double kLeastMs = 60;
 constexpr size_t kMostTries = 500;
 
-// The pages of one sequence, all with the same noise; its rows of q and out.
+// The pages of one sequence, all with the same noise, and its rows of q and out.
 class Probe {
  public:
   Probe(Backend& backend, const AttentionCase& probe)
@@ -66,13 +66,13 @@ uint64_t bytes_of(const Backend& backend, const AttentionCase& probe) {
 Spread time_attention(Backend& backend, const AttentionCase& attention) {
   CHECK(attention.windows.size() == attention.kv.n_layers && attention.depth > 0);
   Probe probe(backend, attention);
-  probe.ms_of_a_token();  // touches buffers, wakes threads
+  probe.ms_of_a_token();  // touches buffers and wakes threads
   std::vector<double> tries;
   double all_ms = 0;
   while (tries.size() < kLeastTries || (all_ms < kLeastMs && tries.size() < kMostTries)) {
     all_ms += tries.emplace_back(probe.ms_of_a_token());
   }
-  // Of many tries some meet another program: the outermost twentieths say nothing of this one.
+  // Drops the highest and lowest twentieth of the times, which are affected by other programs.
   std::ranges::sort(tries);
   const size_t n_out = tries.size() / 20;
   return {tries[tries.size() / 2], tries[n_out], tries[tries.size() - 1 - n_out]};

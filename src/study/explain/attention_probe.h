@@ -7,26 +7,26 @@
 
 namespace kvik {
 
-// The attention of one new token in all layers, over a context whose pages hold noise: what reading
-// K and V costs, whatever weights the model has.
+// Attention of one new token in all layers over a context of noise: the cost of reading K and V,
+// independent of the model's weights.
 struct AttentionCase {
-  KvGeometry kv;  // of all layers together
+  KvGeometry kv;  // all layers together
   uint32_t n_heads = 0;
   float scale = 0;
-  std::vector<uint32_t> windows;  // by layer; 0: all tokens are seen
-  uint32_t depth = 0;             // tokens, the new one included
+  std::vector<uint32_t> windows;  // one per layer; 0: attends to all tokens
+  uint32_t depth = 0;             // tokens including the new one
 };
 
-// Of several tries.
+// Statistics of repeated measurements.
 struct Spread {
   double median = 0, min = 0, max = 0;
 };
 Spread spread_of(std::vector<double> values);
 
-// Milliseconds; without the outermost twentieths of the tries.
+// Milliseconds, without the highest and lowest twentieth.
 Spread time_attention(Backend& backend, const AttentionCase& probe);
 
-// Of all pages of the case.
+// The bytes of all pages of the case.
 uint64_t bytes_of(const Backend& backend, const AttentionCase& probe);
 
 }  // namespace kvik

@@ -24,16 +24,16 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // where the user says nothing
-constexpr uint32_t kFewestTokens = 4;                     // that can be told apart
+constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // defaults
+constexpr uint32_t kFewestTokens = 4;                     // minimum for a meaningful comparison
 constexpr double kNaiveSeconds = 8;                       // for one run without a cache
 constexpr uint32_t kRepeats = 3;                          // of all runs
 constexpr double kExperimentMs = 40'000;                  // for all repeats
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
-constexpr uint32_t kSequences = 8;  // whose pages all stay
-constexpr int kSteps = 26;          // of the progress bar, about
+constexpr uint32_t kSequences = 8;  // all their pages are kept
+constexpr int kSteps = 26;          // approximate number of steps of the progress bar
 
-// Long enough for the cost of computing a prompt again to stand out from the cost of one token.
+// Long enough that recomputing a prompt is clearly more expensive than one token.
 constexpr std::string_view kPrompt =
     "To be, or not to be, that is the question: Whether 'tis nobler in the mind to suffer the "
     "slings and arrows of outrageous fortune, or to take arms against a sea of troubles, and by "
@@ -50,8 +50,7 @@ std::vector<TokenId> prompt_of(const ExplainOptions& options, const LoadedModel&
   return ids;
 }
 
-// Returns the most tokens whose run without a cache takes kNaiveSeconds: each token computes all
-// tokens before it.
+// Returns the maximum number of tokens that can be computed without a cache in kNaiveSeconds.
 uint32_t tokens_in_time(uint32_t n_prompt, double prefill_tok_s) {
   double seconds = 0;
   uint32_t n = 0;
@@ -194,7 +193,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   return report;
 }
 
-// Returns the median over all tokens but the first one, each with the least time of its repeats.
+// Returns the median over all tokens except the first, using the minimum of the repeats of each.
 double itl_ms(const boost::json::value& run) {
   std::vector<double> ms;
   for (const auto& value : run.at("ms").as_array()) ms.push_back(value.to_number<double>());

@@ -38,10 +38,10 @@ struct WeightVariant {
 FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& variants,
                         uint64_t n_ctx, uint64_t adapter_bytes);
 
-// As text with one row per pair of types.
+// The table as text with one row per pair of types.
 std::string fit_text(const FitTable& table);
 
-// As an SVG: tokens of context, and users, over memory.
+// The table as an SVG chart: tokens of context, and users, over memory.
 std::string fit_svg(const FitTable& table);
 
 }  // namespace kvik

@@ -51,7 +51,7 @@ class InputRecorder final : public ForwardingBackend {
   const ModelSource& source_;
   Importance& importance_;
   std::map<const PackedMatrix*, std::vector<Part>> parts_;
-  std::vector<float> row_;  // on the host
+  std::vector<float> row_;  // in host memory
 };
 
 }  // namespace kvik

@@ -31,9 +31,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr MixTarget kPlainFloats = {ElementType::kF32, 0};
-constexpr uint64_t kQuantizationVersion = 2;  // of ggml's block formats, since 2023
+constexpr uint64_t kQuantizationVersion = 2;  // version of ggml's block formats, used since 2023
 
-// What is wrong is said before anything is read.
+// Checks the options before anything is read.
 Result<void> check(const QuantizeOptions& o) {
   const auto wrong = [](std::string message) {
     return fail(ErrorCode::kInvalidArgument, std::move(message));
@@ -59,7 +59,8 @@ Result<void> check(const QuantizeOptions& o) {
   return {};
 }
 
-// A folder's vocabulary in GGUF's words, where it has them: other programs read no tokenizer.json.
+// Converts the vocabulary of a folder to GGUF's keys if possible, because other programs do not
+// read tokenizer.json.
 Result<void> translate_vocabulary(Metadata& metadata) {
   if (!metadata.contains("tokenizer.huggingface.json")) return {};
   const auto vocabulary = gguf_vocabulary(metadata);
@@ -80,7 +81,7 @@ Result<void> translate_vocabulary(Metadata& metadata) {
   return {};
 }
 
-// The source's keys with what changes.
+// The metadata of the source with the changed keys.
 Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& target,
                               const ModelSource& source, const Importance* importance) {
   Metadata metadata = source.metadata();
@@ -88,7 +89,7 @@ Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& t
   TRY(translate_vocabulary(metadata));
   metadata.replace("general.file_type", uint64_t{target.file_type});
   metadata.replace("general.quantization_version", kQuantizationVersion);
-  if (importance) {  // by llama.cpp's names
+  if (importance) {  // with the key names of llama.cpp
     const std::string& file = options.importance.empty() ? options.calibrate : options.importance;
     metadata.replace("quantize.imatrix.file", fs::path(file).filename().string());
     metadata.replace("quantize.imatrix.dataset", importance->text);
@@ -98,7 +99,7 @@ Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& t
   return metadata;
 }
 
-// Names the type that most tensors have.
+// Warns with the type of most tensors.
 void warn_of_quantised_source(const ModelSource& source) {
   std::map<ElementType, size_t> counts;
   for (const TensorInfo& tensor : source.tensors()) {
@@ -119,7 +120,7 @@ Result<std::optional<Importance>> find_importance(const QuantizeOptions& options
   return Importance::read(options.importance);
 }
 
-// What is written has it inside, where there is one.
+// Adds the adapter, if any, to the weights that are written.
 Result<void> add_adapter(const std::string& adapter, ModelSource& source) {
   if (adapter.empty()) return {};
   TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
@@ -170,7 +171,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
 
 Result<std::string> quantize(const QuantizeOptions& options, const QuantizeProgress& progress) {
   TRY(check(options));
-  TRY(NewFile::create(options.out, 0644));  // whether it may be written, and no more
+  TRY(NewFile::create(options.out, 0644));  // checks only that the file can be created
   TRY_ASSIGN(const auto importance, find_importance(options));
   if (!options.type.empty())
     return write_model(options, importance ? &*importance : nullptr, progress);

@@ -23,14 +23,15 @@ struct QuantizeOptions {
   bool as_json = false;
 };
 
-// How a caller may end it early.
+// Callbacks for progress and cancellation.
 struct QuantizeProgress {
-  std::function<void()> on_begin;  // from here on there is something to clear away
-  std::function<bool()> goes_on;   // asked again and again; false ends with kUnavailable
+  // called when output begins: from here on a partial file may exist
+  std::function<void()> on_begin;
+  std::function<bool()> goes_on;  // called repeatedly; false cancels with kUnavailable
 };
 
-// Writes a model's weights, with what options.model.adapter adds to them, in another type, or what
-// they meet in a text; the report.
+// Writes the weights of a model, including options.model.adapter, in another type, or writes the
+// importance measured on a text. Returns the report.
 Result<std::string> quantize(const QuantizeOptions& options, const QuantizeProgress& progress);
 
 }  // namespace kvik

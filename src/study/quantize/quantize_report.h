@@ -8,15 +8,15 @@
 
 namespace kvik {
 
-// What `kvik quantize` says once a file is written.
+// The report of `kvik quantize` after a file was written.
 struct QuantizeReport {
   std::string in, out;
   std::string type;
-  uint64_t n_bytes = 0;  // of the file
+  uint64_t n_bytes = 0;  // file size
   std::span<const QuantizedTensor> tensors = {};
 };
 
-// Size and error of every tensor, of each type and of all; and which tensors fell back.
+// Size and error of every tensor, of each type and in total; and which tensors use a fallback type.
 std::string report_text(const QuantizeReport& report);
 std::string report_json(const QuantizeReport& report);
 

@@ -19,7 +19,7 @@ constexpr uint64_t kSlabValues = uint64_t{1} << 23;
 constexpr uint64_t kItemValues = uint64_t{1} << 15;
 constexpr float kLargestF16 = 65504;
 
-// Rows that are converted together.
+// The number of rows converted together.
 uint64_t rows_of(uint64_t n_values, uint64_t n_cols) {
   return std::max<uint64_t>(1, n_values / n_cols);
 }
@@ -28,7 +28,7 @@ bool has_f16_range(ElementType type) {
   return type != ElementType::kF32 && type != ElementType::kBF16;
 }
 
-// Nothing where every value of the row can be stored.
+// Returns nullopt if every value of the row can be stored.
 std::optional<Error> trouble_in_row(const TensorInfo& info, ElementType to, uint64_t row,
                                     std::span<const float> values) {
   for (size_t column = 0; column < values.size(); ++column) {
@@ -67,16 +67,16 @@ uint64_t matrices_of(const TensorInfo& tensor) {
 
 double ErrorSums::relative_rmse() const { return all > 0 ? std::sqrt(lost / all) : 0; }
 
-// Some rows of a tensor on their way.
+// A group of rows during conversion.
 struct Quantizer::Slab {
   const QuantizedTensor& tensor;
-  std::span<const std::byte> in;  // of the whole tensor
+  std::span<const std::byte> in;  // the whole tensor
   std::span<const uint32_t> gather;
   std::span<const float> in_scales;  // TensorSource::scales()
   uint64_t n_cols;
   uint64_t in_row_bytes, out_row_bytes;
   uint64_t rows_per_matrix;
-  std::span<const std::vector<float>> weights;  // by matrix; empty: none
+  std::span<const std::vector<float>> weights;  // one entry per matrix; empty: none
   std::span<const float> out_scales = {};       // likewise
   uint64_t first_row = 0, n_rows = 0;
   std::span<std::byte> out = {};
@@ -85,7 +85,7 @@ struct Quantizer::Slab {
   float in_scale(uint64_t matrix) const {
     return in_scales.empty() ? 1.0f : in_scales[in_scales.size() == 1 ? 0 : matrix];
   }
-  // Bytes that are handed on as they are, with their scales, if they have some.
+  // True if the bytes are copied unchanged, with their scales if there are any.
   bool is_copied() const {
     return tensor.from == tensor.info.type && (in_scales.empty() || tensor.scales);
   }
@@ -113,8 +113,8 @@ Result<std::vector<QuantizedTensor>> Quantizer::plan() const {
   return plan;
 }
 
-// By matrix; a matrix of which nothing is known has an empty one, and a tensor of which nothing is
-// known none.
+// Weights of each matrix. An entry is empty for a matrix without data; the result is empty for a
+// tensor without data.
 Result<std::vector<std::vector<float>>> Quantizer::weights_of(const TensorInfo& tensor) const {
   std::vector<std::vector<float>> weights;
   if (!importance_ || tensor.shape.size() < 2) return weights;
@@ -192,7 +192,8 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
   return output.write(std::as_bytes(std::span(scales)));
 }
 
-// By which the peak of each matrix is the largest that its blocks can hold.
+// Chooses scales that map the largest value of each matrix to the largest that its blocks can
+// represent.
 std::vector<float> Quantizer::choose_scales(const Slab& slab, uint64_t n_rows) {
   if (!slab.tensor.scales) return {};
   std::vector<float> scales(n_rows / slab.rows_per_matrix);
@@ -219,7 +220,7 @@ std::vector<float> Quantizer::choose_scales(const Slab& slab, uint64_t n_rows) {
   return scales;
 }
 
-// Row `row` of the slab. A row that cannot be stored loses infinitely much.
+// Converts row `row` of the slab. A row that cannot be stored has an infinite error.
 ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread) {
   Scratch& scratch = scratch_[thread];
   scratch.values.resize(slab.n_cols);
@@ -230,7 +231,7 @@ ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread
   std::byte* out = slab.out.data() + row * slab.out_row_bytes;
   const ElementType to = slab.tensor.info.type;
   const auto infinite = std::numeric_limits<double>::infinity();
-  if (slab.tensor.from == to && !can_dequantize(to)) {  // handed on as it is
+  if (slab.tensor.from == to && !can_dequantize(to)) {  // copied unchanged
     std::copy_n(in, slab.in_row_bytes, out);
     return {};
   }
@@ -238,7 +239,7 @@ ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread
   if (!slab.in_scales.empty()) {
     for (float& value : scratch.values) value *= slab.in_scale(matrix);
   }
-  if (!slab.gather.empty()) {  // back into the columns' own order
+  if (!slab.gather.empty()) {  // restores the original order of the columns
     scratch.decoded = scratch.values;
     for (size_t j = 0; j < slab.n_cols; ++j) scratch.values[slab.gather[j]] = scratch.decoded[j];
   }

@@ -16,10 +16,10 @@
 
 namespace kvik {
 
-// Squares that are added up over the values of a tensor.
+// Sums of squares over the values of a tensor.
 struct ErrorSums {
-  double lost = 0;  // of what was read less what was written
-  double all = 0;   // of what was read
+  double lost = 0;  // squared difference of input and output
+  double all = 0;   // squared input
 
   void add(const ErrorSums& other) {
     lost += other.lost;
@@ -28,34 +28,34 @@ struct ErrorSums {
   double relative_rmse() const;
 };
 
-// What became of one tensor.
+// The result for one tensor.
 struct QuantizedTensor {
   TensorInfo info;  // as written
   ElementType from = ElementType::kF32;
-  std::optional<ElementType> wanted = {};  // where rows did not fit the type that the mix wanted
+  std::optional<ElementType> wanted = {};  // the type wanted by the mix if rows do not fit it
   bool has_importance = false;
-  std::optional<TensorInfo> scales = {};  // a tensor behind it: what its values are times
+  std::optional<TensorInfo> scales = {};  // an additional tensor: factors of its values
   ErrorSums error = {};
 };
 
-// Writes a model's tensors in the types that a mix chooses for them, some rows at a time: of a
-// tensor, no more than that is in memory beside the source's own bytes. The same bytes whatever the
-// number of threads.
+// Writes the tensors of a model in the types chosen by a mix, some rows at a time: apart from the
+// source's own bytes, only these rows are in memory. The output does not depend on the number of
+// threads.
 class Quantizer {
  public:
-  // All are borrowed; `importance` may be null.
+  // All references are borrowed; `importance` may be null.
   Quantizer(ModelSource& source, const WeightMix& mix, const Importance* importance,
             ThreadPool& threads)
       : source_(source), mix_(mix), importance_(importance), threads_(threads) {}
 
-  // What will be written, in order. Errors: kUnsupported for tensors whose type cannot be read,
-  // kInvalidArgument for importance of another model's shapes.
+  // The tensors to be written, in order. Errors: kUnsupported for tensors of a type that cannot be
+  // read, kInvalidArgument if the importance has shapes of another model.
   Result<std::vector<QuantizedTensor>> plan() const;
 
-  // Called between slabs with the bytes read so far; false gives up with kUnavailable.
+  // Called between slabs with the bytes read so far; returning false cancels with kUnavailable.
   using Progress = std::function<bool(uint64_t done_bytes)>;
-  // Fills the plan's errors. Errors: those of source and output, and kCorrupt for values that are
-  // not finite or too large for the type; names the tensor.
+  // Sets the errors in the plan. Errors: those of source and output; kCorrupt with the tensor's
+  // name for values that are not finite or too large for the type.
   Result<void> write(std::vector<QuantizedTensor>& plan, GgufOutput& output,
                      const Progress& progress);
 
@@ -78,7 +78,7 @@ class Quantizer {
 
   Progress progress_;
   uint64_t done_bytes_ = 0;
-  std::vector<Scratch> scratch_;  // by thread
+  std::vector<Scratch> scratch_;  // one per thread
 };
 
 }  // namespace kvik
