@@ -29,7 +29,7 @@ struct WorkLimits {
   std::vector<HeadsUse> heads;  // of each kind of layer
   uint32_t n_ctx = 0;
   std::vector<RecurrenceShape> recurrences = {};  // likewise
-  uint32_t n_guessed_runs = 0;                    // runs with draft tokens in one step
+  uint32_t n_draft_runs = 0;                      // runs with draft tokens in one step
 };
 
 // The operations of the forward pass. Shapes are verified by CHECK: a wrong shape is a bug. Rows

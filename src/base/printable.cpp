@@ -14,7 +14,7 @@ bool is_control(char32_t c) { return c < 0x20 || (c >= kDelete && c < 0xA0); }
 
 // Returns true for line separators beyond ASCII and for characters that change the writing
 // direction (Unicode TR 36).
-bool is_steering(char32_t c) {
+bool is_direction_control(char32_t c) {
   return (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0x200E || c == 0x200F;
 }
 
@@ -37,7 +37,7 @@ void append_with_breaks(char32_t c, std::string& out) {
 }
 
 void append_in_line(char32_t c, std::string& out) {
-  if (is_control(c) || is_steering(c)) {
+  if (is_control(c) || is_direction_control(c)) {
     append_picture(c, out);
   } else {
     append_utf8(c, out);

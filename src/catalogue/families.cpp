@@ -106,7 +106,7 @@ std::string known_model_types() {
   for (const Family* family : all_families()) {
     for (const FolderType& type : family->folders) {
       names.push_back(type.model_type);
-      if (!type.whole_type.empty()) names.push_back(type.whole_type);
+      if (!type.multimodal_type.empty()) names.push_back(type.multimodal_type);
     }
   }
   return fmt::format("{}", fmt::join(names, ", "));

@@ -12,7 +12,7 @@
 namespace kvik {
 
 // When "sliding_window" of a config.json applies: never, always, or only with "use_sliding_window".
-enum class FolderWindow : uint8_t { kNone, kStated, kIfAsked };
+enum class FolderWindow : uint8_t { kNone, kStated, kIfEnabled };
 
 // Layout of stacked expert weights: [experts, rows, columns] with gate before up; interleaved as in
 // gpt-oss (interleaved_experts.h); or each matrix transposed (Qwen3-VL).
@@ -23,12 +23,12 @@ enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
 struct FolderType {
   std::string_view model_type;  // value of "model_type" in config.json
   // model_type of a multimodal model whose "text_config" has this type
-  std::string_view whole_type = {};
+  std::string_view multimodal_type = {};
   std::string_view defaults;  // JSON with the values that config.json may omit
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
-  bool norms_lack_one = false;    // norm weights are stored minus one
-  bool has_query_scalar = false;  // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
+  bool has_zero_centered_norms = false;  // norm weights are stored minus one
+  bool has_query_scalar = false;         // attention is scaled by 1 / sqrt(query_pre_attn_scalar)
   // Rows of a head are ordered as in a GGUF file, although RoPE rotates adjacent pairs.
   bool is_interleaved =
       false;  // rows of a head are ordered as in a GGUF file although RoPE rotates adjacent pairs
@@ -39,7 +39,7 @@ struct FolderType {
   std::string_view down_stack = "mlp.experts.down_proj";
   std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
-  bool has_gates_over_ups = false;  // gate and up are one tensor, of which GGUF files make two
+  bool has_fused_gate_up = false;  // gate and up are one tensor, of which GGUF files make two
 };
 
 // Kind of the recurrent layers.
@@ -94,7 +94,7 @@ struct ExpertTraits {
   bool has_shared_gate = false;
   ExpertScoring scoring = ExpertScoring::kSoftmax;  // unless a key says otherwise
   bool has_score_bias = false;
-  Presence choice_bias = Presence::kNone;
+  Presence correction_bias = Presence::kNone;
   bool has_biases = false;
 };
 
@@ -124,7 +124,7 @@ struct Family {
   bool has_layer_kinds = false;
   // Each layer has either a mixer or a feed-forward block; lists in the file say which
   // (Nemotron-H).
-  bool has_half_layers = false;
+  bool has_single_block_layers = false;
   // Reads what only this family has into an otherwise complete config; null: nothing.
   Result<void> (*finish)(const KeyReader& keys, ModelConfig& config) = nullptr;
   std::span<const FolderType> folders = {};

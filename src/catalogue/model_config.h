@@ -27,7 +27,7 @@ struct YarnConfig {
 // Llama 3.1's scaling by wavelength: frequencies with a wavelength longer than n_ctx_original /
 // low_freq_factor are divided by `factor`, those with a wavelength shorter than n_ctx_original /
 // high_freq_factor are kept, and those between are interpolated.
-struct SmoothStretchConfig {
+struct Llama3RopeConfig {
   uint32_t n_ctx_original = 0;  // 0: none
   float factor = 1.0f;
   float low_freq_factor = 1.0f;
@@ -43,7 +43,7 @@ struct RopeConfig {
   float magnitude = 1.0f;  // factor of cos and sin
   YarnConfig yarn = {};
   float score_scale = 1.0f;  // factor of q·k, instead of the magnitude
-  SmoothStretchConfig smooth_stretch = {};
+  Llama3RopeConfig llama3_scaling = {};
   bool has_divisors = true;  // uses the frequency divisors of the model's tensor, if it has one
 };
 
@@ -63,11 +63,11 @@ struct TemperatureConfig {
 // vectors directly: q · (up_k · latent) = (up_kᵀ · q) · latent, and up_v is applied to the weighted
 // sum.
 struct LatentConfig {
-  uint32_t rank = 0;                        // kv_lora_rank; 0: no MLA
-  uint32_t q_rank = 0;                      // q_lora_rank; 0: q is computed in one step
-  uint32_t still_dim = 0, turning_dim = 0;  // qk_nope_head_dim and qk_rope_head_dim
+  uint32_t rank = 0;                                    // kv_lora_rank; 0: no MLA
+  uint32_t q_rank = 0;                                  // q_lora_rank; 0: q is computed in one step
+  uint32_t qk_nope_head_dim = 0, qk_rope_head_dim = 0;  // qk_nope_head_dim and qk_rope_head_dim
   uint32_t value_dim = 0;
-  uint32_t q_dim() const { return still_dim + turning_dim; }
+  uint32_t q_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 };
 
 // Softmax attention over the K and V of earlier tokens (Vaswani et al. 2017); with GQA there are
@@ -88,7 +88,7 @@ struct AttentionConfig {
   // The output of a head is multiplied by sigmoid(gate · x). Q's tensor contains, for each head in
   // turn, the rows of Q and those of the gate.
   bool has_output_gate = false;
-  bool is_turned = true;  // has RoPE; otherwise only the causal mask depends on the order of tokens
+  bool has_rope = true;  // has RoPE; otherwise only the causal mask depends on the order of tokens
   QkNorm qk_norm = QkNorm::kNone;
   // For families in which only some models have these tensors.
   bool is_qkv_bias_optional = false, is_output_bias_optional = false, is_qk_norm_optional = false;
@@ -138,7 +138,7 @@ struct ExpertsConfig {
   bool has_score_bias = false;   // a bias is added to the scores
   // A bias is added to the probabilities for the selection of experts, but not for their weights
   // (Wang et al. 2024).
-  bool has_choice_bias = false, is_choice_bias_optional = false;
+  bool has_correction_bias = false, is_correction_bias_optional = false;
   bool has_biases = false;  // gate, up and down of each expert have biases
   // Group-limited routing: experts form groups of equal size, and experts are selected from the
   // best n_groups_used groups.
@@ -146,7 +146,7 @@ struct ExpertsConfig {
   // Size of a dense MLP parallel to the experts, with output norms of its own; 0: there is none.
   // The experts' input, the router's input and the sum of the experts then have norms of their own
   // too, and each expert a scale (Gemma 4).
-  uint32_t beside_ffn_dim = 0;
+  uint32_t parallel_ffn_dim = 0;
 };
 
 // Placeholders for the half that a layer lacks.
@@ -164,7 +164,7 @@ struct LayerConfig {
   const AttentionConfig* if_attention() const { return std::get_if<AttentionConfig>(&mixer); }
   bool mixes() const { return !std::holds_alternative<NoMixer>(mixer); }
   bool has_state() const { return mixes() && !if_attention(); }
-  bool feeds_forward() const { return !std::holds_alternative<NoFeedForward>(feed_forward); }
+  bool has_feed_forward() const { return !std::holds_alternative<NoFeedForward>(feed_forward); }
   // Returns null if the layer has no experts.
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
 };
@@ -207,13 +207,13 @@ struct ModelConfig {
 
   // Number of MTP layers after the others. Their tensors are ignored except for those of the MTP
   // head in use.
-  uint32_t n_guessing_layers = 0;
+  uint32_t n_mtp_layers = 0;
   // The first MTP layer is used as drafter: from the hidden state at a position (after the last
   // norm) and the next token, it predicts the token after the next one (Gloeckle et al. 2024;
   // Qwen3-Next).
-  bool has_guesser = false;
+  bool has_mtp_head = false;
   // Returns the number of entries in per-layer lists of the file.
-  size_t n_listed_layers() const { return size_t{n_layers} + n_guessing_layers; }
+  size_t n_listed_layers() const { return size_t{n_layers} + n_mtp_layers; }
 
   std::vector<LayerConfig> layers;  // n_layers of them, followed by the MTP head
   std::vector<RopeConfig> ropes;
@@ -234,6 +234,6 @@ struct ModelConfig {
 Result<ModelConfig> read_config(const Metadata& metadata);
 
 // Returns the model without its MTP head, for files that announce one but do not contain it.
-ModelConfig without_guesser(ModelConfig config);
+ModelConfig without_mtp_head(ModelConfig config);
 
 }  // namespace kvik

@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t kSoftmaxGating = 1;
 constexpr uint32_t kSigmoidGating = 2;
 // Softmax over the selected experts, which is kSoftmaxGating with normalized weights.
-constexpr uint32_t kChosenSoftmaxGating = 3;
+constexpr uint32_t kTopKSoftmaxGating = 3;
 
 // Reads the sizes of MLA. Current files state the head sizes under keys of their own, and that of
 // the cached K as "key_length". Files of 2024 state the head sizes only.
@@ -36,17 +36,17 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   TRY_ASSIGN(const uint32_t q_dim,
              keys.count("attention.key_length_mla", 2 * kMaxHeadDim, key_dim));
   TRY_ASSIGN(l.value_dim, keys.count("attention.value_length_mla", kMaxHeadDim, value_dim));
-  TRY_ASSIGN(l.turning_dim, keys.count("rope.dimension_count", kMaxHeadDim));
+  TRY_ASSIGN(l.qk_rope_head_dim, keys.count("rope.dimension_count", kMaxHeadDim));
   a.n_kv_heads = 1;
-  a.head_dim = l.rank + l.turning_dim;
-  if (l.turning_dim >= q_dim || l.rank % 16 != 0 || a.head_dim > kMaxHeadDim) {
+  a.head_dim = l.rank + l.qk_rope_head_dim;
+  if (l.qk_rope_head_dim >= q_dim || l.rank % 16 != 0 || a.head_dim > kMaxHeadDim) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("'{}' is {} with {} dimensions that turn, of {} in a head: expected a "
                             "multiple of 16, fewer than all to turn, and at most {} together",
-                            keys.full("attention.kv_lora_rank"), l.rank, l.turning_dim, q_dim,
+                            keys.full("attention.kv_lora_rank"), l.rank, l.qk_rope_head_dim, q_dim,
                             kMaxHeadDim));
   }
-  l.still_dim = q_dim - l.turning_dim;
+  l.qk_nope_head_dim = q_dim - l.qk_rope_head_dim;
   return {};
 }
 
@@ -80,7 +80,7 @@ Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, M
     TRY_ASSIGN(ffn_dims, keys.counts("feed_forward_length", c.n_listed_layers(), kMaxDim));
     a.n_kv_heads = n_kv_heads.front();
     c.ffn_dim = std::ranges::max(ffn_dims);
-  } else if (family.has_half_layers) {
+  } else if (family.has_single_block_layers) {
     TRY_ASSIGN(ffn_dims, keys.counts_or_none("feed_forward_length", c.n_listed_layers(), kMaxDim));
     TRY_ASSIGN(a.n_kv_heads, read_n_kv_heads(keys, family, c, a.n_heads));
     n_kv_heads = {a.n_kv_heads};
@@ -106,8 +106,8 @@ Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, M
 Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelConfig& c,
                            AttentionConfig& a) {
   TRY_ASSIGN(c.n_layers, keys.count("block_count", kMaxLayers));
-  TRY_ASSIGN(c.n_guessing_layers, keys.optional_count("nextn_predict_layers", c.n_layers - 1));
-  c.n_layers -= c.n_guessing_layers;
+  TRY_ASSIGN(c.n_mtp_layers, keys.optional_count("nextn_predict_layers", c.n_layers - 1));
+  c.n_layers -= c.n_mtp_layers;
   TRY_ASSIGN(c.model_dim, keys.count("embedding_length", kMaxDim));
   TRY_ASSIGN(a.n_heads, keys.count("attention.head_count", kMaxHeads));
   TRY(read_sizes_of_layers(keys, family, c, a));
@@ -156,7 +156,7 @@ Result<ExpertScoring> read_scoring(const KeyReader& keys, ExpertScoring usual) {
   TRY_ASSIGN(const uint32_t scoring, keys.optional_count("expert_gating_func", UINT32_MAX));
   switch (scoring == 0 ? fallback : scoring) {
     case kSoftmaxGating:
-    case kChosenSoftmaxGating:
+    case kTopKSoftmaxGating:
       return ExpertScoring::kSoftmax;
     case kSigmoidGating:
       return ExpertScoring::kSigmoid;
@@ -167,7 +167,7 @@ Result<ExpertScoring> read_scoring(const KeyReader& keys, ExpertScoring usual) {
       ErrorCode::kUnsupported,
       fmt::format("'{}' is {}, expected {} (softmax), {} (sigmoid) or {} (softmax of the chosen)",
                   keys.full("expert_gating_func"), scoring, kSoftmaxGating, kSigmoidGating,
-                  kChosenSoftmaxGating));
+                  kTopKSoftmaxGating));
 }
 
 // Returns std::nullopt if the model has no experts.
@@ -187,8 +187,8 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
                   .normalizes = traits.normalizes,
                   .has_shared_gate = traits.has_shared_gate,
                   .has_score_bias = traits.has_score_bias,
-                  .has_choice_bias = traits.choice_bias != Presence::kNone,
-                  .is_choice_bias_optional = traits.choice_bias == Presence::kOptional,
+                  .has_correction_bias = traits.correction_bias != Presence::kNone,
+                  .is_correction_bias_optional = traits.correction_bias == Presence::kOptional,
                   .has_biases = traits.has_biases};
   TRY_ASSIGN(const uint32_t latent_dim, keys.optional_count("moe_latent_size", kMaxDim));
   if (latent_dim > 0) {
@@ -319,31 +319,32 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   TRY_ASSIGN(const float layer_eps, keys.real("attention.layer_norm_epsilon", 1e-5));
   TRY_ASSIGN(c.norm_eps,
              keys.real("attention.layer_norm_rms_epsilon",
-                       family->has_half_layers ? static_cast<double>(layer_eps) : 1e-5));
+                       family->has_single_block_layers ? static_cast<double>(layer_eps) : 1e-5));
   TRY_ASSIGN(attention.soft_cap, keys.real("attn_logit_softcapping", 0));
   TRY_ASSIGN(c.logit_soft_cap, keys.real("final_logit_softcapping", 0));
-  const uint32_t turned = attention.latent.rank ? attention.latent.turning_dim : attention.head_dim;
+  const uint32_t turned =
+      attention.latent.rank ? attention.latent.qk_rope_head_dim : attention.head_dim;
   TRY(read_ropes(keys, *family, c, turned));
   TRY(read_scales(keys, *family, c, attention));
   if (family->rope.may_be_absent) {
-    TRY_ASSIGN(attention.is_turned, keys.flag("rope.scaling.finetuned", false));
+    TRY_ASSIGN(attention.has_rope, keys.flag("rope.scaling.finetuned", false));
   }
   TRY(read_layers(keys, *family, attention, c));
   TRY(read_recurrent_layers(keys, *family, c));
   if (family->finish) TRY(family->finish(keys, c));
   // The hidden state that the MTP head needs is kept with the state of the recurrent layers.
-  if (family->recurrence.kind == Recurrence::kDelta && c.n_guessing_layers > 0 && c.has_state()) {
+  if (family->recurrence.kind == Recurrence::kDelta && c.n_mtp_layers > 0 && c.has_state()) {
     c.layers.push_back({.mixer = c.attention(), .feed_forward = c.layers.back().feed_forward});
-    c.has_guesser = true;
+    c.has_mtp_head = true;
   }
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));
   return c;
 }
 
-ModelConfig without_guesser(ModelConfig config) {
+ModelConfig without_mtp_head(ModelConfig config) {
   config.layers.resize(config.n_layers);
-  config.has_guesser = false;
+  config.has_mtp_head = false;
   return config;
 }
 

@@ -45,8 +45,8 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
   return {};
 }
 
-Result<void> read_smooth_stretch(const KeyReader& keys, RopeConfig& rope) {
-  SmoothStretchConfig& s = rope.smooth_stretch;
+Result<void> read_llama3_scaling(const KeyReader& keys, RopeConfig& rope) {
+  Llama3RopeConfig& s = rope.llama3_scaling;
   s.factor = 1.0f / rope.position_scale;
   rope.position_scale = 1.0f;
   TRY_ASSIGN(s.n_ctx_original, keys.count("rope.scaling.original_context_length", kMaxContext));
@@ -72,7 +72,7 @@ Result<void> read_scaling(const KeyReader& keys, const Family& family, uint32_t 
   }
   if (type == "linear" || type == "longrope") return {};
   if (type == "yarn") return read_yarn(keys, family, n_ctx_train, rope);
-  if (type == "llama3") return read_smooth_stretch(keys, rope);
+  if (type == "llama3") return read_llama3_scaling(keys, rope);
   return fail(ErrorCode::kUnsupported,
               fmt::format("'{}' is '{}', expected none, linear, llama3, yarn or longrope",
                           keys.full("rope.scaling.type"), type));
@@ -80,7 +80,7 @@ Result<void> read_scaling(const KeyReader& keys, const Family& family, uint32_t 
 
 }  // namespace
 
-Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, TurnedDims turned) {
+Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, RopeDims turned) {
   RopeConfig rope;
   TRY_ASSIGN(rope.base, keys.real("rope.freq_base", 10000.0));
   TRY_ASSIGN(rope.n_dims, keys.count("rope.dimension_count", turned.n_dims, turned.n_dims));

@@ -7,13 +7,13 @@
 namespace kvik {
 
 // Sizes of a model that RoPE depends on.
-struct TurnedDims {
+struct RopeDims {
   uint32_t n_dims;  // rotated dimensions of a head, unless the file states fewer
   uint32_t n_ctx_train;
 };
 // Reads the rope.* keys. The pairing is a trait of the family, which the caller sets. Errors:
 // kCorrupt for an impossible value, kUnsupported for an unknown scaling (the message lists the
 // known ones).
-Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, TurnedDims turned);
+Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, RopeDims turned);
 
 }  // namespace kvik

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 
 namespace kvik {
 namespace {
@@ -82,7 +82,7 @@ constexpr RoleEntry kRoles[] = {
     {kDownBias, kBias, "ffn_down.bias", "mlp.down_proj.bias"},
     {kRouter, kRouting, "ffn_gate_inp.weight", "mlp.gate.weight"},
     {kScoreBias, kBias, "ffn_gate_inp.bias", "mlp.router.bias"},
-    {kChoiceBias, kBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+    {kCorrectionBias, kBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
     {kExpertGate, kExperts, "ffn_gate_exps.weight", "mlp.experts.{}.gate_proj.weight"},
     {kExpertUp, kExperts, "ffn_up_exps.weight", "mlp.experts.{}.up_proj.weight"},
     {kExpertDown, kExperts, "ffn_down_exps.weight", "mlp.experts.{}.down_proj.weight"},
@@ -102,10 +102,10 @@ constexpr RoleEntry kRoles[] = {
     {kPerLayerOutput, kMatrix, "proj.weight", "per_layer_projection.weight"},
     {kPerLayerPostNorm, kNorm, "post_norm.weight", "post_per_layer_input_norm.weight"},
     {kLayerScale, kNorm, "layer_output_scale.weight", "layer_scalar"},
-    {kGuessEmbeddingNorm, kNorm, "nextn.enorm.weight", "pre_fc_norm_embedding.weight"},
-    {kGuessHiddenNorm, kNorm, "nextn.hnorm.weight", "pre_fc_norm_hidden.weight"},
-    {kGuessInput, kMatrix, "nextn.eh_proj.weight", "fc.weight"},
-    {kGuessOutputNorm, kNorm, "nextn.shared_head_norm.weight", "norm.weight"},
+    {kMtpEmbeddingNorm, kNorm, "nextn.enorm.weight", "pre_fc_norm_embedding.weight"},
+    {kMtpHiddenNorm, kNorm, "nextn.hnorm.weight", "pre_fc_norm_hidden.weight"},
+    {kMtpProjection, kMatrix, "nextn.eh_proj.weight", "fc.weight"},
+    {kMtpOutputNorm, kNorm, "nextn.shared_head_norm.weight", "norm.weight"},
 };
 
 // The table must be in the order of the roles.
@@ -118,10 +118,10 @@ constexpr bool is_in_order() {
 static_assert(is_in_order());
 
 // Prefixes of the vision and audio tensors of multimodal models.
-constexpr std::string_view kOtherSenses[] = {"v.", "a.", "mm."};
+constexpr std::string_view kMultimodalPrefixes[] = {"v.", "a.", "mm."};
 
-bool sees_or_hears(std::string_view name) {
-  return std::ranges::any_of(kOtherSenses,
+bool is_multimodal_tensor(std::string_view name) {
+  return std::ranges::any_of(kMultimodalPrefixes,
                              [&](std::string_view sense) { return name.starts_with(sense); });
 }
 
@@ -139,12 +139,12 @@ class LayerTensors {
     std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
     if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
     if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
-    if (c_.has_pre_norms && layer.mixes() && layer.feeds_forward()) {
+    if (c_.has_pre_norms && layer.mixes() && layer.has_feed_forward()) {
       add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm : kFfnNorm, {c_.model_dim});
     }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
     list_per_layer();
-    if (layer_ == c_.n_layers) list_guesser();
+    if (layer_ == c_.n_layers) list_mtp_head();
   }
 
  private:
@@ -168,7 +168,7 @@ class LayerTensors {
     }
     add(kKvDown, {a.head_dim, c_.model_dim});
     add(kKvDownNorm, {l.rank});
-    add(kKUp, {a.n_heads, l.rank, l.still_dim});
+    add(kKUp, {a.n_heads, l.rank, l.qk_nope_head_dim});
     add(kVUp, {a.n_heads, l.value_dim, l.rank});
   }
 
@@ -246,7 +246,8 @@ class LayerTensors {
   void list(const ExpertsConfig& e) {
     add(kRouter, {e.n_experts, c_.model_dim});
     if (e.has_score_bias) add(kScoreBias, {e.n_experts});
-    if (e.has_choice_bias) add_optional(kChoiceBias, {e.n_experts}, e.is_choice_bias_optional);
+    if (e.has_correction_bias)
+      add_optional(kCorrectionBias, {e.n_experts}, e.is_correction_bias_optional);
     if (has_gate()) add(kExpertGate, {e.n_experts, e.ffn_dim, c_.model_dim});
     add(kExpertUp, {e.n_experts, e.ffn_dim, c_.model_dim});
     add(kExpertDown, {e.n_experts, c_.model_dim, e.ffn_dim});
@@ -255,8 +256,8 @@ class LayerTensors {
       add(kExpertUpBias, {e.n_experts, e.ffn_dim});
       add(kExpertDownBias, {e.n_experts, c_.model_dim});
     }
-    if (e.beside_ffn_dim) {
-      list(MlpConfig{.ffn_dim = e.beside_ffn_dim});
+    if (e.parallel_ffn_dim) {
+      list(MlpConfig{.ffn_dim = e.parallel_ffn_dim});
       add(kRouterNorm, {c_.model_dim});
       add_optional(kExpertFactors, {e.n_experts}, true);
       for (const TensorRole norm : {kExpertsNorm, kMlpPostNorm, kExpertsPostNorm}) {
@@ -270,11 +271,11 @@ class LayerTensors {
     add(kSharedDown, {c_.model_dim, e.shared_ffn_dim});
   }
 
-  void list_guesser() {
-    for (const TensorRole norm : {kGuessEmbeddingNorm, kGuessHiddenNorm, kGuessOutputNorm}) {
+  void list_mtp_head() {
+    for (const TensorRole norm : {kMtpEmbeddingNorm, kMtpHiddenNorm, kMtpOutputNorm}) {
       add(norm, {c_.model_dim});
     }
-    add(kGuessInput, {c_.model_dim, uint64_t{2} * c_.model_dim});
+    add(kMtpProjection, {c_.model_dim, uint64_t{2} * c_.model_dim});
   }
 
   void list_per_layer() {
@@ -323,8 +324,8 @@ std::optional<TensorId> tensor_named(std::string_view name) {
 std::string_view usual_folder_name(TensorRole role) { return entry(role).folder_name; }
 
 TensorTable::TensorTable(const ModelConfig& c)
-    : n_layers_(c.n_layers), n_guessing_layers_(c.n_guessing_layers) {
-  CHECK(c.layers.size() == c.n_layers + c.has_guesser && !c.ropes.empty());
+    : n_layers_(c.n_layers), n_mtp_layers_(c.n_mtp_layers) {
+  CHECK(c.layers.size() == c.n_layers + c.has_mtp_head && !c.ropes.empty());
   const uint64_t n_pairs = c.ropes.front().n_dims / 2;
   specs_ = {{{kEmbedding}, {c.n_vocab, c.model_dim}},
             {{kRopeDivisors}, {n_pairs}, true},
@@ -341,7 +342,7 @@ TensorTable::TensorTable(const ModelConfig& c)
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
-    if (!lender_of(c.layers[layer])) continue;
+    if (!kv_source_of(c.layers[layer])) continue;
     for (const TensorRole role : {kK, kV, kKNorm}) unused_.insert({role, layer});
   }
 }
@@ -351,8 +352,8 @@ const TensorSpec* TensorTable::find(TensorId tensor) const {
   return found == places_.end() ? nullptr : &specs_[found->second];
 }
 
-bool TensorTable::may_leave_alone(std::string_view name) const {
-  if (sees_or_hears(name)) return true;
+bool TensorTable::may_be_unused(std::string_view name) const {
+  if (is_multimodal_tensor(name)) return true;
   if (const auto id = tensor_named(name)) {
     if (find(*id)) return false;
     if (unused_.contains(*id)) return true;
@@ -362,7 +363,7 @@ bool TensorTable::may_leave_alone(std::string_view name) const {
   uint32_t layer = 0;
   const auto [end, error] = std::from_chars(name.begin(), name.end(), layer);
   if (error != std::errc() || end == name.end() || *end != '.') return false;
-  return layer >= n_layers_ && layer - n_layers_ < n_guessing_layers_;
+  return layer >= n_layers_ && layer - n_layers_ < n_mtp_layers_;
 }
 
 }  // namespace kvik

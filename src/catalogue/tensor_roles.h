@@ -76,7 +76,7 @@ enum class TensorRole : uint8_t {
   kDownBias,
   kRouter,
   kScoreBias,
-  kChoiceBias,
+  kCorrectionBias,
   kExpertGate,
   kExpertUp,
   kExpertDown,
@@ -96,10 +96,10 @@ enum class TensorRole : uint8_t {
   kPerLayerOutput,
   kPerLayerPostNorm,
   kLayerScale,
-  kGuessEmbeddingNorm,  // MTP head: norm of the next token's embedding
-  kGuessHiddenNorm,     // MTP head: norm of the hidden state
-  kGuessInput,          // MTP head: projection of both, concatenated, to its input
-  kGuessOutputNorm,     // MTP head: norm before the output head
+  kMtpEmbeddingNorm,  // MTP head: norm of the next token's embedding
+  kMtpHiddenNorm,     // MTP head: norm of the hidden state
+  kMtpProjection,     // MTP head: projection of both, concatenated, to its input
+  kMtpOutputNorm,     // MTP head: norm before the output head
 };
 
 enum class TensorKind : uint8_t {
@@ -168,10 +168,10 @@ class TensorTable {
 
   // Returns whether a file of such a model may contain an unused tensor of that name: of MTP
   // layers, of vision and audio parts, or K and V of layers that share another layer's.
-  bool may_leave_alone(std::string_view name) const;
+  bool may_be_unused(std::string_view name) const;
 
  private:
-  uint32_t n_layers_, n_guessing_layers_;
+  uint32_t n_layers_, n_mtp_layers_;
   std::set<TensorId> unused_;  // K and V of layers that share another layer's
   std::vector<TensorSpec> specs_;
   std::map<TensorId, size_t> places_;

@@ -15,8 +15,9 @@ void AnswerSink::on_prompt(const PromptProgress& progress) {
 void AnswerSink::on_chunk(CompletionChunk chunk) {
   const MutexLock lock(mutex_);
   if (is_closed_) return;
-  spoken_.text += chunk.text;
-  spoken_.ids.insert(spoken_.ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
+  history_tokens_.text += chunk.text;
+  history_tokens_.ids.insert(history_tokens_.ids.end(), chunk.token_ids.begin(),
+                             chunk.token_ids.end());
   for (const AnswerPart& part : chunk.parts) {
     const bool is_text = part.kind == AnswerPart::Kind::kText;
     if (is_text) answer_.content += part.text;
@@ -25,7 +26,7 @@ void AnswerSink::on_chunk(CompletionChunk chunk) {
   if (chunk.finish) {
     answer_.finish = chunk.finish;
     // After a stop string, the tokens include it but the text does not.
-    if (!chunk.stop_string) answer_.spoken = std::move(spoken_);
+    if (!chunk.stop_string) answer_.spoken = std::move(history_tokens_);
   }
 }
 

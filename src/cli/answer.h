@@ -18,7 +18,7 @@ struct Answer {
   std::optional<Usage> usage;
   // all of the answer, including reasoning; empty if the answer was interrupted or ended by a stop
   // string, since tokens and text then differ
-  SpokenTokens spoken;
+  HistoryTokens spoken;
 };
 
 // Prints an answer as it arrives, with reasoning dimmed, and collects it. The engine thread calls
@@ -46,7 +46,7 @@ class AnswerSink final : public CompletionSink {
   Mutex mutex_;
   bool is_closed_ GUARDED_BY(mutex_) = false;
   Answer answer_ GUARDED_BY(mutex_);
-  SpokenTokens spoken_ GUARDED_BY(mutex_);                  // text and tokens so far
+  HistoryTokens history_tokens_ GUARDED_BY(mutex_);         // text and tokens so far
   bool is_begun_ GUARDED_BY(mutex_) = false;                // something was printed
   TextStyle style_ GUARDED_BY(mutex_) = TextStyle::kPlain;  // style of the last output
   // trailing blanks, printed only if more text follows

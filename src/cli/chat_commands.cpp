@@ -28,7 +28,7 @@ std::pair<std::string_view, std::string_view> split_word(std::string_view text) 
 }
 
 // Returns what to do instead of a command of other programs; empty for an unknown one.
-std::string_view advice_on(std::string_view name) {
+std::string_view hint_for(std::string_view name) {
   if (name == "/retry" || name == "/regenerate") return "/regen answers the last message anew";
   if (name == "/undo") {
     return "a message cannot be taken back: /regen answers the last one anew, /clear begins anew";
@@ -66,7 +66,7 @@ AfterCommand ChatCommands::run(std::string_view line) {
   const auto [name, arguments] = split_word(trimmed(line));
   const Command* command = find(name);
   if (!command) {
-    const std::string_view advice = advice_on(name);
+    const std::string_view advice = hint_for(name);
     if (!advice.empty()) return refuse(fmt::format("'{}' is no command; {}.", name, advice));
     std::vector<std::string> names;
     for (const Command& known : table()) names.emplace_back(known.name);

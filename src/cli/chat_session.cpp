@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/blanks.h"
-#include "service/forms/form_limits.h"
+#include "service/structured_output/grammar_limits.h"
 
 namespace kvik {
 
@@ -72,7 +72,7 @@ ChatSession::Next ChatSession::regenerate() {
   std::optional<Message> old;
   if (conversation.ends_with("assistant")) old = conversation.take_back();
   ++state_.n_regenerated;
-  SpokenTokens spoken = std::exchange(state_.spoken, state_.asked);
+  HistoryTokens spoken = std::exchange(state_.spoken, state_.asked);
   const Outcome outcome = answer();
   if (outcome != Outcome::kAnswered) {
     if (old) conversation.add("assistant", text_of(*old));
@@ -93,7 +93,7 @@ ChatSession::Outcome ChatSession::answer() {
   if (request.seed) *request.seed += state_.n_regenerated;
   request.output.answer_begin = prompt->answer_begin;
   request.output.answer_syntax = prompt->answer_syntax;
-  if (prompt->last_border) request.engine.borders = {*prompt->last_border};
+  if (prompt->last_message_end) request.engine.message_ends = {*prompt->last_message_end};
   const auto sink = std::make_shared<AnswerSink>(console_);
   auto completion = service_.complete(request, sink);
   if (!completion) {

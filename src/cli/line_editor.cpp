@@ -24,7 +24,7 @@ constexpr std::wstring_view kPasteEnd = L"\033[201~";
 
 // Selects a UTF-8 locale. libedit uses the locale for the width and the encoding of characters; in
 // many containers it is not UTF-8, although the terminal is.
-void want_utf8() {
+void select_utf8_locale() {
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(::nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
 }
@@ -75,8 +75,8 @@ int rows_below(std::wstring_view text, int n_columns) {
 
 LineEditor::LineEditor(Options options)
     : options_(std::move(options)), keys_(::fileno(options_.input), options_.signal_fd) {
-  want_utf8();
-  quiet_terminal();
+  select_utf8_locale();
+  set_raw_modes();
   KeySource::watch_size();
   edit_ = ::el_init("kvik", options_.input, options_.output, options_.output);
   history_ = ::history_winit();
@@ -100,7 +100,7 @@ LineEditor::~LineEditor() {
 }
 
 // Sets the terminal modes that libedit is configured to use between lines.
-void LineEditor::quiet_terminal() {
+void LineEditor::set_raw_modes() {
   termios modes{};
   if (::tcgetattr(::fileno(options_.input), &modes) != 0) return;
   if (!found_) found_ = modes;
@@ -210,7 +210,7 @@ void LineEditor::suspend() {
   ::el_wset(edit_, EL_PREP_TERM, 0);
   if (found_) ::tcsetattr(::fileno(options_.input), TCSADRAIN, &*found_);
   ::raise(SIGTSTP);
-  quiet_terminal();
+  set_raw_modes();
   ::el_wset(edit_, EL_PREP_TERM, 1);
   ::el_wset(edit_, EL_REFRESH);
 }

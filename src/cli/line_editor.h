@@ -52,7 +52,7 @@ class LineEditor {
   static unsigned char paste(EditLine* edit, wint_t key);
   static unsigned char complete(EditLine* edit, wint_t key);
 
-  void quiet_terminal();
+  void set_raw_modes();
   void bind_keys();
   // Moves the cursor to the end of the typed text, on the screen too.
   void go_to_end();

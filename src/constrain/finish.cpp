@@ -295,25 +295,25 @@ class Finisher {
 
   // Rejects rules that reach themselves before a character is read.
   Result<void> refuse_left_recursion() {
-    enum class Colour : uint8_t { kWhite, kGrey, kBlack };
-    std::vector<Colour> colours(parts_.nodes.size(), Colour::kWhite);
+    enum class Color : uint8_t { kWhite, kGrey, kBlack };
+    std::vector<Color> colors(parts_.nodes.size(), Color::kWhite);
     std::vector<uint32_t> left;
     std::vector<uint32_t> edges;
     for (uint32_t root = 0; root < parts_.nodes.size(); ++root) {
-      if (colours[root] == Colour::kWhite) left.push_back(root);
+      if (colors[root] == Color::kWhite) left.push_back(root);
       while (!left.empty()) {
         const uint32_t at = left.back();
-        if (colours[at] != Colour::kWhite) {
-          colours[at] = Colour::kBlack;
+        if (colors[at] != Color::kWhite) {
+          colors[at] = Color::kBlack;
           left.pop_back();
           continue;
         }
-        colours[at] = Colour::kGrey;
+        colors[at] = Color::kGrey;
         edges.clear();
         left_edges(node(at), edges);
         for (const uint32_t to : edges) {
-          if (colours[to] == Colour::kGrey) return left_recursion(to);
-          if (colours[to] == Colour::kWhite) left.push_back(to);
+          if (colors[to] == Color::kGrey) return left_recursion(to);
+          if (colors[to] == Color::kWhite) left.push_back(to);
         }
       }
     }

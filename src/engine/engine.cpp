@@ -34,7 +34,7 @@ CacheReport cache_report(const Sequence& sequence) {
   const uint32_t n_before_last = sequence.usage.prompt_tokens - 1;
   const bool has_more = n_found > report.ram_tokens + report.tier_tokens;
   report.ram_tokens = n_found - report.tier_tokens;
-  if (sequence.findable_tokens().empty() && n_before_last > 0) {
+  if (sequence.cacheable_tokens().empty() && n_before_last > 0) {
     report.miss = MissReason::kCacheOff;
     report.position = 0;
   } else if (has_more) {
@@ -48,21 +48,21 @@ CacheReport cache_report(const Sequence& sequence) {
 }
 
 SpeculationOptions speculation_of(SpeculationOptions options, const Decoder& decoder,
-                                  DraftModel* draft, HeadDrafter* head) {
+                                  DraftModel* draft, MtpHeadDrafter* head) {
   if (draft) {
     options.drafter = draft;
   } else if (head) {
     options.drafter = head;
     options.drafts_in_pages = true;
   }
-  options.n_most_in_step = decoder.n_guesses_max();
+  options.n_most_in_step = decoder.n_draft_tokens_max();
   return options;
 }
 
-std::optional<HeadDrafter> head_of(Decoder& decoder, const EngineLimits& limits,
-                                   const Clock& clock) {
-  if (!decoder.has_guesser()) return std::nullopt;
-  return std::optional<HeadDrafter>(std::in_place, decoder, limits.n_vocab, clock);
+std::optional<MtpHeadDrafter> head_of(Decoder& decoder, const EngineLimits& limits,
+                                      const Clock& clock) {
+  if (!decoder.has_mtp_head()) return std::nullopt;
+  return std::optional<MtpHeadDrafter>(std::in_place, decoder, limits.n_vocab, clock);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
                             options.max_step_tokens, options.max_running));
   }
   TRY_ASSIGN(const KvBudget budget,
-             share_out(config, draft ? &draft->config() : nullptr, backend, options));
+             divide_kv_budget(config, draft ? &draft->config() : nullptr, backend, options));
   const uint32_t n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train;
   const EngineLimits limits{
       .n_ctx_max = static_cast<uint32_t>(std::min<uint64_t>(n_ctx, budget.kv_tokens)),
@@ -152,7 +152,7 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
   sampled_.reserve(options.max_step_tokens);
   outcomes_.reserve(options.max_running);
   accepted_.reserve(options.max_running);
-  n_true_.reserve(options.max_running);
+  n_accepted_drafts_.reserve(options.max_running);
   scheduler_.set_tier(tier_.get());
   kv_.pages().set_log(options.page_log);
   kv_.pages().set_sharing(options.sharing);
@@ -202,7 +202,7 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
       .pins = sequence->request.pins,
       .n_prompt = sequence->request.prompt.size()};
   const Adapter* adapter = sequence->request.adapter.get();
-  if (adapter && !adapter->cache_mark().empty()) {
+  if (adapter && !adapter->cache_key_suffix().empty()) {
     sequence->table.owner.adapter =
         std::make_shared<const std::string>(sequence->request.adapter_name);
   }
@@ -218,8 +218,8 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
 // Pages computed with an adapter that changes K or V are never shared with the model alone or with
 // another adapter.
 std::string Engine::identity_for(const Adapter* adapter) const {
-  if (!adapter || adapter->cache_mark().empty()) return cache_identity_;
-  return fmt::format("{}/adapter {}", cache_identity_, adapter->cache_mark());
+  if (!adapter || adapter->cache_key_suffix().empty()) return cache_identity_;
+  return fmt::format("{}/adapter {}", cache_identity_, adapter->cache_key_suffix());
 }
 
 void Engine::cancel(RequestId id) {
@@ -251,7 +251,7 @@ bool Engine::step() {
   forward_time_ = clock_.now() - forward_begin;
   mask_maker_.finish();
   if (!is_computed) {
-    break_off();
+    abort_step();
     return true;
   }
   step_end_ = clock_.now();
@@ -307,7 +307,7 @@ void Engine::announce(const StepPlan& plan, TimePoint begin) {
 
 // Ends the requests of an interrupted step, all of which were canceled. Their earlier tokens stay
 // in the cache.
-void Engine::break_off() {
+void Engine::abort_step() {
   decoder_.abandon_step();
   const std::vector<RequestId> ids = step_ids_;
   for (const RequestId id : ids) cancel(id);
@@ -335,38 +335,38 @@ bool Engine::forward(const StepPlan& plan) {
                              .open = sequence->table.open_pages()},
                       .want = {.n_last = n_wanted,
                                .is_hidden = sequence->wants_hidden(),
-                               .is_likeliest = sequence->takes_likeliest()},
+                               .needs_argmax_only = sequence->is_plain_greedy()},
                       .adapter = sequence->request.adapter.get(),
-                      .n_guesses = plan.entries[i].n_guesses()});
+                      .n_draft_tokens = plan.entries[i].n_draft_tokens()});
   }
   // A step of a recurrent model is not interrupted: a partly updated state is of no use.
   if (!hooks_.are_cancelled || kv_.layout().has_state()) {
     decoder_.forward(batch_);
     return true;
   }
-  return decoder_.forward_unless(batch_, [this] { return hooks_.are_cancelled(step_ids_); });
+  return decoder_.forward_interruptible(batch_, [this] { return hooks_.are_cancelled(step_ids_); });
 }
 
 // Applies the accepted draft tokens to the recurrent states. A snapshot taken at the commit then
 // includes all accepted rows.
 void Engine::accept(const StepPlan& plan) {
   if (plan.work.n_rows == plan.plain_work.n_rows) return;
-  n_true_.clear();
+  n_accepted_drafts_.clear();
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     CHECK(accepted_[i] >= plan.entries[i].n_own());
-    n_true_.push_back(plan.entries[i].n_true(accepted_[i]));
+    n_accepted_drafts_.push_back(plan.entries[i].n_accepted_drafts(accepted_[i]));
   }
-  decoder_.accept(n_true_);
+  decoder_.accept(n_accepted_drafts_);
 }
 
 // Starts the step of the mask maker. Budgets stay on for a second after several tenants had
 // requests, so that pauses between a tenant's sequential requests do not switch them off.
 void Engine::begin_mask_step() {
-  constexpr Duration kCompanyLasts = std::chrono::seconds(1);
+  constexpr Duration kTenantPresence = std::chrono::seconds(1);
   const TimePoint now = clock_.now();
-  if (scheduler_.has_company()) company_until_ = now + kCompanyLasts;
-  const bool has_company = now < company_until_;
-  mask_maker_.begin_step(has_company ? MaskMaker::Budgets::kOn : MaskMaker::Budgets::kOff,
+  if (scheduler_.has_several_tenants()) several_tenants_until_ = now + kTenantPresence;
+  const bool has_several_tenants = now < several_tenants_until_;
+  mask_maker_.begin_step(has_several_tenants ? MaskMaker::Budgets::kOn : MaskMaker::Budgets::kOff,
                          forward_time_);
 }
 

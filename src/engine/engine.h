@@ -16,7 +16,7 @@
 #include "engine/schedule/queue_limit.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/sequence.h"
-#include "engine/speculate/head_drafter.h"
+#include "engine/speculate/mtp_head_drafter.h"
 #include "engine/watch/live_recorder.h"
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
@@ -139,7 +139,7 @@ class Engine {
 
   std::string identity_for(const Adapter* adapter) const;
   bool forward(const StepPlan& plan);
-  void break_off();
+  void abort_step();
   void announce(const StepPlan& plan, TimePoint begin);
   void begin_mask_step();
   void begin_masks(const StepPlan& plan);
@@ -183,9 +183,9 @@ class Engine {
   StepHooks hooks_;
   std::vector<RequestId> step_ids_;  // requests in the step
   KvCache kv_;
-  std::unique_ptr<TierLink> tier_;     // null: none
-  std::unique_ptr<DraftModel> draft_;  // null: none; outlives the sequences
-  std::optional<HeadDrafter> head_;    // only if the model has an MTP head
+  std::unique_ptr<TierLink> tier_;      // null: none
+  std::unique_ptr<DraftModel> draft_;   // null: none; outlives the sequences
+  std::optional<MtpHeadDrafter> head_;  // only if the model has an MTP head
   Scheduler scheduler_;
   const TenantMarks tenants_;
   Sampler sampler_;
@@ -194,9 +194,9 @@ class Engine {
   EngineSnapshot counters_;
   LiveRecorder live_{kv_};
   QueueEstimate queue_;
-  TimePoint step_end_;       // time at which the newest logits were ready
-  Duration forward_time_{};  // time of the newest forward pass
-  TimePoint company_until_;  // time until which several tenants count as present
+  TimePoint step_end_;               // time at which the newest logits were ready
+  Duration forward_time_{};          // time of the newest forward pass
+  TimePoint several_tenants_until_;  // time until which several tenants count as present
 
   // Scratch of the current step, kept so that a step allocates nothing.
   std::vector<BatchSequence> batch_;
@@ -204,9 +204,9 @@ class Engine {
   std::vector<RequestId> ready_;       // sequences whose held logits can be sampled
   std::vector<TokenId> draft_tokens_;  // tokens of the entries that have drafts, concatenated
   std::vector<TokenEvent> sampled_;
-  std::vector<Outcome> outcomes_;   // by entry
-  std::vector<uint32_t> accepted_;  // number of accepted rows of each entry
-  std::vector<uint32_t> n_true_;    // number of accepted draft tokens of each entry
+  std::vector<Outcome> outcomes_;            // by entry
+  std::vector<uint32_t> accepted_;           // number of accepted rows of each entry
+  std::vector<uint32_t> n_accepted_drafts_;  // number of accepted draft tokens of each entry
 };
 
 }  // namespace kvik

@@ -40,10 +40,10 @@ void Engine::sample(const StepPlan& plan) {
     }
     if (entry.sequence->next_tokens && !entry.sequence->next_tokens->is_ready()) {
       accepted_.push_back(entry.n_own());
-      hold(entry, n_rows - entry.n_guesses() - 1);
+      hold(entry, n_rows - entry.n_draft_tokens() - 1);
       continue;
     }
-    const uint32_t n_sampled = 1 + entry.n_guesses();
+    const uint32_t n_sampled = 1 + entry.n_draft_tokens();
     outcomes_[i] = sample_rows(entry, n_rows - n_sampled);
     // A row at which the answer ended without a token is accepted, too.
     const uint32_t n_stand = outcomes_[i].n_tokens + (outcomes_[i].last ? 0 : 1);
@@ -151,7 +151,7 @@ std::span<const float> Engine::logits_of(const LogitsRow& row) {
 
 std::optional<TokenId> Engine::pick(Sequence& sequence, const LogitsRow& row) {
   const Request& request = sequence.request;
-  if (sequence.takes_likeliest()) return decoder_.likeliest(row.decoder_row);
+  if (sequence.is_plain_greedy()) return decoder_.argmax(row.decoder_row);
   const bool too_early = sequence.n_generated() < request.min_tokens;
   return sampler_.sample(
       {.logits = logits_of(row),
@@ -244,7 +244,7 @@ void Engine::publish_trace(const StepPlan::Entry& entry, TokenId token, const Pu
                            .position = row.position,
                            .kv_rows = sequence.n_kv_rows + entry.n_new,
                            .kv_bytes = n_pages * kv_.page_bytes(),
-                           .n_beside = counters_.last_step.n_sequences - 1,
+                           .n_other_sequences = counters_.last_step.n_sequences - 1,
                            .logits = logits_of(row.logits)});
 }
 
@@ -266,9 +266,9 @@ void Engine::record_token_time(Sequence& sequence) {
 void Engine::count_drafts(const StepPlan& plan) {
   SpeculationCounters& all = counters_.speculation;
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    const uint32_t n_drafted = plan.entries[i].n_guesses();
+    const uint32_t n_drafted = plan.entries[i].n_draft_tokens();
     if (n_drafted == 0) continue;
-    const uint32_t n_accepted = plan.entries[i].n_true(accepted_[i]);
+    const uint32_t n_accepted = plan.entries[i].n_accepted_drafts(accepted_[i]);
     ++all.drafts;
     all.drafted_tokens += n_drafted;
     all.accepted_tokens += n_accepted;

@@ -129,7 +129,7 @@ EngineSnapshot EngineThread::snapshot() const {
 const EngineLimits& EngineThread::limits() const { return engine_->limits(); }
 
 void EngineThread::main() {
-  MemoryReserve::be_patient(kMemoryPatience);
+  MemoryReserve::wait_for_memory(kMemoryPatience);
   for (bool goes_on = true; goes_on;) {
     try {
       goes_on = turn();

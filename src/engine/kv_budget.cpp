@@ -43,8 +43,8 @@ Result<void> check(const KvBudget& budget, uint64_t budget_bytes, uint64_t n_pag
 
 }  // namespace
 
-Result<KvBudget> share_out(const ModelConfig& config, const ModelConfig* draft,
-                           const Backend& backend, const EngineOptions& options) {
+Result<KvBudget> divide_kv_budget(const ModelConfig& config, const ModelConfig* draft,
+                                  const Backend& backend, const EngineOptions& options) {
   const KvLayout layout = kv_layout(config, options.kv_type, backend);
   KvBudget budget{
       .layout = layout,

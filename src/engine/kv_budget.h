@@ -24,8 +24,8 @@ struct KvBudget {
 
 // Divides the KV budget. `draft` is the config of the draft model, or null. Errors:
 // kInvalidArgument if the budget is too small.
-Result<KvBudget> share_out(const ModelConfig& config, const ModelConfig* draft,
-                           const Backend& backend, const EngineOptions& options);
+Result<KvBudget> divide_kv_budget(const ModelConfig& config, const ModelConfig* draft,
+                                  const Backend& backend, const EngineOptions& options);
 
 // Returns the layout of the model's layers in pages, without slots.
 KvLayout kv_layout(const ModelConfig& config, KvType type, const Backend& backend);

@@ -45,7 +45,7 @@ struct RunState {
   uint64_t admitted_step = 0;
 };
 
-// Written by ReuseCounter.
+// Written by CachedTokenCounter.
 struct ReuseState {
   uint32_t n_pages_found = 0;
   uint32_t n_cached_before = 0;  // largest n_cached at any preemption so far
@@ -121,10 +121,10 @@ struct Sequence {
   // Returns true if the answer satisfies its constraint and nothing can follow.
   bool must_end() const { return next_tokens && next_tokens->must_end(); }
   int32_t priority_among_all() const {
-    return request.ranks == Request::Ranks::kAmongAll ? request.priority : 0;
+    return request.ranks == Request::PriorityScope::kAllTenants ? request.priority : 0;
   }
   int32_t priority_among_own() const {
-    return request.ranks == Request::Ranks::kAmongOwn ? request.priority : 0;
+    return request.ranks == Request::PriorityScope::kOwnTenant ? request.priority : 0;
   }
   // Returns the number of tokens from n_cached to the next snapshot mark, or UINT32_MAX if there is
   // none.
@@ -138,11 +138,11 @@ struct Sequence {
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
   // Returns the query to look up this sequence in the prefix cache.
   PrefixQuery query() const {
-    return {root(), findable_tokens(), table.owner.tenant, table.owner.adapter};
+    return {root(), cacheable_tokens(), table.owner.tenant, table.owner.adapter};
   }
   // Returns true if the next token is the most likely one by the model's unchanged logits, and the
   // logits themselves are not needed.
-  bool takes_likeliest() const {
+  bool is_plain_greedy() const {
     const SamplingParams& p = request.sampling;
     const bool masks = n_generated() < request.min_tokens && !request.stop_tokens.empty();
     return p.temperature == 0 && p.logit_bias.empty() && !has_penalties(p) && !masks &&
@@ -154,7 +154,7 @@ struct Sequence {
   bool wants_all_rows() const { return request.logits == Request::Logits::kAll || wants_hidden(); }
   // Returns the tokens whose K and V may come from the prefix cache. The last token is always
   // computed, because its logits are needed.
-  std::span<const TokenId> findable_tokens() const {
+  std::span<const TokenId> cacheable_tokens() const {
     const bool is_findable = uses_cache() && !wants_all_rows();
     return std::span(tokens).first(is_findable ? n_tokens() - 1 : 0);
   }

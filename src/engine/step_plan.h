@@ -18,10 +18,12 @@ struct StepPlan {
     uint32_t n_new;     // number of rows: pending tokens of the sequence, then draft tokens
     uint32_t n_wanted;  // number of last rows whose logits or hidden states are needed
 
-    uint32_t n_guesses() const { return static_cast<uint32_t>(sequence->speculation.draft.size()); }
-    uint32_t n_own() const { return n_new - n_guesses(); }
+    uint32_t n_draft_tokens() const {
+      return static_cast<uint32_t>(sequence->speculation.draft.size());
+    }
+    uint32_t n_own() const { return n_new - n_draft_tokens(); }
     // Returns the number of draft tokens among the first n_accepted rows.
-    uint32_t n_true(uint32_t n_accepted) const {
+    uint32_t n_accepted_drafts(uint32_t n_accepted) const {
       return n_accepted - std::min(n_accepted, n_own());
     }
   };
@@ -48,7 +50,7 @@ struct StepPlan {
   }
   // Adds the sequence's draft tokens as rows after its newest token. Each of them needs logits.
   void add_draft(Entry& entry) {
-    const uint32_t n_draft = entry.n_guesses();
+    const uint32_t n_draft = entry.n_draft_tokens();
     const uint32_t n_cached = entry.sequence->n_cached;
     entry.n_new += n_draft;
     entry.n_wanted += n_draft;

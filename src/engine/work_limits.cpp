@@ -12,7 +12,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
   const ExpertsConfig experts = config.experts() ? *config.experts() : ExpertsConfig();
   const LayerGroups groups = group_layers(config);
   const bool guesses = options.speculation.mode != SpeculationOptions::Mode::kOff;
-  constexpr uint32_t kMostGuessedRows = RecurrentBlock::kMostGuessedRows;
+  constexpr uint32_t kMaxDraftRows = RecurrentBlock::kMaxDraftRows;
   std::vector<HeadsUse> heads(groups.n_groups());
   std::vector<RecurrenceShape> recurrences;
   for (uint32_t layer = 0; layer < config.layers.size(); ++layer) {
@@ -30,7 +30,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
           .heads = std::move(heads),
           .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train,
           .recurrences = std::move(recurrences),
-          .n_guessed_runs = guesses ? std::min(options.max_running, kMostGuessedRows) : 0};
+          .n_draft_runs = guesses ? std::min(options.max_running, kMaxDraftRows) : 0};
 }
 
 }  // namespace kvik

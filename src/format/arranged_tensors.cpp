@@ -62,7 +62,7 @@ size_t transpose(PieceValues of, Bytes from, uint32_t n_rows, std::byte* to) {
 }
 
 // Permutes blocks of columns of equal size in every row: block i is block order[i] of the source.
-void move_columns(Bytes from, std::span<const uint32_t> order, uint64_t n_rows, std::byte* to) {
+void permute_columns(Bytes from, std::span<const uint32_t> order, uint64_t n_rows, std::byte* to) {
   const size_t n_bytes = from.size() / n_rows / order.size();
   for (uint64_t row = 0; row < n_rows; ++row) {
     const std::byte* of_row = from.data() + row * order.size() * n_bytes;
@@ -73,9 +73,9 @@ void move_columns(Bytes from, std::span<const uint32_t> order, uint64_t n_rows, 
   }
 }
 
-class Arranging final : public TensorTransform {
+class RearrangedTensors final : public TensorTransform {
  public:
-  Arranging(TensorSource& inputs, std::vector<ArrangedTensor> tensors)
+  RearrangedTensors(TensorSource& inputs, std::vector<ArrangedTensor> tensors)
       : TensorTransform(inputs, outputs_of(inputs, tensors)), tensors_(std::move(tensors)) {}
 
   // In a stack of several tensors, each one is released before the next is read.
@@ -86,7 +86,7 @@ class Arranging final : public TensorTransform {
       return {};
     }
     const auto at = piece_at(tensor, wanted);
-    if (!at) return put_together(tensor, made);
+    if (!at) return assemble(tensor, made);
     const ArrangedTensor::Piece& p = tensor.pieces[at->piece];
     PiecesRead& read = read_.try_emplace(index, p.tensor, p.tensor).first->second;
     const size_t before = std::exchange(read.last, p.tensor);
@@ -213,7 +213,7 @@ class Arranging final : public TensorTransform {
     return scales;
   }
 
-  Result<void> put_together(const ArrangedTensor& tensor, Made& made) {
+  Result<void> assemble(const ArrangedTensor& tensor, Made& made) {
     std::byte* to = made.allocate(0, tensor.info.n_bytes);
     for (const ArrangedTensor::Piece& p : tensor.pieces) {
       TRY_ASSIGN(const Bytes from, inputs_.read_range(p.tensor, p.begin_byte, p.n_bytes));
@@ -238,8 +238,8 @@ class Arranging final : public TensorTransform {
     if (tensor.arrangement == Arrangement::kTransposed) {
       return transpose(of, from, tensor.head_dim, to);
     }
-    if (tensor.arrangement == Arrangement::kMovedColumns) {
-      move_columns(from, tensor.order, tensor.info.shape.front(), to);
+    if (tensor.arrangement == Arrangement::kPermutedColumns) {
+      permute_columns(from, tensor.order, tensor.info.shape.front(), to);
       return from.size();
     }
     std::vector<float> values(from.size() / traits(of.type).block_bytes);
@@ -265,7 +265,7 @@ class Arranging final : public TensorTransform {
 
 }  // namespace
 
-ArrangedTensor as_it_is(const TensorSource& source, size_t index) {
+ArrangedTensor unchanged_tensor(const TensorSource& source, size_t index) {
   const TensorInfo& info = source.tensors()[index];
   return {.info = info, .pieces = {{index, 0, info.n_bytes}}, .values = {}};
 }
@@ -288,7 +288,7 @@ std::expected<ArrangedTensor, size_t> stack_of(const TensorSource& source, std::
 }
 
 void arrange(ModelSource& source, std::vector<ArrangedTensor> tensors) {
-  source.add(std::make_unique<Arranging>(source.top(), std::move(tensors)));
+  source.add(std::make_unique<RearrangedTensors>(source.top(), std::move(tensors)));
 }
 
 }  // namespace kvik

@@ -14,13 +14,13 @@ namespace kvik {
 // Transformation of the elements of a tensor that a file stores differently.
 enum class Arrangement : uint8_t {
   kAsIs,
-  kPairedRows,     // rows i of the first and second half of each head become 2i and 2i + 1
-  kFloats,         // converted to f32
-  kPairedFloats,   // converted to f32, and kPairedRows
-  kFloatsPlusOne,  // converted to f32, plus one
-  kNegativeExp,    // converted to f32, −e^x
-  kMovedColumns,   // permutes blocks of columns of equal size
-  kTransposed,     // transposes each piece; to f16 if its elements are in blocks
+  kPairedRows,       // rows i of the first and second half of each head become 2i and 2i + 1
+  kFloats,           // converted to f32
+  kPairedFloats,     // converted to f32, and kPairedRows
+  kFloatsPlusOne,    // converted to f32, plus one
+  kNegativeExp,      // converted to f32, −e^x
+  kPermutedColumns,  // permutes blocks of columns of equal size
+  kTransposed,       // transposes each piece; to f16 if its elements are in blocks
 };
 
 // A tensor concatenated from parts of other tensors, the inputs. `info` must have the type, shape
@@ -37,7 +37,7 @@ struct ArrangedTensor {
   Arrangement arrangement = Arrangement::kAsIs;
   // Rows of a head for kPairedRows and kPairedFloats, rows of a piece for kTransposed.
   uint32_t head_dim = 0;
-  std::vector<uint32_t> order = {};  // source of each block, for kMovedColumns
+  std::vector<uint32_t> order = {};  // source of each block, for kPermutedColumns
   std::vector<float> values;         // the whole contents if there are no pieces
   // An f32 input that becomes TensorSource::scales() of this tensor; otherwise the pieces keep
   // their own.
@@ -45,7 +45,7 @@ struct ArrangedTensor {
 };
 
 // Returns the tensor unchanged.
-ArrangedTensor as_it_is(const TensorSource& source, size_t index);
+ArrangedTensor unchanged_tensor(const TensorSource& source, size_t index);
 
 // Returns the stack [n, n_rows, n_cols] of n matrices of equal shape and type; otherwise the index
 // in `matrices` of the first one that is not a matrix or differs from the others.

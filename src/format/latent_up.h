@@ -17,6 +17,6 @@ Result<ArrangedTensor> latent_up(const ModelSource& source, size_t joined, Tenso
                                  const AttentionConfig& attention);
 
 // Splits such matrices of a GGUF file; any other source is unchanged.
-Result<void> part_gguf_latents(ModelSource& source);
+Result<void> split_gguf_latents(ModelSource& source);
 
 }  // namespace kvik

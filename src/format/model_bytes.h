@@ -15,8 +15,8 @@
 namespace kvik {
 
 // Memory of a released part, reused for the next one; shared by all files of a model.
-using SparePart = std::shared_ptr<MemoryRegion>;
-inline SparePart make_spare_part() { return std::make_shared<MemoryRegion>(); }
+using SpareRegion = std::shared_ptr<MemoryRegion>;
+inline SpareRegion make_spare_region() { return std::make_shared<MemoryRegion>(); }
 
 // The bytes of a model file, read in parts, or those of a model in memory. If the file is truncated
 // meanwhile, reading a part fails. One thread at a time.
@@ -28,8 +28,8 @@ class ModelBytes {
 
   // Borrows memory.
   explicit ModelBytes(Bytes memory)
-      : memory_(memory), size_(memory.size()), spare_(make_spare_part()) {}
-  ModelBytes(InputFile file, SparePart spare)
+      : memory_(memory), size_(memory.size()), spare_(make_spare_region()) {}
+  ModelBytes(InputFile file, SpareRegion spare)
       : file_(std::move(file)), size_(file_->size()), spare_(std::move(spare)) {}
 
   uint64_t size() const { return size_; }
@@ -63,7 +63,7 @@ class ModelBytes {
   MemoryRegion head_;
   uint64_t n_head_ = 0;             // number of its bytes that were read
   std::map<uint64_t, Kept> parts_;  // parts by offset
-  SparePart spare_;
+  SpareRegion spare_;
 };
 
 }  // namespace kvik

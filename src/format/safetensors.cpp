@@ -214,7 +214,7 @@ Result<std::unique_ptr<ModelSource>> open_bytes(std::string label, ModelBytes fi
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path,
-                                                      const SparePart& spare) {
+                                                      const SpareRegion& spare) {
   TRY_ASSIGN(InputFile file, InputFile::open(path));
   return open_bytes(path, ModelBytes(std::move(file), spare));
 }

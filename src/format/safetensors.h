@@ -16,8 +16,8 @@ namespace kvik {
 // and that the tensors cover the data exactly without overlap. A tensor without axes gets one of
 // size 1. Errors: kNotFound, kIo, kCorrupt (one sentence naming the tensor), kUnsupported (an
 // element type). Source: huggingface/safetensors, README, "Format".
-Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path,
-                                                      const SparePart& spare = make_spare_part());
+Result<std::unique_ptr<ModelSource>> open_safetensors(
+    const std::string& path, const SpareRegion& spare = make_spare_region());
 
 // Like open_safetensors(), for bytes that outlive the source.
 Result<std::unique_ptr<ModelSource>> open_safetensors_bytes(std::string label,

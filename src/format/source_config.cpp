@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kOwnTensors[] = {"nextn.embed_tokens.weight",
                                             "nextn.shared_head_head.weight"};
 
-bool has_whole_guesser(const ModelSource& source, const ModelConfig& config) {
+bool has_complete_mtp_head(const ModelSource& source, const ModelConfig& config) {
   const TensorTable table(config);
   const bool is_there = std::ranges::all_of(table.all(), [&](const TensorSpec& spec) {
     return spec.id.layer != config.n_layers || spec.is_optional || source.find(name_of(spec.id));
@@ -30,8 +30,8 @@ bool has_whole_guesser(const ModelSource& source, const ModelConfig& config) {
 
 Result<ModelConfig> config_of(const ModelSource& source) {
   TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
-  if (!config.has_guesser || has_whole_guesser(source, config)) return config;
-  return without_guesser(std::move(config));
+  if (!config.has_mtp_head || has_complete_mtp_head(source, config)) return config;
+  return without_mtp_head(std::move(config));
 }
 
 }  // namespace kvik

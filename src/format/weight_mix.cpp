@@ -31,7 +31,7 @@ bool stays_exact(const TensorInfo& tensor) {
 }
 
 // Returns the replacement type for rows that are not a multiple of 256, as in llama.cpp, or of 64.
-ElementType stand_in(ElementType type) {
+ElementType fallback_type(ElementType type) {
   switch (type) {
     case kQ2_K:
     case kQ3_K:
@@ -101,7 +101,7 @@ WeightMix::Choice WeightMix::choose(const TensorInfo& tensor) const {
   const ElementType wanted = wanted_type(tensor);
   const uint64_t n_cols = tensor.shape.back();
   ElementType type = wanted;
-  while (n_cols % traits(type).block_elements != 0) type = stand_in(type);
+  while (n_cols % traits(type).block_elements != 0) type = fallback_type(type);
   if (type == wanted) return {type};
   return {type, wanted};
 }

@@ -3,16 +3,16 @@
 #include <functional>
 #include <utility>
 
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 #include "engine/kv_budget.h"
-#include "engine/speculate/chain_index.h"
+#include "engine/speculate/cached_ngram_index.h"
 #include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
 #include "format/source_config.h"
 #include "format/weight_mix.h"
 #include "model/layer_groups.h"
-#include "service/forms/form_compiler.h"
 #include "service/request_bounds.h"
+#include "service/structured_output/grammar_compiler.h"
 
 namespace kvik {
 namespace {
@@ -28,11 +28,11 @@ constexpr uint64_t kMaxContext = uint64_t{1} << 28;
 
 // Memory of speculative decoding for the tokens in pages and for each sequence. The chain and
 // suffix indexes double their tables as they grow, so twice their contents is the bound.
-uint64_t guessing_bytes(const EngineOptions& options, uint64_t n_pages) {
+uint64_t speculation_bytes(const EngineOptions& options, uint64_t n_pages) {
   if (options.speculation.mode == SpeculationOptions::Mode::kOff) return 0;
   const uint64_t of_sequence = SuffixIndex::most_bytes(0);
   const uint64_t of_page =
-      2 * ChainIndex::n_bytes(1) + SuffixIndex::most_bytes(kPageTokens) - of_sequence;
+      2 * CachedNgramIndex::n_bytes(1) + SuffixIndex::most_bytes(kPageTokens) - of_sequence;
   return n_pages * of_page + options.max_running * of_sequence;
 }
 
@@ -41,8 +41,8 @@ uint64_t guessing_bytes(const EngineOptions& options, uint64_t n_pages) {
 // logits.
 uint64_t grammar_bytes(const EngineOptions& options, uint32_t n_vocab) {
   const uint64_t of_sequence = constrain::GrammarMatcher::kSmallBytes + n_vocab * sizeof(float);
-  return FormCompiler::kMaxBytes +
-         FormCompiler::kMaxVocabularies * FormVocabulary::most_bytes(n_vocab) +
+  return GrammarCompiler::kMaxBytes +
+         GrammarCompiler::kMaxVocabularies * GrammarVocabulary::most_bytes(n_vocab) +
          options.max_running * of_sequence + constrain::Limits().max_matching_bytes;
 }
 
@@ -66,7 +66,7 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
   const LayerGroups groups = group_layers(config);
   for (size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    if (!layer.if_attention() || lender_of(layer)) continue;
+    if (!layer.if_attention() || kv_source_of(layer)) continue;
     KvGeometry geometry = kv_geometry(groups, groups.places[i].group, kv_type);
     geometry.n_layers = 1;
     const uint64_t n_bytes = backend.page_bytes(geometry) / kPageTokens;
@@ -95,7 +95,7 @@ uint64_t MemoryPlan::buffers_bytes() const {
 
 uint64_t MemoryPlan::backend_bytes() const {
   uint64_t sum = weights_bytes + kv_bytes;
-  for (const Part& part : buffers) sum += part.is_backends ? part.n_bytes : 0;
+  for (const Part& part : buffers) sum += part.is_in_backend_memory ? part.n_bytes : 0;
   return sum;
 }
 
@@ -121,10 +121,10 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
            true},
           {"kernels", backend_.scratch_bytes(work), true},
           // The sampler of answers, and that of draft tokens.
-          {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
+          {"sampler", (config_.has_mtp_head ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
           {"grammars", grammar_bytes(options, config_.n_vocab)},
           {"page index", n_pages * kIndexBytes},
-          {"guesses", guessing_bytes(options, n_pages)},
+          {"guesses", speculation_bytes(options, n_pages)},
           {"requests", RequestBounds::memory_bytes(work.n_ctx)},
           {"kept responses", RequestBounds::kept_bytes(work.n_ctx)},
           {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};

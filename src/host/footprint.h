@@ -40,7 +40,7 @@ struct MemoryPlan {
     uint64_t n_bytes = 0;
     // True if the part is in backend memory, as weights and pages are. The whole decoder counts,
     // although a few rows of logits are in host memory.
-    bool is_backends = false;
+    bool is_in_backend_memory = false;
   };
 
   uint64_t weights_bytes = 0;

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/engine_thread.h"
-#include "host/adapter_shelf.h"
 #include "host/load_model.h"
+#include "host/local_adapter_registry.h"
 #include "service/service.h"
 
 namespace kvik {
@@ -28,7 +28,8 @@ class Instance {
  public:
   // Creates an engine with the KV type and context of the loaded model and all other values of
   // `options`. Objects that `options` borrows must outlive the instance. Requests that name no
-  // model use the loaded adapter. Errors: those of Engine::create() and AdapterShelf::add_named().
+  // model use the loaded adapter. Errors: those of Engine::create() and
+  // LocalAdapterRegistry::add_named().
   static Result<std::unique_ptr<Instance>> create(LoadedModel loaded, EngineOptions options,
                                                   const ServingOptions& serving = {});
 
@@ -44,7 +45,7 @@ class Instance {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<EngineThread> engine_;
-  std::optional<AdapterShelf> adapters_;
+  std::optional<LocalAdapterRegistry> adapters_;
   std::optional<Service> service_;
 };
 

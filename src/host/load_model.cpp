@@ -66,7 +66,7 @@ uint32_t threads_of(const ModelOptions& options) {
 }
 
 // Returns a hint for a name without a file: a model that may be meant, or how to get one.
-std::string advice_on(const std::string& spec) {
+std::string hint_for(const std::string& spec) {
   for (const std::string_view name : {"smollm2", "gemma3", "qwen2.5-coder"}) {
     if (!spec.starts_with(name)) continue;
     return fmt::format("; ./run --model {} in Kvik's source folder downloads and serves one", name);
@@ -97,7 +97,7 @@ Result<void> check_spec(const std::string& spec) {
       ErrorCode::kNotFound,
       fmt::format("there is no file or folder '{}', and Kvik does not download models: give "
                   "a .gguf file, a Hugging Face folder, demo or synthetic:PRESET{}",
-                  spec, advice_on(spec)));
+                  spec, hint_for(spec)));
 }
 
 void log_memory(const MemoryPlan& plan, Backend& backend) {

@@ -11,7 +11,7 @@ CacheReport FoundPrefix::report() const {
   report.tier_tokens = n_tokens() - n_in_memory;
   if (match_.miss == MissReason::kNone) return report;
   report.miss = tier_miss_.value_or(match_.miss);
-  report.position = n_tokens() + match_.n_alike;
+  report.position = n_tokens() + match_.n_uncached_match;
   report.expected = match_.expected;
   report.got = got_;
   return report;
@@ -23,7 +23,7 @@ void FoundPrefix::set(const PrefixQuery& query, const PrefixIndex::Match& match)
   snapshot_.reset();
   if (match.snapshot) snapshot_ = {match.snapshot->key, match.snapshot->snapshot_kind};
   got_.reset();
-  if (match.expected) got_ = query.tokens[n_tokens() + match.n_alike];
+  if (match.expected) got_ = query.tokens[n_tokens() + match.n_uncached_match];
 }
 
 }  // namespace kvik

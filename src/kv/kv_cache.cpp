@@ -45,7 +45,7 @@ void KvCache::hold(FoundPrefix& found) {
   visit_needed(found.match_, [&](PageId page, uint32_t) { found.hold(pages_.lease(page)); });
   const PrefixNode* node = found.match_.snapshot;
   // Any sequence that runs next may use the slot of a released state.
-  if (!node || pages_.pool().is_apart(node->snapshot.front())) return;
+  if (!node || pages_.pool().is_reserved(node->snapshot.front())) return;
   // The pages that a leased snapshot depends on cannot be evicted, so they are not available
   // either.
   for (const PageId page : node->snapshot) found.hold(pages_.lease(page));
@@ -74,7 +74,7 @@ bool KvCache::open(PageTable& table, const PrefixQuery& query, FoundPrefix& foun
 }
 
 // Returns the nodes of a match in the order of their tokens.
-void KvCache::lay_path(const PrefixIndex::Match& match) {
+void KvCache::build_path(const PrefixIndex::Match& match) {
   path_.resize(match.n_whole);
   const PrefixNode* node = match.last;
   for (uint32_t i = match.n_whole; i > 0; --i, node = node->parent) path_[i - 1] = node;
@@ -83,7 +83,7 @@ void KvCache::lay_path(const PrefixIndex::Match& match) {
 // Returns the whole pages that resuming after a match needs, each with its group.
 template <class Visit>
 void KvCache::visit_needed(const PrefixIndex::Match& match, const Visit& visit) {
-  lay_path(match);
+  build_path(match);
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
     uint64_t i = layout().rules[g].first_page_needed(match.n_tokens());
     for (; i < path_.size(); ++i) visit(*path_[i]->pages[g], g);
@@ -135,7 +135,7 @@ void KvCache::copy_head(PageTable& table, uint32_t index, const std::vector<Page
 }
 
 uint32_t KvCache::adopt(PageTable& table, std::span<const TokenId> tokens) {
-  const KnownBy reader = pages_.mark_of(table.owner.tenant);
+  const SharingMark reader = pages_.mark_of(table.owner.tenant);
   while ((uint64_t{table.n_sealed()} + 1) * kPageTokens <= tokens.size()) {
     const uint32_t index = table.n_sealed();
     const auto own = tokens.subspan(size_t{index} * kPageTokens, kPageTokens);
@@ -154,15 +154,15 @@ uint32_t KvCache::adopt(PageTable& table, std::span<const TokenId> tokens) {
   return table.n_sealed() * kPageTokens;
 }
 
-void KvCache::continue_behind(const PageTable& table, std::span<const TokenId> tokens,
-                              size_t n_most, std::vector<TokenId>& out) const {
+void KvCache::append_continuation(const PageTable& table, std::span<const TokenId> tokens,
+                                  size_t n_most, std::vector<TokenId>& out) const {
   const auto rest = tokens.subspan(size_t{table.n_sealed()} * kPageTokens);
   if (rest.size() >= kPageTokens) return;  // a full page that could not be shared
-  pages_.index().continue_behind(table.root(), table.parent_key(), rest,
-                                 pages_.mark_of(table.owner.tenant), n_most, out);
+  pages_.index().append_continuation(table.root(), table.parent_key(), rest,
+                                     pages_.mark_of(table.owner.tenant), n_most, out);
 }
 
-bool KvCache::copy_filling_page(PageTable& to, const PageTable& from, uint64_t n_from) {
+bool KvCache::copy_partial_page(PageTable& to, const PageTable& from, uint64_t n_from) {
   const uint32_t index = to.n_sealed();
   CHECK(from.n_sealed() == index && from.last_key() == to.last_key());
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
@@ -185,7 +185,7 @@ bool KvCache::copy_filling_page(PageTable& to, const PageTable& from, uint64_t n
 bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
   const uint64_t n = n_missing_for(table, n_tokens) + n_spare;
   // This allocation must succeed: it gets the pages that are held for waiting requests.
-  if (n > n_available() && n_spare == 0) pages_.tell_shortage();
+  if (n > n_available() && n_spare == 0) pages_.notify_shortage();
   if (n > n_available() || !snapshots_.take_slots(table)) return false;
   fill_up(table);
   return true;
@@ -272,7 +272,7 @@ bool KvCache::seal_next(PageTable& table, std::span<const TokenId> tokens) {
   const uint32_t index = table.n_sealed();
   const auto pages = pages_at(table, index);
   if (pages.empty()) return false;
-  PrefixIndex::Stretch stretch = pages_.rest_of(table, tokens);
+  PrefixIndex::TokenPages stretch = pages_.rest_of(table, tokens);
   stretch.pages = pages;
   const PrefixNode* node = pages_.insert(stretch);
   if (!node) return false;
@@ -302,7 +302,7 @@ void KvCache::close(PageTable& table, std::span<const TokenId> tokens) {
 // Adds the page after the table's sealed pages to the index if it is partly filled.
 void KvCache::keep_last_page(PageTable& table, std::span<const TokenId> tokens) {
   const uint32_t index = table.n_sealed();
-  PrefixIndex::Stretch stretch = pages_.rest_of(table, tokens);
+  PrefixIndex::TokenPages stretch = pages_.rest_of(table, tokens);
   if (stretch.tokens.empty() || stretch.tokens.size() >= kPageTokens) return;
   if (table.is_in_step && layout().has_open_pages()) return;
   const auto pages = pages_at(table, index);

@@ -58,20 +58,20 @@ class KvCache {
   // Appends to `out` up to n_most tokens with which a cached sequence continues `tokens`, which are
   // all tokens of the table's sequence. Considers only sequences that the table's owner may hit; if
   // there are several, takes the one used last.
-  void continue_behind(const PageTable& table, std::span<const TokenId> tokens, size_t n_most,
-                       std::vector<TokenId>& out) const;
+  void append_continuation(const PageTable& table, std::span<const TokenId> tokens, size_t n_most,
+                           std::vector<TokenId>& out) const;
 
   // Returns the sharing mark of the page that follows the table's sealed pages and holds `tokens`.
   // Used to decide which computations are worth waiting for.
-  KnownBy who_knows(const PageTable& table, std::span<const TokenId> tokens) const {
-    return pages_.index().who_knows(table.root(), table.parent_key(), tokens);
+  SharingMark mark_for(const PageTable& table, std::span<const TokenId> tokens) const {
+    return pages_.index().mark_for(table.root(), table.parent_key(), tokens);
   }
 
   // Copies the partly filled last page (and its open page) from another sequence that has the same
   // pages before it and more tokens in this one; n_from is the number of its tokens with K and V.
   // Takes no page. Returns false if the table has no page there, or the open page of the other
   // sequence no longer exists.
-  bool copy_filling_page(PageTable& to, const PageTable& from, uint64_t n_from);
+  bool copy_partial_page(PageTable& to, const PageTable& from, uint64_t n_from);
 
   // Extends the table to n_tokens with cleared pages, evicting cached pages where needed; windowed
   // groups get as many pages as are needed at once, so that at least one more token can be
@@ -117,7 +117,7 @@ class KvCache {
   uint32_t n_available() const { return pages_.n_available(); }
   uint32_t n_pages() const { return pages_.pool().n_pages(); }
   // Number of pages for K and V, without the slots of recurrent states.
-  uint32_t n_token_pages() const { return n_pages() - pages_.pool().counts_apart().total(); }
+  uint32_t n_token_pages() const { return n_pages() - pages_.pool().reserved_counts().total(); }
   // Number of tokens of the longest sequence that fits if it runs alone.
   uint64_t n_tokens_max() const { return tokens_held(layout(), n_token_pages()); }
   const PageCounts& counts() const { return pages_.pool().counts(); }
@@ -127,7 +127,7 @@ class KvCache {
   void keep_last_page(PageTable& table, std::span<const TokenId> tokens);
   bool open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                  uint64_t n_spare);
-  void lay_path(const PrefixIndex::Match& match);
+  void build_path(const PrefixIndex::Match& match);
   template <class Visit>
   void visit_needed(const PrefixIndex::Match& match, const Visit& visit);
   uint64_t n_missing(const PageTable& table) const;

@@ -26,7 +26,7 @@ PageCell PageMap::describe(PageId page) const {
                 .n_owners = pool.n_owners(page),
                 .n_tokens = 0,
                 .parent = {},
-                .story = kv_.pages().story(page),
+                .history = kv_.pages().history(page),
                 .tenant = 0};
   if (cell.state == PageState::kFree) return cell;
   if (cell.state == PageState::kLeased) {

@@ -10,14 +10,14 @@ PageLease::~PageLease() {
   if (pool_) pool_->end_lease(id_);
 }
 
-PagePool::PagePool(uint32_t n_pages, uint32_t n_groups, uint32_t n_apart)
-    : pages_(n_pages), n_apart_(n_apart), by_group_(n_groups) {
-  CHECK(n_groups > 0 && n_apart <= n_pages);
-  free_.reserve(n_pages - n_apart);
+PagePool::PagePool(uint32_t n_pages, uint32_t n_groups, uint32_t n_reserved)
+    : pages_(n_pages), n_apart_(n_reserved), by_group_(n_groups) {
+  CHECK(n_groups > 0 && n_reserved <= n_pages);
+  free_.reserve(n_pages - n_reserved);
   unused_.reserve(n_pages);
-  for (uint32_t i = n_pages - n_apart; i > 0; --i) free_.push_back(PageId{i - 1});
+  for (uint32_t i = n_pages - n_reserved; i > 0; --i) free_.push_back(PageId{i - 1});
   counts_.free = n_pages;
-  counts_apart_.free = n_apart;
+  counts_apart_.free = n_reserved;
 }
 
 PagePool::~PagePool() { CHECK(counts_.leased == 0 && counts_.sealed == 0); }
@@ -49,7 +49,7 @@ void PagePool::move_to(PageId id, State state) {
     ++count(counts, state);
   };
   move(counts_);
-  if (is_apart(id)) move(counts_apart_);
+  if (is_reserved(id)) move(counts_apart_);
   PageCounts& group = by_group_[p.group];
   if (p.state != State::kFree) --count(group, p.state);
   if (state != State::kFree) ++count(group, state);
@@ -73,13 +73,13 @@ std::optional<PageLease> PagePool::take(uint32_t group) {
 }
 
 PageLease PagePool::take_at(PageId id, uint32_t group) {
-  CHECK(is_apart(id));
+  CHECK(is_reserved(id));
   return take_free(id, group);
 }
 
 void PagePool::give_back(PageId id) {
   move_to(id, State::kFree);
-  if (!is_apart(id)) free_.push_back(id);
+  if (!is_reserved(id)) free_.push_back(id);
 }
 
 void PagePool::seal(PageId id) {

@@ -43,12 +43,12 @@ class PageLease {
 //    └─ last lease ends┘
 //
 // A leased page is being filled and has one owner; a sealed page is full and may have several. The
-// last n_apart pages are reserved for callers that need specific pages (take_at()); take() returns
-// the others. Engine thread only. The pool outlives its leases. Invariant: free + leased + sealed +
-// cached == n_pages.
+// last n_reserved pages are reserved for callers that need specific pages (take_at()); take()
+// returns the others. Engine thread only. The pool outlives its leases. Invariant: free + leased +
+// sealed + cached == n_pages.
 class PagePool {
  public:
-  explicit PagePool(uint32_t n_pages, uint32_t n_groups = 1, uint32_t n_apart = 0);
+  explicit PagePool(uint32_t n_pages, uint32_t n_groups = 1, uint32_t n_reserved = 0);
   ~PagePool();
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
@@ -56,9 +56,9 @@ class PagePool {
   uint32_t n_pages() const { return static_cast<uint32_t>(pages_.size()); }
   const PageCounts& counts() const { return counts_; }
   // Counts of the reserved pages, which counts() includes.
-  const PageCounts& counts_apart() const { return counts_apart_; }
+  const PageCounts& reserved_counts() const { return counts_apart_; }
   uint32_t n_groups() const { return static_cast<uint32_t>(by_group_.size()); }
-  bool is_apart(PageId id) const { return static_cast<uint32_t>(id) >= n_pages() - n_apart_; }
+  bool is_reserved(PageId id) const { return static_cast<uint32_t>(id) >= n_pages() - n_apart_; }
   // Counts of the pages of a layer group; free pages belong to no group.
   const PageCounts& counts(uint32_t group) const { return by_group_[group]; }
 

@@ -30,7 +30,7 @@ PageStore::PageStore(Memory& memory, uint64_t budget_bytes, KvLayout layout, con
             layout_.n_groups() + (layout_.has_snapshots() ? 1 : 0), n_pages_of_states(layout_)),
       index_(pool_.n_pages(), layout_.rules, key_of, resume_of(layout_),
              n_pages_of_states(layout_)),
-      stories_(pool_.n_pages()),
+      histories_(pool_.n_pages()),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
   CHECK(budget_bytes / layout_.page_bytes + n_pages_of_states(layout_) <= UINT32_MAX);
 }
@@ -40,7 +40,7 @@ PageStore::PageStore(Memory& memory, uint64_t budget_bytes, KvLayout layout, con
 PageLease PageStore::lease(PageId id) {
   PageLease lease = pool_.lease(id);
   index_.set_in_use(id);
-  story(id).last_used = clock_.now();
+  history(id).last_used = clock_.now();
   return lease;
 }
 
@@ -56,11 +56,11 @@ PageLease PageStore::take(uint32_t group) {
   auto lease = pool_.take(group);
   CHECK(lease.has_value());
   const TimePoint now = clock_.now();
-  story(lease->id()) = {.taken = now, .last_used = now};
+  history(lease->id()) = {.taken = now, .last_used = now};
   return std::move(*lease);
 }
 
-void PageStore::tell_shortage() const {
+void PageStore::notify_shortage() const {
   if (sink_) sink_->on_shortage();
 }
 
@@ -84,8 +84,8 @@ void PageStore::settle() {
 
 // --- contents ---
 
-PrefixIndex::Stretch PageStore::rest_of(const PageTable& table,
-                                        std::span<const TokenId> tokens) const {
+PrefixIndex::TokenPages PageStore::rest_of(const PageTable& table,
+                                           std::span<const TokenId> tokens) const {
   return {.root = table.root(),
           .parent = table.parent_key(),
           .tokens = tokens.subspan(size_t{table.n_sealed()} * kPageTokens),
@@ -95,24 +95,24 @@ PrefixIndex::Stretch PageStore::rest_of(const PageTable& table,
           .adapter = table.owner.adapter};
 }
 
-const PrefixNode* PageStore::insert(const PrefixIndex::Stretch& stretch) {
+const PrefixNode* PageStore::insert(const PrefixIndex::TokenPages& stretch) {
   const uint64_t n_revealed = index_.n_revealed();
   const PrefixNode* node = index_.insert(stretch);
-  if (node && index_.n_revealed() > n_revealed) tell_of(*node);
+  if (node && index_.n_revealed() > n_revealed) notify_of(*node);
   return node;
 }
 
-const PrefixNode* PageStore::know_snapshot(const PrefixIndex::Stretch& stretch) {
+const PrefixNode* PageStore::know_snapshot(const PrefixIndex::TokenPages& stretch) {
   const uint64_t n_revealed = index_.n_revealed();
   const PrefixNode* node = index_.know_snapshot(stretch);
   if (!node) return nullptr;
   index_.note_awaited(node->snapshot.front());
-  if (index_.n_revealed() > n_revealed) tell_of(*node);
+  if (index_.n_revealed() > n_revealed) notify_of(*node);
   return node;
 }
 
 // A node became visible to all tenants: the tiers are informed as for a new page.
-void PageStore::tell_of(const PrefixNode& node) {
+void PageStore::notify_of(const PrefixNode& node) {
   for (const auto& page : node.pages) {
     if (!page) continue;
     pool_.note_change(*page);
@@ -181,12 +181,12 @@ std::optional<PageLease> PageStore::insert_fetched(const TierPage& page, const I
   if (node->pages[page.group] != own.id()) return lease(*node->pages[page.group]);
   pool_.seal(own.id());
   log_stored(own.id());
-  story(own.id()).is_fetched = story(own.id()).is_saved = true;
+  history(own.id()).is_fetched = history(own.id()).is_saved = true;
   return own;
 }
 
 void PageStore::note_saved(PageId id) {
-  story(id).is_saved = true;
+  history(id).is_saved = true;
   pool_.note_change(id);
 }
 
@@ -206,7 +206,7 @@ std::optional<TierPage> PageStore::describe(PageId id) const {
       .tokens = node->tokens,
       // Pages that all tenants find have no owner, so that a later tenant with that hash cannot
       // find them by it.
-      .known = sharing_ == Sharing::kAll ? KnownBy::kNobody : node->known};
+      .known = sharing_ == Sharing::kAll ? SharingMark::kNoTenant : node->known};
 }
 
 }  // namespace kvik

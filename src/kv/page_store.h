@@ -10,13 +10,13 @@
 #include "base/clock.h"
 #include "kv/found_prefix.h"
 #include "kv/index/prefix_index.h"
-#include "kv/known_by.h"
 #include "kv/kv_layout.h"
+#include "kv/page_history.h"
 #include "kv/page_log.h"
 #include "kv/page_pool.h"
 #include "kv/page_sink.h"
-#include "kv/page_story.h"
 #include "kv/page_table.h"
+#include "kv/sharing_mark.h"
 #include "kv/tier_page.h"
 
 namespace kvik {
@@ -36,14 +36,14 @@ class PageStore {
   const PagePool& pool() const { return pool_; }
   PrefixIndex& index() { return index_; }
   const PrefixIndex& index() const { return index_; }
-  PageStory& story(PageId id) { return stories_[static_cast<uint32_t>(id)]; }
-  const PageStory& story(PageId id) const { return stories_[static_cast<uint32_t>(id)]; }
+  PageHistory& history(PageId id) { return histories_[static_cast<uint32_t>(id)]; }
+  const PageHistory& history(PageId id) const { return histories_[static_cast<uint32_t>(id)]; }
   std::byte* bytes_of(PageId id) const {
     return buffer_.data() + static_cast<size_t>(id) * layout_.page_bytes;
   }
   // Number of pages that can be taken: free and cached ones.
   uint32_t n_available() const {
-    return pool_.n_free() + pool_.counts().cached - pool_.counts_apart().cached;
+    return pool_.n_free() + pool_.counts().cached - pool_.reserved_counts().cached;
   }
   uint64_t n_evictions() const { return n_evictions_; }
 
@@ -51,7 +51,7 @@ class PageStore {
   void set_sharing(Sharing sharing) { sharing_ = sharing; }
   Sharing sharing() const { return sharing_; }
   // Returns the mark of the pages that a tenant computes, which is also what it may hit.
-  KnownBy mark_of(uint64_t tenant) const { return known_as(known_by(tenant)); }
+  SharingMark mark_of(uint64_t tenant) const { return known_as(mark_of_tenant(tenant)); }
   PageReader reader_of(uint64_t tenant) const { return {.tenant = tenant, .as = mark_of(tenant)}; }
 
   // Sets the receiver of sealed pages and of page shortages; null: none.
@@ -66,18 +66,18 @@ class PageStore {
   // Takes a page for a group, evicting one if none is free. One must be available.
   PageLease take(uint32_t group);
   // Notifies the sink that pages are short, so that leases held for waiting requests are released.
-  void tell_shortage() const;
+  void notify_shortage() const;
   // Informs the index which pages are no longer leased.
   void settle();
   // Evicts a page that the index chose; if it belongs to a snapshot, the whole snapshot.
   void evict(PageId page);
 
   // Returns the tokens after the table's sealed pages; `tokens` are all tokens of its sequence.
-  PrefixIndex::Stretch rest_of(const PageTable& table, std::span<const TokenId> tokens) const;
+  PrefixIndex::TokenPages rest_of(const PageTable& table, std::span<const TokenId> tokens) const;
   // Calls PrefixIndex::insert() and informs the tiers.
-  const PrefixNode* insert(const PrefixIndex::Stretch& stretch);
+  const PrefixNode* insert(const PrefixIndex::TokenPages& stretch);
   // Calls PrefixIndex::know_snapshot() and informs the tiers.
-  const PrefixNode* know_snapshot(const PrefixIndex::Stretch& stretch);
+  const PrefixNode* know_snapshot(const PrefixIndex::TokenPages& stretch);
   // Notifies the sink and the log that a page can be hit. A second call notifies the receivers that
   // had no memory the first time.
   void publish(PageId page);
@@ -89,8 +89,8 @@ class PageStore {
   std::optional<PageLease> insert_fetched(const TierPage& page, const IncomingBytes& bytes,
                                           const PrefixQuery& query);
   // Returns the mark of a page that a tier fetched.
-  KnownBy known_as(KnownBy known) const {
-    return sharing_ == Sharing::kAll ? KnownBy::kAll : known;
+  SharingMark known_as(SharingMark known) const {
+    return sharing_ == Sharing::kAll ? SharingMark::kAll : known;
   }
   // Returns the record of a page in the index; std::nullopt for any other page.
   std::optional<TierPage> describe(PageId id) const;
@@ -98,7 +98,7 @@ class PageStore {
   void note_saved(PageId id);
 
  private:
-  void tell_of(const PrefixNode& node);
+  void notify_of(const PrefixNode& node);
   void log_stored(PageId page) const;
   bool is_logged(const PrefixNode& node, uint32_t group) const;
 
@@ -107,7 +107,7 @@ class PageStore {
   const KvLayout layout_;
   PagePool pool_;
   PrefixIndex index_;
-  std::vector<PageStory> stories_;  // by page
+  std::vector<PageHistory> histories_;  // by page
   Buffer buffer_;
   PageSink* sink_ = nullptr;
   PageLog* log_ = nullptr;

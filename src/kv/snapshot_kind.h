@@ -15,6 +15,6 @@ enum class SnapshotKind : uint8_t {
 inline constexpr size_t kSnapshotKinds = 4;
 
 // Rank of a snapshot for eviction: as new, or as if it had been hit before.
-enum class Regard : uint8_t { kNew, kFound };
+enum class EvictionRank : uint8_t { kNew, kFound };
 
 }  // namespace kvik

@@ -29,7 +29,7 @@ bool SnapshotStore::lease_state(PageTable& table) {
   auto state = states_.take();
   if (!state) {
     pages_.settle();
-    const auto page = pages_.index().victim_apart(pages_.now());
+    const auto page = pages_.index().reserved_victim(pages_.now());
     if (!page) return false;
     pages_.evict(*page);
     state = states_.take();
@@ -55,7 +55,7 @@ void SnapshotStore::resume_state(PageTable& table, const PrefixIndex::Match& mat
     return;
   }
   held = PageLease();
-  if (!pages_.pool().is_apart(front)) return;
+  if (!pages_.pool().is_reserved(front)) return;
   CHECK(lease_state(table) && table.state() == pages_.bytes_of(front));
 }
 
@@ -78,20 +78,20 @@ std::vector<PageLease> SnapshotStore::take_pages() {
     const auto page = pages_.index().victim(pages_.now());
     CHECK(page.has_value());
     pages_.evict(*page);
-    if (pool.is_apart(*page)) pages = states_.take_empty();
+    if (pool.is_reserved(*page)) pages = states_.take_empty();
   }
   while (pages.size() < n_pages) pages.push_back(pages_.take(layout_.n_groups()));
   const TimePoint now = pages_.now();
-  for (const PageLease& page : pages) pages_.story(page.id()) = {.taken = now, .last_used = now};
+  for (const PageLease& page : pages) pages_.history(page.id()) = {.taken = now, .last_used = now};
   return pages;
 }
 
 bool SnapshotStore::keep(const PageTable& table, std::span<const TokenId> tokens, SnapshotKind kind,
-                         Regard regard) {
+                         EvictionRank regard) {
   CHECK(table.state_ || (table.open_pages_ && tokens.size() % kPageTokens == 0));
   if (table.is_in_step) return false;
   if (tokens.empty() || table.n_sealed() != tokens.size() / kPageTokens) return false;
-  const PrefixIndex::Stretch stretch = pages_.rest_of(table, tokens);
+  const PrefixIndex::TokenPages stretch = pages_.rest_of(table, tokens);
   if (pages_.know_snapshot(stretch)) return true;
   const std::vector<PageLease> pages = take_pages();
   if (pages.empty()) return false;
@@ -120,18 +120,18 @@ void SnapshotStore::keep_prompt_end(const PageTable& table, std::span<const Toke
   keep(table, tokens.first(n_sealed_tokens), SnapshotKind::kEnd);
 }
 
-void SnapshotStore::keep_open_page(const PageTable& table, const PrefixIndex::Stretch& stretch,
+void SnapshotStore::keep_open_page(const PageTable& table, const PrefixIndex::TokenPages& stretch,
                                    std::span<const PageLease> pages, uint64_t n_tokens) {
   const uint64_t offset = open_page_offset(table.n_sealed(), layout_.open_page_bytes);
   copy_into(pages, table.open_pages() + offset, layout_.open_page_bytes);
-  if (!attach(stretch, pages, SnapshotKind::kEnd, Regard::kNew)) return;
+  if (!attach(stretch, pages, SnapshotKind::kEnd, EvictionRank::kNew)) return;
   ++n_kept_;
   pin(table, *pages_.index().node_with(pages.front().id()), n_tokens);
 }
 
 // Attaches filled pages as a snapshot. Returns false if it is not needed.
-bool SnapshotStore::attach(const PrefixIndex::Stretch& stretch, std::span<const PageLease> pages,
-                           SnapshotKind kind, Regard regard) {
+bool SnapshotStore::attach(const PrefixIndex::TokenPages& stretch, std::span<const PageLease> pages,
+                           SnapshotKind kind, EvictionRank regard) {
   run_.clear();
   for (const PageLease& page : pages) run_.push_back(page.id());
   if (!pages_.index().attach(stretch, run_, kind, regard)) return false;
@@ -156,7 +156,7 @@ void SnapshotStore::copy_from(const PrefixNode& node, std::byte* to, uint64_t n_
                          std::min(layout_.page_bytes, n_bytes - at));
   }
   for (const PageId page : node.snapshot) pages_.index().touch(page);
-  pages_.story(node.snapshot.front()).last_used = pages_.now();
+  pages_.history(node.snapshot.front()).last_used = pages_.now();
 }
 
 // Pins a state if one of the owner's pins ends at its last token, and an open page if one ends
@@ -187,20 +187,20 @@ bool SnapshotStore::insert_fetched(const TierPage& page, std::span<const PageLea
                                    const PrefixQuery& query) {
   CHECK(pieces.size() == layout_.n_snapshot_pages());
   const bool is_whole = page.tokens.size() == kPageTokens;
-  PrefixIndex::Stretch stretch{.root = page.root,
-                               .parent = is_whole ? page.key : page.parent,
-                               .tokens = page.tokens,
-                               .pages = {},
-                               .tenant = query.tenant,
-                               .known = pages_.known_as(page.known),
-                               .adapter = query.adapter};
+  PrefixIndex::TokenPages stretch{.root = page.root,
+                                  .parent = is_whole ? page.key : page.parent,
+                                  .tokens = page.tokens,
+                                  .pages = {},
+                                  .tenant = query.tenant,
+                                  .known = pages_.known_as(page.known),
+                                  .adapter = query.adapter};
   if (is_whole) stretch.tokens = {};
   if (pages_.index().know_snapshot(stretch)) return true;
   // Tiers do not store the kind; kGrid is assumed.
-  if (!attach(stretch, pieces, SnapshotKind::kGrid, Regard::kNew)) return false;
+  if (!attach(stretch, pieces, SnapshotKind::kGrid, EvictionRank::kNew)) return false;
   for (const PageLease& piece : pieces) {
-    PageStory& story = pages_.story(piece.id());
-    story.is_fetched = story.is_saved = true;
+    PageHistory& history = pages_.history(piece.id());
+    history.is_fetched = history.is_saved = true;
   }
   return true;
 }

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/token_id.h"
-#include "kv/known_by.h"
 #include "kv/page_key.h"
+#include "kv/sharing_mark.h"
 
 namespace kvik {
 
@@ -21,7 +21,7 @@ struct TierPage {
   PageKey key;         // child_key(parent, tokens)
   uint32_t group = 0;  // layer group
   std::vector<TokenId> tokens;  // 1 to kPageTokens
-  KnownBy known = KnownBy::kNobody;
+  SharingMark known = SharingMark::kNoTenant;
 
   // Compares everything but `known`.
   friend bool operator==(const TierPage& a, const TierPage& b) {

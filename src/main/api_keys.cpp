@@ -114,7 +114,7 @@ std::string mark_key_of(std::span<const ApiKey> keys) {
   return std::string(as_text(keyed_hash(keys.front().secret, {"kvik page marks"})));
 }
 
-void part_tenants(std::span<ApiKey> keys) {
+void isolate_tenants(std::span<ApiKey> keys) {
   const TenantMarks marks = tenant_marks(keys);
   for (ApiKey& key : keys) {
     key.cache_salt = fmt::format("{:016x}:{}", marks.at(key.name), key.cache_salt);

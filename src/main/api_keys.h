@@ -34,6 +34,6 @@ std::string mark_key_of(std::span<const ApiKey> keys);
 
 // Isolates the tenants: prepends the tenant's mark to the salt of each key, so no key hits pages of
 // another name.
-void part_tenants(std::span<ApiKey> keys);
+void isolate_tenants(std::span<ApiKey> keys);
 
 }  // namespace kvik

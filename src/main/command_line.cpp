@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text/nearest_name.h"
-#include "cli/habits.h"
+#include "cli/foreign_flags.h"
 #include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/flags.h"
@@ -61,7 +61,7 @@ const CLI::Option* find_option(const CLI::App& app, std::string_view word) {
 // Returns the name if the argument is a multi-letter short flag such as "-ctk": a flag of another
 // program, or letters after a flag that takes no text. Returns an empty text otherwise; text may
 // follow a flag that takes it: "-pTEXT".
-std::string_view foreign_word(const std::string& argument, const CLI::Option* option) {
+std::string_view unknown_short_flag(const std::string& argument, const CLI::Option* option) {
   const std::string_view whole(argument.begin(), std::ranges::find(argument, '='));
   const bool is_short = whole.size() > 2 && whole[0] == '-' && whole[1] != '-';
   if (!is_short || flag_word(argument).empty()) return {};
@@ -95,7 +95,7 @@ Line read_line(const CLI::App& program, const std::vector<std::string>& argument
       continue;
     }
     const CLI::Option* const option = find_option(*line.command, word);
-    const std::string_view foreign = foreign_word(argument, option);
+    const std::string_view foreign = unknown_short_flag(argument, option);
     const bool is_unknown = option == nullptr || !foreign.empty();
     if (is_unknown && line.unknown_flag.empty()) {
       line.unknown_flag = foreign.empty() ? word : foreign;
@@ -129,7 +129,7 @@ std::vector<std::string> with_environment(const CLI::App& app, const Line& line,
 
 // Translates conventions of other programs: `kvik help serve`, `kvik version`, and -ngl, which
 // would otherwise be parsed as three one-letter flags.
-std::vector<std::string> in_our_words(std::vector<std::string> arguments) {
+std::vector<std::string> translate_conventions(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments[0] == "version") arguments[0] = "--version";
   if (!arguments.empty() && arguments[0] == "help") {
     arguments.erase(arguments.begin());
@@ -226,7 +226,7 @@ int CommandLine::run(std::vector<std::string> arguments) {
     return report({.code = ErrorCode::kInvalidArgument, .message = std::move(message)});
   };
   if (arguments.empty()) return refuse("no command given; kvik --help lists them");
-  arguments = in_our_words(std::move(arguments));
+  arguments = translate_conventions(std::move(arguments));
   const Line line = read_line(*app_, arguments);
   const bool has_command = line.at.has_value();
   if (!has_command && !line.first_word.empty()) {

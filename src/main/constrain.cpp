@@ -18,7 +18,7 @@
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
-#include "service/forms/answer_form.h"
+#include "service/structured_output/structured_output.h"
 
 namespace kvik {
 namespace {
@@ -60,7 +60,7 @@ Result<Grammar> read_grammar(const ConstrainOptions& options) {
   }
   if (options.regex) return constrain::regex_grammar(*options.regex, {});
   TRY_ASSIGN(const std::string text, read_all(*options.grammar));
-  if (grammar_kind(text) == AnswerForm::Kind::kGbnf) return constrain::parse_gbnf(text, {});
+  if (grammar_kind(text) == StructuredOutput::Kind::kGbnf) return constrain::parse_gbnf(text, {});
   return constrain::parse_lark(text, schema_options(options));
 }
 
@@ -124,7 +124,7 @@ Result<int> check_text(const ConstrainOptions& options, const Trial& trial) {
   const bool is_at_blank =
       outcome.n_bytes < text.size() && kBlanks.find(text[outcome.n_bytes]) != kBlanks.npos;
   if (options.schema && options.whitespace == "compact" && is_at_blank) {
-    streams::complain(
+    streams::print_error(
         "--whitespace compact, the default here, allows no blanks; spaced, the default of kvik run "
         "and kvik serve, allows one after ':' and ',', and flexible allows them anywhere");
   }

@@ -18,7 +18,7 @@ inline ExitCode exit_code(const Error& error) {
 
 // Prints the error as one line on stderr and returns its exit code.
 inline ExitCode report(const Error& error) {
-  streams::complain(fmt::format("kvik: {}", error.message));
+  streams::print_error(fmt::format("kvik: {}", error.message));
   return exit_code(error);
 }
 

@@ -29,7 +29,7 @@ int run_command(std::vector<std::string> arguments) {
     }
     return line.run(std::move(arguments));
   } catch (const std::bad_alloc&) {  // requests handle their own
-    streams::complain(
+    streams::print_error(
         "kvik: out of memory: lower --kv-memory or --ctx, choose a smaller model, or raise the "
         "process's limit (ulimit -v)");
     return kExitFailed;
@@ -40,7 +40,7 @@ int run_command(std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   using namespace kvik;
-  streams::hold_places();
+  streams::reserve_standard_descriptors();
   const bool has_events = Interrupts::open_events();
   const std::string level = environment("KVIK_LOG");
   log::init(level.empty() ? "info" : level);

@@ -28,7 +28,7 @@ Result<int> run(RunOptions options) {
     return std::unexpected(read.error());
   }
   const RunTask& task = *read;
-  TRY_ASSIGN(options.given.request.form, read_form(options));
+  TRY_ASSIGN(options.given.request.form, read_structured_output(options));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   if (!options.speculation.draft.empty())

@@ -14,7 +14,7 @@
 #include "main/exit_code.h"
 #include "main/run_options.h"
 #include "main/terminal_console.h"
-#include "service/forms/form_limits.h"
+#include "service/structured_output/grammar_limits.h"
 
 namespace kvik {
 namespace {
@@ -62,7 +62,7 @@ class StdoutSink final : public CompletionSink {
   FinishReason reason() const { return reason_; }
 
   // Returns whether a write to stdout failed; the reason is reported when the process ends.
-  bool is_refused() const { return is_refused_; }
+  bool is_refused() const { return has_write_failed_; }
   // Returns whether the last byte written was not a newline.
   bool is_in_line() const { return is_in_line_; }
 
@@ -70,28 +70,28 @@ class StdoutSink final : public CompletionSink {
   void write(std::string_view text) {
     if (text.empty()) return;
     is_in_line_ = !text.ends_with('\n');
-    if (write_styled(stdout, text, TextStyle::kPlain, Colour::kOff)) return;
-    is_refused_ = true;
+    if (write_styled(stdout, text, TextStyle::kPlain, Color::kOff)) return;
+    has_write_failed_ = true;
     Interrupts::notify();
   }
 
   void write(const AnswerPart& part) {
-    if (part.kind == AnswerPart::Kind::kThought) {
-      write_styled(stderr, part.text, TextStyle::kDim, colour_);
-      has_thought_ = true;
+    if (part.kind == AnswerPart::Kind::kReasoning) {
+      write_styled(stderr, part.text, TextStyle::kDim, color_);
+      has_reasoning_ = true;
       return;
     }
-    if (std::exchange(has_thought_, false)) streams::write_now(stderr, "\n");
+    if (std::exchange(has_reasoning_, false)) streams::write_now(stderr, "\n");
     write(part.text);
   }
 
   const Form form_;
-  const Colour colour_ = colour_of(stderr);
+  const Color color_ = color_of(stderr);
   ProgressBar bar_{"reading the prompt"};
-  std::atomic<bool> is_refused_ = false;
+  std::atomic<bool> has_write_failed_ = false;
   bool is_in_line_ = false;
-  std::string_view between_;  // separator before the next id
-  bool has_thought_ = false;  // reasoning was printed last
+  std::string_view between_;    // separator before the next id
+  bool has_reasoning_ = false;  // reasoning was printed last
   FinishReason reason_ = FinishReason::kStop;
   Usage usage_;
 };
@@ -100,7 +100,7 @@ void print_stats(const Usage& usage) {
   const double ttft_ms = to_ms(usage.ttft);
   const double decode_ms = to_ms(usage.decode_time);
   const uint32_t n_decoded = usage.completion_tokens > 1 ? usage.completion_tokens - 1 : 0;
-  streams::complain(fmt::format(
+  streams::print_error(fmt::format(
       "prompt {} tokens ({} cached: {} in memory, {} from tiers), TTFT {:.1f} ms; {} tokens "
       "generated, ITL {:.2f} ms, "
       "{:.1f} tok/s; {} of {} guessed tokens accepted",
@@ -151,7 +151,7 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
   if (sink->is_refused()) return kExitOk;
   if (options.ids || sink->is_in_line() || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
   if (options.given.request.form && sink->reason() == FinishReason::kLength) {
-    streams::complain(
+    streams::print_error(
         fmt::format("kvik: the answer was cut after {}, so that it is incomplete: "
                     "give more --max-tokens or --ctx",
                     counted(sink->usage().completion_tokens, "token")));

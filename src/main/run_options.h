@@ -34,7 +34,7 @@ struct RunOptions {
   std::string whitespace = "spaced", schema_language = "canonical";
   bool ids = false;
   bool no_cache = false;
-  // Settings that flags set directly, and the form that read_form() returns.
+  // Settings that flags set directly, and the form that read_structured_output() returns.
   ChatSettings given;
 
   // Returns the settings from all flags.
@@ -59,7 +59,7 @@ struct RunTask {
 Result<RunTask> read_task(const RunOptions& options);
 
 // Returns the form that constrains answers; nullopt if they are unconstrained.
-Result<std::optional<AnswerForm>> read_form(const RunOptions& options);
+Result<std::optional<StructuredOutput>> read_structured_output(const RunOptions& options);
 
 // Writes one answer to stdout and everything else to stderr. Returns the exit code.
 Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task);

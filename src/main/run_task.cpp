@@ -36,7 +36,7 @@ Result<std::string> read_file(const std::string& path) {
 
 // Returns the text followed by the question, so several questions about one text share its cached
 // pages.
-std::string question_about(std::string text, const std::string& question) {
+std::string prepend_text(std::string text, const std::string& question) {
   while (text.ends_with('\n')) text.pop_back();
   return text.empty() ? question : text + "\n\n" + question;
 }
@@ -51,16 +51,16 @@ ChatSettings RunOptions::settings() const {
   return settings;
 }
 
-Result<std::optional<AnswerForm>> read_form(const RunOptions& options) {
-  AnswerForm form;
+Result<std::optional<StructuredOutput>> read_structured_output(const RunOptions& options) {
+  StructuredOutput form;
   form.style = {whitespace_named(options.whitespace).value_or(JsonStyle::Whitespace::kSpaced),
                 schema_language_named(options.schema_language)};
   if (!options.json_schema.empty()) {
-    form.kind = AnswerForm::Kind::kJsonSchema;
+    form.kind = StructuredOutput::Kind::kJsonSchema;
     TRY_ASSIGN(form.text, read_file(options.json_schema));
     form.param = "--json-schema";
   } else if (options.regex) {
-    form.kind = AnswerForm::Kind::kRegex;
+    form.kind = StructuredOutput::Kind::kRegex;
     form.text = *options.regex;
     form.param = "--regex";
   } else if (!options.grammar.empty()) {
@@ -68,9 +68,9 @@ Result<std::optional<AnswerForm>> read_form(const RunOptions& options) {
     form.kind = grammar_kind(form.text);
     form.param = "--grammar";
   } else {
-    return std::optional<AnswerForm>();
+    return std::optional<StructuredOutput>();
   }
-  return std::optional<AnswerForm>(std::move(form));
+  return std::optional<StructuredOutput>(std::move(form));
 }
 
 Result<RunTask> read_task(const RunOptions& options) {
@@ -97,7 +97,7 @@ Result<RunTask> read_task(const RunOptions& options) {
   if (!options.text.empty()) {
     task.kind = RunTask::Kind::kTurn;
     task.prompt =
-        question_about(std::move(task.prompt), fmt::format("{}", fmt::join(options.text, " ")));
+        prepend_text(std::move(task.prompt), fmt::format("{}", fmt::join(options.text, " ")));
   } else if (options.file.empty() && !is_piped) {
     task.kind = RunTask::Kind::kChat;
   }

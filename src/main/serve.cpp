@@ -81,7 +81,7 @@ Result<Sharing> sharing_of(const std::string& wanted, std::optional<std::vector<
                             "to one tenant",
                             wanted));
   }
-  if (keys && wanted == "key") part_tenants(*keys);
+  if (keys && wanted == "key") isolate_tenants(*keys);
   return keys && (wanted.empty() || wanted == "two") ? Sharing::kTwo : Sharing::kAll;
 }
 

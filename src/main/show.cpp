@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/quantity.h"
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 #include "catalogue/model_config.h"
 #include "format/source_config.h"
 #include "host/load_model.h"
@@ -25,7 +25,7 @@ void show_geometry(const ModelConfig& c) {
   const LatentConfig& latent = c.attention().latent;
   if (latent.rank) {
     streams::print("  query heads {} of {}, {} of them turn; latent K and V of width {}\n",
-                   c.attention().n_heads, latent.q_dim(), latent.turning_dim, latent.rank);
+                   c.attention().n_heads, latent.q_dim(), latent.qk_rope_head_dim, latent.rank);
   } else {
     streams::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
                    c.attention().n_kv_heads, c.attention().head_dim);
@@ -49,7 +49,7 @@ void show_geometry(const ModelConfig& c) {
 void show_kinds(const ModelConfig& c) {
   const AttentionConfig& first = c.attention();
   uint32_t n_sharing = 0;
-  for (const LayerConfig& layer : c.layers) n_sharing += lender_of(layer).has_value();
+  for (const LayerConfig& layer : c.layers) n_sharing += kv_source_of(layer).has_value();
   for (const LayerConfig& layer : c.layers) {
     const AttentionConfig* a = layer.if_attention();
     if (!a || (a->head_dim == first.head_dim && a->n_kv_heads == first.n_kv_heads)) continue;
@@ -67,21 +67,21 @@ void show_features(const ModelConfig& c) {
   show_kinds(c);
   const RopeConfig& rope = c.ropes.front();
   if (rope.position_scale != 1) streams::print("  rope stretched by {}\n", 1 / rope.position_scale);
-  if (rope.smooth_stretch.n_ctx_original > 0) {
-    streams::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
+  if (rope.llama3_scaling.n_ctx_original > 0) {
+    streams::print("  rope stretched by {} for long waves\n", rope.llama3_scaling.factor);
   }
   if (c.has_state()) {
     streams::print("  layers with a state {}, {} of it for each sequence\n", c.n_state_layers(),
                    format_bytes(state_layout(c).n_bytes()));
   }
-  if (c.has_guesser) streams::print("  a layer that guesses the token behind the next one\n");
+  if (c.has_mtp_head) streams::print("  a layer that guesses the token behind the next one\n");
   const ExpertsConfig* e = c.experts();
   if (!e) return;
   streams::print("  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used,
                  e->ffn_dim,
-                 e->shared_ffn_dim   ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
-                 : e->beside_ffn_dim ? fmt::format(", beside an MLP of {}", e->beside_ffn_dim)
-                                     : "");
+                 e->shared_ffn_dim     ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
+                 : e->parallel_ffn_dim ? fmt::format(", beside an MLP of {}", e->parallel_ffn_dim)
+                                       : "");
 }
 
 void show_tensors(const ModelSource& source) {

@@ -17,10 +17,11 @@ std::string read_speculation(const std::string& text, SpeculationOptions& option
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, options.n_most);
   options.mode = kAlways;
-  if (error == std::errc() && rest == end && options.n_most >= 1 && options.n_most <= kMostGuesses)
+  if (error == std::errc() && rest == end && options.n_most >= 1 &&
+      options.n_most <= kMaxDraftTokens)
     return {};
   return fmt::format("'{}' is not a mode of speculation; expected auto, off or 1 to {} tokens",
-                     text, kMostGuesses);
+                     text, kMaxDraftTokens);
 }
 
 void SpeculationFlags::add_to(Flags& flags) {

@@ -22,14 +22,14 @@ bool moves_its_cursor() {
 
 }  // namespace
 
-Colour colour_of(FILE* output) {
+Color color_of(FILE* output) {
   const bool wanted = environment("NO_COLOR").empty() && moves_its_cursor();
-  return wanted && is_terminal(output) ? Colour::kOn : Colour::kOff;
+  return wanted && is_terminal(output) ? Color::kOn : Color::kOff;
 }
 
-bool write_styled(FILE* output, std::string_view text, TextStyle style, Colour colour) {
+bool write_styled(FILE* output, std::string_view text, TextStyle style, Color color) {
   std::string out = is_terminal(output) ? printable(text, Breaks::kKept) : std::string(text);
-  if (colour == Colour::kOn && style != TextStyle::kPlain) {
+  if (color == Color::kOn && style != TextStyle::kPlain) {
     out = fmt::format("\033[{}m{}\033[0m", style == TextStyle::kDim ? "2" : "31", out);
   }
   return streams::write_now(output, out) == 0;
@@ -37,7 +37,7 @@ bool write_styled(FILE* output, std::string_view text, TextStyle style, Colour c
 
 TerminalConsole::TerminalConsole(const std::string& history_file)
     : screen_(is_terminal(stdout) ? stdout : stderr),
-      colour_(colour_of(screen_)),
+      color_(color_of(screen_)),
       history_(history_file),
       plain_keys_(STDIN_FILENO, Interrupts::signal_fd()) {
   if (!moves_its_cursor() || !is_terminal(screen_)) return;
@@ -48,13 +48,13 @@ TerminalConsole::TerminalConsole(const std::string& history_file)
 
 std::string TerminalConsole::prompt_text(Prompt prompt) const {
   const std::string_view text = prompt == Prompt::kFirst ? ">>>" : "...";
-  if (colour_ == Colour::kOff) return fmt::format("{} ", text);
+  if (color_ == Color::kOff) return fmt::format("{} ", text);
   // libedit drops zero-width text at the end of a prompt, so the blank follows the escape sequence.
   return fmt::format("\1\033[1;36m\1{}\1\033[0m\1 ", text);
 }
 
 Console::Input TerminalConsole::read(Prompt prompt) {
-  if (is_refused_) return {.kind = Input::Kind::kEnd};
+  if (has_write_failed_) return {.kind = Input::Kind::kEnd};
   const std::string text = prompt_text(prompt);
   Input input = editor_ ? editor_->read(text) : read_plain(text);
   if (input.kind == Input::Kind::kInterrupt) Interrupts::take();
@@ -88,9 +88,9 @@ void TerminalConsole::remember(const std::string& input) {
 void TerminalConsole::write(std::string_view text, TextStyle style) {
   bar_.show(1, 1, "");  // removes the progress bar
   FILE* const output = style == TextStyle::kPlain ? stdout : screen_;
-  const Colour colour = output == screen_ ? colour_ : Colour::kOff;
-  if (write_styled(output, text, style, colour) || output != stdout) return;
-  is_refused_ = true;
+  const Color color = output == screen_ ? color_ : Color::kOff;
+  if (write_styled(output, text, style, color) || output != stdout) return;
+  has_write_failed_ = true;
   wake();
 }
 
@@ -100,7 +100,7 @@ void TerminalConsole::show_progress(uint32_t n_done, uint32_t n_all) {
 
 Console::Wake TerminalConsole::wait() {
   const bool is_signal = Interrupts::wait();
-  if (Interrupts::is_terminated() || is_refused_) return Wake::kLeave;
+  if (Interrupts::is_terminated() || has_write_failed_) return Wake::kLeave;
   return is_signal ? Wake::kInterrupted : Wake::kWoken;
 }
 

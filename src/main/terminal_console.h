@@ -15,14 +15,14 @@
 namespace kvik {
 
 // Controls color output.
-enum class Colour { kOff, kOn };
+enum class Color { kOff, kOn };
 
 // Returns kOn if `output` is a terminal other than "dumb" and NO_COLOR is not set.
-Colour colour_of(FILE* output);
+Color color_of(FILE* output);
 
 // Writes untrusted text, such as model output, in a style. Text for a terminal is sanitized; text
 // for a file is unchanged. Returns false if the write failed.
-bool write_styled(FILE* output, std::string_view text, TextStyle style, Colour colour);
+bool write_styled(FILE* output, std::string_view text, TextStyle style, Color color);
 
 // Implements Console on the process's terminal and signals. Answers go to stdout. Everything else
 // goes to stdout too if it is a terminal, otherwise to stderr.
@@ -43,12 +43,12 @@ class TerminalConsole final : public Console {
   std::string prompt_text(Prompt prompt) const;
 
   FILE* const screen_;  // stream of the input prompt
-  const Colour colour_;
+  const Color color_;
   InputHistory history_;
   std::unique_ptr<LineEditor> editor_;  // null: the terminal cannot move its cursor
   KeySource plain_keys_;
   ProgressBar bar_{"reading the prompt"};
-  std::atomic<bool> is_refused_ = false;  // a write to stdout failed
+  std::atomic<bool> has_write_failed_ = false;  // a write to stdout failed
 };
 
 }  // namespace kvik

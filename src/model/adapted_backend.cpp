@@ -7,14 +7,14 @@
 namespace kvik {
 
 void AdaptedBackend::begin_step() {
-  owners_.clear();
+  row_adapters_.clear();
   has_adapters_ = is_grouped_ = false;
   first_ = n_rows_ = 0;
   next_.begin_step();
 }
 
 void AdaptedBackend::add_rows(const Adapter* adapter, uint32_t n_rows) {
-  owners_.insert(owners_.end(), n_rows, adapter);
+  row_adapters_.insert(row_adapters_.end(), n_rows, adapter);
   has_adapters_ = has_adapters_ || adapter;
   n_rows_ += n_rows;
 }
@@ -22,15 +22,15 @@ void AdaptedBackend::add_rows(const Adapter* adapter, uint32_t n_rows) {
 void AdaptedBackend::keep(std::span<const uint32_t> rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
     // ascending order, so that no entry is overwritten before it is read
-    CHECK(rows[i] >= i && rows[i] < owners_.size());
-    owners_[i] = owners_[rows[i]];
+    CHECK(rows[i] >= i && rows[i] < row_adapters_.size());
+    row_adapters_[i] = row_adapters_[rows[i]];
   }
-  owners_.resize(rows.size());
-  look_at(0, static_cast<uint32_t>(rows.size()));
+  row_adapters_.resize(rows.size());
+  select_rows(0, static_cast<uint32_t>(rows.size()));
 }
 
-void AdaptedBackend::look_at(uint32_t first, uint32_t n) {
-  CHECK(size_t{first} + n <= owners_.size());
+void AdaptedBackend::select_rows(uint32_t first, uint32_t n) {
+  CHECK(size_t{first} + n <= row_adapters_.size());
   first_ = first;
   n_rows_ = n;
   is_grouped_ = false;
@@ -39,7 +39,7 @@ void AdaptedBackend::look_at(uint32_t first, uint32_t n) {
 void AdaptedBackend::group_rows() {
   n_groups_ = 0;
   for (uint32_t row = 0; row < n_rows_; ++row) {
-    const Adapter* owner = owners_[first_ + row];
+    const Adapter* owner = row_adapters_[first_ + row];
     if (!owner) continue;
     const auto end = groups_.begin() + n_groups_;
     auto group = std::find_if(groups_.begin(), end,
@@ -145,7 +145,7 @@ void AdaptedBackend::grouped_matmul(Rows x, const PackedMatrix& w, const Grouped
       const size_t begin = out_rows_.size();
       for (uint32_t i = group.first; i < group.first + group.n_rows; ++i) {
         CHECK(owners[i] < n_rows_);
-        if (owners_[first_ + owners[i]] != of_adapter.adapter) continue;
+        if (row_adapters_[first_ + owners[i]] != of_adapter.adapter) continue;
         x_rows_.push_back(groups.rows.empty() ? i : groups.rows[i]);
         out_rows_.push_back(i);
       }

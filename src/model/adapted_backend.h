@@ -15,7 +15,7 @@ namespace kvik {
 // a row does not depend on other rows (Backend::add_low_rank()).
 //
 // The rows of products and of embed() must be the rows of the step in order, as set by
-// begin_step(), add_rows(), keep() and look_at(); a product of other rows is a bug. This is not
+// begin_step(), add_rows(), keep() and select_rows(); a product of other rows is a bug. This is not
 // checked while no row has an adapter. One thread.
 class AdaptedBackend final : public ForwardingBackend {
  public:
@@ -28,7 +28,7 @@ class AdaptedBackend final : public ForwardingBackend {
   // Drops all rows but these, which become adjacent. `rows` must be ascending.
   void keep(std::span<const uint32_t> rows);
   // Sets the rows of the following products to [first, first + n).
-  void look_at(uint32_t first, uint32_t n);
+  void select_rows(uint32_t first, uint32_t n);
 
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override;
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
@@ -59,9 +59,9 @@ class AdaptedBackend final : public ForwardingBackend {
     return std::span(groups_).first(n_groups_);
   }
 
-  std::vector<const Adapter*> owners_;  // adapter of each row of the step
-  bool has_adapters_ = false;           // at least one row has an adapter
-  uint32_t first_ = 0, n_rows_ = 0;     // rows of owners_ that products have
+  std::vector<const Adapter*> row_adapters_;  // adapter of each row of the step
+  bool has_adapters_ = false;                 // at least one row has an adapter
+  uint32_t first_ = 0, n_rows_ = 0;           // rows of owners_ that products have
 
   bool is_grouped_ = false;
   uint32_t n_groups_ = 0;

@@ -39,7 +39,7 @@ LowRankView lookup_view(const AdapterPair& pair) {
 
 // Returns whether the tensor's rows alternate between blocks of two kinds: query and gate of each
 // head, or β and the input of the decay of each key head.
-bool is_by_turns(TensorId tensor, const ModelConfig& config) {
+bool is_alternating(TensorId tensor, const ModelConfig& config) {
   if (tensor.role == TensorRole::kStateGates) return true;
   if (tensor.role != TensorRole::kQ) return false;
   const auto* attention = config.layers[tensor.layer].if_attention();
@@ -79,10 +79,10 @@ void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& f
 
 }  // namespace
 
-bool leaves_kv_alone(TensorId tensor, const ModelConfig& config) {
+bool keeps_kv_unchanged(TensorId tensor, const ModelConfig& config) {
   using enum TensorRole;
   if (tensor.role == kHead) return true;
-  if (config.has_guesser) return false;  // the MTP head has K and V after the last layer
+  if (config.has_mtp_head) return false;  // the MTP head has K and V after the last layer
   if (!is_of_layer(tensor.role) || tensor.layer + 1 != config.n_layers) return false;
   // Tensors that are used after K and V or the state. Layers of either kind share some of them. The
   // gate of a state's output is not an input of the state.
@@ -99,7 +99,7 @@ uint64_t Adapter::packed_bytes_of(const AdapterSource& source, const ModelConfig
   for (const AdapterPair& pair : source.pairs()) {
     if (pair.tensor.role == TensorRole::kEmbedding) {
       n_bytes += backend.low_rank_bytes(lookup_view(pair));
-    } else if (is_by_turns(pair.tensor, config)) {
+    } else if (is_alternating(pair.tensor, config)) {
       LowRankView half = view_of(pair, {});
       half.n_rows /= 2;
       n_bytes += 2 * backend.low_rank_bytes(half);
@@ -203,7 +203,7 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
     const AdapterPair& pair = source.pairs()[i];
     TRY_ASSIGN(LowRankFactors factors, source.read(i));
     add_to_digest(sha, pair, factors);
-    leaves_kv = leaves_kv && leaves_kv_alone(pair.tensor, model.config());
+    leaves_kv = leaves_kv && keeps_kv_unchanged(pair.tensor, model.config());
     adapter->rank_ = std::max(adapter->rank_, pair.rank);
     const auto found = model.sites().find(pair.tensor);
     if (found == model.sites().end()) {
@@ -212,7 +212,7 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
                               source.label(), name_of(pair.tensor)));
     }
     const ProjectionSite& site = found->second;
-    CHECK((site.block_rows > 0) == is_by_turns(pair.tensor, model.config()));
+    CHECK((site.block_rows > 0) == is_alternating(pair.tensor, model.config()));
     if (pair.tensor.role == TensorRole::kEmbedding) {
       adapter->add_embedding(pair, std::move(factors), *site.matrix, backend);
       continue;
@@ -231,7 +231,7 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
   adapter->n_pairs_ = static_cast<uint32_t>(source.pairs().size());
   adapter->bytes_ = bytes_of(source, model.config(), backend);
   adapter->digest_ = to_hex(sha.finish());
-  if (!leaves_kv) adapter->cache_mark_ = adapter->digest_;
+  if (!leaves_kv) adapter->cache_key_suffix_ = adapter->digest_;
   return adapter;
 }
 

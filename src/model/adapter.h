@@ -71,9 +71,9 @@ class Adapter {
   // whatever the file format.
   const std::string& digest() const { return digest_; }
   // Separates the adapter's cached pages from those of the base model: the digest, or empty if the
-  // adapter changes neither K and V nor recurrent states (leaves_kv_alone()), so that it shares
+  // adapter changes neither K and V nor recurrent states (keeps_kv_unchanged()), so that it shares
   // them with the base model.
-  const std::string& cache_mark() const { return cache_mark_; }
+  const std::string& cache_key_suffix() const { return cache_key_suffix_; }
 
  private:
   Adapter() = default;
@@ -95,12 +95,12 @@ class Adapter {
   uint64_t n_packed_ = 0;
   uint32_t rank_ = 0;
   uint32_t n_pairs_ = 0;
-  std::string digest_, cache_mark_;
+  std::string digest_, cache_key_suffix_;
 };
 
 // Returns whether a change of that tensor leaves K, V and the recurrent states of every layer
 // unchanged. This holds for the head, and in the last layer for the tensors that are used only
 // after K and V, or after the state, were computed.
-bool leaves_kv_alone(TensorId tensor, const ModelConfig& config);
+bool keeps_kv_unchanged(TensorId tensor, const ModelConfig& config);
 
 }  // namespace kvik

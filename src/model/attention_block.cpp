@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 
 namespace kvik {
 namespace {
@@ -65,12 +65,12 @@ size_t AttentionBlock::page_bytes() const {
 
 void AttentionBlock::begin_step(std::span<const uint32_t> positions, const GroupRuns& runs) {
   ropes_.prepare(positions);
-  find_temperatures(positions);
+  compute_temperatures(positions);
   positions_ = positions;
   runs_ = &runs;
 }
 
-void AttentionBlock::find_temperatures(std::span<const uint32_t> positions) {
+void AttentionBlock::compute_temperatures(std::span<const uint32_t> positions) {
   temperatures_.clear();
   const TemperatureConfig& temperature = model_.config().attention().temperature;
   const auto is_far = [&](uint32_t position) { return position >= temperature.length; };
@@ -165,12 +165,12 @@ void AttentionBlock::observe(uint32_t layer, Rows k) {
 }
 
 void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {
-  if (!a.is_turned) return;
+  if (!a.has_rope) return;
   backend_.rope(heads, a.head_dim, ropes_.pairing(a.rope), ropes_.angles(a.rope));
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
-  const bool follow = lender_of(model_.config().layers.back()).has_value();
+  const bool follow = kv_source_of(model_.config().layers.back()).has_value();
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   backend_.gather(q_, rows, kept);
@@ -185,7 +185,7 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   kept_positions_.clear();
   for (const uint32_t row : rows) kept_positions_.push_back(positions_[row]);
   ropes_.prepare(kept_positions_);
-  find_temperatures(kept_positions_);
+  compute_temperatures(kept_positions_);
 }
 
 // heads *= sigmoid(gate), if the layer has an output gate
@@ -227,7 +227,7 @@ void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
 }
 
 // Uses a window as long as the row's position, which excludes the first token.
-void AttentionBlock::attend_behind_first(uint32_t layer, ResidualStream& x) {
+void AttentionBlock::attend_after_first(uint32_t layer, ResidualStream& x) {
   const Rows heads = heads_of(config_of(layer), x.n_rows());
   const KvTarget all = target(layer);
   for (const KvRun& run : all.runs) {

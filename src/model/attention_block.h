@@ -61,7 +61,7 @@ class AttentionBlock {
   void attend(uint32_t layer, ResidualStream& x);
   // Like attend(), but without the first token of each sequence. Each run must be a single row, not
   // at position 0.
-  void attend_behind_first(uint32_t layer, ResidualStream& x);
+  void attend_after_first(uint32_t layer, ResidualStream& x);
 
  private:
   void turn(const AttentionConfig& a, Rows heads);
@@ -75,7 +75,7 @@ class AttentionBlock {
   Rows heads_of(const AttentionConfig& a, uint32_t n_rows) const;
   void project(uint32_t layer, Rows heads, ResidualStream& x);
   void observe(uint32_t layer, Rows k);
-  void find_temperatures(std::span<const uint32_t> positions);
+  void compute_temperatures(std::span<const uint32_t> positions);
   Rows write_latent(uint32_t layer, ResidualStream& x);
   Rows write_heads(uint32_t layer, ResidualStream& x);
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 
 namespace kvik {
 namespace {
 
 // Number of rows whose logits are computed at once. More would take memory and save no time.
 constexpr uint32_t kLogitRows = 32;
-static_assert(kLogitRows >= Decoder::kMostGuessRows);
+static_assert(kLogitRows >= Decoder::kMaxMtpHeadRows);
 
 }  // namespace
 
@@ -23,7 +23,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   taken.mlp = MlpBlock::take_buffer(c, n_rows_max, buffers);
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
   taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
-  if (c.has_guesser) taken.guesser = GuesserBlock::Buffers::take(c, n_rows_max, buffers);
+  if (c.has_mtp_head) taken.guesser = MtpHeadBlock::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
   // host_logits_ and host_hidden_
@@ -55,9 +55,9 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
   for (uint32_t i = 0; i < c.layers.size(); ++i) {
-    if (c.layers[i].mixes() && !lender_of(c.layers[i])) last_writer_ = i;
+    if (c.layers[i].mixes() && !kv_source_of(c.layers[i])) last_writer_ = i;
   }
-  if (c.has_guesser) guesser_.emplace(model, backend_, buffers_.guesser);
+  if (c.has_mtp_head) mtp_head_.emplace(model, backend_, buffers_.guesser);
   if (open_page_bytes_ > 0) open_pages_.emplace(c, backend_, n_rows_max);
   if (c.has_state()) {
     recurrent_.emplace(model, backend_, buffers_.recurrent);
@@ -74,11 +74,11 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
 }
 
 void Decoder::forward(std::span<const BatchSequence> batch) {
-  CHECK(forward_unless(batch, [] { return false; }));
+  CHECK(forward_interruptible(batch, [] { return false; }));
 }
 
-bool Decoder::forward_unless(std::span<const BatchSequence> batch,
-                             const std::function<bool()>& is_given_up) {
+bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
+                                    const std::function<bool()>& is_interrupted) {
   lay_out(batch);
   const ModelConfig& c = model_.config();
   x_.begin_step(static_cast<uint32_t>(tokens_.size()));
@@ -88,16 +88,16 @@ bool Decoder::forward_unless(std::span<const BatchSequence> batch,
   if (c.embedding_scale != 1.0f) backend_.scale(x_.rows(), c.embedding_scale);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
-    if (is_given_up()) return false;
+    if (is_interrupted()) return false;
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
   }
-  if (guesser_) follow();
+  if (mtp_head_) follow();
   first_projected_.reset();
   if (first_logits_) {
     project(*first_logits_);
-    if (wants_likeliest_) find_likeliest();
-    if (wants_logits_) bring_logits();
+    if (wants_likeliest_) compute_argmax();
+    if (wants_logits_) copy_logits_to_host();
   }
   backend_.wait();  // the cost model measures the time of whole steps
   return true;
@@ -132,7 +132,7 @@ void Decoder::mix(uint32_t layer) {
 
 // Computes the second half of a layer, its feed-forward, and what follows it.
 void Decoder::finish(uint32_t layer) {
-  if (model_.config().layers[layer].feeds_forward()) feed_forward(layer, x_);
+  if (model_.config().layers[layer].has_feed_forward()) feed_forward(layer, x_);
   if (per_layer_) per_layer_->add(layer, x_);
   if (model_.layers()[layer].scale != 1.0f) backend_.scale(x_.rows(), model_.layers()[layer].scale);
 }
@@ -148,7 +148,7 @@ void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
 
 // Runs the MTP head on all rows, then drops those whose outputs are not wanted.
 void Decoder::follow() {
-  guesser_->follow(tokens_, states_, x_.rows(), attention_);
+  mtp_head_->follow(tokens_, states_, x_.rows(), attention_);
   if (wanted_.size() == x_.n_rows()) return;
   x_.keep(wanted_);
   backend_.keep(wanted_);
@@ -185,14 +185,14 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
                           open_from(g, sequence.first_position)});
     }
     if (recurrent_) {
-      states_.push_back({sequence.kv.state, first_row, n_rows, sequence.n_guesses});
+      states_.push_back({sequence.kv.state, first_row, n_rows, sequence.n_draft_tokens});
     }
     const uint32_t n_wanted = std::min(sequence.want.n_last, n_rows);
     if (n_wanted == 0) continue;
     if (!sequence.want.is_hidden && !first_logits_)
       first_logits_ = static_cast<uint32_t>(wanted_.size());
-    wants_likeliest_ = wants_likeliest_ || sequence.want.is_likeliest;
-    wants_logits_ = wants_logits_ || (!sequence.want.is_likeliest && !sequence.want.is_hidden);
+    wants_likeliest_ = wants_likeliest_ || sequence.want.needs_argmax_only;
+    wants_logits_ = wants_logits_ || (!sequence.want.needs_argmax_only && !sequence.want.is_hidden);
     const uint32_t first_wanted = sequence.first_position + n_rows - n_wanted;
     for (uint32_t g = 0; g < n_groups; ++g) {
       wanted_runs_[g].push_back({sequence.kv.groups[g], first_wanted,
@@ -204,58 +204,58 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   CHECK(!tokens_.empty() && tokens_.size() <= n_rows_max_);
 }
 
-void Decoder::accept(std::span<const uint32_t> n_true) {
-  if (recurrent_) recurrent_->replay(n_true);
-  if (guesser_) guesser_->accept(n_true);
+void Decoder::accept(std::span<const uint32_t> n_accepted_drafts) {
+  if (recurrent_) recurrent_->replay(n_accepted_drafts);
+  if (mtp_head_) mtp_head_->accept(n_accepted_drafts);
 }
 
-void Decoder::guess(std::span<const GuessRow> rows) {
-  CHECK(guesser_ && rows.size() <= kMostGuessRows);
+void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
+  CHECK(mtp_head_ && rows.size() <= kMaxMtpHeadRows);
   const uint32_t n_groups = groups().n_groups();
   positions_.clear();
-  guess_rows_.clear();
+  mtp_head_rows_.clear();
   runs_.resize(n_groups);
   for (auto& runs : runs_) runs.clear();
   backend_.begin_step();
-  for (const GuessRow& row : rows) {
+  for (const MtpHeadRow& row : rows) {
     const auto at = static_cast<uint32_t>(positions_.size());
     for (uint32_t g = 0; g < n_groups; ++g) {
       runs_[g].push_back({row.kv.groups[g], row.position, at, 1});
     }
     positions_.push_back(row.position);
-    guess_rows_.push_back({row.token, row.kv.state, row.behind});
+    mtp_head_rows_.push_back({row.token, row.kv.state, row.behind});
     backend_.add_rows(nullptr, 1);
   }
   attention_.begin_step(positions_, runs_);
-  ResidualStream& x = guesser_->begin(guess_rows_);
-  attention_.write_kv(guesser_->layer(), x);
-  attention_.attend_behind_first(guesser_->layer(), x);
-  feed_forward(guesser_->layer(), x);
-  bring(meet_head(guesser_->end()));
+  ResidualStream& x = mtp_head_->begin(mtp_head_rows_);
+  attention_.write_kv(mtp_head_->layer(), x);
+  attention_.attend_after_first(mtp_head_->layer(), x);
+  feed_forward(mtp_head_->layer(), x);
+  bring(project_to_logits(mtp_head_->end()));
   first_projected_.reset();
   backend_.wait();
 }
 
-std::span<const float> Decoder::guess_logits(size_t row) const {
-  CHECK(row < guess_rows_.size());
+std::span<const float> Decoder::mtp_head_logits(size_t row) const {
+  CHECK(row < mtp_head_rows_.size());
   const size_t n_vocab = model_.config().n_vocab;
   return std::span(host_logits_).subspan(row * n_vocab, n_vocab);
 }
 
 std::span<const float> Decoder::logits(size_t row) {
   const uint32_t place = project(row);
-  if (!has_logits_) bring_logits();
+  if (!has_logits_) copy_logits_to_host();
   const size_t n_vocab = model_.config().n_vocab;
   return std::span(host_logits_).subspan(place * n_vocab, n_vocab);
 }
 
-std::optional<TokenId> Decoder::likeliest(size_t row) {
+std::optional<TokenId> Decoder::argmax(size_t row) {
   const uint32_t place = project(row);
-  if (!has_likeliest_) find_likeliest();
+  if (!has_likeliest_) compute_argmax();
   return likeliest_[place];
 }
 
-void Decoder::find_likeliest() {
+void Decoder::compute_argmax() {
   backend_.largest(buffers_.logits.slice(0, n_projected_),
                    std::span(likeliest_).first(n_projected_));
   has_likeliest_ = true;
@@ -278,14 +278,14 @@ uint32_t Decoder::project(size_t row) {
   const uint32_t first = static_cast<uint32_t>(row) - place;
   if (first == first_projected_) return place;
   n_projected_ = std::min(static_cast<uint32_t>(wanted_.size()) - first, n_most);
-  backend_.look_at(first, n_projected_);
-  meet_head(x_.normed(model_.output_norm(), first, n_projected_));
+  backend_.select_rows(first, n_projected_);
+  project_to_logits(x_.normed(model_.output_norm(), first, n_projected_));
   first_projected_ = first;
   has_likeliest_ = has_logits_ = false;
   return place;
 }
 
-Rows Decoder::meet_head(Rows hidden) {
+Rows Decoder::project_to_logits(Rows hidden) {
   const ModelConfig& c = model_.config();
   const Rows out = buffers_.logits.slice(0, hidden.n_rows);
   backend_.matmul(hidden, model_.head(), out);
@@ -294,7 +294,7 @@ Rows Decoder::meet_head(Rows hidden) {
   return out;
 }
 
-void Decoder::bring_logits() {
+void Decoder::copy_logits_to_host() {
   bring(buffers_.logits.slice(0, n_projected_));
   has_logits_ = true;
 }

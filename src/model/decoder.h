@@ -12,10 +12,10 @@
 #include "model/adapted_backend.h"
 #include "model/attention_block.h"
 #include "model/experts_block.h"
-#include "model/guesser_block.h"
 #include "model/layer_groups.h"
 #include "model/mlp_block.h"
 #include "model/model.h"
+#include "model/mtp_head_block.h"
 #include "model/open_pages.h"
 #include "model/per_layer_inputs.h"
 #include "model/recurrent/recurrent_block.h"
@@ -25,19 +25,19 @@
 namespace kvik {
 
 // Selects the outputs of a sequence's new tokens: the logits of the last n_last of them (of all
-// tokens if there are fewer), or with is_hidden their hidden states instead. is_likeliest announces
-// that the caller only needs the token with the largest logit: the logits are then not copied to
-// host memory unless logits() is called after all.
-struct WantLogits {
+// tokens if there are fewer), or with is_hidden their hidden states instead. needs_argmax_only
+// announces that the caller only needs the token with the largest logit: the logits are then not
+// copied to host memory unless logits() is called after all.
+struct OutputRows {
   uint32_t n_last = 0;
   bool is_hidden = false;
-  bool is_likeliest = false;
+  bool needs_argmax_only = false;
 
-  static const WantLogits kNone, kLast, kAll;
+  static const OutputRows kNone, kLast, kAll;
 };
-inline constexpr WantLogits WantLogits::kNone{.n_last = 0};
-inline constexpr WantLogits WantLogits::kLast{.n_last = 1};
-inline constexpr WantLogits WantLogits::kAll{.n_last = UINT32_MAX};
+inline constexpr OutputRows OutputRows::kNone{.n_last = 0};
+inline constexpr OutputRows OutputRows::kLast{.n_last = 1};
+inline constexpr OutputRows OutputRows::kAll{.n_last = UINT32_MAX};
 
 // New tokens of one sequence in a step. The sequence's pages hold K and V of all earlier positions
 // and have room for the new ones.
@@ -45,19 +45,19 @@ struct BatchSequence {
   std::span<const TokenId> tokens;
   uint32_t first_position = 0;
   KvView kv;
-  WantLogits want = WantLogits::kLast;
+  OutputRows want = OutputRows::kLast;
   const Adapter* adapter = nullptr;  // null: the base model
   // number of draft tokens, which are the last of `tokens` and may be rejected
-  uint32_t n_guesses = 0;
+  uint32_t n_draft_tokens = 0;
 };
 
-// A token for which the MTP head predicts the next token (GuesserBlock).
-struct GuessRow {
+// A token for which the MTP head predicts the next token (MtpHeadBlock).
+struct MtpHeadRow {
   TokenId token = 0;
   uint32_t position = 0;  // not 0
   KvView kv;              // has room for the token
-  // Row of the last guess() whose logits gave the token; std::nullopt if the token follows the
-  // sequence's newest token, whose hidden state is kept in the recurrent state.
+  // Row of the last run_mtp_head() whose logits gave the token; std::nullopt if the token follows
+  // the sequence's newest token, whose hidden state is kept in the recurrent state.
   std::optional<uint32_t> behind = {};
 };
 
@@ -74,20 +74,20 @@ class Decoder {
   // Computes all new tokens of all sequences, n_rows_max at most, as one batch. The requested
   // logits and hidden states are available until the next step.
   void forward(std::span<const BatchSequence> batch);
-  // Like forward(), but calls is_given_up before each layer and stops if it returns true. In that
-  // case returns false, and there are no logits. K and V of the new tokens may then be partly
+  // Like forward(), but calls is_interrupted before each layer and stops if it returns true. In
+  // that case returns false, and there are no logits. K and V of the new tokens may then be partly
   // written, and the recurrent states are lost.
-  bool forward_unless(std::span<const BatchSequence> batch,
-                      const std::function<bool()>& is_given_up);
+  bool forward_interruptible(std::span<const BatchSequence> batch,
+                             const std::function<bool()>& is_interrupted);
 
-  // Accepts the first n_true[i] draft tokens of sequence i of the last step: they are added to the
-  // recurrent state and to the state of the MTP head. Must be called before the next step if the
-  // step had draft tokens.
-  void accept(std::span<const uint32_t> n_true);
+  // Accepts the first n_accepted_drafts[i] draft tokens of sequence i of the last step: they are
+  // added to the recurrent state and to the state of the MTP head. Must be called before the next
+  // step if the step had draft tokens.
+  void accept(std::span<const uint32_t> n_accepted_drafts);
   // Maximum number of draft tokens of all sequences in a step; recurrent layers have buffers for so
   // many.
-  uint32_t n_guesses_max() const {
-    return recurrent_ ? RecurrentBlock::kMostGuessedRows : UINT32_MAX;
+  uint32_t n_draft_tokens_max() const {
+    return recurrent_ ? RecurrentBlock::kMaxDraftRows : UINT32_MAX;
   }
 
   // Discards the operations of a step that ran out of memory.
@@ -102,21 +102,21 @@ class Decoder {
   std::span<const float> logits(size_t row);
   // Returns the token with the largest logit of a row, the first one if there are several;
   // std::nullopt if no logit is finite.
-  std::optional<TokenId> likeliest(size_t row);
+  std::optional<TokenId> argmax(size_t row);
   // Returns the hidden state of a requested row after the final norm: [model_dim], valid until the
   // next call.
   std::span<const float> hidden(size_t row);
 
-  // Returns whether the model has an MTP head, so that guess() may be called.
-  bool has_guesser() const { return guesser_.has_value(); }
-  static constexpr uint32_t kMostGuessRows = GuesserBlock::kMostRows;
-  // Runs the MTP head on at most kMostGuessRows tokens, one per sequence, between two steps. Their
-  // K and V are stored after those of their sequences, where the next guess() reads them; the next
-  // step overwrites them. The logits of the last step are lost.
-  void guess(std::span<const GuessRow> rows);
-  // Returns the logits that the last guess() gave for the token after `rows[row]`: [n_vocab], valid
-  // until the next step or guess().
-  std::span<const float> guess_logits(size_t row) const;
+  // Returns whether the model has an MTP head, so that run_mtp_head() may be called.
+  bool has_mtp_head() const { return mtp_head_.has_value(); }
+  static constexpr uint32_t kMaxMtpHeadRows = MtpHeadBlock::kMostRows;
+  // Runs the MTP head on at most kMaxMtpHeadRows tokens, one per sequence, between two steps. Their
+  // K and V are stored after those of their sequences, where the next run_mtp_head() reads them;
+  // the next step overwrites them. The logits of the last step are lost.
+  void run_mtp_head(std::span<const MtpHeadRow> rows);
+  // Returns the logits that the last run_mtp_head() gave for the token after `rows[row]`:
+  // [n_vocab], valid until the next step or run_mtp_head().
+  std::span<const float> mtp_head_logits(size_t row) const;
 
   size_t page_bytes() const { return attention_.page_bytes(); }
   // Bytes of one open page of a sequence in all groups; 0 if there are none and KvView::open is
@@ -139,7 +139,7 @@ class Decoder {
     Rows mlp;
     ExpertsBlock::Buffers experts;
     PerLayerInputs::Buffers per_layer;
-    GuesserBlock::Buffers guesser;
+    MtpHeadBlock::Buffers guesser;
     Rows logits;  // [a few, n_vocab]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -152,11 +152,11 @@ class Decoder {
   // Computes the logits of a row and of its neighbors, unless they are available already. Returns
   // the position of the row in buffers_.logits.
   uint32_t project(size_t row);
-  void find_likeliest();
+  void compute_argmax();
   // Returns the logits of hidden states after the final norm, with the model's logit scale and soft
   // cap applied.
-  Rows meet_head(Rows hidden);
-  void bring_logits();
+  Rows project_to_logits(Rows hidden);
+  void copy_logits_to_host();
   void bring(Rows logits);
 
   const Model& model_;
@@ -170,7 +170,7 @@ class Decoder {
   MlpBlock mlp_;
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
-  std::optional<GuesserBlock> guesser_;
+  std::optional<MtpHeadBlock> mtp_head_;
   std::optional<OpenPages> open_pages_;  // only if uses_open_pages()
   uint64_t open_page_bytes_;
   // The last layer that writes K and V or updates a recurrent state. It is the MTP head if there
@@ -195,7 +195,7 @@ class Decoder {
   // True if likeliest_, or host_logits_, holds the results of these rows.
   bool has_likeliest_ = false, has_logits_ = false;
   std::vector<std::optional<TokenId>> likeliest_;  // [rows of buffers_.logits]
-  std::vector<GuesserBlock::Row> guess_rows_;
+  std::vector<MtpHeadBlock::Row> mtp_head_rows_;
 };
 
 }  // namespace kvik

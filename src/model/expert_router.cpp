@@ -28,18 +28,18 @@ uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows
 // Sigmoid probabilities are computed only if they are added to a bias or, for groups, to each
 // other. Otherwise the scores have the same order. With softmax scoring the bias is added to the
 // scores.
-void ExpertRouter::rank(const float* scores, std::span<const float> choice_bias) {
+void ExpertRouter::rank(const float* scores, std::span<const float> correction_bias) {
   const bool is_sigmoid = config_.scoring == ExpertScoring::kSigmoid;
   for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
-    const bool needs_probability = is_sigmoid && (!choice_bias.empty() || config_.n_groups > 1);
-    const double bias = choice_bias.empty() ? 0.0 : choice_bias[expert];
+    const bool needs_probability = is_sigmoid && (!correction_bias.empty() || config_.n_groups > 1);
+    const double bias = correction_bias.empty() ? 0.0 : correction_bias[expert];
     ranks_[expert] = (needs_probability ? exact_sigmoid(scores[expert]) : scores[expert]) + bias;
   }
-  if (config_.n_groups_used < config_.n_groups) leave_best_groups();
+  if (config_.n_groups_used < config_.n_groups) mask_other_groups();
 }
 
 // Ranks the experts of all but the best groups at minus infinity.
-void ExpertRouter::leave_best_groups() {
+void ExpertRouter::mask_other_groups() {
   const uint32_t size = config_.n_experts / config_.n_groups;
   const auto value = [&](uint32_t group) {
     const auto first = ranks_.begin() + static_cast<ptrdiff_t>(size_t{group} * size);
@@ -98,9 +98,9 @@ void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights)
 }
 
 void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
-                         std::span<const float> choice_bias, std::span<const float> factors) {
+                         std::span<const float> correction_bias, std::span<const float> factors) {
   const uint32_t columns = n_columns(config_);
-  CHECK(choice_bias.empty() || choice_bias.size() == config_.n_experts);
+  CHECK(correction_bias.empty() || correction_bias.size() == config_.n_experts);
   CHECK(factors.empty() || factors.size() == config_.n_experts);
   CHECK(scores.size() >= size_t{n_rows} * columns);
   const size_t n_choices = size_t{n_rows} * config_.n_used;
@@ -111,7 +111,7 @@ void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
   for (uint32_t row = 0; row < n_rows; ++row) {
     const float* of_row = scores.data() + size_t{row} * columns;
     const size_t first = size_t{row} * config_.n_used;
-    rank(of_row, choice_bias);
+    rank(of_row, correction_bias);
     choose(of_row, chosen_.data() + first, weights_.data() + first);
     for (uint32_t i = 0; i < config_.n_used && !factors.empty(); ++i) {
       weights_[first + i] *= factors[chosen_[first + i]];

@@ -25,10 +25,11 @@ class ExpertRouter {
   ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max);
 
   // scores: [n_rows, n_columns]; the first n_experts columns belong to the experts, and the last
-  // one to the gate of the shared expert if it has one. choice_bias is added for choosing, not for
-  // weighting; factors multiply the final weights of the experts. Both are [n_experts], or empty.
+  // one to the gate of the shared expert if it has one. correction_bias is added for choosing, not
+  // for weighting; factors multiply the final weights of the experts. Both are [n_experts], or
+  // empty.
   void route(std::span<const float> scores, uint32_t n_rows,
-             std::span<const float> choice_bias = {}, std::span<const float> factors = {});
+             std::span<const float> correction_bias = {}, std::span<const float> factors = {});
 
   // Arguments of grouped products. grouped() is for the product of the batch's rows with their
   // experts: row i of the product comes from row grouped().rows[i] of the batch. grouped_in_order()
@@ -52,8 +53,8 @@ class ExpertRouter {
 
  private:
   // Sets ranks_, by which experts are chosen.
-  void rank(const float* scores, std::span<const float> choice_bias);
-  void leave_best_groups();
+  void rank(const float* scores, std::span<const float> correction_bias);
+  void mask_other_groups();
   void choose(const float* scores, uint32_t* chosen, float* weights) const;
   void group(uint32_t n_rows);
 

@@ -10,7 +10,7 @@ ExpertsBlock::Buffers ExpertsBlock::Buffers::take(const ModelConfig& config, uin
   const ExpertsConfig& e = *config.experts();
   uint32_t beside_dim = 0;
   for (const LayerConfig& layer : config.layers) {
-    if (layer.experts()) beside_dim = std::max(beside_dim, layer.experts()->beside_ffn_dim);
+    if (layer.experts()) beside_dim = std::max(beside_dim, layer.experts()->parallel_ffn_dim);
   }
   const uint32_t n_parts = GatedProduct::n_parts(config.activation);
   buffers.count(ExpertRouter::buffer_bytes(e, n_rows_max));
@@ -33,13 +33,13 @@ ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Bu
       host_scores_(size_t{buffers.scores.n_rows} * buffers.scores.n_cols) {}
 
 void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
-  if (config_.beside_ffn_dim) return forward_beside(w, x);
+  if (config_.parallel_ffn_dim) return forward_parallel(w, x);
   const uint32_t n_rows = x.n_rows();
   const Rows in = x.normed(w.norm);
   Rows shared;
   if (w.gate_up) shared = shared_.product(in, *w.gate_up);
   route(w, in);
-  const Rows out = through_chosen(w, in);
+  const Rows out = chosen_output(w, in);
   const Rows sum = x.begin_sum(w.post_norm);
   backend_.add_weighted(sum, out, taken());
   if (w.gate_up) {
@@ -49,7 +49,7 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
   x.end_sum(sum, w.post_norm);
 }
 
-void ExpertsBlock::forward_beside(const FeedForwardWeights& w, ResidualStream& x) {
+void ExpertsBlock::forward_parallel(const FeedForwardWeights& w, ResidualStream& x) {
   const auto norm = [&](Rows rows, const Buffer& weights) {
     backend_.rms_norm(rows, weights.floats(), model_.model_dim, model_.norm_eps, rows);
   };
@@ -57,7 +57,7 @@ void ExpertsBlock::forward_beside(const FeedForwardWeights& w, ResidualStream& x
   backend_.matmul(shared_.product(x.normed(w.norm), *w.gate_up), *w.down, beside);
   norm(beside, w.mlp_post_norm);
   route(w, x.normed(w.router_norm));
-  const Rows out = through_chosen(w, x.normed(w.experts_norm));
+  const Rows out = chosen_output(w, x.normed(w.experts_norm));
   const Rows sum = x.begin_sum(w.post_norm);
   backend_.add_weighted(sum, out, taken());
   norm(sum, w.experts_post_norm);
@@ -68,7 +68,7 @@ void ExpertsBlock::forward_beside(const FeedForwardWeights& w, ResidualStream& x
 void ExpertsBlock::route(const FeedForwardWeights& w, Rows in) {
   const Rows scores = buffers_.scores.slice(0, in.n_rows);
   backend_.matmul(in, *w.router, scores);
-  if (config_.beside_ffn_dim) {
+  if (config_.parallel_ffn_dim) {
     backend_.scale(scores, 1.0f / std::sqrt(static_cast<float>(model_.model_dim)));
   }
   if (w.score_bias.size() > 0) {
@@ -83,7 +83,7 @@ void ExpertsBlock::route(const FeedForwardWeights& w, Rows in) {
                                          .normalizes = config_.normalizes,
                                          .has_shared_gate = config_.has_shared_gate,
                                          .weight_scale = config_.weight_scale,
-                                         .choice_bias = w.choice_bias,
+                                         .correction_bias = w.correction_bias,
                                          .factors = w.expert_factors},
                                         scores);
   n_routed_ = is_routed ? in.n_rows * config_.n_used : 0;
@@ -91,7 +91,7 @@ void ExpertsBlock::route(const FeedForwardWeights& w, Rows in) {
   const auto host = std::span(host_scores_).first(size_t{in.n_rows} * scores.n_cols);
   backend_.memory().copy_out(std::as_writable_bytes(host),
                              reinterpret_cast<const std::byte*>(scores.data));
-  router_.route(host, in.n_rows, w.choice_bias, w.expert_factors);
+  router_.route(host, in.n_rows, w.correction_bias, w.expert_factors);
 }
 
 GroupedRows ExpertsBlock::of_router(Routed routed) const {
@@ -111,7 +111,7 @@ WeightedRows ExpertsBlock::shared() const {
   return router_.shared();
 }
 
-Rows ExpertsBlock::through_chosen(const FeedForwardWeights& w, Rows in) {
+Rows ExpertsBlock::chosen_output(const FeedForwardWeights& w, Rows in) {
   const Rows out = buffers_.out.slice(0, in.n_rows * config_.n_used);
   const Rows gated =
       chosen_.grouped_product(in, *w.expert_gate_up, w.expert_gate_up_bias, grouped());

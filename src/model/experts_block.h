@@ -36,7 +36,7 @@ class ExpertsBlock {
  private:
   // x += norm(norm(mlp(norm(x))) + norm(experts(norm(x)))), where each norm has its own weights and
   // the router's scores are router(norm(x)) / √model_dim (Gemma 4, as in Transformers).
-  void forward_beside(const FeedForwardWeights& w, ResidualStream& x);
+  void forward_parallel(const FeedForwardWeights& w, ResidualStream& x);
   // Chooses experts, on the backend if it supports that, otherwise on the host.
   void route(const FeedForwardWeights& w, Rows in);
   GroupedRows grouped() const { return of_router(Routed::kChosen); }
@@ -48,7 +48,7 @@ class ExpertsBlock {
   WeightedRows shared() const;
   // Returns the output of each row's chosen experts: [n_rows · n_used, model_dim], in the order
   // that taken() expects.
-  Rows through_chosen(const FeedForwardWeights& w, Rows in);
+  Rows chosen_output(const FeedForwardWeights& w, Rows in);
 
   Backend& backend_;
   const ModelConfig& model_;

@@ -43,14 +43,15 @@ Rows LatentProjection::project(uint32_t layer, ResidualStream& x, const RopeTabl
   }
   const RopePairing pairing = ropes.pairing(a.rope);
   const RopeAngles angles = ropes.angles(a.rope);
-  backend_.rope(raw.columns(l.still_dim, raw.n_cols - l.still_dim), l.q_dim(), pairing, angles);
+  backend_.rope(raw.columns(l.qk_nope_head_dim, raw.n_cols - l.qk_nope_head_dim), l.q_dim(),
+                pairing, angles);
   backend_.rms_norm(latent, w.latent.kv_norm.floats(), l.rank, eps, latent);
-  backend_.rope(k.columns(l.rank, l.turning_dim), l.turning_dim, pairing, angles);
+  backend_.rope(k.columns(l.rank, l.qk_rope_head_dim), l.qk_rope_head_dim, pairing, angles);
 
-  const HeadRows still{raw, a.n_heads, l.q_dim(), 0, l.still_dim};
-  const HeadRows turning{raw, a.n_heads, l.q_dim(), l.still_dim, l.turning_dim};
+  const HeadRows still{raw, a.n_heads, l.q_dim(), 0, l.qk_nope_head_dim};
+  const HeadRows turning{raw, a.n_heads, l.q_dim(), l.qk_nope_head_dim, l.qk_rope_head_dim};
   backend_.head_matmul(still, *w.latent.k_up, {q, a.n_heads, a.head_dim, 0, l.rank});
-  backend_.copy_heads(turning, {q, a.n_heads, a.head_dim, l.rank, l.turning_dim});
+  backend_.copy_heads(turning, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
   return k;
 }
 

@@ -16,7 +16,7 @@ namespace kvik {
 class LatentProjection {
  public:
   struct Buffers {
-    // [n_rows_max, (q_rank, or q of all heads) + rank + turning_dim]
+    // [n_rows_max, (q_rank, or q of all heads) + rank + qk_rope_head_dim]
     Rows down;
     Rows queries;  // [n_rows_max, n_heads · q_dim], if q has a low rank
     Rows values;   // [n_rows_max, n_heads · value_dim]

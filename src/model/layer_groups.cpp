@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/check.h"
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 #include "catalogue/limits.h"
 
 namespace kvik {
@@ -81,7 +81,7 @@ LayerGroups group_layers(const ModelConfig& config) {
   static_assert(kMaxLayerKinds <= kMaxLayerGroups);
   CHECK(page_width > 0);  // pages as wide as all layers of the widest kind give one group per kind
   LayerGroups groups;
-  groups.has_states = config.has_state();
+  groups.has_recurrent_layers = config.has_state();
   groups.places.resize(n_layers);
   for (const auto& [kind, layers] : spans) {
     const auto n_per_page = static_cast<uint32_t>(page_width / kind.width());
@@ -95,8 +95,8 @@ LayerGroups group_layers(const ModelConfig& config) {
     }
   }
   for (uint32_t i = 0; i < n_layers; ++i) {
-    const auto lender = lender_of(config.layers[i]);
-    if (lender) groups.places[i] = groups.places[*lender];
+    const auto kv_source = kv_source_of(config.layers[i]);
+    if (kv_source) groups.places[i] = groups.places[*kv_source];
   }
   return groups;
 }

@@ -28,11 +28,11 @@ struct LayerGroups {
     uint32_t latent_dim;  // KvGeometry::latent_dim
     friend auto operator<=>(const Heads&, const Heads&) = default;
   };
-  std::vector<uint32_t> n_layers;  // number of layers that a page has room for, by group
-  std::vector<uint32_t> windows;   // sliding window in tokens, by group; 0: full attention
-  std::vector<Heads> heads;        // by group
-  std::vector<Place> places;       // by layer of the model; meaningless for a recurrent layer
-  bool has_states = false;         // some layers are recurrent, so that there are no open pages
+  std::vector<uint32_t> n_layers;     // number of layers that a page has room for, by group
+  std::vector<uint32_t> windows;      // sliding window in tokens, by group; 0: full attention
+  std::vector<Heads> heads;           // by group
+  std::vector<Place> places;          // by layer of the model; meaningless for a recurrent layer
+  bool has_recurrent_layers = false;  // some layers are recurrent, so that there are no open pages
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };

@@ -40,7 +40,7 @@ class ModelLoader {
       TRY_ASSIGN(LayerWeights layer, load_layer(i));
       model_->layers_.push_back(std::move(layer));
     }
-    if (config_.has_guesser) TRY(load_guesser(model_->guesser_));
+    if (config_.has_mtp_head) TRY(load_mtp_head(model_->mtp_head_));
     TRY(tensors_.check_all_taken(config_.architecture));
     model_->config_ = config_;
     model_->fingerprint_ = tensors_.fingerprint();
@@ -126,7 +126,7 @@ class ModelLoader {
     }
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
     TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));
-    TRY_ASSIGN(f.choice_bias, tensors_.host_vectors({kChoiceBias}, layer));
+    TRY_ASSIGN(f.correction_bias, tensors_.host_vectors({kCorrectionBias}, layer));
     TRY_ASSIGN(f.expert_gate_up, tensors_.experts({kExpertGate, kExpertUp}, layer));
     TRY_ASSIGN(f.expert_gate_up_bias,
                tensors_.expert_vectors({kExpertGateBias, kExpertUpBias}, layer));
@@ -138,11 +138,11 @@ class ModelLoader {
     TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
     TRY_ASSIGN(f.down_bias, tensors_.vectors({kDownBias}, layer));
     TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
-    TRY(load_beside_experts(f, layer));
+    TRY(load_parallel_experts(f, layer));
     return load_per_layer(weights, layer);
   }
 
-  Result<void> load_beside_experts(FeedForwardWeights& f, uint32_t layer) {
+  Result<void> load_parallel_experts(FeedForwardWeights& f, uint32_t layer) {
     using enum TensorRole;
     TRY_ASSIGN(f.router_norm, tensors_.vectors({kRouterNorm}, layer));
     TRY_ASSIGN(f.expert_factors, tensors_.host_vectors({kExpertFactors}, layer));
@@ -164,12 +164,12 @@ class ModelLoader {
 
   // "guesser" becomes a part of numerics(), because the K and V of the MTP head lie in the same
   // pages as those of the other layers.
-  Result<void> load_guesser(GuesserWeights& g) {
+  Result<void> load_mtp_head(MtpHeadWeights& g) {
     using enum TensorRole;
-    TRY_ASSIGN(g.embedding_norm, tensors_.vectors({kGuessEmbeddingNorm}, config_.n_layers));
-    TRY_ASSIGN(g.hidden_norm, tensors_.vectors({kGuessHiddenNorm}, config_.n_layers));
-    TRY_ASSIGN(g.output_norm, tensors_.vectors({kGuessOutputNorm}, config_.n_layers));
-    TRY_ASSIGN(g.input, tensors_.matrix({kGuessInput}, config_.n_layers));
+    TRY_ASSIGN(g.embedding_norm, tensors_.vectors({kMtpEmbeddingNorm}, config_.n_layers));
+    TRY_ASSIGN(g.hidden_norm, tensors_.vectors({kMtpHiddenNorm}, config_.n_layers));
+    TRY_ASSIGN(g.output_norm, tensors_.vectors({kMtpOutputNorm}, config_.n_layers));
+    TRY_ASSIGN(g.input, tensors_.matrix({kMtpProjection}, config_.n_layers));
     arithmetics_.insert("guesser");
     return {};
   }
@@ -241,7 +241,8 @@ KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type) {
           .n_kv_heads = heads.n_kv_heads,
           .head_dim = heads.head_dim,
           .latent_dim = heads.latent_dim,
-          .keys_by_channel = type == KvType::kInt4 && !groups.has_states && heads.latent_dim == 0};
+          .keys_by_channel =
+              type == KvType::kInt4 && !groups.has_recurrent_layers && heads.latent_dim == 0};
 }
 
 size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {

@@ -34,7 +34,7 @@ struct LatentWeights {
   Buffer q_norm;                       // [q_rank]
   std::unique_ptr<PackedMatrix> q_up;  // [n_heads · q_dim, q_rank]
   Buffer kv_norm;                      // [rank]
-  std::unique_ptr<PackedMatrix> k_up;  // n_heads times [rank, still_dim]
+  std::unique_ptr<PackedMatrix> k_up;  // n_heads times [rank, qk_nope_head_dim]
   std::unique_ptr<PackedMatrix> v_up;  // n_heads times [value_dim, rank]
 };
 
@@ -76,19 +76,19 @@ struct FeedForwardWeights {
   Buffer down_bias;                              // [model_dim], MLP only
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
   Buffer score_bias;                             // [n_experts]
-  std::vector<float> choice_bias;                // [n_experts], on the host
+  std::vector<float> correction_bias;            // [n_experts], on the host
   std::unique_ptr<PackedMatrix> expert_gate_up;  // n_experts times [2 · ffn_dim, model_dim]
   Buffer expert_gate_up_bias;                    // n_experts times [2 · ffn_dim]
   std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]
   Buffer expert_down_bias;                       // n_experts times [model_dim]
   Buffer post_norm;                              // [model_dim]
-  // For experts that run in parallel with an MLP (ExpertsConfig::beside_ffn_dim).
+  // For experts that run in parallel with an MLP (ExpertsConfig::parallel_ffn_dim).
   Buffer router_norm, experts_norm, mlp_post_norm, experts_post_norm;  // [model_dim] each
   std::vector<float> expert_factors;                                   // [n_experts], on the host
 };
 
-// Weights of the MTP head in addition to a LayerWeights (GuesserBlock).
-struct GuesserWeights {
+// Weights of the MTP head in addition to a LayerWeights (MtpHeadBlock).
+struct MtpHeadWeights {
   Buffer embedding_norm, hidden_norm, output_norm;  // [model_dim]
   std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]
 };
@@ -119,7 +119,7 @@ class Model {
 
   // Packs every tensor of the source and releases it there. The source must have exactly the
   // tensors of the model, in the expected shapes, apart from those that
-  // TensorTable::may_leave_alone() names. Errors: those of read_config(), kCorrupt for a missing
+  // TensorTable::may_be_unused() names. Errors: those of read_config(), kCorrupt for a missing
   // tensor or a wrong shape, kUnsupported for an unknown tensor or element type; each names the
   // tensor.
   static Result<std::unique_ptr<Model>> load(ModelSource& source, Backend& backend,
@@ -133,7 +133,7 @@ class Model {
   const PackedMatrix& embedding() const { return *embedding_; }
   // Weights of ModelConfig::layers, in the same order.
   const std::vector<LayerWeights>& layers() const { return layers_; }
-  const GuesserWeights& guesser() const { return guesser_; }
+  const MtpHeadWeights& guesser() const { return mtp_head_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.
@@ -163,7 +163,7 @@ class Model {
   std::unique_ptr<PackedMatrix> embedding_;
   std::unique_ptr<PackedMatrix> head_;
   std::vector<LayerWeights> layers_;
-  GuesserWeights guesser_;
+  MtpHeadWeights mtp_head_;
   PerLayerEmbedding per_layer_;
   Buffer output_norm_;
   std::vector<float> rope_divisors_;

@@ -28,7 +28,7 @@ double yarn_share(const RopeConfig& rope, uint32_t pair) {
   return 1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0);
 }
 
-double smoothly_stretched(const SmoothStretchConfig& s, double frequency) {
+double smoothly_stretched(const Llama3RopeConfig& s, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   const double stays = std::clamp((s.n_ctx_original / wavelength - s.low_freq_factor) /
                                       (s.high_freq_factor - s.low_freq_factor),
@@ -40,8 +40,8 @@ double smoothly_stretched(const SmoothStretchConfig& s, double frequency) {
 
 double rope_frequency(const RopeConfig& rope, uint32_t pair, double divisor) {
   double frequency = std::pow(static_cast<double>(rope.base), -2.0 * pair / rope.n_dims) / divisor;
-  if (rope.smooth_stretch.n_ctx_original > 0) {
-    frequency = smoothly_stretched(rope.smooth_stretch, frequency);
+  if (rope.llama3_scaling.n_ctx_original > 0) {
+    frequency = smoothly_stretched(rope.llama3_scaling, frequency);
   }
   const double stretched = frequency * rope.position_scale;
   if (rope.yarn.n_ctx_original == 0) return stretched;

@@ -198,7 +198,7 @@ Result<TensorView> TensorLoader::read_rows(const Matrix& matrix, uint64_t first,
   const uint64_t row_bytes = rows.row_bytes();
   rows.n_rows = n;
   if (matrix.block_rows > 0) {
-    TRY_ASSIGN(rows.bytes, read_by_turns(matrix, first, n));
+    TRY_ASSIGN(rows.bytes, read_alternating(matrix, first, n));
   } else {
     TRY_ASSIGN(rows.bytes, source_.read_range(matrix.index, (matrix.first_row + first) * row_bytes,
                                               n * row_bytes));
@@ -209,18 +209,18 @@ Result<TensorView> TensorLoader::read_rows(const Matrix& matrix, uint64_t first,
   return rows;
 }
 
-Result<std::span<const std::byte>> TensorLoader::read_by_turns(const Matrix& matrix, uint64_t first,
-                                                               uint64_t n) {
+Result<std::span<const std::byte>> TensorLoader::read_alternating(const Matrix& matrix,
+                                                                  uint64_t first, uint64_t n) {
   const uint64_t row_bytes = matrix.view.row_bytes();
   const uint64_t block = matrix.block_rows;
-  rows_by_turns_.clear();
+  alternating_rows_.clear();
   for (uint64_t row = matrix.first_row + first; row < matrix.first_row + first + n; ++row) {
     const uint64_t kind = row / matrix.n_rows_of_kind, place = row % matrix.n_rows_of_kind;
     const uint64_t in_file = place / block * 2 * block + kind * block + place % block;
     TRY_ASSIGN(const auto bytes, source_.read_range(matrix.index, in_file * row_bytes, row_bytes));
-    rows_by_turns_.insert(rows_by_turns_.end(), bytes.begin(), bytes.end());
+    alternating_rows_.insert(alternating_rows_.end(), bytes.begin(), bytes.end());
   }
-  return rows_by_turns_;
+  return alternating_rows_;
 }
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matrix>& matrices,
@@ -251,20 +251,20 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matri
 
 // Records the location of each tensor. In a stack, each matrix has the columns of one matrix of
 // each tensor. Blocks of the second kind follow the columns of all tensors.
-void TensorLoader::note_sites(const PackedMatrix& matrix,
-                              const std::vector<const TensorSpec*>& specs, Turns turns) {
+void TensorLoader::record_sites(const PackedMatrix& matrix,
+                                const std::vector<const TensorSpec*>& specs, Turns turns) {
   uint64_t column = 0;
   ProjectionSite* by_turns = nullptr;
   for (const TensorSpec* spec : specs) {
     const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[spec->shape.size() - 2];
     ProjectionSite& site = sites_[spec->id];
     site = {.matrix = &matrix, .first_column = static_cast<uint32_t>(column)};
-    const bool is_by_turns = turns.block_rows > 0 && spec->id.role == turns.role;
-    if (is_by_turns) {
+    const bool is_alternating = turns.block_rows > 0 && spec->id.role == turns.role;
+    if (is_alternating) {
       site.block_rows = turns.block_rows;
       by_turns = &site;
     }
-    column += is_by_turns ? n_rows / 2 : n_rows;
+    column += is_alternating ? n_rows / 2 : n_rows;
   }
   if (by_turns) by_turns->second_column = static_cast<uint32_t>(column);
 }
@@ -290,7 +290,7 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t
   }
   if (second_kind) matrices.push_back(*second_kind);
   TRY_ASSIGN(auto packed, pack(matrices, Orders::kAny));
-  if (packed) note_sites(*packed, specs, turns);
+  if (packed) record_sites(*packed, specs, turns);
   return packed;
 }
 
@@ -313,7 +313,7 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_
     }
   }
   TRY_ASSIGN(auto packed, pack(matrices, Orders::kOne));
-  note_sites(*packed, specs, {});
+  record_sites(*packed, specs, {});
   return packed;
 }
 
@@ -325,7 +325,7 @@ void TensorLoader::done(size_t index) {
 
 Result<void> TensorLoader::check_all_taken(std::string_view architecture) const {
   for (size_t i = 0; i < taken_.size(); ++i) {
-    if (taken_[i] || table_.may_leave_alone(source_.tensors()[i].name)) continue;
+    if (taken_[i] || table_.may_be_unused(source_.tensors()[i].name)) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("tensor '{}' is not part of architecture '{}' as it is known here",
                             source_.name_in_file(i), architecture));

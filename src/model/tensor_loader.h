@@ -99,15 +99,15 @@ class TensorLoader {
   };
   Result<Matrix> matrix_of(const TensorSpec& spec);
   Result<TensorView> read_rows(const Matrix& matrix, uint64_t first, uint64_t n);
-  Result<std::span<const std::byte>> read_by_turns(const Matrix& matrix, uint64_t first,
-                                                   uint64_t n);
+  Result<std::span<const std::byte>> read_alternating(const Matrix& matrix, uint64_t first,
+                                                      uint64_t n);
   // Requirement on the column order of the matrices of one pack: any order for each, or one for
   // all.
   enum class Orders : uint8_t { kAny, kOne };
   // Packs the matrices and releases their tensors.
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<Matrix>& matrices, Orders orders);
-  void note_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs,
-                  Turns turns);
+  void record_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs,
+                    Turns turns);
   void done(size_t index);
 
   ModelSource& source_;
@@ -118,7 +118,7 @@ class TensorLoader {
   std::set<std::string_view> arithmetics_;
   std::vector<bool> taken_;
   std::map<TensorId, ProjectionSite> sites_;
-  std::vector<std::byte> rows_by_turns_;  // result of the last read_by_turns()
+  std::vector<std::byte> alternating_rows_;  // result of the last read_alternating()
   uint64_t weight_bytes_ = 0;
   uint64_t all_bytes_ = 0;
   uint64_t done_bytes_ = 0;

@@ -31,7 +31,7 @@ std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors,
   std::vector<WeightKind> kinds;
   for (const TensorInfo& tensor : tensors) {
     if (tensor.shape.size() < 2 || !is_multiplied(tensor)) continue;
-    if (table.may_leave_alone(tensor.name)) continue;
+    if (table.may_be_unused(tensor.name)) continue;
     const WeightKind kind{tensor.type, static_cast<uint32_t>(tensor.shape.back()), use_of(tensor)};
     if (std::ranges::count(kinds, kind) == 0) kinds.push_back(kind);
   }
@@ -42,7 +42,7 @@ Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& ta
                                 const Backend& backend) {
   WeightPlan plan{.n_bytes = 0, .kinds = weight_kinds(source.tensors(), table)};
   for (const TensorInfo& tensor : source.tensors()) {
-    if (table.may_leave_alone(tensor.name)) continue;
+    if (table.may_be_unused(tensor.name)) continue;
     if (!is_multiplied(tensor)) {
       plan.n_bytes += tensor.n_elements() * sizeof(float);
       continue;

@@ -26,7 +26,7 @@ bool has_calls(const Message& message) {
 
 bool has_text(const Message& message) { return !text_of(message).empty(); }
 
-Result<void> name_roles(Messages& messages, const TemplateNeeds& needs) {
+Result<void> name_roles(Messages& messages, const TemplateInfo& needs) {
   for (Message& message : messages) {
     const bool is_known = std::ranges::find(kRoles, message.role) != kRoles.end();
     if (!is_known && !names_role(needs.source, message.role)) {
@@ -49,22 +49,22 @@ void add_text(Message& message, std::string text) {
 }
 
 void add_tools_to_system(ChatRequest& request) {
-  std::string words = tools_in_words(std::exchange(request.tools, {}));
+  std::string words = tools_system_prompt(std::exchange(request.tools, {}));
   Messages& messages = request.messages;
   if (messages.front().role != "system") {
     messages.insert(messages.begin(), text_message("system", ""));
     messages.front().parts.clear();
   }
   add_text(messages.front(), std::move(words));
-  if (request.keep_tools_for) {
+  if (request.tools_pin_ttl) {
     auto& part = std::get<TextPart>(messages.front().parts.back());
-    part.keep_for = std::max(part.keep_for, std::exchange(request.keep_tools_for, {}));
+    part.pin_ttl_s = std::max(part.pin_ttl_s, std::exchange(request.tools_pin_ttl, {}));
   }
 }
 
 // Replaces tool calls with the text that a model writes for them in the Hermes format, and tool
 // results with user messages.
-void put_calls_in_words(Messages& messages) {
+void render_calls_as_text(Messages& messages) {
   Messages changed;
   for (Message& message : messages) {
     if (message.role == "tool") {
@@ -92,7 +92,7 @@ void put_calls_in_words(Messages& messages) {
 
 // Splits messages with several calls for templates that support one call per message. Each call
 // gets its own message, followed by its result.
-void part_calls(Messages& messages) {
+void split_calls(Messages& messages) {
   Messages changed;
   for (size_t i = 0; i < messages.size(); ++i) {
     Message& message = messages[i];
@@ -132,11 +132,12 @@ void part_calls(Messages& messages) {
 
 // Splits text and calls of one turn into separate messages, as harmony requires; its template would
 // otherwise treat the text as reasoning.
-void part_words_from_calls(Messages& messages) {
+void split_text_from_calls(Messages& messages) {
   Messages changed;
   for (Message& message : messages) {
-    const bool has_thought = std::ranges::any_of(
-        message.parts, [](const auto& part) { return std::holds_alternative<Thought>(part); });
+    const bool has_thought = std::ranges::any_of(message.parts, [](const auto& part) {
+      return std::holds_alternative<ReasoningPart>(part);
+    });
     if (!has_calls(message) || !has_text(message) || !has_thought) {
       changed.push_back(std::move(message));
       continue;
@@ -235,14 +236,12 @@ void move_system_messages(Messages& messages, const TemplateTraits& traits) {
   messages = std::move(changed);
 }
 
-bool names(const TemplateNeeds& needs, std::string_view name) {
-  return needs.source.contains(name);
-}
+bool names(const TemplateInfo& needs, std::string_view name) { return needs.source.contains(name); }
 
 // Sets the template variables that control reasoning, except for those that the request sets
 // itself.
-void tell_thinking(ChatRequest& request, const TemplateNeeds& needs) {
-  const ThinkingWish wish = std::exchange(request.thinking, {});
+void set_reasoning_variables(ChatRequest& request, const TemplateInfo& needs) {
+  const ReasoningOptions wish = std::exchange(request.thinking, {});
   const auto tell = [&](std::string_view name, Json data) {
     const bool is_told =
         std::ranges::find(request.kwargs, name, &Json::Field::name) != request.kwargs.end();
@@ -270,19 +269,19 @@ void tell_thinking(ChatRequest& request, const TemplateNeeds& needs) {
 
 }  // namespace
 
-bool needs_tools_in_words(const ChatRequest& request, const TemplateNeeds& needs) {
+bool needs_tools_in_system_prompt(const ChatRequest& request, const TemplateInfo& needs) {
   return !request.tools.empty() && !needs.traits.writes_tools;
 }
 
-Result<ChatRequest> adapted(ChatRequest request, const TemplateNeeds& needs) {
+Result<ChatRequest> adapted(ChatRequest request, const TemplateInfo& needs) {
   if (request.messages.empty()) return request;
   Messages& messages = request.messages;
   TRY(name_roles(messages, needs));
-  tell_thinking(request, needs);
+  set_reasoning_variables(request, needs);
   const TemplateTraits& traits = needs.traits;
   const bool has_history = std::ranges::any_of(
       messages, [](const Message& m) { return m.role == "tool" || has_calls(m); });
-  const bool in_words = needs_tools_in_words(request, needs);
+  const bool in_words = needs_tools_in_system_prompt(request, needs);
   if (in_words && !needs.may_add_tools) {
     return fail(ErrorCode::kInvalidArgument,
                 "the model's chat template knows no tools, and --tool-format is none", "tools");
@@ -290,10 +289,10 @@ Result<ChatRequest> adapted(ChatRequest request, const TemplateNeeds& needs) {
   if (in_words) add_tools_to_system(request);
   const bool writes_calls = traits.writes_calls || (needs.format && needs.format->writes_history);
   if (has_history && (in_words || !writes_calls || !traits.writes_results)) {
-    put_calls_in_words(messages);
+    render_calls_as_text(messages);
   } else if (needs.format && has_history) {
-    if (needs.format->has_channels) part_words_from_calls(messages);
-    if (needs.format->has_one_call) part_calls(messages);
+    if (needs.format->has_channels) split_text_from_calls(messages);
+    if (needs.format->has_one_call) split_calls(messages);
     if (needs.format->has_nine_letter_ids) shorten_ids(messages);
     if (needs.format->has_numbered_names()) number_ids(messages);
   }

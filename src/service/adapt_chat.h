@@ -10,7 +10,7 @@
 namespace kvik {
 
 // The properties of a chat template that adapted() depends on.
-struct TemplateNeeds {
+struct TemplateInfo {
   std::string_view source;
   TemplateTraits traits;
   const ToolFormat* format = nullptr;  // the tool-call format of the template; null: unknown
@@ -25,9 +25,9 @@ struct TemplateNeeds {
 // template accepts a system message only at the beginning, later system messages are merged into an
 // adjacent user message. Errors: kInvalidArgument for an unknown role, or for tools that may not be
 // added.
-Result<ChatRequest> adapted(ChatRequest request, const TemplateNeeds& needs);
+Result<ChatRequest> adapted(ChatRequest request, const TemplateInfo& needs);
 
 // Returns whether the request's tools have to be written into the system prompt.
-bool needs_tools_in_words(const ChatRequest& request, const TemplateNeeds& needs);
+bool needs_tools_in_system_prompt(const ChatRequest& request, const TemplateInfo& needs);
 
 }  // namespace kvik

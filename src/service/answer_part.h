@@ -8,7 +8,7 @@ namespace kvik {
 
 // A piece of an answer: reasoning, text, a tool call, or further arguments of a tool call.
 struct AnswerPart {
-  enum class Kind : uint8_t { kThought, kText, kCall, kArguments };
+  enum class Kind : uint8_t { kReasoning, kText, kCall, kArguments };
   Kind kind;
   // For a call: the part of its arguments (a JSON object) that has arrived so far. The rest follows
   // directly in parts of kind kArguments. A call that was cut off has incomplete arguments.

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 5> kMessageEnds = {"<|end|>", "<|start|>"
 const ToolSchemas kNoTools;
 
 // Returns the word after a mark in a header; empty if the mark is absent.
-std::string_view word_behind(std::string_view header, std::string_view mark) {
+std::string_view word_after(std::string_view header, std::string_view mark) {
   const size_t at = header.rfind(mark);
   if (at == header.npos) return {};
   const std::string_view rest = header.substr(at + mark.size());
@@ -76,22 +76,22 @@ uint32_t count_reasoning_tokens(std::span<const ReasoningSpan> spans,
 AnswerSplitter::AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax)
     : syntax_(std::move(syntax)), state_(State::kBefore) {
   if (syntax_.has_channels) {
-    for (const std::string_view end : kMessageEnds) watched_ += end.front();
+    for (const std::string_view end : kMessageEnds) mark_first_bytes_ += end.front();
     state_ = State::kHeader;
-  } else if (begin == AnswerBegin::kThought) {
-    begin_thought(-1);
+  } else if (begin == AnswerBegin::kReasoning) {
+    begin_reasoning(-1);
   }
-  if (!syntax_.has_channels && !syntax_.calls.empty()) watched_ += kBlanks;
+  if (!syntax_.has_channels && !syntax_.calls.empty()) mark_first_bytes_ += kBlanks;
   for (const ToolFormat* format : syntax_.calls) {
     for (const CallSteps::Begin& begin : format->reading.begins)
-      watched_ += begin.mark.substr(0, 1);
+      mark_first_bytes_ += begin.mark.substr(0, 1);
   }
-  if (syntax_.reads_bare_calls) watched_ += BareCallReader::kFirstBytes;
+  if (syntax_.reads_bare_calls) mark_first_bytes_ += BareCallReader::kFirstBytes;
 }
 
 std::vector<AnswerPart> AnswerSplitter::push(std::string_view text) {
   while (!text.empty()) {
-    const std::string_view words = words_at_front(text);
+    const std::string_view words = plain_prefix(text);
     n_read_ += words.empty() ? 1 : std::ssize(words);
     if (words.empty()) {
       take(text.front());
@@ -101,15 +101,15 @@ std::vector<AnswerPart> AnswerSplitter::push(std::string_view text) {
       text.remove_prefix(words.size());
     }
   }
-  if (calls_) calls_->hand_out(parts_);
+  if (calls_) calls_->emit(parts_);
   return std::exchange(parts_, {});
 }
 
 // Returns the longest prefix that is text and contains no byte that may begin a mark.
-std::string_view AnswerSplitter::words_at_front(std::string_view text) const {
+std::string_view AnswerSplitter::plain_prefix(std::string_view text) const {
   if (state_ != State::kText || !held_.empty()) return {};
-  if (is_behind_call_ && is_blank(text.front())) return {};
-  return text.substr(0, text.find_first_of(watched_));
+  if (is_after_call_ && is_blank(text.front())) return {};
+  return text.substr(0, text.find_first_of(mark_first_bytes_));
 }
 
 std::vector<AnswerPart> AnswerSplitter::push_last(std::string_view text, Ending ending) {
@@ -125,8 +125,8 @@ void AnswerSplitter::finish(Ending ending) {
     case State::kBefore:
     case State::kText:
       return end_text(ending);
-    case State::kThought:
-      put(AnswerPart::Kind::kThought, held_);
+    case State::kReasoning:
+      put(AnswerPart::Kind::kReasoning, held_);
       break;
     case State::kCalls:
       return end_calls(ending);
@@ -148,7 +148,7 @@ void AnswerSplitter::end_text(Ending ending) {
   if (!is_cut_mark) {
     for (const char byte : held) put_text(byte);
   }
-  if (!is_behind_call_) put(AnswerPart::Kind::kText, blanks_);
+  if (!is_after_call_) put(AnswerPart::Kind::kText, blanks_);
 }
 
 void AnswerSplitter::end_calls(Ending ending) {
@@ -179,7 +179,7 @@ void AnswerSplitter::take(char byte) {
   switch (state_) {
     case State::kBefore:
       return take_before(byte);
-    case State::kThought:
+    case State::kReasoning:
       return take_thought(byte);
     case State::kAfter:  // blanks between reasoning and text belong to neither
       if (is_blank(byte)) return;
@@ -202,24 +202,24 @@ void AnswerSplitter::take_before(char byte) {
     return;
   }
   held_ += byte;
-  const std::string_view mark = syntax_.thoughts->begin_thought;
-  if (held_ == mark) return begin_thought(n_read_ - std::ssize(mark));
+  const std::string_view mark = syntax_.reasoning_marks->begin_reasoning;
+  if (held_ == mark) return begin_reasoning(n_read_ - std::ssize(mark));
   if (mark.starts_with(held_)) return;
   state_ = State::kText;
   const std::string held = taken(held_);
   for (const char each : held) take(each);
 }
 
-void AnswerSplitter::begin_thought(int64_t begin) {
+void AnswerSplitter::begin_reasoning(int64_t begin) {
   held_.clear();
   blanks_.clear();
-  state_ = State::kThought;
+  state_ = State::kReasoning;
   reasoning_.push_back({begin});
 }
 
 void AnswerSplitter::take_thought(char byte) {
   held_ += byte;
-  const std::string_view end = syntax_.thoughts->end_thought;
+  const std::string_view end = syntax_.reasoning_marks->end_reasoning;
   const auto may_end = [&] {
     return syntax_.has_channels ? may_end_message(held_) : end.starts_with(held_);
   };
@@ -228,7 +228,7 @@ void AnswerSplitter::take_thought(char byte) {
     thought += held_.front();
     held_.erase(0, 1);
   }
-  put(AnswerPart::Kind::kThought, thought);
+  put(AnswerPart::Kind::kReasoning, thought);
   if (syntax_.has_channels ? ends_message(held_) : held_ == end) {
     reasoning_.back().end = n_read_;
     if (syntax_.has_channels) return begin_header();
@@ -296,7 +296,7 @@ bool AnswerSplitter::find_opening() {
 // Adds a byte of text. Blanks are held back while calls may follow.
 void AnswerSplitter::put_text(char byte) {
   const bool may_call = !syntax_.calls.empty() && !syntax_.has_channels;
-  if (is_blank(byte) && (may_call || is_behind_call_ || state_ == State::kBefore)) {
+  if (is_blank(byte) && (may_call || is_after_call_ || state_ == State::kBefore)) {
     blanks_ += byte;
     return;
   }
@@ -305,10 +305,10 @@ void AnswerSplitter::put_text(char byte) {
 
 void AnswerSplitter::say(std::string_view words) {
   if (!blanks_.empty()) {
-    if (!is_behind_call_) put(AnswerPart::Kind::kText, blanks_);
+    if (!is_after_call_) put(AnswerPart::Kind::kText, blanks_);
     blanks_.clear();
   }
-  is_beginning_ = is_behind_call_ = false;
+  is_beginning_ = is_after_call_ = false;
   if (std::exchange(is_new_message_, false)) put(AnswerPart::Kind::kText, "\n\n");
   put(AnswerPart::Kind::kText, words);
 }
@@ -324,7 +324,7 @@ void AnswerSplitter::take_call(char byte) {
   const std::string text = calls_->text();
   const size_t n_text = text.size() - calls_->n_again();
   const bool is_open = calls_->is_open();
-  if (is_open) calls_->hand_out(parts_);  // the rest is text
+  if (is_open) calls_->emit(parts_);  // the rest is text
   leave_calls(std::string_view(text).substr(0, is_open ? 0 : n_text),
               std::string_view(text).substr(n_text));
 }
@@ -333,7 +333,7 @@ void AnswerSplitter::take_call(char byte) {
 // neither.
 void AnswerSplitter::note_call() {
   blanks_.clear();
-  is_behind_call_ = true;
+  is_after_call_ = true;
   is_beginning_ = is_new_message_ = false;
 }
 
@@ -373,16 +373,16 @@ void AnswerSplitter::take_header(char byte) {
 void AnswerSplitter::begin_message() {
   constexpr std::string_view kFunctions = "functions.";
   const std::string header = taken(held_);
-  const std::string_view recipient = word_behind(header, kRecipient);
-  is_new_message_ = !is_beginning_ && !is_behind_call_;
+  const std::string_view recipient = word_after(header, kRecipient);
+  is_new_message_ = !is_beginning_ && !is_after_call_;
   const bool has_name = recipient.starts_with(kFunctions) && recipient.size() > kFunctions.size();
   if (has_name && !syntax_.calls.empty()) {
     calls_.emplace(*syntax_.calls.front(), syntax_.tools ? *syntax_.tools : kNoTools,
                    std::string(recipient.substr(kFunctions.size())));
     state_ = State::kCalls;
-  } else if (word_behind(header, kChannel) == "analysis") {
-    begin_thought(header_begin_);
-    if (reasoning_.size() > 1) put(AnswerPart::Kind::kThought, "\n");
+  } else if (word_after(header, kChannel) == "analysis") {
+    begin_reasoning(header_begin_);
+    if (reasoning_.size() > 1) put(AnswerPart::Kind::kReasoning, "\n");
   } else {
     state_ = State::kText;
   }

@@ -15,9 +15,9 @@
 
 namespace kvik {
 
-// The state of an answer at its first token: kThought if the prompt ends inside an open reasoning
+// The state of an answer at its first token: kReasoning if the prompt ends inside an open reasoning
 // block, so the answer begins with reasoning.
-enum class AnswerBegin : uint8_t { kText, kThought };
+enum class AnswerBegin : uint8_t { kText, kReasoning };
 
 // A byte range of reasoning in an answer, including its marks. An empty token at `begin` is not
 // part of it.
@@ -61,11 +61,11 @@ class AnswerSplitter {
   // Returns the reasoning spans so far, in order. may_reason() returns whether more may follow.
   const std::vector<ReasoningSpan>& reasoning() const { return reasoning_; }
   bool may_reason() const {
-    return syntax_.has_channels || state_ == State::kBefore || state_ == State::kThought;
+    return syntax_.has_channels || state_ == State::kBefore || state_ == State::kReasoning;
   }
 
  private:
-  enum class State { kBefore, kThought, kAfter, kText, kCalls, kBareCalls, kHeader };
+  enum class State { kBefore, kReasoning, kAfter, kText, kCalls, kBareCalls, kHeader };
 
   void take(char byte);
   void take_before(char byte);
@@ -80,13 +80,13 @@ class AnswerSplitter {
   void note_call();
   void take_header(char byte);
   void begin_header();
-  void begin_thought(int64_t begin);
+  void begin_reasoning(int64_t begin);
   void begin_message();
   bool ends_message(std::string_view held) const;
   bool may_end_message(std::string_view held) const;
   bool find_opening();
   void leave_calls(std::string_view text, std::string_view again);
-  std::string_view words_at_front(std::string_view text) const;
+  std::string_view plain_prefix(std::string_view text) const;
   void put_text(char byte);
   void say(std::string_view words);
   void put(AnswerPart::Kind kind, std::string_view text);
@@ -98,14 +98,14 @@ class AnswerSplitter {
   int64_t n_read_ = 0;         // number of bytes read
   int64_t header_begin_ = -1;  // offset at which reasoning begins if this header starts any
   // bytes that may begin a mark in text; all others are copied unexamined
-  std::string watched_;
+  std::string mark_first_bytes_;
   std::string held_;    // a possible mark, or the current header
   std::string blanks_;  // blanks that may precede a mark
   std::optional<CallReader> calls_;
   std::optional<BareCallReader> bare_calls_;
   uint32_t n_calls_ = 0;
   bool is_beginning_ = true;  // neither text nor a call has come yet
-  bool is_behind_call_ = false;
+  bool is_after_call_ = false;
   bool is_new_message_ = false;    // the next text begins another harmony message
   std::vector<AnswerPart> parts_;  // result of the current push
 };

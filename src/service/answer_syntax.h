@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/token_id.h"
-#include "service/answer_format.h"
+#include "service/reasoning_marks.h"
 #include "service/tools/tool_format.h"
 #include "service/tools/tool_schemas.h"
 
@@ -16,9 +16,9 @@ inline constexpr std::string_view kFinalHeader = "<|channel|>final<|message|>";
 
 // The syntax of the answer to one request. All pointers except `tools` refer to static tables.
 struct AnswerSyntax {
-  const AnswerFormat* thoughts = &kThinkTags;
+  const ReasoningMarks* reasoning_marks = &kThinkTags;
   // The template supports reasoning, and the model decides whether to begin with it.
-  bool may_think = false;
+  bool may_reason = false;
   // The tool-call formats to recognize; if empty, tool calls are not parsed.
   std::vector<const ToolFormat*> calls = {};
   const CallSyntax* call_syntax = nullptr;        // syntax of forced calls; null: none

@@ -157,7 +157,7 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& opti
 }
 
 ChatFormat::Given ChatFormat::given(const ChatRequest& request) const {
-  MessageNeeds needs{.reads_thinking = needs_.traits.reads_thinking};
+  MessageFormat needs{.reads_thinking = needs_.traits.reads_thinking};
   const bool is_written =
       needs_.traits.writes_calls || !needs_.format || !needs_.format->writes_history;
   if (!is_written) needs.writes_calls_as = needs_.format;
@@ -184,12 +184,12 @@ std::vector<TokenId> ChatFormat::special_ids(std::string_view mark) const {
 
 AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
   AnswerSyntax syntax;
-  syntax.thoughts = &find_thought_format(source_);
+  syntax.reasoning_marks = &find_reasoning_marks(source_);
   const bool has_channels = needs_.format && needs_.format->has_channels;
   syntax.has_channels = has_channels && !request.continue_final_message;
   if (!request.tools.empty() && parses_calls_) {
     if (needs_.format) syntax.calls.push_back(needs_.format);
-    const bool in_words = needs_tools_in_words(request, needs_);
+    const bool in_words = needs_tools_in_system_prompt(request, needs_);
     if (syntax.calls.empty() || (in_words && needs_.format != &hermes_format())) {
       syntax.calls.insert(syntax.calls.begin(), &hermes_format());
     }
@@ -197,8 +197,8 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
     syntax.reads_bare_calls = !syntax.has_channels;
   }
-  std::vector<std::string_view> marks = {syntax.thoughts->begin_thought,
-                                         syntax.thoughts->end_thought};
+  std::vector<std::string_view> marks = {syntax.reasoning_marks->begin_reasoning,
+                                         syntax.reasoning_marks->end_reasoning};
   for (const ToolFormat* format : syntax.calls) {
     std::ranges::copy(marks_of(*format), std::back_inserter(marks));
     if (format->end_token.empty()) continue;
@@ -272,25 +272,26 @@ std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Te
   for (size_t i = 0; i < request.messages.size(); ++i) {
     for (size_t j = 0; j < request.messages[i].parts.size(); ++j) {
       const auto* part = std::get_if<TextPart>(&request.messages[i].parts[j]);
-      if (!part || !part->keep_for) continue;
+      if (!part || !part->pin_ttl_s) continue;
       Message marked = request.messages[i];
       // No template searches for this byte or trims it.
       std::get<TextPart>(marked.parts[j]).text += '\x01';
-      pin({with_item(plain.messages, i, template_value(marked)), plain.tools}, *part->keep_for);
+      pin({with_item(plain.messages, i, template_value(marked)), plain.tools}, *part->pin_ttl_s);
     }
   }
-  if (request.keep_tools_for && !request.tools.empty()) {
+  if (request.tools_pin_ttl && !request.tools.empty()) {
     const size_t n_tools = request.tools.size();
     pin({plain.messages, with_item(plain.tools, n_tools, template_value(request.tools.back()))},
-        *request.keep_tools_for);
+        *request.tools_pin_ttl);
   }
   return pins;
 }
 
 // Returns nullopt if the template has no generation prompt, or if it does not begin with a special
 // token: an ordinary token might merge with the text before it.
-std::optional<uint32_t> ChatFormat::last_border(const ChatRequest& request, const jinja::Text& text,
-                                                size_t n_tokens) const {
+std::optional<uint32_t> ChatFormat::last_message_end(const ChatRequest& request,
+                                                     const jinja::Text& text,
+                                                     size_t n_tokens) const {
   if (!request.add_generation_prompt) return std::nullopt;
   ChatRequest without = request;
   without.add_generation_prompt = false;
@@ -310,8 +311,8 @@ std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
 // Returns the stored tokens followed by the tokens of the remaining text. Returns nullopt if the
 // text does not begin with the stored text, or if the rest does not begin with a special token; in
 // that case its tokenization depends on the text before it.
-std::optional<std::vector<TokenId>> ChatFormat::tokenize_behind(const SpokenTokens& spoken,
-                                                                const jinja::Text& text) const {
+std::optional<std::vector<TokenId>> ChatFormat::tokenize_after(const HistoryTokens& spoken,
+                                                               const jinja::Text& text) const {
   const size_t n_bytes = spoken.text.size();
   if (n_bytes == 0 || !text.view().starts_with(spoken.text)) return std::nullopt;
   std::vector<TokenId> ids = spoken.ids;
@@ -322,7 +323,8 @@ std::optional<std::vector<TokenId>> ChatFormat::tokenize_behind(const SpokenToke
   return ids;
 }
 
-Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request, Borders borders) const {
+Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
+                                      MessageEnds message_ends) const {
   TRY_ASSIGN(const ChatRequest request, adapted(given_request, needs_));
   TRY_ASSIGN(const jinja::Text text, render_adapted(request));
   const std::string_view end = text.view().substr(0, text.view().find_last_not_of("\n ") + 1);
@@ -330,23 +332,23 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request, Borders 
       ranges_of_template(text),
       [&](const TextRange& range) { return range.begin < end.size() && end.size() <= range.end; });
   AnswerSyntax syntax = syntax_of(given_request);
-  std::string_view opening = syntax.thoughts->begin_thought;
+  std::string_view opening = syntax.reasoning_marks->begin_reasoning;
   opening = opening.substr(0, opening.find_last_not_of("\n ") + 1);
   const bool is_open = end.ends_with(opening) && (is_templates || request.continue_final_message);
-  std::string_view closing = syntax.thoughts->end_thought;
+  std::string_view closing = syntax.reasoning_marks->end_reasoning;
   const bool is_closed = end.ends_with(closing) && is_templates;
   const bool is_unwanted =
       given_request.thinking.thinks == false || given_request.thinking.effort == "none";
-  syntax.may_think = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
-                     request.add_generation_prompt && !request.continue_final_message;
-  auto ids = tokenize_behind(request.spoken, text);
+  syntax.may_reason = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
+                      request.add_generation_prompt && !request.continue_final_message;
+  auto ids = tokenize_after(request.spoken, text);
   ChatPrompt prompt{.ids = ids ? std::move(*ids) : tokenize(text),
-                    .answer_begin = is_open ? AnswerBegin::kThought : AnswerBegin::kText,
+                    .answer_begin = is_open ? AnswerBegin::kReasoning : AnswerBegin::kText,
                     .answer_syntax = std::move(syntax),
                     .text = text.bytes(),
                     .pins = pins_of(request, text)};
-  if (borders == Borders::kLast) {
-    prompt.last_border = last_border(request, text, prompt.ids.size());
+  if (message_ends == MessageEnds::kLast) {
+    prompt.last_message_end = last_message_end(request, text, prompt.ids.size());
   }
   return prompt;
 }

@@ -34,9 +34,11 @@ class ChatFormat {
   Result<jinja::Text> render(const ChatRequest& request) const;
 
   // Returns the prompt as tokens. Special tokens are recognized only in text that the template
-  // wrote. last_border is computed only if requested, because it requires rendering a second time.
-  enum class Borders : uint8_t { kNone, kLast };
-  Result<ChatPrompt> prompt(const ChatRequest& request, Borders borders = Borders::kNone) const;
+  // wrote. last_message_end is computed only if requested, because it requires rendering a second
+  // time.
+  enum class MessageEnds : uint8_t { kNone, kLast };
+  Result<ChatPrompt> prompt(const ChatRequest& request,
+                            MessageEnds message_ends = MessageEnds::kNone) const;
 
  private:
   // The template's variables for one conversation.
@@ -51,17 +53,17 @@ class ChatFormat {
   AnswerSyntax syntax_of(const ChatRequest& request) const;
   std::vector<TokenId> special_ids(std::string_view mark) const;
   std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text) const;
-  std::optional<uint32_t> last_border(const ChatRequest& request, const jinja::Text& text,
-                                      size_t n_tokens) const;
+  std::optional<uint32_t> last_message_end(const ChatRequest& request, const jinja::Text& text,
+                                           size_t n_tokens) const;
   std::vector<TokenId> tokenize(const jinja::Text& text) const;
-  std::optional<std::vector<TokenId>> tokenize_behind(const SpokenTokens& spoken,
-                                                      const jinja::Text& text) const;
+  std::optional<std::vector<TokenId>> tokenize_after(const HistoryTokens& spoken,
+                                                     const jinja::Text& text) const;
 
   const Tokenizer& tokenizer_;
   const std::string bos_, eos_;
   const std::string source_;
   const Result<ChatTemplate> template_;
-  TemplateNeeds needs_;
+  TemplateInfo needs_;
   bool parses_calls_ = true;
 };
 

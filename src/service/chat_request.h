@@ -9,20 +9,20 @@
 #include "base/token_id.h"
 #include "engine/request/request.h"
 #include "service/answer_parts.h"
-#include "service/forms/answer_form.h"
 #include "service/message.h"
+#include "service/structured_output/structured_output.h"
 
 namespace kvik {
 
 // The beginning of a conversation, with exactly the tokens that the model read and generated.
-struct SpokenTokens {
+struct HistoryTokens {
   std::string text;
   std::vector<TokenId> ids;
 };
 
 // The requested amount of reasoning. It is passed to the template under the variable names that the
 // template uses.
-struct ThinkingWish {
+struct ReasoningOptions {
   std::optional<std::string> effort;      // "low", "medium", "high", …
   std::optional<bool> thinks;             // false: no reasoning
   std::optional<uint64_t> budget_tokens;  // upper bound
@@ -41,11 +41,11 @@ struct ChatRequest {
   std::vector<Json> tools = {};                    // tool definitions as passed to the template
   std::set<std::string, std::less<>> strict = {};  // tools whose calls must match their schema
   // Requested lifetime of the cached prefix that ends with the tools.
-  std::optional<Duration> keep_tools_for = {};
+  std::optional<Duration> tools_pin_ttl = {};
   // Additional template variables. They never override the variables that Kvik sets, except
   // `documents`, which is None by default.
   Json::Fields kwargs = {};
-  ThinkingWish thinking = {};
+  ReasoningOptions thinking = {};
   std::optional<ForcedCalls> forced = {};  // absent: the model decides whether to call a tool
   JsonStyle style = {};                    // style of arguments that are constrained by a schema
   bool add_generation_prompt = true;
@@ -53,12 +53,12 @@ struct ChatRequest {
   // If the prompt begins with this text and continues with a special token, these ids are used for
   // it. A model may generate text in other tokens than the tokenizer would produce for it;
   // retokenizing would then invalidate the K/V of all later tokens.
-  SpokenTokens spoken = {};
+  HistoryTokens spoken = {};
 };
 
 struct ChatPrompt {
   std::vector<TokenId> ids;
-  // kThought: the prompt ends inside a reasoning block
+  // kReasoning: the prompt ends inside a reasoning block
   AnswerBegin answer_begin = AnswerBegin::kText;
   AnswerSyntax answer_syntax = {};
   std::string text = {};
@@ -66,7 +66,7 @@ struct ChatPrompt {
   // Number of tokens up to the end of the last message, before the generation prompt. In the next
   // turn the template may drop this answer's reasoning, so a later prompt may share the prefix only
   // up to this position.
-  std::optional<uint32_t> last_border = {};
+  std::optional<uint32_t> last_message_end = {};
 };
 
 }  // namespace kvik

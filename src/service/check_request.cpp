@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "service/adapters/adapter_book.h"
+#include "service/adapters/adapter_registry.h"
 #include "service/request_bounds.h"
 #include "service/sampling_fields.h"
 
@@ -67,7 +67,7 @@ bool is_name_of(const ModelCard& card, std::string_view name) {
 }
 
 Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card,
-                         const AdapterBook* adapters) {
+                         const AdapterRegistry* adapters) {
   if (!model || is_name_of(card, *model) || adapter_name(adapters, card, *model)) return {};
   return fail(ErrorCode::kNotFound,
               fmt::format("the model '{}' does not exist; '{}' is served (kvik serve --alias '*' "
@@ -77,7 +77,7 @@ Result<void> check_model(const std::optional<std::string>& model, const ModelCar
 }
 
 Result<void> check_request(const CompletionRequest& r, const ModelCard& card,
-                           const AdapterBook* adapters) {
+                           const AdapterRegistry* adapters) {
   TRY(check_model(r.model, card, adapters));
   TRY(check_sampling(r.engine.sampling));
   TRY(check_logit_bias(r.engine.sampling, card.n_vocab));

@@ -13,12 +13,12 @@ bool is_name_of(const ModelCard& card, std::string_view name);
 
 // Returns kNotFound unless the name means the served model or one of its adapters.
 Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card,
-                         const AdapterBook* adapters = nullptr);
+                         const AdapterRegistry* adapters = nullptr);
 
 // Checks that every value of a request is within its bounds. Errors: kInvalidArgument with the
 // field in `param`, naming the value and what was expected; kNotFound for an unknown model. The
 // prompt is checked when it is tokenized.
 Result<void> check_request(const CompletionRequest& request, const ModelCard& card,
-                           const AdapterBook* adapters = nullptr);
+                           const AdapterRegistry* adapters = nullptr);
 
 }  // namespace kvik

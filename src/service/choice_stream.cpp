@@ -18,7 +18,7 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
   if (output().answer_begin) {
     parts_.emplace(*output().answer_begin, output().answer_syntax);
   }
-  if (tells_prompt()) pending_.prompt_logprobs.emplace_back();
+  if (reports_prompt_logprobs()) pending_.prompt_logprobs.emplace_back();
   if (output().echo && !options_.prompt.empty()) echo_prompt();
 }
 
@@ -49,7 +49,7 @@ void ChoiceStream::echo_prompt() {
 void ChoiceStream::on_logits(uint32_t position, std::span<const float> logits) {
   if (position + 1 >= options_.prompt.size()) return;
   const TokenId id = options_.prompt[position + 1];
-  if (tells_prompt()) prompt_to_chunk(id, logits);
+  if (reports_prompt_logprobs()) prompt_to_chunk(id, logits);
   if (!output().echo || !options_.n_logprobs) return;
   to_chunk(logprob_of(logits, id), top_logprobs(logits, *options_.n_logprobs),
            echo_offsets_[position + 1]);
@@ -139,7 +139,7 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   // The first choice reports the tokens that were cached before the request. Later choices may also
   // hit pages that it computed, so the minimum is used.
   const bool is_whole = reason != FinishReason::kCancelled && reason != FinishReason::kFailed;
-  const bool is_first = !std::exchange(state_->has_found, true);
+  const bool is_first = !std::exchange(state_->has_cached_tokens, true);
   if (is_first || (is_whole && usage.cached_tokens < all.cached_tokens)) {
     all.cached_tokens = usage.cached_tokens;
     all.cache = usage.cache;

@@ -21,7 +21,7 @@ struct CompletionState {
   std::shared_ptr<CompletionSink> sink;
   uint32_t n_running = 0;
   Usage usage;                          // sum over all choices; the prompt is counted once
-  bool has_found = false;               // usage.cached_tokens has been set by a choice
+  bool has_cached_tokens = false;       // usage.cached_tokens has been set by a choice
   std::atomic<bool> abandoned = false;  // the completion's handle was destroyed
 };
 
@@ -58,7 +58,9 @@ class ChoiceStream final : public EventSink {
  private:
   const OutputOptions& output() const { return *options_.output; }
   // Only the first choice reports the prompt's log probabilities.
-  bool tells_prompt() const { return output().n_prompt_logprobs && options_.choice == 0; }
+  bool reports_prompt_logprobs() const {
+    return output().n_prompt_logprobs && options_.choice == 0;
+  }
   void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
                 uint32_t text_offset);
   void prompt_to_chunk(TokenId id, std::span<const float> logits);

@@ -14,16 +14,16 @@ namespace kvik {
 struct TextPart {
   std::string text;
   // Requested lifetime of the cached prefix that ends with this text.
-  std::optional<Duration> keep_for = {};
+  std::optional<Duration> pin_ttl_s = {};
 
   friend bool operator==(const TextPart&, const TextPart&) = default;
 };
 
 // Reasoning content of an assistant message.
-struct Thought {
+struct ReasoningPart {
   std::string text;
 
-  friend bool operator==(const Thought&, const Thought&) = default;
+  friend bool operator==(const ReasoningPart&, const ReasoningPart&) = default;
 };
 
 struct ToolCall {
@@ -34,7 +34,7 @@ struct ToolCall {
   friend bool operator==(const ToolCall&, const ToolCall&) = default;
 };
 
-using MessagePart = std::variant<TextPart, Thought, ToolCall>;
+using MessagePart = std::variant<TextPart, ReasoningPart, ToolCall>;
 
 // One message of a conversation. The template receives all text parts as one string, joined by line
 // breaks; a message without a TextPart has no content. The result of a tool is the text of a

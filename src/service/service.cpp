@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <random>
 
-#include "service/adapters/adapter_book.h"
+#include "service/adapters/adapter_registry.h"
 #include "service/answer_size.h"
 #include "service/check_request.h"
 #include "service/choice_stream.h"
-#include "service/forms/answer_matcher.h"
 #include "service/pooling_stream.h"
+#include "service/structured_output/answer_constraint.h"
 
 namespace kvik {
 namespace {
@@ -59,7 +59,7 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       engine_(engine),
       card_(std::move(card)),
       chat_(tokenizer, chat),
-      forms_(tokenizer, chat.schema_language),
+      grammar_compiler_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)) {}
 
 // Sets the adapter that `model` names. Errors: kNotFound if it is neither the served model nor one
@@ -141,10 +141,10 @@ Result<void> Service::prepare(CompletionRequest& request) const {
 
 namespace {
 
-FormLead lead_of(const FormVocabulary& vocabulary, const CompletionRequest& request) {
+AnswerPreamble lead_of(const GrammarVocabulary& vocabulary, const CompletionRequest& request) {
   const OutputOptions& output = request.output;
   if (!output.answer_begin) return {};
-  return vocabulary.lead(*output.answer_begin, output.answer_syntax, request.form->brings_header);
+  return vocabulary.lead(*output.answer_begin, output.answer_syntax, request.form->includes_header);
 }
 
 }  // namespace
@@ -157,8 +157,9 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
   Request& to_run = request.engine;
   std::vector<std::string> relaxed;
   if (request.form) {
-    TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form, owner_of(request)));
-    to_run.constraint = std::make_shared<const AnswerMatcher>(
+    TRY_ASSIGN(CompiledOutputGrammar form,
+               grammar_compiler_.compile(*request.form, owner_of(request)));
+    to_run.constraint = std::make_shared<const AnswerConstraint>(
         form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
     relaxed = std::move(form.relaxed);
   }
@@ -176,18 +177,19 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                                  : nullptr;
   for (uint32_t choice = 0; choice < request.n; ++choice) {
     const bool echoes_logprobs = output->echo && to_run.n_logprobs;
-    const bool tells_prompt = output->n_prompt_logprobs && choice == 0;
+    const bool reports_prompt_logprobs = output->n_prompt_logprobs && choice == 0;
     to_run.sampling.choice_index = choice;
     to_run.logits =
-        echoes_logprobs || tells_prompt ? Request::Logits::kAll : Request::Logits::kNone;
+        echoes_logprobs || reports_prompt_logprobs ? Request::Logits::kAll : Request::Logits::kNone;
     auto stream = std::make_shared<ChoiceStream>(
         tokenizer_, state,
-        ChoiceStream::Options{
-            .choice = choice,
-            .output = output,
-            .n_logprobs = to_run.n_logprobs,
-            .prompt = output->echo || tells_prompt ? to_run.prompt : std::vector<TokenId>(),
-            .echoed = echo});
+        ChoiceStream::Options{.choice = choice,
+                              .output = output,
+                              .n_logprobs = to_run.n_logprobs,
+                              .prompt = output->echo || reports_prompt_logprobs
+                                            ? to_run.prompt
+                                            : std::vector<TokenId>(),
+                              .echoed = echo});
     const bool is_last = choice + 1 == request.n;
     // If one is rejected, destroying the handle cancels the earlier ones.
     TRY_ASSIGN(const RequestId id,

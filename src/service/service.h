@@ -8,15 +8,15 @@
 
 #include "engine/engine_thread.h"
 #include "service/chat_format.h"
-#include "service/forms/form_compiler.h"
 #include "service/service_api.h"
+#include "service/structured_output/grammar_compiler.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
 
 // The adapters that a service offers.
 struct ServiceAdapters {
-  AdapterBook* book = nullptr;                // adapters that clients can choose; null: none
+  AdapterRegistry* book = nullptr;            // adapters that clients can choose; null: none
   std::shared_ptr<const Adapter> by_default;  // used if a request names no model; null: none
 };
 
@@ -31,13 +31,13 @@ class Service final : public ServiceApi {
                                                std::shared_ptr<CompletionSink> sink) override;
 
   bool must_compile(const CompletionRequest& request) const override {
-    return request.form && !forms_.knows(*request.form, owner_of(request));
+    return request.form && !grammar_compiler_.knows(*request.form, owner_of(request));
   }
   Result<bool> try_compile(const CompletionRequest& request) override {
     if (!request.form) return true;
-    return forms_.try_compile(*request.form, owner_of(request));
+    return grammar_compiler_.try_compile(*request.form, owner_of(request));
   }
-  GrammarMemory grammar_memory() const override { return forms_.memory(); }
+  GrammarMemory grammar_memory() const override { return grammar_compiler_.memory(); }
 
   Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override;
@@ -49,17 +49,17 @@ class Service final : public ServiceApi {
   Result<std::string> apply_template(const ChatRequest& request) const override;
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
     const bool has_state = engine_.limits().n_states > 0;
-    return chat_.prompt(request,
-                        has_state ? ChatFormat::Borders::kLast : ChatFormat::Borders::kNone);
+    return chat_.prompt(
+        request, has_state ? ChatFormat::MessageEnds::kLast : ChatFormat::MessageEnds::kNone);
   }
 
   const ModelCard& card() const override { return card_; }
-  AdapterBook* adapters() const override { return adapters_.book; }
+  AdapterRegistry* adapters() const override { return adapters_.book; }
   EngineSnapshot snapshot() const override { return engine_.snapshot(); }
   Result<void> watch(const std::shared_ptr<LiveSink>& sink) override { return engine_.watch(sink); }
 
  private:
-  static FormCompiler::Owner owner_of(const CompletionRequest& request) {
+  static GrammarCompiler::Owner owner_of(const CompletionRequest& request) {
     return {.tenant = request.engine.tenant, .salt = request.engine.cache_salt};
   }
   // Sets the request's adapter from the model name, if that name means one.
@@ -71,7 +71,7 @@ class Service final : public ServiceApi {
   EngineThread& engine_;
   ModelCard card_;
   ChatFormat chat_;
-  FormCompiler forms_;
+  GrammarCompiler grammar_compiler_;
   const ServiceAdapters adapters_;
 };
 

@@ -20,13 +20,13 @@
 #include "service/answer_parts.h"
 #include "service/chat_request.h"
 #include "service/embedding.h"
-#include "service/forms/answer_form.h"
-#include "service/forms/grammar_memory.h"
+#include "service/structured_output/grammar_memory.h"
+#include "service/structured_output/structured_output.h"
 #include "text/tokenize_options.h"
 
 namespace kvik {
 
-class AdapterBook;
+class AdapterRegistry;
 
 // The fields of a completion request that determine what clients receive about its tokens.
 struct OutputOptions {
@@ -57,7 +57,7 @@ struct CompletionRequest {
   std::optional<std::chrono::seconds> pin_ttl;
   // Absent, or a name of the served model or of an adapter; any other name is kNotFound.
   std::optional<std::string> model;
-  std::optional<AnswerForm> form;  // absent: unconstrained
+  std::optional<StructuredOutput> form;  // absent: unconstrained
 };
 
 struct ChunkLogprob {
@@ -181,7 +181,7 @@ class ServiceApi {
 
   virtual const ModelCard& card() const = 0;
   // Returns the adapters that requests may name; null: none.
-  virtual AdapterBook* adapters() const { return nullptr; }
+  virtual AdapterRegistry* adapters() const { return nullptr; }
   virtual EngineSnapshot snapshot() const = 0;
   // Sends live views of the engine to the sink as long as the sink exists. Errors: kExhausted (too
   // many watchers), kUnavailable.

@@ -20,14 +20,14 @@ std::string StopMatcher::push(std::string_view text) {
     first_end = end;
     matched_ = stop;
   }
-  const size_t n_sent = matched_ ? first : held_.size() - suffix_that_may_become_a_stop();
+  const size_t n_sent = matched_ ? first : held_.size() - partial_stop_length();
   std::string out = held_.substr(0, n_sent);
   held_.erase(0, n_sent);
   return out;
 }
 
 // Returns the length of the longest suffix of held_ that is a proper prefix of a stop string.
-size_t StopMatcher::suffix_that_may_become_a_stop() const {
+size_t StopMatcher::partial_stop_length() const {
   size_t longest = 0;
   for (const std::string& stop : *stops_) {
     for (size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {

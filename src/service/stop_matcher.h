@@ -42,7 +42,7 @@ class StopMatcher {
   const std::optional<std::string>& matched() const { return matched_; }
 
  private:
-  size_t suffix_that_may_become_a_stop() const;
+  size_t partial_stop_length() const;
 
   Stops stops_;
   std::string held_;

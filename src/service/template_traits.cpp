@@ -22,9 +22,9 @@ std::vector<Json> tools() {
   return {{Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}}};
 }
 
-class Prober {
+class TenantIsolation {
  public:
-  explicit Prober(const RenderTemplate& render) : render_(render) {}
+  explicit TenantIsolation(const RenderTemplate& render) : render_(render) {}
 
   // Returns the rendered text; empty if the template raises an error.
   std::string rendered(std::vector<Message> messages, std::vector<Json> given_tools = {}) const {
@@ -52,7 +52,7 @@ bool names_role(std::string_view source, std::string_view role) {
 }
 
 TemplateTraits traits_of(std::string_view source, const RenderTemplate& render) {
-  const Prober prober(render);
+  const TenantIsolation prober(render);
   const Message user = text_message("user", "Hello.");
   const Message words = text_message("system", std::string(kSaid));
   TemplateTraits traits;

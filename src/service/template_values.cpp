@@ -79,7 +79,7 @@ jinja::Value template_value(const Json& data) {
   return std::visit([](const auto& value) { return value_of(value); }, data.value);
 }
 
-jinja::Value template_value(const Message& message, const MessageNeeds& needs) {
+jinja::Value template_value(const Message& message, const MessageFormat& needs) {
   jinja::Dict dict;
   add(dict, "role", given(message.role));
   std::vector<ToolCall> to_write;
@@ -91,7 +91,7 @@ jinja::Value template_value(const Message& message, const MessageNeeds& needs) {
   } else if (auto text = joined<TextPart>(message)) {
     add(dict, "content", given(std::move(*text)));
   }
-  if (auto text = joined<Thought>(message)) {
+  if (auto text = joined<ReasoningPart>(message)) {
     if (needs.reads_thinking) add(dict, "thinking", given(*text));
     add(dict, "reasoning_content", given(std::move(*text)));
   }

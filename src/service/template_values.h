@@ -11,7 +11,7 @@ namespace kvik {
 jinja::Value template_value(const Json& data);
 
 // The message format that a template expects.
-struct MessageNeeds {
+struct MessageFormat {
   // not null: the template does not render calls, so they are written into the content in this
   // format
   const ToolFormat* writes_calls_as = nullptr;
@@ -20,7 +20,7 @@ struct MessageNeeds {
 
 // Returns a dict of role, content, reasoning_content, tool_calls (in OpenAI's form), tool_call_id,
 // name and the unknown fields, as far as the message has them.
-jinja::Value template_value(const Message& message, const MessageNeeds& needs = {});
+jinja::Value template_value(const Message& message, const MessageFormat& needs = {});
 
 template <class T, class... Needs>
 jinja::Value template_list(const std::vector<T>& items, const Needs&... needs) {

@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-LiveView seen_by(const LiveView& view, const std::string& tenant) {
+LiveView tenant_view(const LiveView& view, const std::string& tenant) {
   const uint64_t own = tenant_hash(tenant);
   LiveView seen{.now = view.now,
                 .engine = {},

@@ -10,6 +10,6 @@ namespace kvik {
 // steps, counters and times of the engine are left out, because they reveal the activity of other
 // tenants; even the number of pages reveals whether a page that this tenant computed already
 // existed.
-LiveView seen_by(const LiveView& view, const std::string& tenant);
+LiveView tenant_view(const LiveView& view, const std::string& tenant);
 
 }  // namespace kvik

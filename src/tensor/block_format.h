@@ -118,7 +118,7 @@ struct LevelRange {  // lowest and highest level, relative to zero
 
 // Selects when large values have more weight in the search for scales (encode/searches.cpp): never,
 // only without an importance matrix, or always.
-enum class FavoursLarge : uint8_t { kNever, kWithoutImportance, kAlways };
+enum class LargeValueWeight : uint8_t { kNever, kWithoutImportance, kAlways };
 
 // The method by which encode_row() finds the numbers of a format: the search and its candidates.
 struct Search;
@@ -129,7 +129,7 @@ struct Encoding {
   int n_steps = 8;  // number of candidates on each side of the scale that spans all values
   float step = 0.125f;
   int n_rounds = 0;
-  FavoursLarge favours_large = FavoursLarge::kNever;
+  LargeValueWeight large_value_weight = LargeValueWeight::kNever;
 };
 
 // Up to two bytes that a panel column has per 32 k in addition to the levels. b: index of the 32 k

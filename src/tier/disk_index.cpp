@@ -39,7 +39,7 @@ int64_t number_of(SlotId slot) {
   return static_cast<int64_t>(uint64_t{slot.segment} << 32 | slot.slot);
 }
 
-int64_t number_of(KnownBy known) { return static_cast<int64_t>(known); }
+int64_t number_of(SharingMark known) { return static_cast<int64_t>(known); }
 
 SlotId slot_of(int64_t number) {
   const auto word = static_cast<uint64_t>(number);
@@ -63,7 +63,7 @@ const char* DiskIndex::sql_of(Query query) {
     case kChildren:
       return "SELECT key, tokens FROM page WHERE parent = ? AND grp = ? ORDER BY last_use DESC "
              "LIMIT ?";
-    case kChildrenFor:  // -1: KnownBy::kAll
+    case kChildrenFor:  // -1: SharingMark::kAll
       return "SELECT key, tokens FROM page WHERE parent = ? AND grp = ? AND known IN (-1, ?) "
              "ORDER BY last_use DESC LIMIT ?";
     case kOldestLeaves:
@@ -126,7 +126,7 @@ Result<DiskIndex> DiskIndex::open(const std::string& path, Sqlite::Mode mode) {
 void DiskIndex::expect_rows(uint64_t n_rows) {
   // bound for the most expensive statement that visits all rows
   constexpr uint64_t kStepsOfRow = 500;
-  database_->set_patience(Sqlite::kLeastPatience + kStepsOfRow * n_rows);
+  database_->set_step_limit(Sqlite::kDefaultStepLimit + kStepsOfRow * n_rows);
 }
 
 Result<SqliteStatement*> DiskIndex::query(Query which) {
@@ -148,7 +148,7 @@ Result<std::vector<DiskIndex::Row>> DiskIndex::rows(SqliteStatement& statement) 
                      .slot = slot_of(statement.number(3)),
                      .n_bytes = static_cast<uint64_t>(statement.number(4)),
                      .last_use = static_cast<uint64_t>(statement.number(5)),
-                     .known = KnownBy{static_cast<uint64_t>(statement.number(6))}});
+                     .known = SharingMark{static_cast<uint64_t>(statement.number(6))}});
   }
 }
 
@@ -161,8 +161,8 @@ Result<std::optional<DiskIndex::Row>> DiskIndex::find(const PageKey& key, uint32
 }
 
 Result<std::vector<Tier::Child>> DiskIndex::children(const PageKey& parent, uint32_t group,
-                                                     KnownBy reader, size_t limit) {
-  const bool finds_all = reader == KnownBy::kAll;
+                                                     SharingMark reader, size_t limit) {
+  const bool finds_all = reader == SharingMark::kAll;
   TRY_ASSIGN(SqliteStatement * statement, query(finds_all ? kChildren : kChildrenFor));
   statement->bind(bytes_of(parent)).bind(group);
   if (!finds_all) statement->bind(number_of(reader));
@@ -251,7 +251,7 @@ Result<void> DiskIndex::touch(const PageKey& key, uint32_t group, uint64_t last_
   return statement->bind(static_cast<int64_t>(last_use)).bind(bytes_of(key)).bind(group).run();
 }
 
-Result<void> DiskIndex::mark(const PageKey& key, uint32_t group, KnownBy known) {
+Result<void> DiskIndex::mark(const PageKey& key, uint32_t group, SharingMark known) {
   TRY_ASSIGN(SqliteStatement * statement, query(kMark));
   return statement->bind(number_of(known)).bind(bytes_of(key)).bind(group).run();
 }

@@ -35,11 +35,11 @@ class DiskIndex {
     SlotId slot;
     uint64_t n_bytes = 0;
     uint64_t last_use = 0;
-    KnownBy known = KnownBy::kNobody;
+    SharingMark known = SharingMark::kNoTenant;
   };
   Result<std::optional<Row>> find(const PageKey& key, uint32_t group);
-  Result<std::vector<Tier::Child>> children(const PageKey& parent, uint32_t group, KnownBy reader,
-                                            size_t limit);
+  Result<std::vector<Tier::Child>> children(const PageKey& parent, uint32_t group,
+                                            SharingMark reader, size_t limit);
   // Returns pages without children in slots of this size, least recently used first.
   Result<std::vector<Row>> oldest_leaves(uint64_t slot_bytes, size_t limit);
   // Returns the last use of the segment's pages; std::nullopt if it holds no page.
@@ -60,7 +60,7 @@ class DiskIndex {
                       uint64_t last_use);
   Result<void> remove(const Row& row);
   // Sets the page's mark.
-  Result<void> mark(const PageKey& key, uint32_t group, KnownBy known);
+  Result<void> mark(const PageKey& key, uint32_t group, SharingMark known);
   Result<void> touch(const PageKey& key, uint32_t group, uint64_t last_use);
 
   // Frees the unused bytes of the file.

@@ -84,7 +84,7 @@ Result<void> DiskTier::lock_folder() {
   // The lock file is never written, and another process may hold it, so an existing file is kept.
   struct stat there {};
   const bool is_file = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
-  if (!is_file) TRY(ready_private_place(path));
+  if (!is_file) TRY(prepare_private_file(path));
   folder_->lock =
       FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile));
   if (!folder_->lock.is_open()) return failed(errno, "create", path);
@@ -103,7 +103,7 @@ Result<void> DiskTier::lock_folder() {
 // Errors: kCorrupt if the index is missing although there are pages.
 Result<void> DiskTier::load_index() {
   const std::string path = path_of(kIndexName);
-  for (const char* ending : kIndexEndings) TRY(ready_private_place(path + ending));
+  for (const char* ending : kIndexEndings) TRY(prepare_private_file(path + ending));
   struct stat there {};
   if (folder_->files->n_slots() > 0 && ::stat(path.c_str(), &there) != 0) {
     return fail(ErrorCode::kCorrupt, fmt::format("there is no '{}'", path));
@@ -202,7 +202,7 @@ Result<void> DiskTier::check_folder() const {
 // Checks whether the device accepts writes.
 Result<void> DiskTier::probe() const {
   const std::string path = path_of("probe");
-  TRY(ready_private_place(path));
+  TRY(prepare_private_file(path));
   const FileDescriptor file(
       ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kPrivateFile));
   if (!file.is_open()) return failed(errno, "create", path);
@@ -250,7 +250,7 @@ Result<void> DiskTier::write_touches() {
   });
 }
 
-Tier::Get DiskTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
+Tier::Get DiskTier::get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
                         size_t n_bytes) {
   MutexLock lock(mutex_);
   if (!folder_ || !folder_->index) return Get::kFailed;
@@ -259,7 +259,7 @@ Tier::Get DiskTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> s
     static_cast<void>(restore(row.error()));
     return Get::kFailed;
   }
-  if (!*row || !may_find(reader, (*row)->known)) return Get::kAbsent;
+  if (!*row || !may_hit(reader, (*row)->known)) return Get::kAbsent;
   wanted.known = (*row)->known;
   const SlotId id = (*row)->slot;
   const SegmentFiles::Segment* segment = folder_->files->find(id.segment);
@@ -299,8 +299,8 @@ void DiskTier::forget(const TierPage& page, SlotId slot) {
   if (segment && slot.slot < segment->n_slots) free_slots_[segment->slot_bytes].push_back(slot);
 }
 
-std::vector<Tier::Child> DiskTier::children(const PageKey& parent, uint32_t group, KnownBy reader,
-                                            size_t limit) {
+std::vector<Tier::Child> DiskTier::children(const PageKey& parent, uint32_t group,
+                                            SharingMark reader, size_t limit) {
   const MutexLock lock(mutex_);
   if (!folder_ || !folder_->index) return {};
   auto found = folder_->index->children(parent, group, reader, limit);

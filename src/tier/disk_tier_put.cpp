@@ -41,7 +41,7 @@ Result<bool> DiskTier::is_known(const TierPage& page) {
   TRY_ASSIGN(const auto row, folder_->index->find(page.key, page.group));
   if (!row) return false;
   touch(page);
-  const KnownBy both = joined(row->known, page.known);
+  const SharingMark both = joined(row->known, page.known);
   if (both != row->known) TRY(folder_->index->mark(page.key, page.group, both));
   return true;
 }

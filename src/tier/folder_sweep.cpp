@@ -14,9 +14,9 @@ namespace fs = std::filesystem;
 
 constexpr size_t kEntriesAtOnce = 2000;
 constexpr size_t kMaxLeaseBytes = 128;
-constexpr double kDraftAge = 3600;  // seconds; the writer of an older draft is dead
+constexpr double kTemporaryFileAge = 3600;  // seconds; the writer of an older draft is dead
 constexpr double kMaxAge = 30.0 * 24 * 3600;
-constexpr uint64_t kLeavePercent = 90;  // percent of the size limit to keep once it was exceeded
+constexpr uint64_t kTargetPercent = 90;  // percent of the size limit to keep once it was exceeded
 // buckets per doubling of the age in minutes: a month is bucket 123
 constexpr double kBucketsPerDoubling = 8;
 
@@ -34,7 +34,7 @@ bool is_own(const fs::path& path) {
   return path.extension() == ".lease" || path.extension() == ".key";
 }
 
-bool is_draft(const fs::path& path) { return path.filename().native().starts_with('.'); }
+bool is_temporary(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
 }  // namespace
 
@@ -45,7 +45,7 @@ FolderSweep::FolderSweep(std::string folder, uint64_t max_bytes, std::string out
       own_name_(random_name()),
       due_(std::chrono::steady_clock::now() + pause_) {}
 
-void FolderSweep::hurry(Duration lease_after) {
+void FolderSweep::set_lease_after_for_test(Duration lease_after) {
   pause_ = {};
   due_ = {};
   lease_after_ = lease_after;
@@ -177,7 +177,7 @@ void FolderSweep::count(const fs::directory_entry& entry) {
 }
 
 void FolderSweep::choose_cutoff() {
-  const uint64_t leave = max_bytes_ / 100 * kLeavePercent;
+  const uint64_t leave = max_bytes_ / 100 * kTargetPercent;
   bytes_to_free_ = counted_.n_bytes > max_bytes_ ? counted_.n_bytes - leave : 0;
   oldest_kept_ = kBuckets;
   for (uint64_t freed = 0; oldest_kept_ > 0 && freed < bytes_to_free_;) {
@@ -196,7 +196,7 @@ void FolderSweep::remove_old(const fs::directory_entry& entry) {
   const uint64_t n_bytes = age ? entry.file_size(error) : 0;
   if (!age || error || is_own(entry.path())) return;
   const bool is_too_much = bytes_to_free_ > 0 && bucket_of(*age, kBuckets) >= oldest_kept_;
-  const double max_age = is_draft(entry.path()) ? kDraftAge : kMaxAge;
+  const double max_age = is_temporary(entry.path()) ? kTemporaryFileAge : kMaxAge;
   const bool is_outdated = !outdated_.empty() && entry.path().native().starts_with(outdated_);
   if (!is_too_much && !is_outdated && *age < max_age) return;
   if (::unlink(entry.path().c_str()) != 0) return;

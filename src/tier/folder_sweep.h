@@ -37,7 +37,7 @@ class FolderSweep {
   std::optional<SweepCount> work();
 
   // For tests: sweeps at once, and takes over a lease that was unchanged for `lease_after`.
-  void hurry(Duration lease_after);
+  void set_lease_after_for_test(Duration lease_after);
 
  private:
   enum class Phase { kResting, kClaiming, kCounting, kRemoving };

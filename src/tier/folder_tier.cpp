@@ -35,12 +35,12 @@ std::optional<RecordHead> FolderTier::head_of(const std::string& path) const {
 
 // The contents are read only if the reader may hit the page, so that the time taken reveals
 // nothing.
-Tier::Get FolderTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
+Tier::Get FolderTier::get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
                           size_t n_bytes) {
   const auto path = path_of(wanted);
   if (!path) return Get::kAbsent;
-  if (reader != KnownBy::kAll) {
-    if (const auto head = head_of(*path); head && !may_find(reader, head->page.known))
+  if (reader != SharingMark::kAll) {
+    if (const auto head = head_of(*path); head && !may_hit(reader, head->page.known))
       return Get::kAbsent;
   }
   const auto bytes = slot.first(slot_bytes(n_bytes));
@@ -53,7 +53,7 @@ Tier::Get FolderTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte>
       if (const auto record = read_record(bytes, options_.mark_key);
           record && record->page == wanted && record->n_bytes == n_bytes) {
         wanted.known = record->page.known;
-        return may_find(reader, wanted.known) ? Get::kFound : Get::kAbsent;
+        return may_hit(reader, wanted.known) ? Get::kFound : Get::kAbsent;
       }
       break;
     case SharedFolder::Read::kWrong:
@@ -63,15 +63,15 @@ Tier::Get FolderTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte>
   return Get::kDamaged;
 }
 
-std::vector<Tier::Child> FolderTier::children(const PageKey& parent, uint32_t group, KnownBy reader,
-                                              size_t limit) {
+std::vector<Tier::Child> FolderTier::children(const PageKey& parent, uint32_t group,
+                                              SharingMark reader, size_t limit) {
   std::vector<Child> found;
   const auto folder = names_.folder_of(parent, group);
   if (!folder) return found;
   for (const std::string& name : files_.list(*folder, limit)) {
     auto head = head_of(fmt::format("{}/{}", *folder, name));
     if (!head || head->page.parent != parent || head->page.group != group) continue;
-    if (!may_find(reader, head->page.known)) continue;
+    if (!may_hit(reader, head->page.known)) continue;
     const PageKey key = child_key(parent, head->page.tokens);
     found.push_back({key, std::move(head->page.tokens)});
   }
@@ -90,7 +90,7 @@ Result<void> FolderTier::put_one(Put& put) {
   const auto file = names_.file_of(put.page.key, put.page.group);
   if (!folder || !file) return fail(ErrorCode::kIo, "the folder was emptied meanwhile");
   const auto head = head_of(fmt::format("{}/{}", *folder, *file));
-  const KnownBy both = head ? joined(head->page.known, put.page.known) : put.page.known;
+  const SharingMark both = head ? joined(head->page.known, put.page.known) : put.page.known;
   if (head && both == head->page.known) return {};
   put.page.known = both;
   write_record_head(put.page, put.n_bytes, put.slot, options_.mark_key);

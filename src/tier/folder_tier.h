@@ -38,8 +38,8 @@ class FolderTier final : public Tier {
  public:
   explicit FolderTier(FolderTierOptions options);
 
-  Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) override;
-  std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+  Get get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot, size_t n_bytes) override;
+  std::vector<Child> children(const PageKey& parent, uint32_t group, SharingMark reader,
                               size_t limit) override;
   Result<void> put(std::span<Put> pages) override;
   Result<void> recover() override;

@@ -17,7 +17,7 @@ constexpr size_t kTokensAt = 120;
 constexpr size_t kLengthAt = kTokensAt + kPageTokens * sizeof(TokenId);
 constexpr size_t kBytesHashAt = kLengthAt + sizeof(uint64_t);
 constexpr size_t kKnownAt = kBytesHashAt + sizeof(Hash128);
-constexpr size_t kHeadHashAt = kKnownAt + sizeof(KnownBy);
+constexpr size_t kHeadHashAt = kKnownAt + sizeof(SharingMark);
 constexpr size_t kSealAt = kHeadHashAt + sizeof(Hash128);
 static_assert(kSealAt + sizeof(Sha256Digest) <= kRecordHeadBytes);
 
@@ -99,12 +99,12 @@ std::optional<RecordHead> read_record_head(std::span<const std::byte> head,
                              .key = get_key(head, 80),
                              .group = get<uint32_t>(head, 12),
                              .tokens = std::vector<TokenId>(n_tokens),
-                             .known = KnownBy{get<uint64_t>(head, kKnownAt)}},
+                             .known = SharingMark{get<uint64_t>(head, kKnownAt)}},
                     .n_bytes = get<uint64_t>(head, kLengthAt)};
   for (size_t i = 0; i < n_tokens; ++i) {
     record.page.tokens[i] = get<TokenId>(head, kTokensAt + i * sizeof(TokenId));
   }
-  if (!mark_key.empty() && !is_sealed(head, mark_key)) record.page.known = KnownBy::kNobody;
+  if (!mark_key.empty() && !is_sealed(head, mark_key)) record.page.known = SharingMark::kNoTenant;
   return record;
 }
 

@@ -14,7 +14,7 @@ namespace kvik {
 // endian, followed by the page's bytes.
 //
 //   magic 8 · version 4 · group 4 · root 32 · parent 32 · key 32 · n_tokens 4 · zero 4 ·
-//   token ids 32 × 4 · n_bytes 8 · XXH3-128 of the bytes 16 · mark (KnownBy) 8 ·
+//   token ids 32 × 4 · n_bytes 8 · XXH3-128 of the bytes 16 · mark (SharingMark) 8 ·
 //   XXH3-128 of all fields before 16 · seal 32 · zeros
 //
 // The mark is that of the time of writing; the index of a DiskTier has the current one. An index
@@ -30,7 +30,7 @@ void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte
                        std::string_view mark_key = {});
 
 // Contents of a record head. std::nullopt if it is not a head, damaged, or of another version. A
-// mark with a wrong seal is read as KnownBy::kNobody.
+// mark with a wrong seal is read as SharingMark::kNoTenant.
 struct RecordHead {
   TierPage page;
   uint64_t n_bytes = 0;

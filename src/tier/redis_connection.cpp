@@ -262,11 +262,11 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddres
   auto channel = connect(address, in(timeout));
   if (!channel) return failed(name, channel.error().message);
   std::unique_ptr<RedisConnection> connection(new RedisConnection(std::move(*channel), name));
-  TRY(connection->introduce(address, timeout));
+  TRY(connection->authenticate(address, timeout));
   return connection;
 }
 
-Result<void> RedisConnection::introduce(const RedisAddress& address, Duration timeout) {
+Result<void> RedisConnection::authenticate(const RedisAddress& address, Duration timeout) {
   size_t n = 1;
   if (!address.password.empty()) {
     ++n;

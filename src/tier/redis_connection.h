@@ -57,7 +57,7 @@ class RedisConnection {
 
   RedisConnection(std::unique_ptr<Channel> channel, std::string name);
   static Result<std::unique_ptr<Channel>> connect(const RedisAddress& address, TimePoint deadline);
-  Result<void> introduce(const RedisAddress& address, Duration timeout);
+  Result<void> authenticate(const RedisAddress& address, Duration timeout);
 
   std::unique_ptr<Channel> channel_;
   std::string name_;  // for messages

@@ -96,7 +96,7 @@ Error RedisTier::lost(Line& line, const Error& error) const {
 
 // --- reading ---
 
-Tier::Get RedisTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
+Tier::Get RedisTier::get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
                          size_t n_bytes) {
   const MutexLock lock(read_mutex_);
   const auto got = try_get(wanted, reader, slot, n_bytes);
@@ -107,21 +107,21 @@ Tier::Get RedisTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> 
 
 // Returns whether the reader may hit a page, by the mark in its head. A value that is not a page
 // counts as visible, and is found out when it is read.
-Result<bool> RedisTier::is_for(const std::string& name, KnownBy reader) {
-  if (reader == KnownBy::kAll) return true;
+Result<bool> RedisTier::is_for(const std::string& name, SharingMark reader) {
+  if (reader == SharingMark::kAll) return true;
   static const std::string end = std::to_string(kRecordHeadBytes - 1);
   TRY_ASSIGN(const RedisReply reply, reading_.connection->ask({"GETRANGE", name, "0", end},
                                                               kMaxShortReply, options_.timeout));
   if (reply->type != REDIS_REPLY_STRING) return true;
   const auto head =
       read_record_head(std::as_bytes(std::span(reply->str, reply->len)), options_.mark_key);
-  return !head || may_find(reader, head->page.known);
+  return !head || may_hit(reader, head->page.known);
 }
 
 // The contents are requested only if the reader may hit the page, so that the time taken reveals
 // nothing.
-Result<Tier::Get> RedisTier::try_get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
-                                     size_t n_bytes) {
+Result<Tier::Get> RedisTier::try_get(TierPage& wanted, SharingMark reader,
+                                     std::span<std::byte> slot, size_t n_bytes) {
   TRY_ASSIGN(RedisConnection* const redis, connected(reading_));
   const std::string name = page_name(wanted.key, wanted.group);
   TRY_ASSIGN(const bool is_ours, is_for(name, reader));
@@ -133,7 +133,7 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, KnownBy reader, std::span
                         options_.timeout));
   if (reply->type == REDIS_REPLY_STRING && reply->len == 0) {
     const std::string member = member_of(wanted.key, wanted.tokens);
-    if (named_.erase(member) == 0) return Get::kAbsent;
+    if (listed_children_.erase(member) == 0) return Get::kAbsent;
     TRY(redis->ask({"SREM", next_name(wanted.parent, wanted.group), member}, kMaxShortReply,
                    options_.timeout));
     return Get::kAbsent;
@@ -148,15 +148,15 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, KnownBy reader, std::span
     const auto record = read_record(slot.first(record_bytes), options_.mark_key);
     if (record && record->page == wanted && record->n_bytes == n_bytes) {
       wanted.known = record->page.known;
-      return may_find(reader, wanted.known) ? Get::kFound : Get::kAbsent;
+      return may_hit(reader, wanted.known) ? Get::kFound : Get::kAbsent;
     }
   }
   TRY(redis->ask({"UNLINK", name}, kMaxShortReply, options_.timeout));
   return Get::kDamaged;
 }
 
-std::vector<Tier::Child> RedisTier::children(const PageKey& parent, uint32_t group, KnownBy reader,
-                                             size_t limit) {
+std::vector<Tier::Child> RedisTier::children(const PageKey& parent, uint32_t group,
+                                             SharingMark reader, size_t limit) {
   const MutexLock lock(read_mutex_);
   auto found = try_children(parent, group, limit);
   if (found) {
@@ -166,11 +166,12 @@ std::vector<Tier::Child> RedisTier::children(const PageKey& parent, uint32_t gro
     return {};
   }
   lost(reading_, found.error());
-  if (found.error().code == ErrorCode::kCorrupt) drop_children(parent, group);
+  if (found.error().code == ErrorCode::kCorrupt) delete_children(parent, group);
   return {};
 }
 
-Result<void> RedisTier::drop_private(std::vector<Child>& children, uint32_t group, KnownBy reader) {
+Result<void> RedisTier::drop_private(std::vector<Child>& children, uint32_t group,
+                                     SharingMark reader) {
   std::vector<Child> ours;
   for (Child& child : children) {
     TRY_ASSIGN(const bool is_ours, is_for(page_name(child.key, group), reader));
@@ -181,7 +182,7 @@ Result<void> RedisTier::drop_private(std::vector<Child>& children, uint32_t grou
 }
 
 // Removes a set that has foreign members or is too long; the next stored page creates a new one.
-void RedisTier::drop_children(const PageKey& parent, uint32_t group) {
+void RedisTier::delete_children(const PageKey& parent, uint32_t group) {
   reading_.closed_until = {};
   const auto redis = connected(reading_);
   if (!redis) return;
@@ -197,7 +198,7 @@ Result<std::vector<Tier::Child>> RedisTier::try_children(const PageKey& parent, 
   TRY_ASSIGN(const RedisReply reply, redis->ask({"SRANDMEMBER", name, std::to_string(limit)},
                                                 limit * (kMaxMember + 64), options_.timeout));
   std::vector<Child> found;
-  named_.clear();
+  listed_children_.clear();
   if (reply->type == REDIS_REPLY_ERROR && text_of(*reply).starts_with("WRONGTYPE")) {
     TRY(redis->ask({"UNLINK", name}, kMaxShortReply, options_.timeout));
     return found;
@@ -209,7 +210,7 @@ Result<std::vector<Tier::Child>> RedisTier::try_children(const PageKey& parent, 
     if (member.type != REDIS_REPLY_STRING) continue;
     auto child = child_of(text_of(member));
     if (!child || child->key != child_key(parent, child->tokens)) continue;
-    named_.emplace(text_of(member));
+    listed_children_.emplace(text_of(member));
     found.push_back(std::move(*child));
   }
   return found;
@@ -260,7 +261,7 @@ Result<void> RedisTier::join_marks(std::span<Put*> pages) {
     if (reply->type != REDIS_REPLY_STRING) continue;
     const auto head =
         read_record_head(std::as_bytes(std::span(reply->str, reply->len)), options_.mark_key);
-    const KnownBy both = head ? joined(head->page.known, put->page.known) : put->page.known;
+    const SharingMark both = head ? joined(head->page.known, put->page.known) : put->page.known;
     if (!head || both == head->page.known) continue;
     put->page.known = both;
     write_record_head(put->page, put->n_bytes, put->slot, options_.mark_key);

@@ -40,8 +40,8 @@ class RedisTier final : public Tier {
   explicit RedisTier(RedisTierOptions options);
   ~RedisTier() override;
 
-  Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) override;
-  std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+  Get get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot, size_t n_bytes) override;
+  std::vector<Child> children(const PageKey& parent, uint32_t group, SharingMark reader,
                               size_t limit) override;
   Result<void> put(std::span<Put> pages) override;
   Result<void> recover() override;
@@ -66,14 +66,14 @@ class RedisTier final : public Tier {
   std::string page_name(const PageKey& key, uint32_t group) const;
   std::string next_name(const PageKey& parent, uint32_t group) const;
   Result<void> ask_size() REQUIRES(write_mutex_);
-  Result<Get> try_get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes)
-      REQUIRES(read_mutex_);
-  Result<bool> is_for(const std::string& name, KnownBy reader) REQUIRES(read_mutex_);
-  Result<void> drop_private(std::vector<Child>& children, uint32_t group, KnownBy reader)
+  Result<Get> try_get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
+                      size_t n_bytes) REQUIRES(read_mutex_);
+  Result<bool> is_for(const std::string& name, SharingMark reader) REQUIRES(read_mutex_);
+  Result<void> drop_private(std::vector<Child>& children, uint32_t group, SharingMark reader)
       REQUIRES(read_mutex_);
   Result<std::vector<Child>> try_children(const PageKey& parent, uint32_t group, size_t limit)
       REQUIRES(read_mutex_);
-  void drop_children(const PageKey& parent, uint32_t group) REQUIRES(read_mutex_);
+  void delete_children(const PageKey& parent, uint32_t group) REQUIRES(read_mutex_);
   Result<void> try_put(std::span<Put> pages) REQUIRES(write_mutex_);
   Result<void> join_marks(std::span<Put*> pages) REQUIRES(write_mutex_);
 
@@ -82,7 +82,7 @@ class RedisTier final : public Tier {
   Line reading_ GUARDED_BY(read_mutex_);
   // Pages that children() returned last: one that turns out to be missing is removed from its
   // parent's set.
-  std::set<std::string> named_ GUARDED_BY(read_mutex_);
+  std::set<std::string> listed_children_ GUARDED_BY(read_mutex_);
   mutable Mutex write_mutex_;
   Line writing_ GUARDED_BY(write_mutex_);
   TimePoint size_due_ GUARDED_BY(write_mutex_);

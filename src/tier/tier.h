@@ -24,14 +24,15 @@ class Tier {
   // kAbsent: not stored, or the reader may not hit it (the device is then not accessed). kDamaged:
   // the record under its key and group fails a check or is another page. kFailed: the device
   // failed.
-  virtual Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) = 0;
+  virtual Get get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
+                  size_t n_bytes) = 0;
 
   struct Child {
     PageKey key;
     std::vector<TokenId> tokens;
   };
   // Returns stored children of `parent` that the reader may hit, at most `limit`.
-  virtual std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+  virtual std::vector<Child> children(const PageKey& parent, uint32_t group, SharingMark reader,
                                       size_t limit) = 0;
 
   struct Put {

@@ -21,7 +21,7 @@ struct TierFetch {
   uint32_t n_before = 0;         // tokens up to its end
   std::vector<TokenId> tokens;   // tokens after it
   std::vector<GroupRule> rules;  // rules of the layer groups
-  KnownBy reader = KnownBy::kAll;
+  SharingMark reader = SharingMark::kAll;
   // A sequence with recurrent state needs a snapshot at the end of the chain; one with open pages
   // needs it only to resume inside a page.
   bool has_state = false;

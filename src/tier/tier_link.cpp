@@ -14,8 +14,8 @@ constexpr uint32_t kMaxSlots = 64;
 constexpr uint64_t kBudgetPart = 32;
 
 // Computing a page of 32 tokens takes longer than this, except for the smallest models.
-constexpr std::chrono::milliseconds kPatiencePerPage{20};
-constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kFetchTimePerPage{20};
+constexpr std::chrono::milliseconds kFetchTimeBase{500};
 // At most this much of an engine step, during which nothing can be received, counts as waiting for
 // the tier.
 constexpr std::chrono::milliseconds kMaxCounted{50};
@@ -170,7 +170,7 @@ void TierLink::ask_next(PageFetch& fetch) {
     fetch.id_ = FetchId{++last_id_};
     fetch.n_before_ = fetch.found_.n_tokens();
     fetch.waited_ = {};
-    fetch.patience_ = patience_of(fetch);
+    fetch.time_limit_ = time_limit_of(fetch);
     const auto rest = fetch.query_.tokens.subspan(fetch.found_.n_whole_tokens());
     if (levels_[fetch.level_].queue->fetch({.id = fetch.id_,
                                             .root = fetch.query_.root,
@@ -191,13 +191,13 @@ void TierLink::ask_next(PageFetch& fetch) {
 
 // Returns the time limit of a fetch: about what computing its pages takes at best, plus the
 // remaining time of the earlier fetches from this tier.
-Duration TierLink::patience_of(const PageFetch& fetch) const {
+Duration TierLink::time_limit_of(const PageFetch& fetch) const {
   const auto n_rest = fetch.query_.tokens.size() - fetch.found_.n_whole_tokens();
   Duration patience =
-      kPatience + static_cast<int64_t>(pages_for(n_rest)) * Duration(kPatiencePerPage);
+      kFetchTimeBase + static_cast<int64_t>(pages_for(n_rest)) * Duration(kFetchTimePerPage);
   for (const PageFetch* other : fetches_) {
     if (other == &fetch || other->is_done_ || other->level_ != fetch.level_) continue;
-    patience += other->patience_ - other->waited_;
+    patience += other->time_limit_ - other->waited_;
   }
   return patience;
 }
@@ -288,8 +288,8 @@ void TierLink::count_time() {
   for (PageFetch* fetch : fetches_) {
     if (fetch->is_done_) continue;
     fetch->waited_ += passed;
-    if (fetch->waited_ < fetch->patience_) continue;
-    levels_[fetch->level_].queue->give_up(fetch->id_);
+    if (fetch->waited_ < fetch->time_limit_) continue;
+    levels_[fetch->level_].queue->time_out(fetch->id_);
     fetch->found_.note_tier_miss(MissReason::kTierTimedOut);
     end(*fetch);
   }

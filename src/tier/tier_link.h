@@ -45,7 +45,7 @@ class PageFetch {
   std::vector<PageLease> pieces_;            // pages of a snapshot that have arrived
   FetchId id_{};
   Duration waited_{};
-  Duration patience_{};
+  Duration time_limit_{};
   bool is_done_ = false;
 };
 
@@ -127,7 +127,7 @@ class TierLink final : public PageSink {
   uint32_t n_under_way() const;
   bool is_worth_asking(const Level& level, const Rest& rest) const;
   void ask_next(PageFetch& fetch);
-  Duration patience_of(const PageFetch& fetch) const;
+  Duration time_limit_of(const PageFetch& fetch) const;
   void end(PageFetch& fetch);
   void take(size_t level, const TierArrival& arrival);
   void take_page(PageFetch& fetch, const TierArrival& arrival);

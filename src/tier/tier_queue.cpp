@@ -95,7 +95,7 @@ uint32_t TierQueue::n_recoveries() const {
 void TierQueue::flush(Duration at_most) {
   const MutexLock lock(mutex_);
   written_.wait_for(mutex_, at_most, [this]() REQUIRES(mutex_) {
-    return (writes_.empty() && n_in_hand_ == 0) || retry_at_;
+    return (writes_.empty() && n_being_written_ == 0) || retry_at_;
   });
 }
 
@@ -127,7 +127,7 @@ bool TierQueue::wait_for_writes() {
 // be copied out of memory are dropped: the device failed, and the next operation ends the process.
 void TierQueue::put_batch() {
   const std::deque<Write> batch = std::exchange(writes_, {});
-  n_in_hand_ = batch.size();
+  n_being_written_ = batch.size();
   mutex_.unlock();
   std::vector<Tier::Put> puts;
   for (const Write& write : batch) {
@@ -144,7 +144,7 @@ void TierQueue::put_batch() {
     counters_.bytes_written += puts.size() * options_.page_bytes;
   }
   for (const Write& write : batch) free_write_slots_.push_back(write.slot);
-  n_in_hand_ = 0;
+  n_being_written_ = 0;
   written_.notify_all();
   if (std::exchange(wants_slot_, false)) wake_();
 }
@@ -181,7 +181,7 @@ TierCounters TierQueue::counters() const {
   TierCounters counters = counters_;
   counters.size = size;
   counters.is_degraded = retry_at_.has_value();
-  counters.queue_pages = writes_.size() + n_in_hand_;
+  counters.queue_pages = writes_.size() + n_being_written_;
   counters.queue_bytes = counters.queue_pages * options_.page_bytes;
   return counters;
 }

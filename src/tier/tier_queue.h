@@ -70,11 +70,11 @@ class TierQueue {
   void flush(Duration at_most);
 
   // Queues a fetch after the earlier ones. Returns false if the tier has not answered since the
-  // last give_up().
+  // last time_out().
   bool fetch(TierFetch fetch);
-  // Cancels a fetch whose result is no longer needed; give_up(): because it takes too long.
+  // Cancels a fetch whose result is no longer needed; time_out(): because it takes too long.
   void cancel(FetchId id);
-  void give_up(FetchId id);
+  void time_out(FetchId id);
   // Passes the pages that arrived since the last call to `take`, in order for each fetch. The bytes
   // are borrowed for the call.
   void take_arrivals(const std::function<void(const TierArrival&)>& take);
@@ -112,12 +112,12 @@ class TierQueue {
   void wait_until_it_answers() REQUIRES(mutex_);
   bool answers() REQUIRES(mutex_);
   uint32_t take_read_slot() REQUIRES(mutex_);
-  Tier::Get get_into(uint32_t slot, TierPage& page, KnownBy reader) REQUIRES(mutex_);
+  Tier::Get get_into(uint32_t slot, TierPage& page, SharingMark reader) REQUIRES(mutex_);
   void run_fetch(TierFetch fetch) REQUIRES(mutex_);
   void run_state_fetch(const TierFetch& fetch) REQUIRES(mutex_);
   Tier::Get read_chain(const TierFetch& fetch, std::vector<TierPage>& pages, size_t& n_read,
                        size_t n) REQUIRES(mutex_);
-  Tier::Get read_behind_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
+  Tier::Get read_beside_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
                               WantedSnapshot& wanted) REQUIRES(mutex_);
   Tier::Get read_snapshot(const TierFetch& fetch, TierPage& page) REQUIRES(mutex_);
   void end_fetch(const TierFetch& fetch, FetchEnd end) REQUIRES(mutex_);
@@ -137,7 +137,8 @@ class TierQueue {
   bool is_stopping_ GUARDED_BY(mutex_) = false;
 
   std::deque<Write> writes_ GUARDED_BY(mutex_);
-  size_t n_in_hand_ GUARDED_BY(mutex_) = 0;  // number of pages that the writer thread is writing
+  size_t n_being_written_ GUARDED_BY(mutex_) =
+      0;  // number of pages that the writer thread is writing
   std::vector<uint32_t> free_write_slots_ GUARDED_BY(mutex_);
   bool wants_slot_ GUARDED_BY(mutex_) = false;            // save() returned false
   std::optional<TimePoint> retry_at_ GUARDED_BY(mutex_);  // degraded until then
@@ -146,7 +147,7 @@ class TierQueue {
 
   std::deque<TierFetch> fetches_ GUARDED_BY(mutex_);
   std::optional<FetchId> reading_ GUARDED_BY(mutex_);
-  bool is_reading_for_nobody_ GUARDED_BY(mutex_) = false;
+  bool is_read_cancelled_ GUARDED_BY(mutex_) = false;
   bool is_hanging_ GUARDED_BY(mutex_) = false;
   std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::vector<uint32_t> free_read_slots_ GUARDED_BY(mutex_);

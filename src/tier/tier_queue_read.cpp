@@ -27,7 +27,7 @@ void TierQueue::cancel(FetchId id) {
   read_wake_.notify_all();
 }
 
-void TierQueue::give_up(FetchId id) {
+void TierQueue::time_out(FetchId id) {
   {
     const MutexLock lock(mutex_);
     ++counters_.misses_timed_out;
@@ -39,7 +39,7 @@ void TierQueue::give_up(FetchId id) {
 
 void TierQueue::drop_fetch(FetchId id) {
   std::erase_if(fetches_, [&](const TierFetch& fetch) { return fetch.id == id; });
-  if (reading_ == id) is_reading_for_nobody_ = true;
+  if (reading_ == id) is_read_cancelled_ = true;
 }
 
 void TierQueue::take_arrivals(const std::function<void(const TierArrival&)>& take) {
@@ -73,7 +73,7 @@ void TierQueue::note_declined() {
 }
 
 bool TierQueue::is_cancelled(FetchId id) const {
-  return is_stopping_ || (reading_ == id && is_reading_for_nobody_);
+  return is_stopping_ || (reading_ == id && is_read_cancelled_);
 }
 
 void TierQueue::read_all() {
@@ -91,7 +91,7 @@ void TierQueue::read_all() {
       run_fetch(std::move(next));
     }
     reading_.reset();
-    is_reading_for_nobody_ = false;
+    is_read_cancelled_ = false;
     wait_until_it_answers();
   }
 }
@@ -114,7 +114,7 @@ bool TierQueue::answers() {
   if (is_stopping_) return true;
   const uint32_t slot = take_read_slot();
   TierPage nobodys;
-  const Tier::Get got = get_into(slot, nobodys, KnownBy::kAll);
+  const Tier::Get got = get_into(slot, nobodys, SharingMark::kAll);
   free_read_slots_.push_back(slot);
   return got != Tier::Get::kFailed;
 }
@@ -177,7 +177,7 @@ uint32_t TierQueue::take_read_slot() {
 
 // Releases the mutex during the tier's call. A page that was found is then being copied into
 // memory.
-Tier::Get TierQueue::get_into(uint32_t slot, TierPage& page, KnownBy reader) {
+Tier::Get TierQueue::get_into(uint32_t slot, TierPage& page, SharingMark reader) {
   mutex_.unlock();
   bool is_there = read_lane_->finish(slot).has_value();
   const auto begin = std::chrono::steady_clock::now();

@@ -24,7 +24,7 @@ void TierQueue::run_state_fetch(const TierFetch& fetch) {
     const bool is_tail = wanted->page.tokens.size() < kPageTokens;
     const size_t n_needed = wanted->n_pages + (is_tail ? 0 : 1);
     got = read_chain(fetch, pages, n_read, n_needed);
-    if (got == Tier::Get::kFound) got = read_behind_chain(fetch, pages, *wanted);
+    if (got == Tier::Get::kFound) got = read_beside_chain(fetch, pages, *wanted);
     if (got == Tier::Get::kFound) return end_fetch(fetch, FetchEnd::kComplete);
     // Look for another snapshot before the missing page, or before this one.
     const size_t n_front = n_read < n_needed ? n_read : n_needed - std::min<size_t>(n_needed, 1);
@@ -49,7 +49,7 @@ Tier::Get TierQueue::read_chain(const TierFetch& fetch, std::vector<TierPage>& p
 
 // Reads what a snapshot needs in addition to the chain: pages of the other groups, the page that
 // has its tail, and its own pages.
-Tier::Get TierQueue::read_behind_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
+Tier::Get TierQueue::read_beside_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
                                        WantedSnapshot& wanted) {
   const bool is_tail = wanted.page.tokens.size() < kPageTokens;
   const size_t n_chain = wanted.n_pages + (is_tail ? 0 : 1);

@@ -53,7 +53,7 @@ FetchEnd end_of(Tier::Get get) {
 }
 
 std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
-                                   uint32_t group, KnownBy reader,
+                                   uint32_t group, SharingMark reader,
                                    std::span<const TokenId> tokens) {
   std::optional<TierPage> best;
   ptrdiff_t n_best = 0;

@@ -28,7 +28,8 @@ FetchEnd end_of(Tier::Get get);
 
 // Returns the child of `parent` with a page in that group that shares most tokens with the prompt.
 std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
-                                   uint32_t group, KnownBy reader, std::span<const TokenId> tokens);
+                                   uint32_t group, SharingMark reader,
+                                   std::span<const TokenId> tokens);
 
 // The last snapshot after the fetch's parent that needs no more than n_whole of its pages and is
 // later than the position already resumed at.

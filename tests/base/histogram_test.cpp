@@ -31,7 +31,7 @@ TEST(Histogram, bounds_double_every_second_bucket) {
   }
 }
 
-TEST(Histogram, what_is_beyond_all_bounds_is_counted_behind_them) {
+TEST(Histogram, larger_values_are_counted_in_the_last_bucket) {
   Histogram histogram(1.0);
   histogram.record(1e12);
   histogram.record(std::numeric_limits<double>::infinity());

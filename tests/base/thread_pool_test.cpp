@@ -114,7 +114,7 @@ TEST(ThreadPool, a_loop_at_any_moment_of_falling_asleep_is_not_missed) {
   }
 }
 
-std::atomic<bool> is_held, may_go_on;
+std::atomic<bool> is_held, is_temporary_error;
 
 // The worker is held in a signal handler, as if the system ran something else on its core.
 TEST(ThreadPool, a_loop_does_not_wait_for_a_worker_that_does_not_come) {
@@ -131,7 +131,7 @@ TEST(ThreadPool, a_loop_does_not_wait_for_a_worker_that_does_not_come) {
   });
   std::signal(SIGUSR1, [](int) {
     is_held = true;
-    while (!may_go_on) {
+    while (!is_temporary_error) {
     }
   });
   pthread_kill(worker, SIGUSR1);
@@ -141,7 +141,7 @@ TEST(ThreadPool, a_loop_does_not_wait_for_a_worker_that_does_not_come) {
     pool.run(100, [&](size_t, uint32_t) { n_done.fetch_add(1); });
     EXPECT_EQ(n_done.load(), 100);
   }
-  may_go_on = true;
+  is_temporary_error = true;
   std::signal(SIGUSR1, SIG_DFL);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(FamilyConfig, llama_turns_neighbouring_pairs_and_may_have_biases) {
+TEST(FamilyConfig, llama_rotates_adjacent_pairs_and_may_have_biases) {
   const ModelConfig c = read(Keys("llama"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kInterleaved);
   EXPECT_EQ(c.activation, Activation::kSilu);
@@ -38,7 +38,7 @@ TEST(FamilyConfig, a_window_of_zero_is_none) {
   for (const LayerConfig& layer : c.layers) EXPECT_EQ(layer.attention().window, 0u);
 }
 
-TEST(FamilyConfig, qwen2_has_biases_and_turns_halves) {
+TEST(FamilyConfig, qwen2_has_biases_and_rotates_halves) {
   const ModelConfig c = read(Keys("qwen2"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kHalves);
   EXPECT_TRUE(c.attention().has_qkv_bias);
@@ -47,7 +47,7 @@ TEST(FamilyConfig, qwen2_has_biases_and_turns_halves) {
   EXPECT_EQ(c.activation, Activation::kSilu);
 }
 
-TEST(FamilyConfig, qwen3_norms_its_heads_and_turns_halves) {
+TEST(FamilyConfig, qwen3_normalizes_heads_and_rotates_halves) {
   const ModelConfig c = read(Keys("qwen3"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kHalves);
   EXPECT_FALSE(c.attention().has_qkv_bias);
@@ -72,7 +72,7 @@ TEST(FamilyConfig, gemma2_caps_scales_and_sees_a_window_in_every_other_layer) {
   }
 }
 
-TEST(FamilyConfig, gemma3_turns_local_layers_by_a_base_of_their_own_and_unscaled) {
+TEST(FamilyConfig, gemma3_has_another_rope_base_in_local_layers) {
   const ModelConfig c = read(Keys("gemma3")
                                  .set("attention.sliding_window", uint64_t{512})
                                  .set("rope.freq_base", 1e6)
@@ -142,7 +142,7 @@ TEST(FamilyConfig, more_experts_used_than_there_are_or_none_are_refused) {
             ErrorCode::kCorrupt);
 }
 
-TEST(FamilyConfig, granite_scales_what_enters_runs_through_and_leaves) {
+TEST(FamilyConfig, granite_scales_embedding_residual_and_logits) {
   const ModelConfig c = read(Keys("granite")
                                  .set("embedding_scale", 12.0)
                                  .set("residual_scale", 0.25)
@@ -158,7 +158,7 @@ TEST(FamilyConfig, granite_scales_what_enters_runs_through_and_leaves) {
   }
 }
 
-TEST(FamilyConfig, olmo2_norms_behind_and_whole_rows) {
+TEST(FamilyConfig, olmo2_has_post_norms_and_row_wise_qk_norm) {
   const ModelConfig c = read(Keys("olmo2"));
   EXPECT_FALSE(c.has_pre_norms);
   EXPECT_TRUE(c.has_post_norms);
@@ -166,7 +166,7 @@ TEST(FamilyConfig, olmo2_norms_behind_and_whole_rows) {
   EXPECT_EQ(c.attention().k_norm_dim(), 32u);
 }
 
-TEST(FamilyConfig, phi3_is_fused_and_turns_by_the_context) {
+TEST(FamilyConfig, phi3_is_fused_and_has_longrope) {
   const ModelConfig c = read(Keys("phi3")
                                  .set("rope.scaling.original_context_length", uint64_t{1024})
                                  .set("rope.scaling.attn_factor", 1.25)
@@ -200,8 +200,8 @@ TEST(FamilyConfig, latent_attention_has_one_head_of_keys_whose_beginning_is_v) {
   EXPECT_EQ(a.n_kv_heads, 1u);
   EXPECT_EQ(a.head_dim, 40u);
   EXPECT_EQ(a.latent.rank, 32u);
-  EXPECT_EQ(a.latent.still_dim, 16u);
-  EXPECT_EQ(a.latent.turning_dim, 8u);
+  EXPECT_EQ(a.latent.qk_nope_head_dim, 16u);
+  EXPECT_EQ(a.latent.qk_rope_head_dim, 8u);
   EXPECT_EQ(a.output_dim(), 6u * 12);
   EXPECT_FLOAT_EQ(a.scale, 1 / std::sqrt(24.0f));
 }
@@ -214,7 +214,7 @@ TEST(FamilyConfig, files_of_2024_state_a_latent_heads_widths_alone) {
   EXPECT_EQ(l.value_dim, 12u);
 }
 
-TEST(FamilyConfig, latent_attention_over_long_contexts_scales_scores_and_not_what_turns) {
+TEST(FamilyConfig, mla_with_yarn_scales_scores_instead_of_rope) {
   Keys keys = latent_keys().set("rope.scaling.type", std::string("yarn"));
   keys.set("rope.scaling.factor", 40.0).set("rope.scaling.yarn_log_multiplier", 0.0707);
   const ModelConfig c = read(keys);
@@ -247,13 +247,13 @@ TEST(FamilyConfig, gpt_oss_has_sinks_biases_and_a_window_in_every_other_layer) {
   EXPECT_TRUE(c.experts()->has_score_bias);
 }
 
-TEST(FamilyConfig, layers_that_guess_further_tokens_are_not_layers_of_the_model) {
+TEST(FamilyConfig, mtp_layers_are_not_layers_of_the_model) {
   Keys keys = Keys("glm4moe").set("expert_count", uint64_t{8});
   keys.set("expert_used_count", uint64_t{2}).set("expert_shared_count", uint64_t{2});
   keys.set("expert_feed_forward_length", uint64_t{64}).set("nextn_predict_layers", uint64_t{1});
   const ModelConfig c = read(keys);
   EXPECT_EQ(c.n_layers, 11u);
-  EXPECT_EQ(c.n_guessing_layers, 1u);
+  EXPECT_EQ(c.n_mtp_layers, 1u);
   EXPECT_EQ(c.experts()->shared_ffn_dim, 128u);
   EXPECT_EQ(c.experts()->scoring, ExpertScoring::kSigmoid);
   EXPECT_EQ(error_of(keys.set("nextn_predict_layers", uint64_t{12})).code, ErrorCode::kCorrupt);
@@ -287,7 +287,7 @@ std::string kinds_of(const ModelConfig& c) {
   std::string kinds;
   for (const LayerConfig& layer : c.layers) {
     kinds += layer.if_attention() ? '*' : layer.has_state() ? 'M' : '-';
-    if (layer.mixes() && layer.feeds_forward()) kinds += '-';
+    if (layer.mixes() && layer.has_feed_forward()) kinds += '-';
   }
   return kinds;
 }
@@ -343,7 +343,7 @@ TEST(FamilyConfig, layers_of_nemotron_do_one_thing_each) {
   const ModelConfig dense = read(keys);
   EXPECT_EQ(kinds_of(dense), "M-*M-M");
   EXPECT_EQ(dense.activation, Activation::kReluSquared);
-  EXPECT_FALSE(dense.attention().is_turned);
+  EXPECT_FALSE(dense.attention().has_rope);
   EXPECT_EQ(dense.ffn_dim, 128u);
   EXPECT_EQ(std::get<MlpConfig>(dense.layers[1].feed_forward).ffn_dim, 96u);
   EXPECT_EQ(dense.n_state_layers(), 3u);

@@ -155,7 +155,7 @@ TEST(Config, heads_that_cannot_share_kv_heads_evenly_are_refused) {
   EXPECT_THAT(error.message, HasSubstr("attention.head_count_kv' is 4"));
 }
 
-TEST(Config, an_odd_number_of_turning_dimensions_is_refused) {
+TEST(Config, an_odd_number_of_rope_dimensions_is_rejected) {
   const Error error = error_of(Keys("llama").set("rope.dimension_count", uint64_t{7}));
   EXPECT_EQ(error.code, ErrorCode::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("rope over 7 dimensions"));
@@ -220,7 +220,7 @@ TEST(Config, stretched_ropes_are_read) {
   Keys llama3 = Keys("llama").set("rope.scaling.type", std::string("llama3"));
   llama3.set("rope.scaling.factor", 8.0).set("rope.scaling.low_freq_factor", 1.0);
   llama3.set("rope.scaling.original_context_length", uint64_t{8192});
-  const SmoothStretchConfig stretch = read(llama3).ropes[0].smooth_stretch;
+  const Llama3RopeConfig stretch = read(llama3).ropes[0].llama3_scaling;
   EXPECT_EQ(stretch.factor, 8.0f);
   EXPECT_EQ(stretch.high_freq_factor, 4.0f);
   EXPECT_EQ(stretch.n_ctx_original, 8192u);

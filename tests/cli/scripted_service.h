@@ -44,8 +44,8 @@ class ScriptedService final : public ServiceApi {
                   .n_ctx_train = 4096,
                   .n_vocab = 256};
 
-  std::vector<std::string> prompts;          // as text, of each completion
-  mutable std::vector<SpokenTokens> spoken;  // as known when a prompt was asked for
+  std::vector<std::string> prompts;           // as text, of each completion
+  mutable std::vector<HistoryTokens> spoken;  // as known when a prompt was asked for
   std::vector<CompletionRequest> requests;
   int n_cancelled = 0;
 
@@ -94,7 +94,7 @@ class ScriptedService final : public ServiceApi {
     TRY_ASSIGN(const std::string text, apply_template(request));
     spoken.push_back(request.spoken);
     return ChatPrompt{.ids = tokenize(text, {}),
-                      .answer_begin = opens_thought ? AnswerBegin::kThought : AnswerBegin::kText,
+                      .answer_begin = opens_thought ? AnswerBegin::kReasoning : AnswerBegin::kText,
                       .text = text};
   }
 

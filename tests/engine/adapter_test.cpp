@@ -50,7 +50,7 @@ Request request_of(uint32_t i, const std::shared_ptr<const Adapter>& adapter) {
 
 class AdapterExactness : public testing::TestWithParam<const char*> {};
 
-TEST_P(AdapterExactness, company_of_other_adapters_changes_nothing) {
+TEST_P(AdapterExactness, other_adapters_in_the_batch_change_nothing) {
   Adapted model(GetParam());
   EngineRig alone({.n_pages = 64, .max_step_tokens = 128}, std::move(model.tiny));
   const auto adapters = std::move(model.adapters);
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(all, AdapterExactness,
 
 // Compares the cache with a simple model: the token lists that the requests of each adapter have
 // left in it.
-TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
+TEST(AdapterCache, no_prefix_is_shared_between_adapters) {
   Adapted model("test-llama:f32");
   // This adapter does not change K or V, so it shares the model's pages.
   const uint32_t last = model.tiny.model->config().n_layers - 1;
@@ -117,7 +117,7 @@ TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
     return id.role == TensorRole::kHead || (id.role == TensorRole::kDown && id.layer == last);
   }));
   const auto owner_of = [](size_t adapter) { return adapter == 3 ? 0 : adapter; };
-  EngineRig rig({.n_pages = 4096, .speculation = kGuessNothing}, std::move(model.tiny));
+  EngineRig rig({.n_pages = 4096, .speculation = kNoSpeculation}, std::move(model.tiny));
   const auto adapters = std::move(model.adapters);
   std::map<size_t, std::vector<std::vector<TokenId>>> left;  // by owner of the pages
   std::mt19937 random(5);
@@ -146,7 +146,7 @@ TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
 // The same for a recurrent model. The number of cached tokens depends on the positions of
 // snapshots, but it never exceeds what requests of the same adapter left, and no state of another
 // adapter is used.
-TEST(AdapterCache, no_snapshot_is_ever_found_across_adapters) {
+TEST(AdapterCache, no_snapshot_is_shared_between_adapters) {
   Adapted model("test-qwen35:f32");
   EngineRig rig({.n_pages = 4096}, std::move(model.tiny));
   const auto adapters = std::move(model.adapters);
@@ -179,7 +179,7 @@ TEST(AdapterCache, no_snapshot_is_ever_found_across_adapters) {
   EXPECT_GT(n_found, 10u);
 }
 
-TEST(AdapterCache, a_salt_parts_the_pages_of_one_adapter_too) {
+TEST(AdapterCache, salts_separate_the_pages_of_one_adapter) {
   Adapted model("test-llama:f32");
   EngineRig rig({}, std::move(model.tiny));
   const auto adapters = std::move(model.adapters);
@@ -192,7 +192,7 @@ TEST(AdapterCache, a_salt_parts_the_pages_of_one_adapter_too) {
   EXPECT_EQ(rig.run(request)->usage().cached_tokens, 0u);
 }
 
-TEST(AdapterCache, an_adapter_that_was_let_go_lives_as_long_as_its_request) {
+TEST(AdapterCache, an_unloaded_adapter_lives_until_its_request_ends) {
   Adapted model("test-llama:f32");
   EngineRig rig({}, std::move(model.tiny));
   auto adapters = std::move(model.adapters);

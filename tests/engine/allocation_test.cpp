@@ -33,7 +33,7 @@ namespace kvik {
 namespace {
 
 // A sink that stores nothing, so that all allocations in a step are the engine's.
-class DeafSink final : public EventSink {
+class NullSink final : public EventSink {
  public:
   Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
   void on_finish(FinishReason, const Usage&) override {}
@@ -49,12 +49,12 @@ std::vector<uint64_t> allocations_by_position(KvType kv_type, float temperature)
                  .n_pages = 128,
                  .kv_type = kv_type,
                  .max_step_tokens = kSequences * kPromptTokens,
-                 .speculation = kGuessNothing});
+                 .speculation = kNoSpeculation});
   for (uint32_t i = 0; i < kSequences; ++i) {
     Request request = greedy_request(some_tokens(kPromptTokens, i + 1), 100);
     request.sampling.temperature = temperature;
     request.sampling.top_p = 0.9f;
-    rig.engine().submit(RequestId{i + 1}, std::move(request), std::make_shared<DeafSink>());
+    rig.engine().submit(RequestId{i + 1}, std::move(request), std::make_shared<NullSink>());
   }
   rig.engine().step();  // all prompts, and the first token of each
   std::vector<uint64_t> counts(kPromptTokens);
@@ -67,7 +67,7 @@ std::vector<uint64_t> allocations_by_position(KvType kv_type, float temperature)
 
 // With two threads, greedy and with top-p sampling. The last step is not checked: sequences end in
 // it.
-TEST(Allocations, a_decoding_step_makes_none_but_where_a_page_begins_or_ends) {
+TEST(Allocations, a_decoding_step_makes_none_inside_a_page) {
   for (const KvType type : kAllKvTypes) {
     for (const float temperature : {0.0f, 1.0f}) {
       const std::vector<uint64_t> counts = allocations_by_position(type, temperature);
@@ -83,12 +83,12 @@ TEST(Allocations, a_decoding_step_makes_none_but_where_a_page_begins_or_ends) {
 }
 
 // The memory of the drafters is allocated when a sequence begins to decode.
-TEST(Allocations, guessing_makes_none_but_at_the_first_step_and_where_pages_begin_or_end) {
+TEST(Allocations, drafting_makes_none_inside_a_page) {
   EngineRig rig({.max_step_tokens = 256, .speculation = {SpeculationOptions::Mode::kAlways}});
   for (uint32_t i = 0; i < kSequences; ++i) {
     Request request = greedy_request(some_tokens(kPromptTokens, i + 1), 300);
     for (uint32_t k = 0; k < 300; ++k) request.script.push_back(k % 7 + k / 90);
-    rig.engine().submit(RequestId{i + 1}, std::move(request), std::make_shared<DeafSink>());
+    rig.engine().submit(RequestId{i + 1}, std::move(request), std::make_shared<NullSink>());
   }
   for (int i = 0; i < 20; ++i) rig.engine().step();
   const uint64_t before = n_allocations.load();

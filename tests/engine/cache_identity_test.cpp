@@ -32,7 +32,7 @@ TEST(CacheIdentity, every_kv_type_has_pages_of_its_own) {
 }
 
 // Two models can have the same name: a fine-tuned model must not use pages of its base model.
-TEST(CacheIdentity, the_name_of_a_model_does_not_stand_for_its_weights) {
+TEST(CacheIdentity, models_with_equal_names_do_not_share_pages) {
   MemorySource source = source_of("test-llama:q8_0");
   const std::string before = identity_of(source);
   MemorySource::Tensor tensor = source.take("blk.1.ffn_down.weight");

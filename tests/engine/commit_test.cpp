@@ -24,7 +24,7 @@ uint32_t n_known(Rig& rig, const Sequence& sequence) {
   return rig.kv().find({sequence.root(), sequence.tokens}).n_tokens();
 }
 
-TEST(Commit, rows_that_do_not_stand_are_computed_again_and_found_by_nobody) {
+TEST(Commit, rejected_rows_are_computed_again_and_not_cached) {
   Rig rig(8, {.max_step_tokens = 512});
   Sequence* sequence = rig.add({.n_prompt = 100});
   accept_once(rig, 40);
@@ -40,7 +40,7 @@ TEST(Commit, rows_that_do_not_stand_are_computed_again_and_found_by_nobody) {
 }
 
 // A prompt of 40 tokens gets 30 draft tokens; 9 of the 31 rows are accepted.
-TEST(Commit, pages_that_held_only_guesses_are_given_back) {
+TEST(Commit, pages_with_only_rejected_rows_are_released) {
   Rig rig(8, {.max_step_tokens = 512});
   Sequence* sequence = rig.add({.n_prompt = 40});
   rig.step();

@@ -39,13 +39,13 @@ double worst_error(const CostModel& model, std::mt19937 random) {
   return worst;
 }
 
-TEST(CostModel, before_the_first_step_everything_is_free) {
+TEST(CostModel, before_the_first_step_every_estimate_is_zero) {
   const CostModel model;
   EXPECT_EQ(model.ms(StepWork::chunk(0, 512, 1)), 0);
   EXPECT_EQ(model.tokens_within(0, 0, 512), 512u);
 }
 
-TEST(CostModel, one_step_gives_a_first_guess_of_the_right_size) {
+TEST(CostModel, one_step_gives_an_estimate_of_the_right_size) {
   CostModel model;
   model.observe(StepWork::chunk(0, 512, 1), 1000);
   EXPECT_NEAR(model.ms(StepWork::chunk(0, 512, 1)), 1000, 20);
@@ -77,7 +77,7 @@ TEST(CostModel, noise_and_outliers_hardly_move_it) {
   EXPECT_LT(worst_error(model, random), 0.2);
 }
 
-TEST(CostModel, a_thousand_decode_steps_do_not_teach_that_prompts_are_free) {
+TEST(CostModel, decode_steps_do_not_make_prompts_look_free) {
   std::mt19937 random(3);
   CostModel model;
   for (int i = 0; i < 200; ++i) {
@@ -89,7 +89,7 @@ TEST(CostModel, a_thousand_decode_steps_do_not_teach_that_prompts_are_free) {
   EXPECT_NEAR(model.ms(prompt) / true_ms(prompt), 1, 0.15);
 }
 
-TEST(CostModel, a_machine_that_became_slower_is_believed_within_a_hundred_steps) {
+TEST(CostModel, a_slower_machine_is_learned_within_a_hundred_steps) {
   std::mt19937 random(4);
   CostModel model;
   for (int i = 0; i < 300; ++i) {
@@ -106,7 +106,7 @@ TEST(CostModel, a_machine_that_became_slower_is_believed_within_a_hundred_steps)
   }
 }
 
-TEST(CostModel, fits_as_many_tokens_as_the_budget_holds_and_fewer_where_they_are_deeper) {
+TEST(CostModel, fewer_tokens_fit_a_budget_at_later_positions) {
   std::mt19937 random(5);
   CostModel model;
   for (int i = 0; i < 400; ++i) {
@@ -144,7 +144,7 @@ TEST(CostModel, pages_are_read_where_that_is_cheaper_than_computing_them) {
   EXPECT_LT(model.known_compute_ms(0, 512).value(), 1500);
 }
 
-TEST(CostModel, pages_are_read_as_long_as_nothing_but_decoding_was_observed) {
+TEST(CostModel, the_cost_of_prompts_is_unknown_after_decoding_only) {
   CostModel model;
   for (uint32_t i = 0; i < 20; ++i) model.observe(StepWork::chunk(1000 + i, 1, 1), 5);
   EXPECT_FALSE(model.known_compute_ms(0, 512).has_value());

@@ -23,7 +23,7 @@ class RandomDrafter final : public Drafter {
     const uint32_t n = random_() % (n_most + 1);
     const uint32_t n_right = random_() % 3 == 0 ? n : random_() % 8;
     for (uint32_t i = 0; i < n; ++i)
-      draft.push_back({i < n_right ? Rig::kAnswer : kWrong, {GuessSource::kModel, 7}});
+      draft.push_back({i < n_right ? Rig::kAnswer : kWrong, {DraftSource::kModel, 7}});
   }
 
  private:
@@ -128,7 +128,7 @@ void run_seed(uint32_t seed, uint64_t& n_operations, uint64_t& n_drafted) {
   EXPECT_EQ(rig.n_pages_held(), 0u);
 }
 
-TEST(Drafts, random_operations_leave_nothing_of_wrong_guesses) {
+TEST(Drafts, random_operations_cache_no_rejected_tokens) {
   uint64_t n_operations = 0, n_drafted = 0;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     run_seed(seed, n_operations, n_drafted);

@@ -83,7 +83,7 @@ class Exactness : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(Exactness, an_answer_alone_is_whole_and_no_drone) {
+TEST_P(Exactness, an_answer_alone_is_complete_and_varied) {
   const auto answers = alone(requests(4));
   for (size_t i = 0; i < answers.size(); ++i) {
     const Answer& answer = answers[i];
@@ -97,7 +97,7 @@ TEST_P(Exactness, an_answer_alone_is_whole_and_no_drone) {
   }
 }
 
-TEST_P(Exactness, company_changes_nothing) {
+TEST_P(Exactness, batch_composition_changes_nothing) {
   const auto all = requests(4);
   EngineRig rig({.model = model()});
   expect_all_same(alone(all), together(rig, all));

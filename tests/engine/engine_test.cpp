@@ -100,7 +100,7 @@ TEST(Engine, stop_tokens_are_not_picked_before_min_tokens) {
   EXPECT_EQ(std::ranges::count(tokens, first), 0);
 }
 
-TEST(Engine, a_sink_that_has_enough_ends_the_answer_with_that_token) {
+TEST(Engine, a_sink_can_end_the_answer_at_a_token) {
   EngineRig rig;
   int n = 0;
   const auto sink = rig.run(greedy_request(some_tokens(10), 20), [&n](const TokenEvent&) {
@@ -161,7 +161,7 @@ TEST(Engine, weights_that_are_no_numbers_fail_the_request_alone) {
   }
 }
 
-TEST(Engine, a_cancelled_request_hears_of_it_and_its_pages_come_back_at_once) {
+TEST(Engine, cancelling_notifies_the_sink_and_releases_pages) {
   EngineRig rig;
   const auto sink = rig.submit(greedy_request(some_tokens(40), 100));
   rig.engine().step();
@@ -174,7 +174,7 @@ TEST(Engine, a_cancelled_request_hears_of_it_and_its_pages_come_back_at_once) {
   EXPECT_FALSE(rig.engine().step());
 }
 
-TEST(Engine, a_request_can_be_cancelled_while_it_waits_and_in_the_middle_of_its_prompt) {
+TEST(Engine, a_request_can_be_cancelled_at_any_time) {
   EngineRig rig({.max_step_tokens = 8, .max_running = 1});
   const auto running = rig.submit(greedy_request(some_tokens(40), 100));
   const RequestId running_id = rig.last_id();
@@ -195,7 +195,7 @@ TEST(Engine, cancelling_what_is_unknown_or_over_does_nothing) {
   EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kLength));
 }
 
-TEST(Engine, cancel_all_ends_who_runs_and_who_waits) {
+TEST(Engine, cancel_all_ends_running_and_waiting_requests) {
   EngineRig rig({.max_running = 2});
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (uint32_t i = 0; i < 5; ++i) sinks.push_back(rig.submit(greedy_request(some_tokens(9), 50)));
@@ -290,13 +290,13 @@ TEST_F(EngineCheck, refuses_what_the_context_cannot_hold) {
   EXPECT_EQ(error_of(greedy_request(some_tokens(60), UINT32_MAX)).code, ErrorCode::kContextLength);
 }
 
-TEST_F(EngineCheck, refuses_chunks_of_nothing) {
+TEST_F(EngineCheck, rejects_chunks_of_zero_tokens) {
   Request request = greedy_request({4}, 5);
   request.max_chunk = 0;
   EXPECT_EQ(error_of(request).param, "max_chunk");
 }
 
-TEST(Engine, times_are_told_apart) {
+TEST(Engine, queue_prefill_and_decode_times_are_separate) {
   EngineRig rig({.max_running = 1});
   const auto first = rig.submit(greedy_request(some_tokens(4), 10));
   const auto second = rig.submit(greedy_request(some_tokens(4), 10));

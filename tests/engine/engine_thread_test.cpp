@@ -77,7 +77,7 @@ TEST(EngineThread, answers_as_the_engine_does) {
   EXPECT_EQ(sink->tokens(), answer_alone(request));
 }
 
-TEST(EngineThread, threads_that_submit_at_once_get_each_their_own_answer) {
+TEST(EngineThread, concurrent_submits_get_their_own_answers) {
   constexpr uint32_t kThreads = 4, kEach = 6;
   ThreadRig rig({.n_pages = 12});  // some are preempted
   std::vector<std::shared_ptr<RecordingSink>> sinks(kThreads * kEach);
@@ -106,7 +106,7 @@ TEST(EngineThread, threads_that_submit_at_once_get_each_their_own_answer) {
   }
 }
 
-TEST(EngineThread, errors_of_a_request_come_back_at_once_and_its_sink_hears_nothing) {
+TEST(EngineThread, a_rejected_request_does_not_call_its_sink) {
   ThreadRig rig;
   const auto sink = std::make_shared<RecordingSink>();
   EXPECT_EQ(rig.thread().submit(greedy_request({}, 5), sink).error().code,
@@ -174,7 +174,7 @@ TEST(EngineThread, a_request_can_be_cancelled_before_the_engine_has_seen_it) {
   EXPECT_THAT(first->finishes(), ElementsAre(FinishReason::kLength));
 }
 
-TEST(EngineThread, cancelling_the_unknown_and_the_finished_disturbs_nobody) {
+TEST(EngineThread, cancelling_unknown_or_finished_ids_does_nothing) {
   ThreadRig rig;
   rig.thread().cancel(RequestId{12345});
   const auto first = std::make_shared<RecordingSink>();
@@ -188,7 +188,7 @@ TEST(EngineThread, cancelling_the_unknown_and_the_finished_disturbs_nobody) {
   EXPECT_EQ(first->finishes().size(), 1u);
 }
 
-TEST(EngineThread, a_full_queue_refuses_more_and_takes_them_again_when_it_is_shorter) {
+TEST(EngineThread, a_full_queue_rejects_requests_until_it_shrinks) {
   ThreadRig rig({.max_running = 1, .max_queue = 2});
   Gate gate;
   const auto running = gate.sink();
@@ -236,7 +236,7 @@ TEST(EngineThread, draining_an_idle_engine_is_done_at_once) {
   EXPECT_TRUE(rig.thread().drain(Duration::zero()));
 }
 
-TEST(EngineThread, its_end_cancels_what_runs_waits_or_was_never_seen_and_each_hears_it_once) {
+TEST(EngineThread, the_destructor_cancels_each_request_once) {
   ThreadRig rig({.n_pages = 8, .max_running = 3});
   Gate gate;
   std::vector<std::shared_ptr<RecordingSink>> sinks = {gate.sink()};
@@ -255,7 +255,7 @@ TEST(EngineThread, its_end_cancels_what_runs_waits_or_was_never_seen_and_each_he
   }
 }
 
-TEST(EngineThread, submits_cancels_and_looks_from_many_threads_lose_nothing) {
+TEST(EngineThread, concurrent_submits_cancels_and_snapshots_lose_nothing) {
   constexpr uint32_t kThreads = 4, kEach = 100;
   ThreadRig rig({.n_pages = 9, .max_queue = 1000});
   std::vector<std::shared_ptr<RecordingSink>> sinks(kThreads * kEach);
@@ -296,9 +296,9 @@ TEST(EngineThread, submits_cancels_and_looks_from_many_threads_lose_nothing) {
 }
 
 // A sink that runs out of memory, at a token and in on_finish().
-class StarvedSink final : public EventSink {
+class OutOfMemorySink final : public EventSink {
  public:
-  explicit StarvedSink(bool at_token) : at_token_(at_token) {}
+  explicit OutOfMemorySink(bool at_token) : at_token_(at_token) {}
   Verdict on_token(const TokenEvent&) override {
     if (at_token_) throw std::bad_alloc();
     return Verdict::kContinue;
@@ -315,7 +315,7 @@ class StarvedSink final : public EventSink {
 TEST(EngineThread, no_memory_for_an_end_or_in_cancel_all_does_not_end_the_process) {
   for (const bool at_token : {false, true}) {
     ThreadRig rig;
-    const auto starved = std::make_shared<StarvedSink>(at_token);
+    const auto starved = std::make_shared<OutOfMemorySink>(at_token);
     rig.submit(greedy_request(some_tokens(5), 3), starved);
     starved->wait_until_told();
     const auto sink = std::make_shared<RecordingSink>();

@@ -49,7 +49,7 @@ struct Case {
 
 class OpenPageEngine : public testing::TestWithParam<Case> {
  protected:
-  static TinyEngineOptions options(SpeculationOptions speculation = kGuessNothing) {
+  static TinyEngineOptions options(SpeculationOptions speculation = kNoSpeculation) {
     return {.model = {.name = GetParam().model},
             .n_pages = 300,
             .kv_type = GetParam().type,
@@ -104,7 +104,7 @@ TEST_P(OpenPageEngine, chunks_change_nothing) {
   }
 }
 
-TEST_P(OpenPageEngine, company_changes_nothing) {
+TEST_P(OpenPageEngine, batch_composition_changes_nothing) {
   std::vector<Request> all;
   std::vector<Answer> expected;
   for (uint32_t i = 0; i < 6; ++i) {
@@ -142,7 +142,7 @@ TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_in_the_last_and_chan
 
 // Holds for any length of the answer: the page in which the prompt ends is kept with its open page,
 // even if it is full.
-TEST_P(OpenPageEngine, a_prompt_found_whole_goes_on_from_its_last_token) {
+TEST_P(OpenPageEngine, a_fully_cached_prompt_computes_its_last_token) {
   for (const uint32_t n : {5u, 32u, 33u, 64u, 65u, 100u}) {
     for (const uint32_t n_answer : {2u, 70u}) {
       for (const uint32_t chunk : {7u, 33u, 512u}) {
@@ -162,7 +162,7 @@ TEST_P(OpenPageEngine, a_prompt_found_whole_goes_on_from_its_last_token) {
 
 // A step from inside a page to inside a page an even number of pages later overwrites the open page
 // of its first tokens.
-TEST_P(OpenPageEngine, a_step_that_is_broken_off_leaves_nothing_of_it) {
+TEST_P(OpenPageEngine, an_aborted_step_leaves_nothing) {
   Request request = wanting(Request::Logits::kLast, some_tokens(1040), 5);
   request.max_chunk = 510;
   const Answer expected = alone(request);
@@ -181,7 +181,7 @@ TEST_P(OpenPageEngine, a_step_that_is_broken_off_leaves_nothing_of_it) {
 
 // This happens when a user edits the last message of a chat, or asks a second question about the
 // same text.
-TEST_P(OpenPageEngine, a_prompt_that_leaves_another_in_its_last_page_goes_on_where_it_does) {
+TEST_P(OpenPageEngine, a_prompt_resumes_where_it_diverges_in_a_last_page) {
   auto tokens = some_tokens(100);
   Rig rig;
   rig->run(greedy_request(tokens, 60));
@@ -193,7 +193,7 @@ TEST_P(OpenPageEngine, a_prompt_that_leaves_another_in_its_last_page_goes_on_whe
   expect_same(Answer(*rig->run(request)), warm);
 }
 
-TEST_P(OpenPageEngine, every_turn_of_a_conversation_goes_on_from_its_last_token) {
+TEST_P(OpenPageEngine, every_turn_resumes_at_its_last_token) {
   Rig rig;
   std::vector<TokenId> conversation = some_tokens(41);
   for (uint32_t turn = 0; turn < 6; ++turn) {
@@ -238,10 +238,10 @@ TEST_P(OpenPageEngine, choices_of_one_request_share_their_prompt_to_the_last_tok
   }
 }
 
-TEST_P(OpenPageEngine, guesses_across_the_end_of_a_page_change_nothing) {
+TEST_P(OpenPageEngine, drafts_across_the_end_of_a_page_change_nothing) {
   std::vector<Request> all;
   std::vector<Answer> expected;
-  GuessingDrafter drafter(256, 3);
+  ScriptedDrafter drafter(256, 3);
   for (uint32_t i = 0; i < 4; ++i) {
     all.push_back(seeded_request(some_tokens(9 + 17 * i, i), 150, i));
     all.back().logits = i % 2 == 0 ? Request::Logits::kAll : Request::Logits::kLast;
@@ -282,7 +282,7 @@ TEST_P(OpenPageEngine, preemption_changes_nothing) {
   }
 }
 
-TEST_P(OpenPageEngine, pages_of_a_disk_are_found_to_the_token_after_a_restart) {
+TEST_P(OpenPageEngine, disk_pages_are_found_to_the_token_after_a_restart) {
   const TemporaryFolder folder;
   const Request request = wanting(Request::Logits::kLast, some_tokens(150), 8);
   const Answer cold = alone(request);
@@ -384,7 +384,7 @@ TEST(OpenPages, a_small_budget_holds_one_sequence_at_once_and_answers_all) {
   for (const auto& sink : sinks) EXPECT_EQ(sink->tokens().size(), 40u);
 }
 
-TEST(OpenPages, a_budget_that_holds_none_is_refused_with_a_sentence) {
+TEST(OpenPages, a_budget_that_holds_none_is_rejected) {
   TinyModel tiny = load_tiny();
   const TickingClock clock;
   const auto engine = Engine::create(std::move(tiny.model), *tiny.backend,

@@ -25,7 +25,7 @@ std::vector<float> last_logits(EngineRig& rig, const std::vector<TokenId>& promp
   return sink->logits().front().second;
 }
 
-TEST(Prefix, is_found_to_the_token_and_gives_the_same_bits_for_every_remainder_by_the_page) {
+TEST(Prefix, is_found_to_the_token_and_gives_the_same_bits) {
   for (const KvType type : {KvType::kF32, KvType::kBF16}) {
     const auto tokens = some_tokens(100);
     for (const uint32_t n_kept : {1u, 31u, 32u, 33u, 63u, 64u, 65u, 99u}) {
@@ -45,7 +45,7 @@ TEST(Prefix, is_found_to_the_token_and_gives_the_same_bits_for_every_remainder_b
 
 class Remainder : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(Remainder, every_turn_of_a_conversation_computes_only_what_is_new) {
+TEST_P(Remainder, every_turn_of_a_conversation_computes_only_new_tokens) {
   EngineRig rig;
   std::vector<TokenId> conversation = some_tokens(33 + GetParam());
   uint32_t n_computed_before = 0;
@@ -62,7 +62,7 @@ TEST_P(Remainder, every_turn_of_a_conversation_computes_only_what_is_new) {
 }
 
 // A client may send tokens other than those generated, or branch off in the middle.
-TEST_P(Remainder, a_turn_that_leaves_what_was_said_computes_from_there_and_says_where) {
+TEST_P(Remainder, a_turn_that_diverges_reports_the_position) {
   EngineRig rig;
   const auto prompt = some_tokens(70 + GetParam());
   const auto answer = rig.run(greedy_request(prompt, 12))->tokens();
@@ -81,7 +81,7 @@ TEST_P(Remainder, a_turn_that_leaves_what_was_said_computes_from_there_and_says_
 
 INSTANTIATE_TEST_SUITE_P(by_the_page, Remainder, testing::Range(0u, 32u));
 
-TEST(Prefix, the_reason_of_a_miss_is_told) {
+TEST(Prefix, the_reason_of_a_miss_is_reported) {
   EngineRig rig({.n_pages = 12});
   const auto report = [&](const Request& request) { return rig.run(request)->usage().cache; };
   const Request first = greedy_request(some_tokens(100), 4);
@@ -107,7 +107,7 @@ TEST(Prefix, the_reason_of_a_miss_is_told) {
 }
 
 // A tenant may learn that another one shares a prefix, but not which token followed it.
-TEST(Prefix, where_prompts_part_the_other_tenants_token_is_not_told) {
+TEST(Prefix, a_report_hides_the_token_of_another_tenant) {
   EngineRig rig;
   Request own = greedy_request(some_tokens(60), 2);
   own.tenant = "one";
@@ -143,7 +143,7 @@ TEST(Prefix, choices_of_one_request_share_all_of_its_prompt) {
   }
 }
 
-TEST(Prefix, what_a_running_sequence_fills_is_copied_by_those_who_come_meanwhile) {
+TEST(Prefix, a_partial_page_of_a_running_sequence_is_copied) {
   EngineRig rig;
   const auto prompt = some_tokens(50);
   rig.submit(greedy_request(prompt, 30));
@@ -156,7 +156,7 @@ TEST(Prefix, what_a_running_sequence_fills_is_copied_by_those_who_come_meanwhile
             alone.run(greedy_request(with_other_end(some_tokens(60), 45), 5))->tokens());
 }
 
-TEST(Prefix, a_pinned_prompt_outlives_what_came_after_it) {
+TEST(Prefix, a_pinned_prompt_outlives_later_ones) {
   for (const bool is_pinned : {false, true}) {
     EngineRig rig({.n_pages = 12});
     Request request = greedy_request(some_tokens(97), 2);
@@ -208,7 +208,7 @@ TEST(Prefix, a_cancelled_prompt_leaves_what_it_computed) {
   EXPECT_EQ(rig.run(greedy_request(some_tokens(60), 5))->usage().cached_tokens, 40u);
 }
 
-TEST(Prefix, prompts_that_arrive_together_compute_what_they_share_once) {
+TEST(Prefix, prompts_that_arrive_together_compute_shared_pages_once) {
   EngineRig rig({.max_step_tokens = 48});
   const auto shared = some_tokens(96);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
@@ -228,7 +228,7 @@ TEST(Prefix, prompts_that_arrive_together_compute_what_they_share_once) {
   }
 }
 
-TEST(Prefix, where_the_one_that_computes_ends_early_the_next_takes_over) {
+TEST(Prefix, the_next_prompt_computes_if_the_first_ends_early) {
   EngineRig rig({.max_step_tokens = 32});
   rig.submit(greedy_request(some_tokens(120), 4));
   const RequestId first = rig.last_id();
@@ -240,7 +240,7 @@ TEST(Prefix, where_the_one_that_computes_ends_early_the_next_takes_over) {
   EXPECT_EQ(second->tokens().size(), 4u);
 }
 
-TEST(Prefix, the_progress_of_a_prompt_begins_behind_what_was_found) {
+TEST(Prefix, prompt_progress_starts_after_the_cached_tokens) {
   EngineRig rig({.max_step_tokens = 20});
   using Progress = std::vector<std::pair<uint32_t, uint32_t>>;
   EXPECT_EQ(rig.run(greedy_request(some_tokens(50), 3))->prompt_progress(),

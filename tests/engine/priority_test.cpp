@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr auto kOwn = Request::Ranks::kAmongOwn;
+constexpr auto kOwn = Request::PriorityScope::kOwnTenant;
 
 // Runs steps until all sequences have ended, and returns their ids in that order.
 std::vector<uint64_t> order_of_ends(Rig& rig) {
@@ -33,7 +33,7 @@ std::vector<uint64_t> order_of_ends(Rig& rig) {
   return ended;
 }
 
-TEST(OwnPriority, changes_the_places_of_a_tenants_own_requests_alone) {
+TEST(OwnPriority, reorders_only_requests_of_the_same_tenant) {
   Rig rig(64, {.max_step_tokens = 32, .max_running = 1});
   rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = 9, .ranks = kOwn});
   rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "bob", .ranks = kOwn});
@@ -49,14 +49,14 @@ TEST(OwnPriority, orders_the_prompts_that_run_too) {
   EXPECT_THAT(rig.step(), ElementsAre(testing::Pair(2, 30)));
 }
 
-TEST(OwnPriority, among_all_comes_before_what_others_rank_among_their_own) {
+TEST(OwnPriority, a_global_priority_ranks_before_own_priorities) {
   Rig rig(64, {.max_step_tokens = 32, .max_running = 1});
   rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = INT32_MIN, .ranks = kOwn});
   rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "bob", .priority = -1});
   EXPECT_THAT(order_of_ends(rig), ElementsAre(2, 1));
 }
 
-TEST(OwnPriority, the_tenants_last_by_priority_gives_its_pages_back_first) {
+TEST(OwnPriority, the_tenants_lowest_priority_is_preempted_first) {
   Rig rig(4, {.max_step_tokens = 512});
   Sequence* low = rig.add({.n_prompt = 20, .tenant = "ann", .priority = 1, .ranks = kOwn});
   rig.step();
@@ -80,7 +80,8 @@ TEST(OwnPriority, takes_no_pages_from_another_tenant) {
 }
 
 // Returns the tokens computed for each of three tenants, two of which flood the server.
-std::map<std::string, uint64_t> computed_beside_floods(int32_t priority, Request::Ranks ranks) {
+std::map<std::string, uint64_t> computed_beside_floods(int32_t priority,
+                                                       Request::PriorityScope ranks) {
   Rig rig(200, {.max_step_tokens = 64, .max_running = 8});
   std::map<std::string, uint64_t> n_computed;
   rig.on_plan = [&](const StepPlan& plan) {
@@ -104,20 +105,20 @@ std::map<std::string, uint64_t> computed_beside_floods(int32_t priority, Request
   return n_computed;
 }
 
-TEST(Shares, two_that_flood_with_the_highest_priority_leave_a_third_its_own) {
+TEST(Shares, own_priorities_do_not_change_a_third_tenants_share) {
   const auto ranked = computed_beside_floods(INT32_MIN, kOwn);
   const auto plain = computed_beside_floods(0, kOwn);
   EXPECT_GT(ranked.at("asks"), 5000u) << "of the 6400 that it asks for";
   EXPECT_NEAR(double(ranked.at("asks")), double(plain.at("asks")), 300);
 }
 
-TEST(Shares, who_may_outrank_others_does) {
-  const auto ranked = computed_beside_floods(INT32_MIN, Request::Ranks::kAmongAll);
+TEST(Shares, a_global_priority_outranks_other_tenants) {
+  const auto ranked = computed_beside_floods(INT32_MIN, Request::PriorityScope::kAllTenants);
   const auto own = computed_beside_floods(INT32_MIN, kOwn);
   EXPECT_LT(ranked.at("asks") + 500, own.at("asks"));
 }
 
-TEST(Shares, two_tenants_with_endless_answers_leave_room_for_who_comes_next) {
+TEST(Shares, long_answers_leave_room_for_the_next_tenant) {
   Rig rig(700, {.max_step_tokens = 512, .max_running = 14});
   for (int i = 0; i < 20; ++i) {
     rig.add({.n_prompt = 64, .max_tokens = 100'000, .tenant = "one"});
@@ -130,7 +131,7 @@ TEST(Shares, two_tenants_with_endless_answers_leave_room_for_who_comes_next) {
   EXPECT_EQ(third->n_generated(), 1u);
 }
 
-TEST(Shares, two_tenants_with_large_prompts_leave_pages_for_who_comes_next) {
+TEST(Shares, large_prompts_leave_pages_for_the_next_tenant) {
   Rig rig(140, {.max_step_tokens = 4096, .max_running = 100});
   for (int i = 0; i < 30; ++i) {
     rig.add({.n_prompt = 300, .max_tokens = 1000, .tenant = "one"});

@@ -28,7 +28,7 @@ class Rig {
     std::string tenant = {};
     int32_t priority = 0;
     double submitted_ms = 0;
-    Request::Ranks ranks = Request::Ranks::kAmongAll;
+    Request::PriorityScope ranks = Request::PriorityScope::kAllTenants;
     Request::Speculate speculate = Request::Speculate::kOn;
     std::vector<TokenId> prompt = {};  // if not empty, replaces n_prompt tokens
   };

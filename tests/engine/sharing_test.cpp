@@ -53,7 +53,7 @@ uint64_t n_computed(const Users& users) {
   return rig.scheduler().n_prompt_tokens();
 }
 
-TEST(SharedPrefix, of_eight_tenants_is_computed_twice_however_they_come) {
+TEST(SharedPrefix, of_eight_tenants_is_computed_twice) {
   for (const auto come :
        {Users::Come::kOneByOne, Users::Come::kTogether, Users::Come::kNowAndThen}) {
     for (const uint32_t n_step : {64u, 100u, 512u, 8192u}) {
@@ -67,7 +67,7 @@ TEST(SharedPrefix, of_eight_tenants_is_computed_twice_however_they_come) {
   }
 }
 
-TEST(SharedPrefix, is_computed_once_where_everybody_finds_everything) {
+TEST(SharedPrefix, is_computed_once_if_all_tenants_share) {
   EXPECT_EQ(n_computed({.n_shared = 320, .n_own = 40, .sharing = Sharing::kAll}), 320u + 8 * 40);
 }
 
@@ -137,7 +137,7 @@ class World {
 
 // Whatever a tenant requests, including prompts that match those of others up to any length, its
 // observations are the same as if the others had sent different tokens.
-TEST(Prober, ten_thousand_requests_are_answered_as_if_others_had_sent_something_else) {
+TEST(TenantIsolation, observations_do_not_depend_on_prompts_of_others) {
   World truth(1000), other(900'000);
   std::mt19937 random(5);
   uint32_t n_right = 0, n_found = 0;
@@ -163,7 +163,7 @@ TEST(Prober, ten_thousand_requests_are_answered_as_if_others_had_sent_something_
   EXPECT_GT(n_found, 5000u) << "its own, and what two know, it does find";
 }
 
-TEST(Prober, learns_all_of_it_where_everybody_finds_everything) {
+TEST(TenantIsolation, observes_cached_tokens_if_all_tenants_share) {
   Rig rig(400, {});
   rig.add({.max_tokens = 2, .tenant = "victim", .prompt = random_tokens(100, 3)});
   while (!rig.alive().empty()) rig.step();
@@ -174,7 +174,7 @@ TEST(Prober, learns_all_of_it_where_everybody_finds_everything) {
 }
 
 // A prompt of another tenant with the same next page does not make a sequence wait.
-TEST(Prober, does_not_wait_for_what_another_computes) {
+TEST(TenantIsolation, does_not_wait_for_what_another_computes) {
   Rig rig(400, {.max_step_tokens = 64});
   rig.kv().pages().set_sharing(Sharing::kTwo);
   rig.add({.tenant = "victim", .prompt = random_tokens(2000, 3)});

@@ -28,7 +28,7 @@ std::vector<Conversation> with_long_prompts(std::vector<Conversation> conversati
   return conversations;
 }
 
-TEST(Simulator, the_same_seed_gives_the_same_hours) {
+TEST(Simulator, the_same_seed_gives_the_same_result) {
   const SimulationResult first = simulate(chats(1.5), {});
   const SimulationResult second = simulate(chats(1.5), {});
   EXPECT_EQ(first.n_steps, second.n_steps);
@@ -36,7 +36,7 @@ TEST(Simulator, the_same_seed_gives_the_same_hours) {
   EXPECT_EQ(first.all.ttft_s, second.all.ttft_s);
 }
 
-TEST(Simulator, long_prompts_flow_between_the_others_tokens) {
+TEST(Simulator, long_prompts_do_not_delay_decoding_sequences) {
   const auto conversations = with_long_prompts(chats(0.6));
   const SimulationResult kvik = simulate(conversations, {});
   const SimulationResult fcfs = simulate(conversations, {.policy = SimulatedPolicy::kFcfs});
@@ -49,8 +49,8 @@ TEST(Simulator, every_prompt_advances_within_the_bound) {
   const auto conversations = poisson(
       {.like = {.own_tokens = 400, .answer_tokens = 64}, .rate = 1.5, .seconds = minutes(3)});
   const SimulationResult result = simulate(with_long_prompts(conversations), {});
-  EXPECT_GT(result.longest_wait_steps, Scheduler::kPatience);
-  EXPECT_LE(result.longest_wait_steps, Scheduler::kPatience + 64);
+  EXPECT_GT(result.longest_wait_steps, Scheduler::kFetchTimeBase);
+  EXPECT_LE(result.longest_wait_steps, Scheduler::kFetchTimeBase + 64);
 }
 
 TEST(Simulator, a_prefix_is_computed_once) {
@@ -60,7 +60,7 @@ TEST(Simulator, a_prefix_is_computed_once) {
   EXPECT_LE(result.computed_tokens, new_tokens * 102 / 100);
 }
 
-TEST(Simulator, one_tenant_that_floods_leaves_the_others_their_share) {
+TEST(Simulator, a_flooding_tenant_does_not_reduce_the_share_of_others) {
   std::vector<Conversation> conversations;
   for (uint32_t user = 0; user < 5; ++user) {
     const auto some = poisson({.like = {.tenant = std::string(1, static_cast<char>('a' + user)),
@@ -96,7 +96,7 @@ TEST(Simulator, one_tenant_that_floods_leaves_the_others_their_share) {
   EXPECT_GT(shared.of("z").n_good + shared.of("z").ttft_s.size(), 0u);
 }
 
-TEST(Simulator, ten_times_too_much_is_refused_and_what_is_accepted_keeps_its_pace) {
+TEST(Simulator, an_overload_is_rejected_and_accepted_requests_meet_the_slo) {
   const SimulationOptions options{.scheduler = {.max_running = 16, .itl_target = from_ms(50)},
                                   .max_queue = 4};
   const SimulationResult result = simulate(chats(25), options);
@@ -105,7 +105,7 @@ TEST(Simulator, ten_times_too_much_is_refused_and_what_is_accepted_keeps_its_pac
   EXPECT_LE(result.all.ttft_at(0.99), 15);
 }
 
-TEST(Simulator, agents_compute_only_what_is_new_in_each_turn) {
+TEST(Simulator, each_turn_of_an_agent_computes_only_new_tokens) {
   std::vector<Conversation> agents;
   for (uint32_t i = 0; i < 8; ++i) {
     agents.push_back({.begin_s = i * 0.5,

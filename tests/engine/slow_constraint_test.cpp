@@ -31,7 +31,7 @@ void step(EngineRig& rig, int n) {
   for (int i = 0; i < n; ++i) rig.engine().step();
 }
 
-TEST(SlowConstraint, a_mask_that_is_not_made_yet_holds_up_no_other_sequence) {
+TEST(SlowConstraint, a_slow_mask_does_not_delay_other_sequences) {
   EngineRig rig;
   const auto gate = std::make_shared<Gate>();
   const auto slow = rig.submit(with(drawn(1), {.gate = gate, .slow_mask_at = 5}));
@@ -50,7 +50,7 @@ TEST(SlowConstraint, a_mask_that_is_not_made_yet_holds_up_no_other_sequence) {
   EXPECT_THAT(slow->finishes(), ElementsAre(FinishReason::kLength));
 }
 
-TEST(SlowConstraint, no_bit_of_an_answer_depends_on_how_long_a_mask_takes) {
+TEST(SlowConstraint, the_time_of_a_mask_does_not_change_the_answer) {
   for (const float temperature : {0.0f, 1.0f}) {
     const auto request = [&](uint32_t i, uint32_t slow_every) {
       Request one = with(drawn(i, 30), {.form = {.may_end_at = 20}, .slow_every = slow_every});
@@ -77,7 +77,7 @@ TEST(SlowConstraint, no_bit_of_an_answer_depends_on_how_long_a_mask_takes) {
   }
 }
 
-TEST(SlowConstraint, an_answer_ends_for_the_same_reason_however_late_that_is_known) {
+TEST(SlowConstraint, a_slow_constraint_does_not_change_the_finish_reason) {
   for (const uint32_t must_end_at : {5u, 6u, 7u}) {
     const auto request = [&](uint32_t slow_every) {
       return with(drawn(1, 6), {.form = {.may_end_at = 2, .must_end_at = must_end_at},
@@ -92,7 +92,7 @@ TEST(SlowConstraint, an_answer_ends_for_the_same_reason_however_late_that_is_kno
 }
 
 TEST(SlowConstraint, no_row_is_computed_again_for_a_late_mask) {
-  EngineRig quick({.speculation = kGuessNothing}), late({.speculation = kGuessNothing});
+  EngineRig quick({.speculation = kNoSpeculation}), late({.speculation = kNoSpeculation});
   const auto expected = quick.run(with(drawn(1, 12), {}));
   const auto sink = late.run(with(drawn(1, 12), {.slow_every = 1}));
   EXPECT_EQ(sink->tokens(), expected->tokens());

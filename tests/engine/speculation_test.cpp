@@ -46,7 +46,7 @@ void expect_same(const Outcome& expected, const Outcome& got) {
 }
 
 // Returns requests with all kinds of sampling. Their vocabulary is small and the answers are long,
-// so suffixes repeat; GuessingDrafter supplies further draft tokens.
+// so suffixes repeat; ScriptedDrafter supplies further draft tokens.
 std::vector<Request> some_requests(uint32_t n) {
   std::vector<Request> all;
   for (uint32_t i = 0; i < n; ++i) {
@@ -104,7 +104,7 @@ class Speculation : public testing::TestWithParam<Case> {
   // Returns the results of an engine without speculation.
   std::vector<Outcome> plainly(const std::vector<Request>& all,
                                RecordingSink::OnToken on_token = nullptr) const {
-    EngineRig rig(options(kGuessNothing));
+    EngineRig rig(options(kNoSpeculation));
     return run_all(rig, all, on_token);
   }
 
@@ -117,9 +117,9 @@ class Speculation : public testing::TestWithParam<Case> {
     }
   }
 
-  static GuessingDrafter drafter_of(EngineRig&, const std::vector<Request>& all,
+  static ScriptedDrafter drafter_of(EngineRig&, const std::vector<Request>& all,
                                     const std::vector<Outcome>& answers) {
-    GuessingDrafter drafter(256, 1);
+    ScriptedDrafter drafter(256, 1);
     for (size_t i = 0; i < all.size(); ++i) {
       auto tokens = all[i].prompt;
       tokens.insert(tokens.end(), answers[i].tokens.begin(), answers[i].tokens.end());
@@ -129,11 +129,11 @@ class Speculation : public testing::TestWithParam<Case> {
   }
 
   // Runs n requests together, with draft tokens that are right for a while.
-  void check_company(uint32_t n, uint32_t n_pages) const {
+  void check_batch_of(uint32_t n, uint32_t n_pages) const {
     const auto all = some_requests(n);
     const auto expected = plainly(all);
-    EngineRig plain(options(kGuessNothing));
-    GuessingDrafter drafter = drafter_of(plain, all, expected);
+    EngineRig plain(options(kNoSpeculation));
+    ScriptedDrafter drafter = drafter_of(plain, all, expected);
     EngineRig rig(
         options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}, n_pages));
     expect_all_same(expected, run_all(rig, all));
@@ -143,15 +143,15 @@ class Speculation : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Speculation, one_user_gets_the_same_answer) { check_company(1, 64); }
-TEST_P(Speculation, four_users_get_the_same_answers) { check_company(4, 64); }
-TEST_P(Speculation, sixteen_users_get_the_same_answers) { check_company(16, 256); }
+TEST_P(Speculation, one_user_gets_the_same_answer) { check_batch_of(1, 64); }
+TEST_P(Speculation, four_users_get_the_same_answers) { check_batch_of(4, 64); }
+TEST_P(Speculation, sixteen_users_get_the_same_answers) { check_batch_of(16, 256); }
 
 TEST_P(Speculation, preemption_in_the_middle_of_drafts_changes_nothing) {
   const auto all = some_requests(GetParam().n_scarce < 7 ? 6 : 9);  // later requests are longer
   const auto expected = plainly(all);
-  EngineRig plain(options(kGuessNothing));
-  GuessingDrafter drafter = drafter_of(plain, all, expected);
+  EngineRig plain(options(kNoSpeculation));
+  ScriptedDrafter drafter = drafter_of(plain, all, expected);
   EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter},
                         GetParam().n_scarce));
   expect_all_same(expected, run_all(rig, all));
@@ -170,12 +170,12 @@ TEST_P(Speculation, auto_changes_nothing) {
   expect_all_same(plainly(all), run_all(rig, all));
 }
 
-TEST_P(Speculation, a_request_that_wants_none_gets_none) {
+TEST_P(Speculation, can_be_disabled_per_request) {
   auto all = some_requests(2);
   for (Request& request : all) request.speculate = Request::Speculate::kOff;
   const auto expected = plainly(all);
-  EngineRig plain(options(kGuessNothing));
-  GuessingDrafter drafter = drafter_of(plain, all, expected);
+  EngineRig plain(options(kNoSpeculation));
+  ScriptedDrafter drafter = drafter_of(plain, all, expected);
   EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}));
   expect_all_same(expected, run_all(rig, all));
   EXPECT_EQ(rig.engine().snapshot().speculation.drafted_tokens, 0u);
@@ -183,7 +183,7 @@ TEST_P(Speculation, a_request_that_wants_none_gets_none) {
 
 // The receiver of tokens finds stop strings and may end the answer in the middle of the accepted
 // tokens.
-TEST_P(Speculation, an_answer_that_its_reader_ends_leaves_what_it_would_have_left) {
+TEST_P(Speculation, an_answer_ended_by_its_sink_leaves_the_same_pages) {
   Request request = some_requests(1)[0];
   request.stop_tokens.clear();
   const std::vector<Request> all = {request};
@@ -195,13 +195,13 @@ TEST_P(Speculation, an_answer_that_its_reader_ends_leaves_what_it_would_have_lef
         return ++n == n_read ? EventSink::Verdict::kStop : EventSink::Verdict::kContinue;
       };
     };
-    uint32_t n_plain = 0, n_guessed = 0;
-    EngineRig plain(options(kGuessNothing));
+    uint32_t n_plain = 0, n_drafted = 0;
+    EngineRig plain(options(kNoSpeculation));
     const auto expected = run_all(plain, all, stop_after(n_plain));
-    GuessingDrafter drafter = drafter_of(plain, all, whole);
+    ScriptedDrafter drafter = drafter_of(plain, all, whole);
     EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}));
-    expect_all_same(expected, run_all(rig, all, stop_after(n_guessed)));
-    EXPECT_EQ(n_plain, n_guessed);
+    expect_all_same(expected, run_all(rig, all, stop_after(n_drafted)));
+    EXPECT_EQ(n_plain, n_drafted);
     // A following request finds exactly the same number of cached tokens.
     Request next = request;
     next.prompt.insert(next.prompt.end(), whole[0].tokens.begin(), whole[0].tokens.end());
@@ -213,11 +213,11 @@ TEST_P(Speculation, an_answer_that_its_reader_ends_leaves_what_it_would_have_lef
   }
 }
 
-TEST_P(Speculation, what_is_found_later_is_what_an_engine_that_guesses_nothing_leaves) {
+TEST_P(Speculation, speculation_leaves_the_same_cached_prefixes) {
   const auto all = some_requests(4);
-  EngineRig plain(options(kGuessNothing));
+  EngineRig plain(options(kNoSpeculation));
   const auto expected = run_all(plain, all);
-  GuessingDrafter drafter = drafter_of(plain, all, expected);
+  ScriptedDrafter drafter = drafter_of(plain, all, expected);
   EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}));
   expect_all_same(expected, run_all(rig, all));
   const PageCounts a = plain.pages(), b = rig.pages();
@@ -237,8 +237,8 @@ TEST_P(Speculation, what_is_found_later_is_what_an_engine_that_guesses_nothing_l
 TEST_P(Speculation, a_cancel_in_the_middle_leaves_no_lease) {
   const auto all = some_requests(3);
   const auto expected = plainly(all);
-  EngineRig plain(options(kGuessNothing));
-  GuessingDrafter drafter = drafter_of(plain, all, expected);
+  EngineRig plain(options(kNoSpeculation));
+  ScriptedDrafter drafter = drafter_of(plain, all, expected);
   EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}));
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (const Request& request : all) sinks.push_back(rig.submit(request));
@@ -277,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(SpeculationSteps, an_answer_that_repeats_itself_takes_fewer_steps) {
   Request request = greedy_request(some_tokens(20, 1), 100);
   for (int i = 0; i < 100; ++i) request.script.push_back(static_cast<TokenId>(i % 10));
-  EngineRig plain({.speculation = kGuessNothing});
+  EngineRig plain({.speculation = kNoSpeculation});
   EngineRig rig;
   const auto expected = plain.run(request);
   const auto sink = rig.run(request);

@@ -67,7 +67,7 @@ TEST_P(State, a_prompt_goes_on_where_the_answer_before_it_ended) {
   expect_same(*second, *alone(request_of(prompt)));
 }
 
-TEST_P(State, the_same_prompt_again_is_found_but_for_its_last_token) {
+TEST_P(State, a_repeated_prompt_computes_only_its_last_token) {
   EngineRig rig(options_for(GetParam()));
   rig.run(request_of(some_tokens(100)));
   const auto again = rig.run(request_of(some_tokens(100)));
@@ -91,7 +91,7 @@ TEST_P(State, what_two_prompts_share_is_found_by_the_third) {
   }
 }
 
-TEST_P(State, prompts_that_come_together_compute_what_they_share_once) {
+TEST_P(State, prompts_that_arrive_together_compute_shared_tokens_once) {
   EngineRig rig(options_for(GetParam()));
   const auto shared = some_tokens(300, 4);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
@@ -105,10 +105,10 @@ TEST_P(State, prompts_that_come_together_compute_what_they_share_once) {
   }
 }
 
-TEST_P(State, a_border_of_messages_is_gone_on_from) {
+TEST_P(State, a_prompt_resumes_at_the_end_of_a_message) {
   EngineRig rig(options_for(GetParam()));
   Request first = request_of(some_tokens(150));
-  first.borders = {77};
+  first.message_ends = {77};
   rig.run(std::move(first));
   auto prompt = some_tokens(150);
   prompt.resize(77);
@@ -118,7 +118,7 @@ TEST_P(State, a_border_of_messages_is_gone_on_from) {
   expect_same(*second, *alone(request_of(prompt)));
 }
 
-TEST_P(State, sequences_that_were_preempted_say_what_they_would_have_said) {
+TEST_P(State, preemption_does_not_change_answers) {
   EngineRig rig(options_for(GetParam(), 160));
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (uint32_t i = 0; i < 6; ++i) sinks.push_back(rig.submit(request_of(some_tokens(90, i), 150)));

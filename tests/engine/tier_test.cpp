@@ -23,11 +23,12 @@ namespace {
 class SlowTier final : public Tier {
  public:
   SlowTier(Tier& disk, std::chrono::milliseconds get_time) : disk_(disk), get_time_(get_time) {}
-  Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) override {
+  Get get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
+          size_t n_bytes) override {
     std::this_thread::sleep_for(get_time_);
     return disk_.get(wanted, reader, slot, n_bytes);
   }
-  std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+  std::vector<Child> children(const PageKey& parent, uint32_t group, SharingMark reader,
                               size_t limit) override {
     return disk_.children(parent, group, reader, limit);
   }
@@ -136,7 +137,7 @@ Request request_of(const char* tenant, std::vector<TokenId> prompt) {
   return request;
 }
 
-TEST(DiskPages, that_memory_gave_up_come_back_for_who_knows_them) {
+TEST(DiskPages, evicted_ones_return_only_for_their_tenant) {
   const TemporaryFolder folder;
   DiskRig rig(folder, {.n_pages = 40, .sharing = Sharing::kTwo});
   const auto anns = some_tokens(150, 1), shared = some_tokens(150, 2);
@@ -155,7 +156,7 @@ TEST(DiskPages, that_memory_gave_up_come_back_for_who_knows_them) {
   EXPECT_GT(cats->usage().cache.tier_tokens, 0u);
 }
 
-TEST(DiskPages, that_memory_gave_up_come_back) {
+TEST(DiskPages, evicted_ones_are_read_again) {
   const TemporaryFolder folder;
   DiskRig rig(folder, {.n_pages = 40});
   const auto first = rig.run(greedy_request(some_tokens(150, 1), 3));
@@ -172,7 +173,7 @@ TEST(DiskPages, that_memory_gave_up_come_back) {
 }
 
 // The clock of the rig advances by some milliseconds per step, for any number of tokens.
-TEST(DiskPages, are_not_read_where_computing_them_is_known_to_be_quicker) {
+TEST(DiskPages, are_not_read_if_computing_them_is_faster) {
   const TemporaryFolder folder;
   const TinyEngineOptions options{.n_pages = 40};
   for (uint32_t seed = 1; seed < 6; ++seed) {
@@ -214,7 +215,7 @@ TEST(DiskPages, a_request_without_the_cache_neither_reads_nor_writes_them) {
   EXPECT_EQ(rig.engine().snapshot().tiers[0].pages_written, 0u);
 }
 
-TEST(DiskPages, whoever_is_cancelled_while_pages_come_leaves_none_leased) {
+TEST(DiskPages, a_cancel_during_a_fetch_leaves_no_lease) {
   const TemporaryFolder folder;
   const TinyEngineOptions options{.n_pages = 100};
   DiskRig(folder, options).run(greedy_request(some_tokens(500), 3));
@@ -260,7 +261,7 @@ class StackRig {
   std::unique_ptr<EngineRig> rig_;  // destroyed first
 };
 
-TEST(TierStack, saves_in_all_and_asks_the_nearest_first) {
+TEST(TierStack, writes_to_all_tiers_and_reads_the_nearest_first) {
   const TemporaryFolder own, shared;
   {
     StackRig rig({own.path(), shared.path()});
@@ -274,7 +275,7 @@ TEST(TierStack, saves_in_all_and_asks_the_nearest_first) {
   EXPECT_EQ(rig.tier(1).pages_read, 0u);
 }
 
-TEST(TierStack, what_another_server_computed_is_found_and_comes_nearer) {
+TEST(TierStack, pages_of_another_server_are_copied_to_nearer_tiers) {
   const TemporaryFolder own, shared;
   const auto cold = StackRig({shared.path()}).run(logits_request(some_tokens(150)));
   {
@@ -290,7 +291,7 @@ TEST(TierStack, what_another_server_computed_is_found_and_comes_nearer) {
   EXPECT_EQ(alone.run(greedy_request(some_tokens(150), 3))->usage().cached_tokens, 149u);
 }
 
-TEST(TierStack, one_goes_on_where_the_one_before_it_ended) {
+TEST(TierStack, a_fetch_continues_in_the_next_tier) {
   for (const char* model : {"test-llama:f32", "test-gemma3:bf16"}) {
     const TemporaryFolder own, shared;
     const TinyEngineOptions options{.model = {.name = model}, .n_pages = 100};
@@ -305,7 +306,7 @@ TEST(TierStack, one_goes_on_where_the_one_before_it_ended) {
   }
 }
 
-TEST(TierStack, a_dead_tier_is_in_nobodys_way) {
+TEST(TierStack, a_failed_tier_does_not_block_the_others) {
   const TemporaryFolder own, shared;
   StackRig({shared.path()}).run(greedy_request(some_tokens(150), 3));
   const std::string gone = own.path() + "/file";

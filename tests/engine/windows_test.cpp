@@ -40,7 +40,7 @@ class Windows : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(Windows, the_cache_chunks_and_company_change_no_bit_far_behind_the_window) {
+TEST_P(Windows, cache_chunks_and_batch_change_no_bit_past_the_window) {
   const auto prompt = some_tokens(301);
   EngineRig alone = rig();
   const auto first = alone.run(request(prompt, 70));
@@ -82,8 +82,8 @@ TEST_P(Windows, a_branch_inside_a_conversation_changes_no_bit) {
   }
 }
 
-TEST_P(Windows, pages_come_back_as_they_leave_the_window) {
-  EngineRig engine = rig({.max_step_tokens = 32, .speculation = kGuessNothing});
+TEST_P(Windows, pages_are_released_as_they_leave_the_window) {
+  EngineRig engine = rig({.max_step_tokens = 32, .speculation = kNoSpeculation});
   engine.submit(greedy_request(some_tokens(700), 100));
   uint32_t n_steps = 0;
   bool has_window = false;
@@ -101,7 +101,7 @@ TEST_P(Windows, pages_come_back_as_they_leave_the_window) {
   EXPECT_GT(n_steps, 100u);
 }
 
-TEST_P(Windows, every_turn_past_the_window_computes_only_what_is_new) {
+TEST_P(Windows, every_turn_past_the_window_computes_only_new_tokens) {
   EngineRig engine = rig({.n_pages = 200});
   std::vector<TokenId> conversation = some_tokens(60);
   uint32_t n_before = 0;
@@ -116,7 +116,7 @@ TEST_P(Windows, every_turn_past_the_window_computes_only_what_is_new) {
   }
 }
 
-TEST_P(Windows, a_long_conversation_fits_where_all_of_its_pages_would_not) {
+TEST_P(Windows, a_long_conversation_needs_only_its_window) {
   // The budget of 12 pages in each group, if no group released any.
   EngineRig small = rig({.n_pages = 12, .n_ctx_max = 900, .max_step_tokens = 64});
   const uint64_t n_most = small.engine().limits().n_ctx_max;

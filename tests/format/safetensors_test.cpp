@@ -39,7 +39,7 @@ TEST(Safetensors, names_shapes_types_and_bytes_are_those_of_the_file) {
   EXPECT_EQ((*source)->read(1)->size(), 4u);
 }
 
-TEST(Safetensors, what_a_writer_says_of_itself_and_blanks_behind_the_header_are_no_tensors) {
+TEST(Safetensors, metadata_and_padding_of_the_header_are_ignored) {
   SafetensorsWriter file;
   file.entry("__metadata__", R"({"format":"pt"})").floats("a", {1}, {1});
   file.header_end = "}      ";
@@ -84,9 +84,9 @@ std::string written(const TemporaryFolder& folder, const std::string& name,
   return path;
 }
 
-TEST(Safetensors, files_of_a_model_hand_the_memory_of_what_was_read_on) {
+TEST(Safetensors, files_of_a_model_share_the_memory_of_released_tensors) {
   const TemporaryFolder folder;
-  const SparePart spare = make_spare_part();
+  const SpareRegion spare = make_spare_region();
   const std::byte* where = nullptr;
   for (const char* name : {"1.safetensors", "2.safetensors"}) {
     const auto source = open_safetensors(written(folder, name, {1, 2}), spare);

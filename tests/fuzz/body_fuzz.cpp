@@ -15,7 +15,7 @@
 #include "server/dialects/messages/messages_request.h"
 #include "server/dialects/request_body.h"
 #include "server/dialects/responses/responses_request.h"
-#include "service/forms/grammar_builder.h"
+#include "service/structured_output/grammar_builder.h"
 #include "service/template_values.h"
 
 namespace {
@@ -70,7 +70,7 @@ void check(const Result<CompletionCall>& call) {
   using Strictness = constrain::SchemaOptions::Strictness;
   constrain::SchemaOptions options;
   options.limits.max_work = 400'000;
-  if (form->strictness == AnswerForm::Strictness::kRelaxed) {
+  if (form->strictness == StructuredOutput::Strictness::kRelaxed) {
     options.strictness = Strictness::kRelaxed;
   }
   options.language = constrain::SchemaOptions::Language::kCanonical;

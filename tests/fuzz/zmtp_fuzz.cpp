@@ -99,7 +99,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
                                std::min(n_bytes, kMaxBytes) - 2);
   const size_t n_piece = 1 + data[1];
   CHECK(decode(bytes, std::max<size_t>(bytes.size(), 1)) == decode(bytes, n_piece));
-  const auto kind = data[0] % 2 == 0 ? EventPeer::Kind::kSubscriber : EventPeer::Kind::kAsker;
+  const auto kind =
+      data[0] % 2 == 0 ? EventPeer::Kind::kSubscriber : EventPeer::Kind::kReplayClient;
   const std::string said = talk(bytes, kind, n_piece);
   CHECK(said.size() <= 4096 + 256 * bytes.size());
   CHECK(!decode(said, std::max<size_t>(said.size(), 1)).is_refused);

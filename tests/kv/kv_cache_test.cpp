@@ -60,7 +60,7 @@ TEST(KvCache, grows_a_table_page_by_page) {
   EXPECT_NE(table.addresses()[0], table.addresses()[1]);
 }
 
-TEST(KvCache, takes_nothing_where_not_all_can_be_had) {
+TEST(KvCache, takes_no_pages_if_not_all_are_available) {
   PlainMemory memory;
   KvCache cache(memory, 4 * 64, 64);
   PageTable table;
@@ -112,7 +112,7 @@ TEST(KvCache, a_prefix_that_leaves_a_page_in_its_middle_is_copied_not_shared) {
   EXPECT_EQ(other.addresses()[1][3], std::byte{35});
 }
 
-TEST(KvCache, a_page_is_findable_while_its_maker_still_runs) {
+TEST(KvCache, a_page_is_found_while_its_sequence_still_runs) {
   PlainMemory memory;
   KvCache cache(memory, 16 * 64, 64);
   PageTable maker;
@@ -137,7 +137,7 @@ TEST(KvCache, two_that_computed_the_same_page_end_with_one) {
   EXPECT_EQ(cache.counts().leased, 2u);
 }
 
-TEST(KvCache, what_nobody_uses_makes_room_and_what_is_used_stays) {
+TEST(KvCache, unused_pages_are_evicted_and_used_ones_stay) {
   PlainMemory memory;
   KvCache cache(memory, 4 * 64, 64);
   run_sequence(cache, counting(64));
@@ -152,7 +152,7 @@ TEST(KvCache, what_nobody_uses_makes_room_and_what_is_used_stays) {
   EXPECT_EQ(table.n_pages(), 4u);
 }
 
-TEST(KvCache, what_somebody_waits_for_is_given_up_last) {
+TEST(KvCache, pages_of_waiting_requests_are_evicted_last) {
   PlainMemory memory;
   KvCache cache(memory, 4 * 64, 64);
   run_sequence(cache, counting(64));
@@ -164,7 +164,7 @@ TEST(KvCache, what_somebody_waits_for_is_given_up_last) {
   EXPECT_EQ(n_known(cache, counting(64, 1000)), 0u);
 }
 
-TEST(KvCache, what_was_found_is_searched_again_where_pages_came_or_went) {
+TEST(KvCache, changed_pages_trigger_a_new_lookup) {
   PlainMemory memory;
   KvCache cache(memory, 4 * 64, 64);
   const auto tokens = counting(64);
@@ -185,7 +185,7 @@ TEST(KvCache, what_was_found_is_searched_again_where_pages_came_or_went) {
   EXPECT_EQ(found.n_tokens(), 20u) << "another list of tokens";
 }
 
-TEST(KvCache, what_is_held_is_not_given_up_and_opens_later) {
+TEST(KvCache, a_held_prefix_is_not_evicted) {
   PlainMemory memory;
   KvCache cache(memory, 4 * 64, 64);
   const auto tokens = counting(64);
@@ -205,7 +205,7 @@ TEST(KvCache, what_is_held_is_not_given_up_and_opens_later) {
   EXPECT_TRUE(cache.grow(other, 128));
 }
 
-TEST(KvCache, what_came_from_a_tier_is_told_apart_from_what_was_there) {
+TEST(KvCache, tier_tokens_are_reported_separately) {
   PlainMemory memory;
   KvCache cache(memory, 8 * 64, 64);
   const auto tokens = counting(96);
@@ -244,7 +244,7 @@ TEST(KvCache, a_table_that_cannot_be_opened_takes_nothing) {
   EXPECT_EQ(cache.counts().cached, 2u);
 }
 
-TEST(KvCache, random_conversations_leave_no_page_behind) {
+TEST(KvCache, random_conversations_leak_no_page) {
   PlainMemory memory;
   for (uint32_t seed = 0; seed < 10; ++seed) {
     std::mt19937 random(seed);

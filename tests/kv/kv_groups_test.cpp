@@ -85,7 +85,7 @@ class GroupsTest : public testing::Test {
   SteadyClock clock_;
 };
 
-TEST_F(GroupsTest, pages_that_leave_the_window_are_given_back_while_the_sequence_runs) {
+TEST_F(GroupsTest, pages_outside_the_window_are_released) {
   KvCache cache = make(200, {0, 64});
   PageTable table = cache.make_table(kRoot);
   const auto tokens = counting(1000);
@@ -147,7 +147,7 @@ TEST_F(GroupsTest, for_every_length_a_prefix_is_found_whose_pages_are_all_there)
 
 // If pages of the window were evicted, a shorter prefix is found. Pages of a windowed group are
 // evicted first if they were not used again.
-TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) {
+TEST_F(GroupsTest, evicted_window_pages_shorten_the_found_prefix) {
   KvCache cache = make(46, {0, 64});
   const auto first = counting(640);
   run(cache, first);
@@ -172,7 +172,7 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
   EXPECT_EQ(run(cache, first), 640u) << "the conversation itself goes on";
 }
 
-TEST_F(GroupsTest, a_table_that_is_shrunk_gives_back_what_is_behind_and_goes_on_from_there) {
+TEST_F(GroupsTest, a_shrunk_table_releases_pages_and_can_grow) {
   KvCache cache = make(60, {0, 64});
   PageTable table = cache.make_table(kRoot);
   const auto tokens = counting(400);

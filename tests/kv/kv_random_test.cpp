@@ -265,7 +265,7 @@ class RandomRun {
                    kPageTokens - 1);
       if (begin + n <= live.n_cached) continue;
       if (!cache_.grow(live.table, live.tokens.size())) return;
-      if (!cache_.copy_filling_page(live.table, other.table, other.n_cached)) continue;
+      if (!cache_.copy_partial_page(live.table, other.table, other.n_cached)) continue;
       live.n_cached = static_cast<uint32_t>(begin) + n;
       return check_contents(live);
     }
@@ -397,7 +397,7 @@ TEST(KvRandom, with_room_for_everything_every_known_prefix_is_found_to_the_token
   }
 }
 
-TEST(KvRandom, nobody_finds_what_neither_it_nor_two_others_computed) {
+TEST(KvRandom, private_pages_of_others_are_never_found) {
   for (const std::vector<uint32_t>& windows : {std::vector<uint32_t>{0}, {0, 64}, {40}}) {
     for (uint32_t seed = 0; seed < 4; ++seed) {
       SCOPED_TRACE(seed);
@@ -428,7 +428,7 @@ PageKey colliding_key(const PageKey& parent, std::span<const TokenId> tokens) {
 
 // A page whose key is taken by another one is not shared, and neither are the pages after it. The
 // runs check that every shared token has the bytes of its own prefix.
-TEST(KvRandom, pages_of_one_key_are_never_mixed_up) {
+TEST(KvRandom, pages_with_colliding_keys_are_not_confused) {
   for (const std::vector<uint32_t>& windows : {std::vector<uint32_t>{0}, {0, 64}, {0, 33, 33}}) {
     for (uint32_t seed = 0; seed < 4; ++seed) {
       SCOPED_TRACE(seed);

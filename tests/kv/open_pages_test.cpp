@@ -96,7 +96,7 @@ TEST_F(OpenPages, the_last_page_is_kept_with_its_open_page) {
   EXPECT_EQ(cache.counts().cached, 3 + 1 + kSnapshotPages + 1);
 }
 
-TEST_F(OpenPages, whoever_goes_on_inside_a_page_has_its_bytes) {
+TEST_F(OpenPages, resuming_inside_a_page_restores_its_bytes) {
   for (const uint32_t index : {0u, 1u, 2u}) {
     KvCache cache = make(40);
     const auto tokens = counting(index * 32 + 9);
@@ -146,7 +146,7 @@ TEST_F(OpenPages, the_page_in_which_a_prompt_ends_is_kept_with_its_open_page_whe
   }
 }
 
-TEST_F(OpenPages, the_open_page_of_a_prompt_of_which_the_slot_has_passed_on_is_not_kept) {
+TEST_F(OpenPages, an_overwritten_open_page_is_not_kept) {
   KvCache cache = make(40);
   PageTable table = cache.make_table(kRoot);
   table.owner.n_prompt = 50;
@@ -159,7 +159,7 @@ TEST_F(OpenPages, the_open_page_of_a_prompt_of_which_the_slot_has_passed_on_is_n
 }
 
 // OpenPages::add() may have moved the open page before the step was interrupted.
-TEST_F(OpenPages, the_last_page_of_a_sequence_whose_step_was_broken_off_is_not_kept) {
+TEST_F(OpenPages, the_last_page_of_an_aborted_step_is_not_kept) {
   for (const bool is_in_step : {false, true}) {
     KvCache cache = make(40);
     PageTable table = cache.make_table(kRoot);
@@ -170,7 +170,7 @@ TEST_F(OpenPages, the_last_page_of_a_sequence_whose_step_was_broken_off_is_not_k
   }
 }
 
-TEST_F(OpenPages, without_room_for_its_open_page_the_last_page_is_given_back) {
+TEST_F(OpenPages, the_last_page_needs_room_for_its_open_page) {
   KvCache cache = make(kSnapshotPages + 3);
   PageTable held = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(held, 64));  // two pages stay in use
@@ -182,7 +182,7 @@ TEST_F(OpenPages, without_room_for_its_open_page_the_last_page_is_given_back) {
 }
 
 // A prompt that needs all of the memory gets it, even if the last page of its prefix is kept there.
-TEST_F(OpenPages, a_kept_page_stands_in_nobodys_way) {
+TEST_F(OpenPages, a_kept_page_can_be_evicted) {
   KvCache cache = make(10);
   run(cache, counting(40));
   EXPECT_EQ(cache.counts().cached, 2 + kSnapshotPages);
@@ -207,7 +207,7 @@ TEST_F(OpenPages, what_a_held_prefix_keeps_in_place_is_not_available_to_others) 
   EXPECT_EQ(cache.n_available(), 12u);
 }
 
-TEST_F(OpenPages, the_open_page_goes_before_its_page_and_one_that_was_passed_first) {
+TEST_F(OpenPages, continued_open_pages_are_evicted_first) {
   KvCache cache = make(16);
   run(cache, counting(40, 500));  // 2 pages, 4 of a snapshot
   run(cache, counting(40));       // the same
@@ -287,7 +287,7 @@ TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
     std::memset(from.open_pages(), 1, 2 * kOpenBytes);
     std::memset(from.open_pages() + page % 2 * kOpenBytes, 8, kOpenBytes);
     std::memset(to.open_pages(), 3, 2 * kOpenBytes);
-    ASSERT_TRUE(cache.copy_filling_page(to, from, tokens.size()));
+    ASSERT_TRUE(cache.copy_partial_page(to, from, tokens.size()));
     EXPECT_EQ(to.addresses()[page][0], std::byte{7});
     for (size_t i = 0; i < kOpenBytes; ++i) {
       ASSERT_EQ(to.open_pages()[page % 2 * kOpenBytes + i], std::byte{8});
@@ -297,13 +297,13 @@ TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
 }
 
 // A sequence whose page could not be sealed still advances and overwrites its open page.
-TEST_F(OpenPages, no_filling_page_is_copied_from_one_that_is_pages_further) {
+TEST_F(OpenPages, no_partial_page_is_copied_from_a_later_position) {
   KvCache cache = make(40);
   PageTable from = cache.make_table(kRoot), to = cache.make_table(kRoot);
   ASSERT_TRUE(cache.grow(from, 120));
   ASSERT_TRUE(cache.grow(to, 20));
-  EXPECT_TRUE(cache.copy_filling_page(to, from, 32));
-  EXPECT_FALSE(cache.copy_filling_page(to, from, 33));
+  EXPECT_TRUE(cache.copy_partial_page(to, from, 32));
+  EXPECT_FALSE(cache.copy_partial_page(to, from, 33));
 }
 
 TEST_F(OpenPages, a_report_says_where_and_why_a_prefix_ended) {
@@ -345,7 +345,7 @@ TEST_F(OpenPages, a_report_says_where_and_why_a_prefix_ended) {
   EXPECT_EQ(report(cache, other).position, 5u);
 }
 
-TEST_F(OpenPages, what_was_evicted_is_told_from_what_was_never_there) {
+TEST_F(OpenPages, evicted_pages_are_reported_as_evicted) {
   KvCache cache = make(6);
   run(cache, counting(160));
   run(cache, counting(192, 1000));

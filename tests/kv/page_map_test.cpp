@@ -52,7 +52,7 @@ struct Rig {
   PageMap map;
 };
 
-TEST(PageMap, an_untouched_cache_has_nothing_to_tell) {
+TEST(PageMap, an_unchanged_cache_reports_nothing) {
   Rig rig(8);
   EXPECT_THAT(rig.collect(Extent::kAll), IsEmpty());
   EXPECT_THAT(rig.collect(), IsEmpty());
@@ -70,7 +70,7 @@ TEST(PageMap, says_who_computed_a_page_while_it_is_filled_and_after) {
   for (const PageCell& cell : cells) EXPECT_EQ(cell.tenant, 77u);
 }
 
-TEST(PageMap, tells_a_change_once) {
+TEST(PageMap, reports_a_change_once) {
   Rig rig(8);
   PageTable table = rig.open(counting(40));
   const Cells cells = rig.collect(Extent::kChanges, {&table});
@@ -78,7 +78,7 @@ TEST(PageMap, tells_a_change_once) {
   EXPECT_EQ(cells[0].state, PageState::kLeased);
   EXPECT_EQ(cells[0].n_owners, 1u);
   EXPECT_EQ(cells[0].n_tokens, 0u);
-  EXPECT_EQ(cells[0].story.taken, rig.clock.time);
+  EXPECT_EQ(cells[0].history.taken, rig.clock.time);
   EXPECT_THAT(rig.collect(Extent::kChanges, {&table}), IsEmpty());
   EXPECT_EQ(rig.collect(Extent::kAll, {&table}), cells);
   table.clear();
@@ -112,7 +112,7 @@ TEST(PageMap, two_sequences_of_one_prefix_own_its_pages_together) {
   const Cells changed = rig.collect(Extent::kChanges, {&first, &second});
   ASSERT_EQ(changed.size(), 3u);  // two shared pages and the second sequence's own last one
   EXPECT_EQ(changed[0].n_owners, 2u);
-  EXPECT_EQ(changed[0].story.last_used - changed[0].story.taken, std::chrono::seconds(5));
+  EXPECT_EQ(changed[0].history.last_used - changed[0].history.taken, std::chrono::seconds(5));
   EXPECT_EQ(changed[2].n_owners, 1u);
   EXPECT_EQ(changed[2].parent, first.page(0, 1));
   first.clear();
@@ -138,11 +138,11 @@ TEST(PageMap, a_page_that_was_saved_says_so) {
   rig.cache.pages().note_saved(PageId{0});
   const Cells cells = rig.collect();
   ASSERT_EQ(cells.size(), 1u);
-  EXPECT_TRUE(cells[0].story.is_saved);
-  EXPECT_FALSE(cells[0].story.is_fetched);
+  EXPECT_TRUE(cells[0].history.is_saved);
+  EXPECT_FALSE(cells[0].history.is_fetched);
 }
 
-TEST(PageMap, memory_that_serves_another_text_forgets_its_story) {
+TEST(PageMap, a_reused_page_loses_its_history) {
   Rig rig(2);
   PageTable table = rig.open(counting(40));
   rig.cache.close(table, counting(40));
@@ -151,8 +151,8 @@ TEST(PageMap, memory_that_serves_another_text_forgets_its_story) {
   PageTable other = rig.open(counting(40, 1000));  // evicts both
   for (const PageCell& cell : rig.collect(Extent::kAll, {&other})) {
     EXPECT_EQ(cell.state, PageState::kLeased);
-    EXPECT_FALSE(cell.story.is_saved);
-    EXPECT_EQ(cell.story.taken, rig.clock.time);
+    EXPECT_FALSE(cell.history.is_saved);
+    EXPECT_EQ(cell.history.taken, rig.clock.time);
   }
   other.clear();
 }

@@ -30,7 +30,7 @@ TEST(PagePool, an_empty_pool_says_so_and_recovers) {
   EXPECT_TRUE(pool.take().has_value());
 }
 
-TEST(PagePool, pages_that_are_apart_are_taken_by_their_number_alone) {
+TEST(PagePool, reserved_pages_are_taken_only_by_number) {
   PagePool pool(4, 2, 3);
   const auto only = pool.take();
   ASSERT_TRUE(only.has_value());
@@ -38,18 +38,18 @@ TEST(PagePool, pages_that_are_apart_are_taken_by_their_number_alone) {
   EXPECT_EQ(pool.n_free(), 0u);
   {
     const PageLease lease = pool.take_at(PageId{2}, 1);
-    EXPECT_EQ(pool.counts_apart().leased, 1u);
+    EXPECT_EQ(pool.reserved_counts().leased, 1u);
     EXPECT_EQ(pool.counts(1).leased, 1u);
     EXPECT_EQ(pool.counts().leased, 2u);
     pool.seal(PageId{2});
   }
-  EXPECT_EQ(pool.counts_apart().cached, 1u);
+  EXPECT_EQ(pool.reserved_counts().cached, 1u);
   pool.evict(PageId{2});
-  EXPECT_EQ(pool.counts_apart().free, 3u);
+  EXPECT_EQ(pool.reserved_counts().free, 3u);
   EXPECT_FALSE(pool.take().has_value()) << "it did not come among the others";
 }
 
-TEST(PagePool, pages_without_an_owner_are_told_once_in_the_order_of_their_first_end) {
+TEST(PagePool, pages_without_an_owner_are_reported_once_in_order) {
   PagePool pool(2);
   auto first = pool.take(), second = pool.take();
   const PageId ids[] = {first->id(), second->id()};

@@ -64,35 +64,35 @@ struct Shared {
   KvCache cache;
 };
 
-TEST(KnownBy, two_different_ones_are_all_and_nobody_is_not_one) {
-  const KnownBy ann = known_by(kAnn), bob = known_by(kBob);
+TEST(SharingMark, two_different_marks_join_to_all) {
+  const SharingMark ann = mark_of_tenant(kAnn), bob = mark_of_tenant(kBob);
   EXPECT_EQ(joined(ann, ann), ann);
-  EXPECT_EQ(joined(ann, bob), KnownBy::kAll);
-  EXPECT_EQ(joined(KnownBy::kNobody, bob), bob);
-  EXPECT_EQ(joined(ann, KnownBy::kNobody), ann);
-  EXPECT_EQ(joined(KnownBy::kAll, bob), KnownBy::kAll);
-  EXPECT_TRUE(may_find(ann, ann));
-  EXPECT_FALSE(may_find(ann, bob));
-  EXPECT_FALSE(may_find(ann, KnownBy::kNobody));
-  EXPECT_FALSE(may_find(KnownBy::kNobody, KnownBy::kNobody));
-  EXPECT_TRUE(may_find(ann, KnownBy::kAll));
+  EXPECT_EQ(joined(ann, bob), SharingMark::kAll);
+  EXPECT_EQ(joined(SharingMark::kNoTenant, bob), bob);
+  EXPECT_EQ(joined(ann, SharingMark::kNoTenant), ann);
+  EXPECT_EQ(joined(SharingMark::kAll, bob), SharingMark::kAll);
+  EXPECT_TRUE(may_hit(ann, ann));
+  EXPECT_FALSE(may_hit(ann, bob));
+  EXPECT_FALSE(may_hit(ann, SharingMark::kNoTenant));
+  EXPECT_FALSE(may_hit(SharingMark::kNoTenant, SharingMark::kNoTenant));
+  EXPECT_TRUE(may_hit(ann, SharingMark::kAll));
 }
 
-TEST(KnownBy, no_hash_makes_a_tenant_of_nobody_or_of_all) {
+TEST(SharingMark, no_tenant_hash_equals_a_reserved_mark) {
   for (const uint64_t hash : {uint64_t{0}, uint64_t{1}, UINT64_MAX, UINT64_MAX - 1}) {
-    EXPECT_NE(known_by(hash), KnownBy::kNobody);
-    EXPECT_NE(known_by(hash), KnownBy::kAll);
+    EXPECT_NE(mark_of_tenant(hash), SharingMark::kNoTenant);
+    EXPECT_NE(mark_of_tenant(hash), SharingMark::kAll);
   }
 }
 
-TEST(PrivatePages, are_found_by_who_computed_them_to_the_token) {
+TEST(PrivatePages, are_found_to_the_token_by_their_tenant) {
   Shared shared;
   EXPECT_EQ(shared.run(kAnn, counting(100)), 0u);
   EXPECT_EQ(shared.n_found(kAnn, counting(100)), 100u);
   EXPECT_EQ(shared.n_found(kAnn, counting(70) + counting(9, 500)), 70u);
 }
 
-TEST(PrivatePages, are_as_if_not_there_for_others) {
+TEST(PrivatePages, are_invisible_to_other_tenants) {
   Shared shared;
   shared.run(kAnn, counting(100));
   for (const uint32_t n : {1u, 31u, 32u, 33u, 64u, 99u, 100u, 128u}) {
@@ -101,7 +101,7 @@ TEST(PrivatePages, are_as_if_not_there_for_others) {
   }
 }
 
-TEST(PrivatePages, of_two_who_computed_them_are_found_by_all) {
+TEST(PrivatePages, that_two_tenants_computed_are_found_by_all) {
   Shared shared;
   shared.run(kAnn, counting(96) + counting(20, 500));
   EXPECT_EQ(shared.run(kBob, counting(96) + counting(20, 600)), 0u);
@@ -113,7 +113,7 @@ TEST(PrivatePages, of_two_who_computed_them_are_found_by_all) {
   EXPECT_EQ(shared.n_found(kAnn, counting(96) + counting(20, 500)), 116u);
 }
 
-TEST(PrivatePages, of_one_tenant_stay_its_own_however_often_it_computes_them) {
+TEST(PrivatePages, stay_private_if_one_tenant_recomputes_them) {
   Shared shared;
   PageTable first = shared.table_of(kAnn), second = shared.table_of(kAnn);
   ASSERT_TRUE(shared.cache.grow(first, 64) && shared.cache.grow(second, 64));
@@ -133,7 +133,7 @@ TEST(PrivatePages, the_head_of_a_page_is_found_where_the_whole_page_is) {
   EXPECT_EQ(shared.n_found(kBob, counting(32) + counting(20, 100)), 42u);
 }
 
-TEST(PrivatePages, a_tail_that_two_ended_with_is_found_by_all) {
+TEST(PrivatePages, a_last_page_of_two_tenants_is_found_by_all) {
   Shared shared;
   shared.run(kAnn, counting(40));
   EXPECT_EQ(shared.n_found(kCat, counting(40)), 0u);
@@ -141,7 +141,7 @@ TEST(PrivatePages, a_tail_that_two_ended_with_is_found_by_all) {
   EXPECT_EQ(shared.n_found(kCat, counting(45)), 40u);
 }
 
-TEST(PrivatePages, a_longer_page_of_another_tenant_takes_nobodys_tail) {
+TEST(PrivatePages, a_longer_page_does_not_replace_another_tenants) {
   Shared shared;
   shared.run(kAnn, counting(10));
   shared.run(kBob, counting(32));
@@ -152,7 +152,7 @@ TEST(PrivatePages, a_longer_page_of_another_tenant_takes_nobodys_tail) {
   EXPECT_EQ(shared.n_found(kCat, counting(32)), 32u);
 }
 
-TEST(PrivatePages, no_explanation_tells_of_what_another_knew) {
+TEST(PrivatePages, no_report_reveals_pages_of_another_tenant) {
   Shared shared(4);
   shared.run(kAnn, counting(64));
   shared.run(kAnn, counting(128, 500));  // evicts the pages of the first sequence
@@ -160,7 +160,7 @@ TEST(PrivatePages, no_explanation_tells_of_what_another_knew) {
   EXPECT_EQ(shared.miss(kBob, counting(64)), MissReason::kNeverSeen);
 }
 
-TEST(PrivatePages, no_explanation_tells_the_token_that_known_sequences_go_on_with) {
+TEST(PrivatePages, no_report_reveals_the_next_token_of_others) {
   Shared shared;
   shared.run(kAnn, counting(64));
   const Tokens other = counting(40) + counting(9, 700);
@@ -171,7 +171,7 @@ TEST(PrivatePages, no_explanation_tells_the_token_that_known_sequences_go_on_wit
   EXPECT_FALSE(shared.look(kBob, other).report().expected) << "it would tell who was first";
 }
 
-TEST(PrivatePages, what_was_found_is_searched_again_where_pages_became_known_to_all) {
+TEST(PrivatePages, pages_that_become_shared_trigger_a_new_lookup) {
   Shared shared;
   shared.run(kAnn, counting(64));
   PageTable bobs = shared.table_of(kBob);
@@ -196,7 +196,7 @@ TEST(PrivatePages, are_adopted_by_their_own_tenant_and_others_once_two_know_them
   EXPECT_EQ(shared.cache.adopt(cats, counting(64)), 32u);
 }
 
-TEST(PrivatePages, are_gone_on_with_for_who_finds_them) {
+TEST(PrivatePages, their_continuation_is_returned_only_to_readers) {
   Shared shared;
   shared.run(kAnn, counting(100));
   const Tokens begin = counting(40);
@@ -205,7 +205,7 @@ TEST(PrivatePages, are_gone_on_with_for_who_finds_them) {
     const uint32_t n_found = open_prefix(shared.cache, table, {kRoot, begin}, 100).value();
     if (n_found == 0) shared.cache.seal(table, begin);
     Tokens out;
-    shared.cache.continue_behind(table, begin, 50, out);
+    shared.cache.append_continuation(table, begin, 50, out);
     return out;
   };
   EXPECT_EQ(next(kAnn), counting(50, 40));
@@ -215,14 +215,14 @@ TEST(PrivatePages, are_gone_on_with_for_who_finds_them) {
   EXPECT_EQ(next(kCat), counting(24, 40));
 }
 
-TEST(PrivatePages, of_several_continuations_the_one_used_last_is_told) {
+TEST(PrivatePages, the_continuation_used_last_is_returned) {
   Shared shared;
   shared.run(kAnn, counting(32) + counting(8, 100));
   shared.run(kAnn, counting(32) + counting(8, 200));
   PageTable table = shared.table_of(kAnn);
   ASSERT_TRUE(open_prefix(shared.cache, table, {kRoot, counting(32)}, 64));
   Tokens out;
-  shared.cache.continue_behind(table, counting(32), 5, out);
+  shared.cache.append_continuation(table, counting(32), 5, out);
   EXPECT_EQ(out, counting(5, 200));
 }
 
@@ -246,7 +246,7 @@ TEST(PrivatePages, of_windowed_groups_follow_the_same_rule) {
   EXPECT_EQ(shared.n_found(kCat, counting(90)), 90u);
 }
 
-TEST(PrivatePages, where_everybody_finds_everything_there_are_none) {
+TEST(PrivatePages, do_not_exist_if_all_tenants_share) {
   Shared shared;
   shared.cache.pages().set_sharing(Sharing::kAll);
   shared.run(kAnn, counting(100));

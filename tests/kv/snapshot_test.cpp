@@ -74,7 +74,7 @@ class Runner {
     std::ranges::copy(state_behind(std::span(tokens_).first(n_)), table_.state());
     cache_.seal(table_, done());
   }
-  bool keep(Regard regard = Regard::kNew) {
+  bool keep(EvictionRank regard = EvictionRank::kNew) {
     return cache_.snapshots().keep(table_, done(), SnapshotKind::kEnd, regard);
   }
   void close() { cache_.close(table_, done()); }
@@ -107,7 +107,8 @@ class SnapshotTest : public testing::Test {
   }
   // Computes the tokens and keeps the state after each of the numbers of tokens in `places`.
   static void keep_at(KvCache& cache, std::vector<TokenId> tokens,
-                      const std::vector<uint32_t>& places, Regard regard = Regard::kNew) {
+                      const std::vector<uint32_t>& places,
+                      EvictionRank regard = EvictionRank::kNew) {
     Runner runner(cache, std::move(tokens));
     ASSERT_TRUE(runner.open().has_value());
     for (const uint32_t n : places) {
@@ -151,7 +152,7 @@ TEST_F(SnapshotTest, pages_without_a_snapshot_are_known_but_not_found) {
   EXPECT_EQ(found.report().position, 0u);
 }
 
-TEST_F(SnapshotTest, a_snapshot_inside_a_page_serves_those_who_leave_the_page_later) {
+TEST_F(SnapshotTest, a_snapshot_inside_a_page_serves_later_divergence) {
   KvCache cache = make(20);
   keep_at(cache, counting(64), {40});
   auto branch = counting(50);
@@ -167,7 +168,7 @@ TEST_F(SnapshotTest, a_snapshot_inside_a_page_serves_those_who_leave_the_page_la
   EXPECT_EQ(further.open(), 52u);
 }
 
-TEST_F(SnapshotTest, it_takes_pages_of_the_budget_and_gives_them_back_all_together) {
+TEST_F(SnapshotTest, a_snapshot_takes_and_releases_its_pages_together) {
   KvCache cache = make(10);
   keep_at(cache, counting(64), {64});
   EXPECT_EQ(cache.counts().cached, 2u + 3u);
@@ -201,14 +202,14 @@ TEST_F(SnapshotTest, no_more_sequences_run_than_have_a_state) {
   EXPECT_TRUE(c.open());
 }
 
-TEST_F(SnapshotTest, a_state_begins_empty_whoever_had_it_before) {
+TEST_F(SnapshotTest, a_state_slot_starts_empty) {
   KvCache cache = make(20, 1);
   keep_at(cache, counting(40), {});
   Runner next(cache, counting(40, 700));
   EXPECT_EQ(next.open(), 0u);  // open() checks the state's bytes
 }
 
-TEST_F(SnapshotTest, one_that_is_there_is_not_kept_twice) {
+TEST_F(SnapshotTest, an_existing_snapshot_is_not_kept_again) {
   KvCache cache = make(30);
   keep_at(cache, counting(40), {40});
   keep_at(cache, counting(40), {40});
@@ -236,7 +237,7 @@ TEST_F(SnapshotTest, a_tenant_finds_the_snapshots_of_its_own_and_those_that_two_
   EXPECT_EQ(run(3), 45u) << "two computed it";
 }
 
-TEST_F(SnapshotTest, one_that_a_later_one_serves_for_goes_before_others) {
+TEST_F(SnapshotTest, an_outdated_snapshot_is_evicted_first) {
   KvCache cache = make(16, 2);
   keep_at(cache, counting(40), {32});       // 2 + 3 pages
   keep_at(cache, counting(40, 500), {32});  // 2 + 3
@@ -248,7 +249,7 @@ TEST_F(SnapshotTest, one_that_a_later_one_serves_for_goes_before_others) {
   EXPECT_EQ(cache.find({kRoot, second}).n_tokens(), 0u);
 }
 
-TEST_F(SnapshotTest, pages_on_which_none_stands_go_before_those_that_one_needs) {
+TEST_F(SnapshotTest, pages_without_a_snapshot_are_evicted_first) {
   KvCache cache = make(12, 1);
   keep_at(cache, counting(64), {64});           // 2 + 3
   keep_at(cache, counting(64, 500), {});        // 2, used later
@@ -259,23 +260,24 @@ TEST_F(SnapshotTest, pages_on_which_none_stands_go_before_those_that_one_needs) 
 
 TEST_F(SnapshotTest, the_page_of_a_tail_stays_as_long_as_its_snapshot) {
   KvCache cache = make(10, 1);
-  keep_at(cache, counting(40), {40}, Regard::kFound);  // 2 + 3; the second page was found once less
-  Runner other(cache, counting(32 * 6, 1000));         // one page too few
+  keep_at(cache, counting(40), {40},
+          EvictionRank::kFound);                // 2 + 3; the second page was found once less
+  Runner other(cache, counting(32 * 6, 1000));  // one page too few
   ASSERT_TRUE(other.open().has_value());
   EXPECT_TRUE(n_found(cache, 40) == 40 || cache.counts(1).cached == 0);
 }
 
-TEST_F(SnapshotTest, a_text_that_went_on_outlives_one_that_did_not) {
+TEST_F(SnapshotTest, a_continued_text_outlives_one_that_was_not) {
   KvCache cache = make(13, 1);
-  keep_at(cache, counting(64), {64}, Regard::kFound);  // 2 + 3
-  keep_at(cache, counting(64, 500), {64});             // 2 + 3, used later
-  Runner third(cache, counting(32 * 4, 1000));         // one page too few
+  keep_at(cache, counting(64), {64}, EvictionRank::kFound);  // 2 + 3
+  keep_at(cache, counting(64, 500), {64});                   // 2 + 3, used later
+  Runner third(cache, counting(32 * 4, 1000));               // one page too few
   ASSERT_TRUE(third.open().has_value());
   EXPECT_EQ(n_found(cache, 64), 64u);
   EXPECT_EQ(n_found(cache, 64, 500), 0u);
 }
 
-TEST_F(SnapshotTest, where_no_page_is_free_a_slot_that_no_sequence_needs_holds_one) {
+TEST_F(SnapshotTest, an_unused_slot_holds_a_snapshot_if_no_page_is_free) {
   KvCache cache = make(3, 3);
   keep_at(cache, counting(32), {32});
   keep_at(cache, counting(32, 500), {32});
@@ -298,10 +300,10 @@ TEST_F(SnapshotTest, where_no_page_is_free_a_slot_that_no_sequence_needs_holds_o
   EXPECT_FALSE(next.keep()) << "three were in use at once: they may be again";
 }
 
-TEST_F(SnapshotTest, one_in_the_last_slot_becomes_the_state_of_who_goes_on_from_it) {
+TEST_F(SnapshotTest, a_snapshot_in_the_last_slot_becomes_the_state) {
   KvCache cache = make(4, 2);
   keep_at(cache, counting(64), {64});
-  ASSERT_EQ(cache.pages().pool().counts_apart().cached, 3u);
+  ASSERT_EQ(cache.pages().pool().reserved_counts().cached, 3u);
   Runner a(cache, counting(10, 1000)), b(cache, counting(70));
   ASSERT_TRUE(a.open().has_value());
   EXPECT_EQ(b.open(), 64u);  // open() checks the state's bytes
@@ -313,7 +315,7 @@ TEST_F(SnapshotTest, one_in_the_last_slot_becomes_the_state_of_who_goes_on_from_
 
 // For random operations the cached tokens have the values that would have been computed, and the
 // counts are consistent.
-TEST_F(SnapshotTest, random_sequences_find_nothing_but_what_they_would_compute) {
+TEST_F(SnapshotTest, random_sequences_find_only_correct_states) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
     KvCache cache(memory_, (12 + random() % 40) * kPageBytes,

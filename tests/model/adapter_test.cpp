@@ -17,29 +17,29 @@ ModelConfig config_of(const std::string& name) {
   return load_tiny(TinyModelOptions{.name = name}).model->config();
 }
 
-TEST(Adapter, k_and_v_stay_where_only_what_comes_behind_them_is_changed) {
+TEST(Adapter, k_and_v_do_not_depend_on_later_matrices) {
   const ModelConfig config = config_of("test-llama:f32");
   const uint32_t last = config.n_layers - 1;
   for (const TensorRole role : {kQ, kAttentionOutput, kGate, kUp, kDown}) {
-    EXPECT_TRUE(leaves_kv_alone({role, last}, config)) << name_of(TensorId{role, last});
-    EXPECT_FALSE(leaves_kv_alone({role, 0}, config)) << name_of(TensorId{role, 0});
+    EXPECT_TRUE(keeps_kv_unchanged({role, last}, config)) << name_of(TensorId{role, last});
+    EXPECT_FALSE(keeps_kv_unchanged({role, 0}, config)) << name_of(TensorId{role, 0});
   }
   for (const TensorRole role : {kK, kV, kQkv, kKvDown}) {
-    EXPECT_FALSE(leaves_kv_alone({role, last}, config)) << name_of(TensorId{role, last});
+    EXPECT_FALSE(keeps_kv_unchanged({role, last}, config)) << name_of(TensorId{role, last});
   }
-  EXPECT_TRUE(leaves_kv_alone({kHead}, config));
-  EXPECT_FALSE(leaves_kv_alone({kEmbedding}, config));
+  EXPECT_TRUE(keeps_kv_unchanged({kHead}, config));
+  EXPECT_FALSE(keeps_kv_unchanged({kEmbedding}, config));
 }
 
-TEST(Adapter, a_state_stays_where_only_what_comes_behind_it_is_changed) {
+TEST(Adapter, a_state_does_not_depend_on_later_matrices) {
   const ModelConfig conv = config_of("test-lfm2:f32");
   const uint32_t last = conv.n_layers - 1;
   ASSERT_FALSE(conv.layers[last].if_attention());
   for (const TensorRole role : {kConvOutput, kGate, kUp, kDown}) {
-    EXPECT_TRUE(leaves_kv_alone({role, last}, conv)) << name_of(TensorId{role, last});
-    EXPECT_FALSE(leaves_kv_alone({role, 0}, conv)) << name_of(TensorId{role, 0});
+    EXPECT_TRUE(keeps_kv_unchanged({role, last}, conv)) << name_of(TensorId{role, last});
+    EXPECT_FALSE(keeps_kv_unchanged({role, 0}, conv)) << name_of(TensorId{role, 0});
   }
-  EXPECT_FALSE(leaves_kv_alone({kConvIn, last}, conv));
+  EXPECT_FALSE(keeps_kv_unchanged({kConvIn, last}, conv));
 
   ModelConfig delta = config_of("test-qwen35:f32");
   while (delta.layers.back().if_attention()) {
@@ -48,10 +48,10 @@ TEST(Adapter, a_state_stays_where_only_what_comes_behind_it_is_changed) {
   }
   const uint32_t end = delta.n_layers - 1;
   for (const TensorRole role : {kStateGate, kStateOutput, kUp, kDown}) {
-    EXPECT_TRUE(leaves_kv_alone({role, end}, delta)) << name_of(TensorId{role, end});
+    EXPECT_TRUE(keeps_kv_unchanged({role, end}, delta)) << name_of(TensorId{role, end});
   }
   for (const TensorRole role : {kQkv, kStateBeta, kStateAlpha, kStateGates, kSpaceIn}) {
-    EXPECT_FALSE(leaves_kv_alone({role, end}, delta)) << name_of(TensorId{role, end});
+    EXPECT_FALSE(keeps_kv_unchanged({role, end}, delta)) << name_of(TensorId{role, end});
   }
 }
 
@@ -63,10 +63,10 @@ TEST(Adapter, has_a_mark_of_its_own_unless_it_leaves_k_and_v_alone) {
   };
   const auto any = [](TensorId) { return true; };
   const auto head = [](TensorId id) { return id.role == kHead; };
-  EXPECT_EQ(load(1, any)->cache_mark(), load(1, any)->cache_mark());
-  EXPECT_EQ(load(1, any)->cache_mark().size(), 64u);
-  EXPECT_NE(load(1, any)->cache_mark(), load(2, any)->cache_mark());
-  EXPECT_EQ(load(1, head)->cache_mark(), "");
+  EXPECT_EQ(load(1, any)->cache_key_suffix(), load(1, any)->cache_key_suffix());
+  EXPECT_EQ(load(1, any)->cache_key_suffix().size(), 64u);
+  EXPECT_NE(load(1, any)->cache_key_suffix(), load(2, any)->cache_key_suffix());
+  EXPECT_EQ(load(1, head)->cache_key_suffix(), "");
   EXPECT_NE(load(1, head)->digest(), load(2, head)->digest());
 }
 

@@ -41,7 +41,7 @@ class Rig {
   struct Part {
     Fed& fed;
     uint32_t n_new;
-    WantLogits want;
+    OutputRows want;
   };
 
   // Computes the next n_new tokens of each part as one batch.
@@ -78,7 +78,7 @@ class Rig {
     LogitRows rows;
     while (fed.n_fed < tokens.size()) {
       const auto n = std::min<uint32_t>(chunk, static_cast<uint32_t>(tokens.size()) - fed.n_fed);
-      for (auto& row : forward({{fed, n, WantLogits::kAll}})) rows.push_back(std::move(row));
+      for (auto& row : forward({{fed, n, OutputRows::kAll}})) rows.push_back(std::move(row));
     }
     return rows;
   }
@@ -144,7 +144,7 @@ TEST_P(DecoderBits, of_a_row_do_not_depend_on_threads) {
   }
 }
 
-TEST_P(DecoderBits, of_a_row_do_not_depend_on_the_company) {
+TEST_P(DecoderBits, of_a_row_do_not_depend_on_the_batch) {
   const auto tokens = some_tokens(kPromptTokens);
   for (const uint32_t n_threads : {1u, 2u}) {
     Rig rig(options(n_threads));
@@ -152,21 +152,21 @@ TEST_P(DecoderBits, of_a_row_do_not_depend_on_the_company) {
     Fed fed(tokens);
     Fed decoding(some_tokens(60, 2));
     Fed prefilling(some_tokens(120, 3));
-    rig.forward({{decoding, 40, WantLogits::kNone}});
+    rig.forward({{decoding, 40, OutputRows::kNone}});
     LogitRows rows;
     // The sequence is first before the others, then between them, then after them.
-    for (auto& row : rig.forward({{fed, 20, WantLogits::kAll},
-                                  {decoding, 1, WantLogits::kLast},
-                                  {prefilling, 33, WantLogits::kNone}})) {
+    for (auto& row : rig.forward({{fed, 20, OutputRows::kAll},
+                                  {decoding, 1, OutputRows::kLast},
+                                  {prefilling, 33, OutputRows::kNone}})) {
       if (rows.size() < 20) rows.push_back(std::move(row));
     }
-    const LogitRows second = rig.forward({{decoding, 1, WantLogits::kLast},
-                                          {fed, 1, WantLogits::kAll},
-                                          {prefilling, 5, WantLogits::kAll}});
+    const LogitRows second = rig.forward({{decoding, 1, OutputRows::kLast},
+                                          {fed, 1, OutputRows::kAll},
+                                          {prefilling, 5, OutputRows::kAll}});
     rows.push_back(second.at(1));
-    const LogitRows third = rig.forward({{prefilling, 64, WantLogits::kNone},
-                                         {decoding, 1, WantLogits::kLast},
-                                         {fed, 49, WantLogits::kAll}});
+    const LogitRows third = rig.forward({{prefilling, 64, OutputRows::kNone},
+                                         {decoding, 1, OutputRows::kLast},
+                                         {fed, 49, OutputRows::kAll}});
     rows.insert(rows.end(), third.begin() + 1, third.end());
     expect_same_rows(alone, rows);
   }
@@ -178,11 +178,11 @@ TEST_P(DecoderBits, of_wanted_rows_do_not_depend_on_what_else_is_wanted) {
   const LogitRows all = rig.all_rows(tokens, kPromptTokens);
   for (const uint32_t n : {1u, 32u, 33u, kPromptTokens}) {
     Fed last(tokens);
-    expect_same_rows({all[n - 1]}, rig.forward({{last, n, WantLogits::kLast}}));
+    expect_same_rows({all[n - 1]}, rig.forward({{last, n, OutputRows::kLast}}));
   }
   Fed nothing(tokens);
-  EXPECT_TRUE(rig.forward({{nothing, 69, WantLogits::kNone}}).empty());
-  expect_same_rows({all[69]}, rig.forward({{nothing, 1, WantLogits::kLast}}));
+  EXPECT_TRUE(rig.forward({{nothing, 69, OutputRows::kNone}}).empty());
+  expect_same_rows({all[69]}, rig.forward({{nothing, 1, OutputRows::kLast}}));
 }
 
 std::string name_of_case(const testing::TestParamInfo<DecoderBits::ParamType>& info) {
@@ -208,13 +208,13 @@ TEST(Decoder, rows_come_in_the_order_of_the_batch_also_past_one_buffer_of_logits
   const LogitRows a_alone = rig.all_rows(a_tokens, 50);
   const LogitRows c_alone = rig.all_rows(c_tokens, 45);
   Fed b_fed(b_tokens);
-  const LogitRows b_alone = rig.forward({{b_fed, 40, WantLogits::kLast}});
+  const LogitRows b_alone = rig.forward({{b_fed, 40, OutputRows::kLast}});
 
   Fed a(a_tokens), b(b_tokens), c(c_tokens), silent(some_tokens(9, 4));
-  const LogitRows rows = rig.forward({{a, 50, WantLogits::kAll},
-                                      {silent, 9, WantLogits::kNone},
-                                      {b, 40, WantLogits::kLast},
-                                      {c, 45, WantLogits::kAll}});
+  const LogitRows rows = rig.forward({{a, 50, OutputRows::kAll},
+                                      {silent, 9, OutputRows::kNone},
+                                      {b, 40, OutputRows::kLast},
+                                      {c, 45, OutputRows::kAll}});
   LogitRows expected = a_alone;
   expected.push_back(b_alone[0]);
   expected.insert(expected.end(), c_alone.begin(), c_alone.end());
@@ -232,7 +232,7 @@ TEST(Decoder, a_token_changes_the_rows_from_its_place_on_and_none_before) {
   }
 }
 
-TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
+TEST(Decoder, tokens_outside_all_windows_have_no_effect) {
   const auto source = make_synthetic("synthetic:test-llama:f32");
   ASSERT_TRUE(source.has_value());
   MemorySource windowed(**source);
@@ -249,7 +249,7 @@ TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
   }
 }
 
-TEST(Decoder, logits_are_numbers_that_tell_tokens_apart) {
+TEST(Decoder, logits_are_finite_and_differ_between_tokens) {
   for (const std::string& family : test_presets()) {
     Rig rig({.name = family + ":f32"});
     if (rig.model().config().has_state()) continue;  // tests/engine/state_test.cpp tests these
@@ -292,7 +292,7 @@ TEST(Decoder, logits_are_the_same_asked_for_in_any_order) {
   ASSERT_TRUE(kv.grow(table, 100));
   const auto tokens = some_tokens(100);
   const auto pages = table.addresses();
-  const BatchSequence sequence{tokens, 0, {.groups = std::span(&pages, 1)}, WantLogits::kAll};
+  const BatchSequence sequence{tokens, 0, {.groups = std::span(&pages, 1)}, OutputRows::kAll};
   decoder.forward(std::span(&sequence, 1));
   ASSERT_EQ(decoder.n_logits(), 100u);
   LogitRows rows;
@@ -306,7 +306,7 @@ TEST(Decoder, logits_are_the_same_asked_for_in_any_order) {
 TEST(DecoderDeathTest, a_batch_past_its_rows_is_a_bug) {
   Rig rig(TinyModelOptions{});
   Fed fed(some_tokens(Rig::kRowsMax + 1));
-  EXPECT_DEATH(rig.forward({{fed, Rig::kRowsMax + 1, WantLogits::kLast}}), "does not hold");
+  EXPECT_DEATH(rig.forward({{fed, Rig::kRowsMax + 1, OutputRows::kLast}}), "does not hold");
 }
 
 // Returns the root mean square of the change that pages of this type make in the logits.

@@ -54,7 +54,7 @@ TEST(ExpertRouter, without_normalising_weights_are_shares_of_all_experts) {
   EXPECT_FLOAT_EQ(router.taken().weights[0], 1 / all);
 }
 
-TEST(ExpertRouter, sigmoid_scores_stand_for_themselves_and_may_be_scaled) {
+TEST(ExpertRouter, sigmoid_scores_are_not_normalized_but_may_be_scaled) {
   ExpertsConfig config = experts(3, 2);
   config.scoring = ExpertScoring::kSigmoid;
   config.normalizes = false;
@@ -131,7 +131,7 @@ TEST(ExpertRouter, scores_that_are_no_numbers_still_choose_as_many_experts) {
 }
 
 // Each row is once in the group of each of its experts, and taken() refers to that entry.
-TEST(ExpertRouter, groups_hold_each_row_where_it_takes_its_share_from) {
+TEST(ExpertRouter, each_row_is_in_the_group_of_each_of_its_experts) {
   const ExpertsConfig config = experts(8, 3);
   ExpertRouter router(config, 50);
   for (const uint32_t n_rows : {1u, 50u, 13u}) {

@@ -82,7 +82,7 @@ TEST(Fingerprint, another_metadata_value_is_another_model) {
   EXPECT_EQ(all.size(), 1 + std::size(values));
 }
 
-TEST(Numerics, name_the_arithmetic_where_it_is_not_everybodys) {
+TEST(Numerics, name_the_arithmetic_if_it_differs) {
   const std::string plain = numerics({});
   EXPECT_EQ(numerics({}), plain);
   EXPECT_NE(numerics({"avx512bf16"}), plain);

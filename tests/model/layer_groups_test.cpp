@@ -28,7 +28,7 @@ TEST(LayerGroups, layers_that_are_alike_share_one_page) {
 }
 
 // 22 layers with a window and 4 without.
-TEST(LayerGroups, what_sees_everything_fills_its_pages) {
+TEST(LayerGroups, global_layers_fill_their_pages) {
   const LayerGroups groups = groups_of("gemma3-1b");
   EXPECT_EQ(groups.n_groups(), 7u);
   for (const uint32_t n : groups.n_layers) EXPECT_EQ(n, 4u);
@@ -48,7 +48,7 @@ TEST(LayerGroups, a_page_holds_fewer_of_the_wider_layers) {
   EXPECT_EQ(groups.n_groups(), 14u);
 }
 
-TEST(LayerGroups, a_layer_that_reads_anothers_k_and_v_stands_where_that_one_does) {
+TEST(LayerGroups, a_layer_with_shared_kv_has_the_place_of_its_source) {
   const LayerGroups groups = groups_of("gemma4-e2b");
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> n_of;
   for (const auto& [group, layer] : groups.places) {

@@ -138,7 +138,7 @@ TEST_F(ModelTest, a_scale_that_is_no_number_is_refused_by_name) {
                         "mxfp4, expected 0 to 254"));
 }
 
-TEST_F(ModelTest, so_is_one_of_nvfp4) {
+TEST_F(ModelTest, an_nvfp4_scale_that_is_no_number_is_refused_by_name) {
   for (const int scale : {0x7f, 0x80, 0xff}) {
     MemorySource source = source_of("test-llama:nvfp4");
     auto [info, bytes] = source.take("blk.1.attn_output.weight");
@@ -296,14 +296,14 @@ TEST_F(ModelTest, the_choice_of_rope_divisors_is_part_of_the_numerics) {
   EXPECT_NE((*of_short)->numerics(), (*of_long)->numerics());
 }
 
-TEST_F(ModelTest, two_sets_of_rope_divisors_need_the_context_that_parts_them) {
+TEST_F(ModelTest, two_sets_of_rope_divisors_need_the_original_context) {
   MemorySource source = source_of("test-llama:f32");
   source.add_vector("rope_factors_long.weight", std::vector<float>(8, 4.0f));
   source.add_vector("rope_factors_short.weight", std::vector<float>(8, 2.0f));
   EXPECT_THAT(error_of(source).message, HasSubstr("original_context_length' is missing"));
 }
 
-TEST_F(ModelTest, k_and_v_that_another_layer_lends_may_be_there_all_the_same) {
+TEST_F(ModelTest, unused_k_and_v_of_layers_with_shared_kv_are_allowed) {
   MemorySource source = source_of("test-gemma4-e:f32");
   for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
     auto [info, bytes] = source.take(fmt::format("blk.4.{}", name));

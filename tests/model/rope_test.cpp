@@ -83,11 +83,11 @@ TEST(Rope, linear_scaling_brings_positions_together) {
 }
 
 // High frequencies do not change, low ones are divided by the factor, and the transition is smooth.
-TEST(Rope, stretching_spares_fast_waves) {
+TEST(Rope, stretching_keeps_high_frequencies) {
   const RopeConfig yarn{
       .base = 1e4f, .position_scale = 0.25f, .n_dims = 128, .yarn = {.n_ctx_original = 4096}};
   const RopeConfig smooth{
-      .base = 5e5f, .n_dims = 128, .smooth_stretch = {.n_ctx_original = 8192, .factor = 4.0f}};
+      .base = 5e5f, .n_dims = 128, .llama3_scaling = {.n_ctx_original = 8192, .factor = 4.0f}};
   for (const RopeConfig& rope : {yarn, smooth}) {
     double last = 1;
     for (uint32_t i = 0; i < 64; ++i) {
@@ -105,9 +105,9 @@ TEST(Rope, stretching_spares_fast_waves) {
 
 // Pair 31 is in the transition between the two wavelengths. The expected value follows the formula
 // of Llama 3.1 in Transformers.
-TEST(Rope, llama3_goes_over_between_two_wavelengths) {
+TEST(Rope, llama3_blends_between_two_wavelengths) {
   const RopeConfig rope{
-      .base = 5e5f, .n_dims = 128, .smooth_stretch = {.n_ctx_original = 8192, .factor = 8.0f}};
+      .base = 5e5f, .n_dims = 128, .llama3_scaling = {.n_ctx_original = 8192, .factor = 8.0f}};
   const double frequency = std::pow(5e5, -2.0 * 31 / 128);
   const double turns = 8192 * frequency / (2 * std::numbers::pi);
   ASSERT_GT(turns, 1);

@@ -213,7 +213,7 @@ class FakeService final : public ServiceApi {
     TRY_ASSIGN(const std::string text, apply_template(request));
     const bool thinks = text.find("think=True") != std::string::npos;
     ChatPrompt prompt{.ids = tokenize(text, {.add_bos = false}),
-                      .answer_begin = thinks ? AnswerBegin::kThought : AnswerBegin::kText};
+                      .answer_begin = thinks ? AnswerBegin::kReasoning : AnswerBegin::kText};
     if (!request.tools.empty()) {
       prompt.answer_syntax.calls = {&hermes_format()};
       prompt.answer_syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
@@ -224,17 +224,17 @@ class FakeService final : public ServiceApi {
       for (const MessagePart& part : message.parts) {
         marked.parts.push_back(part);
         const auto* words = std::get_if<TextPart>(&part);
-        if (!words || !words->keep_for) continue;
-        prompt.pins.push_back({static_cast<uint32_t>(text_of(marked).size()), *words->keep_for});
+        if (!words || !words->pin_ttl_s) continue;
+        prompt.pins.push_back({static_cast<uint32_t>(text_of(marked).size()), *words->pin_ttl_s});
       }
     }
-    if (request.keep_tools_for) prompt.pins.push_back({0, *request.keep_tools_for});
+    if (request.tools_pin_ttl) prompt.pins.push_back({0, *request.tools_pin_ttl});
     return prompt;
   }
 
   const ModelCard& card() const override { return card_; }
-  AdapterBook* adapters() const override { return book; }
-  AdapterBook* book = nullptr;  // the test's
+  AdapterRegistry* adapters() const override { return book; }
+  AdapterRegistry* book = nullptr;  // the test's
   EngineSnapshot snapshot() const override {
     const std::scoped_lock lock(mutex_);
     return snapshot_;

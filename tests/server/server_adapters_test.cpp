@@ -6,12 +6,12 @@
 #include <string>
 
 #include "server_fixture.h"
-#include "service/adapters/adapter_book.h"
+#include "service/adapters/adapter_registry.h"
 
 namespace kvik {
 namespace {
 
-class FakeBook final : public AdapterBook {
+class FakeBook final : public AdapterRegistry {
  public:
   std::vector<AdapterCard> list() const override {
     const std::scoped_lock lock(mutex_);

@@ -100,7 +100,7 @@ TEST_F(ServerChat, the_tokens_of_thoughts_are_told_in_the_usage) {
               R"("stream":true,"stream_options":{"include_usage":true}})")
           .events();
   EXPECT_EQ(json(events.at(events.size() - 2)).at_pointer(kTokens), 7);
-  EXPECT_EQ(service.wait_for_call(1)->request.output.answer_begin, AnswerBegin::kThought);
+  EXPECT_EQ(service.wait_for_call(1)->request.output.answer_begin, AnswerBegin::kReasoning);
 }
 
 TEST_F(ServerChat, logprobs_of_the_prompt_stand_beside_the_choices) {

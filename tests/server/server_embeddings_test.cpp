@@ -73,7 +73,7 @@ TEST_F(ServerEmbeddings, a_keys_salt_parts_the_pages_that_a_text_leaves_behind) 
   EXPECT_EQ(service.embedded()[1].engine.cache_salt, "");
   EXPECT_NE(service.embedded()[2].engine.cache_salt, service.embedded()[0].engine.cache_salt);
   EXPECT_NE(service.embedded()[2].engine.cache_salt, "");
-  EXPECT_EQ(service.embedded()[2].engine.ranks, Request::Ranks::kAmongOwn);
+  EXPECT_EQ(service.embedded()[2].engine.ranks, Request::PriorityScope::kOwnTenant);
 }
 
 TEST_F(ServerEmbeddings, many_texts_come_back_in_order) {

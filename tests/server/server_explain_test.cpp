@@ -25,7 +25,7 @@ class ServerExplain : public ServerFixture {
                     .position = 3 + i,
                     .kv_rows = 4 + i,
                     .kv_bytes = 64,
-                    .n_beside = 0,
+                    .n_other_sequences = 0,
                     .logits = logits});
       }
       call.finish(FinishReason::kLength);

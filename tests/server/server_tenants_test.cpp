@@ -58,14 +58,14 @@ TEST_F(ServerTenants, a_keys_salt_is_shared_by_its_holders_alone) {
 }
 
 TEST_F(ServerTenants, without_keys_a_priority_counts_among_all) {
-  EXPECT_EQ(asked(R"(,"priority":-5)").engine.ranks, Request::Ranks::kAmongAll);
+  EXPECT_EQ(asked(R"(,"priority":-5)").engine.ranks, Request::PriorityScope::kAllTenants);
 }
 
 TEST_F(ServerTenants, a_priority_counts_among_all_for_the_keys_that_may) {
   use_keys();
   options.api_keys->at(1).may_outrank = true;
-  EXPECT_EQ(asked(R"(,"priority":-5)", "k1").engine.ranks, Request::Ranks::kAmongOwn);
-  EXPECT_EQ(asked(R"(,"priority":-5)", "k2").engine.ranks, Request::Ranks::kAmongAll);
+  EXPECT_EQ(asked(R"(,"priority":-5)", "k1").engine.ranks, Request::PriorityScope::kOwnTenant);
+  EXPECT_EQ(asked(R"(,"priority":-5)", "k2").engine.ranks, Request::PriorityScope::kAllTenants);
 }
 
 TEST_F(ServerTenants, without_keys_the_bodys_salt_counts) { EXPECT_EQ(salt("", "x"), "x"); }

@@ -25,21 +25,22 @@ TEST(AnswerSplitter, however_the_text_comes_in_pieces_the_parts_are_the_same) {
   const std::string text = " <think>one </ two</think>\n three <think>";
   for (size_t n = 1; n <= text.size(); ++n) {
     EXPECT_EQ(parts_of(AnswerBegin::kText, text, n),
-              Parts({{Kind::kThought, "one </ two"}, {Kind::kText, "three <think>"}}));
+              Parts({{Kind::kReasoning, "one </ two"}, {Kind::kText, "three <think>"}}));
   }
 }
 
 TEST(AnswerSplitter, a_thought_that_the_template_opened_needs_no_mark) {
   for (const size_t n : {1, 3, 20}) {
-    EXPECT_EQ(parts_of(AnswerBegin::kThought, "a</think>b", n),
-              Parts({{Kind::kThought, "a"}, {Kind::kText, "b"}}));
+    EXPECT_EQ(parts_of(AnswerBegin::kReasoning, "a</think>b", n),
+              Parts({{Kind::kReasoning, "a"}, {Kind::kText, "b"}}));
   }
 }
 
 TEST(AnswerSplitter, what_was_held_back_comes_at_the_end) {
   EXPECT_EQ(parts_of(AnswerBegin::kText, " <thin", 2), Parts({{Kind::kText, " <thin"}}));
-  EXPECT_EQ(parts_of(AnswerBegin::kThought, "a</thin", 2), Parts({{Kind::kThought, "a</thin"}}));
-  EXPECT_EQ(parts_of(AnswerBegin::kThought, "</think> \n", 2), Parts());
+  EXPECT_EQ(parts_of(AnswerBegin::kReasoning, "a</thin", 2),
+            Parts({{Kind::kReasoning, "a</thin"}}));
+  EXPECT_EQ(parts_of(AnswerBegin::kReasoning, "</think> \n", 2), Parts());
 }
 
 }  // namespace

@@ -22,11 +22,11 @@ class ChatMarks : public testing::Test {
  protected:
   // The prompt's text up to where the pin of its only mark ends; a token is a byte. "none" where
   // there is no pin.
-  std::string marked(std::vector<Message> messages, std::optional<Duration> keep_tools_for = {}) {
+  std::string marked(std::vector<Message> messages, std::optional<Duration> tools_pin_ttl = {}) {
     ChatRequest request;
     request.messages = std::move(messages);
     request.tools = {tool("f"), tool("g")};
-    request.keep_tools_for = keep_tools_for;
+    request.tools_pin_ttl = tools_pin_ttl;
     const auto prompt = ChatFormat(ToyTokenizer(kTemplate)).prompt(request);
     EXPECT_TRUE(prompt.has_value());
     if (!prompt || prompt->pins.empty()) return "none";

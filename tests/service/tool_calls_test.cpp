@@ -48,7 +48,7 @@ AnswerSyntax syntax_of(const ToolDialect& dialect) {
   AnswerSyntax syntax;
   const ToolFormat* format = find_tool_format(dialect.name);
   syntax.calls = {format};
-  syntax.thoughts = &find_thought_format(dialect.thought);
+  syntax.reasoning_marks = &find_reasoning_marks(dialect.thought);
   syntax.tools = std::make_shared<const ToolSchemas>(tools());
   syntax.has_channels = format->has_channels;
   return syntax;

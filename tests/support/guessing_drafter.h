@@ -12,9 +12,9 @@ namespace kvik {
 
 // Knows how answers go on and lies now and then: drafts of any length whose first tokens are right
 // and whose rest may be wrong.
-class GuessingDrafter final : public Drafter {
+class ScriptedDrafter final : public Drafter {
  public:
-  GuessingDrafter(uint32_t n_vocab, uint32_t seed) : n_vocab_(n_vocab), random_(seed) {}
+  ScriptedDrafter(uint32_t n_vocab, uint32_t seed) : n_vocab_(n_vocab), random_(seed) {}
 
   // Prompt and answer of a sequence that will be asked about.
   void know(std::vector<TokenId> tokens) { known_.push_back(std::move(tokens)); }
@@ -27,7 +27,7 @@ class GuessingDrafter final : public Drafter {
       const size_t at = sequence.tokens.size() + i;
       const bool is_right = tokens && at < tokens->size() && i < n_right;
       draft.push_back({is_right ? (*tokens)[at] : static_cast<TokenId>(random_() % n_vocab_),
-                       {GuessSource::kModel, GuessKind::kLevels - 1}});
+                       {DraftSource::kModel, DraftKind::kLevels - 1}});
     }
   }
 

@@ -26,7 +26,7 @@ class TickingClock final : public Clock {
 };
 
 // For tests that count steps.
-inline constexpr SpeculationOptions kGuessNothing{.mode = SpeculationOptions::Mode::kOff};
+inline constexpr SpeculationOptions kNoSpeculation{.mode = SpeculationOptions::Mode::kOff};
 
 struct TinyEngineOptions {
   TinyModelOptions model = {};

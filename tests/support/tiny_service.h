@@ -40,12 +40,12 @@ class RecordingCompletionSink final : public CompletionSink {
   bool wait_until_done() const {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     // Slow masks are made at low priority, which takes minutes here beside other tests.
-    constexpr std::chrono::seconds kPatience = 10 * kTestPatience;
+    constexpr std::chrono::seconds kFetchTimeBase = 10 * kTestPatience;
 #else
-    constexpr std::chrono::seconds kPatience = kTestPatience;
+    constexpr std::chrono::seconds kFetchTimeBase = kTestPatience;
 #endif
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, [this] { return !usages_.empty(); });
+    return changed_.wait_for(lock, kFetchTimeBase, [this] { return !usages_.empty(); });
   }
 
   std::vector<CompletionChunk> chunks() const { return locked(chunks_); }

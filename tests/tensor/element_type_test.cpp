@@ -25,7 +25,7 @@ TEST(ElementType, every_type_is_found_by_its_gguf_id_and_by_its_name) {
   EXPECT_EQ(traits(ElementType::kNvFp4).gguf_id, 40u);
 }
 
-TEST(ElementType, what_folders_alone_hold_has_names_and_is_in_no_gguf_file) {
+TEST(ElementType, types_of_folders_have_names_but_no_gguf_number) {
   for (const char* name :
        {"int4g32", "int4g64", "int4g128", "int8g32", "int8g128", "fp8", "fp8g32"}) {
     const auto type = element_type_from_name(name);

@@ -41,7 +41,7 @@ MAY_INCLUDE = {
 # Headers of values, which travel up: they include `base`, `tensor` and each other alone, so who reaches one reaches nothing else.
 VALUE_HEADERS = (
     "engine/request/request.h", "engine/speculate/speculation_counters.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "engine/watch/step_hooks.h", "kv/cache_report.h", "kv/memory_kind.h",
-    "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_story.h", "kv/pin.h", "tier/tier_counters.h",
+    "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_history.h", "kv/pin.h", "tier/tier_counters.h",
     "model/max_layer_groups.h", "text/tokenize_options.h",
 )
 

@@ -64,7 +64,7 @@ TYPED_TEST_SUITE(AnyTier, Places, PlaceNames);
 TYPED_TEST(AnyTier, a_page_is_its_tenants_until_another_one_computed_it) {
   const TypeParam place;
   const std::unique_ptr<Tier> tier = place.tier();
-  const KnownBy one = known_by(1), other = known_by(2), third = known_by(3);
+  const SharingMark one = mark_of_tenant(1), other = mark_of_tenant(2), third = mark_of_tenant(3);
   auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
   for (StoredPage& page : pages) page.page.known = one;
   ASSERT_TRUE(store(*tier, pages).has_value());
@@ -86,10 +86,10 @@ TYPED_TEST(AnyTier, names_the_children_of_a_page) {
   const auto b = chain_of_pages(kRoot, 40, 2, kPageBytes);
   ASSERT_TRUE(store(*tier, a).has_value());
   ASSERT_TRUE(store(*tier, b).has_value());
-  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 10).size(), 2u);
-  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 1).size(), 1u);
-  EXPECT_EQ(tier->children(kRoot, 1, KnownBy::kAll, 10).size(), 0u);
-  const auto below = tier->children(a[0].page.key, 0, KnownBy::kAll, 10);
+  EXPECT_EQ(tier->children(kRoot, 0, SharingMark::kAll, 10).size(), 2u);
+  EXPECT_EQ(tier->children(kRoot, 0, SharingMark::kAll, 1).size(), 1u);
+  EXPECT_EQ(tier->children(kRoot, 1, SharingMark::kAll, 10).size(), 0u);
+  const auto below = tier->children(a[0].page.key, 0, SharingMark::kAll, 10);
   ASSERT_EQ(below.size(), 1u);
   EXPECT_EQ(below[0].key, a[1].page.key);
   EXPECT_EQ(below[0].tokens, a[1].page.tokens);

@@ -74,7 +74,7 @@ void flip_bits(const TemporaryFolder& folder, const Files& files, size_t n_flips
     if (!tier) continue;  // open() reported the damage, and nothing is read from the tier
     // look_up() checks the bytes of each page that is found.
     n_missed += pages.size() - n_found(*tier, pages);
-    for (const Tier::Child& child : tier->children(kRoot, 0, KnownBy::kAll, 10)) {
+    for (const Tier::Child& child : tier->children(kRoot, 0, SharingMark::kAll, 10)) {
       EXPECT_LE(child.tokens.size(), kPageTokens);
     }
   }

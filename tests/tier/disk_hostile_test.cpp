@@ -126,7 +126,7 @@ TEST_F(DiskHostile, numbers_of_an_index_that_no_tier_writes_make_it_again) {
   expect_all_found();
 }
 
-TEST_F(DiskHostile, what_has_the_name_of_a_file_of_ours_and_is_none_is_put_aside) {
+TEST_F(DiskHostile, foreign_files_with_our_names_are_moved_away) {
   const std::string victim = path("victim");
   const auto make_folder = [](const std::string& at) { fs::create_directories(at + "/inside"); };
   const auto make_pipe = [](const std::string& at) { ASSERT_EQ(::mkfifo(at.c_str(), 0600), 0); };
@@ -172,7 +172,7 @@ TEST_F(DiskHostile, a_probe_writes_through_no_link) {
   EXPECT_EQ(fs::file_size(victim), 8u);
 }
 
-TEST_F(DiskHostile, what_has_the_name_of_a_segment_and_is_none_is_left_alone) {
+TEST_F(DiskHostile, foreign_files_with_segment_names_are_ignored) {
   ASSERT_TRUE(store(*open(), pages_).has_value());
   fs::create_directories(path("00000002-8192.segment/inside"));
   ASSERT_EQ(::mkfifo(path("00000003-8192.segment").c_str(), 0600), 0);

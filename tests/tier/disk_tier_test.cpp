@@ -84,7 +84,7 @@ TEST(DiskTier, a_page_of_another_model_or_salt_is_never_matched) {
   for (const PageKey& root : {root_key("another model", ""), root_key("a model", "salt")}) {
     const auto other = chain_of_pages(root, 96, 1, kPageBytes);
     EXPECT_EQ(n_found(*tier, other), 0u);
-    EXPECT_TRUE(tier->children(root, 0, KnownBy::kAll, 10).empty());
+    EXPECT_TRUE(tier->children(root, 0, SharingMark::kAll, 10).empty());
   }
 }
 
@@ -103,7 +103,7 @@ TEST(DiskTier, where_two_pages_have_one_key_the_tokens_decide) {
   EXPECT_EQ(look_up(*tier, other_root[0]), Tier::Get::kDamaged);
 }
 
-TEST(DiskTier, keeps_to_its_bytes_and_gives_up_what_was_used_longest_ago_leaves_first) {
+TEST(DiskTier, respects_its_limit_and_evicts_lru_leaves_first) {
   const TemporaryFolder folder;
   constexpr uint64_t kMaxBytes = 4 << 20;
   const auto tier = open_tier(folder, kMaxBytes);
@@ -159,7 +159,7 @@ TEST(DiskTier, a_second_process_is_refused_in_one_sentence) {
   EXPECT_NE(second.error().message.find(folder.path()), std::string::npos);
 }
 
-TEST(DiskTier, an_index_that_is_gone_or_garbage_is_made_again_from_the_pages) {
+TEST(DiskTier, a_lost_or_corrupt_index_is_rebuilt_from_the_pages) {
   const TemporaryFolder folder;
   const auto pages = chain_of_pages(kRoot, 320, 1, kPageBytes);
   ASSERT_TRUE(store(*open_tier(folder), pages).has_value());
@@ -172,7 +172,7 @@ TEST(DiskTier, an_index_that_is_gone_or_garbage_is_made_again_from_the_pages) {
   }
   const auto tier = open_tier(folder);
   EXPECT_EQ(n_found(*tier, pages), 10u);
-  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 5).size(), 1u);
+  EXPECT_EQ(tier->children(kRoot, 0, SharingMark::kAll, 5).size(), 1u);
 }
 
 TEST(DiskTier, a_write_that_fails_stores_nothing_and_the_tier_recovers) {
@@ -255,7 +255,7 @@ TEST(DiskTier, verify_finds_what_is_damaged_and_takes_it_out) {
   EXPECT_EQ(whole->n_damaged, 0u);
 }
 
-TEST(DiskTier, clear_leaves_nothing_and_the_tier_goes_on) {
+TEST(DiskTier, clear_removes_everything_and_the_tier_still_works) {
   const TemporaryFolder folder;
   const auto tier = open_tier(folder);
   const auto pages = chain_of_pages(kRoot, 320, 1, kPageBytes);

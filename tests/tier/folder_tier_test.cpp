@@ -41,7 +41,7 @@ void make_older(const fs::path& file, std::chrono::hours by) {
 
 // Works until a sweep has ended.
 SweepCount sweep(FolderSweep& sweep) {
-  sweep.hurry(std::chrono::hours(1));
+  sweep.set_lease_after_for_test(std::chrono::hours(1));
   while (true) {
     if (const auto counted = sweep.work()) return *counted;
   }
@@ -59,7 +59,7 @@ unsigned mode_of(const fs::path& path) {
   return static_cast<unsigned>(fs::status(path).permissions());
 }
 
-TEST(FolderTier, names_of_files_tell_nothing_of_prompts) {
+TEST(FolderTier, file_names_reveal_nothing_about_prompts) {
   const TemporaryFolder folder, other;
   auto tier = tier_of(folder);
   const auto pages = chain_of_pages(kRoot, 96, 1, kPageBytes);
@@ -140,26 +140,26 @@ TEST(FolderTier, a_folder_that_was_emptied_is_filled_again) {
   EXPECT_EQ(n_found(other, pages), 3u);
 }
 
-TEST(FolderTier, a_mark_that_was_forged_opens_no_page) {
+TEST(FolderTier, a_forged_mark_gives_no_access) {
   const TemporaryFolder folder;
   FolderTier tier({.folder = folder.path(), .mark_key = "secret"});
   auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
-  pages[0].page.known = KnownBy{7};
+  pages[0].page.known = SharingMark{7};
   ASSERT_TRUE(store(tier, pages).has_value());
   const fs::path file = files_of(folder).at(0);
   AlignedBytes slot(512 + kPageBytes, 64);
   std::ranges::copy(pages[0].bytes, slot.span().subspan(512).begin());
   TierPage forged = pages[0].page;
-  forged.known = KnownBy::kAll;
+  forged.known = SharingMark::kAll;
   write_record_head(forged, kPageBytes, slot.span());
   std::ofstream(file, std::ios::binary)
       .write(reinterpret_cast<const char*>(slot.span().data()),
              static_cast<std::streamsize>(slot.span().size()));
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
-  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy{8}, 10).empty());
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark{8}), Tier::Get::kAbsent);
+  EXPECT_TRUE(tier.children(kRoot, 0, SharingMark{8}, 10).empty());
   ASSERT_TRUE(store(tier, pages).has_value());  // stores its own page again
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound);
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark{7}), Tier::Get::kFound);
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark{8}), Tier::Get::kAbsent);
 }
 
 TEST(FolderTier, gives_one_server_what_another_one_put) {
@@ -182,7 +182,7 @@ TEST(FolderTier, keeps_its_files_from_others_on_the_machine) {
             fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST(FolderTier, torn_and_foreign_files_are_misses_that_heal) {
+TEST(FolderTier, torn_and_foreign_files_are_misses_and_are_replaced) {
   const TemporaryFolder folder;
   auto tier = tier_of(folder);
   const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
@@ -215,7 +215,7 @@ TEST(FolderTier, torn_and_foreign_files_are_misses_that_heal) {
   });
 }
 
-TEST(FolderTier, a_page_that_was_written_by_halves_is_not_there) {
+TEST(FolderTier, a_partly_written_page_is_absent) {
   const TemporaryFolder folder;
   auto tier = tier_of(folder);
   const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
@@ -223,7 +223,7 @@ TEST(FolderTier, a_page_that_was_written_by_halves_is_not_there) {
   const fs::path file = files_of(folder).at(0);
   fs::rename(file, file.parent_path() / ".0123-1.new");
   EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kAbsent);
-  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+  EXPECT_TRUE(tier.children(kRoot, 0, SharingMark::kAll, 10).empty());
 }
 
 TEST(FolderTier, recovers_when_its_folder_is_back) {
@@ -269,7 +269,7 @@ TEST(FolderSweep, leaves_alone_what_is_used_and_fits) {
   EXPECT_EQ(counted.n_removed, 0u);
 }
 
-TEST(FolderSweep, a_month_and_a_dead_writers_draft_are_enough) {
+TEST(FolderSweep, old_pages_and_abandoned_temporary_files_are_removed) {
   const TemporaryFolder folder;
   auto tier = tier_of(folder);
   ASSERT_TRUE(store(tier, chain_of_pages(kRoot, 96, 1, kPageBytes)).has_value());
@@ -298,22 +298,22 @@ TEST(FolderSweep, reading_a_page_keeps_it) {
   EXPECT_EQ(sweep(sweeper).n_removed, 0u);
 }
 
-TEST(FolderSweep, one_sweeps_and_another_takes_over_when_it_is_dead) {
+TEST(FolderSweep, another_server_takes_over_the_sweep) {
   const TemporaryFolder folder;
   auto tier = tier_of(folder);
   ASSERT_TRUE(store(tier, chain_of_pages(kRoot, 32, 1, kPageBytes)).has_value());
   FolderSweep one(folder.path(), 1 << 20);
   sweep(one);
   FolderSweep other(folder.path(), 1 << 20);
-  other.hurry(std::chrono::hours(1));
+  other.set_lease_after_for_test(std::chrono::hours(1));
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(other.work().has_value());
-  other.hurry(std::chrono::milliseconds(20));
+  other.set_lease_after_for_test(std::chrono::milliseconds(20));
   EXPECT_FALSE(other.work().has_value());
   std::this_thread::sleep_for(std::chrono::milliseconds(25));
   bool has_swept = false;
   for (int i = 0; i < 20; ++i) has_swept = other.work().has_value() || has_swept;
   EXPECT_TRUE(has_swept);
-  one.hurry(std::chrono::hours(1));
+  one.set_lease_after_for_test(std::chrono::hours(1));
   for (int i = 0; i < 20; ++i)
     EXPECT_FALSE(one.work().has_value()) << "the lease is the other's now";
 }

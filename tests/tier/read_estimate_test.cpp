@@ -13,7 +13,7 @@ TEST(ReadEstimate, knows_nothing_before_some_pages_were_read) {
   EXPECT_NEAR(*estimate.page_ms(), 2, 1e-9);
 }
 
-TEST(ReadEstimate, an_outlier_hardly_moves_it_and_a_slower_device_is_believed) {
+TEST(ReadEstimate, an_outlier_has_little_effect_and_it_learns_a_slow_device) {
   ReadEstimate estimate;
   for (int i = 0; i < 100; ++i) estimate.observe(1);
   estimate.observe(1000);
@@ -22,7 +22,7 @@ TEST(ReadEstimate, an_outlier_hardly_moves_it_and_a_slower_device_is_believed) {
   EXPECT_GT(*estimate.page_ms(), 8);
 }
 
-TEST(ReadEstimate, fades_where_nothing_is_read_because_of_it) {
+TEST(ReadEstimate, decays_while_reads_are_declined) {
   ReadEstimate estimate;
   for (int i = 0; i < 100; ++i) estimate.observe(100);
   for (int i = 0; i < 100; ++i) estimate.note_declined();

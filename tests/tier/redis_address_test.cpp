@@ -22,7 +22,7 @@ TEST(RedisAddress, has_defaults) {
   EXPECT_EQ(address->database, 0u);
 }
 
-TEST(RedisAddress, takes_an_account_that_messages_do_not_show) {
+TEST(RedisAddress, accepts_credentials_and_hides_them_in_messages) {
   const auto address = parse_redis_address("rediss://kvik:s3cr@et@[::1]:7000");
   ASSERT_TRUE(address.has_value());
   EXPECT_EQ(address->transport, RedisAddress::Transport::kTls);
@@ -44,7 +44,7 @@ TEST(RedisAddress, may_be_a_socket_of_this_machine) {
   EXPECT_EQ(address->database, 2u);
 }
 
-TEST(RedisAddress, says_what_is_wrong_with_another_one) {
+TEST(RedisAddress, reports_what_is_wrong_with_an_address) {
   for (const char* url :
        {"", "localhost:6379", "http://host", "redis://", "redis://:6379", "redis://host:0",
         "redis://host:70000", "redis://host:x", "redis://host/one", "redis://[::1",

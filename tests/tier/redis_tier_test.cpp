@@ -57,18 +57,18 @@ TEST(RedisTier, gives_one_server_what_another_one_put) {
   EXPECT_GT(other.size().n_bytes, 11 * kPageBytes);
 }
 
-TEST(RedisTier, a_child_that_redis_gave_up_is_forgotten) {
+TEST(RedisTier, a_child_that_redis_evicted_is_forgotten) {
   const RedisProcess redis;
   RedisTier tier(options_of(redis.address()));
   const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
   ASSERT_TRUE(store(tier, pages).has_value());
   tell(redis, {"DEL", page_name(pages[0].page)});
-  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 1u);
+  EXPECT_EQ(tier.children(kRoot, 0, SharingMark::kAll, 10).size(), 1u);
   EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kAbsent);
-  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 0u);
+  EXPECT_EQ(tier.children(kRoot, 0, SharingMark::kAll, 10).size(), 0u);
 }
 
-TEST(RedisTier, what_is_no_page_of_ours_is_a_miss_that_heals) {
+TEST(RedisTier, a_foreign_value_is_a_miss_and_is_replaced) {
   const RedisProcess redis;
   RedisTier tier(options_of(redis.address()));
   const auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
@@ -91,26 +91,26 @@ TEST(RedisTier, what_is_no_page_of_ours_is_a_miss_that_heals) {
   with({"COPY", page_name(pages[1].page), name});
 }
 
-TEST(RedisTier, a_writer_that_forges_a_mark_opens_no_page) {
+TEST(RedisTier, a_forged_mark_gives_no_access_in_redis) {
   const RedisProcess redis;
   RedisTierOptions options = options_of(redis.address());
   options.mark_key = "secret";
   RedisTier tier(options);
   auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
-  for (StoredPage& page : pages) page.page.known = KnownBy{7};
+  for (StoredPage& page : pages) page.page.known = SharingMark{7};
   ASSERT_TRUE(store(tier, pages).has_value());
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound);
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark{7}), Tier::Get::kFound);
   auto forged = pages;
-  for (StoredPage& page : forged) page.page.known = KnownBy::kAll;
+  for (StoredPage& page : forged) page.page.known = SharingMark::kAll;
   tell(redis, {"FLUSHALL"});
   RedisTier forger(options_of(redis.address()));  // writes correct checksums without the key
   ASSERT_TRUE(store(forger, forged).has_value());
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
-  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy{8}, 10).empty());
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy::kAll), Tier::Get::kFound) << "where all share";
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark{8}), Tier::Get::kAbsent);
+  EXPECT_TRUE(tier.children(kRoot, 0, SharingMark{8}, 10).empty());
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark::kAll), Tier::Get::kFound) << "where all share";
   ASSERT_TRUE(store(tier, pages).has_value());
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound) << "it was written again";
-  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark{7}), Tier::Get::kFound) << "it was written again";
+  EXPECT_EQ(look_up(tier, pages[0], SharingMark{8}), Tier::Get::kAbsent);
 }
 
 TEST(RedisTier, servers_of_one_key_file_join_their_marks) {
@@ -119,11 +119,11 @@ TEST(RedisTier, servers_of_one_key_file_join_their_marks) {
   options.mark_key = "secret";
   RedisTier one(options), other(options);
   auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
-  pages[0].page.known = KnownBy{7};
+  pages[0].page.known = SharingMark{7};
   ASSERT_TRUE(store(one, pages).has_value());
-  pages[0].page.known = KnownBy{8};
+  pages[0].page.known = SharingMark{8};
   ASSERT_TRUE(store(other, pages).has_value());
-  EXPECT_EQ(look_up(one, pages[0], KnownBy{9}), Tier::Get::kFound) << "two computed it";
+  EXPECT_EQ(look_up(one, pages[0], SharingMark{9}), Tier::Get::kFound) << "two computed it";
 }
 
 TEST(RedisTier, children_that_make_no_sense_are_none) {
@@ -133,16 +133,16 @@ TEST(RedisTier, children_that_make_no_sense_are_none) {
   ASSERT_TRUE(store(tier, pages).has_value());
   const std::string name = next_name(pages[0].page);
   tell(redis, {"SADD", name, "x", std::string(100, 'x'), std::string(200, 'y')});
-  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 1u);
+  EXPECT_EQ(tier.children(kRoot, 0, SharingMark::kAll, 10).size(), 1u);
   tell(redis, {"DEL", name});
   tell(redis, {"SET", name, "no set"});
-  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+  EXPECT_TRUE(tier.children(kRoot, 0, SharingMark::kAll, 10).empty());
   EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFound);
   tell(redis, {"SADD", name, std::string(50000, 'z')});
-  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+  EXPECT_TRUE(tier.children(kRoot, 0, SharingMark::kAll, 10).empty());
   EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFound) << "it goes on at once";
   ASSERT_TRUE(store(tier, pages).has_value());
-  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 1u) << "in a set of its own";
+  EXPECT_EQ(tier.children(kRoot, 0, SharingMark::kAll, 10).size(), 1u) << "in a set of its own";
 }
 
 TEST(RedisTier, a_full_redis_is_an_error_that_passes) {
@@ -159,7 +159,7 @@ TEST(RedisTier, a_full_redis_is_an_error_that_passes) {
   EXPECT_EQ(n_found(tier, pages), 2u);
 }
 
-TEST(RedisTier, a_redis_that_hangs_fails_within_the_time_that_it_has) {
+TEST(RedisTier, a_redis_that_hangs_times_out) {
   RedisProcess redis;
   auto options = options_of(redis.address());
   options.timeout = std::chrono::milliseconds(50);
@@ -168,7 +168,7 @@ TEST(RedisTier, a_redis_that_hangs_fails_within_the_time_that_it_has) {
   ASSERT_TRUE(store(tier, pages).has_value());
   redis.hang();
   EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFailed);
-  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+  EXPECT_TRUE(tier.children(kRoot, 0, SharingMark::kAll, 10).empty());
   EXPECT_FALSE(store(tier, pages).has_value());
   redis.go_on();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -187,7 +187,7 @@ TEST(RedisTier, a_redis_that_died_and_came_back_empty_is_filled_again) {
   EXPECT_FALSE(tier.recover().has_value());
 }
 
-TEST(RedisTier, wants_the_password_that_redis_wants) {
+TEST(RedisTier, authenticates_with_the_password) {
   const RedisProcess redis;
   tell(redis, {"CONFIG", "SET", "requirepass", "secret"});
   RedisTier stranger(options_of(redis.address()));
@@ -203,9 +203,9 @@ TEST(RedisTier, wants_the_password_that_redis_wants) {
 }
 
 // A server on a socket that always sends the same answer.
-class Babbler {
+class FixedAnswerServer {
  public:
-  explicit Babbler(std::string answer) : answer_(std::move(answer)) {
+  explicit FixedAnswerServer(std::string answer) : answer_(std::move(answer)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strcpy(address.sun_path, path().c_str());
@@ -214,7 +214,7 @@ class Babbler {
     CHECK(::listen(fd_, 8) == 0);
     thread_ = std::thread([this] { babble(); });
   }
-  ~Babbler() {
+  ~FixedAnswerServer() {
     ::shutdown(fd_, SHUT_RDWR);
     thread_.join();
     ::close(fd_);
@@ -245,7 +245,7 @@ class Babbler {
   std::thread thread_;
 };
 
-TEST(RedisTier, no_answer_makes_it_believe_or_take_memory) {
+TEST(RedisTier, malicious_answers_are_rejected_in_bounded_memory) {
   const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
   for (const std::string& answer :
        {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string("*2147483647\r\n"),
@@ -254,12 +254,12 @@ TEST(RedisTier, no_answer_makes_it_believe_or_take_memory) {
         std::string(":7\r\n"), std::string("*1\r\n*1\r\n*99999999\r\n"),
         std::string("*2\r\n:1\r\n$1\r\nx\r\n"), std::string("-ERR no\r\n"),
         std::string("-LOADING\r\n"), std::string("\0\0\0\r\n", 5), std::string("$-1\r\n")}) {
-    const Babbler babbler(answer);
+    const FixedAnswerServer babbler(answer);
     auto options = options_of(babbler.address());
     options.timeout = std::chrono::milliseconds(100);
     RedisTier tier(options);
     EXPECT_NE(look_up(tier, pages[0]), Tier::Get::kFound);
-    EXPECT_TRUE(tier.children(kRoot, 0, KnownBy::kAll, 10).empty());
+    EXPECT_TRUE(tier.children(kRoot, 0, SharingMark::kAll, 10).empty());
     static_cast<void>(store(tier, pages));
     static_cast<void>(tier.recover());
     static_cast<void>(tier.tidy_up());

@@ -65,7 +65,8 @@ inline Result<void> store(Tier& tier, std::span<const StoredPage> pages) {
 }
 
 // Returns the tier's result for a page. CHECKs the bytes of a page that is found.
-inline Tier::Get look_up(Tier& tier, const StoredPage& page, KnownBy reader = KnownBy::kAll) {
+inline Tier::Get look_up(Tier& tier, const StoredPage& page,
+                         SharingMark reader = SharingMark::kAll) {
   const AlignedBytes slot = slot_for(tier, page.bytes.size());
   TierPage wanted = page.page;
   const Tier::Get got = tier.get(wanted, reader, slot.span(), page.bytes.size());

@@ -14,33 +14,34 @@ namespace kvik {
 namespace {
 
 constexpr size_t kPageBytes = 1000;
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kFetchTimeBase{60};
 const PageKey kRoot = root_key("a model", "");
 
 // A tier in memory that fails or hangs on demand.
 class FakeTier final : public Tier {
  public:
-  Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) override {
+  Get get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
+          size_t n_bytes) override {
     std::unique_lock lock(mutex_);
     ++n_gets_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !hangs_; });
     if (is_dead_) return Get::kFailed;
     const auto it = pages_.find(name_of(wanted.key, wanted.group));
-    if (it == pages_.end() || !may_find(reader, it->second.page.known)) return Get::kAbsent;
+    if (it == pages_.end() || !may_hit(reader, it->second.page.known)) return Get::kAbsent;
     wanted.known = it->second.page.known;
     if (it->second.page != wanted) return Get::kDamaged;
     CHECK(it->second.bytes.size() == n_bytes);
     std::ranges::copy(it->second.bytes, slot.begin());
     return Get::kFound;
   }
-  std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+  std::vector<Child> children(const PageKey& parent, uint32_t group, SharingMark reader,
                               size_t limit) override {
     const std::lock_guard lock(mutex_);
     std::vector<Child> found;
     for (const auto& [name, stored] : pages_) {
       if (stored.page.parent == parent && stored.page.group == group && found.size() < limit &&
-          may_find(reader, stored.page.known)) {
+          may_hit(reader, stored.page.known)) {
         found.push_back({stored.page.key, stored.page.tokens});
       }
     }
@@ -86,7 +87,7 @@ class FakeTier final : public Tier {
   }
   void wait_for_gets(size_t n) {
     std::unique_lock lock(mutex_);
-    CHECK(changed_.wait_for(lock, kPatience, [&] { return n_gets_ >= n; }));
+    CHECK(changed_.wait_for(lock, kFetchTimeBase, [&] { return n_gets_ >= n; }));
   }
   size_t n_pages() {
     const std::lock_guard lock(mutex_);
@@ -127,7 +128,7 @@ class Rig {
     for (const StoredPage& page : pages) {
       while (!queue_.save(page.page, page.bytes.data())) wait();
     }
-    queue_.flush(kPatience);
+    queue_.flush(kFetchTimeBase);
   }
 
   FetchId fetch(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& windows = {0}) {
@@ -147,7 +148,7 @@ class Rig {
     const size_t n_before = tier_.n_gets();
     const FetchId id = fetch(tokens);
     tier_.wait_for_gets(n_before + 1);
-    queue_.give_up(id);
+    queue_.time_out(id);
   }
   // Repeats the fetch until the queue accepts it, and returns its pages.
   std::vector<TierPage> take_all_when_back(const std::vector<TokenId>& tokens) {
@@ -277,7 +278,7 @@ TEST(TierQueue, of_windowed_groups_only_what_the_end_sees_is_read) {
   EXPECT_EQ(groups.count(1), 2u);
 }
 
-TEST(TierQueue, a_full_queue_says_no_and_wakes_who_wants_to_save) {
+TEST(TierQueue, a_full_queue_rejects_a_save_and_wakes_the_engine) {
   Rig rig(2);
   const auto pages = chain_of_pages(kRoot, 32 * 5, 1, kPageBytes);
   rig.tier().set_hanging(true);
@@ -305,7 +306,7 @@ TEST(TierQueue, a_tier_that_fails_is_degraded_until_it_is_back) {
   EXPECT_EQ(rig.tier().n_pages(), 20u);
 }
 
-TEST(TierQueue, a_tier_that_hangs_is_given_up_and_asked_again_when_it_is_back) {
+TEST(TierQueue, a_tier_that_hangs_is_skipped_until_it_recovers) {
   Rig rig;
   const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
   rig.save(pages);
@@ -317,7 +318,7 @@ TEST(TierQueue, a_tier_that_hangs_is_given_up_and_asked_again_when_it_is_back) {
   EXPECT_EQ(rig.take_all_when_back(tokens_of(pages)).size(), 4u);
 }
 
-TEST(TierQueue, a_tier_that_does_not_answer_after_a_hang_is_asked_by_no_prompt) {
+TEST(TierQueue, a_tier_that_still_fails_is_not_queried) {
   Rig rig;
   const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
   rig.save(pages);

@@ -219,7 +219,7 @@ void CpuBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const Hea
 
 void CpuBackend::largest(Rows x, std::span<std::optional<uint32_t>> out) {
   CHECK(out.size() == x.n_rows);
-  for_rows(x, [&](size_t row) { out[row] = place_of_largest({row_of(x, row), x.n_cols}); });
+  for_rows(x, [&](size_t row) { out[row] = index_of_largest({row_of(x, row), x.n_cols}); });
 }
 
 void CpuBackend::copy_heads(const HeadRows& x, const HeadRows& out) {

@@ -49,7 +49,7 @@ struct RouteShape {
   bool normalizes = true;
   bool has_shared_gate = false;  // in a column after the experts'
   float weight_scale = 1.0f;
-  std::span<const float> choice_bias = {}, factors = {};  // on the host; [n_experts], or empty
+  std::span<const float> correction_bias = {}, factors = {};  // on the host; [n_experts], or empty
 };
 
 }  // namespace kvik

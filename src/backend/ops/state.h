@@ -10,15 +10,15 @@ namespace kvik {
 
 // Consecutive tokens of one sequence in a batch, and the part of its state that one layer keeps, in
 // the backend's memory: before a call the state after the tokens before them, afterwards the state
-// after these tokens. The last n_guesses (draft tokens) see all tokens before them but do not
+// after these tokens. The last n_draft_tokens (draft tokens) see all tokens before them but do not
 // change the state.
 struct StateRun {
   float* state = nullptr;
   uint32_t first_row = 0;
   uint32_t n_rows = 0;
-  uint32_t n_guesses = 0;  // at most n_rows
+  uint32_t n_draft_tokens = 0;  // at most n_rows
 
-  uint32_t n_kept() const { return n_rows - n_guesses; }
+  uint32_t n_kept() const { return n_rows - n_draft_tokens; }
 };
 
 // Convolution of each channel over its newest n_taps inputs, starting with those of the state:

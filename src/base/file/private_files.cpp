@@ -24,7 +24,7 @@ bool is_usable(const std::string& path, const struct stat& there) {
   return S_ISREG(there.st_mode) && there.st_nlink == 1 && ::access(path.c_str(), R_OK | W_OK) == 0;
 }
 
-Result<void> put_aside(const std::string& path) {
+Result<void> rename_foreign_file(const std::string& path) {
   for (unsigned i = 0; i < 1000; ++i) {
     const std::string name = fmt::format("{}.aside-{}", path, i);
     struct stat taken {};
@@ -51,13 +51,13 @@ Result<void> make_private_folders(const std::string& path) {
   return {};
 }
 
-Result<void> ready_private_place(const std::string& path) {
+Result<void> prepare_private_file(const std::string& path) {
   struct stat there {};
   if (::lstat(path.c_str(), &there) != 0) {
     if (errno == ENOENT) return {};
     return failed("look at", path);
   }
-  if (!is_usable(path, there)) return put_aside(path);
+  if (!is_usable(path, there)) return rename_foreign_file(path);
   if ((there.st_mode & kOthers) != 0 && ::chmod(path.c_str(), kPrivateFile) != 0) {
     return failed("keep others out of", path);
   }

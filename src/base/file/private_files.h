@@ -16,6 +16,6 @@ Result<void> make_private_folders(const std::string& path);
 // Prepares the name of a file that only this process writes: afterwards the file does not exist, or
 // is a private regular file that may be read and written. Anything else of that name (a folder, a
 // link, a pipe, a file with several names) is renamed and logged. Errors: kIo if that fails.
-Result<void> ready_private_place(const std::string& path);
+Result<void> prepare_private_file(const std::string& path);
 
 }  // namespace kvik

@@ -15,7 +15,7 @@ constexpr int kStepsBetweenLooks = 1000;
 
 // Returns whether the error is caused by the operating system or another process; all other errors
 // mean that the file is damaged.
-bool is_outside_trouble(int code) {
+bool is_system_error(int code) {
   switch (code) {
     case SQLITE_BUSY:
     case SQLITE_CANTOPEN:
@@ -38,7 +38,7 @@ Error error_of(sqlite3* handle, const std::string& path) {
     return {.code = ErrorCode::kCorrupt,
             .message = fmt::format("the index '{}' makes more work than its pages can", path)};
   }
-  return {.code = is_outside_trouble(code) ? ErrorCode::kIo : ErrorCode::kCorrupt,
+  return {.code = is_system_error(code) ? ErrorCode::kIo : ErrorCode::kCorrupt,
           .message = fmt::format("the index '{}': {}", path,
                                  handle ? sqlite3_errmsg(handle) : "out of memory")};
 }
@@ -57,7 +57,7 @@ Result<Sqlite> Sqlite::open(const std::string& path, Mode mode) {
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   Sqlite database(handle, path);
   if (code != SQLITE_OK) return std::unexpected<Error>(database.last_error());
-  database.distrust();
+  database.harden();
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, 1000);
   return database;
@@ -65,7 +65,7 @@ Result<Sqlite> Sqlite::open(const std::string& path, Mode mode) {
 
 // Disables what a malicious file could use ("Defense Against The Dark Arts" in SQLite's
 // documentation).
-void Sqlite::distrust() {
+void Sqlite::harden() {
   constexpr int kOn = 1;
   constexpr int kOff = 0;
   const auto set = [&](int what, int value) {

@@ -20,12 +20,12 @@ namespace kvik {
 class Sqlite {
  public:
   enum class Mode { kReadOnly, kReadWrite };
-  static constexpr uint64_t kLeastPatience = 10'000'000;  // steps, about 0.1 s
+  static constexpr uint64_t kDefaultStepLimit = 10'000'000;  // steps, about 0.1 s
 
   static Result<Sqlite> open(const std::string& path, Mode mode);
 
   // Sets the number of steps of SQLite's virtual machine that a statement may take.
-  void set_patience(uint64_t n_steps) { work_->patience = n_steps; }
+  void set_step_limit(uint64_t n_steps) { work_->patience = n_steps; }
   // Restores the step budget. Called when a statement begins.
   void begin_work() { work_->left = work_->patience; }
 
@@ -43,11 +43,11 @@ class Sqlite {
     void operator()(sqlite3* handle) const;
   };
   struct Work {
-    uint64_t patience = kLeastPatience;
-    uint64_t left = kLeastPatience;
+    uint64_t patience = kDefaultStepLimit;
+    uint64_t left = kDefaultStepLimit;
   };
   Sqlite(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
-  void distrust();
+  void harden();
   static int on_progress(void* work);
 
   std::unique_ptr<Work> work_ = std::make_unique<Work>();  // outlives the handle

@@ -16,7 +16,7 @@ std::atomic<void*> held{nullptr};
 
 // An allocation that fails in a destructor during an exception ends the process (Asio's coroutines
 // post to their executor then).
-constexpr std::chrono::seconds kPatienceOfDestructors{2};
+constexpr std::chrono::seconds kDestructorWait{2};
 
 thread_local Duration patience{};
 
@@ -40,7 +40,7 @@ void on_shortage() {
   thread_local Shortages usual, of_destructors;
   if (void* const memory = held.exchange(nullptr)) return std::free(memory);
   const bool waited = std::uncaught_exceptions() > 0
-                          ? of_destructors.wait_for_others(kPatienceOfDestructors)
+                          ? of_destructors.wait_for_others(kDestructorWait)
                           : usual.wait_for_others(patience);
   if (!waited) throw std::bad_alloc();
 }
@@ -66,7 +66,7 @@ bool MemoryReserve::restore() {
 
 bool MemoryReserve::is_kept() { return held.load() != nullptr; }
 
-void MemoryReserve::be_patient(Duration at_most) {
+void MemoryReserve::wait_for_memory(Duration at_most) {
   patience = at_most;
   std::set_new_handler(on_shortage);
 }

@@ -22,7 +22,7 @@ class MemoryReserve {
 
   // Lets the calling thread wait up to `at_most` for memory that other threads free before an
   // allocation fails. For threads whose failure would affect all requests.
-  static void be_patient(Duration at_most);
+  static void wait_for_memory(Duration at_most);
 };
 
 }  // namespace kvik

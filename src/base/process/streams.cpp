@@ -28,7 +28,7 @@ void put(std::FILE* file, std::string_view bytes) {
 
 }  // namespace
 
-void hold_places() {
+void reserve_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
     // Opened in the opposite direction, so that using it fails. The lowest free number is this one.
@@ -40,7 +40,7 @@ void write(std::string_view bytes) { put(stdout, bytes); }
 
 void print_text(std::string_view text) { put(stdout, printable(text, Breaks::kKept)); }
 
-void complain(std::string_view sentence) {
+void print_error(std::string_view sentence) {
   put(stderr, fmt::format("{}\n", printable(sentence, Breaks::kShown)));
 }
 
@@ -62,7 +62,7 @@ int flush() {
 int finish(int exit_code, int failed) {
   const int error = flush();
   if (error == 0 || error == EPIPE || exit_code != 0) return exit_code;
-  complain(fmt::format("kvik: cannot write to stdout: {}", std::strerror(error)));
+  print_error(fmt::format("kvik: cannot write to stdout: {}", std::strerror(error)));
   return failed;
 }
 

@@ -15,7 +15,7 @@ namespace kvik::streams {
 
 // Occupies descriptors 0, 1 and 2 if they are closed, so that no file opened later receives data
 // meant for them; using them still fails. Call before anything is opened.
-void hold_places();
+void reserve_standard_descriptors();
 
 // Writes bytes to stdout unchanged.
 void write(std::string_view bytes);
@@ -39,7 +39,7 @@ void print(fmt::format_string<const Values&...> format, const Values&... values)
 }
 
 // Writes a line to stderr, made printable. Ignores errors.
-void complain(std::string_view sentence);
+void print_error(std::string_view sentence);
 
 // Writes bytes to stdout or stderr unchanged and flushes. Returns 0 or an errno.
 int write_now(std::FILE* stream, std::string_view bytes);

@@ -43,7 +43,7 @@ inline constexpr Family kDeepseekFamilies[] = {
     {.name = "deepseek2",
      .attention = {.is_latent = true},
      .norms = {.eps = 1e-6},
-     .experts = ExpertTraits{.normalizes = false, .choice_bias = Presence::kOptional},
+     .experts = ExpertTraits{.normalizes = false, .correction_bias = Presence::kOptional},
      .folders = kDeepseek2Folders},
 };
 

@@ -144,7 +144,7 @@ Result<void> finish_gemma4(const KeyReader& keys, ModelConfig& config) {
       a.head_dim = kinds.window_head_dim;
     }
     if (auto* experts = std::get_if<ExpertsConfig>(&layer.feed_forward)) {
-      experts->beside_ffn_dim = kinds.ffn_dims[i];
+      experts->parallel_ffn_dim = kinds.ffn_dims[i];
     } else {
       std::get<MlpConfig>(layer.feed_forward).ffn_dim = kinds.ffn_dims[i];
     }

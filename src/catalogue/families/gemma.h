@@ -17,13 +17,13 @@ inline constexpr FolderType kGemma2Folders[] = {
                      "sliding_window": 4096, "query_pre_attn_scalar": 256,
                      "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})",
      .window = FolderWindow::kStated,
-     .norms_lack_one = true,
+     .has_zero_centered_norms = true,
      .has_query_scalar = true,
      .names = kGemmaNames},
 };
 inline constexpr FolderType kGemma3Folders[] = {
     {.model_type = "gemma3_text",
-     .whole_type = "gemma3",
+     .multimodal_type = "gemma3",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
                      "sliding_window": 4096, "query_pre_attn_scalar": 256, "rope_theta": 1e6,
                      "rope_local_base_freq": 1e4, "sliding_window_pattern": 6,
@@ -31,7 +31,7 @@ inline constexpr FolderType kGemma3Folders[] = {
                      "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
                      "max_position_embeddings": 131072})",
      .window = FolderWindow::kStated,
-     .norms_lack_one = true,
+     .has_zero_centered_norms = true,
      .has_query_scalar = true,
      .names = kGemmaNames},
 };
@@ -41,7 +41,7 @@ inline constexpr FolderName kGemma4Names[] = {
 };
 inline constexpr FolderType kGemma4Folders[] = {
     {.model_type = "gemma4_text",
-     .whole_type = "gemma4",
+     .multimodal_type = "gemma4",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
                      "global_head_dim": 512, "sliding_window": 512, "num_key_value_heads": 4,
                      "num_attention_heads": 8, "vocab_size": 262144, "hidden_size": 2304,
@@ -56,7 +56,7 @@ inline constexpr FolderType kGemma4Folders[] = {
      .gate_up_stack = "experts.gate_up_proj",
      .down_stack = "experts.down_proj"},
     {.model_type = "gemma4_unified_text",
-     .whole_type = "gemma4_unified",
+     .multimodal_type = "gemma4_unified",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
                      "global_head_dim": 512, "sliding_window": 1024, "num_key_value_heads": 4,
                      "num_attention_heads": 8, "vocab_size": 262144, "hidden_size": 2304,

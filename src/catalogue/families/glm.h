@@ -26,7 +26,7 @@ inline constexpr Family kGlmFamilies[] = {
      .norms = {.is_ffn_norm_post_attention = true},
      .experts = ExpertTraits{.normalizes = false,
                              .scoring = ExpertScoring::kSigmoid,
-                             .choice_bias = Presence::kAlways},
+                             .correction_bias = Presence::kAlways},
      .folders = kGlm4MoeFolders},
 };
 

@@ -52,7 +52,7 @@ inline constexpr FolderType kGraniteHybridFolders[] = {
      .names = kGraniteHybridNames,
      .gate_up_stack = "block_sparse_moe.input_linear.weight",
      .down_stack = "block_sparse_moe.output_linear.weight",
-     .has_gates_over_ups = true},
+     .has_fused_gate_up = true},
 };
 
 inline constexpr Family kGraniteFamilies[] = {

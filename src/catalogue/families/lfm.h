@@ -20,14 +20,14 @@ inline constexpr FolderName kLfm2Names[] = {
     {kUp, "feed_forward.w3.weight"},
     {kDown, "feed_forward.w2.weight"},
     {kRouter, "feed_forward.gate.weight"},
-    {kChoiceBias, "feed_forward.expert_bias"},
+    {kCorrectionBias, "feed_forward.expert_bias"},
     {kExpertGate, "feed_forward.experts.{}.w1.weight"},
     {kExpertUp, "feed_forward.experts.{}.w3.weight"},
     {kExpertDown, "feed_forward.experts.{}.w2.weight"},
 };
 inline constexpr FolderType kLfm2Folders[] = {
     {.model_type = "lfm2",
-     .whole_type = "lfm2_vl",
+     .multimodal_type = "lfm2_vl",
      .defaults = R"({"norm_eps": 1e-5, "rope_theta": 1e6, "conv_L_cache": 3,
                      "block_multiple_of": 256, "block_ffn_dim_multiplier": 1.0,
                      "block_auto_adjust_ff_dim": true})",
@@ -54,7 +54,8 @@ inline constexpr Family kLfmFamilies[] = {
      .attention = {.qk_norm = QkNorm::kHead},
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.is_last_norm_embeddings = true},
-     .experts = ExpertTraits{.scoring = ExpertScoring::kSigmoid, .choice_bias = Presence::kAlways},
+     .experts =
+         ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kAlways},
      .recurrence = {.kind = Recurrence::kShortConv},
      .folders = kLfm2MoeFolders},
 };

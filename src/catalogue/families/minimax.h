@@ -8,7 +8,7 @@ using enum TensorRole;
 
 inline constexpr FolderName kMiniMaxNames[] = {
     {kRouter, "block_sparse_moe.gate.weight"},
-    {kChoiceBias, "block_sparse_moe.e_score_correction_bias"},
+    {kCorrectionBias, "block_sparse_moe.e_score_correction_bias"},
     {kExpertGate, "block_sparse_moe.experts.{}.w1.weight"},
     {kExpertUp, "block_sparse_moe.experts.{}.w3.weight"},
     {kExpertDown, "block_sparse_moe.experts.{}.w2.weight"},
@@ -27,7 +27,8 @@ inline constexpr Family kMinimaxFamilies[] = {
      .attention = {.qk_norm = QkNorm::kRow},
      .rope = {.pairing = RopePairing::kHalves},
      .norms = {.eps = 1e-6},
-     .experts = ExpertTraits{.scoring = ExpertScoring::kSigmoid, .choice_bias = Presence::kAlways},
+     .experts =
+         ExpertTraits{.scoring = ExpertScoring::kSigmoid, .correction_bias = Presence::kAlways},
      .folders = kMiniMaxM2Folders},
 };
 

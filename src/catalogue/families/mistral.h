@@ -10,7 +10,7 @@ Result<void> finish_mistral3(const KeyReader& keys, ModelConfig& config);
 
 inline constexpr FolderType kMistral3Folders[] = {
     {.model_type = "ministral3",
-     .whole_type = "mistral3",
+     .multimodal_type = "mistral3",
      .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "head_dim": 128})"},
 };
 

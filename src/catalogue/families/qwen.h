@@ -9,34 +9,34 @@ using enum TensorRole;
 inline constexpr FolderType kQwen2Folders[] = {
     {.model_type = "qwen2",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false})",
-     .window = FolderWindow::kIfAsked},
+     .window = FolderWindow::kIfEnabled},
 };
 inline constexpr FolderType kQwen2MoeFolders[] = {
     {.model_type = "qwen2_moe",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": false})",
-     .window = FolderWindow::kIfAsked,
+     .window = FolderWindow::kIfEnabled,
      .has_experts = true},
 };
 inline constexpr FolderType kQwen3Folders[] = {
     {.model_type = "qwen3",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 128})",
-     .window = FolderWindow::kIfAsked},
+     .window = FolderWindow::kIfEnabled},
 };
 inline constexpr FolderType kQwen3MoeFolders[] = {
     {.model_type = "qwen3_moe",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": false})",
-     .window = FolderWindow::kIfAsked,
+     .window = FolderWindow::kIfEnabled,
      .has_experts = true},
 };
 // Images and videos use three position ids per token (M-RoPE); for text all three are equal.
 inline constexpr FolderType kQwen3VlFolders[] = {
     {.model_type = "qwen3_vl_text",
-     .whole_type = "qwen3_vl",
+     .multimodal_type = "qwen3_vl",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 128})"},
 };
 inline constexpr FolderType kQwen3VlMoeFolders[] = {
     {.model_type = "qwen3_vl_moe_text",
-     .whole_type = "qwen3_vl_moe",
+     .multimodal_type = "qwen3_vl_moe",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": true})",
      .has_experts = true,
      .stacks = ExpertStacks::kTransposed},

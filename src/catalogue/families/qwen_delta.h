@@ -9,13 +9,13 @@ using enum TensorRole;
 inline constexpr FolderName kQwen35Names[] = {{kQkv, "linear_attn.in_proj_qkv.weight"}};
 inline constexpr FolderType kQwen35Folders[] = {
     {.model_type = "qwen3_5_text",
-     .whole_type = "qwen3_5",
+     .multimodal_type = "qwen3_5",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 256,
                      "num_key_value_heads": 4, "partial_rotary_factor": 0.25,
                      "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
                      "linear_value_head_dim": 128, "linear_num_key_heads": 16,
                      "linear_num_value_heads": 32, "full_attention_interval": 4})",
-     .norms_lack_one = true,
+     .has_zero_centered_norms = true,
      .names = kQwen35Names},
 };
 inline constexpr std::string_view kQwenDeltaMoeDefaults =
@@ -26,17 +26,17 @@ inline constexpr std::string_view kQwenDeltaMoeDefaults =
                      "linear_num_value_heads": 32, "full_attention_interval": 4})";
 inline constexpr FolderType kQwen35MoeFolders[] = {
     {.model_type = "qwen3_5_moe_text",
-     .whole_type = "qwen3_5_moe",
+     .multimodal_type = "qwen3_5_moe",
      .defaults = kQwenDeltaMoeDefaults,
      .has_experts = true,
-     .norms_lack_one = true,
+     .has_zero_centered_norms = true,
      .names = kQwen35Names},
 };
 inline constexpr FolderType kQwen3NextFolders[] = {
     {.model_type = "qwen3_next",
      .defaults = kQwenDeltaMoeDefaults,
      .has_experts = true,
-     .norms_lack_one = true,
+     .has_zero_centered_norms = true,
      .names = kQwen35Names},
 };
 

@@ -55,14 +55,14 @@ struct Request {
   // kOff: all tokens are computed again at each step.
   enum class Cache { kUse, kOff } cache = Cache::kUse;
   enum class Speculate { kOn, kOff } speculate = Speculate::kOn;  // kOff: no draft tokens
-  std::vector<TokenId> script;         // tokens that replace the sampled ones; for studies
-  std::string cache_salt;              // only requests with equal salts share pages
-  std::vector<Pin> pins;               // prefixes of the prompt to retain longer in the cache
-  std::vector<uint32_t> borders = {};  // ends of messages, as numbers of prompt tokens
-  std::string tenant;                  // tenant that fair scheduling charges
-  int32_t priority = 0;                // lower values run first
+  std::vector<TokenId> script;              // tokens that replace the sampled ones; for studies
+  std::string cache_salt;                   // only requests with equal salts share pages
+  std::vector<Pin> pins;                    // prefixes of the prompt to retain longer in the cache
+  std::vector<uint32_t> message_ends = {};  // ends of messages, as numbers of prompt tokens
+  std::string tenant;                       // tenant that fair scheduling charges
+  int32_t priority = 0;                     // lower values run first
   // Set of requests with which the priority is compared: all, or those of the same tenant.
-  enum class Ranks : uint8_t { kAmongAll, kAmongOwn } ranks = Ranks::kAmongAll;
+  enum class PriorityScope : uint8_t { kAllTenants, kOwnTenant } ranks = PriorityScope::kAllTenants;
   // kHiddenStates: there is no answer; the whole prompt is computed, and its hidden states are
   // passed to EventSink::on_hidden().
   enum class Wants { kAnswer, kHiddenStates } wants = Wants::kAnswer;
@@ -75,13 +75,13 @@ struct Request {
 // The circumstances in which a token was computed, for `kvik explain` and similar uses.
 struct TokenTrace {
   TokenId id = 0;
-  TimePoint began;                // start of the request's first step
-  TimePoint at;                   // time at which the token's logits were ready
-  uint32_t position = 0;          // position of the last token that the logits depend on
-  uint64_t kv_rows = 0;           // rows whose K and V were computed for this request so far
-  uint64_t kv_bytes = 0;          // bytes of the pages that it holds
-  uint32_t n_beside = 0;          // number of other sequences in the step
-  std::span<const float> logits;  // raw; borrowed for the call
+  TimePoint began;                 // start of the request's first step
+  TimePoint at;                    // time at which the token's logits were ready
+  uint32_t position = 0;           // position of the last token that the logits depend on
+  uint64_t kv_rows = 0;            // rows whose K and V were computed for this request so far
+  uint64_t kv_bytes = 0;           // bytes of the pages that it holds
+  uint32_t n_other_sequences = 0;  // number of other sequences in the step
+  std::span<const float> logits;   // raw; borrowed for the call
 };
 
 struct TokenLogprob {

@@ -49,11 +49,11 @@ std::optional<TokenId> Sampler::sample(const Input& input) {
   adjust(input);
   if (input.next_tokens && input.params.temperature == 0) {
     // The likeliest token is usually allowed, and then no mask is needed.
-    const std::optional<TokenId> likeliest = place_of_largest(logits_);
-    if (!likeliest || input.next_tokens->allows(*likeliest)) return likeliest;
+    const std::optional<TokenId> argmax = index_of_largest(logits_);
+    if (!argmax || input.next_tokens->allows(*argmax)) return argmax;
   }
-  if (input.next_tokens) keep_only(input.next_tokens->mask());
-  const std::optional<TokenId> best = place_of_largest(logits_);
+  if (input.next_tokens) apply_mask(input.next_tokens->mask());
+  const std::optional<TokenId> best = index_of_largest(logits_);
   if (!best || input.params.temperature == 0) return best;
   return draw(input.params, input.position, *best);
 }
@@ -74,7 +74,7 @@ void Sampler::adjust(const Input& input) {
   for (const TokenId id : input.masked) logits_[id] = kNever;
 }
 
-void Sampler::keep_only(const TokenBitmask& mask) {
+void Sampler::apply_mask(const TokenBitmask& mask) {
   CHECK(mask.n_tokens() == logits_.size());
   const std::span<const uint64_t> words = mask.words();
   for (size_t w = 0; w < words.size(); ++w) {
@@ -95,7 +95,7 @@ TokenId Sampler::draw(const SamplingParams& params, uint64_t position, TokenId b
   const float peak = logits_[best];
   candidates_.clear();
   for (TokenId id = 0; id < logits_.size(); ++id) {
-    // Skipped as in place_of_largest(): an infinity would outweigh all other tokens.
+    // Skipped as in index_of_largest(): an infinity would outweigh all other tokens.
     if (!std::isfinite(logits_[id])) continue;
     const float weight = std::exp((logits_[id] - peak) / params.temperature);
     if (weight > 0 && weight >= params.min_p) candidates_.push_back({id, weight});

@@ -75,7 +75,7 @@ class Sampler {
 
  private:
   void adjust(const Input& input);
-  void keep_only(const TokenBitmask& mask);
+  void apply_mask(const TokenBitmask& mask);
   TokenId draw(const SamplingParams& params, uint64_t position, TokenId best);
   void keep_top_k(uint32_t k);
   void keep_top_p(float p);

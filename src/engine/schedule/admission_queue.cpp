@@ -59,15 +59,15 @@ std::unique_ptr<Sequence> AdmissionQueue::take(const Sequence& sequence) {
 // The cached prefix of a prompt changes while it waits, so each step looks up one of them again.
 void AdmissionQueue::admit(uint64_t step) {
   if (!waiting_.empty()) look_up(*waiting_[step % waiting_.size()]);
-  assign_turns();
+  assign_admission_order();
   while (running_.size() < options_.max_running) {
     const auto first = next_admissible();
-    if (first == waiting_.end() || is_blocked(**first) || must_let_pass(**first)) return;
+    if (first == waiting_.end() || is_blocked(**first) || has_backlog_before(**first)) return;
     if (!open(**first)) {
       blocked_ = {.id = (*first)->id, .n_available = kv_.n_available()};
       return;
     }
-    take_turn(**first);
+    take_place(**first);
     std::unique_ptr<Sequence> sequence = std::move(*first);
     waiting_.erase(first);
     if (!sequence->queue.was_preempted) {
@@ -79,7 +79,7 @@ void AdmissionQueue::admit(uint64_t step) {
 
 // Orders the sequences by due time. Then the requests of each tenant exchange positions by
 // priority.
-void AdmissionQueue::assign_turns() {
+void AdmissionQueue::assign_admission_order() {
   in_order_.clear();
   for (const auto& waiting : waiting_) {
     waiting->queue.turn = {waiting->queue.due, waiting->queue.place.arrival};
@@ -95,7 +95,7 @@ void AdmissionQueue::assign_turns() {
 
 // Gives the place of `sequence` to the sequence whose turn it takes, so that each place is used
 // once.
-void AdmissionQueue::take_turn(Sequence& sequence) {
+void AdmissionQueue::take_place(Sequence& sequence) {
   QueueState& own = sequence.queue;
   const uint64_t taken = own.turn.second;
   if (taken == own.place.arrival) return;
@@ -121,7 +121,7 @@ void AdmissionQueue::look_up(Sequence& sequence) {
 // Returns true if the pending prompts that are no longer than this one take more than kBacklogMs,
 // so that this one would not be computed soon. It is better left waiting: an admitted sequence
 // holds pages, which the cache would lack.
-bool AdmissionQueue::must_let_pass(const Sequence& sequence) const {
+bool AdmissionQueue::has_backlog_before(const Sequence& sequence) const {
   double backlog_ms = 0;
   for (const auto& running : running_.all()) {
     if (running->is_decoding()) continue;

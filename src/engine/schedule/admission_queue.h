@@ -40,7 +40,7 @@ class AdmissionQueue {
     const TenantLedger& tenants;
     RunningSet& running;
     SnapshotPlanner& snapshots;
-    ReuseCounter& reuse;
+    CachedTokenCounter& reuse;
   };
   AdmissionQueue(const Context& context, const SchedulerOptions& options);
 
@@ -64,12 +64,12 @@ class AdmissionQueue {
 
   Sequences::iterator next_admissible();
   Sequences::iterator next_after(Sequences::iterator passed);
-  void assign_turns();
-  void take_turn(Sequence& sequence);
+  void assign_admission_order();
+  void take_place(Sequence& sequence);
   bool is_fetched(Sequence& sequence);
   void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
-  bool must_let_pass(const Sequence& sequence) const;
+  bool has_backlog_before(const Sequence& sequence) const;
   double pending_ms(const Sequence& sequence) const;
   bool may_run(const Sequence& sequence) const;
   uint64_t pages_held(uint64_t n_tokens) const;
@@ -80,7 +80,7 @@ class AdmissionQueue {
   const TenantLedger& tenants_;
   RunningSet& running_;
   SnapshotPlanner& snapshots_;
-  ReuseCounter& reuse_;
+  CachedTokenCounter& reuse_;
   const SchedulerOptions options_;
   TierLink* tier_ = nullptr;
   Sequences waiting_;  // in order of arrival

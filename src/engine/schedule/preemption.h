@@ -24,7 +24,7 @@ class Preemption {
     AdmissionQueue& queue;
     SnapshotPlanner& snapshots;
     Speculator& speculator;
-    ReuseCounter& reuse;
+    CachedTokenCounter& reuse;
   };
   explicit Preemption(const Context& context);
 
@@ -44,7 +44,7 @@ class Preemption {
   AdmissionQueue& queue_;
   SnapshotPlanner& snapshots_;
   Speculator& speculator_;
-  ReuseCounter& reuse_;
+  CachedTokenCounter& reuse_;
   uint64_t n_preemptions_ = 0;
 };
 

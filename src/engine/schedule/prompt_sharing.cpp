@@ -5,17 +5,17 @@
 namespace kvik {
 
 bool PromptSharing::adopt(Sequence& sequence) {
-  const auto tokens = sequence.findable_tokens();
+  const auto tokens = sequence.cacheable_tokens();
   if (tokens.size() < sequence.n_cached || kv_.layout().has_state()) return false;
   const uint32_t n_known = kv_.adopt(sequence.table, tokens);
   const bool has_more = n_known > sequence.n_cached;
   if (has_more) reuse_.count(sequence, n_known);
-  return adopt_filling_page(sequence, tokens) || has_more;
+  return copy_shared_partial_page(sequence, tokens) || has_more;
 }
 
 // Copies the rows that other sequences have computed of a page that they have not filled yet. The
 // choices of one request share their prompt up to its last token.
-bool PromptSharing::adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens) {
+bool PromptSharing::copy_shared_partial_page(Sequence& sequence, std::span<const TokenId> tokens) {
   const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
   if (tokens.size() <= std::max<size_t>(begin, sequence.n_cached)) return false;
   const auto own = tokens.subspan(begin);
@@ -32,7 +32,7 @@ bool PromptSharing::adopt_filling_page(Sequence& sequence, std::span<const Token
     computed = computed.first(std::min<size_t>(computed.size(), kPageTokens));
     const auto n_known = static_cast<uint32_t>(begin) + common_prefix(computed, own);
     if (n_known <= sequence.n_cached) continue;
-    if (!kv_.copy_filling_page(sequence.table, other->table, other->n_cached)) continue;
+    if (!kv_.copy_partial_page(sequence.table, other->table, other->n_cached)) continue;
     reuse_.count(sequence, n_known);
     has_more = true;
   }
@@ -48,7 +48,7 @@ bool PromptSharing::will_compute_for(const Sequence& other, const Sequence& sequ
     const auto rest = tokens.subspan(std::min(begin, tokens.size()));
     return rest.first(std::min<size_t>(kPageTokens, rest.size()));
   };
-  const auto own = page_of(sequence.findable_tokens());
+  const auto own = page_of(sequence.cacheable_tokens());
   if (kv_.layout().has_state()) return false;  // the state after the page would be missing
   if (own.size() < kPageTokens && mark_of(other) != mark_of(sequence)) return false;
   return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
@@ -60,33 +60,34 @@ bool PromptSharing::will_compute_for(const Sequence& other, const Sequence& sequ
 
 // Returns true if the sequence will be able to read its next page after tenants with these marks
 // have computed it: either two tenants know the page by then, or one of them is the sequence's own.
-bool PromptSharing::will_find(const Sequence& sequence, KnownBy computed_by) const {
-  if (computed_by == KnownBy::kNobody) return false;
-  const KnownBy reader = mark_of(sequence);
-  if (may_find(reader, computed_by)) return true;
+bool PromptSharing::will_be_readable(const Sequence& sequence, SharingMark computed_by) const {
+  if (computed_by == SharingMark::kNoTenant) return false;
+  const SharingMark reader = mark_of(sequence);
+  if (may_hit(reader, computed_by)) return true;
   const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
-  const auto page = sequence.findable_tokens().subspan(begin, kPageTokens);
-  return may_find(reader, joined(computed_by, kv_.who_knows(sequence.table, page)));
+  const auto page = sequence.cacheable_tokens().subspan(begin, kPageTokens);
+  return may_hit(reader, joined(computed_by, kv_.mark_for(sequence.table, page)));
 }
 
 bool PromptSharing::is_computed_in(const StepPlan& plan, const Sequence& sequence) const {
-  KnownBy by = KnownBy::kNobody;
+  SharingMark by = SharingMark::kNoTenant;
   for (const StepPlan::Entry& entry : plan.entries) {
     if (entry.sequence == &sequence) return true;
     if (will_compute_for(*entry.sequence, sequence)) by = joined(by, mark_of(*entry.sequence));
   }
-  return will_find(sequence, by);
+  return will_be_readable(sequence, by);
 }
 
-Sequence& PromptSharing::most_advanced_alike(Sequence& sequence, std::span<Sequence* const> prompts,
-                                             const StepPlan& plan) const {
+Sequence& PromptSharing::best_prompt_for_next_page(Sequence& sequence,
+                                                   std::span<Sequence* const> prompts,
+                                                   const StepPlan& plan) const {
   const auto is_planned = [&](const Sequence* candidate) {
     return std::ranges::any_of(
         plan.entries, [=](const StepPlan::Entry& entry) { return entry.sequence == candidate; });
   };
   Sequence* own = nullptr;
   Sequence* others = nullptr;
-  KnownBy by = KnownBy::kNobody;
+  SharingMark by = SharingMark::kNoTenant;
   for (Sequence* other : prompts) {
     if (other->n_cached <= sequence.n_cached || !will_compute_for(*other, sequence)) continue;
     const bool is_own = mark_of(*other) == mark_of(sequence);
@@ -96,7 +97,7 @@ Sequence& PromptSharing::most_advanced_alike(Sequence& sequence, std::span<Seque
     if (!best || other->n_cached > best->n_cached) best = other;
   }
   if (own) return *own;
-  return others && will_find(sequence, by) ? *others : sequence;
+  return others && will_be_readable(sequence, by) ? *others : sequence;
 }
 
 }  // namespace kvik

@@ -19,7 +19,7 @@ namespace kvik {
 class PromptSharing {
  public:
   // All borrowed.
-  PromptSharing(KvCache& kv, const RunningSet& running, ReuseCounter& reuse)
+  PromptSharing(KvCache& kv, const RunningSet& running, CachedTokenCounter& reuse)
       : kv_(kv), running_(running), reuse_(reuse) {}
 
   // Gives the sequence the pages that others computed since the last step. Returns true if it has
@@ -32,20 +32,20 @@ class PromptSharing {
   // of the same tenant with that page. Without one, it is the most advanced one of other tenants
   // that is not in the plan, if the sequence will be able to read the page. Otherwise it is
   // `sequence` itself.
-  Sequence& most_advanced_alike(Sequence& sequence, std::span<Sequence* const> prompts,
-                                const StepPlan& plan) const;
+  Sequence& best_prompt_for_next_page(Sequence& sequence, std::span<Sequence* const> prompts,
+                                      const StepPlan& plan) const;
 
  private:
-  bool adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens);
+  bool copy_shared_partial_page(Sequence& sequence, std::span<const TokenId> tokens);
   bool will_compute_for(const Sequence& other, const Sequence& sequence) const;
-  bool will_find(const Sequence& sequence, KnownBy computed_by) const;
-  KnownBy mark_of(const Sequence& sequence) const {
+  bool will_be_readable(const Sequence& sequence, SharingMark computed_by) const;
+  SharingMark mark_of(const Sequence& sequence) const {
     return kv_.pages().mark_of(sequence.table.owner.tenant);
   }
 
   KvCache& kv_;
   const RunningSet& running_;
-  ReuseCounter& reuse_;
+  CachedTokenCounter& reuse_;
 };
 
 }  // namespace kvik

@@ -8,7 +8,7 @@ namespace kvik {
 
 // Counts the prompt tokens whose K and V came from the cache instead of being computed. Writes
 // Sequence::reuse. Engine thread only.
-class ReuseCounter {
+class CachedTokenCounter {
  public:
   // Notes that the first n_cached tokens of the sequence have K and V now. Those that never had any
   // are counted as prefix cache hits; tokens that a preempted sequence had before are not counted

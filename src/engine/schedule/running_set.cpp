@@ -24,12 +24,12 @@ void RunningSet::add(std::unique_ptr<Sequence> sequence, uint64_t step) {
   const Tenant& tenant = *sequence->tenant;
   const auto place = std::ranges::upper_bound(sequences_, seniority(*sequence), {}, seniority_of);
   sequences_.insert(place, std::move(sequence));
-  if (tenant.n_ranked > 0) assign_seats(tenant);
+  if (tenant.n_ranked > 0) assign_preemption_order(tenant);
 }
 
 // Redistributes the positions of a tenant's running sequences, so that the one with the highest
 // priority is preempted last.
-void RunningSet::assign_seats(const Tenant& tenant) {
+void RunningSet::assign_preemption_order(const Tenant& tenant) {
   in_order_.clear();
   std::vector<uint64_t> seats;
   for (const auto& running : sequences_) {

@@ -28,7 +28,7 @@ class RunningSet {
   bool empty() const { return sequences_.empty(); }
 
  private:
-  void assign_seats(const Tenant& tenant);
+  void assign_preemption_order(const Tenant& tenant);
   std::unique_ptr<Sequence> take_at(Sequences::iterator place);
 
   Sequences sequences_;

@@ -46,10 +46,10 @@ const StepPlan& Scheduler::plan() {
 void Scheduler::commit(const StepPlan& plan, std::span<const uint32_t> accepted) {
   for (size_t i = 0; i < accepted.size(); ++i) {
     const StepPlan::Entry& entry = plan.entries[i];
-    const uint32_t n_guessed = entry.n_true(accepted[i]);
-    entry.sequence->usage.drafted_tokens += entry.n_guesses();
-    entry.sequence->usage.accepted_tokens += n_guessed;
-    entry.sequence->tenant->charge_generated(n_guessed);
+    const uint32_t n_drafted = entry.n_accepted_drafts(accepted[i]);
+    entry.sequence->usage.drafted_tokens += entry.n_draft_tokens();
+    entry.sequence->usage.accepted_tokens += n_drafted;
+    entry.sequence->tenant->charge_generated(n_drafted);
   }
   n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
   for (const StepPlan::Entry& entry : plan.entries) snapshots_.keep_marked(*entry.sequence);

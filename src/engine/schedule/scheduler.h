@@ -26,7 +26,7 @@ namespace kvik {
 // ones (AdmissionQueue), and divides the step's rows among them (StepPlanner). Engine thread only.
 class Scheduler {
  public:
-  static constexpr uint64_t kPatience = StepPlanner::kPatience;  // steps
+  static constexpr uint64_t kFetchTimeBase = StepPlanner::kFetchTimeBase;  // steps
 
   Scheduler(KvCache& kv, const SchedulerOptions& options);
 
@@ -59,7 +59,7 @@ class Scheduler {
   // Returns the running sequences in the order of plan(): by priority, then by arrival.
   std::span<const std::unique_ptr<Sequence>> running() const { return running_.all(); }
   // Returns true if several tenants have requests.
-  bool has_company() const { return tenants_.has_company(); }
+  bool has_several_tenants() const { return tenants_.has_several_tenants(); }
   uint64_t n_preemptions() const { return preemption_.n_preemptions(); }
   // Numbers of prompt tokens that were computed, and that came from the cache.
   uint64_t n_prompt_tokens() const { return n_prompt_tokens_; }
@@ -71,7 +71,7 @@ class Scheduler {
   TenantLedger tenants_;
   CostModel costs_;
   Speculator speculator_;
-  ReuseCounter reuse_;
+  CachedTokenCounter reuse_;
   RunningSet running_;
   SnapshotPlanner snapshots_;
   AdmissionQueue queue_;

@@ -12,11 +12,11 @@ bool is_of_one_text(SnapshotKind kind) {
 
 // A third prompt is likely to diverge where two did, and a conversation that was continued once is
 // likely to be continued again.
-Regard regard_of(const Sequence& sequence, SnapshotKind kind) {
+EvictionRank regard_of(const Sequence& sequence, SnapshotKind kind) {
   const auto& resumed = sequence.snapshots.resumed;
   const bool goes_on = resumed && is_of_one_text(resumed->kind);
   const bool is_likely = kind == SnapshotKind::kBranch || (goes_on && is_of_one_text(kind));
-  return is_likely ? Regard::kFound : Regard::kNew;
+  return is_likely ? EvictionRank::kFound : EvictionRank::kNew;
 }
 
 }  // namespace
@@ -63,23 +63,23 @@ void SnapshotPlanner::plan_marks(Sequence& sequence) {
   if (!policy_.is_on() || !sequence.uses_cache()) return;
   SnapshotState& state = sequence.snapshots;
   state.resumed = found.snapshot();
-  if (state.resumed) policy_.note_found(state.resumed->kind);
+  if (state.resumed) policy_.note_used(state.resumed->kind);
   std::vector<uint32_t> wanted;
   for (const Pin& pin : sequence.request.pins) wanted.push_back(pin.n_tokens);
   state.marks = policy_.marks({.n_tokens = sequence.n_tokens(),
                                .n_found = sequence.n_cached,
                                .n_known = found.n_known(),
-                               .borders = sequence.request.borders,
+                               .message_ends = sequence.request.message_ends,
                                .wanted = wanted});
 }
 
 bool SnapshotPlanner::waits_for_state(const Sequence& waiting) {
-  const auto tokens = waiting.findable_tokens();
+  const auto tokens = waiting.cacheable_tokens();
   if (!policy_.is_on() || tokens.empty()) return false;
-  const KnownBy reader = kv_.pages().mark_of(waiting.table.owner.tenant);
+  const SharingMark reader = kv_.pages().mark_of(waiting.table.owner.tenant);
   for (const auto& other : running_.all()) {
     if (other->is_decoding() || !other->uses_cache() || other->root() != waiting.root()) continue;
-    if (!may_find(reader, kv_.pages().mark_of(other->table.owner.tenant))) continue;
+    if (!may_hit(reader, kv_.pages().mark_of(other->table.owner.tenant))) continue;
     const auto theirs = std::span(other->tokens).first(other->n_tokens() - 1);
     const uint32_t n_shared = common_prefix(theirs, tokens) / kPageTokens * kPageTokens;
     if (n_shared < waiting.queue.found.n_tokens() + SnapshotPolicy::kLeastShared) continue;

@@ -24,9 +24,9 @@ SnapshotPolicy::SnapshotPolicy(const KvLayout& layout) {
 
 bool SnapshotPolicy::pays(SnapshotKind kind) {
   Counts& counts = of(kind);
-  ++counts.n_wished;
+  ++counts.n_wanted_kept;
   const bool is_kept = counts.n_kept < kTried || counts.n_found * kRarely >= counts.n_kept ||
-                       counts.n_wished % kRarely == 0;
+                       counts.n_wanted_kept % kRarely == 0;
   counts.n_kept += is_kept;
   return is_kept;
 }
@@ -58,7 +58,7 @@ std::vector<SnapshotMark> SnapshotPolicy::marks(const Prompt& prompt) {
   };
   for (const uint32_t place : prompt.wanted) add(place, SnapshotKind::kBranch);
   if (prompt.n_known >= prompt.n_found + kLeastShared) add(prompt.n_known, SnapshotKind::kBranch);
-  std::vector<uint32_t> ends(prompt.borders.begin(), prompt.borders.end());
+  std::vector<uint32_t> ends(prompt.message_ends.begin(), prompt.message_ends.end());
   if (std::ranges::none_of(ends, [&](uint32_t at) { return at + kNearby > prompt.n_tokens; })) {
     ends.push_back(prompt.n_tokens - 1);
   }

@@ -42,8 +42,8 @@ class SnapshotPolicy {
     uint32_t n_tokens = 0;
     uint32_t n_found = 0;  // number of tokens before the position where it resumes
     uint32_t n_known = 0;  // number of tokens whose K and V are cached
-    std::span<const uint32_t> borders = {};  // ends of messages, in any order
-    std::span<const uint32_t> wanted = {};   // positions requested by the client
+    std::span<const uint32_t> message_ends = {};  // ends of messages, in any order
+    std::span<const uint32_t> wanted = {};        // positions requested by the client
   };
   // Returns the positions after n_found at which the state is to be kept, ascending. Counts them as
   // kept.
@@ -58,14 +58,14 @@ class SnapshotPolicy {
   bool is_on_grid(uint32_t n_tokens) const;
 
   // Records that a prompt resumed from a snapshot of this kind.
-  void note_found(SnapshotKind kind) { ++of(kind).n_found; }
+  void note_used(SnapshotKind kind) { ++of(kind).n_found; }
 
   // Smallest number of shared tokens for which one prompt waits for another.
   static constexpr uint32_t kLeastShared = 64;
 
  private:
   struct Counts {
-    uint64_t n_wished = 0, n_kept = 0, n_found = 0;
+    uint64_t n_wanted_kept = 0, n_kept = 0, n_found = 0;
   };
   Counts& of(SnapshotKind kind) { return counts_[static_cast<size_t>(kind)]; }
   bool pays(SnapshotKind kind);

@@ -11,8 +11,8 @@ namespace kvik {
 namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-// The favored prompt gets 1 / kFavouredPart of the rows of prompts.
-constexpr uint32_t kFavouredPart = 4;
+// The favored prompt gets 1 / kFavoredPart of the rows of prompts.
+constexpr uint32_t kFavoredPart = 4;
 constexpr double kBacklogSteps = 5;  // steps in which a backlog is computed if steps may be longer
 constexpr double kStretch = 1.7;     // largest factor by which steps exceed the ITL target
 // Tokens whose K and V a drafter writes to the sequence's own pages.
@@ -101,7 +101,7 @@ uint32_t StepPlanner::draft_room(const Sequence& sequence) const {
   const uint32_t n_in_page = kPageTokens - 1 - sequence.n_cached % kPageTokens;
   const uint64_t n_spared =
       AdmissionQueue::kWatermark + running_.size() * kv_.layout().n_groups() * 2;
-  const uint32_t n_most = kv_.n_available() > n_spared ? kMostGuesses : n_in_page;
+  const uint32_t n_most = kv_.n_available() > n_spared ? kMaxDraftTokens : n_in_page;
   return std::min(n_to_come - 1, n_most);
 }
 
@@ -119,18 +119,18 @@ void StepPlanner::plan_prompts() {
   if (prompts_.empty()) return;
   std::ranges::sort(prompts_, {}, [](const Sequence* prompt) { return prompt_rank(*prompt); });
   order_within_tenants(prompts_);
-  Sequence& favoured = choose_favoured();
+  Sequence& favored = choose_favored();
   left_.ms = prompt_budget_ms();
-  const Budget kept = {.tokens = std::max(1u, left_.tokens / kFavouredPart),
-                       .ms = left_.ms < kNoLimit ? left_.ms / kFavouredPart : 0};
-  bool is_favoured_planned = false;
+  const Budget kept = {.tokens = std::max(1u, left_.tokens / kFavoredPart),
+                       .ms = left_.ms < kNoLimit ? left_.ms / kFavoredPart : 0};
+  bool is_favored_planned = false;
   for (Sequence* prompt : prompts_) {
-    if (prompt == &favoured) {
-      is_favoured_planned = true;
+    if (prompt == &favored) {
+      is_favored_planned = true;
       plan_prompt(
           *prompt,
-          {.tokens = left_.tokens, .ms = std::max(left_.ms, kept.ms), .is_for_favoured = true});
-    } else if (is_favoured_planned) {
+          {.tokens = left_.tokens, .ms = std::max(left_.ms, kept.ms), .is_for_favored = true});
+    } else if (is_favored_planned) {
       plan_prompt(*prompt, left_);
     } else {
       plan_prompt(*prompt, {.tokens = left_.tokens - std::min(left_.tokens, kept.tokens),
@@ -154,20 +154,20 @@ double StepPlanner::prompt_budget_ms() const {
   return std::max(stretched_ms - decode_ms, decode_ms / 3);
 }
 
-Sequence& StepPlanner::choose_favoured() {
+Sequence& StepPlanner::choose_favored() {
   Sequence& chosen = longest_unserved();
   chosen.last_served_step = step_;
   adopt(chosen);
   // Favors the prompt that computes the next page of `chosen`.
-  return sharing_.most_advanced_alike(chosen, prompts_, plan_);
+  return sharing_.best_prompt_for_next_page(chosen, prompts_, plan_);
 }
 
-// Returns the prompt that has waited longest, if longer than kPatience; otherwise the first by due
-// time among those with the highest priority.
+// Returns the prompt that has waited longest, if longer than kFetchTimeBase; otherwise the first by
+// due time among those with the highest priority.
 Sequence& StepPlanner::longest_unserved() const {
   Sequence* const oldest =
       *std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return advanced_step(*p); });
-  if (step_ - advanced_step(*oldest) > kPatience) return *oldest;
+  if (step_ - advanced_step(*oldest) > kFetchTimeBase) return *oldest;
   const Sequence& first =
       **std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return due_rank(*p); });
   return **std::ranges::min_element(prompts_, {}, [&](const Sequence* p) {
@@ -179,7 +179,7 @@ Sequence& StepPlanner::longest_unserved() const {
 void StepPlanner::plan_prompt(Sequence& sequence, const Budget& budget) {
   adopt(sequence);
   if (sharing_.is_computed_in(plan_, sequence)) return;
-  compute(sharing_.most_advanced_alike(sequence, prompts_, plan_), budget);
+  compute(sharing_.best_prompt_for_next_page(sequence, prompts_, plan_), budget);
 }
 
 // The favored prompt gets at least one row, even if the target leaves no time.
@@ -189,7 +189,7 @@ void StepPlanner::compute(Sequence& sequence, const Budget& budget) {
   if (n_most == 0) return;
   uint32_t n = n_most;
   if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_most);
-  if (n == 0 && !budget.is_for_favoured) return;
+  if (n == 0 && !budget.is_for_favored) return;
   n = kv_.make_room(sequence.table, sequence.n_cached, std::max(n, 1u));
 
   const double before_ms = costs_.ms(plan_.work);

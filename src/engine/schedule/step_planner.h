@@ -28,18 +28,18 @@ namespace kvik {
 // time: arrival plus the time that the prompt would take alone. A short prompt, or one with many
 // cached tokens, therefore does not wait for all of a long one, and a long one does not starve.
 // Priorities among a tenant's own requests only exchange positions among these. Every prompt
-// advances within kPatience + n_running steps: the prompt that has waited longest beyond kPatience
-// gets up to a quarter of the prompt rows.
+// advances within kFetchTimeBase + n_running steps: the prompt that has waited longest beyond
+// kFetchTimeBase gets up to a quarter of the prompt rows.
 class StepPlanner {
  public:
-  static constexpr uint64_t kPatience = 32;  // steps
+  static constexpr uint64_t kFetchTimeBase = 32;  // steps
 
   // All borrowed.
   struct Context {
     KvCache& kv;
     const CostModel& costs;
     const RunningSet& running;
-    ReuseCounter& reuse;
+    CachedTokenCounter& reuse;
     Speculator& speculator;
   };
   StepPlanner(const Context& context, const SchedulerOptions& options);
@@ -54,7 +54,7 @@ class StepPlanner {
   struct Budget {
     uint32_t tokens = 0;
     double ms = 0;
-    bool is_for_favoured = false;  // gets at least one token
+    bool is_for_favored = false;  // gets at least one token
   };
 
   void plan_decodes();
@@ -67,7 +67,7 @@ class StepPlanner {
   void make_draft_room(Sequence& sequence, uint32_t n_most);
   void plan_prompts();
   double prompt_budget_ms() const;
-  Sequence& choose_favoured();
+  Sequence& choose_favored();
   Sequence& longest_unserved() const;
   void plan_prompt(Sequence& sequence, const Budget& budget);
   void compute(Sequence& sequence, const Budget& budget);

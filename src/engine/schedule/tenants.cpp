@@ -12,7 +12,7 @@ double TenantLedger::least_served() const {
   for (const auto& [name, tenant] : tenants_) {
     if (tenant.n_requests > 0) least = std::min(least, tenant.served);
   }
-  return least == std::numeric_limits<double>::infinity() ? last_served_ : least;
+  return least == std::numeric_limits<double>::infinity() ? idle_service_ : least;
 }
 
 Tenant& TenantLedger::enter(const std::string& name) {
@@ -29,7 +29,7 @@ Tenant& TenantLedger::enter(const std::string& name) {
 void TenantLedger::leave(Tenant& tenant) {
   CHECK(tenant.n_requests > 0);
   if (--tenant.n_requests > 0) return;
-  last_served_ = std::max(last_served_, tenant.served);
+  idle_service_ = std::max(idle_service_, tenant.served);
   --n_present_;
 }
 

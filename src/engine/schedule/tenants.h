@@ -26,7 +26,7 @@ struct Tenant {
   // The weight of a token is about the time that it takes. Generated tokens weigh more because they
   // come in small batches.
   void charge_computed(uint32_t n_tokens) { served += n_tokens; }
-  void charge_found(uint32_t n_tokens) { served += 0.1 * n_tokens; }
+  void charge_cached(uint32_t n_tokens) { served += 0.1 * n_tokens; }
   void charge_generated(uint32_t n_tokens) { served += 2.0 * n_tokens; }
 };
 
@@ -44,7 +44,7 @@ class TenantLedger {
   // Returns true if more than one tenant is known, including idle ones.
   bool is_shared() const { return tenants_.size() > 1; }
   // Returns true if several tenants have requests now.
-  bool has_company() const { return n_present_ > 1; }
+  bool has_several_tenants() const { return n_present_ > 1; }
 
  private:
   static constexpr size_t kMost = 4096;  // tenants remembered, so that names cannot fill the memory
@@ -52,8 +52,8 @@ class TenantLedger {
   void forget_idle();
 
   std::unordered_map<std::string, Tenant> tenants_;
-  size_t n_present_ = 0;    // tenants with requests
-  double last_served_ = 0;  // largest counter of any tenant at the time it went idle
+  size_t n_present_ = 0;     // tenants with requests
+  double idle_service_ = 0;  // largest counter of any tenant at the time it went idle
 };
 
 }  // namespace kvik

@@ -16,7 +16,7 @@ constexpr uint32_t kStepRows = 256;  // rows of prompts and of pending tokens in
 // The layout has no sliding windows: after a rejected draft token, attention must reach back as far
 // as before. Open pages reach back far enough, too, because a draft is shorter than a page.
 KvLayout layout_of(const Decoder& decoder, const DraftModel::Options& options) {
-  static_assert(kMostGuesses < kPageTokens);
+  static_assert(kMaxDraftTokens < kPageTokens);
   KvLayout layout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
   layout.open_page_bytes = decoder.open_page_bytes();
   return with_slots(layout, n_slots(layout, options.kv_budget_bytes, options.max_running));
@@ -72,7 +72,7 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
     page_tables_.clear();
     for (Sequence* sequence : drafting_) {
       const Draft& draft = sequence->speculation.drafts->model.draft;
-      add_row(*sequence, std::span(&draft.back().token, 1), WantLogits::kLast);
+      add_row(*sequence, std::span(&draft.back().token, 1), OutputRows::kLast);
     }
     forward();
     row = 0;
@@ -84,7 +84,7 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
 // Adds the tokens that the model has not computed yet to the batch. Returns true if these are all,
 // so that the last row is sampled.
 bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_left) {
-  DraftLane& lane = sequence.speculation.drafts->model;
+  DraftModelState& lane = sequence.speculation.drafts->model;
   const std::span<const TokenId> tokens = sequence.tokens;
   if (tokens.size() + n_most > options_.n_ctx_max || n_rows_left == 0) return false;
   // Nothing after the first rejected token is valid.
@@ -108,12 +108,12 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
   // Rows without logits do not occupy a row of logits, so the sampled sequences have consecutive
   // rows.
   add_row(sequence, tokens.subspan(lane.n_cached, n_new),
-          is_all ? WantLogits::kLast : WantLogits::kNone);
+          is_all ? OutputRows::kLast : OutputRows::kNone);
   return is_all;
 }
 
 bool DraftModel::open(Sequence& sequence) {
-  DraftLane& lane = sequence.speculation.drafts->model;
+  DraftModelState& lane = sequence.speculation.drafts->model;
   lane.table = kv_.make_table(root_key(identity_, sequence.request.cache_salt));
   lane.table.owner.tenant = sequence.table.owner.tenant;
   const PrefixQuery query{.root = lane.table.root(),
@@ -127,8 +127,8 @@ bool DraftModel::open(Sequence& sequence) {
 }
 
 void DraftModel::add_row(const Sequence& sequence, std::span<const TokenId> tokens,
-                         WantLogits want) {
-  DraftLane& lane = sequence.speculation.drafts->model;
+                         OutputRows want) {
+  DraftModelState& lane = sequence.speculation.drafts->model;
   const uint32_t n_groups = kv_.layout().n_groups();
   const size_t begin = page_tables_.size();
   for (uint32_t g = 0; g < n_groups; ++g) page_tables_.push_back(lane.table.addresses(g));
@@ -145,8 +145,8 @@ void DraftModel::forward() { decoder_.forward(batch_); }
 
 // Draws the next draft token. Returns false if no further token may follow it.
 bool DraftModel::sample(Sequence& sequence, size_t row) {
-  DraftLane& lane = sequence.speculation.drafts->model;
-  const auto drawn = draw_guess(sampler_, sequence, lane.draft, decoder_.logits(row));
+  DraftModelState& lane = sequence.speculation.drafts->model;
+  const auto drawn = draw_draft_token(sampler_, sequence, lane.draft, decoder_.logits(row));
   if (!drawn) return false;
   lane.draft.push_back(drawn->guess);
   lane.guessed.push_back(drawn->guess.token);
@@ -162,7 +162,7 @@ void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
 // Accepted draft tokens stay in the cache, as far as they are known to be accepted.
 void DraftModel::let_go(Sequence& sequence) {
   if (!sequence.speculation.drafts || !sequence.speculation.drafts->model.is_open) return;
-  DraftLane& lane = sequence.speculation.drafts->model;
+  DraftModelState& lane = sequence.speculation.drafts->model;
   const uint32_t n_known = std::min({lane.n_cached, lane.n_then, sequence.n_tokens()});
   kv_.close(lane.table, std::span<const TokenId>(sequence.tokens).first(n_known));
   lane = {};

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "engine/sample/sampler.h"
 #include "engine/speculate/drafter.h"
-#include "engine/speculate/drawn_guess.h"
+#include "engine/speculate/drawn_draft_token.h"
 #include "kv/kv_cache.h"
 #include "model/decoder.h"
 
@@ -48,7 +48,7 @@ class DraftModel final : public Drafter {
  private:
   bool prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_left);
   bool open(Sequence& sequence);
-  void add_row(const Sequence& sequence, std::span<const TokenId> tokens, WantLogits want);
+  void add_row(const Sequence& sequence, std::span<const TokenId> tokens, OutputRows want);
   void forward();
   bool sample(Sequence& sequence, size_t row);
 
@@ -59,7 +59,7 @@ class DraftModel final : public Drafter {
   KvCache kv_;
   Sampler sampler_;
   std::string identity_;
-  GuessTime time_;
+  DraftTime time_;
   uint64_t n_rows_ = 0;
 
   // Scratch of the current step, kept so that a step allocates nothing.

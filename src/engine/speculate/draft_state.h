@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/token_id.h"
-#include "engine/speculate/guess.h"
+#include "engine/speculate/draft_token.h"
 #include "engine/speculate/speculation_counters.h"
 #include "engine/speculate/suffix_index.h"
 #include "kv/page_table.h"
@@ -14,7 +14,7 @@
 namespace kvik {
 
 // The state of a sequence in a draft model.
-struct DraftLane {
+struct DraftModelState {
   PageTable table;
   uint32_t n_cached = 0;         // tokens with K and V, including draft tokens
   uint32_t n_then = 0;           // tokens of the sequence at the last begin_step()
@@ -27,16 +27,16 @@ struct DraftLane {
 struct DraftState {
   // n_tokens is the expected length of the sequence.
   explicit DraftState(uint64_t n_tokens) : index(n_tokens) {
-    for (Draft& proposal : proposals) proposal.reserve(kMostGuesses);
+    for (Draft& proposal : proposals) proposal.reserve(kMaxDraftTokens);
   }
 
   Acceptance acceptance;
   // Proposals of each source after the newest token, verified or not. The tokens that follow show
   // how good they were.
-  std::array<Draft, kGuessSources> proposals;
-  GuessSource chosen = GuessSource::kSuffix;
+  std::array<Draft, kDraftSources> proposals;
+  DraftSource chosen = DraftSource::kSuffix;
 
-  DraftLane model;
+  DraftModelState model;
   float model_share = 0.6f;  // share of the draft model's tokens that were right recently
 
   SuffixIndex index;

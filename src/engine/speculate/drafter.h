@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/speculate/guess.h"
+#include "engine/speculate/draft_token.h"
 
 namespace kvik {
 

@@ -10,7 +10,7 @@ void ForcedDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
   if (!sequence.next_tokens) return;
   const auto forced = sequence.next_tokens->forced();
   for (const TokenId token : forced.first(std::min<size_t>(forced.size(), n_most))) {
-    draft.push_back({token, {GuessSource::kForced, 0}});
+    draft.push_back({token, {DraftSource::kForced, 0}});
   }
 }
 

@@ -15,7 +15,8 @@ constexpr double kSurprise = 1.3;
 constexpr uint64_t kForget = 512;  // observations of other row counts after which one is forgotten
 constexpr uint64_t kForgetSoon = 128;  // the same for one with fewer than kWellKnown observations
 constexpr uint32_t kWellKnown = 16;
-constexpr double kDearRow = 0.12;  // cost of a row beyond the observed counts, as a share of a step
+constexpr double kUnknownRowCost =
+    0.12;  // cost of a row beyond the observed counts, as a share of a step
 
 }  // namespace
 
@@ -46,7 +47,7 @@ void RowCosts::observe(uint32_t n_rows, double ms) {
 double RowCosts::row_ms(double prompt_row_ms) const {
   if (prompt_row_ms > 0) return prompt_row_ms;
   const auto first = std::ranges::find_if(known_, [](const Known& k) { return k.n_observed > 0; });
-  return first == known_.end() ? 0 : kDearRow * first->ms;
+  return first == known_.end() ? 0 : kUnknownRowCost * first->ms;
 }
 
 // More rows never take less time. If the observations say so, the smaller row count is assumed to

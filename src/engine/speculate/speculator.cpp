@@ -14,7 +14,7 @@ constexpr double kMostLonger = 1;
 constexpr double kMostSlower = 1.25;
 constexpr uint32_t kReserveTokens = 4096;
 // Accepted tokens expected from other sources, at which no model is used.
-constexpr double kWorthNoModel = 1.5;
+constexpr double kEnoughWithoutModel = 1.5;
 constexpr uint32_t kMostDrafted = 8;  // draft tokens by a draft model
 constexpr uint64_t kTryAgain = 64;    // steps without a draft model, after which it is tried again
 constexpr float kShareRate = 0.05f;
@@ -29,7 +29,7 @@ double context_ms(const StepWork& work, const CostModel& costs) {
 Speculator::Speculator(const SpeculationOptions& options, const KvCache& kv)
     : options_(options), drafters_{&suffix_, &resume_, nullptr, options.drafter, &forced_} {
   if (options.mode == SpeculationOptions::Mode::kOff) return;
-  drafters_[static_cast<size_t>(GuessSource::kChain)] = &chains_.emplace(kv);
+  drafters_[static_cast<size_t>(DraftSource::kChain)] = &chains_.emplace(kv);
 }
 
 double Speculator::Candidate::next_chance() const {
@@ -53,7 +53,7 @@ void Speculator::learn(Sequence& sequence) {
     for (size_t i = 0; i < std::min(came.size(), draft.size()); ++i) {
       const bool is_right = draft[i].token == came[i];
       state.acceptance.learn(draft[i].kind, is_right);
-      if (draft[i].kind.source == GuessSource::kModel)
+      if (draft[i].kind.source == DraftSource::kModel)
         state.model_share += kShareRate * ((is_right ? 1.0f : 0.0f) - state.model_share);
       if (!is_right) break;
     }
@@ -63,7 +63,7 @@ void Speculator::learn(Sequence& sequence) {
 
 double Speculator::expected(const Sequence& sequence, const Draft& draft) const {
   double all_true = 1, sum = 0;
-  for (const Guess& guess : draft) {
+  for (const DraftToken& guess : draft) {
     all_true *= sequence.speculation.drafts->acceptance.chance(guess.kind);
     if (all_true < kLeastChance) break;
     sum += all_true;
@@ -77,7 +77,7 @@ void Speculator::begin(Sequence& sequence, uint32_t n_most) {
     const uint64_t n_tokens =
         uint64_t{sequence.n_tokens()} + std::min(sequence.request.max_tokens, kReserveTokens);
     sequence.speculation.drafts = std::make_unique<DraftState>(n_tokens);
-    sequence.speculation.draft.reserve(kMostGuesses);
+    sequence.speculation.draft.reserve(kMaxDraftTokens);
   } else {
     learn(sequence);
   }
@@ -85,18 +85,18 @@ void Speculator::begin(Sequence& sequence, uint32_t n_most) {
                       .acceptance = &sequence.speculation.drafts->acceptance,
                       .n_most = std::min(n_most, options_.n_most)};
   for (const auto source :
-       {GuessSource::kForced, GuessSource::kSuffix, GuessSource::kResume, GuessSource::kChain}) {
+       {DraftSource::kForced, DraftSource::kSuffix, DraftSource::kResume, DraftSource::kChain}) {
     propose(candidate, source);
   }
   sequence.speculation.drafts->n_then = sequence.n_tokens();
   candidates_.push_back(candidate);
 }
 
-void Speculator::propose(Candidate& candidate, GuessSource source) {
+void Speculator::propose(Candidate& candidate, DraftSource source) {
   Drafter* drafter = drafters_[static_cast<size_t>(source)];
   if (!drafter) return;
   Draft& draft = candidate.sequence->speculation.drafts->proposals[static_cast<size_t>(source)];
-  drafter->propose(*candidate.sequence, kMostGuesses, draft);
+  drafter->propose(*candidate.sequence, kMaxDraftTokens, draft);
   const double worth = expected(*candidate.sequence, draft);
   if (worth <= candidate.worth) return;
   candidate.worth = worth;
@@ -104,32 +104,32 @@ void Speculator::propose(Candidate& candidate, GuessSource source) {
 }
 
 // Lets the draft model propose. Its tokens take time even if they are not verified.
-void Speculator::ask_model(const StepPlan& plan, const CostModel& costs) {
-  Drafter* model = drafters_[static_cast<size_t>(GuessSource::kModel)];
+void Speculator::propose_with_model(const StepPlan& plan, const CostModel& costs) {
+  Drafter* model = drafters_[static_cast<size_t>(DraftSource::kModel)];
   asked_.clear();
   for (const Candidate& candidate : candidates_) {
-    if (model && candidate.worth < kWorthNoModel && candidate.n_most > 0)
+    if (model && candidate.worth < kEnoughWithoutModel && candidate.n_most > 0)
       asked_.push_back(candidate.sequence);
   }
   if (asked_.empty()) return;
-  const uint32_t n_most = n_to_draft(plan, costs);
+  const uint32_t n_most = n_model_tokens(plan, costs);
   if (n_most == 0) return;
   model->begin_step(asked_, n_most);
   for (Candidate& candidate : candidates_) {
-    if (candidate.worth < kWorthNoModel && candidate.n_most > 0)
-      propose(candidate, GuessSource::kModel);
+    if (candidate.worth < kEnoughWithoutModel && candidate.n_most > 0)
+      propose(candidate, DraftSource::kModel);
   }
 }
 
 // Returns how many tokens the draft model drafts for each sequence: the number that is worth its
 // cost, given its recent acceptance. If none is, the model is tried again now and then.
-uint32_t Speculator::n_to_draft(const StepPlan& plan, const CostModel& costs) {
+uint32_t Speculator::n_model_tokens(const StepPlan& plan, const CostModel& costs) {
   if (options_.mode == SpeculationOptions::Mode::kAlways) return options_.n_most;
   const double row_ms = costs.row_ms();
   const double rows_ms = row_costs_.ms(plan.work.n_rows, row_ms);
   if (rows_ms <= 0) return 0;
   const double base_ms = rows_ms + context_ms(plan.work, costs);
-  const double token_ms = drafters_[static_cast<size_t>(GuessSource::kModel)]->token_ms();
+  const double token_ms = drafters_[static_cast<size_t>(DraftSource::kModel)]->token_ms();
   double share = 0;
   for (const Sequence* sequence : asked_) share += sequence->speculation.drafts->model_share;
   share /= static_cast<double>(asked_.size());
@@ -163,14 +163,14 @@ void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_most, 
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     Sequence& sequence = *plan.entries[i].sequence;
     sequence.speculation.draft.clear();
-    const bool may_guess = options_.mode != SpeculationOptions::Mode::kOff &&
+    const bool may_draft = options_.mode != SpeculationOptions::Mode::kOff &&
                            sequence.request.speculate == Request::Speculate::kOn;
-    if (may_guess) begin(sequence, n_most[i]);
+    if (may_draft) begin(sequence, n_most[i]);
   }
-  ask_model(plan, costs);
+  propose_with_model(plan, costs);
   std::erase_if(candidates_, [](const Candidate& c) { return !c.draft || c.n_most == 0; });
   if (candidates_.empty()) return;
-  const uint32_t n = n_that_pay(plan, room, costs);
+  const uint32_t n = n_worthwhile(plan, room, costs);
   for (uint32_t i = 0; i < n; ++i) {
     Sequence& sequence = *order_[i]->sequence;
     sequence.speculation.draft.push_back(
@@ -202,7 +202,7 @@ double Speculator::least_expected(const StepPlan& plan, const Room& room) const 
 }
 
 // Fills order_ and returns how many of its draft tokens are worth computing.
-uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const CostModel& costs) {
+uint32_t Speculator::n_worthwhile(const StepPlan& plan, const Room& room, const CostModel& costs) {
   order_.clear();
   const uint32_t n_base = plan.work.n_rows;
   const double row_ms = costs.row_ms();
@@ -244,13 +244,13 @@ uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const Co
 // --- costs ---
 
 void Speculator::observe(const StepPlan& plan, double ms, CostModel& costs) {
-  const bool has_guesses = plan.work.n_rows > plan.plain_work.n_rows;
+  const bool has_draft_tokens = plan.work.n_rows > plan.plain_work.n_rows;
   if (plan.n_prompt_rows > 0) return costs.observe(plan.work, ms);
   // The context's share is uncertain at first; at least half of the time is attributed to the rows.
   const double rows_ms = std::max(ms - context_ms(plan.work, costs), ms / 2);
   const double row_ms = costs.row_ms();
   row_costs_.observe(plan.work.n_rows, rows_ms);
-  if (!has_guesses) return costs.observe(plan.work, ms);
+  if (!has_draft_tokens) return costs.observe(plan.work, ms);
   // Rows of drafts are nearly free. The cost model must not conclude that prompt rows are.
   const double plain_ms =
       row_costs_.ms(plan.plain_work.n_rows, row_ms) + context_ms(plan.plain_work, costs);

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "engine/cost_model.h"
-#include "engine/speculate/chain_drafter.h"
+#include "engine/speculate/cached_page_drafter.h"
+#include "engine/speculate/draft_token.h"
 #include "engine/speculate/drafter.h"
 #include "engine/speculate/forced_drafter.h"
-#include "engine/speculate/guess.h"
 #include "engine/speculate/row_costs.h"
 #include "engine/speculate/speculation_options.h"
 #include "engine/speculate/suffix_drafter.h"
@@ -70,21 +70,21 @@ class Speculator {
   };
 
   void begin(Sequence& sequence, uint32_t n_most);
-  void propose(Candidate& candidate, GuessSource source);
-  void ask_model(const StepPlan& plan, const CostModel& costs);
-  uint32_t n_to_draft(const StepPlan& plan, const CostModel& costs);
+  void propose(Candidate& candidate, DraftSource source);
+  void propose_with_model(const StepPlan& plan, const CostModel& costs);
+  uint32_t n_model_tokens(const StepPlan& plan, const CostModel& costs);
   void learn(Sequence& sequence);
   double expected(const Sequence& sequence, const Draft& draft) const;
   Candidate* best_candidate();
   double least_expected(const StepPlan& plan, const Room& room) const;
-  uint32_t n_that_pay(const StepPlan& plan, const Room& room, const CostModel& costs);
+  uint32_t n_worthwhile(const StepPlan& plan, const Room& room, const CostModel& costs);
 
   SpeculationOptions options_;
   SuffixDrafter suffix_;
   ResumeDrafter resume_;
   ForcedDrafter forced_;
-  std::optional<ChainDrafter> chains_;            // absent if speculation is off
-  std::array<Drafter*, kGuessSources> drafters_;  // by GuessSource; null: none
+  std::optional<CachedPageDrafter> chains_;       // absent if speculation is off
+  std::array<Drafter*, kDraftSources> drafters_;  // by DraftSource; null: none
   RowCosts row_costs_;
 
   // Scratch of the step being planned, kept so that a step allocates nothing.

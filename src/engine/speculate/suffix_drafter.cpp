@@ -14,11 +14,11 @@ constexpr uint32_t kLeftFor = 256;               // tokens after which a copy is
 
 // Appends the tokens from `match` on. The confidence in each grows with the tokens matched before
 // it.
-void copy_behind(std::span<const TokenId> tokens, const SuffixMatch& match, GuessSource source,
+void copy_behind(std::span<const TokenId> tokens, const SuffixMatch& match, DraftSource source,
                  uint32_t n_most, Draft& draft) {
   const auto n_left = static_cast<uint32_t>(tokens.size()) - match.next;
   for (uint32_t i = 0; i < std::min(n_most, n_left); ++i) {
-    draft.push_back({tokens[match.next + i], GuessKind::of_match(source, match.n_matched + i)});
+    draft.push_back({tokens[match.next + i], DraftKind::of_match(source, match.n_matched + i)});
   }
 }
 
@@ -45,7 +45,7 @@ void SuffixDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
   state.copy = copy;
   state.n_then = n;
   if (copy.n_matched >= kLeftCopy) state.left_at = 0;
-  if (copy.n_matched > 0) copy_behind(tokens, copy, GuessSource::kSuffix, n_most, draft);
+  if (copy.n_matched > 0) copy_behind(tokens, copy, DraftSource::kSuffix, n_most, draft);
 }
 
 void ResumeDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
@@ -63,7 +63,7 @@ void ResumeDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
     if (n_matched > best.n_matched) best = {at, n_matched};
   }
   if (best.n_matched == 0 && n > state.left_when) return;
-  copy_behind(tokens, best, GuessSource::kResume, n_most, draft);
+  copy_behind(tokens, best, DraftSource::kResume, n_most, draft);
 }
 
 }  // namespace kvik

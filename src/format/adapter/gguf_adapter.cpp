@@ -86,11 +86,11 @@ Result<std::unique_ptr<AdapterSource>> read_gguf_adapter(std::unique_ptr<ModelSo
                       "model",
                       quoted(name)));
     }
-    const StatedPair pair{.name = std::string(name),
-                          .target = {.tensor = *id, .part = {}},
-                          .a = *tensors[0],
-                          .b = *tensors[1],
-                          .embedding = EmbeddingPair::kGguf};
+    const FilePair pair{.name = std::string(name),
+                        .target = {.tensor = *id, .part = {}},
+                        .a = *tensors[0],
+                        .b = *tensors[1],
+                        .embedding = EmbeddingPair::kGguf};
     TRY_ASSIGN(const uint32_t rank, plan.rank_of(pair));
     const double scale = alpha != 0 ? alpha / rank : 1.0;
     TRY(plan.add(pair, rank, static_cast<float>(scale * factor)));

@@ -72,9 +72,9 @@ class Changes {
   std::map<std::string, size_t> saved_;
 };
 
-class Merging final : public TensorTransform {
+class MergedTensors final : public TensorTransform {
  public:
-  Merging(TensorSource& inputs, Changes changes)
+  MergedTensors(TensorSource& inputs, Changes changes)
       : TensorTransform(inputs, changes.outputs(inputs)), changes_(std::move(changes)) {}
 
   Result<void> make(size_t index, Range, Made& made) override {
@@ -126,7 +126,7 @@ class Merging final : public TensorTransform {
 }  // namespace
 
 void merge_adapter(ModelSource& source, std::unique_ptr<AdapterSource> adapter) {
-  source.add(std::make_unique<Merging>(source.top(), Changes(std::move(adapter))));
+  source.add(std::make_unique<MergedTensors>(source.top(), Changes(std::move(adapter))));
 }
 
 }  // namespace kvik

@@ -19,9 +19,9 @@ void add(Order& order, uint64_t first, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) order.push_back(static_cast<uint32_t>(first + i));
 }
 
-Order in_order(const std::vector<hf::RowStretch>& stretches) {
+Order in_order(const std::vector<hf::RowRange>& stretches) {
   Order order;
-  for (const hf::RowStretch& stretch : stretches) add(order, stretch.first, stretch.n);
+  for (const hf::RowRange& stretch : stretches) add(order, stretch.first, stretch.n);
   return order;
 }
 
@@ -56,12 +56,12 @@ Result<ModuleOrder> module_order(const ModelConfig& model, const TensorTable& ta
                           ? std::get_if<DeltaConfig>(&model.layers[tensor.layer].mixer)
                           : nullptr;
   if (module.roles.size() <= 1) {
-    const bool is_turned = tensor.role == kQ || tensor.role == kK;
+    const bool has_rope = tensor.role == kQ || tensor.role == kK;
     if (delta) {
       Order& moved = tensor.role == kStateOutput ? out.columns : out.rows;
       moved = in_order(hf::rows_of_state(tensor.role, *delta));
     }
-    if (module.pairs_rows && is_turned) {
+    if (module.pairs_rows && has_rope) {
       TRY_ASSIGN(out.rows, paired_rows(model, tensor, out.n_rows));
     }
     return out;

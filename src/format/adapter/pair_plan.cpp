@@ -29,7 +29,7 @@ struct Choice {
 
   uint64_t size() const { return list.empty() ? n : list.size(); }
   uint64_t operator[](uint64_t i) const { return list.empty() ? first + i * step : list[i]; }
-  bool is_stretch() const { return list.empty() && step == 1; }
+  bool is_contiguous() const { return list.empty() && step == 1; }
 };
 
 // Returns the selection of `order`, or of all n if it is empty.
@@ -59,7 +59,7 @@ std::vector<std::byte> chosen_bytes(std::span<const std::byte> all, const Factor
   std::byte* to = out.data();
   for (uint64_t r = 0; r < part.rows.size(); ++r) {
     const uint64_t row = part.rows[r] * part.n_cols;
-    const uint64_t n_stretch = part.columns.is_stretch() ? part.columns.size() : 1;
+    const uint64_t n_stretch = part.columns.is_contiguous() ? part.columns.size() : 1;
     for (uint64_t c = 0; c < part.columns.size(); c += n_stretch) {
       const uint64_t at = (row + part.columns[c]) * element_bytes;
       CHECK(at + n_stretch * element_bytes <= all.size());
@@ -164,7 +164,7 @@ PairPlan::PairPlan(const ModelSource& file, const ModelConfig& model)
 
 PairPlan::~PairPlan() = default;
 
-Result<uint32_t> PairPlan::rank_of(const StatedPair& pair) const {
+Result<uint32_t> PairPlan::rank_of(const FilePair& pair) const {
   if (is_list(kind_of(pair.target.tensor.role))) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{} is no matrix, expected pairs of matrices", quoted(pair.name)));
@@ -198,7 +198,7 @@ Result<uint32_t> PairPlan::rank_of(const StatedPair& pair) const {
                                                    quoted(a.name), rank, kMaxAdapterRank));
 }
 
-Result<uint64_t> PairPlan::flat_rank_of(const StatedPair& pair) const {
+Result<uint64_t> PairPlan::flat_rank_of(const FilePair& pair) const {
   const TensorSpec* spec = table_.find(pair.target.tensor);
   CHECK(spec);
   const std::vector<uint64_t>& a = file_.tensors()[pair.a].shape;
@@ -210,7 +210,7 @@ Result<uint64_t> PairPlan::flat_rank_of(const StatedPair& pair) const {
                   quoted(file_.tensors()[pair.a].name), fmt::join(a, ", "), spec->shape[0]));
 }
 
-Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
+Result<void> PairPlan::add(const FilePair& pair, uint32_t rank, float scale) {
   if (!std::isfinite(scale)) {
     return fail(ErrorCode::kCorrupt, fmt::format("the scale of {} is {}, expected a finite number",
                                                  quoted(pair.name), scale));
@@ -234,7 +234,7 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
   if (spec && is_of_layer(spec->id.role) && spec->id.layer >= model_.n_layers) return {};
   // Pairs of tensors that the model does not use are ignored, such as K of a layer that shares
   // another layer's.
-  if (!spec && table_.may_leave_alone(name_of(pair.target.tensor))) return {};
+  if (!spec && table_.may_be_unused(name_of(pair.target.tensor))) return {};
   if (!spec) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is no matrix of a model of architecture '{}' with {} layers: the "
@@ -256,7 +256,7 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
 }
 
 // Adds a magnitude for each row of b, in the order of the rows.
-Result<void> PairPlan::add_magnitudes(const StatedPair& pair, size_t first_planned) {
+Result<void> PairPlan::add_magnitudes(const FilePair& pair, size_t first_planned) {
   const TensorInfo& info = file_.tensors()[*pair.magnitudes];
   const uint64_t n_rows = file_.tensors()[pair.b].shape[0];
   if (info.shape != Shape{n_rows} || !is_float(info.type) || planned_.size() != first_planned + 1) {
@@ -273,7 +273,7 @@ Result<void> PairPlan::add_magnitudes(const StatedPair& pair, size_t first_plann
   return {};
 }
 
-Result<void> PairPlan::check_shapes(const StatedPair& pair, const Shape& a, const Shape& b) const {
+Result<void> PairPlan::check_shapes(const FilePair& pair, const Shape& a, const Shape& b) const {
   const TensorInfo& file_a = file_.tensors()[pair.a];
   const TensorInfo& file_b = file_.tensors()[pair.b];
   if (file_a.shape == a && file_b.shape == b) return {};
@@ -284,7 +284,7 @@ Result<void> PairPlan::check_shapes(const StatedPair& pair, const Shape& a, cons
                           fmt::join(file_b.shape, ", "), fmt::join(a, ", "), fmt::join(b, ", ")));
 }
 
-Result<void> PairPlan::add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made) {
+Result<void> PairPlan::add_whole(const FilePair& pair, const TensorSpec& spec, AdapterPair made) {
   made.n_rows = spec.shape.size() == 1 ? 1 : spec.shape[0];
   made.n_cols = spec.shape.back();
   ModuleOrder order{.n_rows = made.n_rows};
@@ -304,7 +304,7 @@ Result<void> PairPlan::add_whole(const StatedPair& pair, const TensorSpec& spec,
   return {};
 }
 
-Result<void> PairPlan::add_embedding(const StatedPair& pair, const TensorSpec& spec,
+Result<void> PairPlan::add_embedding(const FilePair& pair, const TensorSpec& spec,
                                      AdapterPair made) {
   made.n_rows = spec.shape[0];
   made.n_cols = spec.shape[1];
@@ -327,7 +327,7 @@ Result<void> PairPlan::add_embedding(const StatedPair& pair, const TensorSpec& s
 }
 
 // Adds the pair of one matrix of a stack, or of all of them.
-Result<void> PairPlan::add_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made) {
+Result<void> PairPlan::add_stack(const FilePair& pair, const TensorSpec& spec, AdapterPair made) {
   const uint64_t n_parts = spec.shape[0];
   const uint64_t rank = made.rank;
   made.n_rows = spec.shape[1];
@@ -352,7 +352,7 @@ Result<void> PairPlan::add_stack(const StatedPair& pair, const TensorSpec& spec,
   return {};
 }
 
-Result<void> PairPlan::add_flat_stack(const StatedPair& pair, const TensorSpec& spec,
+Result<void> PairPlan::add_flat_stack(const FilePair& pair, const TensorSpec& spec,
                                       AdapterPair made) {
   const FlatStack& flat = *pair.flat;
   const uint64_t n_experts = spec.shape[0];
@@ -365,7 +365,7 @@ Result<void> PairPlan::add_flat_stack(const StatedPair& pair, const TensorSpec& 
   const bool is_flipped = fits_flipped && (n_outputs != made.n_cols || flat.is_flipped);
   if (!is_flipped) TRY(check_shapes(pair, {n_all, made.n_cols}, {n_outputs, n_all}));
   Choice outputs{.first = flat.part * made.n_rows, .n = made.n_rows};
-  if (flat.takes_turns) outputs = {.first = flat.part, .n = made.n_rows, .step = flat.n_parts};
+  if (flat.is_alternating) outputs = {.first = flat.part, .n = made.n_rows, .step = flat.n_parts};
   const Choice inputs = all_of(made.n_cols);
   for (made.part = 0; made.part < n_experts; ++made.part) {
     const Choice of_a{.first = uint64_t{made.part} * made.rank, .n = made.rank};
@@ -385,7 +385,7 @@ Result<void> PairPlan::add_flat_stack(const StatedPair& pair, const TensorSpec& 
 // Adds the pairs of a matrix that computes K and V of all heads (latent_up.h). The model stores K's
 // part transposed per head, so there the transposed b of the file becomes a, and the transposed a
 // becomes b.
-Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
+Result<void> PairPlan::add_latent(const FilePair& pair, AdapterPair made) {
   const uint32_t layer = pair.target.tensor.layer;
   if (!table_.find({TensorRole::kKUp, layer})) {
     return fail(ErrorCode::kInvalidArgument,
@@ -396,22 +396,22 @@ Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
   const AttentionConfig& attention = model_.layers[layer].attention();
   const LatentConfig& latent = attention.latent;
   const uint64_t rank = made.rank;
-  const uint64_t head_rows = latent.still_dim + latent.value_dim;
+  const uint64_t head_rows = latent.qk_nope_head_dim + latent.value_dim;
   TRY(check_shapes(pair, {rank, latent.rank}, {attention.n_heads * head_rows, rank}));
   const FactorPart whole_a = rows_of(pair.a, 0, rank, latent.rank);
   for (uint32_t head = 0; head < attention.n_heads; ++head) {
     made.part = head;
     made.tensor.role = TensorRole::kKUp;
     made.n_rows = latent.rank;
-    made.n_cols = latent.still_dim;
+    made.n_cols = latent.qk_nope_head_dim;
     FactorPart as_b = whole_a;
-    FactorPart as_a = rows_of(pair.b, head * head_rows, latent.still_dim, rank);
+    FactorPart as_a = rows_of(pair.b, head * head_rows, latent.qk_nope_head_dim, rank);
     as_a.is_transposed = as_b.is_transposed = true;
     planned_.push_back({made, as_a, as_b});
     made.tensor.role = TensorRole::kVUp;
     made.n_rows = latent.value_dim;
     made.n_cols = latent.rank;
-    const uint64_t first = head * head_rows + latent.still_dim;
+    const uint64_t first = head * head_rows + latent.qk_nope_head_dim;
     planned_.push_back({made, whole_a, rows_of(pair.b, first, latent.value_dim, rank)});
   }
   return {};

@@ -31,12 +31,12 @@ enum class EmbeddingPair : uint8_t {
 // has the outputs and b the inputs.
 struct FlatStack {
   uint32_t part = 0, n_parts = 1;  // which of the model's tensors in the stack, and their number
-  bool takes_turns = false;        // the rows of the parts alternate
+  bool is_alternating = false;     // the rows of the parts alternate
   bool is_flipped = false;         // a has the outputs; used if the shapes fit both ways
 };
 
 // The update of one matrix as stated by a file, before it is checked against the model.
-struct StatedPair {
+struct FilePair {
   std::string name;  // name of the matrix in the file, for messages
   AdapterTarget target;
   size_t a = 0, b = 0;  // indices of tensors of the file
@@ -56,13 +56,13 @@ class PairPlan {
 
   // Returns the common rank of the two tensors. Errors: kCorrupt, kUnsupported, also if the target
   // is not a matrix.
-  Result<uint32_t> rank_of(const StatedPair& pair) const;
+  Result<uint32_t> rank_of(const FilePair& pair) const;
 
   // Adds a pair. Pairs of the MTP head and of tensors that the model does not use are ignored.
   // Errors: kInvalidArgument if the model has no such matrix or one of another shape, kCorrupt for
   // a scale that is not finite or for magnitudes of another shape, kUnsupported for DoRA of a kind
   // of matrix that is not supported.
-  Result<void> add(const StatedPair& pair, uint32_t rank, float scale);
+  Result<void> add(const FilePair& pair, uint32_t rank, float scale);
 
   // Adds a tensor of the file that replaces the embedding or the head. Errors: kInvalidArgument for
   // another shape, kUnsupported for a type other than f32, f16 and bf16.
@@ -83,14 +83,14 @@ class PairPlan {
   };
   class Source;
 
-  Result<void> add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
-  Result<void> add_embedding(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
-  Result<void> add_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
-  Result<void> add_flat_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
-  Result<void> add_latent(const StatedPair& pair, AdapterPair made);
-  Result<uint64_t> flat_rank_of(const StatedPair& pair) const;
-  Result<void> add_magnitudes(const StatedPair& pair, size_t first_planned);
-  Result<void> check_shapes(const StatedPair& pair, const std::vector<uint64_t>& a,
+  Result<void> add_whole(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_embedding(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_stack(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_flat_stack(const FilePair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_latent(const FilePair& pair, AdapterPair made);
+  Result<uint64_t> flat_rank_of(const FilePair& pair) const;
+  Result<void> add_magnitudes(const FilePair& pair, size_t first_planned);
+  Result<void> check_shapes(const FilePair& pair, const std::vector<uint64_t>& a,
                             const std::vector<uint64_t>& b) const;
 
   const ModelSource& file_;

@@ -69,7 +69,7 @@ class Modules {
     }
     for (uint32_t layer = 0; layer < model.n_layers; ++layer) {
       for (const TensorRole unused : {TensorRole::kK, TensorRole::kV}) {
-        if (table.may_leave_alone(name_of({unused, layer}))) by_layer_[layer].push_back(unused);
+        if (table.may_be_unused(name_of({unused, layer}))) by_layer_[layer].push_back(unused);
       }
     }
   }
@@ -291,9 +291,9 @@ Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource
   return pairs;
 }
 
-struct StatedModule {
+struct FileModule {
   std::string name;  // name that patterns refer to
-  std::vector<StatedPair> pairs;
+  std::vector<FilePair> pairs;
 };
 
 std::unexpected<Error> is_none(std::string_view module, const ModelConfig& model) {
@@ -306,9 +306,8 @@ std::unexpected<Error> is_none(std::string_view module, const ModelConfig& model
 // Returns the targets of a module with n_wrapped suffixes ".base_layer". PEFT wraps a module once
 // per target parameter, in the order of their definition, so a name without the suffix belongs to
 // the last of them, and each suffix leads to the one before.
-Result<StatedModule> stated_stack(std::string_view module, size_t n_wrapped,
-                                  std::vector<StackParameter> parameters,
-                                  const PeftConfig& config) {
+Result<FileModule> stated_stack(std::string_view module, size_t n_wrapped,
+                                std::vector<StackParameter> parameters, const PeftConfig& config) {
   const auto path_of = [&](const StackParameter& parameter) {
     return fmt::format("{}.{}", module, parameter.name);
   };
@@ -322,38 +321,38 @@ Result<StatedModule> stated_stack(std::string_view module, size_t n_wrapped,
                             quoted(module), n_wrapped + 1, parameters.size()));
   }
   const StackParameter& parameter = parameters[parameters.size() - 1 - n_wrapped];
-  StatedModule out{.name = path_of(parameter), .pairs = {}};
+  FileModule out{.name = path_of(parameter), .pairs = {}};
   for (uint32_t part = 0; part < parameter.tensors.size(); ++part) {
     out.pairs.push_back(
         {.name = out.name,
          .target = {.tensor = parameter.tensors[part]},
          .flat = FlatStack{.part = part,
                            .n_parts = static_cast<uint32_t>(parameter.tensors.size()),
-                           .takes_turns = parameter.stacks == ExpertStacks::kInterleaved,
+                           .is_alternating = parameter.stacks == ExpertStacks::kInterleaved,
                            .is_flipped = config.flips_stacks(parameter.stacks)}});
   }
   return out;
 }
 
 // Returns the targets of a module.
-Result<StatedModule> stated_matrix(std::string_view module, const ModuleTensors& tensors,
-                                   const Modules& modules, const ModelConfig& model) {
+Result<FileModule> stated_matrix(std::string_view module, const ModuleTensors& tensors,
+                                 const Modules& modules, const ModelConfig& model) {
   const std::vector<AdapterTarget> targets = modules.find(module);
   const bool is_embedding =
       !targets.empty() && targets.front().tensor.role == TensorRole::kEmbedding;
   if (targets.empty() || is_embedding != tensors.is_embedding) return is_none(module, model);
   Module there{.roles = {}, .pairs_rows = modules.pairs_rows()};
   for (const AdapterTarget& target : targets) there.roles.push_back(target.tensor.role);
-  StatedModule out{.name = std::string(module), .pairs = {}};
+  FileModule out{.name = std::string(module), .pairs = {}};
   for (const AdapterTarget& target : targets) {
     out.pairs.push_back({.name = out.name, .target = target, .module = there});
   }
   return out;
 }
 
-Result<StatedModule> stated(std::string_view module, const ModuleTensors& tensors,
-                            const Modules& modules, const PeftConfig& config,
-                            const ModelConfig& model) {
+Result<FileModule> stated(std::string_view module, const ModuleTensors& tensors,
+                          const Modules& modules, const PeftConfig& config,
+                          const ModelConfig& model) {
   for (const int half : {0, 1}) {
     if (tensors.places[half]) continue;
     return fail(ErrorCode::kCorrupt, fmt::format("module {} lacks its lora_{}, expected a pair",
@@ -375,7 +374,7 @@ Result<StatedModule> stated(std::string_view module, const ModuleTensors& tensor
   auto found = is_stack ? stated_stack(unwrapped, n_wrapped, std::move(stacks), config)
                         : stated_matrix(module, tensors, modules, model);
   if (!found) return found;
-  for (StatedPair& pair : found->pairs) {
+  for (FilePair& pair : found->pairs) {
     pair.a = *tensors.places[0];
     pair.b = *tensors.places[1];
     pair.magnitudes = tensors.places[kMagnitudes];
@@ -395,7 +394,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
   const Modules modules(model, plan.table());
   TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model, config, plan));
   for (const auto& [module, tensors] : pairs) {
-    if (hf::sees_or_hears(module)) continue;  // vision and audio parts are not loaded
+    if (hf::is_multimodal_tensor(module)) continue;  // vision and audio parts are not loaded
     TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));
     TRY_ASSIGN(const uint32_t rank, plan.rank_of(changed.pairs.front()));
     TRY_ASSIGN(const uint32_t said, config.rank_of(changed.name));
@@ -405,7 +404,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
                               quoted(module), rank, said));
     }
     TRY_ASSIGN(const float scale, config.scale_of(changed.name));
-    for (const StatedPair& pair : changed.pairs) TRY(plan.add(pair, rank, scale * factor));
+    for (const FilePair& pair : changed.pairs) TRY(plan.add(pair, rank, scale * factor));
   }
   return plan.finish(std::move(file), std::move(label), config.base_name);
 }

@@ -40,13 +40,13 @@ ArrangedTensor half_of(const ModelSource& source, size_t index, uint64_t half,
 
 }  // namespace
 
-Result<void> part_gguf_experts(ModelSource& source) {
+Result<void> split_gguf_experts(ModelSource& source) {
   std::vector<ArrangedTensor> tensors;
   bool has_fused = false;
   for (size_t i = 0; i < source.tensors().size(); ++i) {
     const TensorInfo& info = source.tensors()[i];
     if (!is_fused(info)) {
-      tensors.push_back(as_it_is(source, i));
+      tensors.push_back(unchanged_tensor(source, i));
       continue;
     }
     if (info.shape.size() != 3 || info.shape[0] == 0 || info.shape[1] % 2 != 0) {

@@ -94,8 +94,8 @@ class GgufTensors final : public TensorSource {
 
   Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
     // No alignment beyond that of the file, which is at least kMinAlignment.
-    constexpr size_t kAsItLies = 1;
-    return file_.read({offset_of(index), begin_byte, n_bytes}, kAsItLies);
+    constexpr size_t kNoAlignment = 1;
+    return file_.read({offset_of(index), begin_byte, n_bytes}, kNoAlignment);
   }
 
   void release(size_t index) override { file_.release(offset_of(index)); }
@@ -123,28 +123,28 @@ Result<std::unique_ptr<ModelSource>> open_bytes(std::string label, ModelBytes fi
                                     contents->data_begin));
 }
 
-Result<std::unique_ptr<ModelSource>> open_file(const std::string& path, const SparePart& spare) {
+Result<std::unique_ptr<ModelSource>> open_file(const std::string& path, const SpareRegion& spare) {
   TRY_ASSIGN(InputFile file, InputFile::open(path));
   return open_bytes(path, ModelBytes(std::move(file), spare));
 }
 
 // Combines tensors with their scales, and converts layouts of older files.
-Result<std::unique_ptr<ModelSource>> as_of_today(std::unique_ptr<ModelSource> source) {
+Result<std::unique_ptr<ModelSource>> convert_old_layouts(std::unique_ptr<ModelSource> source) {
   TRY(take_gguf_scales(*source));
   TRY(stack_gguf_experts(*source));
-  TRY(part_gguf_experts(*source));
-  TRY(part_gguf_latents(*source));
+  TRY(split_gguf_experts(*source));
+  TRY(split_gguf_latents(*source));
   return source;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
-  const SparePart spare = make_spare_part();
+  const SpareRegion spare = make_spare_region();
   TRY_ASSIGN(std::unique_ptr<ModelSource> source, open_file(path, spare));
   const auto split = read_gguf_split(source->metadata());
   if (!split) return fail(split.error().code, fmt::format("'{}': {}", path, split.error().message));
-  if (!*split) return as_of_today(std::move(source));
+  if (!*split) return convert_old_layouts(std::move(source));
   std::vector<std::unique_ptr<ModelSource>> pieces;
   for (uint64_t no = 0; no < (*split)->count; ++no) {
     if (no == (*split)->no) {
@@ -160,7 +160,7 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
     pieces.push_back(std::move(*opened));
   }
   TRY_ASSIGN(auto joined, join_gguf_pieces(std::move(pieces)));
-  return as_of_today(std::move(joined));
+  return convert_old_layouts(std::move(joined));
 }
 
 Result<std::unique_ptr<ModelSource>> open_gguf_bytes(std::string label,

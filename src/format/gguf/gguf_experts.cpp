@@ -71,7 +71,7 @@ Result<void> stack_gguf_experts(ModelSource& source) {
     if (const auto part = parse(source.tensors()[i].name)) {
       stacks[part->stack][part->expert] = i;
     } else {
-      tensors.push_back(as_it_is(source, i));
+      tensors.push_back(unchanged_tensor(source, i));
     }
   }
   if (stacks.empty()) return {};

@@ -49,7 +49,7 @@ Result<void> take_gguf_scales(ModelSource& source) {
   std::vector<bool> is_left_out(all.size());
   std::vector<ArrangedTensor> tensors;
   for (size_t i = 0; i < all.size(); ++i) {
-    tensors.push_back(as_it_is(source, i));
+    tensors.push_back(unchanged_tensor(source, i));
     const auto expected = gguf_scales_of(all[i], source.metadata());
     if (!expected) continue;
     if (const auto input = source.find(beside(all[i], kInputScale))) is_left_out[*input] = true;

@@ -72,10 +72,10 @@ struct BlockTensor {
   std::optional<size_t> scale = {};   // scale of the whole matrix, for kNvFp4
 };
 
-class JoiningFloats final : public TensorTransform {
+class BlockFloatTensors final : public TensorTransform {
  public:
-  JoiningFloats(TensorSource& inputs, const BlockFloats& how, std::vector<BlockTensor> tensors,
-                std::vector<Output> outputs)
+  BlockFloatTensors(TensorSource& inputs, const BlockFloats& how, std::vector<BlockTensor> tensors,
+                    std::vector<Output> outputs)
       : TensorTransform(inputs, std::move(outputs)), how_(how), tensors_(std::move(tensors)) {
     for (uint32_t i = 0; i < 256; ++i) numbers_.push_back(e4m3_to_f32(static_cast<uint8_t>(i)));
   }
@@ -435,8 +435,8 @@ class Pairing {
 Result<void> join_block_floats(ModelSource& source, const BlockFloats& how) {
   Pairing pairing(source, how);
   TRY(pairing.pair());
-  source.add(std::make_unique<JoiningFloats>(source.top(), how, std::move(pairing.tensors),
-                                             std::move(pairing.outputs)));
+  source.add(std::make_unique<BlockFloatTensors>(source.top(), how, std::move(pairing.tensors),
+                                                 std::move(pairing.outputs)));
   return {};
 }
 

@@ -60,7 +60,7 @@ struct Counts {
 // Reads the sizes of MLA. Sets head_dim to the number of RoPE dimensions, which read_rope() needs.
 Result<void> read_latent(const JsonObject& config, GgufKeys& keys, Counts& counts) {
   TRY_ASSIGN(const uint32_t rank, config.count("kv_lora_rank", kMaxHeadDim));
-  TRY_ASSIGN(const uint32_t still_dim, config.count("qk_nope_head_dim", kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t qk_nope_head_dim, config.count("qk_nope_head_dim", kMaxHeadDim));
   TRY_ASSIGN(counts.head_dim, config.count("qk_rope_head_dim", kMaxHeadDim));
   TRY_ASSIGN(const uint32_t value_dim, config.count("v_head_dim", kMaxHeadDim));
   TRY_ASSIGN(const auto step, config.number("moe_layer_freq"));
@@ -74,7 +74,7 @@ Result<void> read_latent(const JsonObject& config, GgufKeys& keys, Counts& count
   }
   keys.number("attention.key_length", rank + counts.head_dim);
   keys.number("attention.value_length", rank);
-  keys.number("attention.key_length_mla", still_dim + counts.head_dim);
+  keys.number("attention.key_length_mla", qk_nope_head_dim + counts.head_dim);
   keys.number("attention.value_length_mla", value_dim);
   return {};
 }
@@ -97,14 +97,14 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     TRY_ASSIGN(counts.head_dim, read_layer_kinds(config, keys));
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
-  TRY_ASSIGN(auto n_guessing, config.number("num_nextn_predict_layers"));
-  if (family.has_half_layers) n_guessing.reset();  // they are separate tensors, "mtp."
-  if (n_guessing.value_or(0) > kMaxLayers) {
+  TRY_ASSIGN(auto n_mtp_layers, config.number("num_nextn_predict_layers"));
+  if (family.has_single_block_layers) n_mtp_layers.reset();  // they are separate tensors, "mtp."
+  if (n_mtp_layers.value_or(0) > kMaxLayers) {
     return config.unexpected_value("num_nextn_predict_layers",
                                    fmt::format("at most {}", kMaxLayers));
   }
-  if (n_guessing) keys.number("nextn_predict_layers", *n_guessing);
-  keys.number("block_count", counts.n_layers + n_guessing.value_or(0));
+  if (n_mtp_layers) keys.number("nextn_predict_layers", *n_mtp_layers);
+  keys.number("block_count", counts.n_layers + n_mtp_layers.value_or(0));
   keys.number("embedding_length", model_dim);
   keys.number("feed_forward_length", ffn_dim);
   keys.number("attention.head_count", n_heads);
@@ -155,7 +155,7 @@ Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufK
 
 // Returns whether all layers have sliding windows, as "use_sliding_window" and "max_window_layers"
 // (the first layer with a window) say. Errors: kUnsupported if only some layers have windows.
-Result<bool> asks_for_window(const JsonObject& config, uint32_t n_layers) {
+Result<bool> has_sliding_window(const JsonObject& config, uint32_t n_layers) {
   TRY_ASSIGN(const auto uses, config.flag("use_sliding_window"));
   if (!uses.value_or(false)) return false;
   TRY_ASSIGN(const auto n_without, config.number("max_window_layers"));
@@ -191,8 +191,8 @@ Result<void> read_window(const JsonObject& config, const FamilyFolder& of, uint3
   if (of.type->window == FolderWindow::kNone) return {};
   TRY_ASSIGN(const auto window, config.number("sliding_window"));
   bool has_windows = window.value_or(0) > 0;
-  if (has_windows && of.type->window == FolderWindow::kIfAsked) {
-    TRY_ASSIGN(has_windows, asks_for_window(config, n_layers));
+  if (has_windows && of.type->window == FolderWindow::kIfEnabled) {
+    TRY_ASSIGN(has_windows, has_sliding_window(config, n_layers));
   }
   for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
     TRY_ASSIGN(const auto pattern, config.number(key));
@@ -278,7 +278,7 @@ Result<json::value> text_config(json::value parsed) {
   TRY_ASSIGN(const auto part, whole.object("text_config"));
   if (!part || (type && find_folder_type(*type).type)) return parsed;
   TRY_ASSIGN(const FamilyFolder of, type_of(*part));
-  if (type != of.type->whole_type) {
+  if (type != of.type->multimodal_type) {
     return fail(
         ErrorCode::kUnsupported,
         fmt::format("{}: model type {} with a part of type {} is not supported; known: {}", kFile,

@@ -15,7 +15,7 @@
 namespace kvik::hf {
 
 // A tensor that a GGUF file stores and a folder states in config.json.
-struct StatedVector {
+struct ConfigVector {
   TensorRole role{};
   std::vector<float> values;
 };
@@ -28,7 +28,7 @@ struct FolderConfig {
   std::optional<Quantization> quantization;
   std::optional<BlockFloats> block_floats;
   std::optional<bool> ties_embedding;  // the head is tied to the embedding
-  std::vector<StatedVector> vectors;
+  std::vector<ConfigVector> vectors;
   std::vector<uint64_t> end_ids;  // "eos_token_id"
 };
 

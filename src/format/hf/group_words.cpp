@@ -133,7 +133,7 @@ Result<std::vector<uint32_t>> order_by_group(std::span<const int32_t> groups, ui
   return order;
 }
 
-GroupScales halves_of_bf16(std::span<const uint16_t> scales) {
+GroupScales f16_scales_of(std::span<const uint16_t> scales) {
   GroupScales out;
   float peak = 0;
   bool all_fit = true;

@@ -49,7 +49,7 @@ struct GroupScales {
 
 // Converts finite bf16 scales. If f16 cannot represent all of them exactly, a power of two becomes
 // the common factor. The result is exact except for scales less than 2^-32 of the largest.
-GroupScales halves_of_bf16(std::span<const uint16_t> scales);
+GroupScales f16_scales_of(std::span<const uint16_t> scales);
 
 // Packs the matrix [n_rows, n_cols] to blocks of group_type(), with columns in `order` (empty:
 // unchanged). out: the bytes of the tensor.

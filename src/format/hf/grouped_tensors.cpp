@@ -212,9 +212,9 @@ class Grouping {
   bool has_optional_bias_ = false;  // an optional bias that is not zero
 };
 
-class MakingGroups final : public TensorTransform {
+class GroupedTensors final : public TensorTransform {
  public:
-  MakingGroups(TensorSource& inputs, const Quantization& how, Grouping::Outcome grouped)
+  GroupedTensors(TensorSource& inputs, const Quantization& how, Grouping::Outcome grouped)
       : TensorTransform(inputs, std::move(grouped.outputs)),
         how_(how),
         matrices_(std::move(grouped.matrices)) {}
@@ -292,7 +292,7 @@ class MakingGroups final : public TensorTransform {
                   fmt::format("tensor {} holds a scale that is no finite number",
                               quoted(inputs_.tensors()[matrix.scales].name)));
     }
-    if (type == ElementType::kBF16) scales = halves_of_bf16(scales.halves);
+    if (type == ElementType::kBF16) scales = f16_scales_of(scales.halves);
     if (is_row_by_row()) scales.halves = turned(scales.halves, n_groups(matrix));
     return scales;
   }
@@ -325,7 +325,7 @@ class MakingGroups final : public TensorTransform {
 
 Result<void> group_tensors(ModelSource& source, const Quantization& how, const BiasNames& biases) {
   TRY_ASSIGN(auto grouped, Grouping(source.top(), how, biases).run());
-  source.add(std::make_unique<MakingGroups>(source.top(), how, std::move(grouped)));
+  source.add(std::make_unique<GroupedTensors>(source.top(), how, std::move(grouped)));
   return {};
 }
 

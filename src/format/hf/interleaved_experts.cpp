@@ -27,12 +27,12 @@ enum class Change : uint8_t { kFp4, kTranspose, kPartBias };
 struct ExpertTensor {
   size_t scales = 0;  // kFp4 only
   Change change = Change::kPartBias;
-  bool takes_turns = false;  // rows of gate and up alternate
+  bool is_alternating = false;  // rows of gate and up alternate
 };
 
 // Returns the position in the file of row `row` of a stack whose first half are gate rows.
-uint64_t row_in_file(uint64_t row, uint64_t n_rows, bool takes_turns) {
-  if (!takes_turns) return row;
+uint64_t row_in_file(uint64_t row, uint64_t n_rows, bool is_alternating) {
+  if (!is_alternating) return row;
   const uint64_t half = n_rows / 2;
   return row < half ? 2 * row : 2 * (row - half) + 1;
 }
@@ -50,10 +50,10 @@ void pack_block(const std::byte* nibbles, std::byte exponent, std::byte* out) {
   }
 }
 
-class PartingExperts final : public TensorTransform {
+class ConvertedExperts final : public TensorTransform {
  public:
-  PartingExperts(TensorSource& inputs, std::vector<ExpertTensor> tensors,
-                 std::vector<Output> outputs)
+  ConvertedExperts(TensorSource& inputs, std::vector<ExpertTensor> tensors,
+                   std::vector<Output> outputs)
       : TensorTransform(inputs, std::move(outputs)), tensors_(std::move(tensors)) {}
 
   // Makes the expert that contains the range, or all experts.
@@ -102,7 +102,7 @@ class PartingExperts final : public TensorTransform {
     std::byte* to = out.data();
     for (uint64_t expert = 0; expert < n_experts_in(index, out); ++expert) {
       for (uint64_t row = 0; row < shape[1]; ++row) {
-        const uint64_t in_file = row_in_file(row, shape[1], tensors_[index].takes_turns);
+        const uint64_t in_file = row_in_file(row, shape[1], tensors_[index].is_alternating);
         const uint64_t first = (expert * shape[1] + in_file) * n_blocks;
         for (uint64_t block = first; block < first + n_blocks; ++block) {
           pack_block(nibbles.data() + block * kBlockNibbles, scales[block], to);
@@ -122,7 +122,7 @@ class PartingExperts final : public TensorTransform {
       const std::byte* matrix = from.data() + expert * n_rows * n_cols * n_bytes;
       std::byte* to = out.data() + expert * n_rows * n_cols * n_bytes;
       for (uint64_t row = 0; row < n_rows; ++row) {
-        const uint64_t in_file = row_in_file(row, n_rows, tensors_[index].takes_turns);
+        const uint64_t in_file = row_in_file(row, n_rows, tensors_[index].is_alternating);
         for (uint64_t col = 0; col < n_cols; ++col, to += n_bytes) {
           std::memcpy(to, matrix + (col * n_rows + in_file) * n_bytes, n_bytes);
         }
@@ -195,7 +195,7 @@ Result<void> add_fp4(const ModelSource& base, size_t index, Plan& plan) {
   return {};
 }
 
-Result<void> check_can_turn(const TensorInfo& info) {
+Result<void> check_transposable(const TensorInfo& info) {
   if (traits(info.type).block_elements == 1) return {};
   return fail(
       ErrorCode::kUnsupported,
@@ -217,7 +217,7 @@ bool are_experts_transposed(const ModelSource& base, const ExpertShape& usual) {
   return true;
 }
 
-Result<void> part_experts(ModelSource& source, ExpertStacks stacks) {
+Result<void> convert_experts(ModelSource& source, ExpertStacks stacks) {
   const bool take_turns = stacks == ExpertStacks::kInterleaved;
   Plan plan;
   for (size_t i = 0; i < source.tensors().size(); ++i) {
@@ -231,15 +231,15 @@ Result<void> part_experts(ModelSource& source, ExpertStacks stacks) {
     const bool is_stack = is_expert(name) && info.shape.size() == 3;
     const bool is_bias = is_gate_up(name) && info.shape.size() == 2;
     plan.tensors.push_back({.change = is_stack ? Change::kTranspose : Change::kPartBias,
-                            .takes_turns = take_turns && is_gate_up(name)});
+                            .is_alternating = take_turns && is_gate_up(name)});
     if (is_stack) {
-      TRY(check_can_turn(info));
+      TRY(check_transposable(info));
       std::swap(info.shape[1], info.shape[2]);
     }
     plan.outputs.push_back({std::move(info), i, is_stack || is_bias});
   }
-  source.add(std::make_unique<PartingExperts>(source.top(), std::move(plan.tensors),
-                                              std::move(plan.outputs)));
+  source.add(std::make_unique<ConvertedExperts>(source.top(), std::move(plan.tensors),
+                                                std::move(plan.outputs)));
   return {};
 }
 

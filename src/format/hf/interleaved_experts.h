@@ -15,7 +15,7 @@ namespace kvik::hf {
 // kTransposed (Qwen3-VL), experts are transposed but have gate before up. Tensors are made when
 // they are read; all other tensors are unchanged. Errors: kCorrupt, naming a tensor whose shape or
 // type does not fit.
-Result<void> part_experts(ModelSource& source, ExpertStacks stacks);
+Result<void> convert_experts(ModelSource& source, ExpertStacks stacks);
 
 // Sizes of one expert.
 struct ExpertShape {

@@ -283,8 +283,8 @@ Result<void> read_recurrence(const JsonObject& config, const Family& family, Ggu
     case Recurrence::kStateSpace:
       break;
   }
-  return family.has_half_layers ? read_nemotron(config, n_layers, keys)
-                                : read_granite(config, n_layers, keys);
+  return family.has_single_block_layers ? read_nemotron(config, n_layers, keys)
+                                        : read_granite(config, n_layers, keys);
 }
 
 }  // namespace kvik::hf

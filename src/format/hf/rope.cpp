@@ -15,13 +15,14 @@
 namespace kvik::hf {
 namespace {
 
-constexpr float kStill = 1e30f;  // divisor of dimensions that are not rotated, as in GGUF files
+constexpr float kNotRotated =
+    1e30f;  // divisor of dimensions that are not rotated, as in GGUF files
 
 // Arguments of the functions that read one kind of scaling, and the destination of its keys.
 struct Rope {
   const Family& family;
   GgufKeys& keys;
-  std::vector<StatedVector>& vectors;
+  std::vector<ConfigVector>& vectors;
   double base;
   uint32_t n_dims;
   uint32_t n_ctx;  // trained context
@@ -48,7 +49,7 @@ Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const uint32_t original,
              scaling.count("original_max_position_embeddings", kMaxContext));
   if (low >= high) return scaling.unexpected_value("low_freq_factor", "less than high_freq_factor");
-  StatedVector divisors{TensorRole::kRopeDivisors, {}};
+  ConfigVector divisors{TensorRole::kRopeDivisors, {}};
   for (uint32_t i = 0; i < rope.n_dims; i += 2) {
     const double wavelength =
         2 * std::numbers::pi * std::pow(rope.base, static_cast<double>(i) / rope.n_dims);
@@ -125,13 +126,13 @@ Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, 
 // Reads the RoPE of Gemma 4: frequencies are those of the whole head, but only the first dimensions
 // are rotated. GGUF files express this by divisors larger than any position.
 Result<void> read_proportional(const JsonObject& scaling, uint32_t head_dim, double share,
-                               std::vector<StatedVector>& vectors, GgufKeys& keys) {
+                               std::vector<ConfigVector>& vectors, GgufKeys& keys) {
   TRY_ASSIGN(const double factor, positive(scaling, "factor", 1));
   if (factor != 1) return scaling.unexpected_value("factor", "1", ErrorCode::kUnsupported);
   const uint32_t n_pairs = head_dim / 2;
-  const auto n_turning = static_cast<uint32_t>(share * head_dim / 2);
-  StatedVector divisors{TensorRole::kRopeDivisors, std::vector<float>(n_turning, 1.0f)};
-  divisors.values.resize(n_pairs, kStill);
+  const auto n_rotated = static_cast<uint32_t>(share * head_dim / 2);
+  ConfigVector divisors{TensorRole::kRopeDivisors, std::vector<float>(n_rotated, 1.0f)};
+  divisors.values.resize(n_pairs, kNotRotated);
   vectors.push_back(std::move(divisors));
   keys.number("rope.dimension_count", head_dim);
   return {};
@@ -175,8 +176,8 @@ Result<JsonObject> global_part(const JsonObject& parameters, const Family& famil
 
 }  // namespace
 
-Result<void> read_rope(const JsonObject& config, const Family& family, TurnedHead head,
-                       GgufKeys& keys, std::vector<StatedVector>& vectors) {
+Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead head,
+                       GgufKeys& keys, std::vector<ConfigVector>& vectors) {
   TRY_ASSIGN(std::optional<JsonObject> scaling, config.object("rope_parameters"));
   if (scaling) {
     TRY_ASSIGN(scaling, global_part(*scaling, family));

@@ -11,7 +11,7 @@
 namespace kvik::hf {
 
 // Sizes of a model that RoPE depends on.
-struct TurnedHead {
+struct RopeHead {
   uint32_t n_dims;  // rotated dimensions, unless config.json states fewer
   uint32_t n_ctx;   // trained context
 };
@@ -19,7 +19,7 @@ struct TurnedHead {
 // Reads RoPE: "rope_theta" with "rope_scaling", or "rope_parameters" of Transformers 5. Divisors
 // that GGUF files store as tensors (llama3, longrope) are appended to `vectors`. Errors:
 // kUnsupported for another scaling (the message lists the known ones), kCorrupt.
-Result<void> read_rope(const JsonObject& config, const Family& family, TurnedHead head,
-                       GgufKeys& keys, std::vector<StatedVector>& vectors);
+Result<void> read_rope(const JsonObject& config, const Family& family, RopeHead head,
+                       GgufKeys& keys, std::vector<ConfigVector>& vectors);
 
 }  // namespace kvik::hf

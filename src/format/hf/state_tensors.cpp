@@ -31,8 +31,8 @@ std::vector<uint32_t> value_head_order(const DeltaConfig& d) {
 }
 
 void add_rows(ArrangedTensor& tensor, size_t index, uint64_t row_bytes,
-              const std::vector<RowStretch>& rows) {
-  for (const RowStretch& stretch : rows) {
+              const std::vector<RowRange>& rows) {
+  for (const RowRange& stretch : rows) {
     tensor.pieces.push_back({index, stretch.first * row_bytes, stretch.n * row_bytes});
   }
 }
@@ -59,9 +59,9 @@ ArrangedTensor begin(const ModelSource& source, size_t index, const TensorSpec& 
 
 }  // namespace
 
-std::vector<RowStretch> rows_of_state(TensorRole role, const DeltaConfig& d) {
+std::vector<RowRange> rows_of_state(TensorRole role, const DeltaConfig& d) {
   if (d.order == ValueHeadOrder::kGrouped) return {};
-  std::vector<RowStretch> rows;
+  std::vector<RowRange> rows;
   const auto add_heads = [&](uint64_t first, uint64_t n_rows) {
     for (const uint32_t head : value_head_order(d)) rows.push_back({first + head * n_rows, n_rows});
   };
@@ -88,10 +88,10 @@ std::vector<RowStretch> rows_of_state(TensorRole role, const DeltaConfig& d) {
   return rows;
 }
 
-std::vector<RowStretch> rows_in_qkvz(TensorRole role, const DeltaConfig& d) {
+std::vector<RowRange> rows_in_qkvz(TensorRole role, const DeltaConfig& d) {
   const uint64_t values = uint64_t{d.n_value_heads / d.n_key_heads} * d.value_dim;
   const uint64_t per_head = uint64_t{2} * d.key_dim + 2 * values;
-  std::vector<RowStretch> rows;
+  std::vector<RowRange> rows;
   const auto add_part = [&](uint64_t first, uint64_t n) {
     for (uint64_t head = 0; head < d.n_key_heads; ++head) {
       rows.push_back({head * per_head + first, n});
@@ -117,7 +117,7 @@ Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, con
     return wrong_shape(source, index, spec.shape);
   }
   ArrangedTensor tensor = begin(source, index, spec);
-  const std::vector<RowStretch> stretches = rows_of_state(role, d);
+  const std::vector<RowRange> stretches = rows_of_state(role, d);
   if (stretches.empty()) {
     tensor.pieces = {{index, 0, info.n_bytes}};
   } else if (role == kStateOutput) {
@@ -128,7 +128,7 @@ Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, con
                               info.name, name_of(info.type), d.value_dim));
     }
     tensor.pieces = {{index, 0, info.n_bytes}};
-    tensor.arrangement = Arrangement::kMovedColumns;
+    tensor.arrangement = Arrangement::kPermutedColumns;
     tensor.order = value_head_order(d);
   } else {
     add_rows(tensor, index, info.n_bytes / spec.shape.front(), stretches);
@@ -137,8 +137,8 @@ Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, con
   return tensor;
 }
 
-Result<ArrangedTensor> part_of_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
-                                    const DeltaConfig& d) {
+Result<ArrangedTensor> split_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                  const DeltaConfig& d) {
   const TensorInfo& info = source.tensors()[index];
   const uint64_t values = uint64_t{d.n_value_heads / d.n_key_heads} * d.value_dim;
   const uint64_t per_head = uint64_t{2} * d.key_dim + 2 * values;

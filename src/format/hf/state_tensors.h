@@ -21,17 +21,17 @@ namespace kvik::hf {
 inline constexpr std::string_view kQkvzName = "linear_attn.in_proj_qkvz.weight";
 
 // Consecutive rows of a folder's tensor.
-struct RowStretch {
+struct RowRange {
   uint64_t first, n;
 };
 
 // Returns the rows (for kStateOutput the columns) of the folder's tensor in the order of a GGUF
 // file; empty if both orders are equal.
-std::vector<RowStretch> rows_of_state(TensorRole role, const DeltaConfig& config);
+std::vector<RowRange> rows_of_state(TensorRole role, const DeltaConfig& config);
 
 // Returns the rows of q, k and v (kQkv), or of the gate (kStateGate), in a folder's tensor of all
 // four.
-std::vector<RowStretch> rows_in_qkvz(TensorRole role, const DeltaConfig& config);
+std::vector<RowRange> rows_in_qkvz(TensorRole role, const DeltaConfig& config);
 
 // Makes a tensor of that role from the folder's own. Errors: kCorrupt for an impossible shape,
 // kUnsupported if the columns cannot be put into the order of value heads.
@@ -40,7 +40,7 @@ Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, con
 
 // Makes q, k and v (kQkv), or the gate (kStateGate), from the tensor kQkvzName. Errors: kCorrupt
 // for another shape.
-Result<ArrangedTensor> part_of_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
-                                    const DeltaConfig& config);
+Result<ArrangedTensor> split_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                  const DeltaConfig& config);
 
 }  // namespace kvik::hf

@@ -53,7 +53,7 @@ Result<std::unique_ptr<ModelSource>> open_indexed(const std::string& folder) {
   TRY_ASSIGN(const auto json, read_text_file(fmt::format("{}/{}", folder, kIndex), kMaxIndexBytes));
   TRY_ASSIGN(TensorIndex index, read_tensor_index(json.value_or("")));
   std::vector<std::unique_ptr<ModelSource>> files;
-  const SparePart spare = make_spare_part();
+  const SpareRegion spare = make_spare_region();
   for (auto& [name, tensors] : index) {
     TRY_ASSIGN(auto file, open_safetensors(fmt::format("{}/{}", folder, name), spare));
     TRY(check_file(*file, std::move(tensors)));

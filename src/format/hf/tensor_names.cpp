@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_tensors.h"
 #include "format/hf/grouped_tensors.h"
@@ -31,14 +31,14 @@ namespace {
 // Prefixes of the text model's tensors in multimodal models.
 constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
                                           "backbone."};
-constexpr std::string_view kOtherSenses[] = {
+constexpr std::string_view kMultimodalPrefixes[] = {
     "vision_tower.",       "multi_modal_projector.",       "audio_tower.",
     "model.vision_tower.", "model.multi_modal_projector.", "model.audio_tower.",
     "model.embed_vision.", "model.embed_audio.",           "model.visual."};
-constexpr std::string_view kGuesserPrefix = "mtp.";
-constexpr std::string_view kGuesserInput = "mtp.fc.weight";
+constexpr std::string_view kMtpPrefix = "mtp.";
+constexpr std::string_view kMtpInput = "mtp.fc.weight";
 // Tensors of an MTP head that does not share the model's embedding or head.
-constexpr std::string_view kGuesserOwn[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
+constexpr std::string_view kMtpOwnTensors[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
 constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
 
@@ -56,7 +56,7 @@ class FolderTensors {
 
   Result<std::vector<ArrangedTensor>> arrange() {
     const TensorTable table(model_);
-    for (const StatedVector& vector : config_.vectors) add_vector(vector);
+    for (const ConfigVector& vector : config_.vectors) add_vector(vector);
     for (const TensorSpec& spec : table.all()) TRY(take(spec));
     TRY(check_all_taken());
     return std::move(arranged_);
@@ -75,9 +75,9 @@ class FolderTensors {
 
   // Returns "model.layers.3." for a tensor of that layer.
   std::string prefix_of(TensorId tensor) const {
-    if (tensor.role >= TensorRole::kGuessEmbeddingNorm) return std::string(kGuesserPrefix);
+    if (tensor.role >= TensorRole::kMtpEmbeddingNorm) return std::string(kMtpPrefix);
     if (is_of_layer(tensor.role) && tensor.layer == model_.n_layers) {
-      return fmt::format("{}layers.0.", kGuesserPrefix);
+      return fmt::format("{}layers.0.", kMtpPrefix);
     }
     return is_of_layer(tensor.role) ? fmt::format("{}layers.{}.", prefix_, tensor.layer) : prefix_;
   }
@@ -93,12 +93,12 @@ class FolderTensors {
     if (kind == TensorKind::kHeads) return take_heads(spec);
     if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
     if (spec.is_optional && !has(name)) return {};
-    if (config_.type->has_gates_over_ups && is_gate_or_up(role)) return take_half(spec, name);
+    if (config_.type->has_fused_gate_up && is_gate_or_up(role)) return take_half(spec, name);
     TRY(take_whole(spec, name));
     ArrangedTensor& tensor = arranged_.back();
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
-    const bool lacks_one =
-        kind == TensorKind::kNorm && config_.type->norms_lack_one && role != TensorRole::kStateNorm;
+    const bool lacks_one = kind == TensorKind::kNorm && config_.type->has_zero_centered_norms &&
+                           role != TensorRole::kStateNorm;
     make_floats(tensor, kind == TensorKind::kDecay ? Arrangement::kNegativeExp
                         : lacks_one                ? Arrangement::kFloatsPlusOne
                                                    : Arrangement::kFloats);
@@ -155,7 +155,7 @@ class FolderTensors {
     const bool is_part = spec.id.role == TensorRole::kQkv || spec.id.role == TensorRole::kStateGate;
     if (is_part && has(all)) {
       TRY_ASSIGN(const size_t index, find(all));
-      TRY_ASSIGN(ArrangedTensor tensor, part_of_qkvz(source_, index, spec, delta));
+      TRY_ASSIGN(ArrangedTensor tensor, split_qkvz(source_, index, spec, delta));
       arranged_.push_back(std::move(tensor));
       return {};
     }
@@ -183,9 +183,9 @@ class FolderTensors {
     using enum TensorRole;
     const TensorRole role = spec.id.role;
     const bool is_bias = role == kQBias || role == kKBias;
-    const bool is_turned = is_bias || role == kQ || role == kK;
+    const bool has_rope = is_bias || role == kQ || role == kK;
     if (config_.type->is_interleaved) return {};
-    if (!is_turned || model_.ropes.front().pairing != RopePairing::kInterleaved) return {};
+    if (!has_rope || model_.ropes.front().pairing != RopePairing::kInterleaved) return {};
     const AttentionConfig& attention = model_.layers[spec.id.layer].attention();
     const uint64_t n_rows = tensor.info.shape.empty() ? 0 : tensor.info.shape.front();
     if (tensor.info.shape.size() != (is_bias ? 1 : 2) || n_rows % attention.head_dim != 0 ||
@@ -239,7 +239,7 @@ class FolderTensors {
     return true;
   }
 
-  void add_vector(const StatedVector& vector) {
+  void add_vector(const ConfigVector& vector) {
     ArrangedTensor tensor;
     tensor.info = {.name = name_of(TensorId{vector.role}),
                    .type = ElementType::kF32,
@@ -347,20 +347,20 @@ class FolderTensors {
   }
 
   // Returns whether a tensor belongs to an MTP layer. Those follow the other layers.
-  bool is_of_guessing_layer(std::string_view name) const {
+  bool is_of_mtp_layer(std::string_view name) const {
     const std::string layers = fmt::format("{}layers.", prefix_);
     if (!name.starts_with(layers)) return false;
     name.remove_prefix(layers.size());
     uint32_t layer = 0;
     const auto [end, error] = std::from_chars(name.begin(), name.end(), layer);
     return error == std::errc() && end != name.end() && *end == '.' && layer >= model_.n_layers &&
-           layer - model_.n_layers < model_.n_guessing_layers;
+           layer - model_.n_layers < model_.n_mtp_layers;
   }
 
   // Returns whether a tensor is K or V of a layer that shares another layer's.
   bool is_unused(std::string_view name) const {
     for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
-      if (!lender_of(model_.layers[layer])) continue;
+      if (!kv_source_of(model_.layers[layer])) continue;
       for (const TensorRole role : {TensorRole::kK, TensorRole::kV, TensorRole::kKNorm}) {
         if (name == prefix_of({role, layer}) + std::string(folder_name(*config_.type, role))) {
           return true;
@@ -372,10 +372,10 @@ class FolderTensors {
 
   bool is_harmless(std::string_view name) const {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
-    return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kGuesserPrefix) ||
-           is_of_guessing_layer(name) || is_unused(name) ||
+    return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kMtpPrefix) ||
+           is_of_mtp_layer(name) || is_unused(name) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
-           (prefix_ != "model." && sees_or_hears(name));
+           (prefix_ != "model." && is_multimodal_tensor(name));
   }
 
   Result<void> check_all_taken() const {
@@ -404,11 +404,11 @@ class FolderTensors {
 Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
   TRY_ASSIGN(const ModelConfig model, read_config(metadata));
   const bool is_there =
-      tensors.find(kGuesserInput) && std::ranges::none_of(kGuesserOwn, [&](std::string_view name) {
+      tensors.find(kMtpInput) && std::ranges::none_of(kMtpOwnTensors, [&](std::string_view name) {
         return tensors.find(name).has_value();
       });
   if (find_family(model.architecture)->recurrence.kind != Recurrence::kDelta || !is_there) {
-    return without_guesser(model);
+    return without_mtp_head(model);
   }
   metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});
   metadata.replace(model.architecture + ".block_count", uint64_t{model.n_layers} + 1);
@@ -421,8 +421,8 @@ Result<std::vector<ArrangedTensor>> arrange_tensors(ModelSource& tensors,
                                                     const FolderConfig& config,
                                                     const ModelConfig& model) {
   auto arranged = FolderTensors(tensors, config, model).arrange();
-  if (arranged || !model.has_guesser) return arranged;
-  const ModelConfig alone = without_guesser(model);
+  if (arranged || !model.has_mtp_head) return arranged;
+  const ModelConfig alone = without_mtp_head(model);
   return FolderTensors(tensors, config, alone).arrange();
 }
 
@@ -439,8 +439,8 @@ BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
 
 }  // namespace
 
-bool sees_or_hears(std::string_view name) {
-  return std::ranges::any_of(kOtherSenses,
+bool is_multimodal_tensor(std::string_view name) {
+  return std::ranges::any_of(kMultimodalPrefixes,
                              [&](std::string_view sense) { return name.starts_with(sense); });
 }
 
@@ -454,7 +454,7 @@ Result<void> arrange_folder(ModelSource& source, std::string label, FolderConfig
   const bool is_usual = config.type->stacks == ExpertStacks::kUsual ||
                         (config.type->stacks == ExpertStacks::kTransposed && experts &&
                          !are_experts_transposed(source, {model.model_dim, experts->ffn_dim}));
-  if (!is_usual) TRY(part_experts(source, config.type->stacks));
+  if (!is_usual) TRY(convert_experts(source, config.type->stacks));
   TRY_ASSIGN(auto arranged, arrange_tensors(source, config, model));
   kvik::arrange(source, std::move(arranged));
   source.describe(std::move(label), std::move(config.metadata));

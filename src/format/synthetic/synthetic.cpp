@@ -92,7 +92,7 @@ Result<const ModelPreset*> find_preset(std::string_view name) {
 }
 
 // Returns LAYERS of "TYPE:LAYERS"; 0 if there is none.
-uint32_t layers_behind(std::string_view type) {
+uint32_t layers_after_colon(std::string_view type) {
   const size_t colon = type.find(':');
   if (colon == std::string_view::npos) return 0;
   const std::string_view digits = type.substr(colon + 1);
@@ -126,7 +126,7 @@ Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec) {
   TRY_ASSIGN(const ModelPreset* known, find_preset(rest.substr(0, colon)));
   std::string_view type_name = colon == std::string_view::npos ? "q8_0" : rest.substr(colon + 1);
   ModelPreset preset = *known;
-  const uint32_t n_layers = layers_behind(type_name);
+  const uint32_t n_layers = layers_after_colon(type_name);
   if (n_layers > 0 && n_layers <= preset.n_layers) {
     preset.kinds.n_sharing -= std::min(preset.kinds.n_sharing, preset.n_layers - n_layers);
     preset.n_layers = n_layers;

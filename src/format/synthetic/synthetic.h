@@ -47,7 +47,7 @@ struct ModelPreset : Geometry {
     float embedding = 0, residual = 0, attention = 0, logit = 0;
   };
   struct Latent {  // LatentConfig
-    uint32_t rank = 0, q_rank = 0, still_dim = 0, turning_dim = 0, value_dim = 0;
+    uint32_t rank = 0, q_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, value_dim = 0;
   };
   struct Kinds {                     // kinds of layers (catalogue/families/gemma.cpp)
     uint32_t global_every = 0;       // every n-th layer has full attention; 0: all layers are alike
@@ -63,7 +63,8 @@ struct ModelPreset : Geometry {
   Rope rope = {};
   Scales scales = {};
   float temperature = 0;
-  bool has_qk_norm = true, has_choice_bias = true;  // used in families in which they are optional
+  bool has_qk_norm = true,
+       has_correction_bias = true;  // used in families in which they are optional
   Latent latent = {};
   Kinds kinds = {};
   struct Delta {  // DeltaConfig, and the interval of attention layers

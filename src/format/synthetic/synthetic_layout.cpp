@@ -75,7 +75,7 @@ class TensorMaker {
   bool has(TensorRole role) const {
     if (role == TensorRole::kHead) return !preset_.tied_head;
     if (role == TensorRole::kQNorm || role == TensorRole::kKNorm) return preset_.has_qk_norm;
-    if (role == TensorRole::kChoiceBias) return preset_.has_choice_bias;
+    if (role == TensorRole::kCorrectionBias) return preset_.has_correction_bias;
     if (role == TensorRole::kV) return !preset_.kinds.is_k_v;
     // Most models of these families have no biases.
     if (kind_of(role) == TensorKind::kBias) return !family_.may_have_mlp_biases;
@@ -165,11 +165,11 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Latent& l = p.latent;
   add("attention.kv_lora_rank", uint64_t{l.rank});
   if (l.q_rank != 0) add("attention.q_lora_rank", uint64_t{l.q_rank});
-  add("attention.key_length", uint64_t{l.rank + l.turning_dim});
+  add("attention.key_length", uint64_t{l.rank + l.qk_rope_head_dim});
   add("attention.value_length", uint64_t{l.rank});
-  add("attention.key_length_mla", uint64_t{l.still_dim + l.turning_dim});
+  add("attention.key_length_mla", uint64_t{l.qk_nope_head_dim + l.qk_rope_head_dim});
   add("attention.value_length_mla", uint64_t{l.value_dim});
-  add("rope.dimension_count", uint64_t{l.turning_dim});
+  add("rope.dimension_count", uint64_t{l.qk_rope_head_dim});
 }
 
 void add_delta_keys(const ModelPreset& p, const AddKey& add) {

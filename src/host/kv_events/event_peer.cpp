@@ -24,7 +24,7 @@ std::string big_endian(uint64_t number) {
   return bytes;
 }
 
-bool may_go_on() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+bool is_temporary_error() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ short EventPeer::wanted_events(const BatchRing& ring) const {
 bool EventPeer::read(const BatchRing& ring) {
   std::array<char, 4096> bytes;
   const ssize_t n = ::recv(fd(), bytes.data(), bytes.size(), 0);
-  if (n <= 0) return n < 0 && may_go_on();
+  if (n <= 0) return n < 0 && is_temporary_error();
   n_received_ += static_cast<size_t>(n);
   decoder_.feed({bytes.data(), static_cast<size_t>(n)});
   return decode(ring);
@@ -55,7 +55,7 @@ bool EventPeer::decode(const BatchRing& ring) {
   while (!is_answering_) {
     const auto frame = decoder_.next();
     if (!frame) return false;
-    if (decoder_.has_greeting() && !std::exchange(said_ready_, true)) {
+    if (decoder_.has_greeting() && !std::exchange(sent_ready_, true)) {
       control_ += zmtp::ready(kind_ == Kind::kSubscriber ? "PUB" : "ROUTER");
     }
     if (!*frame) return true;
@@ -67,7 +67,7 @@ bool EventPeer::decode(const BatchRing& ring) {
 bool EventPeer::take(const zmtp::Frame& frame, const BatchRing& ring) {
   if (frame.is_command) return take_command(frame.body);
   if (!is_ready_) return false;
-  if (kind_ == Kind::kAsker) {
+  if (kind_ == Kind::kReplayClient) {
     take_part(frame, ring);
     return n_parts_ <= kMaxParts;
   }
@@ -98,11 +98,11 @@ void EventPeer::take_subscription(std::string_view body, const BatchRing& ring) 
 void EventPeer::take_part(const zmtp::Frame& frame, const BatchRing& ring) {
   ++n_parts_;
   const bool is_first = n_parts_ == 1;
-  is_question_ = is_question_ && frame.has_more == is_first &&
-                 frame.body.size() == (is_first ? 0 : sizeof(next_));
+  is_valid_request_ = is_valid_request_ && frame.has_more == is_first &&
+                      frame.body.size() == (is_first ? 0 : sizeof(next_));
   if (frame.has_more) return;
   n_parts_ = 0;
-  is_answering_ = std::exchange(is_question_, true);
+  is_answering_ = std::exchange(is_valid_request_, true);
   if (!is_answering_) return;
   next_ = 0;
   for (const char byte : frame.body) next_ = next_ << 8 | static_cast<unsigned char>(byte);
@@ -110,7 +110,7 @@ void EventPeer::take_part(const zmtp::Frame& frame, const BatchRing& ring) {
 }
 
 bool EventPeer::has_next(const BatchRing& ring) const {
-  if (kind_ == Kind::kAsker) return is_answering_;
+  if (kind_ == Kind::kReplayClient) return is_answering_;
   return n_subscriptions_ > 0 && next_ < ring.end();
 }
 
@@ -120,9 +120,9 @@ bool EventPeer::has_next(const BatchRing& ring) const {
 void EventPeer::begin_next(const BatchRing& ring) {
   if (kind_ == Kind::kSubscriber && next_ < ring.begin()) n_lost_ += ring.begin() - next_;
   next_ = std::max(next_, ring.begin());
-  const bool is_end = kind_ == Kind::kAsker && next_ >= end_;
+  const bool is_end = kind_ == Kind::kReplayClient && next_ >= end_;
   payload_ = is_end ? std::make_shared<const std::string>() : ring.at(next_);
-  head_ = zmtp::frame(kind_ == Kind::kAsker ? "" : topic_, zmtp::More::kYes);
+  head_ = zmtp::frame(kind_ == Kind::kReplayClient ? "" : topic_, zmtp::More::kYes);
   head_ += zmtp::frame(big_endian(is_end ? UINT64_MAX : next_), zmtp::More::kYes);
   head_ += zmtp::frame_head(payload_->size(), zmtp::More::kNo);
   n_sent_ = 0;
@@ -131,7 +131,7 @@ void EventPeer::begin_next(const BatchRing& ring) {
 }
 
 // Begins the next thing to send; returns false if there is nothing.
-bool EventPeer::begin_something(const BatchRing& ring) {
+bool EventPeer::begin_next_message(const BatchRing& ring) {
   head_ = std::exchange(control_, {});
   payload_.reset();
   n_sent_ = 0;
@@ -142,7 +142,7 @@ bool EventPeer::begin_something(const BatchRing& ring) {
 bool EventPeer::write(const BatchRing& ring) {
   constexpr int kCallsAtOnce = 64;  // so that other connections are served too
   for (int i = 0; i < kCallsAtOnce; ++i) {
-    if (n_sent_ == head_.size() + (payload_ ? payload_->size() : 0) && !begin_something(ring)) {
+    if (n_sent_ == head_.size() + (payload_ ? payload_->size() : 0) && !begin_next_message(ring)) {
       if (!decode(ring)) return false;
       if (!is_answering_) return true;
       continue;
@@ -156,7 +156,7 @@ bool EventPeer::write(const BatchRing& ring) {
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
     const ssize_t n = ::sendmsg(fd(), &message, MSG_NOSIGNAL);
-    if (n < 0) return may_go_on();
+    if (n < 0) return is_temporary_error();
     n_sent_ += static_cast<size_t>(n);
   }
   return true;

@@ -19,7 +19,7 @@ class EventPeer {
  public:
   // A SUB socket receives batches from its subscription on; an asker (DEALER, REQ) requests the
   // batches from a number on.
-  enum class Kind { kSubscriber, kAsker };
+  enum class Kind { kSubscriber, kReplayClient };
 
   // Takes a non-blocking socket. Borrows the topic, which is that of all batches.
   EventPeer(FileDescriptor socket, Kind kind, std::string_view topic);
@@ -57,13 +57,13 @@ class EventPeer {
   void take_part(const zmtp::Frame& frame, const BatchRing& ring);
   bool has_next(const BatchRing& ring) const;
   void begin_next(const BatchRing& ring);
-  bool begin_something(const BatchRing& ring);
+  bool begin_next_message(const BatchRing& ring);
 
   const FileDescriptor socket_;
   const Kind kind_;
   const std::string_view topic_;
   zmtp::Decoder decoder_;
-  bool said_ready_ = false;
+  bool sent_ready_ = false;
   bool is_ready_ = false;
   const TimePoint handshake_end_;
   size_t n_received_ = 0;  // bytes received in the current second
@@ -73,8 +73,8 @@ class EventPeer {
   uint64_t n_lost_ = 0;           // batches that the ring dropped before they were sent
   uint64_t end_ = 0;              // end of the batches that an asker requested
   bool is_answering_ = false;
-  uint32_t n_parts_ = 0;     // number of frames of an incomplete request
-  bool is_question_ = true;  // the frames of the request are valid so far
+  uint32_t n_parts_ = 0;          // number of frames of an incomplete request
+  bool is_valid_request_ = true;  // the frames of the request are valid so far
 
   std::string control_;         // control frames, sent between two messages
   std::string head_;            // frames being sent, except for the body of the last one

@@ -47,7 +47,7 @@ Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::start(const KvEventO
       EventSocket::bind(options.endpoint, EventPeer::Kind::kSubscriber, publisher->options_.topic));
   if (!options.replay_endpoint.empty()) {
     TRY_ASSIGN(publisher->replayer_,
-               EventSocket::bind(options.replay_endpoint, EventPeer::Kind::kAsker, ""));
+               EventSocket::bind(options.replay_endpoint, EventPeer::Kind::kReplayClient, ""));
   }
   {
     const MutexLock lock(publisher->mutex_);
@@ -89,7 +89,7 @@ void KvEventPublisher::on_removed(const PageKey& key) {
 }
 
 void KvEventPublisher::add(KvEvent event) {
-  if (waiting_.size() >= kMaxWaiting + 2 * held_.size()) return tell_all_again();
+  if (waiting_.size() >= kMaxWaiting + 2 * held_.size()) return queue_full_state();
   waiting_.push_back(std::move(event));
   if (waiting_.size() == 1) wake();
 }
@@ -101,7 +101,7 @@ void KvEventPublisher::wake() {
 
 // Replaces the queue by an event that clears the cache, followed by events for all held pages,
 // parents before children.
-void KvEventPublisher::tell_all_again() {
+void KvEventPublisher::queue_full_state() {
   ++n_resets_;
   waiting_.clear();
   waiting_.push_back({.kind = KvEvent::Kind::kAllCleared});
@@ -127,16 +127,16 @@ void KvEventPublisher::tell_all_again() {
 
 void KvEventPublisher::run() {
   for (bool has_more = true; has_more;) {
-    serve_readers(kSecond);
+    serve_connections(kSecond);
     std::this_thread::sleep_for(kPause);
     has_more = send_batch();
   }
   const TimePoint end = std::chrono::steady_clock::now() + kLinger;
-  while (!has_sent_all() && std::chrono::steady_clock::now() < end) serve_readers(kPause);
+  while (!has_sent_all() && std::chrono::steady_clock::now() < end) serve_connections(kPause);
 }
 
-// Makes a batch of waiting events, which serve_readers() sends. Returns false if the queue is empty
-// and the publisher is stopping.
+// Makes a batch of waiting events, which serve_connections() sends. Returns false if the queue is
+// empty and the publisher is stopping.
 bool KvEventPublisher::send_batch() {
   std::vector<KvEvent> events;
   {
@@ -153,7 +153,7 @@ bool KvEventPublisher::send_batch() {
 }
 
 // Waits for connections or wake(), at most `at_most`, then reads requests and sends batches.
-void KvEventPublisher::serve_readers(std::chrono::milliseconds at_most) {
+void KvEventPublisher::serve_connections(std::chrono::milliseconds at_most) {
   std::vector<pollfd> events = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   publisher_->add_to(events, kept_);
   const size_t n_first = events.size();

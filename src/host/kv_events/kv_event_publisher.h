@@ -58,10 +58,10 @@ class KvEventPublisher final : public PageLog {
   explicit KvEventPublisher(const KvEventOptions& options);
   void add(KvEvent event) REQUIRES(mutex_);
   void wake();
-  void tell_all_again() REQUIRES(mutex_);
+  void queue_full_state() REQUIRES(mutex_);
   void run();
   bool send_batch();
-  void serve_readers(std::chrono::milliseconds at_most);
+  void serve_connections(std::chrono::milliseconds at_most);
   bool has_sent_all() const;
   void publish_counts();
 

@@ -17,11 +17,11 @@ void EvictedRecord::add(const PageKey& parent, Page page) {
   next_ = (next_ + 1) % capacity_;
 }
 
-bool EvictedRecord::knew(const PageKey& parent, KnownBy reader, std::span<const TokenId> tokens,
+bool EvictedRecord::knew(const PageKey& parent, SharingMark reader, std::span<const TokenId> tokens,
                          size_t n_tokens) const {
   const auto [begin, end] = by_parent_.equal_range(parent);
   return std::any_of(begin, end, [&](const auto& entry) {
-    return may_find(reader, entry.second.known) &&
+    return may_hit(reader, entry.second.known) &&
            common_prefix(entry.second.tokens, tokens) >= n_tokens;
   });
 }

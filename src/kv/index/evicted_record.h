@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/token_id.h"
-#include "kv/known_by.h"
 #include "kv/page_key.h"
+#include "kv/sharing_mark.h"
 
 namespace kvik {
 
@@ -18,14 +18,14 @@ class EvictedRecord {
   explicit EvictedRecord(size_t capacity) : capacity_(capacity) { by_parent_.reserve(capacity); }
 
   struct Page {
-    KnownBy known;
+    SharingMark known;
     std::vector<TokenId> tokens;
   };
   void add(const PageKey& parent, Page page);
 
   // Returns whether an evicted child page of `parent` that the reader could hit began with the
   // first n_tokens of `tokens`.
-  bool knew(const PageKey& parent, KnownBy reader, std::span<const TokenId> tokens,
+  bool knew(const PageKey& parent, SharingMark reader, std::span<const TokenId> tokens,
             size_t n_tokens) const;
 
  private:

@@ -20,11 +20,11 @@ bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>>
 }  // namespace
 
 PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of,
-                         Resume resume, uint32_t n_apart)
+                         Resume resume, uint32_t n_reserved)
     : rules_(std::move(rules)),
       key_of_(key_of),
       resume_(resume),
-      first_apart_(n_pages - n_apart),
+      first_apart_(n_pages - n_reserved),
       places_(n_pages),
       pins_(n_pages) {}
 
@@ -41,7 +41,8 @@ PrefixNode* PrefixIndex::node_of(const PageKey& root, const PageKey& key) const 
 }
 
 const PrefixNode* PrefixIndex::find_child(const PageKey& root, const PageKey& parent,
-                                          std::span<const TokenId> tokens, KnownBy reader) const {
+                                          std::span<const TokenId> tokens,
+                                          SharingMark reader) const {
   CHECK(tokens.size() == kPageTokens);
   const PrefixNode* above = node_of(root, parent);
   if (!above) return nullptr;
@@ -49,21 +50,21 @@ const PrefixNode* PrefixIndex::find_child(const PageKey& root, const PageKey& pa
   return best.n_shared == kPageTokens ? best.node : nullptr;
 }
 
-KnownBy PrefixIndex::who_knows(const PageKey& root, const PageKey& parent,
-                               std::span<const TokenId> tokens) const {
+SharingMark PrefixIndex::mark_for(const PageKey& root, const PageKey& parent,
+                                  std::span<const TokenId> tokens) const {
   const PrefixNode* above = node_of(root, parent);
-  if (!above) return KnownBy::kNobody;
+  if (!above) return SharingMark::kNoTenant;
   const auto it = nodes_.find(key_of_(parent, tokens));
   if (it == nodes_.end() || it->second->parent != above ||
       !std::ranges::equal(it->second->tokens, tokens)) {
-    return KnownBy::kNobody;
+    return SharingMark::kNoTenant;
   }
   return it->second->known;
 }
 
-void PrefixIndex::continue_behind(const PageKey& root, const PageKey& parent,
-                                  std::span<const TokenId> tokens, KnownBy reader, size_t n_most,
-                                  std::vector<TokenId>& out) const {
+void PrefixIndex::append_continuation(const PageKey& root, const PageKey& parent,
+                                      std::span<const TokenId> tokens, SharingMark reader,
+                                      size_t n_most, std::vector<TokenId>& out) const {
   constexpr size_t kLookedAt = 16;
   CHECK(tokens.size() < kPageTokens);
   const auto last_use = [&](const PrefixNode& node) {
@@ -93,7 +94,7 @@ void PrefixIndex::continue_behind(const PageKey& root, const PageKey& parent,
 
 // Returns all nodes on the path of whole pages of `tokens`, whichever pages they still have.
 PrefixIndex::Path PrefixIndex::walk(const PrefixNode& root, std::span<const TokenId> tokens,
-                                    KnownBy reader) const {
+                                    SharingMark reader) const {
   Path path;
   const PrefixNode* last = &root;
   while (tokens.size() >= (path.size() + 1) * kPageTokens) {
@@ -137,7 +138,8 @@ bool PrefixIndex::serves_as_head(const PrefixNode& node) const {
 
 // Returns the child that shares most tokens with `rest`, of those that serve as a head.
 ChildrenByMatch::Child PrefixIndex::best_head(const PrefixNode& above,
-                                              std::span<const TokenId> rest, KnownBy reader) const {
+                                              std::span<const TokenId> rest,
+                                              SharingMark reader) const {
   // Skips full pages, which have no open page: many of them may begin alike.
   const size_t n_most = resume_ == Resume::kAtOpenPages ? 64 : SIZE_MAX;
   ChildrenByMatch children(above, reader, rest);
@@ -170,7 +172,7 @@ PrefixIndex::Match PrefixIndex::find_known(const PrefixNode& top, const PageKey&
                              evicted_.knew(n_whole > 0 ? last.key : root, reader.as, rest, n_more);
       explain(match, last, rest, reader);
       if (was_known) match.miss = MissReason::kEvicted;
-      if (match.miss == MissReason::kEvicted) match.n_alike = 0;
+      if (match.miss == MissReason::kEvicted) match.n_uncached_match = 0;
     }
     if (match.miss != MissReason::kDiverged) match.expected.reset();
     match.last = n_whole > 0 ? path[n_whole - 1] : nullptr;
@@ -185,41 +187,42 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
   ChildrenByMatch children(last, reader.as, rest);
   const auto best = children.next();
   const bool ends_at_pages = resume_ == Resume::kAtOpenPages && best.n_shared < kPageTokens;
-  const uint32_t n_alike = ends_at_pages ? best.n_shared : match.n_head;
-  if (best.n_shared > n_alike) {  // but some of its pages were evicted
+  const uint32_t n_uncached_match = ends_at_pages ? best.n_shared : match.n_head;
+  if (best.n_shared > n_uncached_match) {  // but some of its pages were evicted
     match.miss = MissReason::kEvicted;
     return;
   }
-  if (n_alike == rest.size()) {
+  if (n_uncached_match == rest.size()) {
     match.miss = MissReason::kNoSnapshot;
     return;
   }
-  match.n_alike = n_alike - match.n_head;
-  if (last.parent == nullptr && n_alike == 0) {
+  match.n_uncached_match = n_uncached_match - match.n_head;
+  if (last.parent == nullptr && n_uncached_match == 0) {
     match.miss = MissReason::kNeverSeen;
     return;
   }
   // A sequence that ended exactly there counts as too short.
   match.miss = MissReason::kTooShort;
-  for (auto child = best; child.node && child.n_shared == n_alike; child = children.next()) {
+  for (auto child = best; child.node && child.n_shared == n_uncached_match;
+       child = children.next()) {
     const auto& known = child.node->tokens;
-    if (known.size() == n_alike) {
+    if (known.size() == n_uncached_match) {
       match.miss = MissReason::kTooShort;
       return;
     }
     match.miss = MissReason::kDiverged;
     // If tenants do not share all pages, no token is reported: of a page that two tenants know it
     // cannot be said whose it is, so a page that one tenant knows must not be reported either.
-    if (reader.as == KnownBy::kAll && child.node->tenant == reader.tenant) {
-      match.expected = known[n_alike];
+    if (reader.as == SharingMark::kAll && child.node->tenant == reader.tenant) {
+      match.expected = known[n_uncached_match];
     }
-    if (n_alike == 0) return;  // there may be many children
+    if (n_uncached_match == 0) return;  // there may be many children
   }
 }
 
 // --- inserting ---
 
-PrefixNode* PrefixIndex::parent_of(const Stretch& stretch) {
+PrefixNode* PrefixIndex::parent_of(const TokenPages& stretch) {
   if (PrefixNode* known = node_of(stretch.root, stretch.parent)) return known;
   if (stretch.parent != stretch.root || nodes_.contains(stretch.root)) return nullptr;
   auto root = std::make_unique<PrefixNode>();
@@ -231,7 +234,7 @@ PrefixNode* PrefixIndex::parent_of(const Stretch& stretch) {
   return made;
 }
 
-const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
+const PrefixNode* PrefixIndex::insert(const TokenPages& stretch) {
   CHECK(!stretch.tokens.empty() && stretch.tokens.size() <= kPageTokens);
   CHECK(stretch.pages.size() == rules_.size());
   PrefixNode* parent = parent_of(stretch);
@@ -270,7 +273,7 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
 
 // Returns a new node, or the existing node of the same tokens, even if the stretch's own reader
 // does not find it.
-PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
+PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const TokenPages& stretch) {
   const PageKey key = key_of_(stretch.parent, stretch.tokens);
   if (const auto found = nodes_.find(key); found != nodes_.end()) {
     PrefixNode& known = *found->second;
@@ -297,8 +300,8 @@ PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   return &node;
 }
 
-void PrefixIndex::learn(PrefixNode& node, KnownBy known) {
-  const KnownBy both = joined(node.known, known);
+void PrefixIndex::learn(PrefixNode& node, SharingMark known) {
+  const SharingMark both = joined(node.known, known);
   if (both == node.known) return;
   auto& siblings = node.parent->children;
   siblings.erase(place_of_child(*node.parent, node.known, node.tokens));
@@ -337,7 +340,7 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
 // Ranks first for eviction the tails that are a prefix of this node. They will no longer be hit, or
 // seldom if this node has no open page. This applies only to tails with the same mark, because
 // every reader that finds them finds this node as well.
-void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
+void PrefixIndex::outdate_heads_of(const PrefixNode& node, SharingMark known) {
   const auto& siblings = node.parent->children;
   auto at = place_of_child(*node.parent, known, node.tokens);
   while (at != siblings.begin()) {
@@ -400,12 +403,12 @@ bool PrefixIndex::is_candidate(PageId page) const {
 
 void PrefixIndex::add_candidate(PageId page) {
   candidates_.insert(rank(page));
-  if (is_apart(page)) apart_candidates_.insert(rank(page));
+  if (is_reserved(page)) apart_candidates_.insert(rank(page));
 }
 
 void PrefixIndex::drop_candidate(PageId page) {
   candidates_.erase(rank(page));
-  if (is_apart(page)) apart_candidates_.erase(rank(page));
+  if (is_reserved(page)) apart_candidates_.erase(rank(page));
 }
 
 void PrefixIndex::touch(PageId page) {
@@ -458,7 +461,7 @@ std::optional<PageId> PrefixIndex::victim(TimePoint now) {
   return std::get<PageId>(*chosen);
 }
 
-std::optional<PageId> PrefixIndex::victim_apart(TimePoint now) {
+std::optional<PageId> PrefixIndex::reserved_victim(TimePoint now) {
   pins_.expire(now);
   apply_pins();
   if (apart_candidates_.empty()) return std::nullopt;

@@ -15,18 +15,18 @@
 #include "kv/cache_report.h"
 #include "kv/group_rule.h"
 #include "kv/index/evicted_record.h"
-#include "kv/index/pin_book.h"
+#include "kv/index/pin_table.h"
 #include "kv/index/prefix_node.h"
-#include "kv/known_by.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
+#include "kv/sharing_mark.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
 
 // Maps tokens to the pages that hold their K and V: a forest of nodes, each a child of the node
 // with the tokens before its own, found by comparing tokens. Only readers that may know a node
-// (KnownBy) find it. The pages of a node are added and evicted one by one:
+// (SharingMark) find it. The pages of a node are added and evicted one by one:
 //   - with full attention, a node has a page only while its parent has one,
 //   - a windowed group may have any pages: a prefix of n tokens needs those that cover the window
 //     before the token after n.
@@ -36,10 +36,10 @@ class PrefixIndex {
   // Creates an index for pages 0 … n_pages - 1 of groups with these rules. `resume` says where a
   // prefix can be resumed: anywhere; in recurrent models only where there is a snapshot of the
   // state; with open pages at the end of a page, or inside a page that has a snapshot. The last
-  // n_apart pages are used for snapshots only.
+  // n_reserved pages are used for snapshots only.
   enum class Resume : uint8_t { kAnywhere, kAtSnapshots, kAtOpenPages };
   PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key,
-              Resume resume = Resume::kAnywhere, uint32_t n_apart = 0);
+              Resume resume = Resume::kAnywhere, uint32_t n_reserved = 0);
 
   // The longest prefix of a list of tokens whose pages are cached in all groups as far as needed.
   // Its nodes stay valid until n_changes() changes.
@@ -55,7 +55,7 @@ class PrefixIndex {
     MissReason miss = MissReason::kNone;  // reason why the match ends here
     // Number of tokens after the match that agree with a known page from which the sequence cannot
     // resume.
-    uint32_t n_alike = 0;
+    uint32_t n_uncached_match = 0;
     // For kDiverged, if all tenants share pages: the token with which this tenant's own sequence
     // continues.
     std::optional<TokenId> expected;
@@ -71,28 +71,29 @@ class PrefixIndex {
   // Returns the child of `parent` (which may be the root) with these kPageTokens tokens; null if
   // the reader finds none.
   const PrefixNode* find_child(const PageKey& root, const PageKey& parent,
-                               std::span<const TokenId> tokens, KnownBy reader) const;
+                               std::span<const TokenId> tokens, SharingMark reader) const;
 
   // Returns the sharing mark of these tokens after `parent`, for all readers alike. Used for
   // decisions about work, never for answers.
-  KnownBy who_knows(const PageKey& root, const PageKey& parent,
-                    std::span<const TokenId> tokens) const;
+  SharingMark mark_for(const PageKey& root, const PageKey& parent,
+                       std::span<const TokenId> tokens) const;
 
   // Appends to `out` up to n_most tokens with which cached sequences that the reader finds continue
   // `tokens`, which are fewer than kPageTokens and follow `parent` directly. If there are several
   // sequences, takes the one used last.
-  void continue_behind(const PageKey& root, const PageKey& parent, std::span<const TokenId> tokens,
-                       KnownBy reader, size_t n_most, std::vector<TokenId>& out) const;
+  void append_continuation(const PageKey& root, const PageKey& parent,
+                           std::span<const TokenId> tokens, SharingMark reader, size_t n_most,
+                           std::vector<TokenId>& out) const;
 
   // Tokens that follow `parent`, and the pages that hold them. A group without a page has
   // std::nullopt.
-  struct Stretch {
+  struct TokenPages {
     PageKey root;
     PageKey parent;  // may be the root
     std::span<const TokenId> tokens;
     std::span<const std::optional<PageId>> pages;
     uint64_t tenant = 0;
-    KnownBy known = KnownBy::kAll;
+    SharingMark known = SharingMark::kAll;
     std::shared_ptr<const std::string> adapter = nullptr;  // PageOwner::adapter
   };
   // Adds pages to the index where their tokens are not cached in their group yet, neither in a node
@@ -102,18 +103,18 @@ class PrefixIndex {
   // on, and its pages rank as new, so that earlier use by one tenant cannot be observed. Returns
   // null if the key collides with other tokens, or the parent was evicted meanwhile. New pages are
   // in use.
-  const PrefixNode* insert(const Stretch& stretch);
+  const PrefixNode* insert(const TokenPages& stretch);
 
   // Adds a snapshot of the state after a stretch, which may be empty: then after `parent`. Returns
   // null if the stretch cannot be added or has a snapshot already; otherwise the pages belong to
   // the node, and the first one is in use.
-  const PrefixNode* attach(const Stretch& stretch, std::span<const PageId> snapshot,
-                           SnapshotKind kind, Regard regard);
+  const PrefixNode* attach(const TokenPages& stretch, std::span<const PageId> snapshot,
+                           SnapshotKind kind, EvictionRank regard);
   // Marks a snapshot as outdated by a later one: it is evicted first. Snapshots at a branch stay.
   void outdate_snapshot(const PageKey& key);
   // Returns the node of a stretch if it has a snapshot already, which the stretch's tenant knows
   // from now on; otherwise null.
-  const PrefixNode* know_snapshot(const Stretch& stretch);
+  const PrefixNode* know_snapshot(const TokenPages& stretch);
   // Returns whether a page belongs to a snapshot. The pages of a snapshot are evicted together.
   bool is_of_snapshot(PageId page) const { return place(page).group == rules_.size(); }
 
@@ -125,7 +126,7 @@ class PrefixIndex {
   void set_in_use(PageId page);
   void set_unused(PageId page);
   // Pins a page until `until`: it is evicted after all pages that are not pinned, within the
-  // tenant's share (PinBook).
+  // tenant's share (PinTable).
   void pin(PageId page, TimePoint until, uint64_t tenant);
   // Sets the number of tenants that share the pages.
   void set_tenants(uint32_t n) { pins_.set_tenants(n); }
@@ -137,7 +138,7 @@ class PrefixIndex {
   // recently used page is evicted first. With full attention a page is evicted after its children.
   std::optional<PageId> victim(TimePoint now);
   // Like victim(), of the pages reserved for snapshots.
-  std::optional<PageId> victim_apart(TimePoint now);
+  std::optional<PageId> reserved_victim(TimePoint now);
 
   // Removes a page that victim() returned; if it belongs to a snapshot, the whole snapshot.
   void erase(PageId page);
@@ -157,7 +158,7 @@ class PrefixIndex {
     uint32_t group = 0;
     uint32_t n_uses = 0;
     uint64_t last_use = 0;
-    int n_pins = 0;  // number of counting pins (PinBook)
+    int n_pins = 0;  // number of counting pins (PinTable)
     bool is_in_use = false;
   };
   enum class Class : uint8_t { kSpent, kCold, kHot, kPinned };  // kHot: hit at least twice
@@ -172,7 +173,7 @@ class PrefixIndex {
   bool is_bare(PageId page) const;
   Rank rank(PageId page) const;
   bool is_candidate(PageId page) const;
-  bool is_apart(PageId page) const { return static_cast<uint32_t>(page) >= first_apart_; }
+  bool is_reserved(PageId page) const { return static_cast<uint32_t>(page) >= first_apart_; }
   void add_candidate(PageId page);
   void drop_candidate(PageId page);
   // Applies a change to a page and updates its position in the order of eviction.
@@ -187,26 +188,26 @@ class PrefixIndex {
   }
 
   PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
-  PrefixNode* parent_of(const Stretch& stretch);
-  PrefixNode* node_for(PrefixNode& parent, const Stretch& stretch);
+  PrefixNode* parent_of(const TokenPages& stretch);
+  PrefixNode* node_for(PrefixNode& parent, const TokenPages& stretch);
   bool serves_as_head(const PrefixNode& node) const;
   ChildrenByMatch::Child best_head(const PrefixNode& above, std::span<const TokenId> rest,
-                                   KnownBy reader) const;
+                                   SharingMark reader) const;
   template <class Change>
   void change_nodes(std::span<PrefixNode* const> nodes, const Change& apply);
   void set_snapshot(PrefixNode& node, std::span<const PageId> pages);
   void count_snapshot(PrefixNode& node, int n);
   void count_tail_snapshot(PrefixNode& parent, int n);
   void erase_snapshot(PrefixNode& node);
-  void learn(PrefixNode& node, KnownBy known);
+  void learn(PrefixNode& node, SharingMark known);
   void add_page(PrefixNode& node, uint32_t group, PageId page);
   void outdate(PageId page);
-  void outdate_heads_of(const PrefixNode& node, KnownBy known);
+  void outdate_heads_of(const PrefixNode& node, SharingMark known);
   void drop_if_empty(PrefixNode* node);
   void apply_pins();
 
   using Path = std::vector<const PrefixNode*>;
-  Path walk(const PrefixNode& root, std::span<const TokenId> tokens, KnownBy reader) const;
+  Path walk(const PrefixNode& root, std::span<const TokenId> tokens, SharingMark reader) const;
   bool covers(const Path& path, size_t n_tokens) const;
   Match find_known(const PrefixNode& top, const PageKey& root, std::span<const TokenId> tokens,
                    const PageReader& reader) const;
@@ -226,7 +227,7 @@ class PrefixIndex {
   size_t n_roots_ = 0;
   std::set<Rank> candidates_;        // of all pages
   std::set<Rank> apart_candidates_;  // of pages reserved for snapshots
-  PinBook pins_;
+  PinTable pins_;
   uint64_t n_ticks_ = 0;
   uint64_t n_changes_ = 0;
   uint64_t n_revealed_ = 0;

@@ -52,8 +52,8 @@ bool PrefixIndex::find_tail_snapshot(Match& match, const PrefixNode& above,
   return false;
 }
 
-const PrefixNode* PrefixIndex::attach(const Stretch& stretch, std::span<const PageId> snapshot,
-                                      SnapshotKind kind, Regard regard) {
+const PrefixNode* PrefixIndex::attach(const TokenPages& stretch, std::span<const PageId> snapshot,
+                                      SnapshotKind kind, EvictionRank regard) {
   CHECK(!snapshot.empty() && stretch.tokens.size() < kPageTokens);
   PrefixNode* parent = node_of(stretch.root, stretch.parent);
   const bool is_behind_parent = stretch.tokens.empty();
@@ -70,11 +70,11 @@ const PrefixNode* PrefixIndex::attach(const Stretch& stretch, std::span<const Pa
     CHECK(!knows(page));
     place(page) = {.node = node,
                    .group = static_cast<uint32_t>(rules_.size()),
-                   .n_uses = regard == Regard::kFound ? 2u : 1u,
+                   .n_uses = regard == EvictionRank::kFound ? 2u : 1u,
                    .last_use = ++n_ticks_,
                    .n_pins = 0,
                    .is_in_use = true};
-    if (regard == Regard::kFound) ++n_hot_;
+    if (regard == EvictionRank::kFound) ++n_hot_;
   }
   count_snapshot(*node, 1);
   ++n_changes_;
@@ -82,7 +82,7 @@ const PrefixNode* PrefixIndex::attach(const Stretch& stretch, std::span<const Pa
   return node;
 }
 
-const PrefixNode* PrefixIndex::know_snapshot(const Stretch& stretch) {
+const PrefixNode* PrefixIndex::know_snapshot(const TokenPages& stretch) {
   const bool is_behind_parent = stretch.tokens.empty();
   const auto it =
       nodes_.find(is_behind_parent ? stretch.parent : key_of_(stretch.parent, stretch.tokens));

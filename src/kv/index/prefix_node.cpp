@@ -5,7 +5,7 @@
 
 namespace kvik {
 
-std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent, KnownBy known,
+std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent, SharingMark known,
                                                         std::span<const TokenId> tokens) {
   return std::ranges::lower_bound(
       parent.children, std::pair(known, tokens),
@@ -19,7 +19,7 @@ std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent
 }
 
 // In a sorted list, the entries that share most with a given one are next to its position.
-ChildrenByMatch::Range ChildrenByMatch::range_of(const PrefixNode& parent, KnownBy known,
+ChildrenByMatch::Range ChildrenByMatch::range_of(const PrefixNode& parent, SharingMark known,
                                                  std::span<const TokenId> tokens) {
   const auto& all = parent.children;
   const auto marked = std::ranges::equal_range(
@@ -29,11 +29,11 @@ ChildrenByMatch::Range ChildrenByMatch::range_of(const PrefixNode& parent, Known
   return {.children = {marked.begin(), marked.end()}, .below = n_below, .above = n_below};
 }
 
-ChildrenByMatch::ChildrenByMatch(const PrefixNode& parent, KnownBy reader,
+ChildrenByMatch::ChildrenByMatch(const PrefixNode& parent, SharingMark reader,
                                  std::span<const TokenId> tokens)
     : tokens_(tokens) {
-  ranges_[0] = range_of(parent, KnownBy::kAll, tokens);
-  if (reader != KnownBy::kAll && reader != KnownBy::kNobody) {
+  ranges_[0] = range_of(parent, SharingMark::kAll, tokens);
+  if (reader != SharingMark::kAll && reader != SharingMark::kNoTenant) {
     ranges_[1] = range_of(parent, reader, tokens);
   }
 }

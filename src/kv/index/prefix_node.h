@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/token_id.h"
-#include "kv/known_by.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
+#include "kv/sharing_mark.h"
 #include "kv/snapshot_kind.h"
 #include "tensor/kv_type.h"
 
@@ -36,7 +36,7 @@ struct PrefixNode {
   // by one.
   uint32_t n_tail_snapshots = 0;
   std::vector<PrefixNode*> children;           // sorted by `known`, then by tokens
-  KnownBy known = KnownBy::kAll;               // the readers that find it
+  SharingMark known = SharingMark::kAll;       // the readers that find it
   uint64_t tenant = 0;                         // hash of the tenant that inserted it
   std::shared_ptr<const std::string> adapter;  // PageOwner::adapter
   uint32_t depth = 0;                          // number of nodes above it, without the root
@@ -72,14 +72,14 @@ inline std::span<const TokenId> page_at(std::span<const TokenId> tokens, size_t 
 
 // Returns the position of the child with these tokens among the children of its parent, or where it
 // would be inserted.
-std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent, KnownBy known,
+std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent, SharingMark known,
                                                         std::span<const TokenId> tokens);
 
 // Iterates over the children of a node that a reader finds, in decreasing order of the prefix that
 // they share with `tokens`. Children that the reader does not find cost no time.
 class ChildrenByMatch {
  public:
-  ChildrenByMatch(const PrefixNode& parent, KnownBy reader, std::span<const TokenId> tokens);
+  ChildrenByMatch(const PrefixNode& parent, SharingMark reader, std::span<const TokenId> tokens);
 
   struct Child {
     PrefixNode* node = nullptr;
@@ -94,7 +94,8 @@ class ChildrenByMatch {
     std::span<PrefixNode* const> children;
     size_t below = 0, above = 0;
   };
-  static Range range_of(const PrefixNode& parent, KnownBy known, std::span<const TokenId> tokens);
+  static Range range_of(const PrefixNode& parent, SharingMark known,
+                        std::span<const TokenId> tokens);
   Child at(const Range& range, size_t index) const {
     PrefixNode* node = range.children[index];
     return {node, common_prefix(node->tokens, tokens_)};

@@ -15,11 +15,11 @@ constexpr uint32_t kIdleLong = 64;
 StateSlots::StateSlots(PagePool& pool, const KvLayout& layout, std::byte* base)
     : pool_(pool),
       n_slot_pages_(layout.n_state_pages()),
-      first_page_(pool.n_pages() - pool.counts_apart().total()),
+      first_page_(pool.n_pages() - pool.reserved_counts().total()),
       page_bytes_(layout.page_bytes),
       base_(base),
       slots_(layout.has_state() ? layout.n_states : 0) {
-  CHECK(uint64_t{n_slots()} * n_slot_pages_ == pool.counts_apart().total());
+  CHECK(uint64_t{n_slots()} * n_slot_pages_ == pool.reserved_counts().total());
 }
 
 std::optional<uint32_t> StateSlots::empty_slot() const {
@@ -43,10 +43,10 @@ std::optional<StateLease> StateSlots::take() {
   const auto slot = empty_slot();
   if (!slot) return std::nullopt;
   slots_[*slot] = pages_of(*slot);
-  n_lately_ = std::max(n_lately_, ++n_in_use_);
-  n_idle_ = n_in_use_ < n_lately_ ? n_idle_ + 1 : 0;
+  n_recent_peak_ = std::max(n_recent_peak_, ++n_in_use_);
+  n_idle_ = n_in_use_ < n_recent_peak_ ? n_idle_ + 1 : 0;
   if (n_idle_ == kIdleLong) {
-    --n_lately_;
+    --n_recent_peak_;
     n_idle_ = 0;
   }
   return StateLease(*this, *slot);
@@ -54,8 +54,8 @@ std::optional<StateLease> StateSlots::take() {
 
 std::vector<PageLease> StateSlots::take_spare() {
   if (slots_.empty()) return {};
-  const uint32_t n_snapshots = pool_.counts_apart().cached / n_slot_pages_;
-  return n_lately_ + n_snapshots < n_slots() ? take_empty() : std::vector<PageLease>();
+  const uint32_t n_snapshots = pool_.reserved_counts().cached / n_slot_pages_;
+  return n_recent_peak_ + n_snapshots < n_slots() ? take_empty() : std::vector<PageLease>();
 }
 
 std::vector<PageLease> StateSlots::take_empty() {

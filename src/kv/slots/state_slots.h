@@ -38,8 +38,8 @@ class StateLease {
 };
 
 // Recurrent states of running sequences, each contiguous and of the same size, in reserved pages of
-// the pool (PagePool::is_apart). A slot that no sequence is likely to need holds a snapshot. Knows
-// no contents. Engine thread only; outlives its leases.
+// the pool (PagePool::is_reserved). A slot that no sequence is likely to need holds a snapshot.
+// Knows no contents. Engine thread only; outlives its leases.
 class StateSlots {
  public:
   // Uses the reserved pages of the pool. `base` is the address of page 0 of the pool.
@@ -72,8 +72,8 @@ class StateSlots {
   std::byte* const base_;
   std::vector<std::vector<PageLease>> slots_;  // by slot; empty if no sequence has it
   uint32_t n_in_use_ = 0;
-  uint32_t n_lately_ = 1;  // maximum number in use at once recently
-  uint32_t n_idle_ = 0;    // slots taken since while fewer were in use
+  uint32_t n_recent_peak_ = 1;  // maximum number in use at once recently
+  uint32_t n_idle_ = 0;         // slots taken since while fewer were in use
 };
 
 }  // namespace kvik

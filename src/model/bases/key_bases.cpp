@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "catalogue/lender.h"
+#include "catalogue/kv_source.h"
 #include "model/model.h"
 
 namespace kvik {
@@ -86,9 +86,9 @@ KeyBases::KeyBases(const Model& model, Backend& backend, KvType type) {
   backend.memory().copy_in(buffer_.data(), std::as_bytes(std::span(floats)));
   // The queries of a layer with KV sharing are in the basis of the layer whose pages it reads.
   for (uint32_t i = 0; i < config.layers.size(); ++i) {
-    if (const auto lender = lender_of(config.layers[i])) {
+    if (const auto kv_source = kv_source_of(config.layers[i])) {
       const AttentionConfig& a = config.layers[i].attention();
-      layers_[i] = layers_[*lender];
+      layers_[i] = layers_[*kv_source];
       layers_[i].group = a.n_heads / a.n_kv_heads;
     }
   }

@@ -48,7 +48,7 @@ KeyStatistics KeyStatistics::measure(const Model& model, Backend& backend) {
   const BatchSequence sequence = {
       .tokens = tokens,
       .kv = {.groups = tables, .state = state.size() > 0 ? state.data() : nullptr},
-      .want = WantLogits::kNone};
+      .want = OutputRows::kNone};
   decoder.forward({&sequence, 1});
   return statistics;
 }

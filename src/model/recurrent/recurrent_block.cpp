@@ -24,19 +24,21 @@ Widths widths_of(const StateSpaceConfig& s) {
 }
 
 // The columns of `in` that a recurrence reads: up to two ranges.
-struct Met {
+struct InputColumns {
   uint32_t first = 0, n = 0;
   uint32_t second = 0, n_second = 0;
 
   uint32_t n_cols() const { return n + n_second; }
 };
-Met met_by(const AttentionConfig&) { return {}; }
-Met met_by(const NoMixer&) { return {}; }
-Met met_by(const DeltaConfig& d) {  // all but the gate
+InputColumns input_columns_of(const AttentionConfig&) { return {}; }
+InputColumns input_columns_of(const NoMixer&) { return {}; }
+InputColumns input_columns_of(const DeltaConfig& d) {  // all but the gate
   return {0, d.conv_dim(), d.conv_dim() + d.values_dim(), 2 * d.n_value_heads};
 }
-Met met_by(const ShortConvConfig& s) { return {0, s.dim, 0, 0}; }
-Met met_by(const StateSpaceConfig& s) { return {s.inner_dim(), s.conv_dim() + s.n_heads, 0, 0}; }
+InputColumns input_columns_of(const ShortConvConfig& s) { return {0, s.dim, 0, 0}; }
+InputColumns input_columns_of(const StateSpaceConfig& s) {
+  return {s.inner_dim(), s.conv_dim() + s.n_heads, 0, 0};
+}
 
 RecurrenceShape shape_of(const DeltaConfig& d) {
   return {.n_heads = d.n_value_heads,
@@ -84,10 +86,11 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                 .kept = buffers.take(n_rows_max, most.heads),
                 .decay = buffers.take(n_rows_max, most.decay),
                 .guesses = {}};
-  const uint32_t n_guesses = std::min(kMostGuessedRows, n_rows_max);
+  const uint32_t n_draft_tokens = std::min(kMaxDraftRows, n_rows_max);
   for (const LayerConfig& layer : config.layers) {
-    const Met met = std::visit([](const auto& mixer) { return met_by(mixer); }, layer.mixer);
-    taken.guesses.push_back(buffers.take(n_guesses, met.n_cols()));
+    const InputColumns met =
+        std::visit([](const auto& mixer) { return input_columns_of(mixer); }, layer.mixer);
+    taken.guesses.push_back(buffers.take(n_draft_tokens, met.n_cols()));
   }
   return taken;
 }
@@ -95,20 +98,20 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
 RecurrentBlock::RecurrentBlock(const Model& model, Backend& backend, const Buffers& buffers)
     : model_(model), backend_(backend), layout_(state_layout(model.config())), buffers_(buffers) {
   state_runs_.reserve(buffers.in.n_rows);
-  true_runs_.reserve(kMostGuessedRows);
-  guessed_rows_.reserve(kMostGuessedRows);
-  true_rows_.reserve(kMostGuessedRows);
+  accepted_runs_.reserve(kMaxDraftRows);
+  draft_rows_.reserve(kMaxDraftRows);
+  accepted_rows_.reserve(kMaxDraftRows);
 }
 
 void RecurrentBlock::begin_step(std::span<const Run> runs) {
   runs_ = runs;
-  guessed_rows_.clear();
+  draft_rows_.clear();
   for (const Run& run : runs) {
-    for (uint32_t i = run.n_rows - run.n_guesses; i < run.n_rows; ++i) {
-      guessed_rows_.push_back(run.first_row + i);
+    for (uint32_t i = run.n_rows - run.n_draft_tokens; i < run.n_rows; ++i) {
+      draft_rows_.push_back(run.first_row + i);
     }
   }
-  CHECK(guessed_rows_.size() <= kMostGuessedRows);
+  CHECK(draft_rows_.size() <= kMaxDraftRows);
 }
 
 // Returns the runs with the address of the part of the state that begins at `offset` floats.
@@ -117,7 +120,7 @@ std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
   for (const Run& run : runs_) {
     CHECK(run.state);
     float* state = reinterpret_cast<float*>(run.state) + offset;
-    state_runs_.push_back({state, run.first_row, run.n_rows, run.n_guesses});
+    state_runs_.push_back({state, run.first_row, run.n_rows, run.n_draft_tokens});
   }
   return state_runs_;
 }
@@ -128,47 +131,48 @@ void RecurrentBlock::advance(uint32_t layer, ResidualStream& x) {
 }
 
 template <class Mixer>
-void RecurrentBlock::put_aside(const Mixer& mixer, uint32_t layer) {
-  if (guessed_rows_.empty()) return;
-  const Met met = met_by(mixer);
-  const Rows aside = buffers_.guesses[layer].slice(0, static_cast<uint32_t>(guessed_rows_.size()));
-  backend_.gather(buffers_.in.columns(met.first, met.n), guessed_rows_, aside.columns(0, met.n));
+void RecurrentBlock::save_draft_inputs(const Mixer& mixer, uint32_t layer) {
+  if (draft_rows_.empty()) return;
+  const InputColumns met = input_columns_of(mixer);
+  const Rows aside = buffers_.guesses[layer].slice(0, static_cast<uint32_t>(draft_rows_.size()));
+  backend_.gather(buffers_.in.columns(met.first, met.n), draft_rows_, aside.columns(0, met.n));
   if (met.n_second == 0) return;
-  backend_.gather(buffers_.in.columns(met.second, met.n_second), guessed_rows_,
+  backend_.gather(buffers_.in.columns(met.second, met.n_second), draft_rows_,
                   aside.columns(met.n, met.n_second));
 }
 
 template <class Mixer>
-void RecurrentBlock::bring_back(const Mixer& mixer, uint32_t layer) {
-  const Met met = met_by(mixer);
-  const Rows in = buffers_.in.slice(0, static_cast<uint32_t>(true_rows_.size()));
+void RecurrentBlock::restore_draft_inputs(const Mixer& mixer, uint32_t layer) {
+  const InputColumns met = input_columns_of(mixer);
+  const Rows in = buffers_.in.slice(0, static_cast<uint32_t>(accepted_rows_.size()));
   const Rows& aside = buffers_.guesses[layer];
-  backend_.gather(aside.columns(0, met.n), true_rows_, in.columns(met.first, met.n));
+  backend_.gather(aside.columns(0, met.n), accepted_rows_, in.columns(met.first, met.n));
   if (met.n_second == 0) return;
-  backend_.gather(aside.columns(met.n, met.n_second), true_rows_,
+  backend_.gather(aside.columns(met.n, met.n_second), accepted_rows_,
                   in.columns(met.second, met.n_second));
 }
 
-void RecurrentBlock::replay(std::span<const uint32_t> n_true) {
-  CHECK(n_true.size() == runs_.size());
-  true_runs_.clear();
-  true_rows_.clear();
+void RecurrentBlock::replay(std::span<const uint32_t> n_accepted_drafts) {
+  CHECK(n_accepted_drafts.size() == runs_.size());
+  accepted_runs_.clear();
+  accepted_rows_.clear();
   uint32_t n_before = 0;  // number of draft tokens of earlier runs
   for (size_t i = 0; i < runs_.size(); ++i) {
-    CHECK(n_true[i] <= runs_[i].n_guesses);
-    if (n_true[i] > 0) {
-      true_runs_.push_back(
-          {runs_[i].state, static_cast<uint32_t>(true_rows_.size()), n_true[i], 0});
+    CHECK(n_accepted_drafts[i] <= runs_[i].n_draft_tokens);
+    if (n_accepted_drafts[i] > 0) {
+      accepted_runs_.push_back(
+          {runs_[i].state, static_cast<uint32_t>(accepted_rows_.size()), n_accepted_drafts[i], 0});
     }
-    for (uint32_t row = 0; row < n_true[i]; ++row) true_rows_.push_back(n_before + row);
-    n_before += runs_[i].n_guesses;
+    for (uint32_t row = 0; row < n_accepted_drafts[i]; ++row)
+      accepted_rows_.push_back(n_before + row);
+    n_before += runs_[i].n_draft_tokens;
   }
-  if (true_rows_.empty()) return;
-  runs_ = true_runs_;
-  const auto n_rows = static_cast<uint32_t>(true_rows_.size());
+  if (accepted_rows_.empty()) return;
+  runs_ = accepted_runs_;
+  const auto n_rows = static_cast<uint32_t>(accepted_rows_.size());
   for (uint32_t layer = 0; layer < model_.config().n_layers; ++layer) {
     visit_recurrent(model_.config().layers[layer], [&](const auto& mixer) {
-      bring_back(mixer, layer);
+      restore_draft_inputs(mixer, layer);
       recur(mixer, layer, n_rows);
     });
   }
@@ -178,7 +182,7 @@ void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStrea
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
   const Rows in = buffers_.in.slice(0, x.n_rows()).columns(0, d.in_dim());
   backend_.matmul(x.normed(w.norm), *w.in, in);
-  put_aside(d, layer);
+  save_draft_inputs(d, layer);
   recur(d, layer, x.n_rows());
   backend_.rms_norm(heads_, w.state_norm.floats(), d.value_dim, model_.config().norm_eps, heads_);
   const Rows gate = in.columns(d.conv_dim(), d.values_dim());
@@ -217,7 +221,7 @@ void RecurrentBlock::advance(const ShortConvConfig& s, uint32_t layer, ResidualS
   const Rows b = in.columns(0, s.dim);
   backend_.matmul(x.normed(w.norm), *w.in, in);
   backend_.gated_activation(Activation::kNone, b, in.columns(2 * s.dim, s.dim), b);
-  put_aside(s, layer);
+  save_draft_inputs(s, layer);
   recur(s, layer, x.n_rows());
   backend_.gated_activation(Activation::kNone, in.columns(s.dim, s.dim), heads_, heads_);
 }
@@ -235,7 +239,7 @@ void RecurrentBlock::advance(const StateSpaceConfig& s, uint32_t layer, Residual
   const Rows in = buffers_.in.slice(0, x.n_rows()).columns(0, s.in_dim());
   const Rows gate = in.columns(0, s.inner_dim());
   backend_.matmul(x.normed(w.norm), *w.in, in);
-  put_aside(s, layer);
+  save_draft_inputs(s, layer);
   recur(s, layer, x.n_rows());
   backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
   const uint32_t group = s.inner_dim() / s.n_groups;

@@ -24,7 +24,7 @@ std::optional<RecurrenceShape> recurrence_of(const LayerConfig& layer);
 class RecurrentBlock {
  public:
   // maximum number of draft tokens of all sequences in a step
-  static constexpr uint32_t kMostGuessedRows = 32;
+  static constexpr uint32_t kMaxDraftRows = 32;
 
   // Buffers that all layers share, except for `guesses`.
   struct Buffers {
@@ -33,7 +33,7 @@ class RecurrentBlock {
     Rows heads;  // [n_rows_max, output dimensions of the heads]
     Rows kept;   // the same, for the rows that keep() leaves
     Rows decay;  // [n_rows_max, n_heads], only state space models
-    // By layer: [kMostGuessedRows, columns that its recurrence reads], saved inputs of draft
+    // By layer: [kMaxDraftRows, columns that its recurrence reads], saved inputs of draft
     // tokens.
     std::vector<Rows> guesses;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
@@ -46,9 +46,9 @@ class RecurrentBlock {
   struct Run {
     std::byte* state = nullptr;
     uint32_t first_row = 0, n_rows = 0;
-    uint32_t n_guesses = 0;  // number of draft tokens, which are the last rows
+    uint32_t n_draft_tokens = 0;  // number of draft tokens, which are the last rows
   };
-  // Starts a step, of which at most kMostGuessedRows rows are draft tokens. `runs` is borrowed
+  // Starts a step, of which at most kMaxDraftRows rows are draft tokens. `runs` is borrowed
   // until it ends.
   void begin_step(std::span<const Run> runs);
   void advance(uint32_t layer, ResidualStream& x);
@@ -56,8 +56,9 @@ class RecurrentBlock {
   void keep(std::span<const uint32_t> rows);
   // x += output(heads)
   void finish(uint32_t layer, ResidualStream& x);
-  // Updates the states of all layers with the first n_true[i] draft tokens of run i of the step.
-  void replay(std::span<const uint32_t> n_true);
+  // Updates the states of all layers with the first n_accepted_drafts[i] draft tokens of run i of
+  // the step.
+  void replay(std::span<const uint32_t> n_accepted_drafts);
 
  private:
   std::span<const StateRun> runs_at(uint64_t offset);
@@ -71,20 +72,20 @@ class RecurrentBlock {
   // Save the columns of `in` that the recurrence reads for draft tokens, and restore those of the
   // accepted ones.
   template <class Mixer>
-  void put_aside(const Mixer& mixer, uint32_t layer);
+  void save_draft_inputs(const Mixer& mixer, uint32_t layer);
   template <class Mixer>
-  void bring_back(const Mixer& mixer, uint32_t layer);
+  void restore_draft_inputs(const Mixer& mixer, uint32_t layer);
 
   const Model& model_;
   Backend& backend_;
   const StateLayout layout_;
   Buffers buffers_;
   std::span<const Run> runs_;
-  std::vector<Run> true_runs_;          // accepted draft tokens, as runs of a step of their own
-  std::vector<uint32_t> guessed_rows_;  // rows of the step that are draft tokens
-  std::vector<uint32_t> true_rows_;     // indices of the accepted ones in guessed_rows_
-  std::vector<StateRun> state_runs_;    // runs with the address of one part of a layer's state
-  Rows heads_;                          // output of the heads for the remaining rows
+  std::vector<Run> accepted_runs_;       // accepted draft tokens, as runs of a step of their own
+  std::vector<uint32_t> draft_rows_;     // rows of the step that are draft tokens
+  std::vector<uint32_t> accepted_rows_;  // indices of the accepted ones in draft_rows_
+  std::vector<StateRun> state_runs_;     // runs with the address of one part of a layer's state
+  Rows heads_;                           // output of the heads for the remaining rows
 };
 
 }  // namespace kvik

@@ -18,8 +18,8 @@ StateLayout state_layout(const ModelConfig& config) {
   StateLayout layout;
   for (size_t i = 0; i < config.layers.size(); ++i) {
     layout.offsets.push_back(layout.n_floats);
-    const bool is_guesser = i == config.n_layers;
-    const uint64_t n = is_guesser
+    const bool is_mtp_head = i == config.n_layers;
+    const uint64_t n = is_mtp_head
                            ? config.model_dim
                            : std::visit([](const auto& mixer) { return state_floats(mixer); },
                                         config.layers[i].mixer);

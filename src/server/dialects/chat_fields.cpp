@@ -8,7 +8,7 @@
 #include "server/dialects/cache_fields.h"
 #include "server/dialects/form_fields.h"
 #include "service/request_bounds.h"
-#include "service/tools/call_form.h"
+#include "service/tools/tool_call_grammar.h"
 
 namespace kvik {
 namespace {
@@ -94,15 +94,15 @@ Result<std::vector<MessagePart>> read_texts(const json::value& content, const Te
     TRY(check_medium(type, words.param));
     if (!text || !text->is_string() || !is_text)
       return refuse(words.param, std::string(words.refusal));
-    TRY_ASSIGN(const auto keep_for, marks.read(*part));
-    parts.push_back(TextPart{std::string(view(text->get_string())), keep_for});
+    TRY_ASSIGN(const auto pin_ttl_s, marks.read(*part));
+    parts.push_back(TextPart{std::string(view(text->get_string())), pin_ttl_s});
   }
   return parts;
 }
 
 Result<void> add_tool(const json::object& tool, Json shown, CacheMarks& marks, ChatRequest& chat) {
-  TRY_ASSIGN(const auto keep_for, marks.read(tool));
-  chat.keep_tools_for = std::max(chat.keep_tools_for, keep_for);
+  TRY_ASSIGN(const auto pin_ttl_s, marks.read(tool));
+  chat.tools_pin_ttl = std::max(chat.tools_pin_ttl, pin_ttl_s);
   const json::value* function = tool.if_contains("function");
   const json::object& inner = function && function->is_object() ? function->get_object() : tool;
   const json::value* strict = inner.if_contains("strict");
@@ -185,8 +185,9 @@ Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) 
 
 namespace {
 
-bool is_json_form(const AnswerForm& form) {
-  return form.kind == AnswerForm::Kind::kJsonObject || form.kind == AnswerForm::Kind::kJsonSchema;
+bool is_json_form(const StructuredOutput& form) {
+  return form.kind == StructuredOutput::Kind::kJsonObject ||
+         form.kind == StructuredOutput::Kind::kJsonSchema;
 }
 
 // Constrains an answer with forced tool calls, or with calls that must match their schemas; if the
@@ -199,17 +200,17 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
   const bool may_call = !chat.tools.empty() && !syntax.calls.empty();
   const bool is_wanted = !chat.strict.empty() || request.form;
   if (!chat.forced && (is_other || !may_call || !is_wanted)) return {};
-  CallWish wish{.tools = chat.tools,
-                .strict = chat.strict,
-                .forced = chat.forced,
-                .other = chat.forced ? std::nullopt : request.form,
-                .style = chat.style,
-                .syntax = syntax.call_syntax,
-                .formats = syntax.calls};
+  ToolCallRequirements wish{.tools = chat.tools,
+                            .strict = chat.strict,
+                            .forced = chat.forced,
+                            .other = chat.forced ? std::nullopt : request.form,
+                            .style = chat.style,
+                            .syntax = syntax.call_syntax,
+                            .formats = syntax.calls};
   const bool has_one = !syntax.calls.empty() && syntax.calls.front()->has_one_call;
   const bool is_one = chat.forced && chat.forced->is_one;
   wish.may_be_several = request.output.max_calls != 1 && !has_one && !is_one;
-  TRY_ASSIGN(CallForm made, form_of_calls(wish));
+  TRY_ASSIGN(ToolCallGrammar made, tool_call_grammar(wish));
   if (!made.form) return {};
   request.form = std::move(made.form);
   request.form->marks = syntax.shown_tokens;
@@ -229,7 +230,7 @@ Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest&
   CompletionRequest& request = call.requests.front();
   request.prompt = std::move(prompt.ids);
   request.engine.pins = std::move(prompt.pins);
-  if (prompt.last_border) request.engine.borders = {*prompt.last_border};
+  if (prompt.last_message_end) request.engine.message_ends = {*prompt.last_message_end};
   request.output.answer_begin = prompt.answer_begin;
   request.output.answer_syntax = std::move(prompt.answer_syntax);
   TRY(constrain_calls(chat, request));

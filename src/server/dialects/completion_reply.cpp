@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "server/http/status.h"
-#include "service/forms/form_limits.h"
+#include "service/structured_output/grammar_limits.h"
 
 namespace kvik {
 namespace {
@@ -76,7 +76,7 @@ std::optional<CompletionChunk> CompletionReply::take() {
 // One event per call: some clients treat the data of one read as one event.
 PendingReply::State StreamedCompletion::advance(std::string& out) {
   while (events_.empty() && !has_ended_)
-    if (!take_news()) return State::kRunning;
+    if (!take_output()) return State::kRunning;
   if (!events_.empty()) {
     out += events_.front();
     events_.pop_front();
@@ -104,14 +104,14 @@ CompletionChunk StreamedCompletion::cut(CompletionChunk& chunk) {
 }
 
 // Returns false if there is none.
-bool StreamedCompletion::take_news() {
+bool StreamedCompletion::take_output() {
   if (!chunk_) {
     chunk_ = take();
     n_cut_ = 0;
   }
   if (chunk_) {
     if (const auto error = error_of(chunk_->finish)) {
-      events_.push_back(last_words(*error));
+      events_.push_back(final_error_event(*error));
       has_ended_ = true;
     } else if (says_something(*chunk_)) {
       if (!std::exchange(has_begun_, true)) writer().begin(mailbox().prompt(), events_);

@@ -21,7 +21,7 @@ struct RunningCompletions {
   ByteShare share;                    // memory that the engine holds for them
   bool has_room = true;               // whether the share had room
   std::vector<std::string> left_out;  // of the CompletionCall
-  std::string form_param;             // of the AnswerForm; empty: none
+  std::string form_param;             // of the StructuredOutput; empty: none
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -39,7 +39,7 @@ class CompletionReply : public PendingReply {
 
   void set_wake(std::function<void()> wake) override { mailbox().set_wake(std::move(wake)); }
   std::string_view heartbeat() const override { return writer_->heartbeat(); }
-  std::string last_words(const Error& error) const override { return writer_->error(error); }
+  std::string final_error_event(const Error& error) const override { return writer_->error(error); }
   std::string summary() const override;
   ReplyFacts facts() const override;
 
@@ -71,7 +71,7 @@ class StreamedCompletion final : public CompletionReply {
   HttpResponse response() override { return with_headers(event_stream()); }
 
  private:
-  bool take_news();
+  bool take_output();
   CompletionChunk cut(CompletionChunk& chunk);
 
   std::optional<CompletionChunk> chunk_;  // being written

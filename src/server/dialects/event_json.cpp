@@ -62,7 +62,7 @@ void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_
   body.text("]");
 }
 
-json::object guesses_json(const Usage& usage) {
+json::object draft_tokens_json(const Usage& usage) {
   return {{"accepted_prediction_tokens", usage.accepted_tokens},
           {"rejected_prediction_tokens", usage.drafted_tokens - usage.accepted_tokens}};
 }
@@ -73,7 +73,7 @@ void add_cost(const std::optional<Prices>& prices, const Usage& usage, json::obj
 
 json::object completion_details(const Usage& usage) {
   json::object out{{"reasoning_tokens", usage.reasoning_tokens}};
-  for (auto& item : guesses_json(usage)) out.emplace(item.key(), item.value());
+  for (auto& item : draft_tokens_json(usage)) out.emplace(item.key(), item.value());
   return out;
 }
 

@@ -37,7 +37,7 @@ void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_
 boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);
 // Draft tokens, under OpenAI's names for predicted tokens: accepted ones are part of the answer,
 // rejected ones are not counted elsewhere.
-boost::json::object guesses_json(const Usage& usage);
+boost::json::object draft_tokens_json(const Usage& usage);
 // Adds "kvik": {"cost": …} to the usage of any dialect if there are prices.
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);

@@ -17,8 +17,8 @@ namespace kvik {
 namespace {
 
 namespace json = boost::json;
-using Kind = AnswerForm::Kind;
-using MaybeForm = std::optional<AnswerForm>;
+using Kind = StructuredOutput::Kind;
+using MaybeForm = std::optional<StructuredOutput>;
 
 Result<void> check_bytes(size_t n_bytes, std::string_view param) {
   if (n_bytes <= RequestBounds::kFormBytes) return {};
@@ -28,7 +28,8 @@ Result<void> check_bytes(size_t n_bytes, std::string_view param) {
 
 Result<MaybeForm> make_form(Kind kind, std::string text, std::string_view param) {
   TRY(check_bytes(text.size(), param));
-  return MaybeForm(AnswerForm{.kind = kind, .text = std::move(text), .param = std::string(param)});
+  return MaybeForm(
+      StructuredOutput{.kind = kind, .text = std::move(text), .param = std::string(param)});
 }
 
 // The schema's text is taken from the body later, so that its numbers are exact.
@@ -71,8 +72,8 @@ Result<MaybeForm> choice_form(const json::value& choices, std::string_view param
       return refuse(param,
                     fmt::format("{} has more than {} bytes", param, RequestBounds::kFormBytes));
   }
-  return MaybeForm(
-      AnswerForm{.kind = Kind::kChoice, .choices = std::move(texts), .param = std::string(param)});
+  return MaybeForm(StructuredOutput{
+      .kind = Kind::kChoice, .choices = std::move(texts), .param = std::string(param)});
 }
 
 using Reader = Result<MaybeForm> (*)(const json::value&, std::string_view param);
@@ -114,7 +115,7 @@ Result<MaybeForm> typed_form(const json::object& format, const json::object* nam
     return refuse(fmt::format("{}.schema", inner), fmt::format("{}.schema is missing", inner));
   TRY_ASSIGN(MaybeForm form, schema_form(*schema, fmt::format("{}.schema", inner)));
   TRY_ASSIGN(const auto strict, JsonFields(*named, inner).flag("strict"));
-  if (strict == false) form->strictness = AnswerForm::Strictness::kRelaxed;
+  if (strict == false) form->strictness = StructuredOutput::Strictness::kRelaxed;
   return form;
 }
 
@@ -191,8 +192,8 @@ Result<JsonStyle> read_json_style(const JsonFields& fields) {
   return JsonStyle{*its_whitespace, its_language};
 }
 
-Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields,
-                                                   std::string_view body) {
+Result<std::optional<StructuredOutput>> read_answer_form(const JsonFields& fields,
+                                                         std::string_view body) {
   constexpr auto kReaders =
       std::to_array<FormField>({{"response_format", response_format_form},
                                 {"structured_outputs", structured_outputs_form},
@@ -207,7 +208,8 @@ Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields,
   return with_style_and_schema(fields, std::move(form), body);
 }
 
-Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::string_view body) {
+Result<std::optional<StructuredOutput>> read_text_form(const JsonFields& fields,
+                                                       std::string_view body) {
   TRY_ASSIGN(MaybeForm other, read_answer_form(fields, body));
   TRY_ASSIGN(const auto text, fields.object("text"));
   const json::value* format = text ? text->find("format") : nullptr;
@@ -222,8 +224,8 @@ Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::
   return with_style_and_schema(fields, std::move(form), body);
 }
 
-Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields,
-                                                   std::string_view body) {
+Result<std::optional<StructuredOutput>> read_output_form(const JsonFields& fields,
+                                                         std::string_view body) {
   constexpr auto kNewer = std::to_array<FormField>({{"format", flat_format_form}});
   constexpr auto kOlder = std::to_array<FormField>({{"output_format", flat_format_form}});
   TRY_ASSIGN(MaybeForm form, read_one_of(fields, kOlder, ""));

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "server/dialects/json_fields.h"
-#include "service/forms/answer_form.h"
+#include "service/structured_output/structured_output.h"
 
 namespace kvik {
 
@@ -19,12 +19,15 @@ Result<JsonStyle> read_json_style(const JsonFields& fields);
 // Completions and chats: `response_format`, vLLM's `structured_outputs` and `guided_json`,
 // `guided_regex`, `guided_choice`, `guided_grammar`, llama.cpp's `json_schema` and `grammar`. Two
 // constraints at once are rejected.
-Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields, std::string_view body);
+Result<std::optional<StructuredOutput>> read_answer_form(const JsonFields& fields,
+                                                         std::string_view body);
 
 // Responses: `text.format`, or one of the fields above.
-Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields, std::string_view body);
+Result<std::optional<StructuredOutput>> read_text_form(const JsonFields& fields,
+                                                       std::string_view body);
 
 // Anthropic's messages: `output_config.format`, and `output_format`, its former name.
-Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields, std::string_view body);
+Result<std::optional<StructuredOutput>> read_output_form(const JsonFields& fields,
+                                                         std::string_view body);
 
 }  // namespace kvik

@@ -9,7 +9,7 @@
 #include "server/http/auth.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
-#include "service/adapters/adapter_book.h"
+#include "service/adapters/adapter_registry.h"
 #include "service/answer_size.h"
 
 namespace kvik {
@@ -158,7 +158,7 @@ std::chrono::seconds wait_of(const ServiceApi& service) {
   return std::chrono::seconds(static_cast<int64_t>(std::clamp(wait_s, 1.0, kLongest)));
 }
 
-Error in_words_of(const AnswerDialect& dialect, Error error) {
+Error with_dialect_param(const AnswerDialect& dialect, Error error) {
   for (const auto& [ours, theirs] : dialect.renamed) {
     if (error.param != ours) continue;
     error.param = theirs;
@@ -182,10 +182,11 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   }
   const auto& form = call.requests.front().form;
   std::string form_param =
-      form ? in_words_of(dialect, {.code = {}, .message = {}, .param = form->param}).param : "";
+      form ? with_dialect_param(dialect, {.code = {}, .message = {}, .param = form->param}).param
+           : "";
   auto running = submit(context, call, key);
   if (!running) {
-    return error_response(in_words_of(dialect, running.error()), wait_of(context.service));
+    return error_response(with_dialect_param(dialect, running.error()), wait_of(context.service));
   }
   if (!running->has_room) return error_response(no_memory());
   running->left_out = std::move(call.left_out);
@@ -218,7 +219,7 @@ class StartedLater final : public DeferredReply {
     if (kind_ == Kind::kQuick) {
       const auto is_compiled = context_.service.try_compile(call_.requests.front());
       if (!is_compiled) {
-        return error_response(in_words_of(dialect_, is_compiled.error()),
+        return error_response(with_dialect_param(dialect_, is_compiled.error()),
                               wait_of(context_.service));
       }
       if (!*is_compiled) {
@@ -252,7 +253,7 @@ bool must_read_adapter(const ServiceApi& service, const CompletionCall& call) {
 
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,
                        Result<CompletionCall> call, const AnswerDialect& dialect) {
-  if (!call) return error_response(in_words_of(dialect, call.error()));
+  if (!call) return error_response(with_dialect_param(dialect, call.error()));
   if (const ApiKey* key = find_key(request, context.options)) apply_key(*key, *call);
   limit_answer(*call);
   if (must_compile(context.service, *call) || must_read_adapter(context.service, *call))

@@ -24,7 +24,7 @@ struct AnswerDialect {
 };
 
 // Returns the error of a call with the field name of the dialect.
-Error in_words_of(const AnswerDialect& dialect, Error error);
+Error with_dialect_param(const AnswerDialect& dialect, Error error);
 
 // Returns the expected waiting time of a new request, for the Retry-After header.
 std::chrono::seconds wait_of(const ServiceApi& service);

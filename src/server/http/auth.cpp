@@ -73,8 +73,8 @@ std::string owner_id(const ServerOptions& options, const ApiKey* key, std::strin
       as_text(keyed_hash(first->secret, {kPurpose, key->name, salt_of(*key, requested)})));
 }
 
-Request::Ranks ranks_of(const ApiKey& key) {
-  return key.may_outrank ? Request::Ranks::kAmongAll : Request::Ranks::kAmongOwn;
+Request::PriorityScope ranks_of(const ApiKey& key) {
+  return key.may_outrank ? Request::PriorityScope::kAllTenants : Request::PriorityScope::kOwnTenant;
 }
 
 bool is_operator(const HttpRequest& request, const ServerOptions& options) {

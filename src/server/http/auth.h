@@ -27,7 +27,7 @@ std::string salt_of(const ApiKey& key, std::string_view requested);
 std::string owner_id(const ServerOptions& options, const ApiKey* key, std::string_view requested);
 
 // Returns the requests with which the priorities of this key are compared.
-Request::Ranks ranks_of(const ApiKey& key);
+Request::PriorityScope ranks_of(const ApiKey& key);
 
 // Returns whether the request may see global information: there are no keys, or its key is an
 // operator's.

@@ -68,7 +68,7 @@ Connection::Connection(std::unique_ptr<ByteStream> stream, std::string remote, S
       share_(std::move(share)),
       body_share_(state.memory.bodies) {}
 
-ByteShare Connection::give_up() {
+ByteShare Connection::time_out() {
   close();
   return std::move(share_);
 }
@@ -103,10 +103,10 @@ asio::awaitable<void> Connection::serve() {
 asio::awaitable<void> Connection::turn_away() {
   const bool is_ready = co_await open();
   if (!is_ready) co_return;
-  is_turned_away_ = true;
+  is_rejected_ = true;
   const bool has_request = co_await wait_for_request(state_.options.turned_away_timeout);
   if (has_request) co_await serve_one();
-  ++state_.counts.turned_away;
+  ++state_.counts.rejected_connections;
   co_await peer_->linger(state_.options.linger);
 }
 
@@ -165,7 +165,7 @@ asio::awaitable<std::optional<HttpResponse>> Connection::read_request(Exchange& 
   const HttpRequest& head = parser.request();
   if (!head.method.empty()) describe(exchange, head);
   if (fault) co_return error_response(*fault);
-  if (is_turned_away_ && !Router::is_probe(head.path)) {
+  if (is_rejected_ && !Router::is_probe(head.path)) {
     exchange.framing.after = After::kClose;
     co_return error_response(HttpFault{
         503, fmt::format("all {} connections are taken", state_.options.max_connections)});
@@ -331,7 +331,7 @@ asio::awaitable<void> Connection::stream(Exchange& exchange, PendingReply& reply
     std::string events;
     if (state == PendingReply::State::kRunning) state = reply.advance(events);
     if (state == PendingReply::State::kRunning && state_.is_aborting) {
-      events += reply.last_words(stopping());
+      events += reply.final_error_event(stopping());
       state = PendingReply::State::kDone;
       framing.after = After::kClose;
     }
@@ -362,8 +362,7 @@ void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
   HttpFraming& framing = exchange.framing;
   framing.error_shape = Router::error_shape(head.path);
   framing.minor_version = head.minor_version;
-  if (!head.keep_alive || is_turned_away_ || state_.is_draining.load())
-    framing.after = After::kClose;
+  if (!head.keep_alive || is_rejected_ || state_.is_draining.load()) framing.after = After::kClose;
   if (head.method == "HEAD") framing.body = HttpFraming::Body::kLeftOut;
   framing.allowed_origin = state_.router.allowed_origin(head);
   const auto id = head.header("x-request-id");

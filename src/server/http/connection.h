@@ -55,7 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void abort() { peer_->notify(); }
   void close() { peer_->close(); }
   // Closes, and returns its share for the connection that replaces it.
-  ByteShare give_up();
+  ByteShare time_out();
 
  private:
   using After = HttpFraming::After;
@@ -92,7 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ServerState& state_;
   const std::string remote_;          // the client's address
   const std::shared_ptr<Peer> peer_;  // shared with its pump
-  bool is_turned_away_ = false;
+  bool is_rejected_ = false;
   std::optional<OldestFirst<Connection>::Place> place_;  // while it has not sent a whole request
   PendingReply* running_ = nullptr;  // borrowed from the coroutine while it answers
   ByteShare share_;

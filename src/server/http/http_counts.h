@@ -20,10 +20,10 @@ class HttpCounts {
   }
   uint64_t responses(unsigned status) const { return by_status_[status - kFirstStatus]; }
 
-  std::atomic<uint64_t> connections{0};   // currently open
-  std::atomic<uint64_t> turned_away{0};   // connections over the limit
-  std::atomic<uint64_t> slow_readers{0};  // streams canceled because they were not read
-  std::atomic<uint64_t> unlogged{0};      // requests that the access log dropped
+  std::atomic<uint64_t> connections{0};           // currently open
+  std::atomic<uint64_t> rejected_connections{0};  // connections over the limit
+  std::atomic<uint64_t> slow_readers{0};          // streams canceled because they were not read
+  std::atomic<uint64_t> unlogged{0};              // requests that the access log dropped
 
  private:
   std::array<std::atomic<uint64_t>, kEndStatus - kFirstStatus> by_status_{};

@@ -48,7 +48,7 @@ class PendingReply {
   virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
 
   // kStream: tells the client that the rest will not follow.
-  virtual std::string last_words(const Error& error) const = 0;
+  virtual std::string final_error_event(const Error& error) const = 0;
 
   // For the access log.
   virtual std::string summary() const = 0;

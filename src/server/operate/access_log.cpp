@@ -147,7 +147,7 @@ int AccessLog::write_all(std::string_view bytes) {
 }
 
 void AccessLog::write_lines() {
-  Complaints complain;
+  Complaints print_error;
   while (true) {
     std::string line;
     {
@@ -159,7 +159,7 @@ void AccessLog::write_lines() {
     }
     const int error = write_all(line);
     if (error == EAGAIN) return;  // the log ends, and the pipe is not read
-    if (error != 0) complain(std::strerror(error));
+    if (error != 0) print_error(std::strerror(error));
   }
 }
 

@@ -12,7 +12,7 @@
 #include "server/handlers.h"
 #include "server/http/auth.h"
 #include "server/http/status.h"
-#include "service/adapters/adapter_book.h"
+#include "service/adapters/adapter_registry.h"
 
 namespace kvik {
 namespace {
@@ -64,7 +64,7 @@ constexpr NameFields kOurs = {"name", "path"};
 constexpr NameFields kVllm = {"lora_name", "lora_path"};
 
 // Returns the error with the field name of the client's dialect.
-Error in_words_of(const NameFields& words, Error error) {
+Error with_dialect_param(const NameFields& words, Error error) {
   if (error.param == "name") error.param = words.name;
   // An invalid file is an invalid request.
   const bool is_of_file = error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kIo ||
@@ -104,7 +104,7 @@ class LoadedLater final : public DeferredReply {
   Reply make() override {
     const auto card =
         context_.service.adapters()->add(call_.name, call_.spec, AdapterOrigin::kClient);
-    if (!card) return error_response(in_words_of(words_, card.error()));
+    if (!card) return error_response(with_dialect_param(words_, card.error()));
     return answer_(*card);
   }
 
@@ -132,7 +132,7 @@ Reply handle_adapters(const HandlerContext& context, const HttpRequest& request,
                 [](const AdapterCard& card) { return json_response(card_json(card, true)); });
   }
   json::array data;
-  if (const AdapterBook* adapters = context.service.adapters()) {
+  if (const AdapterRegistry* adapters = context.service.adapters()) {
     const bool by_operator = is_operator(request, context.options);
     for (const AdapterCard& card : adapters->list()) data.push_back(card_json(card, by_operator));
   }
@@ -147,7 +147,7 @@ Reply handle_adapter(const HandlerContext& context, const HttpRequest& request) 
     if (!removed) return error_response(removed.error());
     return json_response(json::object{{"id", name}, {"object", "adapter"}, {"deleted", true}});
   }
-  if (const AdapterBook* adapters = context.service.adapters()) {
+  if (const AdapterRegistry* adapters = context.service.adapters()) {
     for (const AdapterCard& card : adapters->list()) {
       if (card.name != name) continue;
       return json_response(card_json(card, is_operator(request, context.options)));

@@ -52,7 +52,9 @@ class ExplainReply final : public PendingReply {
 
   Kind kind() const override { return Kind::kStream; }
   void set_wake(std::function<void()> wake) override { experiment_->set_wake(std::move(wake)); }
-  std::string last_words(const Error& error) const override { return openai_error_event(error); }
+  std::string final_error_event(const Error& error) const override {
+    return openai_error_event(error);
+  }
   std::string summary() const override {
     return fmt::format("explain prompt={} runs={}", experiment_->options().prompt.size(),
                        experiment_->runs().size());

@@ -52,7 +52,7 @@ json::object run_json(const TracedRun& run) {
   out["cached_tokens"] = run.usage.cached_tokens;
   out["queue_ms"] = to_ms(run.usage.queue_time);
   out["n_seen"] = column(run, 0, [](const TracedToken& t) { return t.n_seen; });
-  out["beside"] = column(run, 0, [](const TracedToken& t) { return t.n_beside; });
+  out["beside"] = column(run, 0, [](const TracedToken& t) { return t.n_other_sequences; });
   out["fit"] = fit_json(run.fit());
   out["late_fit"] = fit_json(run.fit(std::max<size_t>(1, run.tokens.size() / 2)));
   return out;
@@ -82,7 +82,7 @@ json::object experiment_json(const ServiceApi& service, const CacheExperiment& e
   uint64_t n_compared = 0, n_different = 0;
   json::array runs;
   for (const TracedRun& run : experiment.runs()) {
-    if (run.way == CacheWay::kCold) {
+    if (run.way == CacheMode::kCold) {
       for (const TracedToken& token : run.tokens) ids.push_back(token.id);
     }
     n_compared += run.n_compared;

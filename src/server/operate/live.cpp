@@ -23,7 +23,7 @@ class LiveReply final : public PendingReply {
 
   Kind kind() const override { return Kind::kStream; }
   void set_wake(std::function<void()> wake) override { mailbox_->set_wake(std::move(wake)); }
-  std::string last_words(const Error&) const override { return std::string(kEndEvent); }
+  std::string final_error_event(const Error&) const override { return std::string(kEndEvent); }
   std::string summary() const override { return fmt::format("live views={}", n_views_); }
 
   State advance(std::string& out) override {
@@ -34,7 +34,7 @@ class LiveReply final : public PendingReply {
     }
     if (!news.view) return State::kRunning;
     ++n_views_;
-    out += event_of(tenant_ ? live_json(seen_by(*news.view, *tenant_), card_, TimePoint{})
+    out += event_of(tenant_ ? live_json(tenant_view(*news.view, *tenant_), card_, TimePoint{})
                             : live_json(*news.view, card_, TimePoint{}));
     return State::kRunning;
   }

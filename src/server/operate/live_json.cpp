@@ -114,9 +114,9 @@ void add_pages(const LiveView& view, Writer& out) {
     out.number(uint64_t{cell.n_tokens});
     out.index(cell.parent);
     const bool is_free = cell.state == PageState::kFree;
-    is_free ? out.number(uint64_t{0}) : out.time(cell.story.taken);
-    is_free ? out.number(uint64_t{0}) : out.time(cell.story.last_used);
-    out.number(uint64_t{(cell.story.is_saved ? 1u : 0u) | (cell.story.is_fetched ? 2u : 0u)});
+    is_free ? out.number(uint64_t{0}) : out.time(cell.history.taken);
+    is_free ? out.number(uint64_t{0}) : out.time(cell.history.last_used);
+    out.number(uint64_t{(cell.history.is_saved ? 1u : 0u) | (cell.history.is_fetched ? 2u : 0u)});
   }
   out.close(']');
 }

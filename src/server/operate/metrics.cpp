@@ -177,7 +177,7 @@ void add_http(const HttpCounts& counts, MetricsPage& page) {
   page.counter({"kvik_rejected_total"}, "What was turned away because it was too much.",
                {.label = "reason",
                 .parts = {{"queue_full", counts.responses(429)},
-                          {"connections", counts.turned_away.load()}}});
+                          {"connections", counts.rejected_connections.load()}}});
   page.gauge({"kvik_http_connections"}, "Connections open now.", counts.connections.load());
   page.counter({"kvik_slow_readers_total"}, "Streams ended because their reader was too slow.",
                counts.slow_readers.load());

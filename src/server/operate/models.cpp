@@ -9,7 +9,7 @@
 
 #include "server/handlers.h"
 #include "server/http/status.h"
-#include "service/adapters/adapter_book.h"
+#include "service/adapters/adapter_registry.h"
 #include "service/check_request.h"
 
 namespace kvik {
@@ -70,7 +70,7 @@ Reply handle_models(const HandlerContext& context, const HttpRequest&) {
     data.emplace_back(card_json(card, alias));
     last_id = alias;
   }
-  if (const AdapterBook* adapters = context.service.adapters()) {
+  if (const AdapterRegistry* adapters = context.service.adapters()) {
     for (const AdapterCard& adapter : adapters->list()) {
       data.emplace_back(adapter_json(card, adapter));
       last_id = adapter.name;

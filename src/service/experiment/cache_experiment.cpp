@@ -20,13 +20,13 @@ uint64_t n_different_bits(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-std::string_view name_of(CacheWay way) {
+std::string_view name_of(CacheMode way) {
   switch (way) {
-    case CacheWay::kCold:
+    case CacheMode::kCold:
       return "cold";
-    case CacheWay::kNaive:
+    case CacheMode::kNaive:
       return "naive";
-    case CacheWay::kWarm:
+    case CacheMode::kWarm:
       break;
   }
   return "warm";
@@ -45,7 +45,7 @@ void TracedRun::merge(const TracedRun& repeat) {
   for (size_t i = 0; i < std::min(tokens.size(), repeat.tokens.size()); ++i) {
     if (repeat.tokens[i].ms >= tokens[i].ms) continue;
     tokens[i].ms = repeat.tokens[i].ms;
-    tokens[i].n_beside = repeat.tokens[i].n_beside;
+    tokens[i].n_other_sequences = repeat.tokens[i].n_other_sequences;
   }
   n_compared += repeat.n_compared;
   n_different += repeat.n_different;
@@ -87,7 +87,7 @@ class CacheExperiment::Recorder final : public CompletionSink {
                             .n_seen = trace.position + 1,
                             .kv_rows = trace.kv_rows,
                             .kv_bytes = trace.kv_bytes,
-                            .n_beside = trace.n_beside});
+                            .n_other_sequences = trace.n_other_sequences});
     if (wake_) wake_();
   }
 
@@ -137,16 +137,16 @@ CacheExperiment::~CacheExperiment() {
   if (recorder_) recorder_->set_wake(nullptr);
 }
 
-Result<void> CacheExperiment::start() { return begin(kCacheWays[0]); }
+Result<void> CacheExperiment::start() { return begin(kCacheModes[0]); }
 
-Result<void> CacheExperiment::begin(CacheWay way) {
+Result<void> CacheExperiment::begin(CacheMode way) {
   CompletionRequest request;
   request.prompt = options_.prompt;
   request.max_tokens = options_.max_tokens;
   request.engine.sampling.temperature = 0;
   request.seed = 0;
   request.ignore_eos = true;  // all runs have the same length
-  request.engine.cache = way == CacheWay::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
+  request.engine.cache = way == CacheMode::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
   request.engine.cache_salt = options_.cache_salt;
   if (n_repeats_ > 1) request.engine.cache_salt += "-" + std::to_string(n_repeats_);
   request.model = options_.model;
@@ -154,7 +154,7 @@ Result<void> CacheExperiment::begin(CacheWay way) {
   request.engine.priority = options_.priority;
   request.engine.trace = Request::Trace::kOn;
   request.engine.speculate = Request::Speculate::kOff;  // one step per token in all runs
-  const bool is_first = way == CacheWay::kCold && n_repeats_ == 1;
+  const bool is_first = way == CacheMode::kCold && n_repeats_ == 1;
   const auto recorder = std::make_shared<Recorder>(
       is_first ? Recorder::Role::kReference : Recorder::Role::kCompared, logits_);
   recorder->set_wake(wake_);
@@ -192,13 +192,13 @@ Result<bool> CacheExperiment::advance() {
   } else {
     runs_[number].merge(current_);
   }
-  if (number + 1 < std::size(kCacheWays)) {
-    TRY(begin(kCacheWays[number + 1]));
+  if (number + 1 < std::size(kCacheModes)) {
+    TRY(begin(kCacheModes[number + 1]));
     return false;
   }
   if (has_time_to_repeat()) {
     ++n_repeats_;
-    TRY(begin(kCacheWays[0]));
+    TRY(begin(kCacheModes[0]));
     return false;
   }
   recorder_->set_wake(nullptr);
@@ -214,7 +214,7 @@ void CacheExperiment::set_wake(std::function<void()> wake) {
 
 bool CacheExperiment::are_bits_equal() const {
   return std::ranges::all_of(runs_, [](const TracedRun& run) {
-    return run.n_different == 0 && (run.way == CacheWay::kCold || run.n_compared > 0);
+    return run.n_different == 0 && (run.way == CacheMode::kCold || run.n_compared > 0);
   });
 }
 

@@ -15,13 +15,13 @@
 namespace kvik {
 
 // The way in which a generation obtains its K/V.
-enum class CacheWay : uint8_t {
+enum class CacheMode : uint8_t {
   kCold,   // computed once and stored in the cache
   kNaive,  // recomputed for each token
   kWarm,   // the prompt's K/V are cached by the cold run
 };
-inline constexpr CacheWay kCacheWays[] = {CacheWay::kCold, CacheWay::kNaive, CacheWay::kWarm};
-std::string_view name_of(CacheWay way);  // "cold"
+inline constexpr CacheMode kCacheModes[] = {CacheMode::kCold, CacheMode::kNaive, CacheMode::kWarm};
+std::string_view name_of(CacheMode way);  // "cold"
 
 struct TracedToken {
   TokenId id = 0;
@@ -30,11 +30,11 @@ struct TracedToken {
   uint32_t n_seen = 0;   // number of tokens in its context
   uint64_t kv_rows = 0;  // tokens whose K/V this run has computed so far
   uint64_t kv_bytes = 0;
-  uint32_t n_beside = 0;  // other sequences in the same step
+  uint32_t n_other_sequences = 0;  // other sequences in the same step
 };
 
 struct TracedRun {
-  CacheWay way = CacheWay::kCold;
+  CacheMode way = CacheMode::kCold;
   std::vector<TracedToken> tokens;  // each with its minimum time over all repeats
   // The following are set when the run has ended:
   Usage usage;
@@ -49,7 +49,7 @@ struct TracedRun {
   void merge(const TracedRun& repeat);
 };
 
-// Runs one greedy generation on a service in three ways (kCacheWays, in this order), and repeats
+// Runs one greedy generation on a service in three ways (kCacheModes, in this order), and repeats
 // all three while time remains. The time of each token is the minimum over the repeats, because
 // interference from other programs can only increase it. The logits of all later runs are compared
 // with those of the first run. Each cold run has its own cache salt, so it has no cached tokens.
@@ -90,7 +90,7 @@ class CacheExperiment {
 
  private:
   class Recorder;
-  Result<void> begin(CacheWay way);
+  Result<void> begin(CacheMode way);
   bool has_time_to_repeat() const;
 
   ServiceApi& service_;

@@ -160,7 +160,7 @@ std::optional<GrammarNode> Writer::text_value(const Json& schema) const {
     return is_listed || is_choice || is_one_of(kRemarks, field.name);
   });
   if (!is_plain) return std::nullopt;
-  if (texts.empty()) return text_without({text_end()});
+  if (texts.empty()) return text_excluding({text_end()});
   std::vector<GrammarNode> choices;
   for (const std::string& text : texts) {
     const bool is_safe = !text.empty() && !text.contains(text_end()) && !text.starts_with('\n') &&
@@ -282,8 +282,8 @@ std::string bare_opening_pattern(std::string_view name) {
   return fmt::format("\\{{\\s{{0,8}}\"name\"\\s{{0,8}}:\\s{{0,8}}{}", escaped(json_string(name)));
 }
 
-GrammarNode text_without(const std::vector<std::string_view>& marks, std::string_view first,
-                         const std::vector<std::string>& patterns) {
+GrammarNode text_excluding(const std::vector<std::string_view>& marks, std::string_view first,
+                           const std::vector<std::string>& patterns) {
   std::string ahead;
   for (const std::string_view mark : marks) ahead += fmt::format("(?!.*{})", escaped(mark));
   for (const std::string& pattern : patterns) ahead += fmt::format("(?!.*{})", pattern);
@@ -308,7 +308,7 @@ GrammarNode json_arguments(const Json* parameters) {
 
 GrammarNode free_arguments(const CallSyntax& syntax) {
   if (syntax.has_json_arguments()) return json_arguments(nullptr);
-  return text_without({syntax.call_end()});
+  return text_excluding({syntax.call_end()});
 }
 
 }  // namespace kvik

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json/json.h"
-#include "service/forms/grammar_rules.h"
+#include "service/structured_output/grammar_rules.h"
 #include "service/tools/call_syntax.h"
 
 namespace kvik {
@@ -28,7 +28,7 @@ std::string bare_opening_pattern(std::string_view name);
 
 // Returns a node for any text that contains none of the marks and no match of the patterns.
 // `first`: a pattern for the first character that is not blank.
-GrammarNode text_without(const std::vector<std::string_view>& marks, std::string_view first = "",
-                         const std::vector<std::string>& patterns = {});
+GrammarNode text_excluding(const std::vector<std::string_view>& marks, std::string_view first = "",
+                           const std::vector<std::string>& patterns = {});
 
 }  // namespace kvik

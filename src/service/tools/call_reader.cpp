@@ -45,7 +45,7 @@ CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
   // most once in a row.
   for (;;) {
     const Outcome outcome = take(byte);
-    open_if_sure();
+    open_if_unambiguous();
     if (outcome == Outcome::kBroken) {
       n_again_ = std::min(std::max(held_.size(), size_t{1}), text_.size());
       return State::kBroken;
@@ -61,7 +61,7 @@ CallReader::State CallReader::settle(std::vector<AnswerPart>& calls) {
     if (arguments_.empty()) arguments_ = "{}";
     if (has_parameters_) arguments_ += '}';
     is_open_ = true;
-    hand_out(calls);
+    emit(calls);
     has_called_ = true;
     ++n_whole_;
     text_.clear();
@@ -82,23 +82,23 @@ void CallReader::begin_call() {
   id_.clear();
   arguments_.clear();
   key_.reset();
-  has_parameters_ = is_open_ = is_handed_out_ = is_parameter_open_ = false;
-  n_given_ = 0;
+  has_parameters_ = is_open_ = is_emitted_ = is_parameter_open_ = false;
+  n_emitted_bytes_ = 0;
 }
 
-void CallReader::hand_out(std::vector<AnswerPart>& parts) {
+void CallReader::emit(std::vector<AnswerPart>& parts) {
   if (!is_open_) return;
   if (is_parameter_open_ && is_text_value_) put_text_value(known_value_end());
   const std::string_view all = arguments_so_far();
-  const std::string_view more = all.substr(n_given_);
+  const std::string_view more = all.substr(n_emitted_bytes_);
   using enum AnswerPart::Kind;
-  if (!is_handed_out_) {
+  if (!is_emitted_) {
     append(parts, {.kind = kCall, .text = std::string(more), .name = name_, .id = id_});
   } else {
     append(parts, {.kind = kArguments, .text = std::string(more)});
   }
-  is_handed_out_ = true;
-  n_given_ = all.size();
+  is_emitted_ = true;
+  n_emitted_bytes_ = all.size();
 }
 
 std::string_view CallReader::arguments_so_far() const {
@@ -112,7 +112,7 @@ std::string_view CallReader::arguments_so_far() const {
 }
 
 // Opens the call at the first byte that makes it unambiguous.
-void CallReader::open_if_sure() {
+void CallReader::open_if_unambiguous() {
   if (is_open_ || !value_) return;
   if (step().kind == Kind::kArguments) {
     is_open_ = value_->is_object() && value_->json().size() > 1;

@@ -32,7 +32,7 @@ class CallReader {
 
   // Appends the part of the open call that has arrived and was not returned yet; nothing if no call
   // is open.
-  void hand_out(std::vector<AnswerPart>& parts);
+  void emit(std::vector<AnswerPart>& parts);
   bool is_open() const { return is_open_; }
   uint32_t n_whole() const { return n_whole_; }
 
@@ -64,7 +64,7 @@ class CallReader {
   void end_parameter();
   State settle(std::vector<AnswerPart>& calls);
   void begin_call();
-  void open_if_sure();
+  void open_if_unambiguous();
   void open_json_call();
   const ValueReader::Member* find_member(std::span<const std::string_view> keys) const;
   std::string_view arguments_so_far() const;
@@ -88,8 +88,8 @@ class CallReader {
   std::string arguments_;        // built parameter by parameter, or as a whole
   bool has_parameters_ = false;  // arguments_ is an object that is not closed yet
   bool is_open_ = false;
-  bool is_handed_out_ = false;  // the part that begins the call was returned
-  size_t n_given_ = 0;          // number of bytes of its arguments that were returned
+  bool is_emitted_ = false;     // the part that begins the call was returned
+  size_t n_emitted_bytes_ = 0;  // number of bytes of its arguments that were returned
   std::optional<std::string> key_;
   bool is_parameter_open_ = false;  // the parameter's key is in arguments_
   bool is_text_value_ = false;      // its value is a string that is appended as it arrives

@@ -11,9 +11,9 @@ namespace kvik {
 //   list_begin  begin name NAME between ARGUMENTS end  separator
 //               begin name NAME between ARGUMENTS end  list_end
 //
-// The reader (call_steps.h), the grammar of forced calls (call_form.h) and the writer of earlier
-// calls (call_writer.h) are all derived from it. The reader accepts any number of blanks between
-// marks.
+// The reader (call_steps.h), the grammar of forced calls (tool_call_grammar.h) and the writer of
+// earlier calls (call_writer.h) are all derived from it. The reader accepts any number of blanks
+// between marks.
 struct CallSyntax {
   enum class Values : uint8_t {
     kJson,  // ARGUMENTS are one JSON object

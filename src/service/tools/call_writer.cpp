@@ -129,7 +129,7 @@ jinja::Text written_calls(const ToolFormat& format, const std::vector<ToolCall>&
   return calls.empty() ? jinja::Text() : CallTextWriter(format.syntaxes.front()).write(calls);
 }
 
-std::string tools_in_words(const std::vector<Json>& tools) {
+std::string tools_system_prompt(const std::vector<Json>& tools) {
   std::string text =
       "# Tools\n\nYou can call the functions that are described by these JSON schemas, one in a "
       "line:\n<tools>\n";

@@ -20,6 +20,6 @@ jinja::Text written_calls(const ToolFormat& format, const std::vector<ToolCall>&
 
 // Returns the system prompt text that lists the tools and explains how to call them in the Hermes
 // format.
-std::string tools_in_words(const std::vector<Json>& tools);
+std::string tools_system_prompt(const std::vector<Json>& tools);
 
 }  // namespace kvik

@@ -34,15 +34,15 @@ std::string_view kind_of(const Json& value) {
 
 // Collects the types that a schema allows, following references and choices. Each schema is
 // examined once, however often it is referenced.
-class KindGatherer {
+class TypeCollector {
  public:
-  KindGatherer(const Json& root, const Json& schema) : root_(root) { add(&schema); }
+  TypeCollector(const Json& root, const Json& schema) : root_(root) { add(&schema); }
 
   // Returns the types. Returns an empty set, which means any type, if there are too many schemas.
   std::set<std::string, std::less<>> gather() {
     for (size_t i = 0; i < schemas_.size(); ++i) {
       if (i == kMaxSchemas) return {};
-      look_at(*schemas_[i]);
+      select_rows(*schemas_[i]);
     }
     for (size_t i = 0; i < schemas_.size() && kinds_.empty(); ++i) {
       if (find_field(*schemas_[i], "properties")) kinds_.emplace("object");
@@ -58,7 +58,7 @@ class KindGatherer {
     if (std::ranges::find(schemas_, schema) == schemas_.end()) schemas_.push_back(schema);
   }
 
-  void look_at(const Json& schema) {
+  void select_rows(const Json& schema) {
     if (const Json* type = find_field(schema, "type")) {
       if (const auto* one = std::get_if<std::string>(&type->value)) kinds_.insert(*one);
       if (const auto* several = std::get_if<Json::List>(&type->value)) {
@@ -119,7 +119,7 @@ std::string as_kind(std::string_view kind, std::string_view text) {
 }  // namespace
 
 std::set<std::string, std::less<>> kinds_of(const Json& root, const Json& schema) {
-  return KindGatherer(root, schema).gather();
+  return TypeCollector(root, schema).gather();
 }
 
 const Json* find_field(const Json& object, std::string_view name) {

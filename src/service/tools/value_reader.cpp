@@ -319,7 +319,7 @@ ValueReader::State ValueReader::in_escape(char byte) {
     n_digits_ = byte == 'u' ? 4 : byte == 'x' ? 2 : 8;
     n_read_ = 0;
     code_ = 0;
-    first_half_ = 0;
+    high_surrogate_ = 0;
     if (!is_python) held_ = "\\u";  // JSON escapes are kept unchanged
     return State::kMore;
   }
@@ -345,9 +345,9 @@ ValueReader::State ValueReader::in_hex(char byte) {
   expect_ = Expect::kString;
   const bool is_first = code_ >= 0xD800 && code_ < 0xDC00;
   const bool is_second = code_ >= 0xDC00 && code_ < 0xE000;
-  if (is_second != (first_half_ != 0) || code_ > 0x10FFFF) return State::kBroken;
+  if (is_second != (high_surrogate_ != 0) || code_ > 0x10FFFF) return State::kBroken;
   if (is_first) {
-    first_half_ = code_;
+    high_surrogate_ = code_;
     expect_ = Expect::kSecondHalf;
     if (dialect_.escapes == ValueDialect::Escapes::kJson) held_ += "\\u";
     return State::kMore;
@@ -355,9 +355,10 @@ ValueReader::State ValueReader::in_hex(char byte) {
   if (dialect_.escapes == ValueDialect::Escapes::kJson) {
     json_ += taken(held_);
   } else {
-    put_code_point(is_second ? 0x10000 + ((first_half_ - 0xD800) << 10) + (code_ - 0xDC00) : code_);
+    put_code_point(is_second ? 0x10000 + ((high_surrogate_ - 0xD800) << 10) + (code_ - 0xDC00)
+                             : code_);
   }
-  first_half_ = 0;
+  high_surrogate_ = 0;
   return State::kMore;
 }
 

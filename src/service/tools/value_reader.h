@@ -102,7 +102,7 @@ class ValueReader {
   std::string blanks_;      // blanks after that comma
   std::string held_;        // an incomplete scalar or mark
   std::string_view quote_;  // closing quote of the string
-  uint32_t code_ = 0, first_half_ = 0;
+  uint32_t code_ = 0, high_surrogate_ = 0;
   uint8_t n_digits_ = 0, n_read_ = 0;
 };
 

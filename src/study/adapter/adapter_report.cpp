@@ -66,7 +66,7 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
   for (const AdapterPair& pair : source->pairs()) {
     by_role[pair.tensor.role].add(pair);
     all.add(pair);
-    leaves_kv = leaves_kv && leaves_kv_alone(pair.tensor, config);
+    leaves_kv = leaves_kv && keeps_kv_unchanged(pair.tensor, config);
   }
   std::string out = fmt::format(
       "adapter {} of {}\nmade for {}\n{} pairs of rank {}, {} parameters, {} in memory\n",

@@ -60,21 +60,21 @@ double BenchRunner::run(const BenchCase& bench, uint64_t seed, BenchWatcher* wat
   lanes_.resize(bench.batch);
   for (Lane& lane : lanes_)
     prepare(lane, bench, seed * 1000 + static_cast<uint64_t>(&lane - lanes_.data()));
-  if (!bench.fill) prefill(bench.depth, WantLogits::kNone);
+  if (!bench.fill) prefill(bench.depth, OutputRows::kNone);
 
   taken_ = unwatched_ = {};
   watcher_ = watcher;
   if (watcher) watcher->between_steps({});
   if (bench.kind == BenchCase::Kind::kPrefill) {
-    prefill(bench.depth + bench.n_tokens, WantLogits::kLast);
+    prefill(bench.depth + bench.n_tokens, OutputRows::kLast);
   } else {
     for (uint32_t i = 0; i < bench.n_tokens; ++i) {
       if (bench.use_cache) {
-        step(1, WantLogits::kLast);
+        step(1, OutputRows::kLast);
         continue;
       }
       for (Lane& lane : lanes_) lane.n_cached = 0;
-      prefill(bench.depth + i + 1, WantLogits::kLast);
+      prefill(bench.depth + i + 1, OutputRows::kLast);
     }
   }
   if (watcher && unwatched_ > Duration{}) watcher->between_steps(unwatched_);
@@ -134,16 +134,16 @@ void BenchRunner::fill(Lane& lane, uint32_t depth, uint64_t seed) {
   }
 }
 
-void BenchRunner::prefill(uint32_t n_tokens, WantLogits want) {
+void BenchRunner::prefill(uint32_t n_tokens, OutputRows want) {
   const auto share = std::max(1u, kMaxStepTokens / static_cast<uint32_t>(lanes_.size()));
   while (lanes_.front().n_cached < n_tokens) {
     const uint32_t n_new = std::min(share, n_tokens - lanes_.front().n_cached);
     const bool is_last = lanes_.front().n_cached + n_new == n_tokens;
-    step(n_new, is_last ? want : WantLogits::kNone);
+    step(n_new, is_last ? want : OutputRows::kNone);
   }
 }
 
-void BenchRunner::step(uint32_t n_new, WantLogits want) {
+void BenchRunner::step(uint32_t n_new, OutputRows want) {
   const TimePoint begin = clock_.now();
   std::vector<BatchSequence> batch;
   std::vector<std::span<std::byte* const>> tables;

@@ -65,8 +65,8 @@ class BenchRunner {
   void prepare(Lane& lane, const BenchCase& bench, uint64_t seed);
   void fill(Lane& lane, uint32_t depth, uint64_t seed);
   // Computes K and V of all sequences up to n_tokens, in steps of at most kMaxStepTokens rows.
-  void prefill(uint32_t n_tokens, WantLogits want);
-  void step(uint32_t n_new, WantLogits want);
+  void prefill(uint32_t n_tokens, OutputRows want);
+  void step(uint32_t n_new, OutputRows want);
 
   const LoadedModel& loaded_;
   const KvType kv_type_;

@@ -114,14 +114,14 @@ std::vector<ShapeTime> measure_shapes(const LoadedModel& loaded, KvType type, ui
                      .ms = time_attention(*loaded.backend, probe),
                      .kv_bytes = needed_bytes(*loaded.backend, probe)});
   };
-  const AttentionCase as_it_is = attention_of(config, type, depth);
-  measure("as it is", as_it_is, 0);
-  AttentionCase other = as_it_is;
+  const AttentionCase unchanged_tensor = attention_of(config, type, depth);
+  measure("as it is", unchanged_tensor, 0);
+  AttentionCase other = unchanged_tensor;
   other.kv.n_kv_heads = config.attention().n_heads;
   measure("a KV head for each query head", other, 0);
   other.kv.n_kv_heads = 1;
   measure("one KV head", other, 0);
-  other = as_it_is;
+  other = unchanged_tensor;
   const uint32_t window = std::max(kPageTokens, depth / 4);
   std::ranges::fill(other.windows, window);
   measure("a window", other, window);

@@ -98,11 +98,11 @@ class FitDrawing {
 
   // One color for each weight type, one dash pattern for each KV type.
   void lines() {
-    std::map<std::string, size_t> colours;
+    std::map<std::string, size_t> colors;
     double legend_y = kTop + 8;
     for (const FitRow& row : table_.rows) {
-      const size_t colour = colours.emplace(row.weights, colours.size()).first->second % 4;
-      const std::string kind = fmt::format("line c{} {}", colour, name_of(row.kv_type));
+      const size_t color = colors.emplace(row.weights, colors.size()).first->second % 4;
+      const std::string kind = fmt::format("line c{} {}", color, name_of(row.kv_type));
       std::string path;
       for (double i = 0; i <= kSamples; ++i) {
         const double m = m_begin_ + (m_end_ - m_begin_) * i / kSamples;

@@ -78,7 +78,7 @@ KVIK_LANES_INLINE LevelSums sum_levels(const SubBlocks<kValues>& s, Lanes invers
 // Returns the least-squares line for the summed levels. It goes through zero if the levels do not
 // determine a line, or if the minimum would be negative and may not be.
 template <Minimum kMinimum, int kValues>
-KVIK_LANES_INLINE Line bent_line(const SubBlocks<kValues>& s, const LevelSums& q) {
+KVIK_LANES_INLINE Line refined_line(const SubBlocks<kValues>& s, const LevelSums& q) {
   const Lanes det = s.sum_w * q.wqq - q.wq * q.wq;
   Line line{divide(s.sum_w * q.wqx - s.sum_wx * q.wq, det),
             divide(q.wq * q.wqx - q.wqq * s.sum_wx, det)};
@@ -105,7 +105,7 @@ KVIK_LANES_INLINE Line fit_line(const SubBlocks<kValues>& s, float top, int n_st
   for (int i = -n_steps; i <= n_steps; ++i) {
     const Lanes inverse = divide(splat(top + step * static_cast<float>(i)), width);
     const LevelSums q = sum_levels(s, inverse, -low, 0, top);
-    const Line line = bent_line<kMinimum>(s, q);
+    const Line line = refined_line<kMinimum>(s, q);
     // Σ w (scale · q − minimum − x)² without constant terms.
     const Lanes error = line.scale * (line.scale * q.wqq - 2.0f * (q.wqx + line.minimum * q.wq)) +
                         line.minimum * (line.minimum * s.sum_w + 2.0f * s.sum_wx);

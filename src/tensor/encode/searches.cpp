@@ -32,7 +32,7 @@ KVIK_LANES_INLINE void transpose(std::span<const float> from, float missing, Lan
 // also with an importance matrix, and by 3% at three bits, where an importance matrix makes it
 // useless; at four bits it has no effect.
 template <int kValues>
-KVIK_LANES_INLINE void favour_large_values(SubBlocks<kValues>& s) {
+KVIK_LANES_INLINE void weight_large_values(SubBlocks<kValues>& s) {
   Lanes mean = {};
   for (int i = 0; i < kValues; ++i) mean += magnitude(s.x[i]);
   mean = mean / static_cast<float>(kValues);
@@ -44,10 +44,10 @@ KVIK_LANES_INLINE SubBlocks<kValues> sub_blocks(const SearchTask& task) {
   SubBlocks<kValues> s;
   transpose(task.values, 0, s.x);
   transpose(task.importance, 1, s.w);
-  const FavoursLarge favours = task.format.encoding.favours_large;
-  if (favours == FavoursLarge::kAlways ||
-      (favours == FavoursLarge::kWithoutImportance && task.importance.empty())) {
-    favour_large_values(s);
+  const LargeValueWeight favours = task.format.encoding.large_value_weight;
+  if (favours == LargeValueWeight::kAlways ||
+      (favours == LargeValueWeight::kWithoutImportance && task.importance.empty())) {
+    weight_large_values(s);
   }
   s.add_up();
   return s;
@@ -72,7 +72,8 @@ KVIK_LANES_INLINE void put_factors(Lanes factors, int least, int first, int n, u
 }
 
 // Rounds a scale to f16, and refines it by least squares for the resulting levels.
-KVIK_LANES_INLINE Lanes settle_scale(const SubBlocks<32>& s, Lanes scale, LevelRange range) {
+KVIK_LANES_INLINE Lanes round_and_refine_scale(const SubBlocks<32>& s, Lanes scale,
+                                               LevelRange range) {
   scale = rounded_to_f16(scale);
   const LevelSums q = sum_levels(s, divide(splat(1), scale), Lanes{}, range.low, range.high);
   const Lanes bent = rounded_to_f16(divide(q.wqx, q.wqq));
@@ -82,7 +83,8 @@ KVIK_LANES_INLINE Lanes settle_scale(const SubBlocks<32>& s, Lanes scale, LevelR
 KVIK_LANES_INLINE void search_scale(const SearchTask& task) {
   const SubBlocks<32> s = sub_blocks<32>(task);
   const Encoding& how = task.format.encoding;
-  const Lanes scale = settle_scale(s, fit_scale(s, how.levels, how.n_steps, how.step), how.levels);
+  const Lanes scale =
+      round_and_refine_scale(s, fit_scale(s, how.levels, how.n_steps, how.step), how.levels);
   const int lowest = task.format.zero + static_cast<int>(how.levels.low);
   put_levels(levels_of_scale(s, scale, how.levels), lowest, 1, task.out);
   for (int b = 0; b < kLanes; ++b) task.out[b].scale = f32_to_f16(scale[b]);
@@ -93,7 +95,7 @@ KVIK_LANES_INLINE Line free_line(const SubBlocks<32>& s, float top) {
   const Line fit = fit_line<Minimum::kAny>(s, top, 8, 0.125f);
   const Line line{rounded_to_f16(fit.scale), rounded_to_f16(fit.minimum)};
   const LevelSums q = sum_levels(s, divide(splat(1), line.scale), line.minimum, 0, top);
-  const Line bent = bent_line<Minimum::kAny>(s, q);
+  const Line bent = refined_line<Minimum::kAny>(s, q);
   const Line other{rounded_to_f16(bent.scale), rounded_to_f16(bent.minimum)};
   const LaneMask is_better = error_of_line(s, other, top) < error_of_line(s, line, top);
   return {is_better ? other.scale : line.scale, is_better ? other.minimum : line.minimum};
@@ -128,7 +130,7 @@ struct Trial {
   Lanes scale, error;
 };
 // Returns the least-squares f16 scale for the levels that `inverse` gives, and its error.
-KVIK_LANES_INLINE Trial bend_to_table(const SubBlocks<32>& s, Lanes inverse) {
+KVIK_LANES_INLINE Trial refine_for_table(const SubBlocks<32>& s, Lanes inverse) {
   Lanes wqq = {}, wqx = {};
   for (int i = 0; i < 32; ++i) {
     const Lanes level = nearest_iq4(s.x[i] * inverse).level;
@@ -149,11 +151,11 @@ KVIK_LANES_INLINE void search_table(const SearchTask& task) {
   constexpr int kSteps = 7;
   const SubBlocks<32> s = sub_blocks<32>(task);
   const Lanes peak = peak_of(s);
-  Trial best = bend_to_table(s, divide(splat(kEnds[0]), peak));
+  Trial best = refine_for_table(s, divide(splat(kEnds[0]), peak));
   for (const float end : kEnds) {
     for (int i = -kSteps; i <= kSteps; ++i) {
       const float bound = end * (1.0f + 0.02f * static_cast<float>(i));
-      const Trial trial = bend_to_table(s, divide(splat(bound), peak));
+      const Trial trial = refine_for_table(s, divide(splat(bound), peak));
       const LaneMask is_better = trial.error < best.error;
       best.error = is_better ? trial.error : best.error;
       best.scale = is_better ? trial.scale : best.scale;

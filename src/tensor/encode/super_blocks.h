@@ -75,8 +75,8 @@ KVIK_LANES_INLINE LaneMask is_less_over(Lanes theirs, Lanes ours, int n) {
 
 // Tries the integers next to those of each sub-block, with the units unchanged.
 template <int kValues>
-KVIK_LANES_INLINE void try_neighbours(const SubBlocks<kValues>& s, float top, float scale_top,
-                                      ScaledLines& best, Lanes& least) {
+KVIK_LANES_INLINE void try_neighbors(const SubBlocks<kValues>& s, float top, float scale_top,
+                                     ScaledLines& best, Lanes& least) {
   const ScaledLines middle = best;
   for (int a = -1; a <= 1; ++a) {
     for (int b = -1; b <= 1; ++b) {
@@ -95,8 +95,8 @@ KVIK_LANES_INLINE void try_neighbours(const SubBlocks<kValues>& s, float top, fl
 
 // Refines the units by least squares for given levels and integers.
 template <int kValues>
-KVIK_LANES_INLINE void bend_units(const SubBlocks<kValues>& s, float top, int n, ScaledLines& best,
-                                  Lanes& least) {
+KVIK_LANES_INLINE void refine_units(const SubBlocks<kValues>& s, float top, int n,
+                                    ScaledLines& best, Lanes& least) {
   const Line line = best.line();
   const LevelSums q = sum_levels(s, divide(splat(1), line.scale), line.minimum, 0, top);
   const Lanes a = sum_over(q.wqq * best.scales * best.scales, n);
@@ -132,8 +132,8 @@ KVIK_LANES_INLINE ScaledLines choose_lines(const SubBlocks<kValues>& s, float to
   best.minima = nearest(divide(fit.minimum, best.minimum_unit), 0, scale_top);
   Lanes least = error_of_line(s, best.line(), top);
   for (int round = 0; round < n_rounds; ++round) {
-    try_neighbours(s, top, scale_top, best, least);
-    bend_units(s, top, n, best, least);
+    try_neighbors(s, top, scale_top, best, least);
+    refine_units(s, top, n, best, least);
   }
   return best;
 }

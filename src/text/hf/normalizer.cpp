@@ -90,14 +90,14 @@ void append_bert(const BertFlags& flags, char32_t c, std::string& out) {
     if (flags.lowercase) letter = static_cast<char32_t>(u_tolower(static_cast<UChar32>(letter)));
     append_utf8(letter, out);
   };
-  const bool is_apart = flags.handle_chinese_chars && is_bert_cjk(c);
-  if (is_apart) out += ' ';
+  const bool is_reserved = flags.handle_chinese_chars && is_bert_cjk(c);
+  if (is_reserved) out += ' ';
   if (flags.strip_accents) {
     each_bert_base(c, push);
   } else {
     push(c);
   }
-  if (is_apart) out += ' ';
+  if (is_reserved) out += ' ';
 }
 
 // BERT's normalizer: depending on the flags, removes control characters, adds spaces around Chinese

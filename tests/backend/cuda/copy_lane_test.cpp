@@ -29,7 +29,7 @@ struct Gpu {
 
   // What the thread of operations waited for since it began to count.
   struct Waits {
-    uint64_t n_all, n_copies, n_beside;
+    uint64_t n_all, n_copies, n_other_sequences;
     friend bool operator==(const Waits&, const Waits&) = default;
   };
   Waits waits() const {
@@ -197,7 +197,7 @@ TEST(CudaCopyLane, slots_that_cannot_be_pinned_are_waited_for) {
   pages.write(0, bytes_of(1));
   const auto before = gpu.waits();
   lane->begin_out(0, pages.at(0));
-  EXPECT_EQ(gpu.waits().n_beside, before.n_beside + 1);
+  EXPECT_EQ(gpu.waits().n_other_sequences, before.n_other_sequences + 1);
   gpu.memory().clear(pages.at(0), kBytes);
   ASSERT_TRUE(lane->finish(0));
   EXPECT_EQ(lane.bytes(0), bytes_of(1));
@@ -237,14 +237,14 @@ TEST(CudaCopyLane, says_on_any_thread_that_the_device_is_gone_and_ends_on_that_o
 // A tier in memory, which can be made to wait before it writes.
 class HeldTier final : public Tier {
  public:
-  Get get(TierPage& wanted, KnownBy, std::span<std::byte> slot, size_t) override {
+  Get get(TierPage& wanted, SharingMark, std::span<std::byte> slot, size_t) override {
     const std::scoped_lock lock(mutex_);
     const auto found = pages_.find(wanted.key.bytes);
     if (found == pages_.end()) return Get::kAbsent;
     std::ranges::copy(found->second, slot.subspan(head_bytes()).begin());
     return Get::kFound;
   }
-  std::vector<Child> children(const PageKey&, uint32_t, KnownBy, size_t) override { return {}; }
+  std::vector<Child> children(const PageKey&, uint32_t, SharingMark, size_t) override { return {}; }
   Result<void> put(std::span<Put> pages) override {
     std::unique_lock lock(mutex_);
     ++n_puts_;
@@ -285,7 +285,7 @@ class HeldTier final : public Tier {
   bool is_held_ = false;
 };
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kFetchTimeBase{60};
 const PageKey kRoot = root_key("a model", "");
 
 // A queue between a tier and a device, and the engine's side of it.
@@ -337,7 +337,7 @@ class TierRig {
   }
   void wait() {
     std::unique_lock lock(mutex_);
-    woken_.wait_for(lock, kPatience, [&] { return is_woken_; });
+    woken_.wait_for(lock, kFetchTimeBase, [&] { return is_woken_; });
     is_woken_ = false;
   }
 
@@ -365,7 +365,7 @@ TEST(CudaTierQueue, pages_go_and_come_while_the_engine_thread_waits_for_nothing)
     rig.save(chain[i].page, pages.at(i));
     memory.clear(pages.at(i), kBytes);
   }
-  rig.queue().flush(kPatience);
+  rig.queue().flush(kFetchTimeBase);
   EXPECT_EQ(rig.fetch(chain, pages), kPages);
   EXPECT_EQ(rig.gpu().waits(), before);
   for (uint32_t i = 0; i < kPages; ++i) EXPECT_EQ(pages.read(i), chain[i].bytes);
@@ -385,7 +385,7 @@ TEST(CudaTierQueue, what_had_not_come_out_of_a_device_that_disappears_is_dropped
   rig.save(chain[2].page, pages.at(2));
   rig.gpu().device->disappear();
   rig.tier().hold(false);
-  rig.queue().flush(kPatience);
+  rig.queue().flush(kFetchTimeBase);
   EXPECT_EQ(rig.tier().n_pages(), 1u);
   EXPECT_EQ(rig.queue().counters().pages_written, 1u);
   EXPECT_FALSE(rig.queue().counters().is_degraded);

@@ -24,7 +24,7 @@ struct RouteCase {
   ExpertsConfig config;
   uint32_t n_rows = 1;
   std::vector<float> scores;
-  bool has_choice_bias = false, has_factors = false;
+  bool has_correction_bias = false, has_factors = false;
   ElementType type = ElementType::kQ8_0;
 };
 
@@ -37,8 +37,8 @@ RouteCase random_case(const ExpertsConfig& config, uint32_t n_rows, uint32_t see
 }
 
 // Half of the experts' probabilities are out of reach of the others.
-std::vector<float> choice_bias(const RouteCase& c) {
-  std::vector<float> bias = random_floats(c.has_choice_bias ? c.config.n_experts : 0, 21);
+std::vector<float> correction_bias(const RouteCase& c) {
+  std::vector<float> bias = random_floats(c.has_correction_bias ? c.config.n_experts : 0, 21);
   for (size_t i = 0; i < bias.size(); i += 2) bias[i] *= 0.1f;
   return bias;
 }
@@ -56,7 +56,7 @@ RouteShape shape_of(const ExpertsConfig& config, std::span<const float> bias,
           .normalizes = config.normalizes,
           .has_shared_gate = config.has_shared_gate,
           .weight_scale = config.weight_scale,
-          .choice_bias = bias,
+          .correction_bias = bias,
           .factors = factors};
 }
 
@@ -86,7 +86,7 @@ struct Experts {
 std::vector<float> through_experts(Backend& backend, const RouteCase& c, const Experts& experts) {
   const ExpertsConfig& config = c.config;
   const uint32_t n = c.n_rows * config.n_used;
-  const std::vector<float> bias = choice_bias(c), factor = factors(c);
+  const std::vector<float> bias = correction_bias(c), factor = factors(c);
   PlacedRows scores(backend, c.n_rows, ExpertRouter::n_columns(config), c.scores);
   ExpertRouter router(config, c.n_rows);
   GroupedRows chosen{.n_matrices = config.n_experts, .routed = Routed::kChosen, .n_routed = n};
@@ -165,7 +165,7 @@ TEST(CudaRoute, weights_are_softmaxs_or_sigmoids_normalised_scaled_and_multiplie
                                   9);
         c.has_factors = has_more;
         EXPECT_TRUE(agrees(both, c)) << normalizes << has_more;
-        c.has_choice_bias = true;
+        c.has_correction_bias = true;
         EXPECT_TRUE(agrees(both, c)) << normalizes << has_more << " with a bias";
       }
     }
@@ -185,7 +185,7 @@ TEST(CudaRoute, experts_are_those_of_the_best_groups) {
                                  .n_groups_used = n_groups_used},
                                 20);
       EXPECT_TRUE(agrees(both, c)) << n;
-      c.has_choice_bias = true;
+      c.has_correction_bias = true;
       EXPECT_TRUE(agrees(both, c)) << n << " with a bias";
     }
   }

@@ -115,7 +115,7 @@ TEST(CudaState, matrices_of_guesses_are_counted_and_taken_before) {
   WorkLimits limits;
   limits.recurrences = {{.n_heads = 32, .n_key_heads = 16, .key_dim = 128, .value_dim = 128}};
   EXPECT_EQ(both.cuda().scratch_bytes(limits), 0u);
-  limits.n_guessed_runs = 3;
+  limits.n_draft_runs = 3;
   EXPECT_EQ(both.cuda().scratch_bytes(limits), 3u * (2u << 20));
   const uint64_t before = both.device().held_bytes();
   both.cuda().reserve(limits);

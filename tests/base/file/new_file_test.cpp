@@ -49,7 +49,7 @@ TEST_F(NewFileTest, is_there_whole_once_it_is_committed_and_not_before) {
   EXPECT_EQ(n_files_in(folder_.path()), 1u);
 }
 
-TEST_F(NewFileTest, leaves_nothing_where_it_is_given_up) {
+TEST_F(NewFileTest, leaves_no_file_without_commit) {
   {
     auto file = NewFile::create(path_, 0644);
     ASSERT_TRUE(file.has_value());
@@ -92,7 +92,7 @@ TEST_F(NewFileTest, names_a_folder_that_is_not_there_and_a_folder_in_its_place) 
   EXPECT_THAT(folder.error().message, HasSubstr("Is a directory"));
 }
 
-TEST_F(NewFileTest, says_so_where_there_is_no_room_and_leaves_nothing) {
+TEST_F(NewFileTest, a_full_disk_is_an_error_and_leaves_no_file) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);

@@ -13,7 +13,7 @@ namespace {
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // their operator new asks nobody
 
-TEST(MemoryReserve, is_let_go_once_for_whoever_asks_for_more_than_there_is_and_kept_again) {
+TEST(MemoryReserve, is_released_once_when_memory_is_short_and_restored) {
   MemoryReserve::keep(size_t{1} << 20);
   const std::new_handler on_shortage = std::get_new_handler();
   ASSERT_NE(on_shortage, nullptr);
@@ -24,7 +24,7 @@ TEST(MemoryReserve, is_let_go_once_for_whoever_asks_for_more_than_there_is_and_k
   EXPECT_TRUE(MemoryReserve::is_kept());
 }
 
-TEST(MemoryReserve, does_not_help_who_asks_for_more_than_it_has) {
+TEST(MemoryReserve, larger_allocations_still_fail) {
   MemoryReserve::keep(size_t{1} << 20);
   const volatile size_t too_much = size_t{1} << 50;
   EXPECT_THROW(static_cast<void>(std::make_unique<char[]>(too_much)), std::bad_alloc);
@@ -35,7 +35,7 @@ TEST(MemoryReserve, a_patient_thread_waits_before_it_is_refused) {
   const std::chrono::milliseconds patience{60};
   const volatile size_t too_much = size_t{1} << 50;
   std::thread([&] {
-    MemoryReserve::be_patient(patience);
+    MemoryReserve::wait_for_memory(patience);
     for (int attempt = 0; attempt < 2; ++attempt) {
       const auto begin = std::chrono::steady_clock::now();
       EXPECT_THROW(static_cast<void>(std::make_unique<char[]>(too_much)), std::bad_alloc);

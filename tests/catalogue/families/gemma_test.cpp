@@ -78,7 +78,7 @@ TEST(LayerKinds, layers_with_a_window_have_heads_and_frequencies_of_their_own) {
   EXPECT_EQ(local.scale, 1.0f);
 }
 
-TEST(LayerKinds, the_last_layers_read_the_last_before_them_that_see_as_far) {
+TEST(LayerKinds, last_layers_share_the_kv_of_the_same_attention_span) {
   const auto config = Keys().read();
   ASSERT_TRUE(config.has_value()) << config.error().message;
   for (uint32_t i = 0; i < 5; ++i) EXPECT_FALSE(config->layers[i].attention().shared_kv);
@@ -95,10 +95,10 @@ TEST(LayerKinds, what_a_reading_layer_has_of_its_own_k_and_v_is_left_alone) {
   EXPECT_NE(table.find({TensorRole::kK, 4}), nullptr);
   EXPECT_EQ(table.find({TensorRole::kK, 5}), nullptr);
   EXPECT_NE(table.find({TensorRole::kQ, 5}), nullptr);
-  EXPECT_TRUE(table.may_leave_alone("blk.5.attn_k.weight"));
-  EXPECT_TRUE(table.may_leave_alone("blk.9.attn_k_norm.weight"));
-  EXPECT_FALSE(table.may_leave_alone("blk.4.attn_k.weight"));
-  EXPECT_FALSE(table.may_leave_alone("blk.5.attn_q.weight"));
+  EXPECT_TRUE(table.may_be_unused("blk.5.attn_k.weight"));
+  EXPECT_TRUE(table.may_be_unused("blk.9.attn_k_norm.weight"));
+  EXPECT_FALSE(table.may_be_unused("blk.4.attn_k.weight"));
+  EXPECT_FALSE(table.may_be_unused("blk.5.attn_q.weight"));
 }
 
 TEST(LayerKinds, one_number_stands_for_all_layers) {

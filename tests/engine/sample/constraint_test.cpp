@@ -54,7 +54,7 @@ TEST(Constraint, a_greedy_answer_is_the_likeliest_of_what_is_allowed) {
   }
 }
 
-TEST(Constraint, a_drawn_answer_keeps_to_it_at_any_temperature) {
+TEST(Constraint, a_sampled_answer_satisfies_it_at_any_temperature) {
   for (const float temperature : {0.2f, 1.0f, 5.0f}) {
     EngineRig rig;
     Request request = with_form(seeded_request(some_tokens(10), 60, 7), make_form());
@@ -79,7 +79,7 @@ TEST(Constraint, penalties_and_biases_count_among_what_is_allowed) {
   EXPECT_THAT(rig.run(biased)->tokens(), ElementsAre(6, 7, 8));
 }
 
-TEST(Constraint, an_answer_ends_by_itself_only_where_its_form_is_complete) {
+TEST(Constraint, an_answer_ends_only_where_its_constraint_is_complete) {
   EngineRig rig;
   Request request = greedy_request(some_tokens(10), 30);
   request.stop_tokens = {0, 2};
@@ -98,7 +98,7 @@ TEST(Constraint, an_answer_ends_by_itself_only_where_its_form_is_complete) {
   EXPECT_EQ(rig.run(drawn)->tokens().size(), 7u);
 }
 
-TEST(Constraint, where_nothing_can_follow_the_answer_ends_without_another_step) {
+TEST(Constraint, an_answer_ends_at_once_if_nothing_can_follow) {
   EngineRig rig;
   const auto sink = rig.run(with_form(greedy_request(some_tokens(10), 30), make_form(2, 5)));
   EXPECT_EQ(sink->tokens().size(), 5u);
@@ -119,7 +119,7 @@ TEST(Constraint, max_tokens_that_ends_it_early_is_a_matter_of_length) {
   EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kLength));
 }
 
-TEST(Constraint, that_no_token_keeps_to_fails_its_request_alone) {
+TEST(Constraint, that_no_token_satisfies_fails_only_its_request) {
   EngineRig rig;
   const auto form = std::make_shared<Form>(Form::Options{.n_vocab = 0});
   const auto failed = rig.submit(with_form(seeded_request(some_tokens(10), 4, 1), form));
@@ -131,7 +131,7 @@ TEST(Constraint, that_no_token_keeps_to_fails_its_request_alone) {
 
 TEST(Constraint, one_mask_is_made_for_each_token) {
   for (const float temperature : {0.0f, 1.0f}) {
-    EngineRig rig({.speculation = kGuessNothing});
+    EngineRig rig({.speculation = kNoSpeculation});
     Request request = seeded_request(some_tokens(10), 8, 1);
     request.sampling.temperature = temperature;
     const auto form = make_form();
@@ -140,7 +140,7 @@ TEST(Constraint, one_mask_is_made_for_each_token) {
   }
 }
 
-TEST(Constraint, choices_of_one_form_go_their_own_ways) {
+TEST(Constraint, choices_of_one_request_have_independent_states) {
   EngineRig rig;
   const auto form = make_form(3);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
@@ -157,7 +157,7 @@ TEST(Constraint, choices_of_one_form_go_their_own_ways) {
   }
 }
 
-TEST(Constraint, neither_company_nor_preemption_moves_a_token) {
+TEST(Constraint, batching_and_preemption_do_not_change_tokens) {
   const auto request = [](uint32_t i) {
     Request one = with_form(seeded_request(some_tokens(20 + i, i + 1), 60, i), make_form());
     one.sampling.temperature = i % 3 == 0 ? 0.0f : 1.0f;
@@ -233,7 +233,7 @@ class SteadyConstraint final : public Constraint {
   void forced(uint32_t, std::vector<TokenId>&) override {}
 };
 
-TEST(MaskMaker, leaves_to_the_slow_thread_what_would_prolong_other_tenants_steps) {
+TEST(MaskMaker, expensive_masks_run_on_the_slow_thread) {
   struct Case {
     MaskMaker::Budgets budgets;
     std::chrono::microseconds forward;

@@ -39,13 +39,13 @@ class HalfForced final : public Constraint {
   uint32_t n_ = 0;
 };
 
-TEST(ForcedDrafts, what_must_come_takes_no_steps_of_its_own) {
+TEST(ForcedDrafts, forced_tokens_take_no_steps_of_their_own) {
   for (const float temperature : {0.0f, 1.2f}) {
     Request request = seeded_request(some_tokens(30), 200, 4);
     request.sampling.temperature = temperature;
     request.constraint = std::make_shared<HalfForced>();
     request.n_logprobs = 2;
-    EngineRig plain({.speculation = kGuessNothing});
+    EngineRig plain({.speculation = kNoSpeculation});
     EngineRig rig;
     const auto expected = plain.run(request);
     const auto sink = rig.run(request);

@@ -21,7 +21,7 @@ struct Preempted {
 
 constexpr TinyEngineOptions kShort{.n_pages = 8, .max_step_tokens = 256};
 
-TEST(Preemption, what_a_prompt_computed_itself_is_no_find_when_it_comes_back) {
+TEST(Preemption, own_tokens_do_not_count_as_cached_after_preemption) {
   EngineRig rig(kShort);
   const Preempted both(rig);
   rig.run();
@@ -37,7 +37,7 @@ TEST(Preemption, what_a_prompt_computed_itself_is_no_find_when_it_comes_back) {
   EXPECT_EQ(both.prompt->tokens(), alone.run(greedy_request(some_tokens(150, 8), 4))->tokens());
 }
 
-TEST(Preemption, what_was_found_is_counted_once) {
+TEST(Preemption, cached_tokens_are_counted_once) {
   EngineRig rig(kShort);
   auto begun = some_tokens(150, 8);
   begun.resize(41);
@@ -51,7 +51,7 @@ TEST(Preemption, what_was_found_is_counted_once) {
 }
 
 // While the prompt waits, another request computes more of the same tokens: these count as cached.
-TEST(Preemption, what_others_computed_meanwhile_counts) {
+TEST(Preemption, tokens_computed_by_others_meanwhile_count) {
   EngineRig rig(kShort);
   const Preempted both(rig);
   while (rig.engine().snapshot().preemptions == 0) rig.engine().step();

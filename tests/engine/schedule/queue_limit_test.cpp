@@ -36,7 +36,7 @@ TEST(QueueLimit, among_several_none_has_more_than_three_quarters) {
   EXPECT_TRUE(limit.enter("asks").has_value());
 }
 
-TEST(QueueLimit, two_that_flood_leave_places_for_who_comes_next) {
+TEST(QueueLimit, two_flooding_tenants_leave_places_for_the_next) {
   QueueLimit limit(70, 3);
   std::vector<QueuePlace> places;
   for (int i = 0; i < 200; ++i) {

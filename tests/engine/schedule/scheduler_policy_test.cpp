@@ -33,7 +33,7 @@ TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
   }
 }
 
-TEST(SchedulerTarget, steps_are_as_long_as_the_target_again_where_five_do_the_rest) {
+TEST(SchedulerTarget, steps_return_to_the_target_when_the_backlog_shrinks) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
   rig.teach();
@@ -45,7 +45,7 @@ TEST(SchedulerTarget, steps_are_as_long_as_the_target_again_where_five_do_the_re
   EXPECT_NEAR(rig.step()[1].second, 39, 6);  // 50 - 11 again
 }
 
-TEST(SchedulerTarget, where_nobody_decodes_there_is_no_limit) {
+TEST(SchedulerTarget, without_decodes_there_is_no_limit) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
   rig.teach();
@@ -53,7 +53,7 @@ TEST(SchedulerTarget, where_nobody_decodes_there_is_no_limit) {
   EXPECT_EQ(rig.step()[0].second, 512u);
 }
 
-TEST(SchedulerTarget, where_decodes_alone_pass_it_prompts_keep_a_quarter_of_the_step) {
+TEST(SchedulerTarget, prompts_keep_a_quarter_of_the_step) {
   Rig rig(256, {.max_step_tokens = 512, .max_running = 200, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
   rig.teach();
@@ -76,7 +76,7 @@ TEST(SchedulerTarget, a_prompt_advances_by_a_token_however_little_is_left) {
   EXPECT_EQ(rig.step()[1].second, 1u);
 }
 
-TEST(SchedulerTarget, a_prompt_that_a_step_completes_is_not_held_up_by_others_behind_it) {
+TEST(SchedulerTarget, a_completed_prompt_does_not_wait_for_later_ones) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
   rig.teach();
@@ -166,12 +166,12 @@ const char* first_admitted(double known_submitted_ms) {
   return known->table.is_empty() ? "unknown" : "known";
 }
 
-TEST(SchedulerOrder, an_unknown_prompt_waits_three_times_what_it_takes_for_known_ones) {
+TEST(SchedulerOrder, an_uncached_prompt_waits_up_to_three_times_its_time) {
   EXPECT_STREQ(first_admitted(1800), "known");
   EXPECT_STREQ(first_admitted(2400), "unknown");  // 720 ms alone, due after 2160
 }
 
-TEST(SchedulerOrder, what_the_cache_has_of_a_waiting_prompt_is_given_up_last) {
+TEST(SchedulerOrder, cached_pages_of_waiting_prompts_are_evicted_last) {
   Rig rig(30, {.max_step_tokens = 512, .max_running = 1});
   // Ten pages each; those of token 7 are the least recently used.
   for (const TokenId token : {7, 8}) {
@@ -187,7 +187,7 @@ TEST(SchedulerOrder, what_the_cache_has_of_a_waiting_prompt_is_given_up_last) {
   EXPECT_EQ(rig.n_found_tokens() - n_found, 319u);
 }
 
-TEST(SchedulerOrder, no_prompt_takes_pages_while_a_second_of_shorter_ones_is_pending) {
+TEST(SchedulerOrder, a_backlog_of_shorter_prompts_delays_admission) {
   Rig rig(2000, {.max_step_tokens = 32, .max_running = 100, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
   rig.teach();
@@ -224,7 +224,7 @@ TEST(SchedulerOrder, the_lowest_class_gives_its_pages_back_first) {
   EXPECT_EQ(low->table.n_pages(), 0u);
 }
 
-TEST(SchedulerOrder, tenants_are_served_alike_whatever_they_send) {
+TEST(SchedulerOrder, tenants_get_equal_service) {
   Rig rig(64, {.max_step_tokens = 64, .max_running = 4});
   std::map<std::string, uint64_t> n_computed;
   rig.on_plan = [&](const StepPlan& plan) {
@@ -241,7 +241,7 @@ TEST(SchedulerOrder, tenants_are_served_alike_whatever_they_send) {
   EXPECT_NEAR(double(n_computed["asks"]), double(n_computed["floods"]), 700);
 }
 
-TEST(SchedulerOrder, a_tenant_that_was_away_has_saved_nothing) {
+TEST(SchedulerOrder, an_idle_tenant_earns_no_credit) {
   Rig rig(64, {.max_step_tokens = 64, .max_running = 4});
   rig.add({.n_prompt = 10, .max_tokens = 1, .tenant = "rare"});
   rig.step();
@@ -262,7 +262,7 @@ TEST(SchedulerOrder, a_tenant_that_was_away_has_saved_nothing) {
   EXPECT_NEAR(double(n_often), double(n_rare), 700);
 }
 
-TEST(SchedulerOrder, where_tenants_share_none_takes_all_places) {
+TEST(SchedulerOrder, no_tenant_takes_all_places) {
   Rig rig(64, {.max_step_tokens = 64, .max_running = 8});
   rig.add({.n_prompt = 1, .max_tokens = 1, .tenant = "asks"});
   rig.step();
@@ -290,14 +290,14 @@ TEST(SchedulerShared, a_page_is_computed_once_whatever_the_order) {
   EXPECT_EQ(n_prompt_rows, 321u + 3);  // each request computes its own last token
 }
 
-TEST(SchedulerShared, nobody_waits_for_one_that_takes_less_than_a_page_a_step) {
+TEST(SchedulerShared, a_prompt_slower_than_a_page_per_step_is_not_waited_for) {
   Rig rig(64, {.max_step_tokens = 512});
   rig.add({.n_prompt = 321, .max_chunk = 1, .token = 7});
   rig.add({.n_prompt = 321, .token = 7});
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 321)));
 }
 
-TEST(SchedulerShared, nobody_waits_for_one_that_does_not_advance) {
+TEST(SchedulerShared, a_prompt_that_does_not_advance_is_not_waited_for) {
   Rig rig(64, {.max_step_tokens = 64});
   rig.add({.n_prompt = 321, .token = 7, .priority = 1});
   rig.step();

@@ -161,7 +161,7 @@ TEST(Scheduler, the_preempted_wait_before_those_that_never_ran) {
   EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 21)));
 }
 
-TEST(Scheduler, the_youngest_gives_way_itself_where_it_cannot_grow) {
+TEST(Scheduler, the_last_sequence_is_preempted_if_it_cannot_grow) {
   Rig rig(3, {.max_step_tokens = 512});
   rig.add({.n_prompt = 31});
   Sequence* second = rig.add({.n_prompt = 30});
@@ -173,7 +173,7 @@ TEST(Scheduler, the_youngest_gives_way_itself_where_it_cannot_grow) {
   EXPECT_EQ(second->table.n_pages(), 0u);
 }
 
-TEST(Scheduler, a_planned_decode_that_gives_way_to_an_older_one_leaves_the_plan) {
+TEST(Scheduler, a_preempted_decode_leaves_the_plan) {
   // Without the cache the older sequence is planned among the prompts, after the decode.
   Rig rig(3, {.max_step_tokens = 512});
   rig.add({.n_prompt = 32, .cache = Request::Cache::kOff});

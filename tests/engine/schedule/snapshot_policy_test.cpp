@@ -34,11 +34,11 @@ TEST(SnapshotPolicy, a_prompt_is_kept_before_its_last_token) {
 
 TEST(SnapshotPolicy, or_where_its_last_message_ends) {
   SnapshotPolicy policy(layout());
-  const std::vector<uint32_t> borders = {95};
-  EXPECT_THAT(places(policy, {.n_tokens = 100, .borders = borders}), ElementsAre(95));
+  const std::vector<uint32_t> message_ends = {95};
+  EXPECT_THAT(places(policy, {.n_tokens = 100, .message_ends = message_ends}), ElementsAre(95));
 }
 
-TEST(SnapshotPolicy, where_it_leaves_what_is_known_if_that_is_worth_a_snapshot) {
+TEST(SnapshotPolicy, where_it_diverges_from_known_tokens) {
   SnapshotPolicy policy(layout());
   EXPECT_THAT(places(policy, {.n_tokens = 500, .n_found = 10, .n_known = 300}),
               ElementsAre(300, 499));
@@ -52,16 +52,16 @@ TEST(SnapshotPolicy, long_ones_at_distances_that_double) {
   EXPECT_FALSE(policy.is_on_grid(3072));
 }
 
-TEST(SnapshotPolicy, no_more_where_nobody_goes_on_from_them) {
+TEST(SnapshotPolicy, unused_kinds_are_no_longer_kept) {
   SnapshotPolicy policy(layout());
   for (uint32_t i = 0; i < 20; ++i) places(policy, {.n_tokens = 5000});
   EXPECT_FALSE(policy.keeps_within(8192));
-  policy.note_found(SnapshotKind::kGrid);
+  policy.note_used(SnapshotKind::kGrid);
   EXPECT_TRUE(policy.keeps_within(8192));
   EXPECT_FALSE(policy.keeps_within(8191));
 }
 
-TEST(SnapshotPolicy, what_a_request_wants_kept_is) {
+TEST(SnapshotPolicy, positions_requested_by_a_client_are_kept) {
   SnapshotPolicy policy(layout());
   const std::vector<uint32_t> wanted = {40};
   const auto marks = policy.marks({.n_tokens = 100, .wanted = wanted});
@@ -70,13 +70,13 @@ TEST(SnapshotPolicy, what_a_request_wants_kept_is) {
   EXPECT_EQ(marks[0].kind, SnapshotKind::kBranch);
 }
 
-TEST(SnapshotPolicy, ends_that_nobody_goes_on_from_are_kept_now_and_then_until_somebody_does) {
+TEST(SnapshotPolicy, unused_ends_are_kept_rarely_until_one_is_used) {
   SnapshotPolicy policy(layout());
   uint32_t n = 0;
   for (uint32_t i = 0; i < 100; ++i) n += policy.keeps_end(50, 10);
   EXPECT_LT(n, 16u);
   EXPECT_GE(n, 8u);
-  for (uint32_t i = 0; i < 4; ++i) policy.note_found(SnapshotKind::kEnd);
+  for (uint32_t i = 0; i < 4; ++i) policy.note_used(SnapshotKind::kEnd);
   for (uint32_t i = 0; i < 10; ++i) EXPECT_TRUE(policy.keeps_end(50, 10));
 }
 

@@ -9,16 +9,16 @@ TEST(TenantLedger, has_company_only_while_several_tenants_have_requests) {
   TenantLedger ledger;
   Tenant& a = ledger.enter("a");
   ledger.enter("a");
-  EXPECT_FALSE(ledger.has_company());
+  EXPECT_FALSE(ledger.has_several_tenants());
   Tenant& b = ledger.enter("b");
-  EXPECT_TRUE(ledger.has_company());
+  EXPECT_TRUE(ledger.has_several_tenants());
   ledger.leave(a);
-  EXPECT_TRUE(ledger.has_company()) << "one request of a's is left";
+  EXPECT_TRUE(ledger.has_several_tenants()) << "one request of a's is left";
   ledger.leave(b);
-  EXPECT_FALSE(ledger.has_company());
+  EXPECT_FALSE(ledger.has_several_tenants());
   EXPECT_TRUE(ledger.is_shared()) << "b may come back";
   ledger.enter("b");
-  EXPECT_TRUE(ledger.has_company());
+  EXPECT_TRUE(ledger.has_several_tenants());
 }
 
 }  // namespace

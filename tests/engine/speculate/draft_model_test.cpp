@@ -32,8 +32,8 @@ std::vector<std::vector<TokenId>> answers(EngineRig& rig, const std::vector<Requ
 }
 
 // The same weights yield the same tokens at any temperature, because the random draws are the same.
-TEST(DraftModel, a_model_that_agrees_is_right_at_any_temperature) {
-  EngineRig plain({.n_pages = 128, .speculation = kGuessNothing});
+TEST(DraftModel, drafts_of_an_equal_model_are_accepted_at_any_temperature) {
+  EngineRig plain({.n_pages = 128, .speculation = kNoSpeculation});
   EngineRig rig({.n_pages = 256, .speculation = kFour, .draft = "test-llama:f32"});
   const auto all = some_requests();
   EXPECT_EQ(answers(rig, all), answers(plain, all));
@@ -44,8 +44,8 @@ TEST(DraftModel, a_model_that_agrees_is_right_at_any_temperature) {
 }
 
 // The draft model has coarser weights, so some of its tokens are rejected.
-TEST(DraftModel, a_model_that_differs_changes_nothing) {
-  EngineRig plain({.n_pages = 128, .speculation = kGuessNothing});
+TEST(DraftModel, rejected_drafts_do_not_change_the_answer) {
+  EngineRig plain({.n_pages = 128, .speculation = kNoSpeculation});
   EngineRig rig({.n_pages = 256, .speculation = kFour, .draft = "test-llama:q2_k"});
   const auto all = some_requests();
   EXPECT_EQ(answers(rig, all), answers(plain, all));
@@ -54,7 +54,7 @@ TEST(DraftModel, a_model_that_differs_changes_nothing) {
 }
 
 TEST(DraftModel, preemption_and_short_pages_change_nothing) {
-  EngineRig plain({.n_pages = 128, .speculation = kGuessNothing});
+  EngineRig plain({.n_pages = 128, .speculation = kNoSpeculation});
   EngineRig rig({.n_pages = 16, .speculation = kFour, .draft = "test-llama:f32"});
   const auto all = some_requests();
   EXPECT_EQ(answers(rig, all), answers(plain, all));
@@ -70,8 +70,8 @@ TEST(DraftModel, its_pages_are_of_the_same_budget) {
   EXPECT_EQ(snapshot.pages.total(), 64u);
 }
 
-TEST(DraftModel, an_engine_that_decides_for_itself_changes_nothing) {
-  EngineRig plain({.n_pages = 128, .speculation = kGuessNothing});
+TEST(DraftModel, automatic_speculation_does_not_change_the_answer) {
+  EngineRig plain({.n_pages = 128, .speculation = kNoSpeculation});
   EngineRig rig({.n_pages = 256, .draft = "test-llama:f32"});
   const auto all = some_requests();
   EXPECT_EQ(answers(rig, all), answers(plain, all));

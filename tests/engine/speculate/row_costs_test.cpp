@@ -20,7 +20,7 @@ TEST(RowCosts, rows_beyond_what_was_observed_cost_what_a_prompts_rows_do) {
   EXPECT_GT(costs.ms(5, 0), 25) << "dear, where no prompt has told";
 }
 
-TEST(RowCosts, what_lies_between_two_numbers_costs_what_lies_between) {
+TEST(RowCosts, unobserved_row_counts_are_interpolated) {
   RowCosts costs;
   costs.observe(1, 20);
   costs.observe(5, 24);
@@ -36,14 +36,14 @@ TEST(RowCosts, fewer_rows_never_cost_more_than_more_of_them) {
   EXPECT_LE(costs.ms(2, 2), costs.ms(8, 2));
 }
 
-TEST(RowCosts, an_outlier_hardly_moves_what_many_steps_have_told) {
+TEST(RowCosts, an_outlier_has_little_effect) {
   RowCosts costs;
   for (int i = 0; i < 20; ++i) costs.observe(4, 20);
   costs.observe(4, 200);
   EXPECT_LT(costs.ms(4, 0), 20 * 1.08);
 }
 
-TEST(RowCosts, what_was_wrong_at_first_is_forgotten_where_nobody_observes_it) {
+TEST(RowCosts, a_wrong_first_observation_is_forgotten) {
   RowCosts costs;
   costs.observe(4, 500);  // as if another process used the machine
   for (int i = 0; i < 2000; ++i) costs.observe(1, 20);

@@ -28,7 +28,7 @@ class EvenDrafter final : public Drafter {
     for (uint32_t i = 0; i < n_most; ++i) {
       const bool is_right = std::uniform_real_distribution(0.0, 1.0)(random_) < share_;
       draft.push_back(
-          {is_right ? answer_at(sequence.tokens.size() + i) : 7, {GuessSource::kModel, 3}});
+          {is_right ? answer_at(sequence.tokens.size() + i) : 7, {DraftSource::kModel, 3}});
     }
   }
 
@@ -97,7 +97,7 @@ double mean_gain(Simulation s) {
   return sum / 5;
 }
 
-TEST(Speculator, never_costs_more_than_three_percent_whatever_guesses_are_worth) {
+TEST(Speculator, never_costs_more_than_three_percent) {
   for (const uint32_t n_users : {1u, 2u, 4u, 8u, 16u, 40u}) {
     for (const double share : {0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8}) {
       EXPECT_GT(mean_gain({.share = share, .n_users = n_users}), 0.97)
@@ -106,13 +106,13 @@ TEST(Speculator, never_costs_more_than_three_percent_whatever_guesses_are_worth)
   }
 }
 
-TEST(Speculator, good_guesses_make_an_answer_much_faster) {
+TEST(Speculator, accepted_drafts_make_an_answer_much_faster) {
   EXPECT_GT(mean_gain({.share = 0.6}), 1.6);
   EXPECT_GT(mean_gain({.share = 0.95}), 4);
   EXPECT_GT(mean_gain({.share = 0.95, .n_users = 4}), 1.5);
 }
 
-TEST(Speculator, wrong_guesses_are_soon_not_computed) {
+TEST(Speculator, rejected_drafts_are_soon_not_computed) {
   EXPECT_LT(simulate({.share = 0}).drafted_per_step, 0.2);
   EXPECT_GT(simulate({.share = 0.95}).drafted_per_step, 5);
 }
@@ -125,7 +125,7 @@ TEST(Speculator, no_step_takes_much_more_than_twice_its_time) {
   }
 }
 
-TEST(Speculator, who_guesses_nothing_is_slowed_by_a_quarter_at_most) {
+TEST(Speculator, drafts_slow_other_sequences_by_a_quarter_at_most) {
   for (const uint32_t n_without : {1u, 2u}) {
     const Outcome outcome = simulate({.share = 1, .n_users = 2, .n_without = n_without});
     EXPECT_LT(outcome.longest_ms, 1.3 * true_ms(2 + n_without));
@@ -133,7 +133,7 @@ TEST(Speculator, who_guesses_nothing_is_slowed_by_a_quarter_at_most) {
   }
 }
 
-TEST(Speculator, where_many_rows_fill_the_step_nothing_is_guessed) {
+TEST(Speculator, a_full_step_has_no_drafts) {
   EXPECT_LT(simulate({.share = 0.5, .n_users = 60}).drafted_per_step, 0.3);
 }
 

@@ -19,7 +19,7 @@ SuffixMatch find_plainly(const std::vector<TokenId>& tokens) {
   return best;
 }
 
-TEST(SuffixIndex, finds_what_stood_behind_the_same_tokens) {
+TEST(SuffixIndex, finds_the_tokens_after_an_earlier_occurrence) {
   const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 9, 2, 3, 4};
   SuffixIndex index(tokens.size());
   const SuffixMatch match = index.find(tokens);
@@ -27,19 +27,19 @@ TEST(SuffixIndex, finds_what_stood_behind_the_same_tokens) {
   EXPECT_EQ(match.n_matched, 3u);
 }
 
-TEST(SuffixIndex, finds_nothing_where_the_last_two_tokens_never_stood_together) {
+TEST(SuffixIndex, finds_nothing_without_an_earlier_bigram) {
   SuffixIndex index(8);
   EXPECT_EQ(index.find(std::vector<TokenId>{1}).n_matched, 0u);
   EXPECT_EQ(index.find(std::vector<TokenId>{1, 2, 1}).n_matched, 0u);
   EXPECT_EQ(index.find(std::vector<TokenId>{1, 2, 1, 3}).n_matched, 0u);
 }
 
-TEST(SuffixIndex, of_equally_long_ones_the_newest_is_taken) {
+TEST(SuffixIndex, the_newest_of_equally_long_matches_wins) {
   SuffixIndex index(16);
   EXPECT_EQ(index.find(std::vector<TokenId>{1, 2, 7, 1, 2, 8, 1, 2}).next, 5u);
 }
 
-TEST(SuffixIndex, a_token_over_and_over_matches_itself_one_before) {
+TEST(SuffixIndex, a_repeated_token_matches_its_previous_occurrence) {
   SuffixIndex index(16);
   const SuffixMatch match = index.find(std::vector<TokenId>(100, 5));
   EXPECT_EQ(match.next, 99u);

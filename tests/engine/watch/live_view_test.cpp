@@ -74,7 +74,7 @@ TEST(LiveView, pages_of_a_common_prefix_have_as_many_owners_as_run) {
 }
 
 TEST(LiveView, a_long_pause_keeps_the_newest_steps) {
-  EngineRig rig({.speculation = kGuessNothing});
+  EngineRig rig({.speculation = kNoSpeculation});
   const auto n_prompt = 8u, n_answer = 300u;
   rig.run(greedy_request(some_tokens(n_prompt), n_answer));
   const LiveView view = rig.engine().live_view(Extent::kChanges);
@@ -140,7 +140,7 @@ class Watched {
   std::unique_ptr<EngineThread> thread_;
 };
 
-TEST(LiveWatchers, an_idle_engine_shows_itself_once_to_a_newcomer) {
+TEST(LiveWatchers, an_idle_engine_sends_one_view_to_a_new_watcher) {
   Watched engine;
   const auto watcher = std::make_shared<Watcher>();
   ASSERT_TRUE(engine.thread().watch(watcher).has_value());
@@ -149,7 +149,7 @@ TEST(LiveWatchers, an_idle_engine_shows_itself_once_to_a_newcomer) {
   EXPECT_TRUE(views[0]->is_whole);
 }
 
-TEST(LiveWatchers, the_last_view_of_a_burst_of_work_shows_its_end) {
+TEST(LiveWatchers, the_last_view_after_work_shows_its_end) {
   Watched engine;
   const auto watcher = std::make_shared<Watcher>();
   ASSERT_TRUE(engine.thread().watch(watcher).has_value());
@@ -173,7 +173,7 @@ TEST(LiveWatchers, views_are_a_pause_apart_however_fast_the_steps_are) {
     EXPECT_GE(times[i] - times[i - 1], LiveWatchers::kPause - std::chrono::milliseconds(20));
 }
 
-TEST(LiveWatchers, a_second_watcher_begins_with_the_whole) {
+TEST(LiveWatchers, a_second_watcher_starts_with_a_whole_view) {
   Watched engine;
   engine.run(10);
   const auto first = std::make_shared<Watcher>();
@@ -187,7 +187,7 @@ TEST(LiveWatchers, a_second_watcher_begins_with_the_whole) {
   EXPECT_EQ(views[0]->pages.size(), 2u);
 }
 
-TEST(LiveWatchers, no_more_than_a_few_watch_and_who_leaves_makes_room) {
+TEST(LiveWatchers, the_number_of_watchers_is_limited) {
   Watched engine;
   std::vector<std::shared_ptr<Watcher>> watchers;
   for (size_t i = 0; i < LiveWatchers::kMax; ++i) {

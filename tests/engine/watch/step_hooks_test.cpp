@@ -12,7 +12,7 @@ namespace kvik {
 namespace {
 
 // Otherwise the engine would finish the step of a prompt whose client has disconnected.
-TEST(StepHooks, cancelled_prompt_breaks_the_step_off_between_layers) {
+TEST(StepHooks, cancelling_a_prompt_aborts_the_step_between_layers) {
   EngineRig rig;
   uint32_t n_asked = 0, n_begun = 0;
   std::vector<RequestId> cancelled;
@@ -41,7 +41,7 @@ TEST(StepHooks, cancelled_prompt_breaks_the_step_off_between_layers) {
   EXPECT_EQ(rig.run(request)->tokens(), expected);
 }
 
-TEST(StepHooks, step_goes_on_for_a_request_that_is_still_wanted) {
+TEST(StepHooks, a_step_continues_if_one_request_is_not_cancelled) {
   EngineRig rig;
   rig.engine().set_step_hooks({.on_begin = {}, .are_cancelled = [](std::span<const RequestId> ids) {
                                  return ids.size() == 1;  // only one of two

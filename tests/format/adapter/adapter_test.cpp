@@ -78,7 +78,7 @@ TEST(Adapter, a_folder_of_peft_gives_the_same_pairs) {
 }
 
 // Llama's GGUF files have the rows of a head that turn together side by side.
-TEST(Adapter, rows_of_heads_that_turn_are_paired_as_in_the_model) {
+TEST(Adapter, rows_of_heads_with_rope_are_paired_as_in_the_model) {
   auto opened =
       open_peft(peft_config(1), peft_tensors("model.layers.0.self_attn.k_proj", 32, 64, 1));
   ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
@@ -177,7 +177,7 @@ TEST(Adapter, modules_of_families_whose_folders_are_not_read) {
 }
 
 // As the same parts of the model itself.
-TEST(Adapter, changes_of_what_sees_are_left_out) {
+TEST(Adapter, pairs_of_vision_parts_are_ignored) {
   auto file = peft_tensors("model.visual.blocks.0.attn.qkv", 96, 32, 4);
   EXPECT_THAT(refusal(open_peft(peft_config(4), file, "test-qwen35:f32")), HasSubstr("no pair"));
   file.floats("base_model.model.lm_head.lora_A.weight", {4, 64}, counted(256, 1));
@@ -255,7 +255,7 @@ TEST(Adapter, an_embedding_is_called_as_the_family_does) {
 }
 
 // PEFT saves them by default where embed_tokens or lm_head are among the target modules.
-TEST(Adapter, copies_of_the_base_beside_a_pair_are_left_alone) {
+TEST(Adapter, copies_of_base_weights_are_ignored) {
   SafetensorsWriter peft;
   for (const char* module : {"model.embed_tokens", "lm_head"}) {
     const std::string name = std::string("base_model.model.") + module;
@@ -311,7 +311,7 @@ TEST(Adapter, an_embedding_is_the_same_in_both_kinds_of_files) {
   EXPECT_EQ((*one.source)->read(0)->b, of_tokens);
 }
 
-TEST(Adapter, what_is_no_plain_lora_is_refused_by_name) {
+TEST(Adapter, unsupported_kinds_of_lora_are_rejected_by_name) {
   const std::pair<const char*, const char*> cases[] = {
       {R"(, "bias": "all")", "bias"},
       {R"(, "lora_bias": true)", "lora_bias"},

@@ -56,7 +56,7 @@ TEST(NamePattern, means_what_peft_means_by_it) {
   }
 }
 
-TEST(NamePattern, what_cannot_be_read_or_takes_for_ever_is_refused) {
+TEST(NamePattern, invalid_or_slow_patterns_are_rejected) {
   for (const char* key : {"q_proj[", "(q_proj", "*", "q{2,1}"}) {
     const auto pattern = NamePattern::compile(key);
     ASSERT_FALSE(pattern.has_value()) << key;
@@ -206,7 +206,7 @@ TEST(PeftStacks, a_pair_may_be_that_of_the_transposed_matrices) {
   }
 }
 
-TEST(PeftStacks, where_shapes_do_not_tell_the_writers_version_does) {
+TEST(PeftStacks, ambiguous_shapes_are_resolved_by_the_peft_version) {
   const auto flips = [](const char* version, ExpertStacks stacks) {
     const auto config =
         read_peft_config(peft_config(2, fmt::format(R"(, "peft_version": "{}")", version)));
@@ -222,7 +222,7 @@ TEST(PeftStacks, where_shapes_do_not_tell_the_writers_version_does) {
   EXPECT_TRUE(read_peft_config(peft_config(2))->flips_stacks(ExpertStacks::kUsual));
 }
 
-TEST(PeftStacks, gates_and_ups_may_take_turns) {
+TEST(PeftStacks, gate_and_up_rows_may_alternate) {
   const Stack gate_up{8, 1, 64, 192};
   SafetensorsWriter file;
   gate_up.write(file, "model.layers.0.mlp.experts");

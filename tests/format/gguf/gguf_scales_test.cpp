@@ -28,7 +28,7 @@ Result<std::unique_ptr<ModelSource>> opened(const GgufWriter& file, std::vector<
   bytes = file.bytes();
   TRY_ASSIGN(auto source, open_gguf_bytes("m.gguf", bytes));
   TRY(take_gguf_scales(*source));
-  TRY(part_gguf_experts(*source));
+  TRY(split_gguf_experts(*source));
   return source;
 }
 
@@ -40,7 +40,7 @@ std::vector<float> scales_in(ModelSource& source, std::string_view name) {
   return {scales.begin(), scales.end()};
 }
 
-TEST(GgufScales, one_beside_a_matrix_of_nvfp4_becomes_what_its_values_are_times) {
+TEST(GgufScales, a_scale_tensor_becomes_the_factor_of_its_nvfp4_matrix) {
   GgufWriter file;
   file.tensor("blk.0.attn_q.scale", {1}, std::vector<float>{0.25f});
   file.tensor("blk.0.attn_q.input_scale", {1}, std::vector<float>{7.0f});
@@ -77,7 +77,7 @@ TEST(GgufScales, experts_have_one_each_and_so_have_the_halves_of_a_stack) {
   }
 }
 
-TEST(GgufScales, those_of_other_types_are_left_where_they_are) {
+TEST(GgufScales, scales_of_other_types_stay_tensors) {
   GgufWriter file;
   file.tensor("blk.0.attn_q.scale", {1}, std::vector<float>{0.25f});
   file.tensor("blk.0.attn_q.weight", {2, 64}, kMatrix, ElementType::kQ8_0);

@@ -228,7 +228,7 @@ TEST(Gguf, ranges_of_a_file_are_what_the_whole_has_there) {
   EXPECT_EQ(values_of(**source, "a"), values);
 }
 
-TEST(Gguf, a_file_that_is_cut_after_it_was_opened_is_an_error_of_what_is_gone) {
+TEST(Gguf, reading_a_truncated_file_is_an_error) {
   GgufWriter file;
   file.tensor("a", {10000}, ramp(10000));
   file.tensor("b", {10000}, ramp(10000));

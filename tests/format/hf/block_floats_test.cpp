@@ -139,7 +139,7 @@ TEST(BlockFloats, a_grid_that_does_not_fit_its_stack_is_refused_by_name) {
   EXPECT_THAT(Joined(halves, {}).error, HasSubstr("expected a matrix of bytes"));
 }
 
-TEST(BlockFloats, what_is_called_a_scale_and_belongs_to_nothing_is_kept) {
+TEST(BlockFloats, a_scale_without_a_matrix_stays_a_tensor) {
   SafetensorsWriter file;
   file.floats("router.per_expert_scale", {2}, {1, 2}).floats("lone.weight_scale_inv", {1}, {1});
   const Joined joined(file, {});

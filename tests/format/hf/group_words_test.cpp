@@ -114,7 +114,7 @@ TEST(GroupWords, rows_of_compressed_tensors_lie_one_behind_the_other) {
   EXPECT_THAT(rows[1], Each(0));
 }
 
-TEST(GroupWords, scales_of_bf16_keep_their_bits_under_a_power_of_two_where_f16_ends) {
+TEST(GroupWords, bf16_scales_beyond_f16_get_a_common_power_of_two) {
   const auto values_of = [](const GroupScales& scales) {
     std::vector<float> out;
     for (const uint16_t half : scales.halves) out.push_back(f16_to_f32(half) * scales.factor);
@@ -125,15 +125,15 @@ TEST(GroupWords, scales_of_bf16_keep_their_bits_under_a_power_of_two_where_f16_e
     for (const float value : values) out.push_back(f32_to_bf16(value));
     return out;
   };
-  const GroupScales plain = halves_of_bf16(bits({0.0078125f, -1.0078125f, 0, 0x1.02p-17f}));
+  const GroupScales plain = f16_scales_of(bits({0.0078125f, -1.0078125f, 0, 0x1.02p-17f}));
   EXPECT_EQ(plain.factor, 1);
   EXPECT_THAT(values_of(plain), ElementsAre(0.0078125f, -1.0078125f, 0, 0x1.02p-17f));
-  const GroupScales faint = halves_of_bf16(bits({0.0078125f, 0x1.02p-30f, 0}));
+  const GroupScales faint = f16_scales_of(bits({0.0078125f, 0x1.02p-30f, 0}));
   EXPECT_NE(faint.factor, 1);
   EXPECT_THAT(values_of(faint), ElementsAre(0.0078125f, 0x1.02p-30f, 0));
-  EXPECT_THAT(values_of(halves_of_bf16(bits({0x1.fep127f, -0x1.02p100f}))),
+  EXPECT_THAT(values_of(f16_scales_of(bits({0x1.fep127f, -0x1.02p100f}))),
               ElementsAre(0x1.fep127f, -0x1.02p100f));
-  EXPECT_THAT(values_of(halves_of_bf16(bits({0x1p-133f, 0x1p-130f}))),
+  EXPECT_THAT(values_of(f16_scales_of(bits({0x1p-133f, 0x1p-130f}))),
               ElementsAre(0x1p-133f, 0x1p-130f));
 }
 
@@ -158,7 +158,7 @@ TEST(GroupWords, a_group_is_as_many_blocks_as_it_needs_and_the_last_may_be_short
   EXPECT_EQ(rows[0][95], 1);
 }
 
-TEST(GroupWords, more_rows_than_a_tile_in_any_order_of_columns_are_what_the_definition_says) {
+TEST(GroupWords, many_rows_with_permuted_columns_match_the_definition) {
   constexpr uint64_t kRows = 136, kCols = 192, kGroup = 64;
   std::mt19937 random(3);
   std::vector<uint32_t> quants(kCols / 8 * kRows), zeros(3 * kRows / 8);

@@ -119,7 +119,7 @@ TEST(HfConfig, compressed_tensors_are_floats_of_8_bits_or_integers_in_groups) {
   EXPECT_TRUE(whole.quantization->is_ordered);
 }
 
-TEST(HfConfig, what_a_family_leaves_unsaid_is_what_its_class_says) {
+TEST(HfConfig, absent_keys_have_the_defaults_of_transformers) {
   const FolderConfig gemma =
       read(R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text",
     "hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024,
@@ -146,7 +146,7 @@ TEST(HfConfig, null_is_not_the_default) {
             -1);
 }
 
-TEST(HfConfig, windows_are_for_whoever_asks) {
+TEST(HfConfig, windows_need_use_sliding_window) {
   const char* window = R"("sliding_window":32,"use_sliding_window":{},"max_window_layers":{})";
   const auto window_of = [&](const char* uses, int from) {
     return real_of(read(config("qwen2", fmt::format(fmt::runtime(window), uses, from))),
@@ -173,7 +173,7 @@ TEST(HfConfig, layer_types_must_be_those_of_the_family) {
 }
 
 // transformers from 5.20 on.
-TEST(HfConfig, gemma_4_says_what_differs_by_layer) {
+TEST(HfConfig, gemma_4_has_keys_per_layer) {
   constexpr const char* kMore =
       R"("head_dim":16,"num_key_value_heads":2,"sliding_window":32,"vocab_size_per_layer_input":260,
          "per_layer_config":{)";
@@ -254,7 +254,7 @@ TEST(HfConfig, experts_in_some_layers_only_are_refused) {
       HasSubstr("decoder_sparse_step"));
 }
 
-TEST(HfConfig, what_is_not_known_is_refused_with_what_is) {
+TEST(HfConfig, unknown_values_are_rejected_with_the_known_ones) {
   const Error type = error_of(config("gpt_neox"));
   EXPECT_EQ(type.code, ErrorCode::kUnsupported);
   EXPECT_THAT(type.message, HasSubstr("'gpt_neox'"));

@@ -288,7 +288,7 @@ TEST(KvEvents, long_questions_take_no_memory) {
   EXPECT_LT(resident_bytes(), before + kSomeMemory);
 }
 
-TEST(KvEvents, readers_that_do_not_read_take_no_memory_and_hold_nobody_up) {
+TEST(KvEvents, stalled_readers_use_bounded_memory_and_block_no_one) {
   const Published published;
   std::vector<std::unique_ptr<RawPeer>> silent;
   for (int i = 0; i < 20; ++i) {
@@ -375,7 +375,7 @@ TEST(KvEvents, what_waits_and_what_was_dropped_is_counted) {
   EXPECT_GT(published.publisher->counts().n_lost_batches, 0u);
 }
 
-TEST(KvEvents, a_subscriber_hears_of_its_topic_alone) {
+TEST(KvEvents, a_subscriber_receives_only_its_topic) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/events";
   auto publisher = KvEventPublisher::start({.endpoint = "ipc://" + path, .topic = "kv-1"});
@@ -394,7 +394,7 @@ TEST(KvEvents, a_subscriber_hears_of_its_topic_alone) {
   EXPECT_EQ(gone.read_until().find("kv-1"), std::string::npos);
 }
 
-TEST(KvEvents, what_speaks_another_protocol_is_turned_away) {
+TEST(KvEvents, other_protocols_are_rejected) {
   const Published published;
   for (const char* said : {"GET / HTTP/1.1\r\n\r\n", "\xff\1\1\1\1\1\1\1\1\x7f\1", ""}) {
     sockaddr_un address{};

@@ -145,7 +145,7 @@ TEST(PrefixIndex, gives_up_the_leaf_that_was_used_longest_ago) {
   EXPECT_EQ(index.victim(), PageId{1});
 }
 
-TEST(PrefixIndex, a_page_that_somebody_waits_for_goes_after_those_of_its_kind) {
+TEST(PrefixIndex, a_page_of_a_waiting_request_is_evicted_later) {
   PagesOfOneGroup index;
   for (uint32_t i = 0; i < 3; ++i) index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
   index.touch(PageId{1});

@@ -11,21 +11,21 @@
 namespace kvik {
 namespace {
 
-using Kind = AnswerForm::Kind;
-using Read = Result<std::optional<AnswerForm>> (*)(const JsonFields&, std::string_view);
+using Kind = StructuredOutput::Kind;
+using Read = Result<std::optional<StructuredOutput>> (*)(const JsonFields&, std::string_view);
 
-Result<std::optional<AnswerForm>> read(Read reader, const std::string& fields) {
+Result<std::optional<StructuredOutput>> read(Read reader, const std::string& fields) {
   const std::string text = "{" + fields + "}";
   const auto body = boost::json::parse(text);
   return reader(JsonFields(body.get_object()), text);
 }
 
 // A request without one has none, which is a bug of the test.
-AnswerForm form_of(const std::string& fields, Read reader = read_answer_form) {
+StructuredOutput form_of(const std::string& fields, Read reader = read_answer_form) {
   const auto form = read(reader, fields);
   EXPECT_TRUE(form.has_value()) << fields;
   EXPECT_TRUE(form && *form) << fields;
-  return form && *form ? **form : AnswerForm();
+  return form && *form ? **form : StructuredOutput();
 }
 
 bool is_any_text(const std::string& fields, Read reader = read_answer_form) {
@@ -50,16 +50,16 @@ TEST(FormFields, without_one_an_answer_is_any_text) {
 }
 
 TEST(FormFields, openais_chats_ask_for_objects_and_schemas) {
-  const AnswerForm object = form_of(R"("response_format":{"type":"json_object"})");
+  const StructuredOutput object = form_of(R"("response_format":{"type":"json_object"})");
   EXPECT_EQ(object.kind, Kind::kJsonObject);
   EXPECT_EQ(object.param, "response_format");
-  const AnswerForm schema = form_of(
+  const StructuredOutput schema = form_of(
       R"("response_format":{"type":"json_schema","json_schema":
          {"name":"x","schema":{"type":"object","required":["b","a"]},"strict":true}})");
   EXPECT_EQ(schema.kind, Kind::kJsonSchema);
   EXPECT_EQ(schema.text, R"({"type":"object","required":["b","a"]})");
   EXPECT_EQ(schema.param, "response_format.json_schema.schema");
-  EXPECT_EQ(schema.strictness, AnswerForm::Strictness::kStrict);
+  EXPECT_EQ(schema.strictness, StructuredOutput::Strictness::kStrict);
   EXPECT_EQ(schema.style, JsonStyle());
 }
 
@@ -69,13 +69,13 @@ TEST(FormFields, only_who_says_so_gets_a_form_that_is_relaxed) {
                    strict + "}}")
         .strictness;
   };
-  EXPECT_EQ(strictness(""), AnswerForm::Strictness::kStrict);
-  EXPECT_EQ(strictness(R"(,"strict":null)"), AnswerForm::Strictness::kStrict);
-  EXPECT_EQ(strictness(R"(,"strict":false)"), AnswerForm::Strictness::kRelaxed);
+  EXPECT_EQ(strictness(""), StructuredOutput::Strictness::kStrict);
+  EXPECT_EQ(strictness(R"(,"strict":null)"), StructuredOutput::Strictness::kStrict);
+  EXPECT_EQ(strictness(R"(,"strict":false)"), StructuredOutput::Strictness::kRelaxed);
 }
 
 TEST(FormFields, responses_and_messages_have_their_own_places) {
-  const AnswerForm text = form_of(
+  const StructuredOutput text = form_of(
       R"("text":{"format":{"type":"json_schema","name":"x","schema":true}})", read_text_form);
   EXPECT_EQ(text.kind, Kind::kJsonSchema);
   EXPECT_EQ(text.text, "true");
@@ -89,7 +89,7 @@ TEST(FormFields, responses_and_messages_have_their_own_places) {
                           read_text_form),
             "guided_regex");
   const std::string format = R"({"type":"json_schema","schema":{"type":"null"}})";
-  const AnswerForm output =
+  const StructuredOutput output =
       form_of(R"("output_config":{"effort":"low","format":)" + format + "}", read_output_form);
   EXPECT_EQ(output.text, R"({"type":"null"})");
   EXPECT_EQ(output.param, "output_config.format.schema");
@@ -113,12 +113,12 @@ TEST(FormFields, vllms_words_are_understood) {
   EXPECT_EQ(form_of(R"("guided_json":{"type":"string"})").text, R"({"type":"string"})");
   EXPECT_EQ(form_of(R"("guided_json":"{\"type\":\"null\"}")").text, R"({"type":"null"})");
   EXPECT_EQ(form_of(R"("guided_regex":"a+")").kind, Kind::kRegex);
-  const AnswerForm choice = form_of(R"("guided_choice":["yes","no"])");
+  const StructuredOutput choice = form_of(R"("guided_choice":["yes","no"])");
   EXPECT_EQ(choice.kind, Kind::kChoice);
   EXPECT_EQ(choice.choices, (TextList{"yes", "no"}));
   EXPECT_EQ(form_of(R"("guided_grammar":"root ::= \"a\"")").kind, Kind::kGbnf);
   EXPECT_EQ(form_of(R"("guided_grammar":"start: \"a\"")").kind, Kind::kLark);
-  const AnswerForm regex = form_of(R"("structured_outputs":{"regex":"a+"})");
+  const StructuredOutput regex = form_of(R"("structured_outputs":{"regex":"a+"})");
   EXPECT_EQ(regex.kind, Kind::kRegex);
   EXPECT_EQ(regex.param, "structured_outputs.regex");
   EXPECT_EQ(form_of(R"("structured_outputs":{"json":{}})").kind, Kind::kJsonSchema);
@@ -130,7 +130,7 @@ TEST(FormFields, vllms_words_are_understood) {
 TEST(FormFields, llama_cpps_words_are_understood) {
   EXPECT_EQ(form_of(R"("grammar":"root ::= \"a\"")").kind, Kind::kGbnf);
   EXPECT_EQ(form_of(R"("json_schema":{"type":"null"})").text, R"({"type":"null"})");
-  const AnswerForm object =
+  const StructuredOutput object =
       form_of(R"("response_format":{"type":"json_object","schema":{"type":"object"}})");
   EXPECT_EQ(object.kind, Kind::kJsonSchema);
   EXPECT_EQ(object.text, R"({"type":"object"})");

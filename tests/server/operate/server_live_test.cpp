@@ -26,7 +26,7 @@ PageCell cell(uint32_t page, PageState state = PageState::kCached) {
           .n_owners = 0,
           .n_tokens = 32,
           .parent = {},
-          .story = {.taken = at_ms(1), .last_used = at_ms(2)}};
+          .history = {.taken = at_ms(1), .last_used = at_ms(2)}};
 }
 
 LiveStep step(uint64_t number) {
@@ -125,7 +125,7 @@ TEST(LiveJson, says_what_a_view_holds) {
                      .age = std::chrono::milliseconds(100)}};
   view.pages = {cell(6)};
   view.pages[0].parent = PageId{3};
-  view.pages[0].story.is_saved = true;
+  view.pages[0].history.is_saved = true;
   view.is_whole = true;
   ModelCard card;
   card.id = "a \"model\"";

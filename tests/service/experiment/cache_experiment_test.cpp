@@ -75,7 +75,7 @@ TEST(CacheExperiment, computes_a_row_a_token_with_the_cache_and_all_rows_without
     EXPECT_EQ(naive.tokens[i].kv_rows, triangle += n_prompt + i);
     EXPECT_EQ(warm.tokens[i].kv_rows, 1 + i) << "of the prompt, all but one token was found";
     EXPECT_GT(naive.tokens[i].ms, 0);
-    EXPECT_EQ(naive.tokens[i].n_beside, 0u);
+    EXPECT_EQ(naive.tokens[i].n_other_sequences, 0u);
   }
   EXPECT_EQ(cold.usage.cached_tokens, 0u);
   EXPECT_EQ(naive.usage.cached_tokens, 0u);

@@ -200,7 +200,7 @@ TEST(Encode, a_column_that_counts_nothing_still_gets_a_finite_value) {
   }
 }
 
-TEST(Encode, a_block_is_the_same_whatever_stands_beside_it) {
+TEST(Encode, a_block_does_not_depend_on_its_neighbors) {
   const auto values = heavy_tailed_values(256 * 5);
   for (const ElementType type : encoded_types()) {
     const auto whole = encoded(type, values);

@@ -24,7 +24,7 @@ size_t n_rows_of(std::span<const StateRun> runs) {
 void check_runs(std::span<const StateRun> runs, uint32_t n_rows) {
   for (const StateRun& run : runs) {
     CHECK(run.state && run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
-    CHECK(run.n_guesses <= run.n_rows);
+    CHECK(run.n_draft_tokens <= run.n_rows);
   }
 }
 
@@ -133,7 +133,7 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
   const size_t matrix = size_t{key_dim} * value_dim;
   const size_t block = size_t{key_dim} * kStateColumns;
   uint32_t most_tokens = kTokensTogether;
-  for (const StateRun& run : runs) most_tokens = std::max(most_tokens, run.n_guesses);
+  for (const StateRun& run : runs) most_tokens = std::max(most_tokens, run.n_draft_tokens);
   const size_t gathered = size_t{2} * key_dim * most_tokens;
   scratch_.resize(std::max(scratch_.size(), (block + gathered) * pool_.n_threads()));
   // Processes tokens [first_row, first_row + n) for the columns from `first` on.
@@ -168,16 +168,17 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
       }
     };
     for (uint32_t done = 0; done < run.n_rows;) {
-      const bool is_guess = done >= run.n_kept();
-      const uint32_t n = is_guess ? run.n_guesses : std::min(kTokensTogether, run.n_kept() - done);
+      const bool is_draft_token = done >= run.n_kept();
+      const uint32_t n =
+          is_draft_token ? run.n_draft_tokens : std::min(kTokensTogether, run.n_kept() - done);
       const size_t first_row = size_t{run.first_row} + done;
       const Keys keys = gather(shape, in, length_eps, key_head, first_row, n, scratch + block);
       each_block([&](float* columns, uint32_t head, uint32_t first) {
-        if (is_guess) {
+        if (is_draft_token) {
           const uint32_t n_columns = std::min(kStateColumns, value_dim - first);
           std::copy_n(columns, size_t{key_dim} * n_columns, scratch);
         }
-        pass(is_guess ? scratch : columns, head, first, keys, first_row, n);
+        pass(is_draft_token ? scratch : columns, head, first, keys, first_row, n);
       });
       done += n;
     }

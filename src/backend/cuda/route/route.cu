@@ -15,10 +15,10 @@ __device__ __forceinline__ double minus_infinity() {
 
 // Computes the ranks by which experts are selected.
 __device__ void rank(const ChooseTask& t, const float* scores, Doubles& ranks) {
-  const bool needs_probability = t.is_sigmoid && (t.choice_bias || t.n_groups > 1);
+  const bool needs_probability = t.is_sigmoid && (t.correction_bias || t.n_groups > 1);
   for (uint32_t expert = threadIdx.x; expert < t.n_experts; expert += 32) {
     const double score = scores[expert];
-    const double bias = t.choice_bias ? t.choice_bias[expert] : 0.0;
+    const double bias = t.correction_bias ? t.correction_bias[expert] : 0.0;
     ranks.set(expert, (needs_probability ? exact_sigmoid(score) : score) + bias);
   }
   __syncwarp();
@@ -41,7 +41,7 @@ __device__ double value_of_group(const ChooseTask& t, uint32_t group, Doubles& r
 }
 
 // Experts of other groups rank below all.
-__device__ void leave_best_groups(const ChooseTask& t, Doubles& ranks, Doubles& values) {
+__device__ void mask_other_groups(const ChooseTask& t, Doubles& ranks, Doubles& values) {
   for (uint32_t group = threadIdx.x; group < t.n_groups; group += 32) {
     values.set(group, value_of_group(t, group, ranks));
   }
@@ -65,9 +65,9 @@ __device__ void leave_best_groups(const ChooseTask& t, Doubles& ranks, Doubles& 
 // lane's expert. Skips up to 32 experts at once that do not enter the list.
 __device__ uint32_t best_expert(const ChooseTask& t, Doubles& ranks) {
   const uint32_t lane = threadIdx.x;
-  uint32_t n = 0;  // places taken
+  uint32_t n = 0;       // places taken
   uint32_t expert = 0;  // at the lane's place
-  double worst = 0.0;  // rank at the last of n_used places
+  double worst = 0.0;   // rank at the last of n_used places
   for (uint32_t begin = 0; begin < t.n_experts; begin += 32) {
     const bool is_there = begin + lane < t.n_experts;
     const double own = is_there ? ranks.get(begin + lane) : 0.0;
@@ -142,7 +142,7 @@ __global__ void choose(ChooseTask t) {
   for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
     const float* scores = t.scores + row * t.stride;
     rank(t, scores, ranks);
-    if (t.n_groups_used < t.n_groups) leave_best_groups(t, ranks, values);
+    if (t.n_groups_used < t.n_groups) mask_other_groups(t, ranks, values);
     const uint32_t expert = best_expert(t, ranks);
     const float weight = weight_of(t, scores, expert, values);
     if (lane < t.n_used) {

@@ -22,10 +22,10 @@ struct ChooseTask {
   uint32_t n_groups, n_groups_used;
   bool is_sigmoid, normalizes, has_shared_gate;
   float weight_scale;
-  const float *choice_bias, *factors;  // [n_experts], or null
-  uint32_t* chosen;                    // [n_rows, n_used] best first
-  float* weights;                      // [n_rows, n_used]
-  float* shared_weights;               // [n_rows]
+  const float *correction_bias, *factors;  // [n_experts], or null
+  uint32_t* chosen;                        // [n_rows, n_used] best first
+  float* weights;                          // [n_rows, n_used]
+  float* shared_weights;                   // [n_rows]
 };
 
 // Rows of a product sorted by expert, in tiles of at most tile_rows, at positions of the list that

@@ -20,12 +20,12 @@ uint64_t scratch_of_run(const RecurrenceShape& shape) {
 const PlacedState* State::place(std::span<const StateRun> runs, uint32_t n_rows) {
   CHECK(runs.size() <= kMostGridRows);
   placed_.clear();
-  n_guessed_ = 0;
+  n_drafted_ = 0;
   for (const StateRun& run : runs) {
     CHECK(run.state && run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
-    CHECK(run.n_guesses <= run.n_rows);
-    placed_.push_back({run.state, run.first_row, run.n_rows, run.n_kept(), n_guessed_});
-    n_guessed_ += run.n_guesses > 0;
+    CHECK(run.n_draft_tokens <= run.n_rows);
+    placed_.push_back({run.state, run.first_row, run.n_rows, run.n_kept(), n_drafted_});
+    n_drafted_ += run.n_draft_tokens > 0;
   }
   return tables_.put<PlacedState>(placed_);
 }
@@ -75,7 +75,7 @@ void State::gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const
 uint64_t State::scratch_bytes(const WorkLimits& limits) {
   uint64_t bytes = 0;
   for (const RecurrenceShape& shape : limits.recurrences) {
-    bytes = std::max(bytes, limits.n_guessed_runs * scratch_of_run(shape));
+    bytes = std::max(bytes, limits.n_draft_runs * scratch_of_run(shape));
   }
   return bytes;
 }
@@ -94,7 +94,7 @@ void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& s
                      .z = static_cast<uint32_t>(runs.size()),
                      .n_threads = 32};
   const PlacedState* placed = place(runs, out.n_rows);
-  memory_.grow(scratch_, n_guessed_ * scratch_of_run(shape));
+  memory_.grow(scratch_, n_drafted_ * scratch_of_run(shape));
   require(stream_.launch(kernel, grid,
                          {.runs = placed,
                           .q = view_of(in.q),

@@ -54,7 +54,7 @@ class State {
   const StateKernels& kernels_;
   Buffer scratch_;
   std::vector<PlacedState> placed_;
-  uint32_t n_guessed_ = 0;  // runs with draft tokens among those placed last
+  uint32_t n_drafted_ = 0;  // runs with draft tokens among those placed last
 };
 
 }  // namespace kvik::cuda

@@ -75,7 +75,7 @@ json::array calls_json(const std::vector<AnswerPart>& parts) {
 }
 
 json::object message_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
-  const std::string thought = text_of(choice.parts, AnswerPart::Kind::kThought);
+  const std::string thought = text_of(choice.parts, AnswerPart::Kind::kReasoning);
   json::object message{{"role", "assistant"},
                        {"content", text_of(choice.parts, AnswerPart::Kind::kText)},
                        {"refusal", nullptr}};
@@ -176,7 +176,7 @@ void ChatWriter::say(uint32_t choice, json::object delta, Events& events) const 
 }
 
 void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
-  const std::string thought = text_of(chunk.parts, AnswerPart::Kind::kThought);
+  const std::string thought = text_of(chunk.parts, AnswerPart::Kind::kReasoning);
   const std::string text = text_of(chunk.parts, AnswerPart::Kind::kText);
   json::object delta;
   if (begun_.insert(chunk.choice).second) {

@@ -60,7 +60,7 @@ class EmbeddingsReply final : public PendingReply {
   void set_wake(std::function<void()> wake) override { mailbox_->set_wake(std::move(wake)); }
   State advance(std::string& out) override;
   HttpResponse response() override;
-  std::string last_words(const Error&) const override { return ""; }
+  std::string final_error_event(const Error&) const override { return ""; }
   std::string summary() const override;
 
  private:

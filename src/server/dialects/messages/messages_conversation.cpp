@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "server/dialects/json_fields.h"
-#include "server/dialects/thought_seal.h"
+#include "server/dialects/reasoning_seal.h"
 #include "server/http/http_message.h"
 
 namespace kvik {
@@ -20,7 +20,7 @@ std::optional<std::string> string_at(const json::object& object, std::string_vie
   return text ? std::optional<std::string>(view(*text)) : std::nullopt;
 }
 
-bool is_thought(const MessagePart& part) { return std::holds_alternative<Thought>(part); }
+bool is_thought(const MessagePart& part) { return std::holds_alternative<ReasoningPart>(part); }
 
 // Assembles the conversation message by message. Blocks are added to the newest message while the
 // role stays the same.
@@ -38,7 +38,7 @@ class Conversation {
     }
     std::erase_if(parts, [](const MessagePart& part) {
       const TextPart& text = std::get<TextPart>(part);
-      return text.text.empty() && !text.keep_for;
+      return text.text.empty() && !text.pin_ttl_s;
     });
     if (!parts.empty()) messages_.push_back({.role = "system", .parts = std::move(parts)});
     return {};
@@ -89,8 +89,8 @@ class Conversation {
     const std::string_view type = text_at(block, "type");
     const bool is_assistants = role == "assistant";
     if (type == "text" && at(block, "text").is_string()) {
-      TRY_ASSIGN(const auto keep_for, marks_.read(block));
-      newest(role).parts.push_back(TextPart{std::string(text_at(block, "text")), keep_for});
+      TRY_ASSIGN(const auto pin_ttl_s, marks_.read(block));
+      newest(role).parts.push_back(TextPart{std::string(text_at(block, "text")), pin_ttl_s});
       return {};
     }
     if (type == "document" && !is_assistants) return add_document(role, block);
@@ -115,9 +115,9 @@ class Conversation {
     if (!is_text) {
       return fail(ErrorCode::kUnsupported, "a document is no text, expected only text", "messages");
     }
-    TRY_ASSIGN(const auto keep_for, marks_.read(block));
+    TRY_ASSIGN(const auto pin_ttl_s, marks_.read(block));
     newest(role).parts.push_back(
-        TextPart{std::string(text_at(source.get_object(), "data")), keep_for});
+        TextPart{std::string(text_at(source.get_object(), "data")), pin_ttl_s});
     return {};
   }
 
@@ -127,9 +127,9 @@ class Conversation {
     const std::string_view thought = text_at(block, "thinking");
     const std::string_view signature = text_at(block, "signature");
     Message& message = newest("assistant");
-    if (!signature.empty() && signature != thought_signature(model_, thought)) return;
+    if (!signature.empty() && signature != reasoning_signature(model_, thought)) return;
     std::erase_if(message.parts, is_thought);
-    message.parts.push_back(Thought{std::string(thought)});
+    message.parts.push_back(ReasoningPart{std::string(thought)});
   }
 
   Result<void> add_tool_use(const json::object& block) {
@@ -148,8 +148,8 @@ class Conversation {
     TRY_ASSIGN(std::vector<MessagePart> parts, texts_of(at(block, "content"), "messages"));
     Message message = text_message("tool", "");
     if (!parts.empty()) {
-      TRY_ASSIGN(const auto keep_for, marks_.read(block));
-      if (keep_for) std::get<TextPart>(parts.back()).keep_for = keep_for;
+      TRY_ASSIGN(const auto pin_ttl_s, marks_.read(block));
+      if (pin_ttl_s) std::get<TextPart>(parts.back()).pin_ttl_s = pin_ttl_s;
       message.parts = std::move(parts);
     }
     const json::value& is_error = at(block, "is_error");

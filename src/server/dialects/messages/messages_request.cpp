@@ -32,7 +32,7 @@ Json function_of(const json::object& tool) {
 }
 
 // Only the vendor knows the arguments of a tool of such a type, and can run some of them.
-bool is_vendors(const json::object& tool) {
+bool is_vendor_tool(const json::object& tool) {
   const std::string_view type = text_at(tool, "type");
   const bool is_ours = type.empty() || type == "custom" || type == "function";
   return !is_ours && is_absent(tool, "input_schema");
@@ -46,7 +46,7 @@ Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest
   for (const json::value& value : tools.get_array()) {
     if (!value.is_object()) return wrong_type("tools", "an array of objects", value);
     const json::object& tool = value.get_object();
-    if (is_vendors(tool)) {
+    if (is_vendor_tool(tool)) {
       left_out.emplace_back(text_at(tool, "type"));
       continue;
     }

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "server/dialects/event_json.h"
-#include "server/dialects/thought_seal.h"
+#include "server/dialects/reasoning_seal.h"
 #include "server/http/status.h"
 #include "service/tools/value_reader.h"
 
@@ -116,7 +116,7 @@ json::object MessagesWriter::usage_of(const Usage& usage) const {
   add_cost(envelope_.prices, usage, out);
   if (usage.drafted_tokens == 0) return out;
   json::object own = out.contains("kvik") ? out["kvik"].as_object() : json::object();
-  for (auto& item : guesses_json(usage)) own.emplace(item.key(), item.value());
+  for (auto& item : draft_tokens_json(usage)) own.emplace(item.key(), item.value());
   out["kvik"] = std::move(own);
   return out;
 }
@@ -130,7 +130,7 @@ std::string MessagesWriter::whole(std::span<const CompletionChoice> choices,
       content.emplace_back(call_json(part, input_of(part)));
     } else {
       content.emplace_back(
-          block_json(kind_of(part), part.text, thought_signature(envelope_.model, part.text)));
+          block_json(kind_of(part), part.text, reasoning_signature(envelope_.model, part.text)));
     }
   }
   json::object out = message_json();
@@ -189,7 +189,7 @@ void MessagesWriter::close_block(Events& events) {
   if (open_.empty()) return;
   if (open_ == kThinking) {
     const json::object delta{{"type", "signature_delta"},
-                             {"signature", thought_signature(envelope_.model, thought_)}};
+                             {"signature", reasoning_signature(envelope_.model, thought_)}};
     events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
     thought_.clear();
   }

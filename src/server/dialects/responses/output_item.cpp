@@ -11,7 +11,7 @@ namespace kvik {
 namespace json = boost::json;
 
 OutputItem OutputItem::of(Kind kind) {
-  return {.kind = kind, .id = random_id(kind == Kind::kThought ? "rs_" : "msg_")};
+  return {.kind = kind, .id = random_id(kind == Kind::kReasoning ? "rs_" : "msg_")};
 }
 
 OutputItem OutputItem::of_call(const AnswerPart& call, bool is_custom) {
@@ -39,7 +39,7 @@ std::string OutputItem::event_kind() const {
 }
 
 json::object OutputItem::part_json() const {
-  if (kind == Kind::kThought) return {{"type", "reasoning_text"}, {"text", text}};
+  if (kind == Kind::kReasoning) return {{"type", "reasoning_text"}, {"text", text}};
   return {{"type", "output_text"},
           {"text", text},
           {"annotations", json::array()},
@@ -53,7 +53,7 @@ json::object OutputItem::json() const {
             {"status", status}, {"call_id", call_id},
             {"name", name},     {is_custom ? "input" : "arguments", is_open ? "" : text}};
   }
-  const bool is_thought = kind == Kind::kThought;
+  const bool is_thought = kind == Kind::kReasoning;
   json::object out{{"id", id}, {"type", is_thought ? "reasoning" : "message"}, {"status", status}};
   if (is_thought)
     out["summary"] = json::array();

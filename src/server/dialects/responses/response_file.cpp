@@ -164,12 +164,12 @@ void remove_database(const std::string& path) {
 }  // namespace
 
 ResponseFile::ResponseFile(Sqlite database) : database_(std::move(database)) {
-  constexpr uint64_t kPatience = 1'000'000'000;  // all of a file of 64 MiB is read at once
-  database_.set_patience(kPatience);
+  constexpr uint64_t kFetchTimeBase = 1'000'000'000;  // all of a file of 64 MiB is read at once
+  database_.set_step_limit(kFetchTimeBase);
 }
 
 Result<std::unique_ptr<ResponseFile>> ResponseFile::open(const std::string& path) {
-  for (const char* end : {"", "-wal", "-shm"}) TRY(ready_private_place(path + end));
+  for (const char* end : {"", "-wal", "-shm"}) TRY(prepare_private_file(path + end));
   TRY_ASSIGN(auto file, open_database(path));
   if (file) return file;
   log::warn("'{}' is of an earlier version: its responses are gone", path);

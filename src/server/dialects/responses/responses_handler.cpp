@@ -31,7 +31,7 @@ std::string owner_of(const HandlerContext& context, const HttpRequest& request,
 }
 
 // Parses stored items, and counts their memory while a request is read.
-struct KeptMemory {
+struct StoredItemParser {
   ByteShare share;
   uint64_t n_ctx;
   bool has_room = true;
@@ -48,7 +48,8 @@ struct KeptMemory {
   }
 };
 
-KeptResponses kept_of(ResponseStore& store, const std::string& owner, KeptMemory& memory) {
+StoredResponses stored_responses(ResponseStore& store, const std::string& owner,
+                                 StoredItemParser& memory) {
   return {
       .conversation = [&store, &memory, owner](std::string_view id) -> std::optional<json::array> {
         const auto items = store.conversation(owner, id);
@@ -69,9 +70,9 @@ KeptResponses kept_of(ResponseStore& store, const std::string& owner, KeptMemory
 
 // Returns the items that a response answers: its conversation without its own output.
 std::optional<json::array> input_items(ResponseStore& store, const std::string& owner,
-                                       std::string_view id, KeptMemory& memory) {
+                                       std::string_view id, StoredItemParser& memory) {
   const auto response = store.response(owner, id);
-  auto items = kept_of(store, owner, memory).conversation(id);
+  auto items = stored_responses(store, owner, memory).conversation(id);
   if (!response || !items) return std::nullopt;
   const auto answer = memory.parse(*response);
   if (!answer) return std::nullopt;
@@ -96,9 +97,9 @@ void add_items(const json::array& items, ResponseStore::Record& record) {
 
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request,
                        const RequestBody& body) {
-  KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
+  StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
   auto call = parse_responses_call(context.service, body, [&](const std::string& salt) {
-    return kept_of(context.responses, owner_of(context, request, salt), memory);
+    return stored_responses(context.responses, owner_of(context, request, salt), memory);
   });
   if (!memory.has_room) return error_response(no_memory());
   if (!call) {
@@ -107,7 +108,7 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
     return error_response(error);
   }
   ResponsesAsked asked{.echo = std::move(call->echo),
-                       .seals_thoughts = call->seals_thoughts,
+                       .includes_encrypted_reasoning = call->includes_encrypted_reasoning,
                        .custom_tools = std::move(call->custom_tools)};
   if (call->is_stored) {
     // The record from which a conversation continues: the input of this answer, and its output.
@@ -133,9 +134,9 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
 
 Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body) {
-  KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
+  StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
   const auto call = parse_responses_call(context.service, body, [&](const std::string& salt) {
-    return kept_of(context.responses, owner_of(context, request, salt), memory);
+    return stored_responses(context.responses, owner_of(context, request, salt), memory);
   });
   if (!memory.has_room) return error_response(no_memory());
   if (!call) return error_response(call.error());
@@ -156,7 +157,7 @@ Reply handle_response(const HandlerContext& context, const HttpRequest& request)
   };
   if (is_list) {
     if (request.method == "DELETE") return error_response(HttpFault{405, "items are not deleted"});
-    KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
+    StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
     const auto items = input_items(context.responses, owner, id, memory);
     if (!memory.has_room) return error_response(no_memory());
     if (!items) return unknown();

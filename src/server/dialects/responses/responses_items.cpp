@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "server/dialects/json_fields.h"
-#include "server/dialects/thought_seal.h"
+#include "server/dialects/reasoning_seal.h"
 #include "server/http/http_message.h"
 
 namespace kvik {
@@ -159,9 +159,9 @@ Result<void> ResponsesItems::add_reasoning(const json::object& item) {
     }
   }
   if (thought.empty()) {
-    thought = opened_thought(model_, text_at(item, "encrypted_content")).value_or("");
+    thought = decode_reasoning(model_, text_at(item, "encrypted_content")).value_or("");
   }
-  if (!thought.empty()) assistant().parts.push_back(Thought{std::move(thought)});
+  if (!thought.empty()) assistant().parts.push_back(ReasoningPart{std::move(thought)});
   return {};
 }
 

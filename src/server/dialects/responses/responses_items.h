@@ -16,21 +16,22 @@
 namespace kvik {
 
 // Kept earlier answers of the requesting client; null functions if nothing is kept.
-struct KeptResponses {
+struct StoredResponses {
   // Return the items of the conversation up to that response, and one item; std::nullopt if they no
   // longer exist.
   std::function<std::optional<boost::json::array>(std::string_view id)> conversation;
   std::function<std::optional<boost::json::value>(std::string_view item_id)> item;
 };
 // The same for the cache salt of a request.
-using KeptFor = std::function<KeptResponses(const std::string& salt)>;
+using StoredResponsesForSalt = std::function<StoredResponses(const std::string& salt)>;
 
 // Converts items of /v1/responses to messages. Consecutive reasoning, text and calls of the model
 // become one message; outputs of calls become messages with role "tool". Reasoning is restored from
 // its content or from encrypted content. Errors: kInvalidArgument, kUnsupported, with the field.
 class ResponsesItems {
  public:
-  ResponsesItems(std::string_view model, const KeptResponses& kept) : model_(model), kept_(kept) {}
+  ResponsesItems(std::string_view model, const StoredResponses& kept)
+      : model_(model), kept_(kept) {}
 
   Result<void> add(const boost::json::value& item);
 
@@ -46,7 +47,7 @@ class ResponsesItems {
   Message& assistant();
 
   std::string_view model_;
-  const KeptResponses& kept_;
+  const StoredResponses& kept_;
   CacheMarks marks_;
   std::vector<Message> messages_;
   int depth_ = 0;  // of item references

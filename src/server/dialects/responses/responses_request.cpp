@@ -30,7 +30,7 @@ Result<json::array> read_input(const JsonFields& fields) {
 }
 
 // Returns the earlier conversation, which the request does not repeat.
-Result<json::array> read_previous(const JsonFields& fields, const KeptResponses& kept,
+Result<json::array> read_previous(const JsonFields& fields, const StoredResponses& kept,
                                   ResponsesCall& out) {
   TRY_ASSIGN(const auto id, fields.string("previous_response_id"));
   if (!id) return json::array();
@@ -42,7 +42,7 @@ Result<json::array> read_previous(const JsonFields& fields, const KeptResponses&
 }
 
 Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view model,
-                                      const KeptResponses& kept, ResponsesCall& out) {
+                                      const StoredResponses& kept, ResponsesCall& out) {
   ChatRequest chat;
   TRY_ASSIGN(auto instructions, fields.text("instructions"));
   TRY_ASSIGN(const json::array before, read_previous(fields, kept, out));
@@ -95,7 +95,7 @@ Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
   return {};
 }
 
-Result<bool> seals_thoughts(const JsonFields& fields) {
+Result<bool> includes_encrypted_reasoning(const JsonFields& fields) {
   TRY_ASSIGN(const json::array* include, fields.list("include"));
   bool seals = false;
   for (size_t i = 0; include && i < include->size(); ++i) {
@@ -204,19 +204,19 @@ Result<bool> truncates(const JsonFields& fields) {
 }  // namespace
 
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
-                                           const KeptFor& kept_for) {
+                                           const StoredResponsesForSalt& kept_for) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY(refuse_unsupported(fields));
   ResponsesCall out;
   TRY_ASSIGN(const auto store, fields.flag("store"));
   out.is_stored = store.value_or(true);
   TRY(check_metadata(fields));
-  TRY_ASSIGN(out.seals_thoughts, seals_thoughts(fields));
+  TRY_ASSIGN(out.includes_encrypted_reasoning, includes_encrypted_reasoning(fields));
   TRY_ASSIGN(const bool is_cut, truncates(fields));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_output_tokens"));
   TRY_ASSIGN(out.call, read_call(fields));
-  const KeptResponses kept =
-      kept_for ? kept_for(out.call.requests.front().engine.cache_salt) : KeptResponses{};
+  const StoredResponses kept =
+      kept_for ? kept_for(out.call.requests.front().engine.cache_salt) : StoredResponses{};
   TRY_ASSIGN(ChatRequest chat, read_conversation(fields, service.card().id.text(), kept, out));
   TRY(read_effort(fields, chat));
   CompletionRequest& request = out.call.requests.front();

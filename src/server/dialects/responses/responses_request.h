@@ -19,7 +19,7 @@ struct ResponsesCall {
   boost::json::array items;  // of the input, without the earlier conversation
   std::string previous;      // previous_response_id
   bool is_stored = true;
-  bool seals_thoughts = false;                      // reasoning.encrypted_content is included
+  bool includes_encrypted_reasoning = false;        // reasoning.encrypted_content is included
   std::set<std::string, std::less<>> custom_tools;  // tools whose calls are texts
 };
 
@@ -33,6 +33,6 @@ struct ResponsesCall {
 // Unsupported features (conversation, background, prompt) are rejected. Errors: kInvalidArgument,
 // kUnsupported, with the field in `param`.
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
-                                           const KeptFor& kept_for = {});
+                                           const StoredResponsesForSalt& kept_for = {});
 
 }  // namespace kvik

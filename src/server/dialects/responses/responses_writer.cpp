@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "server/dialects/event_json.h"
+#include "server/dialects/reasoning_seal.h"
 #include "server/dialects/responses/output_item.h"
-#include "server/dialects/thought_seal.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
 
@@ -20,7 +20,7 @@ constexpr std::string_view kInProgress = "in_progress";
 
 json::object output_details(const Usage& usage) {
   json::object out{{"reasoning_tokens", usage.reasoning_tokens}};
-  for (auto& item : guesses_json(usage)) out.emplace(item.key(), item.value());
+  for (auto& item : draft_tokens_json(usage)) out.emplace(item.key(), item.value());
   return out;
 }
 
@@ -112,8 +112,8 @@ Item ResponsesWriter::item_of(const AnswerPart& call) const {
 
 void ResponsesWriter::end_item(Item& item) const {
   item.status = status();
-  if (item.kind == Item::Kind::kThought && asked_.seals_thoughts) {
-    item.sealed = sealed_thought(envelope_.model, item.text);
+  if (item.kind == Item::Kind::kReasoning && asked_.includes_encrypted_reasoning) {
+    item.sealed = encode_reasoning(envelope_.model, item.text);
   }
 }
 
@@ -137,7 +137,7 @@ std::string ResponsesWriter::whole(std::span<const CompletionChoice> choices,
     }
     add(std::move(item));
   }
-  if (choice.parts.empty() || choice.parts.back().kind == Item::Kind::kThought) {
+  if (choice.parts.empty() || choice.parts.back().kind == Item::Kind::kReasoning) {
     add(Item::of(Item::Kind::kText));
   }
   const json::object response = ended_json(usages);
@@ -187,7 +187,7 @@ void ResponsesWriter::close_item(Events& events) {
               {{"output_index", items_.size() - 1}, {"item", item.json()}}, events);
     return;
   }
-  if (item.kind == Item::Kind::kThought) {
+  if (item.kind == Item::Kind::kReasoning) {
     item_event("response.reasoning_text.done", {{"text", item.text}}, events);
   } else {
     item_event("response.output_text.done", {{"text", item.text}, {"logprobs", json::array()}},
@@ -205,7 +205,7 @@ void ResponsesWriter::say(Item::Kind kind, std::string_view text, Events& events
   }
   if (text.empty()) return;
   items_.back().text += text;
-  if (kind == Item::Kind::kThought) {
+  if (kind == Item::Kind::kReasoning) {
     item_event("response.reasoning_text.delta", {{"delta", text}}, events);
   } else {
     item_event("response.output_text.delta", {{"delta", text}, {"logprobs", json::array()}},
@@ -250,7 +250,7 @@ void ResponsesWriter::chunk(const CompletionChunk& chunk, Events& events) {
     }
   }
   if (!chunk.finish) return;
-  const bool has_said = !items_.empty() && items_.back().kind != Item::Kind::kThought;
+  const bool has_said = !items_.empty() && items_.back().kind != Item::Kind::kReasoning;
   if (!has_said) say(Item::Kind::kText, "", events);
   finish_ = chunk.finish;
   close_item(events);

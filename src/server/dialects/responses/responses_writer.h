@@ -15,7 +15,7 @@ namespace kvik {
 struct ResponsesAsked {
   boost::json::object echo;  // fields that the answer repeats
   // also returns encrypted reasoning, for clients that keep no state here
-  bool seals_thoughts = false;
+  bool includes_encrypted_reasoning = false;
   std::set<std::string, std::less<>> custom_tools = {};  // tools whose calls are texts
   // Called once with the whole answer if it is to be stored.
   std::function<void(const boost::json::object& response)> keep = {};

@@ -60,7 +60,7 @@ struct Result {
 
 // The recurrence from a random state on, in steps of so many tokens, of which so many are guesses.
 struct Cut {
-  uint32_t n_rows, n_guesses = 0;
+  uint32_t n_rows, n_draft_tokens = 0;
 };
 Result recur(const StateKernels& kernels, const Geometry& g, bool is_delta,
              const std::vector<Cut>& cuts) {
@@ -77,7 +77,7 @@ Result recur(const StateKernels& kernels, const Geometry& g, bool is_delta,
   const Rows out = rows_over(result.out, kTokens);
   uint32_t first = 0;
   for (const Cut& cut : cuts) {
-    const StateRun run{result.state.data(), first, cut.n_rows, cut.n_guesses};
+    const StateRun run{result.state.data(), first, cut.n_rows, cut.n_draft_tokens};
     if (is_delta) {
       state.delta_rule(g.shape, {&run, 1}, in, kLengthEps, out);
     } else {
@@ -207,7 +207,7 @@ TEST(ShortConv, cuts_and_guesses_leave_the_bits_of_one_step) {
                   std::vector<float>(kTokens * kChannels)};
     uint32_t first = 0;
     for (const Cut& cut : cuts) {
-      const StateRun run{result.state.data(), first, cut.n_rows, cut.n_guesses};
+      const StateRun run{result.state.data(), first, cut.n_rows, cut.n_draft_tokens};
       conv.short_conv(
           {.taps = taps.data(), .bias = bias.data(), .n_taps = kTaps, .is_activated = true},
           {&run, 1}, rows_over(x, kTokens), rows_over(result.out, kTokens));

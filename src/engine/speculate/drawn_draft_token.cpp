@@ -1,0 +1,30 @@
+#include "engine/speculate/drawn_draft_token.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/sequence.h"
+
+namespace kvik {
+namespace {
+
+constexpr float kMinConfidence = 1.0f / 8;
+
+}  // namespace
+
+std::optional<DrawnDraftToken> draw_draft_token(Sampler& sampler, const Sequence& sequence,
+                                                const Draft& draft, std::span<const float> logits) {
+  const auto token = sampler.sample({.logits = logits,
+                                     .params = sequence.request.sampling,
+                                     .counts = sequence.counts,
+                                     .masked = {},
+                                     .position = sequence.n_tokens() + draft.size()});
+  if (!token) return std::nullopt;
+  const float sure = std::exp(logprob_of(logits, *token).logprob);
+  const auto level = static_cast<uint8_t>(sure * DraftKind::kLevels);
+  return DrawnDraftToken{
+      {*token, {DraftSource::kModel, std::min<uint8_t>(level, DraftKind::kLevels - 1)}},
+      sure >= kMinConfidence};
+}
+
+}  // namespace kvik

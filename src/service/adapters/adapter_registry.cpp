@@ -1,0 +1,26 @@
+#include "service/adapters/adapter_registry.h"
+
+#include <algorithm>
+
+namespace kvik {
+
+std::optional<std::string> adapter_name(const AdapterRegistry* book, const ModelCard& card,
+                                        std::string_view model) {
+  if (!book || model == card.id.text()) return std::nullopt;
+  if (std::ranges::find(card.aliases, model) != card.aliases.end()) return std::nullopt;
+  if (book->has(model)) return std::string(model);
+  const auto behind = [&](std::string_view id) -> std::optional<std::string> {
+    if (!model.starts_with(id) || model.size() <= id.size() || model[id.size()] != ':') {
+      return std::nullopt;
+    }
+    const std::string_view name = model.substr(id.size() + 1);
+    return book->has(name) ? std::optional(std::string(name)) : std::nullopt;
+  };
+  if (auto name = behind(card.id.text())) return name;
+  for (const std::string& alias : card.aliases) {
+    if (auto name = behind(alias)) return name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvik

@@ -1,0 +1,30 @@
+#include "service/reasoning_marks.h"
+
+#include <array>
+
+namespace kvik {
+namespace {
+
+struct KnownReasoningMarks {
+  ReasoningMarks format;
+  std::string_view telltale;
+};
+
+constexpr std::array kKnown = {
+    KnownReasoningMarks{{"[THINK]", "[/THINK]"}, "[THINK]"},                   // Mistral
+    KnownReasoningMarks{{"<seed:think>", "</seed:think>"}, "<seed:think>"},    // Seed
+    KnownReasoningMarks{{"<|channel>thought\n", "<channel|>"}, "<|channel>"},  // Gemma 4
+    KnownReasoningMarks{{"<|START_THINKING|>", "<|END_THINKING|>"},
+                        "<|START_THINKING|>"},  // Cohere
+};
+
+}  // namespace
+
+const ReasoningMarks& find_reasoning_marks(std::string_view chat_template) {
+  for (const KnownReasoningMarks& known : kKnown) {
+    if (chat_template.contains(known.telltale)) return known.format;
+  }
+  return kThinkTags;
+}
+
+}  // namespace kvik

@@ -1,0 +1,48 @@
+#include "service/structured_output/grammar_meter.h"
+
+#include <utility>
+
+namespace kvik {
+
+struct GrammarMeter::Counted {
+  std::shared_ptr<const constrain::CompiledGrammar> grammar;
+  std::shared_ptr<GrammarMeter> meter;
+  std::string tenant;
+  size_t bytes;
+
+  ~Counted() { meter->give_back(tenant, bytes); }
+};
+
+std::shared_ptr<const constrain::CompiledGrammar> GrammarMeter::count(
+    std::shared_ptr<const constrain::CompiledGrammar> grammar, size_t bytes,
+    const std::string& tenant) {
+  const constrain::CompiledGrammar* const its = grammar.get();
+  {
+    const MutexLock lock(mutex_);
+    by_tenant_[tenant] += bytes;
+    bytes_ += bytes;
+  }
+  auto counted = std::make_shared<Counted>(std::move(grammar), shared_from_this(), tenant, bytes);
+  return {std::move(counted), its};
+}
+
+void GrammarMeter::give_back(const std::string& tenant, size_t bytes) {
+  const MutexLock lock(mutex_);
+  bytes_ -= bytes;
+  const auto its = by_tenant_.find(tenant);
+  its->second -= bytes;
+  if (its->second == 0) by_tenant_.erase(its);
+}
+
+size_t GrammarMeter::bytes() const {
+  const MutexLock lock(mutex_);
+  return bytes_;
+}
+
+size_t GrammarMeter::bytes_of(const std::string& tenant) const {
+  const MutexLock lock(mutex_);
+  const auto its = by_tenant_.find(tenant);
+  return its == by_tenant_.end() ? 0 : its->second;
+}
+
+}  // namespace kvik

@@ -1,0 +1,59 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "service/chat_format.h"
+#include "support/toy_tokenizer.h"
+
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+
+class Spoken : public testing::Test {
+ protected:
+  // The prompt of "Q" and of what was answered, where the model spoke `spoken`.
+  std::vector<TokenId> ids(const ChatFormat& format, const std::string& answer,
+                           HistoryTokens spoken) const {
+    ChatRequest request;
+    request.messages = {text_message("user", "Q"), text_message("assistant", answer)};
+    request.spoken = std::move(spoken);
+    const auto prompt = format.prompt(request);
+    EXPECT_TRUE(prompt.has_value());
+    return prompt ? prompt->ids : std::vector<TokenId>();
+  }
+
+  const ToyTokenizer with_ends{"{% for m in messages %}{{ m.content }}<e>{% endfor %}"};
+  const ToyTokenizer without{"{% for m in messages %}{{ m.content }}.{% endfor %}"};
+};
+
+TEST_F(Spoken, tokens_stay_as_the_model_spoke_them) {
+  const ChatFormat format(with_ends);
+  EXPECT_THAT(ids(format, "abc", {}), ElementsAre('Q', kEnd, kWord, 'c', kEnd));
+  EXPECT_THAT(ids(format, "abc", {"Q<e>abc", {'Q', kEnd, 'a', 'b', 'c'}}),
+              ElementsAre('Q', kEnd, 'a', 'b', 'c', kEnd));
+}
+
+TEST_F(Spoken, text_that_the_prompt_does_not_begin_with_is_nothing) {
+  const ChatFormat format(with_ends);
+  const std::vector<TokenId> want = {'Q', kEnd, kWord, 'c', kEnd};
+  EXPECT_EQ(ids(format, "abc", {"Q<e>ab ", {'Q', kEnd, 'a', 'b', ' '}}), want);
+  EXPECT_EQ(ids(format, "abc", {"R<e>abc", {'R', kEnd, 'a', 'b', 'c'}}), want);
+  EXPECT_EQ(ids(format, "abc", {"Q<e>abc<e> and more", {1}}), want);
+}
+
+TEST_F(Spoken, tokens_end_only_where_a_special_one_follows) {
+  const std::vector<TokenId> want = {'Q', '.', kWord, '.'};
+  EXPECT_EQ(ids(ChatFormat(without), "ab", {"Q.ab", {'Q', '.', 'a', 'b'}}), want);
+  // Half of what was said is not what was said.
+  EXPECT_THAT(ids(ChatFormat(with_ends), "abab", {"Q<e>ab", {'Q', kEnd, 'a', 'b'}}),
+              ElementsAre('Q', kEnd, kWord, kWord, kEnd));
+}
+
+TEST_F(Spoken, words_of_a_user_are_never_special) {
+  const ChatFormat format(with_ends);
+  EXPECT_THAT(ids(format, "ab<e>", {"Q<e>ab", {'Q', kEnd, 'a', 'b'}}),
+              ElementsAre('Q', kEnd, kWord, '<', 'e', '>', kEnd));
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,145 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "service/answer_parts.h"
+#include "service/chat_format.h"
+#include "service/choice_stream.h"
+#include "support/tiny_service.h"
+#include "support/toy_tokenizer.h"
+
+namespace kvik {
+namespace {
+
+uint32_t n_thought(AnswerBegin begin, const std::vector<std::string>& tokens) {
+  AnswerSplitter splitter(begin);
+  std::vector<uint32_t> ends;
+  for (const std::string& token : tokens) {
+    splitter.push(token);
+    ends.push_back(static_cast<uint32_t>((ends.empty() ? 0 : ends.back()) + token.size()));
+  }
+  return count_reasoning_tokens(splitter.reasoning(), ends);
+}
+
+TEST(ReasoningTokens, counts_the_thought_and_its_marks) {
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", " b", "</think>", "\n", "c", "d"}), 4u);
+  EXPECT_EQ(n_thought(AnswerBegin::kReasoning, {"a", " b", "</think>", "c"}), 3u);
+}
+
+TEST(ReasoningTokens, counts_marks_of_several_tokens_whole) {
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "think", ">", "a", "</", "think", ">", "c"}), 7u);
+}
+
+TEST(ReasoningTokens, blanks_around_the_thought_are_no_part_of_it) {
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n", " ", "<th", "ink>", "a", "</think>", " ", "\n"}),
+            4u);
+}
+
+TEST(ReasoningTokens, an_answer_without_a_thought_has_none) {
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th", "ree", "<think>", "a", "</think>"}), 0u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th"}), 0u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {}), 0u);
+}
+
+TEST(ReasoningTokens, a_thought_that_does_not_end_is_all_there_is) {
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", "</thin"}), 3u);
+  EXPECT_EQ(n_thought(AnswerBegin::kReasoning, {"", "\u00e9", "<think>"}), 3u);
+}
+
+TEST(ReasoningTokens, a_token_that_holds_both_counts) {
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think></think>c", "d"}), 1u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n<think>a", "b</think>c", "d"}), 2u);
+}
+
+// A choice that says this text, a token for each byte. What the usage tells of it.
+Usage usage_of(const ServiceRig& rig, const std::string& text, const OutputOptions& output) {
+  const auto sink = std::make_shared<RecordingCompletionSink>();
+  const auto state = std::make_shared<CompletionState>();
+  state->sink = sink;
+  state->n_running = 1;
+  ChoiceStream stream(rig.tokenizer(), state,
+                      {.output = std::make_shared<const OutputOptions>(output)});
+  for (const char byte : text) {
+    TokenEvent event;
+    event.id = byte_token(byte);
+    if (stream.on_token(event) == EventSink::Verdict::kStop) break;
+  }
+  stream.on_finish(FinishReason::kStop, {});
+  return sink->usages().at(0);
+}
+
+TEST(Thoughts, are_counted_in_tokens_whatever_becomes_of_the_chunks) {
+  const ServiceRig rig;
+  const std::string thought = "<think>\u00e9\u20ac a</think>";
+  OutputOptions output;
+  output.answer_begin = AnswerBegin::kText;
+  const Usage usage = usage_of(rig, "\n" + thought + "\nyes", output);
+  EXPECT_EQ(usage.reasoning_tokens, thought.size());
+  EXPECT_EQ(usage.completion_tokens, thought.size() + 5);
+}
+
+// What a prompt by that template tells of thoughts that the model may open itself.
+bool may_reason(const char* source, const ReasoningOptions& wish = {}) {
+  ChatRequest request;
+  request.messages = {text_message("user", "a")};
+  request.thinking = wish;
+  const auto prompt = ChatFormat(ToyTokenizer(source)).prompt(request);
+  EXPECT_TRUE(prompt.has_value());
+  return prompt && prompt->answer_syntax.may_reason;
+}
+
+TEST(Thoughts, are_the_models_to_open_where_its_template_neither_opens_nor_closes_one) {
+  const std::string qwen =
+      "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}"
+      "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
+      "{% endif %}";
+  EXPECT_TRUE(may_reason(qwen.c_str()));
+  ReasoningOptions not_at_all, no_effort;
+  not_at_all.thinks = false;
+  no_effort.effort = "none";
+  EXPECT_FALSE(may_reason(qwen.c_str(), not_at_all));
+  EXPECT_FALSE(may_reason(qwen.c_str(), no_effort));
+  EXPECT_FALSE(may_reason((qwen + "<think>\n").c_str()));
+  EXPECT_FALSE(may_reason("{% for m in messages %}{{ m.content }}{% endfor %}"));
+  // What a client says is not the template's.
+  EXPECT_TRUE(may_reason("{{ messages[0].content }}{% if false %}</think>{% endif %}"));
+}
+
+TEST(Thoughts, are_not_counted_where_nobody_asks) {
+  const ServiceRig rig;
+  EXPECT_EQ(usage_of(rig, "<think>a</think>", {}).reasoning_tokens, 0u);
+}
+
+TEST(Thoughts, that_a_stop_string_ends_are_all_thought) {
+  const ServiceRig rig;
+  OutputOptions output;
+  output.stop = {"STOP"};
+  output.answer_begin = AnswerBegin::kReasoning;
+  const Usage usage = usage_of(rig, "ab STOP cd", output);
+  EXPECT_EQ(usage.completion_tokens, 7u);
+  EXPECT_EQ(usage.reasoning_tokens, 7u);
+}
+
+TEST(Thoughts, that_end_within_a_stop_string_end_there) {
+  const ServiceRig rig;
+  OutputOptions output;
+  output.stop = {"</think>cd"};
+  output.answer_begin = AnswerBegin::kReasoning;
+  const Usage usage = usage_of(rig, "ab</think>cdef", output);
+  EXPECT_EQ(usage.completion_tokens, 12u);
+  EXPECT_EQ(usage.reasoning_tokens, 10u);
+}
+
+TEST(Thoughts, of_all_choices_are_added) {
+  ServiceRig rig;
+  CompletionRequest request = letters_request(10);  // letters alone: the thought never ends
+  request.n = 3;
+  request.output.answer_begin = AnswerBegin::kReasoning;
+  EXPECT_EQ(rig.answer(request).usage.reasoning_tokens, 30u);
+  request.output.answer_begin = AnswerBegin::kText;
+  EXPECT_EQ(rig.answer(request).usage.reasoning_tokens, 0u);
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "service/structured_output/grammar_compiler.h"
+#include "support/tiny_service.h"
+
+// GrammarCompiler::try_compile(): what is compiled at once, and for whom.
+namespace kvik {
+namespace {
+
+StructuredOutput schema_form(std::string schema) {
+  return {.kind = StructuredOutput::Kind::kJsonSchema,
+          .text = std::move(schema),
+          .style = {JsonStyle::Whitespace::kCompact, JsonStyle::Language::kFull}};
+}
+
+class FormAttempts : public testing::Test {
+ protected:
+  const StructuredOutput short_form = schema_form(R"({"enum": ["cat", "dog"]})");
+  ServiceRig rig;
+  GrammarCompiler compiler{rig.tokenizer()};
+};
+
+// 256 ways to name four properties.
+constexpr const char* kLongSchema = R"({"allOf": [
+  {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}, {"required": ["d"]}]},
+  {"anyOf": [{"required": ["e"]}, {"required": ["f"]}, {"required": ["g"]}, {"required": ["h"]}]},
+  {"anyOf": [{"required": ["i"]}, {"required": ["j"]}, {"required": ["k"]}, {"required": ["l"]}]},
+  {"anyOf": [{"required": ["m"]}, {"required": ["n"]}, {"required": ["o"]}, {"required": ["p"]}]}
+]})";
+
+TEST_F(FormAttempts, what_takes_long_is_not_compiled_by_an_attempt) {
+  EXPECT_EQ(compiler.try_compile(short_form), true);
+  EXPECT_TRUE(compiler.knows(short_form));
+  EXPECT_EQ(compiler.try_compile(schema_form(kLongSchema)), false);
+  EXPECT_FALSE(compiler.knows(schema_form(kLongSchema)));
+  EXPECT_TRUE(compiler.compile(schema_form(kLongSchema)).has_value());
+  EXPECT_EQ(compiler.try_compile(schema_form(kLongSchema)), true);
+}
+
+TEST_F(FormAttempts, an_attempt_leaves_no_keyword_out) {
+  StructuredOutput relaxed = schema_form(kLongSchema);
+  relaxed.strictness = StructuredOutput::Strictness::kRelaxed;
+  EXPECT_EQ(compiler.try_compile(relaxed), false);
+  const auto compiled = compiler.compile(relaxed);
+  ASSERT_TRUE(compiled.has_value());
+  EXPECT_TRUE(compiled->relaxed.empty());
+}
+
+TEST_F(FormAttempts, attempts_are_for_tenants_that_have_not_used_up_their_time) {
+  const GrammarCompiler::Owner owner{.tenant = "ann", .salt = ""};
+  bool is_used_up = false;
+  for (int i = 0; i < 10'000 && !is_used_up; ++i) {
+    const StructuredOutput form = schema_form(R"({"const": )" + std::to_string(i) + "}");
+    is_used_up = compiler.try_compile(form, owner) == false;
+  }
+  EXPECT_TRUE(is_used_up);
+  EXPECT_EQ(compiler.try_compile(short_form, {.tenant = "bob", .salt = ""}), true);
+}
+
+// Neither more steps nor a thread of low priority would change the answer.
+TEST_F(FormAttempts, a_form_that_cannot_be_kept_is_refused_by_the_attempt) {
+  using Kind = StructuredOutput::Kind;
+  const std::vector<StructuredOutput> refused = {
+      schema_form(R"({"enum": []})"),
+      schema_form(R"({"type": "strin"})"),
+      schema_form(R"({"$ref": "https://example.com/other.json"})"),
+      schema_form(R"({"minimum": 3, "maximum": 2, "type": "number"})"),
+      {.kind = Kind::kRegex, .text = "(a", .param = "regex"},
+      {.kind = Kind::kGbnf, .text = "root ::= root \"a\"", .param = "grammar"},
+      {.kind = Kind::kLark, .text = "start: nothing", .param = "grammar"},
+  };
+  for (const StructuredOutput& form : refused) {
+    SCOPED_TRACE(form.text);
+    const auto attempted = compiler.try_compile(form);
+    const auto compiled = compiler.compile(form);
+    ASSERT_FALSE(attempted.has_value());
+    ASSERT_FALSE(compiled.has_value());
+    EXPECT_EQ(attempted.error().code, compiled.error().code);
+    EXPECT_EQ(attempted.error().message, compiled.error().message);
+    EXPECT_EQ(attempted.error().param, compiled.error().param);
+  }
+}
+
+// Whether enough items differ is worked out last, by steps of its own.
+TEST_F(FormAttempts, a_form_that_takes_more_steps_at_its_end_is_not_refused_by_the_attempt) {
+  std::string schema = R"({"uniqueItems": true, "minItems": 3, "items": {"enum": [0)";
+  for (int i = 1; i < 3000; ++i) schema += ", " + std::to_string(i);
+  EXPECT_EQ(compiler.try_compile(schema_form(schema + "]}}")), false);
+}
+
+}  // namespace
+}  // namespace kvik

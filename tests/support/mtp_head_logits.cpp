@@ -1,0 +1,107 @@
+// What a model's guesser makes of each token but the first, which e2e/mtp_head_test.py compares with
+// the oracle.
+//   mtp_head_logits MODEL IDS CHUNK   IDS: ids with commas between; CHUNK: tokens a step
+// A line of logits for each: of the token behind it, as guessed behind a step that ended before it.
+// f32 pages. CHUNK 0: behind the first token all others are guessed behind each other.
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/check.h"
+#include "engine/work_limits.h"
+#include "host/load_model.h"
+#include "kv/kv_cache.h"
+#include "model/decoder.h"
+#include "model/recurrent/state_layout.h"
+
+namespace kvik {
+namespace {
+
+std::vector<TokenId> ids_in(const std::string& text) {
+  std::vector<TokenId> ids;
+  std::istringstream in(text);
+  for (std::string id; std::getline(in, id, ',');)
+    ids.push_back(static_cast<TokenId>(std::stoul(id)));
+  return ids;
+}
+
+void print(std::span<const float> logits) {
+  for (const float logit : logits) std::printf("%.9g ", static_cast<double>(logit));
+  std::printf("\n");
+}
+
+// One sequence, its pages and its state.
+class Guesses {
+ public:
+  Guesses(const Model& model, Backend& backend)
+      : decoder_(model, backend, KvType::kF32, kMostRows),
+        kv_(backend.memory(), 64 * decoder_.groups().n_groups() * decoder_.page_bytes(),
+            KvLayout(decoder_.page_bytes(), std::vector<GroupRule>(decoder_.groups().n_groups())),
+            clock_),
+        state_(backend.memory().allocate(state_layout(model.config()).n_bytes())),
+        table_(kv_.make_table()) {}
+
+  void print_all(const std::vector<TokenId>& ids, uint32_t chunk) {
+    for (uint32_t n = 0; n + 1 < ids.size();) {
+      const uint32_t n_new =
+          std::min(std::max(chunk, 1u), static_cast<uint32_t>(ids.size()) - 1 - n);
+      const BatchSequence step{.tokens = std::span(ids).subspan(n, n_new),
+                               .first_position = n,
+                               .kv = view(ids.size()),
+                               .want = OutputRows::kNone};
+      decoder_.forward(std::span(&step, 1));
+      n += n_new;
+      guess(ids[n], n, std::nullopt);
+      for (; chunk == 0 && n + 1 < ids.size(); ++n) guess(ids[n + 1], n + 1, 0);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kMostRows = 160;
+
+  void guess(TokenId token, uint32_t position, std::optional<uint32_t> behind) {
+    const MtpHeadRow row{
+        .token = token, .position = position, .kv = view(position + 1), .behind = behind};
+    decoder_.run_mtp_head(std::span(&row, 1));
+    print(decoder_.mtp_head_logits(0));
+  }
+
+  KvView view(uint64_t n_tokens) {
+    CHECK(kv_.grow(table_, n_tokens));
+    addresses_.clear();
+    for (uint32_t g = 0; g < kv_.layout().n_groups(); ++g)
+      addresses_.push_back(table_.addresses(g));
+    return {.groups = addresses_, .state = state_.data()};
+  }
+
+  SteadyClock clock_;
+  Decoder decoder_;
+  KvCache kv_;
+  Buffer state_;
+  PageTable table_;
+  std::vector<std::span<std::byte* const>> addresses_;
+};
+
+int run(const std::string& path, const std::string& ids, const std::string& chunk) {
+  auto backend = make_cpu_backend({.n_threads = 1, .isa = {}});
+  auto source = open_model(path);
+  CHECK(backend && source);
+  auto model = Model::load(**source, **backend, nullptr);
+  CHECK(model);
+  Guesses(**model, **backend).print_all(ids_in(ids), static_cast<uint32_t>(std::stoul(chunk)));
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace kvik
+
+int main(int argc, char** argv) {
+  if (argc == 4) return kvik::run(argv[1], argv[2], argv[3]);
+  std::cerr << "usage: mtp_head_logits MODEL IDS CHUNK\n";
+  return 2;
+}
