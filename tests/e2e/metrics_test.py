@@ -1,4 +1,6 @@
 """/metrics as a scraper sees it: the format, the names that dashboards know, and numbers that are true."""
+import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -77,6 +79,44 @@ class Metrics(unittest.TestCase):
             with Server("demo", "--api-key-file", f.name) as server:
                 self.assertEqual(server.get("/metrics").status, 401)
                 self.assertEqual(server.get("/metrics", headers={"x-api-key": "k1"}).status, 200)
+
+
+def documented():
+    """family → (type, labels) of each row of docs/reference/metrics.md; both names of a row are families."""
+    families = {}
+    with open(os.path.join(kvik.ROOT, "docs/reference/metrics.md"), encoding="utf-8") as page:
+        for line in page:
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if len(cells) == 5 and cells[2] in ("gauge", "counter", "histogram"):
+                labels = {found[1] for found in re.finditer(r"(?:^|[;,] )`(\w+)`(?=[:;,]|$)", re.sub(r":[^;]*", ":", cells[3]))}
+                for name in re.findall(r"`([\w:]+)`", cells[0] + cells[1]):
+                    families[name] = cells[2], labels
+    return families
+
+
+class Reference(unittest.TestCase):
+    """docs/reference/metrics.md lists the metrics that servers show."""
+
+    def families_of(self, *flags):
+        """family → (type, labels), without the labels that all samples have."""
+        with Server("demo", "--kv-memory", "64MiB", *flags) as server:
+            server.text(PROMPT)
+            page = server.metrics()
+        labels = {name: set() for name in page.types}
+        for name, pairs in page.samples:
+            family = name if name in labels else re.sub(r"_(bucket|sum|count)$", "", name)
+            labels[family] |= {label for label, _ in pairs} - {"model_name", "le"}
+        return {name: (kind, labels[name]) for name, kind in page.types.items()}
+
+    def test_a_server_with_everything_shows_what_is_documented(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shown = self.families_of("--disk", folder, "--price-input", 1, "--kv-events", "tcp://127.0.0.1:0")
+        self.assertEqual(shown, documented())
+
+    def test_a_plain_server_shows_no_tiers_prices_and_events(self):
+        shown = self.families_of()
+        optional = {name for name in documented() if name.startswith(("kvik_tier_", "kvik_kv_events_", "kvik_key_cost_"))}
+        self.assertEqual(set(shown), set(documented()) - optional)
 
 
 if __name__ == "__main__":
