@@ -1,0 +1,42 @@
+"""docs/reference/http_api.md has a section for each route, and its examples work."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import kvik
+from server import Server
+
+PAGE = os.path.join(kvik.ROOT, "docs/reference/http_api.md")
+
+
+def page():
+    with open(PAGE, encoding="utf-8") as file:
+        return file.read()
+
+
+class HttpApiReference(unittest.TestCase):
+    def test_each_route_has_a_section(self):
+        described = {route for heading in re.findall(r"^### (.*)$", page(), re.M) for route in re.findall(r"`([A-Z]+ \S+)`", heading)}
+        with Server("demo", "--kv-memory", "64MiB") as server:
+            paths = server.get("/openapi.json").json["paths"]
+        self.assertEqual(described, {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods})
+
+    @unittest.skipUnless(shutil.which("curl"), "the examples use curl")
+    def test_the_examples_are_answered(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["/usr/bin/python3", os.path.join(kvik.ROOT, "tools/make/make_adapter.py"), kvik.DEMO,
+                            os.path.join(folder, "clerk.gguf"), "--rank", "2"], check=True, capture_output=True)
+            with Server("demo", "--kv-memory", "64MiB", "--adapter-folder", folder) as server:
+                for block in re.findall(r"```sh\n(.*?)```", page(), re.S):
+                    script = block.replace("127.0.0.1:8080", f"127.0.0.1:{server.port}").replace("curl ", "curl -sS --fail ")
+                    done = subprocess.run(["bash", "-e", "-c", script], capture_output=True, text=True, timeout=60)
+                    is_live = "/kvik/live" in block  # ends by its time limit
+                    self.assertEqual(done.returncode, 28 if is_live else 0, block + done.stderr)
+                    self.assertTrue(done.stdout, block)
+
+
+if __name__ == "__main__":
+    unittest.main()
