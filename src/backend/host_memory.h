@@ -7,8 +7,8 @@
 
 namespace kvik {
 
-// Whether to ask the kernel for 2 MiB pages. They cause fewer TLB misses while weights and KV pages
-// are read, and suit memory that is touched 2 MiB at a time.
+// Choice whether to request 2 MiB pages from the kernel. They cause fewer TLB misses while weights
+// and KV pages are read, and suit memory that is touched 2 MiB at a time.
 enum class HugePages { kOff, kOn };
 
 // Host RAM. Buffers of 2 MiB and more are mapped separately, aligned to huge pages, and take no

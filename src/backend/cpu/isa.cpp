@@ -15,7 +15,7 @@ bool has_avx2() {
 
 bool has_avxvnni() { return has_avx2() && __builtin_cpu_supports("avxvnni"); }
 
-// The compiler's check also asks whether the operating system supports zmm registers.
+// The compiler's check includes the operating system's support of zmm registers.
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -24,7 +24,7 @@ bool has_avx512() {
 
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
-// Whether this is an AMD processor. Two decisions depend on it. VDPBF16PS has twice the
+// Returns whether this is an AMD processor. Two decisions depend on it. VDPBF16PS has twice the
 // multiply-add rate of f32 on Zen 4 and 5, but half of it on Sapphire and Emerald Rapids (227 and
 // 456 GFLOP/s on two cores). And weights are prefetched in a different way (matmul_loops.inl).
 bool is_amd() { return __builtin_cpu_is("amd"); }

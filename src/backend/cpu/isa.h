@@ -13,8 +13,8 @@ namespace kvik::cpu {
 // The kernels of an instruction set, and functions that say whether to use it on this machine.
 struct InstructionSet {
   std::string_view name;
-  bool (*runs_here)();  // whether the processor and operating system support it
-  // Whether it is faster than the sets listed before it, if supported.
+  bool (*runs_here)();  // returns whether the processor and operating system support it
+  // Returns whether the set, if supported, is faster than those listed before it.
   bool (*is_preferred)();
   const RowKernels& rows;
   const AttentionKernels& attention;

@@ -51,7 +51,7 @@ struct RouteShape {
   uint32_t n_experts = 0, n_used = 0;
   uint32_t n_groups = 1, n_groups_used = 1;
   bool is_sigmoid = false;  // sigmoid scoring; else softmax
-  // Whether the weights of the selected experts are divided by their sum.
+  // True if the weights of the selected experts are normalized to a sum of 1.
   bool normalizes = true;
   bool has_shared_gate = false;  // in the column after those of the experts
   float weight_scale = 1.0f;

@@ -22,7 +22,7 @@ class PackedMatrix {
   virtual Hash128 source_digest() const = 0;
 };
 
-// How a matrix is used, which determines the number of rows that are multiplied by it: one row per
+// Use of a matrix, which determines the number of rows that are multiplied by it: one row per
 // token, per selected expert of a token, or per head of a token.
 enum class WeightUse : uint8_t { kRows, kExperts, kHeads };
 

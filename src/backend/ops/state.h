@@ -37,7 +37,7 @@ struct ConvShape {
 struct RecurrenceShape {
   uint32_t n_heads = 0, n_key_heads = 0;
   uint32_t key_dim = 0, value_dim = 0;  // multiples of 16
-  // Whether heads h, h + n_key_heads, … use the same key head; else adjacent heads do.
+  // True if heads h, h + n_key_heads, … use the same key head; else adjacent heads do.
   bool is_tiled = false;
 
   uint32_t key_head(uint32_t head) const {

@@ -80,14 +80,15 @@ inline IntSums dot_keys(IntSums sums, const KeyBytes& keys, QueryWord q) {
 }
 
 // Levels of the weights, 0 … 32767, of the 512 tokens of one row of a split. Each instruction set
-// has its own representation with kLevelPlanes planes, whose sums are computed in order:
+// has its own representation with kLevelPlanes planes. The sums of the planes are computed in
+// order:
 //   sums = 0; for each plane: { sums = next_plane(sums); for each word: sums = dot_values(…) }
 // Rows are kLevelStride bytes apart. That is not a power of two, because rows would then compete
 // for the same cache sets.
 inline constexpr uint32_t kLevelPlanes = 1;
 inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
 
-// Whether any level of a chunk exceeds 255. Levels up to 255 need only the last plane.
+// kLow if no level of a chunk exceeds 255, so that the last plane suffices.
 enum class LevelPlanes { kLow, kBoth };
 
 // Stores the levels of two pages starting at token t of the split.

@@ -49,8 +49,8 @@ inline F32x16 load_u8(const uint8_t* p) {
 inline F32x16 load_i8(const int8_t* p) {
   return each_lane([&](uint32_t i) { return static_cast<float>(p[i]); });
 }
-// Loads E4M3. Each value is 256 times too small, because it is read as f16, whose exponent has a
-// bias of 15 instead of 7. NaN is not supported.
+// Loads E4M3. Each value is 256 times too small, because it is read as f16, which has an
+// exponent bias of 15 instead of 7. NaN is not supported.
 inline F32x16 load_e4m3(const uint8_t* p) {
   return each_lane([&](uint32_t i) {
     return f16_to_f32(static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7));

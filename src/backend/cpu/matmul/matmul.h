@@ -32,8 +32,8 @@ class Matmul {
   void reserve(const WorkLimits& limits);
 
  private:
-  // How the product of some rows and one part of the weights is divided into items of work: strips
-  // of panels times blocks of rows.
+  // Division of the product of some rows and one part of the weights into items of work: strips of
+  // panels times blocks of rows.
   struct Cut {
     const PanelMatrix::Part& part;
     uint32_t strip_panels, n_strips;

@@ -123,7 +123,7 @@ struct MatmulKernels {
   ActivationKernels by_format[kNumActivationFormats];
   // An entry has no `multiply` if the type is not supported.
   WeightKernels by_type[kNumElementTypes];
-  // Whether weights are prefetched in one step if there are few rows (matmul_loops.inl).
+  // True if, with few rows, weights are prefetched in one step (matmul_loops.inl).
   bool fetches_in_one_step = false;
 };
 

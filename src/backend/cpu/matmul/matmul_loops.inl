@@ -49,7 +49,7 @@ inline constexpr uint32_t kFarBytes = 8192;
 inline constexpr uint32_t kNearBytes = 1024;
 inline constexpr uint32_t kOneStepBytes = 4096;
 
-// What a tile prefetches.
+// Data that a tile prefetches.
 enum class Ahead { kWeights, kRows };
 
 template <uint32_t kBytes>

@@ -8,7 +8,7 @@
 //   kBytes         bytes of a block's own scales
 //   kParts         number of sub-blocks, each with a scale
 //   kMinima        number of minima that are subtracted: 1, or 2 for the first and second 16 k
-//   Of<H>          the header's values for the H halves of a panel that a tile processes
+//   type Of<H>     the header's values for the H halves of a panel that a tile processes
 
 struct F16Scales {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;

@@ -186,7 +186,7 @@ inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32
   return load_first(p + first, n);
 }
 
-// Computes rows [t, t + kRows), whose sums are independent.
+// Computes rows [t, t + kRows). Their sums are independent.
 template <uint32_t kRows>
 inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t n) {
   F32x16 sums[kRows];

@@ -118,7 +118,7 @@ struct AttendTask {
 // The last part may be that of the open page. Grid: [query heads, rows], kAttendThreads.
 struct MergeRow {
   uint32_t row;                  // of out
-  uint32_t first_part, n_parts;  // in MergeTask::parts, whose elements are row indices of partials
+  uint32_t first_part, n_parts;  // in MergeTask::parts, which lists row indices of partials
 };
 struct MergeTask {
   PageLayout layout;

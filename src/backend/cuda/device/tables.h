@@ -8,7 +8,7 @@
 
 namespace kvik::cuda {
 
-// Whether all bytes of an element are significant, so that equal lists have equal bytes.
+// True if all bytes of an element are significant, so that equal lists have equal bytes.
 template <class T>
 inline constexpr bool kIsDense = std::has_unique_object_representations_v<T>;
 template <>
@@ -45,7 +45,7 @@ class Tables {
   // A part of the device memory for lists. Pieces never move.
   struct Piece {
     std::byte* on_device = nullptr;
-    // Contents that the host wants, and contents on the device.
+    // New contents, and the contents on the device.
     std::vector<std::byte> wanted, there;
     size_t n_used = 0, n_brought = 0;
   };
