@@ -7,15 +7,19 @@
 #ifdef __CUDACC__
 #define KVIK_EVERYWHERE __host__ __device__
 #else
-#define KVIK_EVERYWHERE [[gnu::always_inline]]  // units of several instruction sets have them
+// Kernel files that are compiled for several instruction sets include these functions. They are
+// inlined because the linker keeps only one copy of a function for the whole program.
+#define KVIK_EVERYWHERE [[gnu::always_inline]]
 #endif
 
-// Functions of doubles that use only IEEE's basic operations, each rounded separately: the same
-// bits on every processor and device, unlike those of a C library. For the few numbers of a row
-// that route or gate: experts, states. Without branches, so that compilers vectorize them:
-// selections use bit masks.
+// Functions of doubles that use only IEEE's basic operations, each rounded separately. They give
+// the same bits on every processor and device, unlike the functions of a C library. They compute
+// the few numbers of a row that need this: the probabilities of experts, and the gates of recurrent
+// states. They have no branches, so that compilers can vectorize them; bit masks select between
+// values.
 namespace kvik {
 
+// Return the bits of x, and the double with the given bits.
 KVIK_EVERYWHERE inline uint64_t exact_bits(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof(bits));
@@ -32,7 +36,7 @@ KVIK_EVERYWHERE inline double exact_power_of_2(int64_t n) {
   return exact_double(static_cast<uint64_t>(n + 1023) << 52);
 }
 
-// Returns x clamped to ±limit, limit > 0; a NaN stays a NaN.
+// Returns x clamped to ±limit, limit > 0. A NaN stays a NaN.
 KVIK_EVERYWHERE inline double exact_limited(double x, double limit) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   constexpr uint64_t kInfinity = uint64_t{0x7ff} << 52;
@@ -42,10 +46,10 @@ KVIK_EVERYWHERE inline double exact_limited(double x, double limit) {
   return exact_double(limited | (exact_bits(x) & kSign));
 }
 
-// Returns e^x with an error of about one unit in the last place: x = n ln 2 + r, and the series of
-// e^r.
+// Returns e^x with an error of about one unit in the last place. Splits x into n ln 2 + r and
+// evaluates the Taylor series of e^r.
 KVIK_EVERYWHERE inline double exact_exp(double x) {
-  x = exact_limited(x, 746.0);  // beyond, e^x is 0 or infinite as well
+  x = exact_limited(x, 746.0);  // beyond ±746 the result is 0 or infinity anyway
   constexpr double kRounder = 0x1.8p+52;
   const double rounded = x * 0x1.71547652b82fep+0 + kRounder;
   const double n = rounded - kRounder;
@@ -64,17 +68,17 @@ KVIK_EVERYWHERE inline double exact_exp(double x) {
   q = q * r + 1.0 / 6.0;
   q = q * r + 0.5;
   const double value = 1.0 + (r + r * r * q);
-  // In two steps, because 2^n alone may overflow although the product does not.
+  // Multiplies by 2^n in two steps, because 2^n alone may overflow although the result does not.
   const auto whole = static_cast<int64_t>(exact_bits(rounded) - exact_bits(kRounder));
   const int64_t half = whole >> 1;
   return value * exact_power_of_2(half) * exact_power_of_2(whole - half);
 }
 
-// 1 / (1 + e^−x)
+// Returns 1 / (1 + e^−x).
 KVIK_EVERYWHERE inline double exact_sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
 
-// ln(1 + e^x) without overflow: ln(1 + u) for u = e^−|x| is twice the inverse hyperbolic tangent of
-// u / (2 + u).
+// Returns ln(1 + e^x) without overflow. For u = e^−|x|, ln(1 + u) is twice the inverse hyperbolic
+// tangent of u / (2 + u).
 KVIK_EVERYWHERE inline double exact_softplus(double x) {
   const double u = exact_exp(-fabs(x));
   const double s = u / (2.0 + u);

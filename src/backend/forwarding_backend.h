@@ -9,10 +9,10 @@
 
 namespace kvik {
 
-// A backend that forwards every operation to another one; base class of decorators.
+// Forwards every operation to another backend. Base class of decorators.
 class ForwardingBackend : public Backend {
  public:
-  // Borrows `next`.
+  // `next` must outlive this object.
   explicit ForwardingBackend(Backend& next) : next_(next) {}
 
   std::string_view name() const override { return next_.name(); }

@@ -18,8 +18,8 @@ constexpr size_t kVectorBytes = 64;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// On failure does the same as operator new: calls the new-handler, which may free memory, or throws
-// std::bad_alloc.
+// Maps zeroed memory. On failure behaves like operator new: calls the new-handler, which may free
+// memory, and tries again; throws std::bad_alloc if there is no handler.
 void* map_pages(size_t bytes) {
   for (;;) {
     void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -33,7 +33,8 @@ void* map_pages(size_t bytes) {
 
 }  // namespace
 
-// Aligns to a huge page: maps one more than needed and unmaps both ends.
+// Maps memory aligned to a huge page: maps one huge page more than needed and unmaps the excess at
+// both ends.
 std::byte* HostMemory::map_zero_pages(size_t bytes) const {
   const size_t kept = round_up(bytes, kSmallPage);
   auto* begin = static_cast<std::byte*>(map_pages(kept + kHugePage));
@@ -41,7 +42,7 @@ std::byte* HostMemory::map_zero_pages(size_t bytes) const {
   if (head > 0) munmap(begin, head);
   if (head < kHugePage) munmap(begin + head + kept, kHugePage - head);
   begin += head;
-  // Advice only: without it the program is correct, but slower.
+  // The advice affects only speed, so errors are ignored.
   const size_t whole = kept / kHugePage * kHugePage;
   if (huge_pages_ == HugePages::kOn) {
     madvise(begin, whole, MADV_HUGEPAGE);
@@ -52,7 +53,7 @@ std::byte* HostMemory::map_zero_pages(size_t bytes) const {
   return begin;
 }
 
-// Throws std::bad_alloc if there is no memory, which fails requests and not the process.
+// Throws std::bad_alloc if there is no memory. This fails the request, not the process.
 Buffer HostMemory::allocate(size_t bytes) {
   if (bytes == 0) return {};
   CHECK(bytes < (size_t{1} << 47));

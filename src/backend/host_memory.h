@@ -7,13 +7,14 @@
 
 namespace kvik {
 
-// Says whether to request pages of 2 MiB: fewer TLB misses when walking through weights and KV
-// pages, for memory that is touched 2 MiB at a time.
+// Choice whether to request 2 MiB pages from the kernel. They cause fewer TLB misses while weights
+// and KV pages are read, and suit memory that is touched 2 MiB at a time.
 enum class HugePages { kOff, kOn };
 
-// Host RAM. Buffers of 2 MiB and more are mapped separately, aligned for huge pages, and cost
-// nothing before they are written; smaller ones are zeroed heap memory aligned to 64 bytes. A
-// buffer never ends inside a huge page, so that resident memory equals the requested memory.
+// Host RAM. Buffers of 2 MiB and more are mapped separately, aligned to huge pages, and take no
+// physical memory before they are written. Smaller buffers are zeroed heap memory aligned to 64
+// bytes. The end of a buffer after its last whole 2 MiB uses small pages, so that resident memory
+// equals the requested memory.
 class HostMemory final : public Memory {
  public:
   explicit HostMemory(HugePages huge_pages = HugePages::kOn) : huge_pages_(huge_pages) {}
@@ -25,7 +26,7 @@ class HostMemory final : public Memory {
   void clear(std::byte* destination, size_t bytes) override;
   std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) override;
 
-  // Bytes of all existing buffers.
+  // Returns the total size of the buffers that exist.
   uint64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// Lane of a memory in which copies are synchronous: copies when it is begun, or placed.
+// A lane that copies synchronously, in begin_out() and place().
 class PlainLane final : public CopyLane {
  public:
   PlainLane(Memory& memory, std::vector<std::span<std::byte>> slots)

@@ -19,9 +19,9 @@ namespace kvik {
 namespace cpu {
 namespace {
 
-// Fewer floats are processed by the caller faster than the other threads wake up.
+// Number of floats below which the calling thread is faster than waking up the others.
 constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
-// Columns of one item if columns are independent; a multiple of the lanes.
+// Columns per item of work of an elementwise operation; a multiple of the lanes.
 constexpr uint32_t kPieceColumns = 4096;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
@@ -32,8 +32,9 @@ float* row_of(Rows x, size_t row) { return x.data + row * x.stride; }
 
 }  // namespace
 
-// The operations with one instruction set's kernels. An item of work is a row, a strip of output
-// columns, or a KV head's query rows; its result never depends on the number of items.
+// Backend on the CPU, with the kernels of one instruction set. An item of work is a row, a strip of
+// output columns, or the query rows of a KV head. The result of an item never depends on how the
+// work is divided into items.
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const InstructionSet& isa, uint32_t n_threads, HugePages huge_pages)
@@ -125,7 +126,7 @@ class CpuBackend final : public Backend {
   void for_rows(Rows x, const Body& body);
   template <class Body>
   void for_pieces(Rows x, const Body& body);
-  // Writes K by channel of the pages that the run has filled.
+  // Writes K by channel of those pages that the run has filled.
   void write_channels(const KvTarget& kv, const KvRun& run);
 
   const InstructionSet& isa_;
@@ -138,7 +139,7 @@ class CpuBackend final : public Backend {
   State state_;
 };
 
-// Calls body(row) for each row of x, distributed to the threads if that pays off.
+// Calls body(row) for each row of x, on several threads if there are enough floats.
 template <class Body>
 void CpuBackend::for_rows(Rows x, const Body& body) {
   if (x.n_rows == 1 || size_t{x.n_rows} * x.n_cols < kFloatsWorthSharing) {
@@ -148,7 +149,8 @@ void CpuBackend::for_rows(Rows x, const Body& body) {
   }
 }
 
-// Calls body(row, first column, columns) over all of x, for elementwise operations.
+// Calls body(row, first column, number of columns) for pieces that cover all of x, on several
+// threads if there are enough floats.
 template <class Body>
 void CpuBackend::for_pieces(Rows x, const Body& body) {
   const uint32_t per_row = ceil_div(x.n_cols, kPieceColumns);
@@ -164,7 +166,8 @@ void CpuBackend::for_pieces(Rows x, const Body& body) {
   }
 }
 
-// Only the pair products of bf16 have a rounding of their own (matmul_kernels.h).
+// Only the products of bf16 pairs round differently from the other instruction sets
+// (matmul_kernels.h).
 std::string_view CpuBackend::arithmetic(ElementType type) const {
   const bool is_own = isa_.matmul.weights(type).format == ActivationFormat::kBF16;
   return is_own ? isa_.name : std::string_view();

@@ -13,19 +13,23 @@ namespace kvik {
 
 struct CpuBackendOptions {
   uint32_t n_threads = 0;  // 0: one per processor that this process may use
-  std::string isa;         // empty: the best one available; else one of cpu_isa_names()
+  // An instruction set from cpu_isa_names(); empty: the best one.
+  std::string isa;
   HugePages huge_pages = HugePages::kOn;
 };
 
-// Returns the instruction sets compiled in that this machine supports, slowest first: always
-// "scalar", then "avx2", "avx512", "avx512bf16".
+// Returns the names of the instruction sets that are compiled in and that this machine supports,
+// slowest first: always "scalar", then "avx2", "avxvnni", "avx512" and "avx512bf16" as far as they
+// are supported.
 std::vector<std::string_view> cpu_isa_names();
 
-// Returns the number of processors that this process may use: the default number of threads.
+// Returns the number of processors that this process may use, which is the default number of
+// threads.
 uint32_t usable_processors();
 
-// Errors: kInvalidArgument if `isa` is unknown or not supported by this machine (the message lists
-// those that are), or n_threads is more than 1024.
+// Creates the backend. Errors: kInvalidArgument if `isa` is unknown or not supported by this
+// machine (the message lists the supported ones), or if n_threads is more than 1024; those of
+// starting threads.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options);
 
 }  // namespace kvik

@@ -24,9 +24,9 @@ bool has_avx512() {
 
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
-// Used for two decisions: VDPBF16PS has twice the multiply-add rate of f32 on Zen 4 and 5, but half
-// of it on Sapphire and Emerald Rapids (227 and 456 GFLOP/s on two cores); and prefetching of
-// weights differs (matmul_loops.inl).
+// Returns whether this is an AMD processor. Two decisions depend on it. VDPBF16PS has twice the
+// multiply-add rate of f32 on Zen 4 and 5, but half of it on Sapphire and Emerald Rapids (227 and
+// 456 GFLOP/s on two cores). And weights are prefetched in a different way (matmul_loops.inl).
 bool is_amd() { return __builtin_cpu_is("amd"); }
 
 MatmulKernels matmul_of(const ActivationKernels (&activations)[kNumActivationFormats],

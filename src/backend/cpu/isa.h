@@ -10,11 +10,12 @@
 
 namespace kvik::cpu {
 
-// The kernels of an instruction set, and whether this machine supports it.
+// The kernels of an instruction set, and functions that say whether to use it on this machine.
 struct InstructionSet {
   std::string_view name;
-  bool (*runs_here)();     // processor and operating system support it
-  bool (*is_preferred)();  // preferred to all slower ones if supported
+  bool (*runs_here)();  // returns whether the processor and operating system support it
+  // Returns whether the set, if supported, is faster than those listed before it.
+  bool (*is_preferred)();
   const RowKernels& rows;
   const AttentionKernels& attention;
   const StateKernels& state;
@@ -22,11 +23,11 @@ struct InstructionSet {
   const MatmulKernels matmul;
 };
 
-// Returns all instruction sets compiled in, slowest first.
+// Returns all instruction sets that are compiled in, slowest first.
 std::span<const InstructionSet> instruction_sets();
 
-// Returns the set of that name, or the best one of this machine if the name is empty; nullptr if
-// there is no such set or it is not supported.
+// Returns the instruction set of that name or, if the name is empty, the best one for this machine.
+// Returns nullptr if there is no such set or this machine does not support it.
 const InstructionSet* find_instruction_set(std::string_view name);
 
 }  // namespace kvik::cpu

@@ -23,8 +23,8 @@ const CudaPackedMatrix& own(const PackedMatrix& w) {
 
 }  // namespace
 
-// Each operation is one or a few kernels in order, which are submitted together per step;
-// Memory::copy_out() returns results to the host.
+// Backend on a GPU. Each operation launches one or a few kernels, in order. The launches of a step
+// are submitted together (Stream). Memory::copy_out() returns results to the host.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::unique_ptr<Device> device, uint32_t n_threads)
@@ -50,7 +50,7 @@ class CudaBackend final : public Backend {
     return can_multiply(device_->kernels().matmul, type);
   }
   uint32_t most_head_dim() const override { return kMostHeadDim; }
-  // The bits are those of the scalar instruction set for all types.
+  // All types have the bits of the scalar instruction set.
   std::string_view arithmetic(ElementType) const override { return {}; }
 
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,

@@ -9,7 +9,7 @@
 
 namespace kvik::cuda {
 
-// All kernels of a device, like backend/cpu/isa.h for an instruction set.
+// All kernels of a device. The counterpart of InstructionSet in backend/cpu/isa.h.
 struct KernelTables {
   const RowKernels& rows;
   const MatmulKernels& matmul;

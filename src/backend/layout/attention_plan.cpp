@@ -43,8 +43,8 @@ void AttentionPlan::group(std::span<const RowSlice> slices, uint32_t window, uin
   }
 }
 
-// Sorts slices so that those that may form a unit are adjacent, the one that attends furthest
-// first.
+// Lists the slices that attend to the split. Sorts them so that slices that may form a unit are
+// adjacent, and among those the slice that attends furthest is first.
 void AttentionPlan::list_members(uint32_t split) {
   members_.clear();
   for (uint32_t i = 0; i < slices_.size(); ++i) {
@@ -71,7 +71,7 @@ bool AttentionPlan::fits(const SplitUnit& unit, const Member& member) const {
 
 void AttentionPlan::group_members(uint32_t split) {
   const size_t first_unit = units_.size();
-  size_t alike = first_unit;  // units from here on begin with the same page
+  size_t alike = first_unit;  // units from here on begin with the same page as the current member
   const std::byte* first_page = nullptr;
   for (Member& member : members_) {
     const RowSlice& slice = slices_[member.slice];

@@ -9,46 +9,49 @@
 
 namespace kvik {
 
-// A few query rows of one run, in ascending order, that are computed together.
+// A few consecutive query rows of one run, in ascending order, that are computed together.
 struct RowSlice {
   const std::byte* const* pages;
   std::span<const QueryRow> rows;
-  // otherwise the run has so many rows that sharing pages with others saves nothing
+  // If false, the run has so many rows that sharing pages with other runs saves nothing.
   bool is_whole_run;
 };
 
 // Rows of one or several slices that attend to the same pages in one split.
 struct SplitUnit {
   uint32_t split;
-  const std::byte* const* pages;  // of the slice that attends furthest
-  uint32_t n_pages;               // pages of the split that it attends to, and any before them
-  uint32_t first_row;             // in AttentionPlan::rows()
+  const std::byte* const* pages;  // page table of the slice that attends furthest
+  // Number of the split's pages up to the last one that the unit attends to, including earlier
+  // pages of the split that it does not attend to.
+  uint32_t n_pages;
+  uint32_t first_row;  // in AttentionPlan::rows()
   uint32_t n_rows;
 };
 
-// Position of a slice's rows among those of a unit.
+// Position of a slice's rows among the rows of a unit.
 struct UnitPart {
   uint32_t unit;
   uint32_t first_row;
 };
 
-// Decides which rows attend to a page together: in each split, the slices whose page tables hold
-// the same addresses for all pages that they attend to. Sequences that lease the same pages then
-// read them once. Grouping does not change bits, because the arithmetic of a row does not depend on
-// other rows.
+// Decides which rows attend to pages together. In each split it groups slices whose page tables
+// hold the same addresses for all pages that they attend to, so that sequences that lease the same
+// pages read them once. Grouping does not change bits, because the arithmetic of a row does not
+// depend on other rows.
 class AttentionPlan {
  public:
-  // Groups the slices, split by split. A unit of several slices has at most n_unit_rows. Each slice
-  // must attend to a split. The slices must outlive their use here.
+  // Groups the slices, split by split. A unit of several slices has at most n_unit_rows rows. Each
+  // slice must attend to at least one split. The slices must stay valid as long as the plan is
+  // used.
   void group(std::span<const RowSlice> slices, uint32_t window, uint32_t n_unit_rows);
 
-  // Units in ascending order of their splits, which are within splits().
+  // Returns the units in ascending order of their splits.
   std::span<const SplitUnit> units() const { return units_; }
   std::span<const QueryRow> rows() const { return rows_; }
   SplitRange splits() const { return splits_; }
-  // Returns the part of a slice in a split that it attends to.
+  // Returns where a slice's rows are in a split that it attends to.
   UnitPart part(size_t slice, uint32_t split) const { return parts_[part_index(slice, split)]; }
-  // Returns whether a unit has more than one slice.
+  // Returns whether any unit has more than one slice.
   bool shares() const { return shares_; }
 
  private:
@@ -72,15 +75,15 @@ class AttentionPlan {
   uint32_t window_ = 0;
   uint32_t n_unit_rows_ = 0;
   bool shares_ = false;
-  std::vector<SplitRange> seen_;  // by slice
-  std::vector<Member> members_;   // of one split
+  std::vector<SplitRange> seen_;  // splits that each slice attends to
+  std::vector<Member> members_;   // members of the current split
   std::vector<SplitUnit> units_;
   std::vector<QueryRow> rows_;
   std::vector<UnitPart> parts_;  // [slice][split]
 };
 
-// Returns the splits that rows in ascending order attend to; empty if each row attends to its open
-// page only.
+// Returns the splits that rows in ascending order attend to; empty if each row attends only to its
+// open page.
 SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window);
 
 }  // namespace kvik

@@ -58,7 +58,7 @@ size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs) {
   return n_pairs * (round_up(layout.value_dim(), kLanes) + 2);
 }
 
-// A page consists of [layers][KV heads] blocks of one head's K and V.
+// A page consists of blocks, [layers][KV heads], each with one head's K and V.
 size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
   return block_number(kv, kv_head) * layout_of(kv.geometry).head_bytes();
 }

@@ -9,11 +9,12 @@ namespace kvik {
 
 inline constexpr uint32_t kLowRankLanes = 16;
 
-// a and b in kernel layout: a as [n_cols][ranks, padded to whole lanes], b in panels of 16 rows,
-// [rank][16] each, the last one padded; both of one type.
+// A low-rank update in the layout of the kernels: a as [n_cols][rank, padded to a multiple of 16],
+// then b in panels of 16 rows, [rank][16] each, with the last panel padded. Both have the same
+// type.
 class LowRankPanels final : public LowRankMatrix {
  public:
-  // place: bytes_of() the view, borrowed.
+  // `place` has bytes_of() the view's shape; it must outlive this object.
   LowRankPanels(const LowRankView& view, std::byte* place);
 
   uint32_t n_rows() const override { return n_rows_; }
@@ -25,7 +26,7 @@ class LowRankPanels final : public LowRankMatrix {
   ElementType type() const { return type_; }
   float scale() const { return scale_; }
   uint32_t padded_rank() const { return padded_rank_; }
-  // Return a from column k on, and b from row n on, a multiple of the lanes.
+  // Return a from column k on, and b from row n on; n is a multiple of kLowRankLanes.
   const std::byte* a(uint32_t k) const;
   const std::byte* b(uint32_t n) const;
 

@@ -15,12 +15,13 @@ namespace {
 
 constexpr size_t kHalvesBytes = sizeof(uint16_t) * kPanelColumns;
 
-// Offset of four bytes of one column.
+// Returns the offset of the four bytes of one column in a group.
 size_t place(uint32_t group, uint32_t column) {
   return (size_t{group} * kPanelColumns + column) * 4;
 }
 
-// A column's levels are separate bytes, four adjacent; single bits are four adjacent bits.
+// The levels of one column in a panel: separate bytes, four adjacent ones per group. Single bits
+// are four adjacent bits per group.
 template <uint32_t kBits>
 constexpr Plane kPlane = {.bits = kBits,
                           .span = kBits == 1   ? 1
@@ -59,7 +60,7 @@ void get_part(const std::byte* at, uint32_t column, uint8_t* levels) {
   BlockReader::bits(own, levels, plane);
 }
 
-// The possible planes of levels: some bits of each, starting at bit `shift`.
+// All planes of levels that types use: kBits of each level, starting at bit kShift.
 template <uint32_t kBits, uint32_t kShift = 0>
 constexpr PanelPart kPart = {kBits, kShift, size_t{kBits} * kBlock32 / 8 * kPanelColumns,
                              put_part<kBits, kShift>, get_part<kBits, kShift>};
@@ -93,7 +94,7 @@ PackedFormat format_of(ElementType type) {
                     part_of(packed.level_bits[1], packed.level_bits[0])}};
 }
 
-// The kernels' level tables are those of the file plus 128.
+// The kernels' tables are the files' levels plus an offset.
 static_assert([] {
   for (int i = 0; i < 16; ++i) {
     if (kIq4Operands[i] != kIq4Levels[i] + 128) return false;
@@ -103,7 +104,8 @@ static_assert([] {
   return true;
 }());
 
-// Bytes of an element or a pair; adjacent ones are kPanelColumns times as far apart.
+// Returns the bytes of one element, or of a pair. The next element of the same column is
+// kPanelColumns times as far away.
 size_t together_bytes(const PackedFormat& format) {
   return (format.layout == Layout::kPairs ? 2 : 1) * traits(format.type).block_bytes;
 }
@@ -113,7 +115,7 @@ void spread(std::span<const std::byte> row, std::byte* out) {
   for (; row.size() >= kBytes; row = row.subspan(kBytes), out += kBytes * kPanelColumns) {
     std::memcpy(out, row.data(), kBytes);
   }
-  if (!row.empty()) std::memcpy(out, row.data(), kBytes / 2);  // half a pair
+  if (!row.empty()) std::memcpy(out, row.data(), kBytes / 2);  // the first half of a pair: k is odd
 }
 
 void pack_elements(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
@@ -208,8 +210,8 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
   }
 }
 
-// Scales are stored times 256, because the kernels read E4M3 as f16, which is too small by that
-// factor.
+// The kernels read E4M3 as f16, which makes numbers too small by a factor of 256, so the scales are
+// stored times 256.
 void pack_fp8(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
               std::byte* unit) {
   const size_t block_bytes = traits(format.type).block_bytes;

@@ -8,23 +8,23 @@
 #include "tensor/block_format.h"
 #include "tensor/element_type.h"
 
-// Layout of each weight type in a panel of 32 columns, derived from PackedLayout of its format;
-// panel_matrix.h describes the layouts in words.
+// Layout of each weight type in a panel of 32 columns, derived from the PackedLayout of its format.
+// panel_matrix.h describes the layouts.
 namespace kvik {
 
-// Some bits of the levels of 32 k: position of a column's bits, and functions to write them onto
-// zeros and to read them back. levels: [32]
+// One plane of a block's levels: some bits of the levels of 32 k. Holds the functions that write a
+// column's bits into a zeroed plane and read them back. levels: [32]
 struct PanelPart {
-  uint32_t bits = 0, shift = 0;  // of a level
-  size_t bytes = 0;              // of all columns; 0: unused
+  uint32_t bits = 0, shift = 0;  // number of bits, and the lowest of them in a level
+  size_t bytes = 0;              // of all columns; 0: the plane is not used
   void (*put)(const uint8_t* levels, uint32_t column, std::byte* at) = nullptr;
   void (*get)(const std::byte* at, uint32_t column, uint8_t* levels) = nullptr;
 };
 
 struct PackedFormat {
-  // Single elements, pairs of adjacent k, or blocks: a block of the file is a header of f16,
-  // [n_halves][32], then bytes [n][32] and the parts of levels per 32 k. 8-bit floats have 256
-  // times their scales, [32] f32, then the numbers, [k][32].
+  // kElements, kPairs: single elements, or pairs of adjacent k. kBlocks: each block of the file is
+  // a header of f16, [n_halves][32]; then, for each 32 k, bytes [n][32] and the planes of levels.
+  // kFp8: each block is its scales times 256, [32] f32, then the numbers, [k][32].
   enum class Layout : uint8_t { kNone, kElements, kPairs, kBlocks, kFp8 };
 
   ElementType type = {};
@@ -36,20 +36,20 @@ struct PackedFormat {
   size_t block_bytes() const {
     return packed.bytes.n * kPanelColumns + parts[0].bytes + parts[1].bytes;
   }
-  // Bytes of a block of the file.
+  // Returns the bytes of a block of the file for 32 columns.
   size_t unit_bytes() const {
     if (layout == Layout::kFp8) return traits(type).block_bytes * size_t{kPanelColumns};
     return header_bytes() + traits(type).block_elements / kBlock32 * block_bytes();
   }
 };
 
-// Layout::kNone if weights of this type have no packed form.
+// Returns the format of a type; its layout is kNone if weights of the type have no packed form.
 const PackedFormat& packed_format(ElementType type);
 
-// Returns the bytes of 32 columns over k.
+// Returns the bytes of a panel: 32 columns over all of k.
 size_t panel_bytes(const PackedFormat& format, uint32_t k);
 
-// Writes a row of the file into its column of a zeroed panel, and converts it back to values.
+// Writes a row of the file into its column of a zeroed panel, and converts a column back to floats.
 void pack_column(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                  std::byte* panel);
 void unpack_column(const PackedFormat& format, const std::byte* panel, uint32_t column,

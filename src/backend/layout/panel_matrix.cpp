@@ -10,7 +10,7 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kReadBytes = size_t{16} << 20;  // of the source at a time
+constexpr size_t kReadBytes = size_t{16} << 20;  // bytes of the source that are read at a time
 
 void pack_panel(const TensorView& source, uint32_t panel, std::byte* out) {
   const uint64_t first = uint64_t{panel} * kPanelColumns;
@@ -80,13 +80,13 @@ Result<void> PanelMatrix::fill_part(size_t number, const ReadRows& read, ThreadP
     if (panel == 0) {
       part.gather = keep_order(rows.gather);
       part.scale = rows.scale;
-    } else {  // known from the first rows
+    } else {  // the order and scale are known from the first rows
       rows.gather = {};
       rows.scale = 1;
     }
     std::byte* out = bytes_.data() + (part.panels - bytes_.data()) + panel * part.panel_bytes;
     pool.run((n + kPanelColumns - 1) / kPanelColumns, [&](size_t i, uint32_t) {
-      digests[part.first_panel + panel + i] = digest_piece(rows, i);  // still in the cache
+      digests[part.first_panel + panel + i] = digest_piece(rows, i);  // rows are in the cache
       pack_panel(rows, static_cast<uint32_t>(i), out + i * part.panel_bytes);
     });
   }

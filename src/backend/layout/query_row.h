@@ -7,24 +7,25 @@
 
 namespace kvik {
 
-// Tokens whose scores share one maximum: split s begins at position s · kSplitTokens.
+// Tokens of a split, in which scores share one maximum. Split s begins at position s ·
+// kSplitTokens.
 inline constexpr uint32_t kSplitTokens = 512;
 
-// Splits [begin, end).
+// The splits [begin, end).
 struct SplitRange {
   uint32_t begin, end;
 };
 
-// A row of q and out with the position of its token.
+// One row of q and out, and the position of its token.
 struct QueryRow {
   const float* q;
   float* out;
   uint32_t position;
-  // Open page of that token in kOpenType, if the row reads it; null: it reads all tokens where they
-  // are stored.
+  // Open page of the row's token, in kOpenType; null if the row reads all tokens from
+  // AttendTask::pages.
   const std::byte* open = nullptr;
 
-  // Returns the end of the tokens that the row reads from AttendTask::pages.
+  // Returns the position after the last token that the row reads from AttendTask::pages.
   uint32_t sealed_end() const { return open ? position / kPageTokens * kPageTokens : position + 1; }
 };
 

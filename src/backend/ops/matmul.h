@@ -11,33 +11,35 @@
 
 namespace kvik {
 
-// A weight matrix in the form the backend computes with. The file's copy is no longer needed.
+// A weight matrix in the backend's own layout. The file's copy is not needed afterwards.
 class PackedMatrix {
  public:
   virtual ~PackedMatrix() = default;
-  virtual uint32_t n_rows() const = 0;  // output columns of a product with it
+  virtual uint32_t n_rows() const = 0;  // output columns of a product with this matrix
   virtual uint32_t n_cols() const = 0;  // the dimension summed over
   virtual size_t bytes() const = 0;
-  // Digest of the tensors that it was packed from, in their order (tensor_digest.h).
+  // Returns the digest of the tensors that the matrix was packed from, in order (tensor_digest.h).
   virtual Hash128 source_digest() const = 0;
 };
 
-// Rows of products with a matrix: one per token, per expert of a token, or per head.
+// Use of a matrix, which determines the number of rows that are multiplied by it: one row per
+// token, per selected expert of a token, or per head of a token.
 enum class WeightUse : uint8_t { kRows, kExperts, kHeads };
 
-// Weights that use the same kernel: their type and the dimension summed over.
+// Weights that are multiplied by the same kernel.
 struct WeightKind {
   ElementType type = ElementType::kF32;
+  // The dimension summed over.
   uint32_t n_cols = 0;
   WeightUse use = WeightUse::kRows;
   friend bool operator==(const WeightKind&, const WeightKind&) = default;
 };
 
-// Returns rows [first, first + n) of one of the matrices being packed, with its order of columns
-// and scale; valid until the next call. Called in ascending order.
+// Returns rows [first, first + n) of matrix `matrix` of those being packed, with its column order
+// and scale. The view is valid until the next call. Rows of a matrix are read in ascending order.
 using ReadRows = std::function<Result<TensorView>(size_t matrix, uint64_t first, uint64_t n)>;
 
-// A low-rank update of a matrix, scale · b · a, in host memory (Hu et al. 2021).
+// A low-rank update of a matrix (LoRA), scale · b · a, in host memory (Hu et al. 2021).
 struct LowRankView {
   std::span<const float> a;  // [rank, n_cols]
   std::span<const float> b;  // [n_rows, rank]
@@ -45,20 +47,20 @@ struct LowRankView {
   uint32_t n_cols = 0;
   uint32_t rank = 0;
   float scale = 1.0f;
-  ElementType type = ElementType::kF32;  // f32, f16 or bf16: type of the packed form
+  ElementType type = ElementType::kF32;  // type of the packed form: f32, f16 or bf16
 };
 
-// A low-rank update in the form the backend computes with.
+// A low-rank update in the backend's own layout.
 class LowRankMatrix {
  public:
   virtual ~LowRankMatrix() = default;
-  virtual uint32_t n_rows() const = 0;  // output columns of a product with it
+  virtual uint32_t n_rows() const = 0;  // output columns of a product with the update
   virtual uint32_t n_cols() const = 0;  // the dimension summed over
   virtual uint32_t rank() const = 0;
 };
 
-// Rows that such a matrix applies to: row x_rows[i] of x, from x_column on, is multiplied, and
-// added to row out_rows[i] of out, from out_column on.
+// Rows to which a low-rank update applies. Row x_rows[i] of x, from x_column on, is multiplied, and
+// the product is added to row out_rows[i] of out, from out_column on.
 struct LowRankTerm {
   const LowRankMatrix* matrix = nullptr;
   std::span<const uint32_t> x_rows, out_rows;

@@ -5,7 +5,7 @@
 
 namespace kvik {
 
-// [n_rows, n_cols] f32 in the backend's memory; row r begins at data + r · stride.
+// A matrix of floats, [n_rows, n_cols], in the backend's memory. Row r begins at data + r · stride.
 struct Rows {
   float* data = nullptr;
   uint32_t n_rows = 0;
@@ -22,7 +22,8 @@ struct Rows {
   }
 };
 
-// The same columns of every head of a row: those of head h are [first + h · step, + n_cols).
+// The same columns of every head of each row: those of head h are [first + h · step, first + h ·
+// step + n_cols).
 struct HeadRows {
   Rows rows;
   uint32_t n_heads = 0;
@@ -35,17 +36,18 @@ struct HeadRows {
 struct RopeAngles {
   const float* cos = nullptr;
   const float* sin = nullptr;
-  uint32_t n_pairs = 0;  // 2 · n_pairs dimensions of a head are rotated, the others unchanged
+  // 2 · n_pairs dimensions of a head are rotated; the others stay as they are
+  uint32_t n_pairs = 0;
 };
 
-// Basis in which quantized pages store K and V, chosen so that no dimension dominates those that
-// share a scale with it: x minus a center, times a factor, then rotated by a Hadamard matrix.
-// Attention is the same in any basis: queries use the inverse factors.
+// Basis in which quantized pages store K and V. It is chosen so that no dimension is much larger
+// than others with the same scale: x minus a center, times a factor, then rotated by a Hadamard
+// matrix. Attention gives the same result in any basis, because queries use the inverse factors.
 enum class HeadRotation : uint8_t { kNone, kForward, kBack };
 struct HeadBasis {
   uint32_t head_dim = 0;
-  uint32_t group = 1;  // adjacent heads that share centers and factors
-  // [heads / group, head_dim], in the backend's memory
+  uint32_t group = 1;  // adjacent heads with the same centers and factors
+  // [heads / group, head_dim] each, in the backend's memory
   const float* centers = nullptr;  // null: zero
   const float* factors = nullptr;  // null: one
   HeadRotation rotation = HeadRotation::kNone;

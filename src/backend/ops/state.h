@@ -8,10 +8,10 @@
 
 namespace kvik {
 
-// Consecutive tokens of one sequence in a batch, and the part of its state that one layer keeps, in
-// the backend's memory: before a call the state after the tokens before them, afterwards the state
-// after these tokens. The last n_draft_tokens (draft tokens) see all tokens before them but do not
-// change the state.
+// Consecutive tokens of one sequence in a batch, and one layer's part of the sequence's recurrent
+// state, in the backend's memory. Before a call it is the state before these tokens, afterwards the
+// state after them. The last n_draft_tokens tokens are draft tokens: they see all earlier tokens but do
+// not change the state.
 struct StateRun {
   float* state = nullptr;
   uint32_t first_row = 0;
@@ -21,38 +21,38 @@ struct StateRun {
   uint32_t n_kept() const { return n_rows - n_draft_tokens; }
 };
 
-// Convolution of each channel over its newest n_taps inputs, starting with those of the state:
-// out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i, followed by SiLU if
-// `is_activated`.
-// State: [n_taps − 1, n_channels], the oldest first.
+// Causal convolution of each channel over its newest n_taps inputs. Inputs before the run's first
+// row come from the state: out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i,
+// followed by SiLU if `is_activated`. State: [n_taps − 1, n_channels], oldest input first.
 struct ConvShape {
-  const float* taps = nullptr;  // [n_taps, n_channels], the oldest first
+  const float* taps = nullptr;  // [n_taps, n_channels], oldest first
   const float* bias = nullptr;  // [n_channels]; null: none
   uint32_t n_taps = 0;
   bool is_activated = false;
 };
 
 // State matrices of a recurrent layer: [key_dim, value_dim] for each of n_heads heads. For each
-// token the matrix decays by a factor g, then the outer product of the key and β (v − Sᵀ k) is
-// added (DeltaConfig); q and k of head h are those of key_head(h).
+// token, the matrix is multiplied by a decay g, then the outer product of the key and β (v − Sᵀ k)
+// is added (DeltaConfig). Head h uses q and k of key head key_head(h).
 struct RecurrenceShape {
   uint32_t n_heads = 0, n_key_heads = 0;
   uint32_t key_dim = 0, value_dim = 0;  // multiples of 16
+  // True if heads h, h + n_key_heads, … use the same key head; else adjacent heads do.
   bool is_tiled = false;
 
   uint32_t key_head(uint32_t head) const {
     return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
   }
-  // Returns the factor of queries of length 1.
+  // Returns the length to which queries are scaled after they were normalized to 1.
   float query_length() const { return 1.0f / std::sqrt(static_cast<float>(key_dim)); }
-  // Returns the i-th head of a key head.
+  // Returns the i-th of the heads that use a key head.
   uint32_t head(uint32_t key_head, uint32_t i) const {
     return is_tiled ? i * n_key_heads + key_head : key_head * (n_heads / n_key_heads) + i;
   }
 };
 
-// Inputs of a recurrence: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay and
-// rate (g and β) [M, n_heads].
+// Inputs of a recurrence. q, k: [M, n_key_heads · key_dim]; v: [M, n_heads · value_dim]; decay and
+// rate (g and β): [M, n_heads].
 struct RecurrenceRows {
   Rows q, k, v, decay, rate;
 };

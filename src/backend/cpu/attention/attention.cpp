@@ -8,13 +8,16 @@
 namespace kvik::cpu {
 namespace {
 
-// Query rows of one slice.
+// Maximum number of query rows of a slice.
 constexpr uint32_t kSliceRows = 16;
-// Pairs of row and query head that attend to a shared page in one task: four blocks of the kernel.
+// Maximum number of pairs of a row and a query head that attend to shared pages in one task: four
+// blocks of the kernel.
 constexpr uint32_t kUnitPairs = 192;
-// Items per thread below which slices are split, if that gives more items.
+// Slices are split if there would be fewer items per thread than this and splitting gives more
+// items.
 constexpr size_t kItemsPerThread = 4;
-// Splits between two merges: bounds the partial results for any context length.
+// Limits of a wave, the splits between two merges. They bound the partial results for any context
+// length.
 constexpr uint32_t kMostWaveSplits = 32;
 constexpr size_t kWaveFloats = size_t{1} << 20;
 
@@ -46,8 +49,8 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
             [&](size_t item, uint32_t thread) { attend_whole(call, item, thread); });
 }
 
-// All rows may be split; the partial results of a wave stay below kWaveFloats, unless those of a
-// single split are larger.
+// All rows may be split. The partial results of a wave need at most kWaveFloats floats, unless
+// those of a single split need more.
 Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
   Needs most{};
   for (const HeadsUse& use : limits.heads) {
@@ -79,13 +82,13 @@ void Attention::reserve(const WorkLimits& limits) {
   to_split_.reserve(n_slices);
 }
 
-// The last rows of a run attend furthest: they come first, so that no thread finishes alone with
-// one.
+// Lists the last rows of a run first, because they attend furthest and take longest: no thread
+// should be left alone with them at the end.
 void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
   size_t n_rows = 0;
   for (const KvRun& run : kv.runs) n_rows += run.n_rows;
   rows_.clear();
-  rows_.reserve(n_rows);  // slices point to them
+  rows_.reserve(n_rows);  // slices point into rows_
   whole_.clear();
   to_split_.clear();
   for (const KvRun& run : kv.runs) {
@@ -106,7 +109,9 @@ void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
   }
 }
 
-// Slices that attend to their open pages only cannot be split.
+// Moves slices between whole_ and to_split_. If there are too few slices for the threads, all are
+// split, provided that they attend to more than one split. Otherwise those of short runs are split
+// if some of them share pages. Slices that attend only to their open pages cannot be split.
 void Attention::choose_slices_to_split(const Call& call) {
   const uint32_t window = call.shape.window;
   const auto sees_no_split = [&](const RowSlice& slice) {
@@ -162,6 +167,7 @@ void Attention::attend_whole(const Call& call, size_t item, uint32_t thread) {
   kernels_.attend(t);
 }
 
+// Returns the number of splits per wave.
 uint32_t Attention::wave_splits(const Call& call) const {
   size_t n_rows = 0;
   for (const RowSlice& slice : to_split_) n_rows += slice.rows.size();
@@ -169,6 +175,8 @@ uint32_t Attention::wave_splits(const Call& call) const {
   return static_cast<uint32_t>(std::clamp<size_t>(kWaveFloats / split_floats, 1, kMostWaveSplits));
 }
 
+// Computes the slices to split in waves: first the partial results of all splits of a wave, then
+// their merge. The first wave also computes the slices that are not split.
 void Attention::run_waves(const Call& call) {
   const size_t n_heads = call.kv.geometry.n_kv_heads;
   const std::span<const SplitUnit> units = plan_.units();
@@ -189,7 +197,7 @@ void Attention::run_waves(const Call& call) {
   }
 }
 
-// Computes all units of a wave, after the slices that are not split.
+// Computes the first n_whole items of slices that are not split, then all units of a wave.
 void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole) {
   const size_t n_heads = call.kv.geometry.n_kv_heads;
   const size_t n_items = (wave.end_unit - wave.first_unit) * n_heads;
@@ -204,7 +212,7 @@ void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole)
     t.rows = &plan_.rows()[unit.first_row];
     t.n_rows = unit.n_rows;
     KeysAhead ahead;
-    // of the same thread, except for its last item
+    // Usually the same thread computes the next item.
     if (const size_t next = item + 1; next < n_items) {
       const SplitUnit& unit_ahead = units[next / n_heads];
       ahead = {.pages = unit_ahead.pages + size_t{unit_ahead.split} * kSplitTokens / kPageTokens,

@@ -9,38 +9,40 @@
 
 namespace kvik::cpu {
 
-// Distributes attention to the threads. Owns each thread's scratch and the partial results of
-// splits; both grow to the maximum needed and are never freed.
+// Distributes attention to the threads. Owns the scratch memory of each thread and the partial
+// results of splits; these buffers grow to the maximum needed and are never freed.
 //
-// Rows are cut into slices of one run. Slices that share no pages with others are computed as a
-// whole, one KV head per item. Slices of short runs that share pages (AttentionPlan), and all
-// slices if they are too few to keep all threads busy, are computed split by split, in waves of
-// splits, and merged in ascending order: the bits are the same.
+// Rows are cut into slices of one run. Slices are computed split by split, in waves of splits, and
+// merged in ascending order, if there are too few slices to keep all threads busy, or if they
+// belong to short runs some of which share pages (AttentionPlan). Other slices are computed as a
+// whole, with an item of work for each KV head. The bits are the same in both cases.
 class Attention {
  public:
   Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool);
 
-  // q, out: [M, n_heads · head_dim], already checked against the geometry.
+  // q: [M, n_heads · head_dim], out: [M, n_heads · value_dim]. The caller has checked the shapes
+  // against the geometry.
   void run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
 
-  // Scratch memory of attention within the limits, and its allocation.
+  // Return the bytes of scratch memory that attention needs within the limits, and allocate it.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
 
  private:
-  // Common parameters of all tasks of a call.
+  // Parameters of a call that all its tasks have in common.
   struct Call {
     const KvTarget& kv;
     const AttentionShape& shape;
     uint32_t group;
-    size_t row_floats;  // of one row's partial results for one KV head
+    size_t row_floats;  // floats of one row's partial results for one KV head
   };
+  // A range of splits and their units, between two merges.
   struct Wave {
     SplitRange splits;
     size_t first_unit, end_unit;
   };
 
-  // Floats of each buffer.
+  // Floats needed of each buffer.
   struct Needs {
     size_t scratch, merged, partials;
   };
@@ -61,10 +63,10 @@ class Attention {
   std::vector<QueryRow> rows_;      // rows of the call
   std::vector<RowSlice> whole_;     // slices computed as a whole
   std::vector<RowSlice> to_split_;  // slices computed split by split
-  AttentionPlan plan_;              // of the slices to split
+  AttentionPlan plan_;              // plan of the slices to split
   std::vector<Buffer> scratch_;     // by thread
-  Buffer merged_;                   // [slice to split][KV head], merged so far
-  Buffer partials_;                 // [unit of a wave][KV head]
+  Buffer merged_;                   // [slice to split][KV head]: results merged so far
+  Buffer partials_;                 // [unit of the current wave][KV head]
 };
 
 }  // namespace kvik::cpu

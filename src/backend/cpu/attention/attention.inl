@@ -1,45 +1,48 @@
 // Attention kernels of kernels.h. Included inside the namespace of an instruction set, after its
 // vector functions. tiles.h defines the size of a register tile: kTileRows and kTileRegisters, and
-// kInt8TileRows and kInt8TileRegisters for int8 pages.
+// kInt8TileRows and kInt8TileRegisters for quantized pages.
 //
-// A pair is one query row with one head of the group. Pairs are processed in blocks, so that a page
-// that was read serves all of them, and within a block in chunks of at most kTileRows, the M of the
-// register tiles. The arithmetic of a pair does not depend on its block or chunk
-// (attention_int8.inl has that of int8 pages):
+// A pair is one query row with one query head of the group. Pairs are processed in blocks, so that
+// a page that has been read serves all of them. Within a block they are processed in chunks of at
+// most kTileRows pairs, which are the rows of the register tiles. The arithmetic of a pair does not
+// depend on its block or chunk. It is as follows for pages of floats; attention_int8.inl describes
+// that of quantized pages.
 //
-// tokens are cut into splits at multiples of kSplitTokens; in each split
-// score[t] = scale · Σd q[d] · k[d][t]      chain over d ascending, then the soft cap
-// top      = max of the visible scores
-// p[t]     = exp(score[t] − top)            0 if t is not visible
-// total    = Σt p[t]                        in lanes t mod 16 ascending, then sum_lanes
-// sum[d]   = Σt p[t] · v[t][d]              chain over the visible t ascending
-// splits are merged ascending (merge_block_split), then a sink joins (take_sink), and
-// out[d] = sum[d] / total.
+// Tokens are cut into splits at multiples of kSplitTokens. In each split:
+//   score[t] = scale · Σd q[d] · k[d][t]      chain over d ascending, then the soft cap
+//   top      = max of the visible scores
+//   p[t]     = exp(score[t] − top)            0 if t is not visible
+//   total    = Σt p[t]                        in lanes t mod 16 ascending, then sum_lanes
+//   sum[d]   = Σt p[t] · v[t][d]              chain over the visible t ascending
+// Splits are merged in ascending order (merge_block_split), then an attention sink joins the
+// softmax (take_sink), and out[d] = sum[d] / total.
 //
-// If a row has an open page, the splits end where its page begins, and the open page is merged
+// If a row has an open page, the splits end where that page begins, and the open page is merged
 // after them (attention_open.inl).
 //
-// Tokens outside a pair's range take part in nothing: neither their K nor their V, whatever they
-// contain, can change a bit, and pages without a visible token are not accessed.
+// Tokens outside a pair's range have no effect. Neither their K nor their V can change a bit,
+// whatever they contain, and pages without a visible token are not accessed.
 
 #include "backend/cpu/isa/vec_math.inl"
 
 namespace {
 
+// Pairs per block.
 constexpr uint32_t kBlockPairs = 48;
-// Pages processed before the next chunk of pairs reads them again, from the cache.
+// Pages per strip. All chunks of a block process a strip, which stays in the cache, before the next
+// one is read.
 constexpr uint32_t kStripPages = 2;
 constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
 constexpr uint32_t kTilesPerPage = kPageTokens / kLanes;
 constexpr uint32_t kStripTiles = kStripPages * kTilesPerPage;
-// Not a power of two, because rows of a tile would compete for the same cache sets.
+// Not a power of two, because the rows of a tile would then compete for the same cache sets.
 constexpr uint32_t kScoreStride = kSplitTokens + kLanes;
 
 inline uint32_t lesser(uint32_t a, uint32_t b) { return a < b ? a : b; }
 inline uint32_t greater(uint32_t a, uint32_t b) { return a > b ? a : b; }
 inline uint32_t blocks_of_16(uint32_t n) { return (n + kLanes - 1) / kLanes; }
 
-// Index in one head's V in f32 or bf16: [D / 16][32 tokens][16 of d].
+// Returns the index of an element in one head's V, in f32 or bf16: [D / 16][32 tokens][16 of d].
 inline size_t v_element(uint32_t token, uint32_t d) {
   return (size_t{d / kLanes} * kPageTokens + token) * kLanes + d % kLanes;
 }
@@ -79,7 +82,8 @@ inline Range tokens_of_split(uint32_t split) {
   return {split * kSplitTokens, (split + 1) * kSplitTokens};
 }
 
-// Computes the partial results of each pair that attends to the split, into block.split.
+// Computes the partial results of each pair that attends to the split, and writes them to
+// block.split.
 inline void attend_block_split(Block& block, uint32_t split) {
   switch (block.task.layout.type) {
     case KvType::kF32:
@@ -93,13 +97,14 @@ inline void attend_block_split(Block& block, uint32_t split) {
   }
 }
 
-// Factors for merging two partial results of a pair.
+// Factors and results of merging two partial results, by pair.
 struct MergeFactors {
   float merged[kBlockPairs + kLanes], split[kBlockPairs + kLanes];
   float top[kBlockPairs + kLanes], total[kBlockPairs + kLanes];
 };
 
-// Processes sixteen pairs at a time; factors of pairs with only one of the two results are unused.
+// Processes sixteen pairs at a time. Pairs that have only one of the two results get factors too,
+// which are not used.
 inline void find_merge_factors(const Block& block, MergeFactors& out) {
   for (uint32_t pair = 0; pair < block.n_pairs; pair += kLanes) {
     const uint32_t n = lesser(kLanes, block.n_pairs - pair);
@@ -116,7 +121,7 @@ inline void find_merge_factors(const Block& block, MergeFactors& out) {
   }
 }
 
-// Copies a pair's first split.
+// Copies the results of the first split that a pair attends to.
 inline void take_first(const Block& block, uint32_t pair) {
   const Partial into = from_pair(block.merged, pair, block.padded_dim());
   const Partial from = from_pair(block.split, pair, block.padded_dim());
@@ -127,7 +132,7 @@ inline void take_first(const Block& block, uint32_t pair) {
   *into.total = *from.total;
 }
 
-// Merges a pair's split with those before it:
+// Merges the results of a pair's next split with those of the splits before it:
 //   top' = max(top, top_s), a = exp(top − top'), b = exp(top_s − top'),
 //   sum' = fma(sum, a, sum_s · b), and total' likewise.
 inline void take_next(const Block& block, uint32_t pair, const MergeFactors& factors) {
@@ -142,7 +147,8 @@ inline void take_next(const Block& block, uint32_t pair, const MergeFactors& fac
   *into.total = factors.total[pair];
 }
 
-// Merges a split into the results of each pair.
+// Merges the results of a split, block.split, into the merged results of each pair that attends to
+// it.
 inline void merge_block_split(const Block& block, uint32_t split) {
   MergeFactors factors;
   find_merge_factors(block, factors);
@@ -159,8 +165,9 @@ inline void merge_block_split(const Block& block, uint32_t split) {
 
 #include "backend/cpu/attention/attention_open.inl"
 
-// Factor of a pair's sums, and their total, after a sink joins the softmax: with top' = max(top,
-// sink), sums · exp(top − top') and total · exp(top − top') + exp(sink − top').
+// Factor for a pair's sums, and its new total, after an attention sink has joined the softmax. With
+// top' = max(top, sink), the sums are multiplied by exp(top − top'), and the total becomes total ·
+// exp(top − top') + exp(sink − top').
 struct WithSink {
   float share, total;
 };
@@ -207,8 +214,9 @@ inline size_t query_floats(const KvBlockLayout& layout) {
   return size_t{kBlockPairs} * round_up(layout.head_dim, 2 * kLanes);
 }
 
-// Calls function(block) for each block of the task. The scratch contains, in order: scores,
-// queries, two partial results, scales, the spare floats, unpacked levels.
+// Calls function(block) for each block of the task. The scratch memory consists of the scores, the
+// queries, two partial results, the scales, the spare floats and the unpacked levels, in this
+// order.
 template <class Function>
 inline void for_blocks(const AttendTask& task, Function function) {
   const uint32_t n_dim_blocks = blocks_of_16(task.layout.value_dim());
@@ -241,8 +249,8 @@ inline void for_blocks(const AttendTask& task, Function function) {
   }
 }
 
-// Size of the scratch in for_blocks(). It does not depend on the group, because blocks have a fixed
-// size.
+// Returns the size of the scratch memory of for_blocks(). It does not depend on the group, because
+// blocks have a fixed size.
 inline size_t attend_scratch_floats(const KvBlockLayout& layout, uint32_t) {
   const uint32_t padded_dim = blocks_of_16(layout.value_dim()) * kLanes;
   return size_t{kBlockPairs} * kScoreStride + query_floats(layout) +
@@ -301,11 +309,11 @@ inline void merge_splits(const AttendTask& task, SplitRange splits, const SplitP
       block.split = of_block(parts[s - splits.begin]);
       merge_block_split(block, s);
     }
-    // A block that attends to no split, among others that do, is processed in each call, with the
-    // same result.
+    // A block that attends to no split is processed in every call, if other blocks of the task
+    // attend to some. Its result is the same each time.
     const uint32_t end = block.seen_by_any().end;
     if (end > splits.end * kSplitTokens) return;
-    if (end != 0 && end <= splits.begin * kSplitTokens) return;  // done before
+    if (end != 0 && end <= splits.begin * kSplitTokens) return;  // an earlier call wrote the output
     block.split = room;
     if (reads_open_pages(block)) merge_open_pages(block);
     write_out(block);

@@ -1,6 +1,6 @@
-// The pairs that attention.inl processes together.
+// The pairs that attention.inl processes together. Part of attention.inl.
 
-// Tokens, or tiles of 16 tokens, [begin, end) of the sequence.
+// Tokens [begin, end) of the sequence, or tiles of 16 tokens.
 struct Range {
   uint32_t begin, end;
   bool empty() const { return begin >= end; }
@@ -8,14 +8,14 @@ struct Range {
 inline Range common(Range a, Range b) { return {greater(a.begin, b.begin), lesser(a.end, b.end)}; }
 inline Range tiles_of(Range tokens) { return {tokens.begin / kLanes, blocks_of_16(tokens.end)}; }
 
-// Pairs [begin, end) of a block that share register tiles.
+// Pairs [begin, end) of a block, which use the same register tiles.
 struct Chunk {
   uint32_t begin, end;
   uint32_t size() const { return end - begin; }
 };
 
-// Partial results of pairs for some splits: [pairs · padded_dim] sums, then maximum and total of
-// each pair.
+// Partial results of pairs: [pairs · padded_dim] sums, then the maximum of each pair, then the
+// total of each pair.
 struct Partial {
   float* sums;
   float* top;
@@ -25,32 +25,37 @@ inline Partial partial_at(float* floats, size_t n_pairs, uint32_t padded_dim) {
   float* top = floats + n_pairs * padded_dim;
   return {floats, top, top + n_pairs};
 }
+// Returns the partial results from a pair on.
 inline Partial from_pair(Partial p, uint32_t pair, uint32_t padded_dim) {
   return {p.sums + size_t{pair} * padded_dim, p.top + pair, p.total + pair};
 }
 
-constexpr uint32_t kMostGroups = 8;  // of the dimensions of a head: see group_dims
+// Maximum number of groups of dimensions of a head: see group_dims.
+constexpr uint32_t kMostGroups = 8;
 
-// Up to kBlockPairs pairs and their results so far. Floats are in the task's scratch, or in the
-// caller's buffer for partial results.
+// Up to kBlockPairs pairs and their results so far. The floats are in the task's scratch memory, or
+// in the caller's buffer for partial results.
 struct Block {
   const AttendTask& task;
   uint32_t first_pair;
   uint32_t n_pairs;
   uint32_t n_chunks;
-  uint32_t n_dim_blocks;  // of V
-  float* queries;  // by chunk, each [head_dim][pairs of the chunk]; for int8 see quantize_queries()
-  float* scores;  // [pair] at kScoreStride, one split
-  float* spare;  // f32 K or V of one strip of bf16, or the levels of one chunk of int8
-  float* scales;  // of one split of int8 or int4: see LevelSplit
+  uint32_t n_dim_blocks;  // blocks of sixteen dimensions of V
+  // By chunk, each [head_dim][pairs of the chunk]; for quantized pages see quantize_queries()
+  float* queries;
+  float* scores;  // of one split; those of a pair begin at pair · kScoreStride
+  // Floats of one strip of bf16 K or V, or the levels of weights of one chunk for quantized pages.
+  float* spare;
+  float* scales;    // of one split of quantized pages: see LevelSplit
   float* unpacked;  // levels of one split of int4
   KeysAhead ahead = {};
   Partial merged = {};
   Partial split = {};
   Range visible[kBlockPairs] = {};
-  float query_scale[kBlockPairs] = {};  // int8 and int4 only
-  float group_scale[kMostGroups][kBlockPairs] = {};  // likewise: additional scale of a group
-  int32_t minus_128_levels[kMostGroups][kBlockPairs] = {};  // likewise: −128 · Σ levels of the query
+  float query_scale[kBlockPairs] = {};               // for quantized pages
+  float group_scale[kMostGroups][kBlockPairs] = {};  // additional scale of a group of dimensions
+  // −128 · the sum of the query's levels in a group of dimensions
+  int32_t minus_128_levels[kMostGroups][kBlockPairs] = {};
 
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }
@@ -76,24 +81,26 @@ struct Block {
   float* out(uint32_t pair) const {
     return task.rows[row(pair)].out + task.first_out_column + head(pair) * task.layout.value_dim();
   }
-  // Returns K of that page of the next split if it is known, else `otherwise`.
+  // Returns the K of that page of the next split if it is known, else `otherwise`.
   const std::byte* keys_ahead(uint32_t page, const std::byte* otherwise) const {
     const bool known = page < ahead.n_pages && ahead.pages[page] != nullptr;
     return known ? ahead.pages[page] + ahead.block_offset : otherwise;
   }
 };
 
+// Returns the first token that a row attends to.
 inline uint32_t first_visible(const AttendTask& task, uint32_t position) {
   return task.window != 0 && position + 1 > task.window ? position + 1 - task.window : 0;
 }
 
-// Returns the tokens of task.pages that a row attends to. An empty range does not extend the common
-// range of a block's rows.
+// Returns the tokens of task.pages that a row attends to. An empty range is such that it does not
+// extend the union with the ranges of other rows.
 inline Range visible_tokens(const AttendTask& task, const QueryRow& row) {
   const Range seen = {first_visible(task, row.position), row.sealed_end()};
   return seen.empty() ? Range{UINT32_MAX, 0} : seen;
 }
 
+// Copies the queries to block.queries, transposed for each chunk.
 inline void gather_queries(const Block& block) {
   const uint32_t head_dim = block.task.layout.head_dim;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {

@@ -1,16 +1,16 @@
-// int4 K by channel: each dimension has its own level for nibble 0 and its own step in each tile of
-// sixteen tokens of a page (KIVI, Liu et al. 2024). Part of attention.inl.
+// int4 K by channel: in each tile of sixteen tokens of a page, each dimension (channel) has its own
+// level for nibble 0 and its own step (KIVI, Liu et al. 2024). Part of attention.inl.
 //
-// In trained models, dimensions of K differ in magnitude and in how much they vary between tokens;
-// a separate step for each suits both. Pages are unpacked to int8 levels with a common scale
-// (attention_levels.inl), once for all queries, so that queries need no step per page.
+// In trained models, dimensions of K differ in magnitude and in how much they vary between tokens,
+// so a step of its own suits each dimension. Pages are unpacked to int8 levels with a common scale
+// (attention_levels.inl), once for all queries, so queries need no scales per page.
 
-// Range [low, high] of a channel's values in a tile.
+// Range [low, high] of a channel's values in one tile.
 struct ChannelRange {
   float low, high;
 };
 
-// keys: of the tokens of a tile. Ignores NaN.
+// Returns the range of a channel in a tile. keys: of the tile's tokens. Ignores NaN.
 inline ChannelRange range_of_channel(const uint16_t* keys) {
   const F32x16 x = load_bf16(keys);
   const F32x16 minus_one = set1(-1.0f);
@@ -19,7 +19,8 @@ inline ChannelRange range_of_channel(const uint16_t* keys) {
   return range.low <= range.high ? range : ChannelRange{0.0f, 0.0f};
 }
 
-// The nibble of a channel's level is (level − first_level) · nibbles_per_level, rounded.
+// Levels that the nibbles of a channel represent. The nibble of a level is (level − first_level) ·
+// nibbles_per_level, rounded.
 struct ChannelQuantum {
   uint8_t first, step;  // as stored in the page
   float first_level, levels_per_nibble, nibbles_per_level;
@@ -28,11 +29,12 @@ struct ChannelQuantum {
 inline float limited_level(float level) {
   return level < -127.0f ? -127.0f : level > 127.0f ? 127.0f : level;
 }
-// Rounds to the nearest integer, ties to even; |x| below 2^22.
+// Rounds to the nearest integer, ties to even; |x| must be below 2^22.
 inline float nearest(float x) { return x + 0x1.8p23f - 0x1.8p23f; }
 
-// Nibble 0 represents at most the lowest level of the range, nibble 15 at least the highest; no
-// level exceeds 127.
+// Returns the quantum of a channel whose levels are in the given range. Nibble 0 represents at most
+// the lowest level of the range, and nibble 15 at least the highest one, as far as no level exceeds
+// 127.
 inline ChannelQuantum quantum_of_range(ChannelRange levels) {
   const float low = nearest(limited_level(levels.low) - 0.5f);
   const float first_level = low < -127.0f ? -127.0f : low;
@@ -55,27 +57,29 @@ inline I32x16 nibbles_of(F32x16 levels, const ChannelQuantum& channel) {
   return round_to_i32(min(max(nibbles, zero()), set1(15.0f)));
 }
 
-// Returns the squared rounding error of the levels.
+// Returns the sum of the squared rounding errors of the levels.
 inline float squared_error(F32x16 levels, const ChannelQuantum& channel) {
   const F32x16 nibbles = to_f32(nibbles_of(levels, channel));
-  // Unpacking rounds half a level up. Nibbles are whole 256ths of a level.
+  // Unpacking rounds half a level up. Products of nibbles and steps are multiples of 1 / 256 of a
+  // level.
   const F32x16 above = add(mul(nibbles, set1(channel.levels_per_nibble)), set1(1.0f / 512.0f));
   const F32x16 stored = add(sub(above, fraction(above)), set1(channel.first_level));
   const F32x16 error = sub(levels, stored);
   return sum_lanes(mul(error, error));
 }
 
-// The grid's ends are at the smallest and largest level, or a third of a step to either side of
-// them, whichever has the least error: a fifth less than with the first alone, because sixteen
-// tokens fit one of nine grids better than the others.
+// Returns the best of nine quanta. Each end of the range is the smallest or largest level, or a
+// third of a step to either side of it. The error is a fifth less than with the range itself,
+// because sixteen tokens fit one of nine grids better than the others.
 inline ChannelQuantum quantum_of_channel(F32x16 levels, ChannelRange range) {
-  constexpr float kShifts[] = {0.0f, 0.02f, -0.02f};  // of the range, which has fifteen steps
+  // Relative to the range, which has fifteen steps.
+  constexpr float kShifts[] = {0.0f, 0.02f, -0.02f};
   const float span = range.high - range.low;
   ChannelQuantum best = quantum_of_range(range);
   float least = squared_error(levels, best);
   for (const float low : kShifts) {
     for (const float high : kShifts) {
-      if (low == 0.0f && high == 0.0f) continue;  // the first one
+      if (low == 0.0f && high == 0.0f) continue;  // done before the loops
       const ChannelQuantum channel =
           quantum_of_range({range.low + low * span, range.high + high * span});
       const float error = squared_error(levels, channel);
@@ -88,7 +92,7 @@ inline ChannelQuantum quantum_of_channel(F32x16 levels, ChannelRange range) {
   return best;
 }
 
-// Returns K of the sixteen tokens of a tile in dimension d.
+// Returns the K of the sixteen tokens of a tile in dimension d.
 inline const uint16_t* channel_keys(const KvBlockLayout& layout, const uint16_t* keys,
                                     uint32_t tile, uint32_t d) {
   return keys + (size_t{tile} * layout.head_dim + d) * kLanes;

@@ -1,33 +1,34 @@
 // Attention over int8 and int4 pages: one split for the pairs of a block. Part of attention.inl.
 //
-// Both products are sums of small integers, exact in any order:
-//   query       level_q[d] = q[d] in 127 steps of the row's own peak
-//   score[t]    = (Σd level_q[d] · level_k[d][t]) · scale_k[t], of int4 for each group of
-//                 dimensions, added up in ascending order
-//   p[t]        = 2^((score[t] − top) · scale_q · scale / ln 2), to 6e-6; 0 where t is not visible
-//                 (with a soft cap, the score is multiplied and capped before)
-//   w[t]        = p[t] · scale_v[t], in steps of the most of them: see steps_of_weights
-//   sum[d]      = (Σt level_w[t] · level_v[t][d]) · scale_w, of int4 with the w of d's group
+// Both products are sums of small integers, which are exact in any order:
+//   level_q[d]  = q[d] in steps of 1/127 of the query's own peak
+//   score[t]    = (Σd level_q[d] · level_k[d][t]) · scale_k[t]; with groups of dimensions (int4),
+//                 the sums of the groups are added in ascending order
+//   p[t]        = 2^((score[t] − top) · scale_q · scale / ln 2), with an error of 8e-5; 0 if t is
+//                 not visible. With a soft cap, the scaled score is capped before
+//   w[t]        = p[t] · scale_v[t], rounded to levels: see steps_of_weights
+//   sum[d]      = (Σt level_w[t] · level_v[t][d]) · scale_w; for int4, w is that of d's group
 //
-// Quantizing queries and weights together adds 11 to 19% to the mean error that int8 K and V cause
-// in the logits of small models. A second plane of query levels could remove at most that, and
-// would roughly double the first product, a fifth of the time of a prefill.
+// Quantizing queries and weights adds 11 to 19% to the mean error that int8 K and V cause in the
+// logits of small models. A second plane of query levels could remove at most that, and would
+// roughly double the time of the first product, which takes a fifth of a prefill.
 
 struct Quantum {
-  float scale;  // of one step
-  float inverse;  // steps to 1
+  float scale;    // value of one step
+  float inverse;  // steps per unit: 1 / scale
 };
 
-// Returns the quantum of values in ±peak, peak ≥ 0, with n steps to the peak. A peak close to zero
-// counts as zero, so that n / peak is finite; a peak close to infinity is limited, so that n steps
-// are finite.
+// Returns the quantum of values in ±peak, peak ≥ 0, with n steps from zero to the peak. A peak
+// close to zero counts as zero, so that n / peak is finite. A peak close to infinity is limited, so
+// that n steps are finite.
 inline Quantum quantum_for(float peak, float n) {
   if (!(peak >= 0x1p-110f)) return {0.0f, 0.0f};
   const float limited = peak < 0x1p127f ? peak : 0x1p127f;
   return {limited / n, n / limited};
 }
 
-// Returns the quantum for int8 levels of one head. Ignores NaN, which becomes an arbitrary level.
+// Returns the quantum for the int8 levels of one head. Ignores NaN, which later becomes an
+// arbitrary level.
 inline Quantum quantum_of(const float* x, uint32_t head_dim) {
   F32x16 peak = zero();
   for (uint32_t d = 0; d < head_dim; d += kLanes) {
@@ -41,12 +42,13 @@ inline I32x16 levels_of(F32x16 x, Quantum quantum) {
 }
 
 constexpr uint32_t kMostInt8Vectors = 4;
+// Vectors per register tile of M pairs.
 template <uint32_t M>
 inline constexpr uint32_t kInt8Vectors = kInt8TileRegisters / M >= 4   ? kMostInt8Vectors
                                          : kInt8TileRegisters / M >= 2 ? 2
                                                                        : 1;
 
-// The quanta of the two parts of a query for latent K, which differ in magnitude as those of K do.
+// Quanta of the two parts of a query for latent K. The parts differ in magnitude, as those of K do.
 struct QueryQuanta {
   Quantum first, second;
 };
@@ -57,8 +59,8 @@ inline QueryQuanta quanta_of_query(const float* q, const KvBlockLayout& layout) 
   return {first, second};
 }
 
-// Quantizes one query and computes −128 · the sum of its levels per group of dimensions. The levels
-// of four dimensions are `stride` bytes apart.
+// Quantizes one query and computes −128 · the sum of its levels for each group of dimensions. Each
+// four levels are `stride` bytes after the previous four.
 inline void quantize_query(const float* q, const KvBlockLayout& layout, const QueryQuanta& quanta,
                            size_t stride, int8_t* out, int32_t* minus_128_levels) {
   const uint32_t head_dim = layout.head_dim;
@@ -67,7 +69,7 @@ inline void quantize_query(const float* q, const KvBlockLayout& layout, const Qu
   const uint32_t group_dims = layout.key_group_dims();
   for (uint32_t d = 0; d < n_dims; minus_128_levels += kBlockPairs) {
     const uint32_t end = lesser(d + group_dims, n_dims);
-    F32x16 sum = zero();  // exact
+    F32x16 sum = zero();  // sums of levels are exact
     for (; d < end; d += kLanes) {
       const Quantum quantum = d < value_dim ? quanta.first : quanta.second;
       const uint32_t n = d < head_dim ? lesser(kLanes, head_dim - d) : 0;
@@ -83,8 +85,8 @@ inline void quantize_query(const float* q, const KvBlockLayout& layout, const Qu
   }
 }
 
-// The scale of a query is that of its first part, unless that is zero; groups of the second part
-// have an additional scale.
+// Sets the scales of a query. Its scale is that of its first part, unless that is zero; groups of
+// the second part have an additional scale.
 inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, float scale) {
   const KvBlockLayout& layout = block.task.layout;
   const bool has_first = quanta.first.scale > 0.0f || layout.latent_dim == 0;
@@ -96,8 +98,8 @@ inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, 
   }
 }
 
-// Quantizes the queries by chunk, each [key_dims / 4][pairs of the chunk][4] levels. Queries are
-// rotated if K is.
+// Quantizes the queries of each chunk to [key_dims / 4][pairs of the chunk][4] levels. Rotates the
+// queries before if K is rotated.
 inline void quantize_queries(Block& block) {
   const KvBlockLayout& layout = block.task.layout;
   const bool turns = layout.turns_keys();
@@ -120,15 +122,16 @@ inline void quantize_queries(Block& block) {
   }
 }
 
-// K of sixteen tokens, and data of the same size to prefetch.
+// Levels of K of sixteen tokens, their scales, and data of the same size to prefetch.
 struct KeyTile {
   const uint8_t* levels;
   const float* scales;
   const std::byte* ahead;
 };
 
-// Multiplies kSteps words of the queries' levels starting at `step`. GCC 12 moves all sums to other
-// registers and back in each iteration of a loop, so iterations should be long.
+// Multiplies K by kSteps words of the queries' levels, starting at word `step`. The loop should
+// have long iterations, because GCC 12 moves all sums to other registers and back in each
+// iteration.
 template <uint32_t kSteps, uint32_t M, uint32_t N>
 inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
                      IntSums (&sums)[M][N]) {
@@ -149,22 +152,22 @@ inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
   }
 }
 
-// Words [begin, end) of the queries and K, with four dimensions each.
+// Words [begin, end) of the queries and of K. A word is four dimensions.
 struct Words {
   uint32_t begin, end;
 };
 
-// Levels of several queries, the initial values of their sums, and their scales in the current
-// group and the later ones.
+// Levels of several queries, the initial values of their sums, and their additional scales for a
+// group of dimensions.
 struct ScoredQueries {
   const int8_t* levels;
   const int32_t* minus_128_levels;
   const float* scales;
 };
 
-// Computes scores of M queries against N tiles, without the queries' scales, for one group of
-// dimensions: the first group sets them, others add. queries: [words][M][4]; scores: row m at m ·
-// kScoreStride, tile n at 16 n.
+// Computes the scores of M queries against N tiles for one group of dimensions, without the
+// queries' scales. The first group sets the scores, and the others add to them. queries:
+// [words][M][4]; scores: row m at m · kScoreStride, tile n at 16 n.
 template <uint32_t M, uint32_t N>
 inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words words,
                             float* scores) {
@@ -206,6 +209,7 @@ inline void score_int8_tiles(const ScoredQueries& q, const KeyTile* tiles, uint3
   }
 }
 
+// Computes the scores of a chunk for one group of dimensions.
 inline void score_int8_group(const Block& block, Chunk chunk, Range split, const LevelSplit& levels,
                              uint32_t group) {
   const KvBlockLayout& layout = block.task.layout;
@@ -237,7 +241,7 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
 
 #include "backend/cpu/attention/attention_int8_values.inl"
 
-// Returns the blocks of sixteen dimensions whose V shares a scale.
+// Returns the blocks of sixteen dimensions of V that share a scale.
 inline Range blocks_of_group(const Block& block, uint32_t group) {
   const uint32_t n_blocks = blocks_of_16(block.task.layout.value_group_dims());
   return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};

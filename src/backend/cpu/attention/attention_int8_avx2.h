@@ -2,11 +2,11 @@
 
 #include "backend/cpu/isa/vec_avx2.h"
 
-// The functions of attention_int8_scalar.h in AVX2; see the comments there.
+// The functions of attention_int8_scalar.h in AVX2. The comments are in attention_int8_scalar.h.
 namespace kvik::cpu::avx2 {
 
 struct KeyBytes {
-  __m256i lo, hi;  // levels, with 128 subtracted
+  __m256i lo, hi;  // levels: the bytes less 128
 };
 inline KeyBytes load_keys(const uint8_t* p) {
   const __m256i offset = _mm256_set1_epi8(-128);
@@ -87,8 +87,8 @@ inline I32x16 end_sums(IntSums sums) { return sums; }
 inline IntSums zero_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline IntSums begin_keys(int32_t) { return zero_sums(); }
 
-// VPMADDUBSW sums pairs in 16 bits: unsigned |k| ≤ 128 times q with the sign of k, |q| ≤ 127, is at
-// most 32512 per pair.
+// VPMADDUBSW adds pairs of products in 16 bits. Multiplying the unsigned |k| ≤ 128 by q with the
+// sign of k, |q| ≤ 127, gives at most 32512 per pair.
 inline __m256i add_key_pairs(__m256i sum, __m256i k, __m256i q) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(k), _mm256_sign_epi8(q, k));
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
@@ -97,7 +97,8 @@ inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
   return {add_key_pairs(sums.lo, keys.lo, q.levels), add_key_pairs(sums.hi, keys.hi, q.levels)};
 }
 
-// 16-bit words in groups of tokens 0 2 1 3: V is widened to even and odd tokens.
+// Levels are 16-bit words, each four in the order of tokens 0 2 1 3, because V is widened to even
+// and odd tokens.
 inline constexpr uint32_t kLevelPlanes = 1;
 inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
 

@@ -2,7 +2,8 @@
 
 #include "backend/cpu/isa/vec_avx512.h"
 
-// The functions of attention_int8_scalar.h with VPDPBUSD; see the comments there.
+// The functions of attention_int8_scalar.h with VPDPBUSD. The comments are in
+// attention_int8_scalar.h.
 namespace kvik::cpu::avx512 {
 
 using KeyBytes = __m512i;
@@ -18,9 +19,9 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
 }
 
-inline constexpr uint32_t kMostChannels = 64;  // one byte each fills a vector
-// Even channels, then odd ones: the level of an even channel is the low byte of a word, that of an
-// odd one the high byte, where the sum leaves it.
+inline constexpr uint32_t kMostChannels = 64;  // so many that their bytes fill a vector
+// Even channels, then odd channels. The level of an even channel becomes the low byte of a word.
+// That of an odd channel becomes the high byte, where the sum leaves it.
 struct ChannelSteps {
   alignas(64) uint16_t first[2][32], step[2][32];
 };
@@ -40,7 +41,7 @@ inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, u
   _mm512_store_si512(out.step[1], of_step(_mm512_srli_epi16(step, 8)));
   return out;
 }
-// even, odd: nibbles in words of two channels, for sixteen tokens.
+// even, odd: nibbles of two channels in each word, for sixteen tokens.
 inline __m512i channel_levels(__m512i even, __m512i odd, const ChannelSteps& of, uint32_t channel) {
   const auto two_words = [&](const uint16_t* p) {
     int32_t two;
@@ -75,7 +76,7 @@ inline QueryWord query_word(const int8_t* p) {
   return _mm512_set1_epi32(four);
 }
 
-// Not I32x16, because GCC 12 keeps arrays of it in memory.
+// Not I32x16, because GCC 12 keeps arrays of that type in memory.
 using IntSums = __m512i;
 inline IntSums zero_sums() { return _mm512_setzero_si512(); }
 inline I32x16 end_sums(IntSums sums) { return {sums}; }
@@ -84,16 +85,17 @@ inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
   return _mm512_dpbusd_epi32(sums, keys, q);
 }
 
-// Two planes of unsigned bytes, the high ones first, multiplied with signed V. Widening V to 16
-// bits for VPDPWSSD would take as many products, but never fewer: a high plane of zeros is skipped.
+// Levels are two planes of unsigned bytes, the high bytes first, which are multiplied by signed V.
+// Widening V to 16 bits for VPDPWSSD would take as many instructions, but never fewer, whereas a
+// high plane of zeros is skipped here.
 inline constexpr uint32_t kLevelPlanes = 2;
 inline constexpr uint32_t kLevelPlaneBytes = 512;
 inline constexpr uint32_t kLevelStride = 2 * kLevelPlaneBytes + 64;
 
 enum class LevelPlanes { kLow, kBoth };
 
-// Packing keeps four tokens together, and orders the groups of four of vectors a to d as a0 b0 c0
-// d0 a1 b1 …
+// Packing keeps four tokens together. It leaves the groups of four of vectors a to d in the order
+// a0 b0 c0 d0 a1 b1 …
 template <LevelPlanes kPlanes>
 inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   const __m512i ab = _mm512_packus_epi32(levels[0].v, levels[1].v);
@@ -117,7 +119,7 @@ inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
   return _mm512_test_epi32_mask(all, all) != 0;
 }
 
-// Transposes 4 × 4 within each 16 bytes, then those groups of four.
+// Transposes 4 × 4 bytes within each 16 bytes, then the groups of four.
 inline void turn_keys(const uint8_t* keys, int8_t* values) {
   const __m512i turned =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));

@@ -2,12 +2,12 @@
 
 #include "backend/cpu/isa/vec_scalar.h"
 
-// Integer part of attention over int8 pages: the specification of attention_int8_avx2.h and
-// attention_int8_avx512.h. Sums are exact, so any order and representation of the levels is
-// allowed.
+// Integer part of attention over quantized pages: the specification of attention_int8_avx2.h and
+// attention_int8_avx512.h. Sums are exact, so other instruction sets may use any order and any
+// representation of the levels.
 namespace kvik::cpu::scalar {
 
-// Four dimensions of the K of sixteen tokens, each byte 128 more than its level.
+// Four dimensions of the K of sixteen tokens. Each byte is its level plus 128.
 struct KeyBytes {
   uint8_t byte[kLanes][4];
 };
@@ -17,8 +17,8 @@ inline KeyBytes load_keys(const uint8_t* p) {
   return keys;
 }
 
-// Unpacks 64 bytes of two nibbles each: low[i] = 2 · low nibble + offset, high[i] likewise, modulo
-// 256.
+// Unpacks 64 bytes of two nibbles each: low[i] = 2 · low nibble + offset, and high[i] likewise,
+// modulo 256.
 inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
   for (uint32_t i = 0; i < 64; ++i) {
     low[i] = static_cast<uint8_t>(2 * (packed[i] & 15) + offset);
@@ -26,13 +26,14 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
-inline constexpr uint32_t kMostChannels = 64;  // channels of K that are unpacked together
-// Nibble n represents the level (first + n · step) / 256, rounded down; `first` includes 128, which
-// rounds to the nearest level.
+// Maximum number of channels of K that are unpacked together.
+inline constexpr uint32_t kMostChannels = 64;
+// Nibble n represents the level (first + n · step) / 256, rounded down. `first` includes 128, so
+// that the level is rounded to nearest.
 struct ChannelSteps {
   uint32_t first[kMostChannels], step[kMostChannels];
 };
-// firsts, steps: [n] bytes of a page (ChannelBlock::channels), n a multiple of 8.
+// Converts the bytes of a page (ChannelBlock::channels). firsts, steps: [n], n a multiple of 8.
 inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
   ChannelSteps out;
   for (uint32_t j = 0; j < n; ++j) {
@@ -41,9 +42,9 @@ inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, u
   }
   return out;
 }
-// Unpacks 64 bytes of two nibbles each for sixteen tokens: the low ones are of four channels
-// starting at `channel` and become levels[0 … 63], the high ones of the next four, levels[64 …
-// 127].
+// Unpacks 64 bytes of two nibbles each, for sixteen tokens. The low nibbles belong to four channels
+// starting at `channel` and become levels[0 … 63]; the high nibbles belong to the next four
+// channels and become levels[64 … 127].
 inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of, uint32_t channel,
                                    uint8_t* levels) {
   const auto level = [&](uint32_t c, uint32_t nibble) {
@@ -55,7 +56,7 @@ inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of
   }
 }
 
-// Four levels broadcast to all lanes.
+// Four levels of a query, broadcast to all lanes.
 struct QueryWord {
   int8_t level[4];
 };
@@ -64,7 +65,8 @@ inline QueryWord query_word(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}
 using IntSums = I32x16;
 inline I32x16 end_sums(IntSums sums) { return sums; }
 
-// Begins each lane's sum of (byte − 128) · level over all dimensions with −128 · Σ level.
+// Returns the initial sums. Each lane adds up byte · level, which is (level of K + 128) · level, so
+// its sum begins with −128 · Σ level.
 inline IntSums begin_keys(int32_t minus_128_levels) {
   IntSums sums;
   for (uint32_t i = 0; i < kLanes; ++i) sums.lane[i] = minus_128_levels;
@@ -77,15 +79,16 @@ inline IntSums dot_keys(IntSums sums, const KeyBytes& keys, QueryWord q) {
   return sums;
 }
 
-// Levels of weights, 0 … 32767, of the 512 tokens of one row of a split, in the representation of
-// the instruction set: kLevelPlanes planes, whose sums are computed in order:
+// Levels of the weights, 0 … 32767, of the 512 tokens of one row of a split. Each instruction set
+// has its own representation with kLevelPlanes planes. The sums of the planes are computed in
+// order:
 //   sums = 0; for each plane: { sums = next_plane(sums); for each word: sums = dot_values(…) }
-// Rows are kLevelStride bytes apart, which is not a power of two, because they would compete for
-// the same cache sets.
+// Rows are kLevelStride bytes apart. That is not a power of two, because rows would then compete
+// for the same cache sets.
 inline constexpr uint32_t kLevelPlanes = 1;
 inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
 
-// Says whether a chunk has levels above 255; smaller ones fit into the last plane.
+// kLow if no level of a chunk exceeds 255, so that the last plane suffices.
 enum class LevelPlanes { kLow, kBoth };
 
 // Stores the levels of two pages starting at token t of the split.
@@ -97,13 +100,14 @@ inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
   }
   __builtin_memcpy(row + 2 * t, words, sizeof(words));
 }
-// Returns the offset of the levels of the page that begins with token t.
+// Returns the offset, in a row, of the levels of the page that begins with token t.
 inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
-// Returns whether the first of two planes has nonzero levels for two pages in any of n rows.
+// Returns whether the first of two planes has nonzero levels in any of n rows, for the two pages
+// that begin with token t.
 inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
-// Transposes sixteen dimensions of the K of sixteen tokens, [4][16 tokens][4], each byte 128 more
-// than its level, to levels of V: [4][16 dimensions][4 tokens].
+// Transposes sixteen dimensions of the K of sixteen tokens to levels of V. keys: [4][16 tokens][4]
+// bytes, each its level plus 128; values: [4][16 dimensions][4 tokens].
 inline void turn_keys(const uint8_t* keys, int8_t* values) {
   for (uint32_t token = 0; token < kLanes; ++token) {
     for (uint32_t d = 0; d < kLanes; ++d) {
@@ -122,7 +126,8 @@ inline ValueBytes load_values(const int8_t* p) {
   __builtin_memcpy(values.level, p, sizeof(values.level));
   return values;
 }
-// Tokens 4 · group … of the page whose levels begin at `page`, for all lanes.
+// Levels of the weights of tokens 4 · group … of the page whose levels begin at `page`, for all
+// lanes.
 struct LevelWord {
   int16_t level[4];
 };

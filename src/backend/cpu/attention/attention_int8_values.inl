@@ -1,10 +1,11 @@
-// Computes sums from the levels of weights and V for int8 pages. Part of attention_int8.inl.
+// Computes the sums of a split from the levels of weights and of V, for quantized pages. Part of
+// attention_int8.inl.
 
-// V of a page, and data of the same shape to prefetch.
+// The V of a page, and data of the same size to prefetch.
 struct ValuePage {
   const int8_t* levels;
   const std::byte* ahead;
-  uint32_t levels_at;  // offset from a row's levels to those of its tokens
+  uint32_t levels_at;  // offset, in a row, of the levels of the page's tokens
 };
 
 struct ValuePages {
@@ -12,8 +13,8 @@ struct ValuePages {
   ValuePage pages[kSplitPages];
 };
 
-// For one plane of the levels, adds the V of `list` in N blocks of 16 dimensions to the sums of M
-// rows.
+// Adds the V of the listed pages, times one plane of the weights' levels, to the sums of M rows in
+// N blocks of 16 dimensions.
 template <uint32_t kPlane, uint32_t M, uint32_t N>
 inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
                        IntSums (&sums)[M][N]) {
@@ -21,7 +22,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
     const ValuePage& page = list.pages[i];
     const size_t offset = first_block * kValueBlockBytes;
 #pragma GCC unroll 8
-    for (uint32_t group = 0; group < kPageTokens / 4; ++group) {  // as in add_keys
+    for (uint32_t group = 0; group < kPageTokens / 4; ++group) {  // long iterations: see add_keys
       ValueBytes values[N];
 #pragma GCC unroll 4
       for (uint32_t n = 0; n < N; ++n) {
@@ -40,7 +41,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
   }
 }
 
-// Writes row m's sums to out + m · out_stride, times scale[m].
+// Writes the sums of row m, times the scale of quanta[m], to out + m · out_stride.
 template <uint32_t M, uint32_t N>
 inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
                             const Quantum* quanta, uint32_t first_block, float* out,
@@ -84,8 +85,8 @@ inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2
   for (; i < blocks.end; ++i) weigh_int8_tile<M, 1>(levels, lists, quanta, i, out, out_stride);
 }
 
-// Computes the split's sums in some blocks of dimensions for all pairs of a chunk, from the levels
-// of their weights and the V of pages [begin, end) of the split.
+// Computes the split's sums for all pairs of a chunk, in some blocks of dimensions, from the levels
+// of the weights and the V of pages [begin, end) of the split.
 inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
                               const ChunkLevels& weights, Range dim_blocks) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);

@@ -1,8 +1,8 @@
-// Computes weights and their levels from scores for int8 pages. Part of attention_int8.inl.
+// Computes weights and their levels from scores, for quantized pages. Part of attention_int8.inl.
 
 constexpr size_t kInt8LevelFloats = size_t{kInt8TileRows} * kLevelStride / sizeof(float);
 
-// 2^x for −100 ≤ x ≤ 1, with an error of 8e-5: the scores are not more accurate.
+// Returns 2^x for −100 ≤ x ≤ 1 with an error of 8e-5, because the scores are not more accurate.
 inline F32x16 power_of_2(F32x16 x) {
   const F32x16 r = fraction(x);
   F32x16 q = fma(set1(0x1.c3f76p-5f), r, set1(0x1.f0de1ap-3f));
@@ -11,13 +11,15 @@ inline F32x16 power_of_2(F32x16 x) {
   return times_power_of_2(q, sub(x, r));
 }
 
-// One row of scores and its visible part of the split, in tokens from the beginning of the split.
+// One row of scores and the range of tokens that are visible in the split, counted from the
+// beginning of the split.
 struct ScoreRow {
   float* scores;
   Range seen;
 
-  // Calls function(t, cut) for each visible tile of sixteen. cut(v, other) has v in visible lanes
-  // and `other` in the rest; for all tiles but the first and the last that is v.
+  // Calls function(t, cut) for each tile of sixteen tokens with visible ones. cut(v, other) returns
+  // v in the visible lanes and `other` in the rest. Except for the first and last tile, all lanes
+  // are visible.
   template <class Function>
   void for_tiles(Function function) const {
     const auto whole = [](F32x16 v, F32x16) { return v; };
@@ -37,7 +39,7 @@ struct ScoreRow {
 inline float top_of_scores(const ScoreRow& row) {
   const F32x16 unseen = set1(-__builtin_inff());
   F32x16 most = unseen;
-  F32x16 other = unseen;  // two chains, because a max has more latency than the rest of a step
+  F32x16 other = unseen;  // two chains, because max has a higher latency than the rest of a step
   row.for_tiles([&](uint32_t t, auto cut) {
     const F32x16 newer = max(cut(load(row.scores + t), unseen), other);
     other = most;
@@ -53,13 +55,13 @@ inline void cap_scores(const ScoreRow& row, float query_scale, float cap) {
 }
 
 struct WeightSums {
-  float total;  // Σ p
+  float total;   // Σ p
   float weight;  // Σ w
-  float most;  // max w
+  float most;    // max w
 };
 
-// Replaces scores by weights w: 2^((score − top) · factor) times V's scale: value_scale(t) for
-// sixteen tokens starting at t. Weights do not exceed V's scale.
+// Replaces scores by weights, w = 2^((score − top) · factor) · scale of V. value_scale(t) returns
+// the scales of sixteen tokens starting at t. No weight exceeds the scale of its V.
 template <class ValueScale>
 inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top,
                                     ValueScale value_scale) {
@@ -69,7 +71,7 @@ inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top
   F32x16 weight = zero();
   F32x16 most = zero();
   row.for_tiles([&](uint32_t t, auto cut) {
-    // The max also replaces NaN: infinity minus infinity.
+    // The max also replaces NaN, which results from infinity minus infinity.
     const F32x16 below = fma(load(row.scores + t), per_score, minus_top);
     const F32x16 p = power_of_2(max(below, set1(-100.0f)));
     const F32x16 w = cut(mul(p, value_scale(t)), zero());
@@ -81,7 +83,7 @@ inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top
   return {sum_lanes(total), sum_lanes(weight), max_lanes(most)};
 }
 
-// out = weights times V's scales.
+// out = weights of the row · scales of V.
 inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, float* out) {
   F32x16 weight = zero();
   F32x16 most = zero();
@@ -94,7 +96,8 @@ inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, 
   return {0.0f, sum_lanes(weight), max_lanes(most)};
 }
 
-// Stores the levels of the row's weights in some pages; they are zero for tokens outside its range.
+// Stores the levels of the row's weights in some pages. Levels are zero for tokens outside the
+// visible range.
 template <LevelPlanes kPlanes>
 inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, uint8_t* levels) {
   const Range all = {pages.begin / 2 * 2 * kPageTokens, (pages.end + 1) / 2 * 2 * kPageTokens};
@@ -120,18 +123,19 @@ constexpr float kFewSteps = 255.0f;
 constexpr float kManySteps = 32767.0f;
 
 // Returns the number of steps from zero to the largest of n weights. Weights below half a step are
-// lost: with 32767 steps at most 512 / 65534 of the sum, if one weight is accompanied by 511 tiny
-// ones. If the mean is at least a quarter of the maximum, 255 steps lose no more than that, and one
-// plane suffices; for few tokens, errors of half a step would not average out.
+// lost. With 32767 steps this is at most 512 / 65534 of the sum, if one weight is accompanied by
+// 511 tiny ones. If the mean is at least a quarter of the maximum, 255 steps lose no more than
+// that, and one plane suffices. For few tokens, errors of half a step would not average out, so
+// they get 32767 steps.
 inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
   const bool are_alike = 4.0f * sums.weight >= sums.most * static_cast<float>(n);
   return are_alike && n >= 128 ? kFewSteps : kManySteps;
 }
 
-// Weights of a chunk's rows as levels in block.spare, and their steps.
+// Quanta of the weights of a chunk's rows. The levels are in block.spare.
 struct ChunkLevels {
   Quantum quanta[kInt8TileRows];
-  LevelPlanes planes = LevelPlanes::kLow;  // the planes that all levels need
+  LevelPlanes planes = LevelPlanes::kLow;  // the planes that any row needs
 
   void choose(uint32_t m, const ScoreRow& row, const WeightSums& sums) {
     const float steps = steps_of_weights(sums, row.seen.end - row.seen.begin);
@@ -148,10 +152,11 @@ struct ChunkLevels {
   }
 };
 
-// Converts a chunk's scores to weights, and those to levels in block.spare, for pages [begin, end)
-// of the split; sets the split's maxima and totals. Without V's scales neither weights nor levels
-// are scaled. Proceeds row by row in each step, because the end of a row is a chain of short
-// operations, which overlaps with the long ones of the next row.
+// Converts a chunk's scores to weights and these to levels in block.spare, for pages [begin, end)
+// of the split. Also sets the split's maxima and totals. If value_scales is null, weights are not
+// multiplied by scales of V, and no levels are stored. Each step processes all rows before the next
+// step begins, because the end of a row is a chain of short operations, which overlaps with the
+// long operations of the next row.
 inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Range pages,
                               const float* value_scales, ScoreRow (&rows)[kInt8TileRows],
                               ChunkLevels& out) {
@@ -185,7 +190,8 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
   for (uint32_t m = 0; m < chunk.size(); ++m) out.store_row(m, rows[m], pages, levels);
 }
 
-// Computes the levels of a chunk's weights times V's scales of one group of dimensions.
+// Multiplies a chunk's weights by the scales of V in one group of dimensions, and computes their
+// levels.
 inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
                                     const ScoreRow (&rows)[kInt8TileRows], Range pages,
                                     const float* value_scales) {

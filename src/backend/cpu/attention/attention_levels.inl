@@ -1,29 +1,31 @@
-// K and V of one split as int8 levels for all quantized page types. Part of attention.inl.
+// K and V of one split as int8 levels, for all quantized page types. Part of attention.inl.
 //
-// int4 pages are unpacked once for all pairs of a block; their levels are odd numbers −15 … 15.
+// int4 pages are unpacked once for all pairs of a block. Their levels are the odd numbers −15 … 15,
+// or those of the channels.
 
 inline uint32_t round_up(uint32_t n, uint32_t unit) { return (n + unit - 1) / unit * unit; }
 
-// Returns the number of dimensions of K stored in a page.
+// Return the number of dimensions of K and V that a page stores, with padding.
 inline uint32_t key_dims(const KvBlockLayout& layout) {
   return round_up(layout.head_dim, layout.key_type() == KvType::kInt4 ? 8 : 4);
 }
 inline uint32_t value_dims(const KvBlockLayout& layout) {
   return round_up(layout.value_dim(), layout.value_type() == KvType::kInt4 ? 2 * kLanes : kLanes);
 }
-constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;  // sixteen dimensions of a page
+// Bytes of int8 V in sixteen dimensions of a page.
+constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;
 
-// Pages [0, kSplitPages) of a split, and the scales of its tokens: [groups][kSplitTokens].
+// Levels of the pages of a split, and the scales of its tokens: [groups][kSplitTokens].
 struct LevelSplit {
-  const uint8_t* keys[kSplitPages];  // [2][key_dims / 4][16 tokens][4], level + 128
-  const int8_t* values[kSplitPages];  // [value_dims / 16][32 / 4][16 of d][4]
+  const uint8_t* keys[kSplitPages];             // [2][key_dims / 4][16 tokens][4], level + 128
+  const int8_t* values[kSplitPages];            // [value_dims / 16][32 / 4][16 of d][4]
   const std::byte* ahead_of_keys[kSplitPages];  // data of the same size to prefetch
   const std::byte* ahead_of_values[kSplitPages];
   float* key_scales;
   float* value_scales;
 };
 
-// Size of the scratch of LevelSplits.
+// Return the size of the scales of a LevelSplit, and of the unpacked levels of a page.
 inline size_t level_scale_floats() { return size_t{2} * kMostGroups * kSplitTokens; }
 inline size_t level_page_floats(const KvBlockLayout& layout) {
   const KvBlockLayout as_int4{KvType::kInt4, layout.head_dim, layout.latent_dim};
@@ -35,7 +37,7 @@ inline void fetch(const std::byte* data, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(data + i, 0, 3);
 }
 
-// Transposes the first part of a page's latent K to the layout of V.
+// Transposes the latent part of a page's K to the layout of V.
 inline void turn_latent_levels(const KvBlockLayout& layout, const uint8_t* keys, int8_t* values) {
   constexpr size_t kBytes = kLanes * kLanes;  // of sixteen dimensions of sixteen tokens
   const size_t tile_bytes = size_t{key_dims(layout)} * kLanes;
@@ -47,7 +49,7 @@ inline void turn_latent_levels(const KvBlockLayout& layout, const uint8_t* keys,
   }
 }
 
-// V is part of the levels of K, with the scales of its groups.
+// Takes V from the levels of latent K, with the scales of K.
 inline void take_latent_values(const Block& block, uint32_t page, uint8_t* room, LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
   auto* values = reinterpret_cast<int8_t*>(room);
@@ -73,7 +75,7 @@ inline void take_latent_int8_page(const Block& block, uint32_t page, const std::
 
 constexpr size_t kInt8ScaleBytes = kPageTokens * sizeof(float);
 
-// Returns the end of K.
+// Takes K in place and copies its scales. Returns the end of K in the page.
 inline const std::byte* take_int8_keys(const KvBlockLayout& layout, uint32_t page,
                                        const std::byte* data, LevelSplit& out) {
   const std::byte* scales = data + size_t{key_dims(layout)} * kPageTokens;
@@ -82,7 +84,7 @@ inline const std::byte* take_int8_keys(const KvBlockLayout& layout, uint32_t pag
   return scales + kInt8ScaleBytes;
 }
 
-// Prefetches the scales of K and V, which are not fetched with the levels before them.
+// Prefetches the scales of K and V, because prefetching levels does not include them.
 inline void fetch_int8_scales(const KvBlockLayout& layout, const std::byte* data) {
   const std::byte* of_keys = data + size_t{key_dims(layout)} * kPageTokens;
   fetch(of_keys, kInt8ScaleBytes);
@@ -101,8 +103,8 @@ inline void take_int8_page(const Block& block, uint32_t page, const std::byte* d
   if (const std::byte* next = block.keys_ahead(page, nullptr)) fetch_int8_scales(layout, next);
 }
 
-// Unpacks n vectors of 64 bytes: low nibbles to [2i], high ones to [2i + 1], as 2 · nibble +
-// offset.
+// Unpacks n vectors of 64 bytes to 2 · nibble + offset. The low nibbles of vector i go to out + i ·
+// low_stride, and the high nibbles high_offset bytes further.
 inline void unpack_levels(const std::byte* packed, uint32_t n, uint8_t offset, uint8_t* out,
                           size_t low_stride, size_t high_offset) {
   const auto* p = reinterpret_cast<const uint8_t*>(packed);
@@ -123,11 +125,11 @@ inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) 
 
 // The parts of one head's K by channel in a page.
 struct ChannelBlock {
-  const uint8_t* nibbles;  // as in int4
-  // For each tile, [key_dims] levels of nibble 0 plus 128, then [key_dims] steps in fifteenths of a
-  // level.
+  const uint8_t* nibbles;  // as in int4 K
+  // For each tile, [key_dims] levels of nibble 0 plus 128, then [key_dims] steps in units of 17 /
+  // 256 of a level.
   const uint8_t* channels;
-  const float* scales;  // [groups of dimensions], of a level
+  const float* scales;  // of a level: [groups of dimensions]
 };
 static_assert(kChannelTokens == kLanes);
 inline ChannelBlock channel_block(const KvBlockLayout& layout, const std::byte* block) {
@@ -138,7 +140,7 @@ inline ChannelBlock channel_block(const KvBlockLayout& layout, const std::byte* 
           reinterpret_cast<const float*>(channels + size_t{kTilesPerPage} * 2 * dims)};
 }
 
-// Unpacks K by channel to int8 levels with a common scale per page.
+// Unpacks K by channel to int8 levels, which have a common scale per page and group of dimensions.
 inline void unpack_channels(const KvBlockLayout& layout, const std::byte* data, uint8_t* out) {
   const ChannelBlock block = channel_block(layout, data);
   const uint32_t dims = key_dims(layout);
@@ -158,6 +160,7 @@ inline void unpack_channels(const KvBlockLayout& layout, const std::byte* data, 
   }
 }
 
+// Unpacks K by channel to `room`. Returns the end of the levels in `room`.
 inline uint8_t* take_channel_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
                                   uint8_t* room, LevelSplit& out) {
   unpack_channels(layout, data, room);
@@ -171,7 +174,7 @@ inline uint8_t* take_channel_keys(const KvBlockLayout& layout, uint32_t page, co
   return room + size_t{key_dims(layout)} * kPageTokens;
 }
 
-// Returns the end of the levels in `room`.
+// Unpacks int4 K to `room`. Returns the end of the levels in `room`.
 inline uint8_t* take_int4_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
                                uint8_t* room, LevelSplit& out) {
   const uint32_t n_vectors = kTilesPerPage * key_dims(layout) / 8;
@@ -198,14 +201,15 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
   const KvBlockLayout& layout = block.task.layout;
   uint8_t* values = layout.keys_by_channel ? take_channel_keys(layout, page, data, room, out)
                                            : take_int4_keys(layout, page, data, room, out);
-  // The levels of K take twice the bytes of its nibbles, so this prefetches most of V as well.
+  // The levels of K take twice the bytes of its nibbles, so as many bytes prefetched from the next
+  // page include most of its V.
   out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
   if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);
   take_int4_values(layout, page, data + layout.k_bytes(), values, out);
   out.ahead_of_values[page] = reinterpret_cast<const std::byte*>(values);
 }
 
-// K is read in place; V is unpacked.
+// Takes K in place and unpacks V to `room`.
 inline void take_int8_int4_page(const Block& block, uint32_t page, const std::byte* data,
                                 uint8_t* room, LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
@@ -216,7 +220,7 @@ inline void take_int8_int4_page(const Block& block, uint32_t page, const std::by
   out.ahead_of_values[page] = ahead + (values - data);
 }
 
-// Prepares pages [begin, end) of the split, those that some pair attends to.
+// Prepares pages [begin, end) of the split, which are those that some pair attends to.
 inline LevelSplit take_levels(const Block& block, Range split, Range pages) {
   const AttendTask& task = block.task;
   LevelSplit out;

@@ -1,14 +1,15 @@
-// Attention to the open page of a row: the page of its own token, in unrounded form. Part of
-// attention.inl.
+// Attention to the open page of a row: the page of the row's own token, as it was before
+// quantization. Part of attention.inl.
 //
-// If rows have open pages, a row at position p attends to [p / 32 · 32, p] of its open page with
-// its query in floats, and to everything before in task.pages. The open page is merged after all
-// splits, in the basis of V before int4 rotation: the sums of the splits are rotated back first.
-// The open page is treated as a sequence of its own, whose tokens are counted from its first one.
+// If rows have open pages, a row at position p attends to positions [p / 32 · 32, p] in its open
+// page, with its query in floats, and to earlier positions in task.pages. The open page is merged
+// after all splits. Its V is not rotated, so the sums of splits with rotated int4 V are rotated
+// back before. The open page is treated as a sequence of its own, in which the first token of the
+// page has position 0.
 
 inline bool reads_open_pages(const Block& block) { return block.task.rows[0].open != nullptr; }
 
-// Returns whether the merged sums are those of rotated V.
+// Returns whether the merged sums are sums of rotated V.
 inline bool keeps_turned_sums(const Block& block) {
   return block.task.layout.value_type() == KvType::kInt4 && !reads_open_pages(block);
 }
@@ -27,13 +28,16 @@ inline void turn_sums_back(const Block& block) {
   }
 }
 
+// Returns the tokens that a row attends to in its open page, counted from the beginning of the
+// page.
 inline Range visible_in_open_page(const AttendTask& task, uint32_t position) {
   const uint32_t page_begin = position / kPageTokens * kPageTokens;
   const uint32_t begin = greater(first_visible(task, position), page_begin);
   return {begin - page_begin, position - page_begin + 1};
 }
 
-// Writes the partial results of pairs [begin, end) for their common open page to block.split.
+// Computes the partial results of pairs [begin, end), which have the same open page, and writes
+// them to block.split.
 inline void attend_open_page(const Block& block, Chunk pairs) {
   const QueryRow& first = block.task.rows[block.row(pairs.begin)];
   AttendTask task = block.task;
@@ -58,7 +62,7 @@ inline void attend_open_page(const Block& block, Chunk pairs) {
   attend_float_split<uint16_t>(open, {0, kPageTokens});
 }
 
-// Merges the open pages of a block's pairs with their splits, all of which are merged. Overwrites
+// Merges the open pages of a block's pairs with the merged results of all their splits. Overwrites
 // the queries of the block.
 inline void merge_open_pages(const Block& block) {
   const auto page_of = [&](uint32_t pair) { return block.task.rows[block.row(pair)].open; };

@@ -1,18 +1,19 @@
-// Inner products of attention: M rows times N vectors of sixteen, in registers. Included inside the
-// namespace of an instruction set, after its vector functions.
+// Matrix products of attention: M rows times N vectors of sixteen, in registers. Included inside
+// the namespace of an instruction set, after its vector functions.
 //
-// Each output element is one chain of fma in ascending k, in one lane, so that the grouping of rows
-// and vectors into tiles does not change its bits.
+// Each output element is one chain of fma in ascending k, in one lane. The grouping of rows and
+// vectors into tiles therefore does not change its bits.
 
 inline F32x16 load_elements(const float* p) { return load(p); }
 inline F32x16 load_elements(const uint16_t* p) { return load_bf16(p); }
 
+// A number as a type.
 template <uint32_t kValue>
 struct Count {
   static constexpr uint32_t value = kValue;
 };
 
-// Calls function(Count<m>{}) for 1 ≤ m ≤ kMost: makes m a compile-time constant.
+// Calls function(Count<m>{}) for 1 ≤ m ≤ kMost, so that m is a compile-time constant in `function`.
 template <uint32_t kMost, class Function>
 inline void with_count(uint32_t m, Function function) {
   if (m == kMost) {
@@ -24,15 +25,15 @@ inline void with_count(uint32_t m, Function function) {
 
 constexpr uint32_t kMostTileVectors = 4;
 
-// Vectors per tile of M rows: as many as fit into the registers; few rows need more of them to keep
-// enough chains in progress.
+// Vectors per tile of M rows: as many as fit into the registers. With few rows, more vectors are
+// needed to keep enough chains in progress.
 template <uint32_t M>
 inline constexpr uint32_t kTileVectors = kTileRegisters / M >= 4   ? kMostTileVectors
                                          : kTileRegisters / M >= 2 ? 2
                                                                    : 1;
 
 // sums[m][n] = fma(a[m · kRow + k · kStep], b[n][16 k …], sums[m][n]) for k = 0 … n_k − 1. Also
-// prefetches ahead[n], because pages are too short for the hardware prefetcher.
+// prefetches as much of ahead[n], because pages are too short for the hardware prefetcher.
 template <uint32_t kRow, uint32_t kStep, uint32_t M, uint32_t N, class Element>
 inline void multiply(const float* a, const Element* const (&b)[N], const Element* const (&ahead)[N],
                      uint32_t n_k, F32x16 (&sums)[M][N]) {
@@ -52,9 +53,9 @@ inline void multiply(const float* a, const Element* const (&b)[N], const Element
   }
 }
 
-// Computes scores of M queries against N tiles of 16 tokens. queries: [head_dim][M], tiles[n]:
-// [head_dim][16], followed by the N tiles to be read next; scores: row m at m · kScoreStride, tile
-// n at 16 n.
+// Computes the scores of M queries against N tiles of 16 tokens. queries: [head_dim][M]; tiles: N
+// tiles, each [head_dim][16], then the N tiles that are read next; scores: row m at m ·
+// kScoreStride, tile n at 16 n.
 template <uint32_t M, uint32_t N, class Element>
 inline void score_tile(const float* queries, const Element* const* tiles, uint32_t head_dim,
                        float scale, float* scores) {
@@ -79,8 +80,8 @@ inline void score_tile(const float* queries, const Element* const* tiles, uint32
   }
 }
 
-// Tokens whose V are adjacent in a page: values: [dim blocks][kPageTokens][16], starting at the
-// first of them; ahead: data of the same shape to prefetch.
+// Tokens whose V is adjacent in a page. values: [dim blocks][kPageTokens][16], starting at the
+// first of the tokens; ahead: data of the same size to prefetch.
 template <class Element>
 struct ValueRun {
   const Element* values;
@@ -88,8 +89,8 @@ struct ValueRun {
   uint32_t n_tokens;
 };
 
-// Adds the V of tokens, weighted by M rows, to N blocks of 16 dimensions starting at first_block.
-// weights: row m at m · kScoreStride; out: row m at m · out_stride.
+// Adds V, weighted by M rows, to N blocks of 16 dimensions starting at first_block. weights: row m
+// at m · kScoreStride; out: row m at m · out_stride.
 template <uint32_t M, uint32_t N, class Element>
 inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint32_t n_runs,
                        uint32_t first_block, float* out, uint32_t out_stride) {
@@ -120,7 +121,8 @@ inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint
   }
 }
 
-// score_tile for n_tiles and M queries; `tiles` is followed by kMostTileVectors more pointers.
+// Calls score_tile for n_tiles tiles and M queries. `tiles` has kMostTileVectors more pointers
+// after these.
 template <uint32_t M, class Element>
 inline void score_tiles(const float* queries, const Element* const* tiles, uint32_t n_tiles,
                         uint32_t head_dim, float scale, float* scores) {
@@ -134,7 +136,7 @@ inline void score_tiles(const float* queries, const Element* const* tiles, uint3
   }
 }
 
-// weigh_tile for n_blocks of 16 dimensions and M rows.
+// Calls weigh_tile for n_blocks blocks of 16 dimensions and M rows.
 template <uint32_t M, class Element>
 inline void weigh_blocks(const float* weights, const ValueRun<Element>* runs, uint32_t n_runs,
                          uint32_t n_blocks, float* out) {

@@ -1,32 +1,34 @@
 // Rotation of heads before int4 quantization. Part of attention.inl.
 //
 // A Hadamard matrix distributes the value of one dimension over its block, so that no dimension is
-// an outlier and sixteen levels suffice (QuaRot, Ashkboos et al. 2024). It is symmetric and, up to
-// a factor, its own inverse; scores do not change if both queries and K are rotated.
+// an outlier and sixteen levels suffice (QuaRot, Ashkboos et al. 2024). The matrix is symmetric
+// and, up to a factor, its own inverse. Scores do not change if both queries and K are rotated.
 
 constexpr uint32_t kMostRotated = 512;
 constexpr uint32_t kMostHeadDim = 1024;  // the limit of the model reader
 
-// Returns the size of a block: the largest power of two that divides head_dim.
+// Returns the number of dimensions that are rotated together: the largest power of two that divides
+// head_dim, but at most kMostRotated.
 inline uint32_t rotated_dims(uint32_t head_dim) {
   return lesser(head_dim & (0u - head_dim), kMostRotated);
 }
 
-// Exact, and 1 … 1.42 times the factor that preserves lengths.
+// Returns the factor of a rotation: a power of two, so that it is exact. It is 1 to 1.42 times the
+// factor that would preserve lengths.
 inline float rotation_factor(uint32_t head_dim) {
   float factor = 1.0f;
   for (uint32_t n = rotated_dims(head_dim); n >= 4; n /= 4) factor *= 0.5f;
   return factor;
 }
 
-// Rotating twice multiplies each value by this.
+// Returns the factor by which two rotations multiply each value.
 inline float turned_twice(uint32_t head_dim) {
   const float factor = rotation_factor(head_dim);
   return factor * factor * static_cast<float>(rotated_dims(head_dim));
 }
 
-// Replaces pairs of adjacent values by sums, then differences: n of these steps rotate 2^n values,
-// and add in the same order as butterflies of growing stride.
+// Writes the sums of adjacent pairs of values, then their differences. n of these steps rotate 2^n
+// values. They add in the same order as butterflies of growing stride.
 inline void rotate_step(const float* x, uint32_t n, float* out) {
   if (n == kLanes) {
     const F32x16 all = load(x);
@@ -44,6 +46,7 @@ inline void rotate_step(const float* x, uint32_t n, float* out) {
   }
 }
 
+// Rotates fewer than sixteen values in place.
 inline void rotate_few(float* x, uint32_t n) {
   for (uint32_t stride = 1; stride < n; stride *= 2) {
     for (uint32_t i = 0; i < n; ++i) {
@@ -56,10 +59,11 @@ inline void rotate_few(float* x, uint32_t n) {
   }
 }
 
-// Returns the dimensions of V, and of the part of K that is rotated with it.
+// Returns the number of dimensions of V, and of the part of K that is rotated with it.
 inline uint32_t turned_dims(const KvBlockLayout& layout) { return layout.value_dim(); }
 
-// out = x rotated block by block, times rotation_factor. out must not overlap x. [head_dim]
+// out = x rotated block by block, times rotation_factor(). x, out: [head_dim], which must not
+// overlap.
 inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
   const uint32_t n = rotated_dims(head_dim);
   const float factor = rotation_factor(head_dim);
@@ -82,15 +86,15 @@ inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
   }
 }
 
-// Rotates K of one token, its latent part and the rest separately. [head_dim]
+// Rotates the K of one token: the latent part and the rest separately. k, out: [head_dim]
 inline void turn_key(const KvBlockLayout& layout, const float* k, float* out) {
   const uint32_t first = layout.value_dim();
   rotate_head(k, first, out);
   if (first < layout.head_dim) rotate_head(k + first, layout.head_dim - first, out + first);
 }
 
-// Rotates a query like K; scores must be divided by turned_twice() of the first part, so the second
-// part compensates for its own factor.
+// Rotates a query like K. Scores must then be divided by turned_twice() of the first part, so the
+// second part is multiplied by the ratio of the two factors.
 inline void turn_query(const KvBlockLayout& layout, const float* q, float* out) {
   turn_key(layout, q, out);
   const uint32_t first = layout.value_dim();

@@ -1,4 +1,5 @@
-// Computes weights from queries and K: the first half of a split. Part of attention.inl.
+// Computes weights from queries and K, for pages of floats: the first half of a split. Part of
+// attention.inl.
 
 template <class Element>
 inline const Element* keys_of(const AttendTask& task, uint32_t page) {
@@ -11,7 +12,8 @@ inline const Element* values_of(const AttendTask& task, uint32_t page) {
                                           task.layout.k_bytes());
 }
 
-// Returns K of tile t of the sequence; after the last tile of this split, the beginning of its V.
+// Returns the K of tile t of the sequence, or the beginning of the split's V after the last tile of
+// the split.
 template <class Element>
 inline const Element* tile_or_values(const Block& block, Range split_tiles, uint32_t t) {
   const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
@@ -22,8 +24,8 @@ inline const Element* tile_or_values(const Block& block, Range split_tiles, uint
   return values_of<Element>(block.task, split_tiles.begin / kTilesPerPage) + behind * tile;
 }
 
-// Returns the data to prefetch while the V of a page is read: V of the next strip, or the K of the
-// next split.
+// Returns the data to prefetch while the V of a page is read: the V of the next strip, or the K of
+// the next split.
 template <class Element>
 inline const Element* to_read_after(const Block& block, Range split, uint32_t page) {
   const uint32_t next = page + kStripPages;
@@ -34,7 +36,7 @@ inline const Element* to_read_after(const Block& block, Range split, uint32_t pa
       block.keys_ahead(next - split.end / kPageTokens, reinterpret_cast<const std::byte*>(here)));
 }
 
-// Converts n elements from bf16 to f32, and prefetches.
+// Converts n elements from bf16 to f32. Prefetches as many of `ahead`.
 inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, float* out) {
   for (size_t i = 0; i < n; i += kLanes) {
     store(out + i, load_bf16(p + i));
@@ -43,11 +45,12 @@ inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, fl
   return out;
 }
 
-// A block with a single chunk reads K and V once, so it converts them on the fly.
+// Returns whether K and V are converted once per strip. A block with a single chunk reads them only
+// once and converts them on the fly.
 inline bool widens_once(const Block& block) { return block.n_chunks > 1; }
 
-// Computes raw scores of all pairs against the tiles of a strip that they attend to; `tiles` is
-// followed by kMostTileVectors more pointers.
+// Computes the scores of all pairs against those tiles of a strip that they attend to. `tiles` has
+// kMostTileVectors more pointers after these tiles.
 template <class Element>
 inline void score_strip(const Block& block, Range split, Range strip, const Element* const* tiles) {
   const uint32_t head_dim = block.task.layout.head_dim;
@@ -96,14 +99,15 @@ inline void score_split(const Block& block, Range split) {
   }
 }
 
-// Converts the scores [begin, end) of one pair to weights; sets the split's maximum and total.
+// Converts the scores of one pair at [begin, end) to weights, and sets the split's maximum and
+// total.
 inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
   float* scores = block.scores + size_t{pair} * kScoreStride;
   const float cap = block.task.soft_cap;
   const F32x16 unseen = set1(-__builtin_inff());
   const uint32_t first = seen.begin / kLanes * kLanes;
   F32x16 most = unseen;
-  F32x16 other = unseen;  // two chains, because a max has more latency than the rest of a step
+  F32x16 other = unseen;  // two chains, because max has a higher latency than the rest of a step
   for (uint32_t t = first; t < seen.end; t += kLanes) {
     F32x16 s = load(scores + t);
     if (cap != 0.0f) s = soft_capped(s, set1(cap));

@@ -1,6 +1,7 @@
-// Computes sums from weights and V: the second half of a split. Part of attention.inl.
+// Computes sums from weights and V, for pages of floats: the second half of a split. Part of
+// attention.inl.
 
-// The V of one strip: of the page where it begins, then of the next.
+// The V of the pages of one strip.
 template <class Element>
 struct StripValues {
   Range tokens;
@@ -9,7 +10,8 @@ struct StripValues {
   const Element* ahead[kStripPages];
 };
 
-// Adds tokens of the strip, visible to all pairs of the chunk, to the split's sums.
+// Adds V of those tokens of the strip that are visible to all pairs of the chunk to the split's
+// sums.
 template <class Element>
 inline void weigh_tokens(const Block& block, Chunk chunk, const StripValues<Element>& strip,
                          Range tokens) {
@@ -32,7 +34,8 @@ inline void weigh_tokens(const Block& block, Chunk chunk, const StripValues<Elem
   });
 }
 
-// weigh_tokens for the part of `tokens` visible to each pair; pairs of one row have the same part.
+// Calls weigh_tokens for the part of `tokens` that is visible to each pair. Pairs of one row have
+// the same part.
 template <class Element>
 inline void weigh_row_by_row(const Block& block, Chunk chunk, const StripValues<Element>& strip,
                              Range tokens) {
@@ -72,7 +75,7 @@ inline void weigh_strip_widened(const Block& block, const StripValues<uint16_t>&
   weigh_strip(block, wide);
 }
 
-// Transposes sixteen vectors of sixteen: lane i of vector j becomes lane j of vector i.
+// Transposes sixteen vectors: lane i of vector j becomes lane j of vector i.
 inline void turn_tile(F32x16 (&v)[kLanes]) {
 #pragma GCC unroll 4
   for (uint32_t round = 0; round < 4; ++round) {
@@ -87,7 +90,7 @@ inline void turn_tile(F32x16 (&v)[kLanes]) {
   }
 }
 
-// Transposes the first part of a page's latent K to the layout of V.
+// Transposes the latent part of a page's K to the layout of V.
 template <class Element>
 inline const float* turn_latent(const KvBlockLayout& layout, const Element* keys, float* out) {
   const size_t tile = size_t{layout.head_dim} * kLanes;
@@ -115,7 +118,7 @@ inline void weigh_strip_turned(const Block& block, const StripValues<Element>& s
   turned.split_begin = strip.split_begin;
   for (uint32_t i = 0; i < kStripPages; ++i) {
     float* room = block.spare + i * page;
-    // A strip may end with its first page.
+    // A strip may have only one page, which is then in both places.
     turned.pages[i] = i > 0 && strip.pages[i] == strip.pages[0]
                           ? turned.pages[0]
                           : turn_latent(block.task.layout, strip.pages[i], room);

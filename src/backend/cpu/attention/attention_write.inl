@@ -1,6 +1,6 @@
-// Writes K and V of one token into their page. Part of attention.inl.
+// Writes the K and V of one token into their page. Part of attention.inl.
 
-// Index in one head's K in f32 or bf16: [2][head_dim][16 tokens].
+// Returns the index of an element in one head's K, in f32 or bf16: [2][head_dim][16 tokens].
 inline size_t k_element(uint32_t head_dim, uint32_t token, uint32_t d) {
   return (size_t{token / kLanes} * head_dim + d) * kLanes + token % kLanes;
 }
@@ -23,8 +23,8 @@ inline void write_elements(const KvBlockLayout& layout, std::byte* block, uint32
   }
 }
 
-// Quantizes one head in steps of sixteen d: put(d, levels), zeros after the last dimension. Returns
-// the scale.
+// Quantizes one head and calls put(d, levels) for each sixteen dimensions; levels after the last
+// dimension are zero. Returns the scale.
 template <class Put>
 inline float write_levels(const float* x, uint32_t head_dim, Put put) {
   const Quantum quantum = quantum_of(x, head_dim);
@@ -36,7 +36,7 @@ inline float write_levels(const float* x, uint32_t head_dim, Put put) {
   return quantum.scale;
 }
 
-// Writes n dimensions of K, starting at `first`, in the layout of int8 pages. Returns the scale.
+// Writes dimensions [begin, end) of K in the layout of int8 pages. Returns the scale.
 inline float write_key_levels(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                               const float* k, Range dims) {
   auto* k_out = reinterpret_cast<uint8_t*>(block) +
@@ -81,9 +81,10 @@ inline void write_int8_value(const KvBlockLayout& layout, std::byte* block, uint
                    sizeof(float));
 }
 
-// Quantizes one head to int4: put(d, byte) with the low nibble for dimension d and the high one for
-// d + distance, for d below n in runs of `distance`; scales: per group, kPageTokens apart. x is
-// rotated, and zero after its end.
+// Quantizes one rotated head to int4. Calls put(d, byte) with the nibble of dimension d in the low
+// half and that of d + distance in the high half, for the dimensions below n. Dimensions after the
+// last one count as zero up to the next multiple of sixteen; after that the nibble is 0. scales: by
+// group, kPageTokens apart.
 template <class Put>
 inline void write_nibbles(const float* x, const KvBlockLayout& layout, uint32_t n,
                           uint32_t distance, uint16_t* scales, Put put) {
@@ -138,13 +139,13 @@ inline void write_int4_value(const KvBlockLayout& layout, std::byte* block, uint
                 });
 }
 
-// Writes K and V as levels, each of its own type. Latent K comes without V.
+// Writes K and V as levels, each in its own type. v is null for latent K.
 inline void write_quantized(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                             const float* k, const float* v) {
   if (layout.turns_keys()) {
     write_int4_key(layout, block, token, k);
   } else if (layout.keys_by_channel) {
-    // write_channels() writes K when the page is full
+    // write_channels() writes K when the page is full.
   } else if (!v) {
     write_latent_int8(layout, block, token, k);
   } else {

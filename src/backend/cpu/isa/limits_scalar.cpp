@@ -3,7 +3,7 @@
 namespace kvik::cpu::scalar {
 namespace {
 
-// Plain loops, as compiled: eight chains hide the latency of one.
+// Plain loops. Eight chains hide the latency of one.
 double f32_fma(long n) {
   float chain[8] = {};
   for (long i = 0; i < n; ++i) {

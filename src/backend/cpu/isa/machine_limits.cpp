@@ -20,8 +20,8 @@ constexpr size_t kReadSlice = size_t{8} << 20;
 constexpr size_t kSlices = kBufferBytes / kReadSlice;
 constexpr long kArithmeticRounds = 4'000'000;
 constexpr int kAttempts = 8;
-// Sizes of one measurement of MachineProbe: a quarter of the buffer, and some milliseconds of
-// arithmetic.
+// Amount of work in one measurement of MachineProbe: a quarter of the buffer, and a few
+// milliseconds of arithmetic.
 constexpr size_t kSlicesOfLook = kSlices / 4;
 constexpr long kRoundsOfLook = kArithmeticRounds / 10;
 
@@ -40,7 +40,7 @@ cpu::LimitKernels best_kernels() {
   return best;
 }
 
-// The loops that measure the limits, with their memory and threads.
+// The loops that measure the limits. Owns their memory and threads.
 class LimitLoops {
  public:
   explicit LimitLoops(uint32_t n_threads) : pool_(n_threads), kernels_(best_kernels()) {
@@ -59,12 +59,12 @@ class LimitLoops {
   const cpu::LimitKernels& kernels() const { return kernels_; }
   uint32_t n_threads() const { return pool_.n_threads(); }
 
-  // Wakes sleeping threads.
+  // Wakes up sleeping threads, so that this is not measured.
   void wake() {
     pool_.run(pool_.n_threads(), [](size_t, uint32_t) {});
   }
 
-  // Returns the seconds of reading n slices, starting where the last call stopped.
+  // Reads n slices, starting where the last call stopped, and returns the seconds that it took.
   double read(size_t n) {
     const size_t first = std::exchange(next_slice_, (next_slice_ + n) % kSlices);
     const double begin = seconds_now();
@@ -74,7 +74,7 @@ class LimitLoops {
     return seconds_now() - begin;
   }
 
-  // Returns the seconds of n_rounds on each thread.
+  // Runs n_rounds of the kernel on each thread and returns the seconds that it took.
   double compute(double (*kernel)(long), long n_rounds) {
     const double begin = seconds_now();
     pool_.run(pool_.n_threads(), [&](size_t, uint32_t) { kernel(n_rounds); });

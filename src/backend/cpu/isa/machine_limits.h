@@ -7,28 +7,28 @@
 
 namespace kvik {
 
-// Measured limits of this machine with these threads, so that kernel speeds can be stated as a
-// share of them. One multiply-add counts as two operations.
+// Measured limits of this machine with a number of threads. The speed of kernels can be stated as a
+// share of them. A multiply-add counts as two operations.
 struct MachineLimits {
   double read_bytes_per_s = 0;  // over a buffer far larger than the caches
   double f32_ops_per_s = 0;     // fused multiply-adds
-  double bf16_ops_per_s = 0;    // vdpbf16ps; 0 if not supported
-  double int8_ops_per_s = 0;    // u8 × s8 dot products, with vpdpbusd if supported
+  double bf16_ops_per_s = 0;    // vdpbf16ps; 0 if it is not supported
+  double int8_ops_per_s = 0;    // dot products of u8 and s8, with vpdpbusd if it is supported
 };
 
-// Takes about a second. Returns the best of several runs, because other processes can only slow it
-// down.
+// Measures the limits, which takes about a second. Returns the best of several runs, because other
+// processes can only slow a run down.
 MachineLimits measure_machine_limits(uint32_t n_threads);
 
-// Measures the same limits for a few milliseconds at a time, between the runs that are compared
-// with them, so that both are affected by other processes alike.
+// Measures the limits for a few milliseconds at a time. Called between the runs that are compared
+// with the limits, so that other processes affect both in the same way.
 class MachineProbe {
  public:
-  explicit MachineProbe(uint32_t n_threads);  // takes 1 GiB
+  explicit MachineProbe(uint32_t n_threads);  // allocates 1 GiB
   ~MachineProbe();
 
-  void look(uint32_t n_times);  // about 8 ms each
-  // Returns the means of all measurements since the last call, at least one.
+  void look(uint32_t n_times);  // measures n_times, about 8 ms each
+  // Returns the means over all measurements since the last call. There must be at least one.
   MachineLimits take();
 
  private:
@@ -36,17 +36,18 @@ class MachineProbe {
   std::unique_ptr<Totals> totals_;
 };
 
-// Returns the maximum of each limit. `measured` is not empty.
+// Returns the maximum of each limit. `measured` must not be empty.
 MachineLimits best_of(std::span<const MachineLimits> measured);
 
 namespace cpu {
 
-// Loops of register-to-register arithmetic, which run n rounds and return the number of operations,
-// and a loop that only reads n bytes, a multiple of 256, with the widest loads.
+// Loops that measure one instruction set. The arithmetic loops work on registers, run n rounds and
+// return the number of operations. read() only reads n bytes, a multiple of 256, with the widest
+// loads.
 struct LimitKernels {
   double (*f32_fma)(long n);
   double (*int8_dot)(long n);
-  double (*bf16_dot)(long n);  // nullptr if the set has none
+  double (*bf16_dot)(long n);  // nullptr if the set has no such instruction
   void (*read)(const void* bytes, size_t n);
 };
 
@@ -56,13 +57,13 @@ extern const LimitKernels kLimitKernels;
 namespace avx2 {
 extern const LimitKernels kLimitKernels;
 }
-namespace avxvnni {  // everything else is that of avx2
+namespace avxvnni {  // its other kernels are those of avx2
 double int8_dot(long n);
 }
 namespace avx512 {
 extern const LimitKernels kLimitKernels;
 }
-namespace avx512bf16 {  // everything else is that of avx512
+namespace avx512bf16 {  // its other kernels are those of avx512
 double bf16_dot(long n);
 }
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-// Register tiles of each instruction set, and the parts of k that stay in the first-level cache, in
-// units of the kernels.
+// Sizes of the register tiles of each instruction set, and the number of units of k whose weights
+// stay in the first-level cache. A unit is that of the kernel: see matmul_loops.inl.
 namespace kvik::cpu {
 
-namespace scalar {  // any size works: this is the specification, not a fast path
+namespace scalar {  // any size works, because this is the specification and not a fast path
 struct Tiles {
   static constexpr uint32_t kQuantHalves = 1, kQuantRows = 1, kQuantBlocksInL1 = 8;
   static constexpr uint32_t kFewRows = kQuantRows;
@@ -22,9 +22,10 @@ struct Tiles {
   static constexpr uint32_t kFewRows = kQuantRows;
   static constexpr uint32_t kFloatHalves = 2, kFloatRows = 3, kFloatUnitsInL1 = 128;
 };
-// Attention: 6 rows × 1 vector of two registers: 12 sums, 2 of K or V and 1 of Q in 16 registers.
+// Attention: 6 rows × 1 vector of two registers. 12 sums, 2 registers of K or V and 1 of Q fit into
+// 16 registers.
 inline constexpr uint32_t kTileRows = 6, kTileRegisters = 6;
-// int8: 4 rows × 1 vector of two registers: 8 sums, 4 of widened V and 2 of weights.
+// int8: 4 rows × 1 vector of two registers. 8 sums, 4 registers of widened V and 2 of weights.
 inline constexpr uint32_t kInt8TileRows = 4, kInt8TileRegisters = 4;
 }  // namespace avx2
 
@@ -42,9 +43,10 @@ struct Tiles {
   static constexpr uint32_t kFewRows = 16;
   static constexpr uint32_t kFloatHalves = 2, kFloatRows = 12, kFloatUnitsInL1 = 96;
 };
-// 8 rows × 2 vectors: 16 sums, 2 of K or V and 1 of Q; more sums would not use the ports better.
+// 8 rows × 2 vectors: 16 sums, 2 registers of K or V and 1 of Q. More sums would not use the
+// execution ports better.
 inline constexpr uint32_t kTileRows = 8, kTileRegisters = 16;
-// int8: the same; 12 rows, 24 sums, took 3 to 10% longer in a prefill.
+// int8: the same. 12 rows with 24 sums took 3 to 10% longer in a prefill.
 inline constexpr uint32_t kInt8TileRows = 8, kInt8TileRegisters = 16;
 }  // namespace avx512
 

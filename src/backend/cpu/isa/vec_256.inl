@@ -1,5 +1,5 @@
-// The functions of vec_scalar.h in two 256-bit registers: included by vec_<isa>.h inside its
-// namespace. See the comments there.
+// The functions of vec_scalar.h on two 256-bit registers. vec_<isa>.h includes this file inside its
+// namespace. The comments are in vec_scalar.h.
 
 inline constexpr uint32_t kLanes = 16;
 
@@ -10,7 +10,8 @@ struct I32x16 {
   __m256i lo, hi;
 };
 
-inline __m256i lanes_below(int32_t n) {  // mask of the lanes i < n of one register
+// Returns the mask of the lanes i < n of one register.
+inline __m256i lanes_below(int32_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
@@ -70,7 +71,8 @@ inline void store_first(float* p, F32x16 v, uint32_t n) {
   _mm256_maskstore_ps(p, lanes_below(lanes), v.lo);
   _mm256_maskstore_ps(p + 8, lanes_below(lanes - 8), v.hi);
 }
-inline __m256i round_bf16(__m256 v) {  // f32_to_bf16 in 32-bit lanes
+// Does the same as f32_to_bf16(), in 32-bit lanes.
+inline __m256i round_bf16(__m256 v) {
   const __m256i bits = _mm256_castps_si256(v);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   const __m256i rounded = _mm256_srli_epi32(

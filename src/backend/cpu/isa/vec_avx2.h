@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// Vectors of AVX2; the code is shared by all sets with 256-bit registers.
+// Vectors of AVX2. The code is shared by all instruction sets with 256-bit registers.
 namespace kvik::cpu::avx2 {
 
 #include "backend/cpu/isa/vec_256.inl"

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-// The functions of vec_scalar.h in one AVX-512 register; see the comments there.
+// The functions of vec_scalar.h on one AVX-512 register. The comments are in vec_scalar.h.
 namespace kvik::cpu::avx512 {
 
 inline constexpr uint32_t kLanes = 16;
@@ -21,7 +21,7 @@ struct I32x16 {
   __m512i v;
 };
 
-// Returns the mask of the lanes i < n, n ≤ 16.
+// Returns the mask of the lanes i < n, for n ≤ 16.
 inline __mmask16 lanes_below(uint32_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
 inline F32x16 set1(float x) { return {_mm512_set1_ps(x)}; }
@@ -60,7 +60,7 @@ inline void store(float* p, F32x16 v) { _mm512_storeu_ps(p, v.v); }
 inline void store_first(float* p, F32x16 v, uint32_t n) {
   _mm512_mask_storeu_ps(p, lanes_below(n), v.v);
 }
-// Not vcvtneps2bf16, which flushes denormals.
+// Does not use vcvtneps2bf16, because it flushes denormals.
 inline void store_bf16(uint16_t* p, F32x16 v) {
   const __m512i bits = _mm512_castps_si512(v.v);
   const __m512i top = _mm512_srli_epi32(bits, 16);

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-// Vectors of AVX2 with VPDPBUSD; the code is shared by all sets with 256-bit registers.
+// Vectors of AVX2 on processors with VPDPBUSD. The code is shared by all instruction sets with
+// 256-bit registers.
 namespace kvik::cpu::avxvnni {
 
 #include "backend/cpu/isa/vec_256.inl"

@@ -9,19 +9,20 @@
 namespace kvik::cpu {
 namespace {
 
-// Output columns per item: enough to outweigh adding the chunks, few enough for all threads to have
-// some.
+// Output columns per item of work: enough to outweigh adding up the chunks, and few enough that all
+// threads get some.
 constexpr uint32_t kStripColumns = 512;
-// Pieces per item: as many as a row has parallel chains.
+// Maximum number of pieces per item, which is the number of parallel chains for one row.
 constexpr uint32_t kMostPieces = 4;
-// Items per thread, to balance load if another process takes a core.
+// Items of work per thread. Several items balance the load if another process takes a core.
 constexpr size_t kItemsPerThread = 4;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
 }  // namespace
 
-// Few rows are distributed by k, many rows by row. The sums are the same.
+// Divides the products into items. Few rows are distributed to the threads by pieces of k, many
+// rows by row. The sums are the same.
 void LowRank::cut(std::span<const LowRankTerm> terms) {
   size_t n_blocks = 0;
   for (const LowRankTerm& term : terms) n_blocks += ceil_div(term.x_rows.size(), kLowRankRows);

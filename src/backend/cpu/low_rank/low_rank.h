@@ -11,8 +11,8 @@
 
 namespace kvik::cpu {
 
-// Distributes low-rank products to the threads. Owns the intermediate sums, which grow to the
-// maximum needed and are never freed.
+// Distributes low-rank products to the threads. Owns the buffers of intermediate sums, which grow
+// to the maximum needed and are never freed.
 class LowRank {
  public:
   LowRank(const LowRankKernels& kernels, ThreadPool& pool)
@@ -22,25 +22,28 @@ class LowRank {
   void add(Rows x, std::span<const LowRankTerm> terms, Rows out);
 
  private:
-  // Up to kLowRankRows rows of one term.
+  // Up to kLowRankRows rows of one term, and the position of their items.
   struct Block {
     const LowRankTerm* term;
     const LowRankPanels* matrix;
-    uint32_t first;  // of the term's rows
+    uint32_t first;  // index among the term's rows
     uint32_t n_rows;
-    uint32_t n_chunks;    // chunks of k summed separately: its pieces, or all of it
+    uint32_t n_chunks;    // number of parts of k with sums of their own: the pieces, or 1
     uint32_t n_together;  // chunks per item
-    uint32_t n_strips;    // of out's columns
-    size_t first_down;    // first item, counted over all blocks
+    uint32_t n_strips;    // number of strips of out's columns
+    size_t first_down;    // index of its first item of a among those of all blocks
+    // The same for the items of b.
     size_t first_up;
-    size_t first_float;  // of its sums: [n_chunks][n_rows][padded rank]
+    size_t first_float;  // of its sums in sums_: [n_chunks][n_rows][padded rank]
   };
 
   void cut(std::span<const LowRankTerm> terms);
-  // Items are counted over all blocks, first those of a, then those of b.
+  // Return the block of an item. Items are counted over all blocks, those of a and those of b
+  // separately.
   const Block& down_block(size_t item) const;
   const Block& up_block(size_t item) const;
-  // Returns the part of a or b that an item reads; for no item, the part of the last one.
+  // Returns the part of a or b that an item reads, where the items of b follow those of a. For an
+  // index after the last item, returns the part of the last one.
   const std::byte* weights_of(size_t item) const;
   void down(size_t item, Rows x);
   void up(size_t item, Rows out, uint32_t thread);

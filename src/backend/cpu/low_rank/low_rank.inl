@@ -16,14 +16,15 @@ struct Bf16Elements {
   static F32x16 read(const std::byte* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
 };
 
-// Number of pieces or panels processed in parallel for few rows, because a single chain would be
-// limited by its latency.
+// Number of pieces or panels that are processed in parallel. Few rows need several, because a
+// single chain would be limited by its latency.
 template <uint32_t R>
 inline constexpr uint32_t kSideBySide = R == 1   ? 4
                                         : R <= 4 ? 2
                                                  : 1;
 
-// R rows and one vector of ranks over n columns of each of P pieces: R · P parallel chains.
+// Computes the sums of R rows and one vector of ranks, over n columns of each of P pieces: R · P
+// parallel chains.
 template <class Elements, uint32_t R, uint32_t P>
 inline void down_pieces(const LowRankDownTask& t, uint32_t lane, uint32_t begin, uint32_t n) {
   const size_t step = size_t{t.n_ranks} * Elements::kBytes;
@@ -88,7 +89,7 @@ void down(const LowRankDownTask& t) {
   }
 }
 
-// P panels of columns in parallel; a single panel may have fewer columns than lanes.
+// Computes P panels of columns in parallel. The last panel may have fewer columns than lanes.
 template <class Elements, uint32_t R, uint32_t P>
 inline void up_panels(const LowRankUpTask& t, const std::byte* b, uint32_t column) {
   const size_t panel_bytes = size_t{t.n_ranks} * kLanes * Elements::kBytes;
@@ -143,7 +144,7 @@ inline void up_rows(const LowRankUpTask& t) {
   }
 }
 
-// Adds up the sums of all chunks, scaled.
+// Adds up the sums of all chunks in ascending order, and multiplies them by the scale.
 inline void add_chunks(const LowRankUpTask& t) {
   for (uint32_t r = 0; r < t.n_rows; ++r) {
     for (uint32_t lane = 0; lane < t.sum_stride; lane += kLanes) {

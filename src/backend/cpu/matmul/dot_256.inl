@@ -1,5 +1,5 @@
-// Unpacking of levels in 256-bit registers: included by dot_<isa>.h inside its namespace, after the
-// functions of vec_avx2.h. dot_scalar.h describes the layouts.
+// Unpacking of levels in 256-bit registers. dot_<isa>.h includes this file inside its namespace,
+// after the functions of vec_<isa>.h. dot_scalar.h describes the layouts.
 
 inline constexpr uint32_t kGroupBytes = 2 * kLanes * 4;
 
@@ -52,7 +52,7 @@ struct Q4Levels {
 
 struct Q5Levels : Q4Levels {
   static constexpr uint32_t kBlockBytes = 512 + 128;
-  // Returns ones in each byte whose bit is set, from the lowest bit and byte up.
+  // Returns 0xff in each byte whose bit is set. Bit i belongs to byte i.
   static __m256i is_set(const uint8_t* p) {
     int32_t bits;
     __builtin_memcpy(&bits, p, sizeof(bits));
@@ -76,7 +76,7 @@ struct Q6Levels {
   static constexpr uint32_t kBlockBytes = 512 + 256;
   static constexpr uint32_t group_of(uint32_t step) { return step; }
   static __m256i level(__m256i both, __m256i pairs, uint32_t step) {
-    const uint32_t pair = step % 4;  // to bits 4 and 5
+    const uint32_t pair = step % 4;  // bits 4 and 5 of a level
     const __m256i high = pair < 3 ? _mm256_slli_epi16(pairs, static_cast<int>(4 - 2 * pair))
                                   : _mm256_srli_epi16(pairs, 2);
     return _mm256_or_si256(Q4Levels::half_of(both, step / 4),

@@ -2,8 +2,8 @@
 
 #include "backend/cpu/isa/vec_avx2.h"
 
-// The integer products of dot_scalar.h with VPMADDUBSW, whose sums of pairs must fit into 16 bits;
-// see the comments there.
+// The integer products of dot_scalar.h with VPMADDUBSW, which adds pairs of products in 16 bits.
+// The comments on the layouts are in dot_scalar.h.
 namespace kvik::cpu::avx2 {
 
 #include "backend/cpu/matmul/dot_256.inl"
@@ -13,8 +13,9 @@ inline __m256i add_pairs(__m256i sum, __m256i pairs) {
 }
 inline I32x16 set1_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 
-// Signed weights: |w| is the unsigned operand and x takes w's sign. |w| ≤ 128 and |x| ≤ 127, so a
-// pair is at most 32512 (the other way round, −128 could not be negated).
+// Signed weights. VPMADDUBSW gets |w| as its unsigned operand, and x with the sign of w. |w| ≤ 128
+// and |x| ≤ 127, so a pair is at most 32512. The reverse would not work, because an x of −128
+// cannot be negated.
 struct DotQ8 : ByteLevels {
   static constexpr uint32_t kStartWord = 2;
   using Weights = Weights4;
@@ -38,13 +39,13 @@ struct DotQ8 : ByteLevels {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<ByteLevels>(block, out); }
 };
 
-// Levels below 16: eight pairs of at most 2 · 15 · 127 fit into 16 bits, so that one widening
-// serves a whole block.
+// Levels below 16. Eight pairs, each at most 2 · 15 · 127, fit into 16 bits, so that their sum is
+// widened only once per block.
 template <class Levels, uint32_t kStart>
 struct NibbleSums : Levels {
   static constexpr uint32_t kStartWord = kStart;
   using Weights = Weights4;
-  using Sums = I32x16;  // of 16-bit pairs
+  using Sums = I32x16;  // sums of 16-bit pairs
   static Sums begin(int32_t) { return set1_i32(0); }
   static Sums add(Sums s, Weights w, __m256i x) {
     return {_mm256_add_epi16(s.lo, _mm256_maddubs_epi16(w.lo, x)),
@@ -56,7 +57,7 @@ struct NibbleSums : Levels {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<Levels>(block, out); }
 };
 
-// Levels below 64: a pair of at most 2 · 63 · 127 fits into 16 bits.
+// Levels below 64. A pair, at most 2 · 63 · 127, fits into 16 bits.
 template <class Levels, uint32_t kStart>
 struct PairSums : Levels {
   static constexpr uint32_t kStartWord = kStart;

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/isa/vec_avx512.h"
 
-// The integer products of dot_scalar.h with VPDPBUSD; see the comments there.
+// The integer products of dot_scalar.h with VPDPBUSD. The comments are in dot_scalar.h.
 namespace kvik::cpu::avx512 {
 
 inline constexpr uint32_t kGroupBytes = 2 * kLanes * 4;
@@ -82,7 +82,7 @@ struct DotQ6 : UnsignedSums {
     const __m512i both = _mm512_loadu_si512(block + kGroupBytes * (step % 4) + 64 * half);
     const __m512i low = step < 4 ? both : _mm512_srli_epi16(both, 4);
     const __m512i pairs = _mm512_loadu_si512(block + 512 + kGroupBytes * (step / 4) + 64 * half);
-    const uint32_t pair = step % 4;  // to bits 4 and 5
+    const uint32_t pair = step % 4;  // bits 4 and 5 of a level
     const __m512i high =
         pair < 3 ? _mm512_slli_epi16(pairs, 4 - 2 * pair) : _mm512_srli_epi16(pairs, 2);
     const __m512i upper = _mm512_and_si512(high, _mm512_set1_epi8(0x30));

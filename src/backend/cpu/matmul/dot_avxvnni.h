@@ -2,7 +2,7 @@
 
 #include "backend/cpu/isa/vec_avxvnni.h"
 
-// The integer products of dot_scalar.h with VPDPBUSD on 256 bits; see the comments there.
+// The integer products of dot_scalar.h with VPDPBUSD on 256 bits. The comments are in dot_scalar.h.
 namespace kvik::cpu::avxvnni {
 
 #include "backend/cpu/matmul/dot_256.inl"

@@ -5,15 +5,17 @@
 // Sums of products of small integers: the specification of dot_avx2.h, dot_avxvnni.h and
 // dot_avx512.h.
 //
-// A block has 32 k of 32 columns, in groups of 4 k: a column's four levels are adjacent. A kernel
-// takes the 16 columns of half a panel and processes the groups in eight steps. Integer sums are
-// exact, so their order is arbitrary, except that the first four steps are the first 16 k if a type
-// has a scale for these (DotQ6):
-//   Sums s = begin(start); for each step: s = add(s, load(block, half, step), broadcast(x of
-//   group_of(step))); I32x16 sum = end(s, start, shift);
+// A block has 32 k of 32 columns, in groups of 4 k. The four levels of a column in a group are
+// adjacent. A kernel computes 16 columns (half a panel) and processes the groups in eight steps:
+//   Sums s = begin(start);
+//   for each step: s = add(s, load(block, half, step), broadcast_levels(x of group_of(step)));
+//   I32x16 sum = end(s, start, shift);
+// Integer sums are exact, so their order is arbitrary. But if a type has a scale for each 16 k
+// (DotQ6), the first four steps are the first 16 k.
+//
 // `start` is the activations' word kStartWord: the bits of the float `shift`, minus the weights'
-// offset · Σ x. Adding the sum to these bits gives the bits of a float that exceeds `shift` by Σ w
-// · x times the block's power of two (matmul_kernels.h).
+// offset · Σ x. The bits that result are those of a float that exceeds `shift` by Σ w · x times the
+// block's power of two (matmul_kernels.h).
 namespace kvik::cpu::scalar {
 
 inline constexpr uint32_t kGroupBytes = 2 * kLanes * 4;
@@ -27,7 +29,7 @@ struct Weights4 {  // four weights per lane
   uint8_t weight[kLanes][4];
 };
 
-// Multiplies four unsigned weights per lane with four activations and adds to the lane.
+// Multiplies four unsigned weights per lane by four activations, and adds the products to the lane.
 struct UnsignedSums {
   using Weights = Weights4;
   using Sums = I32x16;
@@ -45,7 +47,7 @@ struct UnsignedSums {
   static I32x16 end(Sums s, int32_t, float) { return s; }
 };
 
-// Levels as [8 groups][32 columns][4] bytes, less than 64 (less than 16 for DotBytes4).
+// Levels as [8 groups][32 columns][4] bytes. They are less than 64, or less than 16 for DotBytes4.
 template <uint32_t kStart>
 struct DotBytes : UnsignedSums {
   static constexpr uint32_t kStartWord = kStart;
@@ -61,14 +63,14 @@ struct DotBytes : UnsignedSums {
 template <uint32_t kStart>
 using DotBytes4 = DotBytes<kStart>;
 
-// [8 groups][32 columns][4] bytes, quant + 128.
+// [8 groups][32 columns][4] bytes, each a signed level plus 128.
 struct DotQ8 : DotBytes<2> {
   static void widen(const uint8_t* block, uint8_t* out) {
     for (uint32_t i = 0; i < kBlockBytes; ++i) out[i] = block[i];
   }
 };
 
-// Converts a type's own block to the layout of DotBytes.
+// Converts a block of the type's own layout to that of DotBytes.
 template <class Dot>
 inline void widen_levels(const uint8_t* block, uint8_t* out) {
   for (uint32_t step = 0; step < 8; ++step) {
@@ -80,7 +82,8 @@ inline void widen_levels(const uint8_t* block, uint8_t* out) {
   }
 }
 
-// [4][32 columns][4] bytes: byte j of group g holds group g in its low half, g + 4 in its high one.
+// [4][32 columns][4] bytes: byte j of group g holds group g in its low half and group g + 4 in its
+// high half.
 template <uint32_t kStart>
 struct DotQ4 : UnsignedSums {
   static constexpr uint32_t kStartWord = kStart;
@@ -96,7 +99,8 @@ struct DotQ4 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ4>(block, out); }
 };
 
-// Like DotQ4, followed by the fifth bits as [8 groups][2 halves][64] bits: bit 4c + j of column c.
+// Like DotQ4, but followed by the fifth bits as [8 groups][2 halves][64] bits: bit 4c + j belongs
+// to byte j of column c.
 struct DotQ5 : DotQ4<0> {
   static constexpr uint32_t kBlockBytes = 512 + 128;
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
@@ -110,8 +114,9 @@ struct DotQ5 : DotQ4<0> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ5>(block, out); }
 };
 
-// Like DotQ4, followed by the upper two bits as [2][32 columns][4] bytes: byte j of the first has
-// those of groups 0, 1, 2, 3 from its low bits up, of the second those of 4, 5, 6, 7.
+// Like DotQ4, but followed by the upper two bits as [2][32 columns][4] bytes: each byte of the
+// first has those of groups 0, 1, 2, 3 from its low bits up, each byte of the second those of
+// groups 4, 5, 6, 7.
 struct DotQ6 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 512 + 256;

@@ -1,5 +1,6 @@
-// The layouts of dot_small_scalar.h in 256-bit registers: included by dot_small_<isa>.h inside its
-// namespace; see the comments there. Levels are unsigned operands.
+// The layouts of dot_small_scalar.h in 256-bit registers. dot_small_<isa>.h includes this file
+// inside its namespace. The comments are in dot_small_scalar.h. Levels are loaded as unsigned
+// operands.
 
 inline __m128i load_16_bytes(const uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -25,8 +26,8 @@ inline void widen_prepared(const uint8_t* block, uint8_t* out) {
   }
 }
 
-// Dword i of sixteen: the number i in bytes where `where` has ones; empty where `nothing` has its
-// upper bits set.
+// Returns shuffle indices: dword i of sixteen has the number i in the bytes where `where` is 1.
+// Bytes whose upper bit is set in `nothing` select zero.
 inline Weights4 numbers_of_lanes(int32_t where, uint32_t nothing) {
   const __m256i factor = _mm256_set1_epi32(where);
   const __m256i none = _mm256_set1_epi32(static_cast<int32_t>(nothing));
@@ -38,15 +39,15 @@ inline Weights4 shuffle_16(__m128i bytes, Weights4 from) {
   const __m256i both = _mm256_broadcastsi128_si256(bytes);
   return {_mm256_shuffle_epi8(both, from.lo), _mm256_shuffle_epi8(both, from.hi)};
 }
-// Dword i: four times byte i.
+// Returns byte i four times in dword i.
 inline Weights4 four_of_each(__m128i bytes) {
   return shuffle_16(bytes, numbers_of_lanes(0x01010101, 0));
 }
-// Dword i: byte i in both words.
+// Returns byte i in both words of dword i.
 inline Weights4 words_of_each(__m128i bytes) {
   return shuffle_16(bytes, numbers_of_lanes(0x00010001, 0x80008000u));
 }
-// Bytes of 0, 1, 2 and 3 times a number below 64: a table for each dword of four bytes.
+// Returns 0, 1, 2 and 3 times a number below 64, in bytes: a table for each dword of four bytes.
 inline __m256i multiples(__m256i words) {
   return _mm256_mullo_epi16(words, _mm256_set1_epi32(0x03020100));
 }

@@ -3,12 +3,13 @@
 #include "backend/cpu/matmul/dot_avx2.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// The layouts of dot_small_scalar.h, multiplied with VPMADDUBSW; see the comments there.
+// The layouts of dot_small_scalar.h, multiplied with VPMADDUBSW. The comments are in
+// dot_small_scalar.h.
 namespace kvik::cpu::avx2 {
 
 #include "backend/cpu/matmul/dot_small_256.inl"
 
-// 8-bit operands are multiplied with activations like those of DotQ8: with their signs.
+// Converts 8-bit operands to signed ones, which are multiplied in the same way as those of DotQ8.
 inline Weights4 with_signs(Weights4 w) {
   const __m256i sign = _mm256_set1_epi8(-128);
   return {_mm256_xor_si256(w.lo, sign), _mm256_xor_si256(w.hi, sign)};

@@ -3,7 +3,7 @@
 #include "backend/cpu/matmul/dot_avx512.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// The layouts of dot_small_scalar.h in 512-bit registers; see the comments there.
+// The layouts of dot_small_scalar.h in 512-bit registers. The comments are in dot_small_scalar.h.
 namespace kvik::cpu::avx512 {
 
 inline F32x16 load_high_nibbles(const uint8_t* p) {
@@ -24,22 +24,23 @@ inline void widen_prepared(const uint8_t* block, uint8_t* out) {
   }
 }
 
-// Dword i: the number i in bytes where `where` has ones, zero elsewhere.
+// Returns shuffle indices: dword i has the number i in the bytes where `where` is 1, and 0
+// elsewhere.
 inline __m512i numbers_of_lanes(int32_t where) {
   const __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return _mm512_mullo_epi32(number, _mm512_set1_epi32(where));
 }
-// Dword i: four times byte i.
+// Returns byte i four times in dword i.
 inline __m512i four_of_each(__m128i bytes) {
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), numbers_of_lanes(0x01010101));
 }
-// Dword i: byte i in both words.
+// Returns byte i in both words of dword i.
 inline __m512i words_of_each(__m128i bytes) {
   const __m512i nothing = _mm512_set1_epi32(static_cast<int32_t>(0x80008000u));
   const __m512i from = _mm512_or_si512(numbers_of_lanes(0x00010001), nothing);
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), from);
 }
-// Bytes of 0, 1, 2 and 3 times a number below 64: a table for each dword of four bytes.
+// Returns 0, 1, 2 and 3 times a number below 64, in bytes: a table for each dword of four bytes.
 inline __m512i multiples(__m512i words) {
   return _mm512_mullo_epi16(words, _mm512_set1_epi32(0x03020100));
 }
@@ -135,8 +136,8 @@ struct DotQ3 : UnsignedSums {
   static constexpr uint32_t kBlockBytes = 64 + 256 + 128;
   static constexpr uint32_t kPreparations = 2;
   static constexpr uint32_t group_of(uint32_t step) { return step; }
-  // Scales s + 32 in bytes: 128 − s · level = 128 + 32 · level − (s + 32) · level for levels 0 to
-  // 3, plus 4 · s for levels that are 4 less.
+  // Scales are bytes s + 32. A weight is 128 − s · level = 128 + 32 · level − (s + 32) · level,
+  // which the table has for levels 0 to 3. Levels that are 4 less get 4 · s in addition.
   struct Prepared {
     const uint8_t* bits;
     __m512i table, four_scales, pairs;

@@ -3,7 +3,8 @@
 #include "backend/cpu/matmul/dot_avxvnni.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// The layouts of dot_small_scalar.h, multiplied with VPDPBUSD on 256 bits; see the comments there.
+// The layouts of dot_small_scalar.h, multiplied with VPDPBUSD on 256 bits. The comments are in
+// dot_small_scalar.h.
 namespace kvik::cpu::avxvnni {
 
 #include "backend/cpu/matmul/dot_small_256.inl"

@@ -3,12 +3,12 @@
 #include "backend/cpu/matmul/dot_scalar.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// Further layouts of levels: the specification of dot_small_avx2.h, dot_small_avxvnni.h and
-// dot_small_avx512.h. Some use tables of a block's own scales, which are prepared for several steps
-// at once (Prepared: kPreparations of them cover the eight steps).
+// More layouts of levels: the specification of dot_small_avx2.h, dot_small_avxvnni.h and
+// dot_small_avx512.h. Some layouts use tables of a block's own scales, which are prepared for
+// several steps at once: kPreparations objects of type Prepared cover the eight steps.
 namespace kvik::cpu::scalar {
 
-// Loads the upper halves of bytes.
+// Loads the upper halves of bytes, as floats.
 inline F32x16 load_high_nibbles(const uint8_t* p) {
   return each_lane([&](uint32_t i) { return static_cast<float>(p[i] >> 4); });
 }
@@ -25,7 +25,7 @@ inline void widen_prepared(const uint8_t* block, uint8_t* out) {
   }
 }
 
-// Like DotQ5, but levels start at −16: adding 112 makes them operands of DotQ8.
+// Like DotQ5, but levels start at −16. Adding 112 to the bits makes them operands of DotQ8.
 struct DotQ5Signed : DotQ5 {
   static constexpr uint32_t kStartWord = 2;
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
@@ -36,7 +36,7 @@ struct DotQ5Signed : DotQ5 {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ5Signed>(block, out); }
 };
 
-// Like DotQ4, but levels are indices of a table of operands of DotQ8, such as kIq4Operands.
+// Like DotQ4, but levels are indices into a table of operands of DotQ8, such as kIq4Operands.
 template <const uint8_t (&kOperands)[16]>
 struct DotTable : DotQ4<2> {
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
@@ -50,7 +50,7 @@ struct DotTable : DotQ4<2> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTable>(block, out); }
 };
 
-// Nibbles as the low ones of DotQ6: indices of kNvFp4Operands.
+// Nibbles stored like the low ones of DotQ6, which are indices into kNvFp4Operands.
 struct DotNvFp4 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 512;
@@ -66,7 +66,7 @@ struct DotNvFp4 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotNvFp4>(block, out); }
 };
 
-// Bytes [32 columns], 128 minus the column's zero point, then levels as in DotQ4.
+// Bytes [32 columns], each 128 minus the column's zero point, then levels as in DotQ4.
 struct DotInt4 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 32 + 512;
@@ -86,13 +86,13 @@ struct DotInt4 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_prepared<DotInt4>(block, out); }
 };
 
-// Like DotQ8, for activations with the start in another word.
+// Like DotQ8, for activations whose start is in another word.
 struct DotInt8 : DotQ8 {
   static constexpr uint32_t kStartWord = 3;
 };
 
-// Bytes [2][32 columns], whose low halves are the scales of 16 k each; then pairs of bits as the
-// upper ones of DotQ6: [2][32 columns][4] bytes. A weight is scale · level, at most 45.
+// Bytes [2][32 columns]; the low half of each is the scale of 16 k. Then pairs of bits, stored like
+// the upper ones of DotQ6: [2][32 columns][4] bytes. A weight is scale · level, at most 45.
 struct DotQ2 : UnsignedSums {
   static constexpr uint32_t kStartWord = 0;
   static constexpr uint32_t kBlockBytes = 64 + 256;
@@ -116,9 +116,10 @@ struct DotQ2 : UnsignedSums {
   static void widen(const uint8_t* block, uint8_t* out) { widen_prepared<DotQ2>(block, out); }
 };
 
-// Likewise with 6-bit scales with offset 32, then bits as the fifth ones of DotQ5, set for levels
-// below zero. A weight is 128 − scale · level: with the opposite sign its 256 values fit into a
-// byte, and so the column's scale has the opposite sign too.
+// Like DotQ2, but with 6-bit scales that have an offset of 32, and followed by bits stored like the
+// fifth ones of DotQ5, which are set for levels below zero. A weight is 128 − scale · level. The
+// sign is reversed because its 256 values then fit into a byte; the column's scale has the opposite
+// sign too.
 struct DotQ3 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 64 + 256 + 128;

@@ -1,4 +1,4 @@
-// Scales stored once per unit, f16 [32] in its header: a policy of matmul_quants.inl.
+// Scales that a unit stores once, f16 [32] in its header: a policy of matmul_quants.inl.
 template <uint32_t kBlocksOfUnit>
 struct HeaderScales {
   static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 4 * kLanes, kBytes = 0;

@@ -10,34 +10,36 @@
 namespace kvik::cpu {
 namespace {
 
-// Items per thread, to balance load if another process takes a core.
+// Items of work per thread. Several items balance the load if another process takes a core.
 constexpr uint32_t kItemsPerThread = 4;
 
-// With few rows, time is spent waiting for weights, which are prefetched except for the first ones
-// of a strip. With more rows, one panel is enough work, and threads wait for each other's last
-// strip.
+// With few rows, most time is spent waiting for weights. They are prefetched, except for the first
+// ones of a strip, so longer strips are better. With more rows, one panel is enough work for an
+// item, and longer strips would make threads wait for each other at the end.
 constexpr uint32_t kFewRows = 16;
 constexpr uint32_t kStripOfFewRows = 4;
 
-// Number of row tiles that make up for reading the weights once more.
+// Minimum number of row tiles in a block of rows, so that it is worth reading the weights once
+// more.
 constexpr uint32_t kLeastTiles = 8;
 
-// Packed activations of one block of rows. Exceeding the second-level cache is not a loss, because
-// the kernels prefetch rows; fewer rows would read and widen the weights more often (at k = 5632, 1
-// MiB cost f32 a quarter).
+// Maximum size of the packed activations of one block of rows. It may exceed the second-level
+// cache, because the kernels prefetch rows. With fewer rows, the weights would be read and widened
+// more often (at k = 5632, a limit of 1 MiB made f32 slower by a quarter).
 constexpr size_t kRowBlockBytes = size_t{6} << 20;
 
-// Initial size of packed activations, so that walking through them stays within one huge page.
+// Minimum size of packed activations, so that they are in a huge page of their own.
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Returns the leading adjacent parts that need activations in the same order.
+// Returns the leading parts that need the activations in the same order.
 std::span<const PanelMatrix::Part> of_one_order(std::span<const PanelMatrix::Part> parts) {
   const auto other = std::ranges::find_if(
       parts, [&](const PanelMatrix::Part& part) { return part.gather != parts[0].gather; });
   return {parts.begin(), other};
 }
 
-// Number of tensors that a matrix and an expert's matrix are packed from (Q, K and V; gate and up).
+// Number of tensors that are packed into one matrix (Q, K and V), and into one expert's matrix
+// (gate and up).
 constexpr uint32_t kPartsOfMatrix = 3;
 constexpr uint32_t kPartsOfExpert = 2;
 
@@ -68,7 +70,7 @@ void grow(Buffer& buffer, size_t bytes, Memory& memory) {
   }
 }
 
-// Combines rows, each quantized as a tile of its own, into one tile.
+// Copies rows that are quantized as tiles of their own into one tile.
 void join_rows(const std::byte* rows, size_t row_bytes, std::span<const uint32_t> numbers,
                uint32_t k, std::byte* out) {
   const uint32_t n_blocks = k / kActivationBlock;
@@ -99,7 +101,7 @@ struct Matmul::Strip {
   uint32_t first_panel, n_panels;  // within the part
   uint32_t first_row, n_rows;      // of the packed activations and of out
   uint32_t tile_rows;
-  uint32_t first_column;  // of the part in out
+  uint32_t first_column;  // first column of the part in out
   float* out;
   size_t out_stride;
   MatmulInto into;
@@ -167,8 +169,8 @@ void Matmul::reserve(const WorkLimits& limits) {
       std::max<size_t>({kPartsOfMatrix, size_t{kPartsOfExpert} * limits.n_experts, n_heads}));
 }
 
-// A row that is multiplied with several matrices is quantized once, and copied to the tiles of
-// each.
+// Returns whether rows are quantized once and then copied to tiles: if the format is quantized and
+// rows are multiplied by several matrices.
 bool Matmul::quantises_once(ActivationFormat format, Rows x, const GroupedRows& groups) {
   const bool is_quantised = format != ActivationFormat::kF32 && format != ActivationFormat::kBF16;
   return is_quantised && groups.rows.size() > x.n_rows;
@@ -190,7 +192,8 @@ void Matmul::quantise_rows(Rows x, const PanelMatrix::Part& part, ActivationForm
   });
 }
 
-// Packs the activations of each group's rows as tiles for that part, one group after the other.
+// Packs the activations of each group's rows as tiles in the format that the part needs, one group
+// after another.
 void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const GroupedRows& groups) {
   const ActivationFormat format = kernels_.weights(part.type).format;
   const ActivationKernels& kernels = kernels_.activations(format);
@@ -234,7 +237,8 @@ void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const Group
   });
 }
 
-// Packs in each of the formats that the parts need, which agree on the order of activations.
+// Packs the activations in each format that the parts need. All parts need the same order of
+// activations.
 void Matmul::pack_all(Rows x, std::span<const PanelMatrix::Part> parts, const GroupedRows& groups) {
   bool is_packed[kNumActivationFormats] = {};
   for (const PanelMatrix::Part& part : parts) {
@@ -268,8 +272,8 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
   });
 }
 
-// All parts and groups are one list of items: a barrier between them would cost more than a small
-// part.
+// Appends the items of one part and one group of rows to the list of items. All parts and groups
+// are in one list, because a barrier between them would cost more time than a small part takes.
 void Matmul::cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutShape& shape) {
   const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
   const ActivationKernels& kernels = kernels_.activations(kernels_.weights(part.type).format);
@@ -368,7 +372,7 @@ void Matmul::run_grouped(Rows x, const PanelMatrix& w, const GroupedRows& groups
   run_cuts(x.n_cols, out.stride, MatmulInto::kOverwrite);
 }
 
-// Heads are groups of rows; each head of a row is a separate row of the packed activations.
+// Heads are groups of rows. Each head of a row is a separate row of the packed activations.
 void Matmul::run_heads(const HeadRows& x, const PanelMatrix& w, const HeadRows& out) {
   const uint32_t n_rows = x.rows.n_rows;
   CHECK(x.n_heads > 0 && x.n_heads == out.n_heads && n_rows == out.rows.n_rows);
@@ -384,7 +388,7 @@ void Matmul::run_heads(const HeadRows& x, const PanelMatrix& w, const HeadRows& 
       head_rows_.push_back(row * x.rows.stride + head * x.step);
     }
   }
-  // Rows overlap: one begins at every float.
+  // These rows overlap: a row begins at every float.
   const Rows all = {x.rows.data + x.first, n_rows * x.rows.stride, x.n_cols, 1};
   pack_all(all, w.parts().first(1), {head_rows_, heads_, x.n_heads});
   cuts_.clear();

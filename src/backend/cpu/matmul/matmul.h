@@ -12,7 +12,7 @@ namespace kvik::cpu {
 enum class MatmulInto { kOverwrite, kAdd };
 
 // Distributes a matrix product to the threads. Owns the packed activations and the intermediate
-// sums; both grow to the largest product and are never freed.
+// sums; these buffers grow to the maximum needed and are never freed.
 class Matmul {
  public:
   Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool);
@@ -24,35 +24,35 @@ class Matmul {
   // Implements Backend::grouped_matmul(): out[i] = x[rows[i]] · wᵀ with the matrix of i's group.
   void run_grouped(Rows x, const PanelMatrix& w, const GroupedRows& groups, Rows out);
 
-  // Implements Backend::head_matmul(): each head of x with its own matrix.
+  // Implements Backend::head_matmul(): multiplies each head of x by its own matrix.
   void run_heads(const HeadRows& x, const PanelMatrix& w, const HeadRows& out);
 
-  // Scratch memory of products within the limits, and its allocation.
+  // Return the bytes of scratch memory that products need within the limits, and allocate it.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
 
  private:
-  // Division of the product of rows with one part of the weights into items: strips of panels by
-  // blocks of rows.
+  // Division of the product of some rows and one part of the weights into items of work: strips of
+  // panels times blocks of rows.
   struct Cut {
     const PanelMatrix::Part& part;
     uint32_t strip_panels, n_strips;
     uint32_t first_row, n_rows;  // of the packed activations and of out
     uint32_t tile_rows, block_rows;
-    uint32_t first_column;  // of out
-    float* out;             // its row 0 and column 0
-    size_t first_item;      // counted over all cuts
+    uint32_t first_column;  // first column of the part in out
+    float* out;             // the group's row 0 and column 0
+    size_t first_item;      // index of its first item among those of all cuts
   };
-  // Parameters of the whole product for a cut.
+  // Parameters of a cut that depend on the whole product.
   struct CutShape {
     uint32_t k;
     uint32_t n_groups = 1;
-    uint32_t first_column = 0;  // of the group's matrix among all stacked ones
+    uint32_t first_column = 0;  // first row of the group's matrix among all stacked matrices
     float* out = nullptr;
   };
-  struct Strip;  // one item of work: panels of one part, for one block of rows
+  struct Strip;  // one item of work: panels of one part, times one block of rows
 
-  // Consecutive rows of x: their tiles, starting at `first_tile`.
+  // Tiles of consecutive rows of the packed activations. first_tile counts the tiles of all runs.
   struct TileRun {
     uint32_t first_row, n_rows, tile_rows;
     uint32_t first_tile;
@@ -74,11 +74,11 @@ class Matmul {
   Memory& memory_;
   ThreadPool& pool_;
   Buffer activations_[kNumActivationFormats];
-  Buffer quantised_rows_;       // each a tile of its own
+  Buffer quantised_rows_;       // each row is a tile of its own
   std::vector<Buffer> sums_;    // by thread
-  std::vector<TileRun> tiles_;  // of the current product
+  std::vector<TileRun> tiles_;  // tiles of the current product
   std::vector<Cut> cuts_;
-  std::vector<uint32_t> head_rows_;  // of a product of heads
+  std::vector<uint32_t> head_rows_;  // of the current product of heads: offset of each row
   std::vector<RowGroup> heads_;
   size_t n_items_ = 0;
 };

@@ -1,6 +1,6 @@
-// Matrix products of one instruction set: included inside its namespace, after its vector functions
-// (vec_<isa>.h, dot_<isa>.h) and register tiles (tiles.h). matmul_kernels.h describes the
-// arithmetic, layout/panel_matrix.h the layouts.
+// Matrix products of one instruction set. Included inside the namespace of an instruction set,
+// after its vector functions (vec_<isa>.h, dot_<isa>.h) and register tiles (tiles.h).
+// matmul_kernels.h describes the arithmetic, layout/panel_matrix.h the layouts.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -10,7 +10,8 @@
 
 #include "backend/cpu/matmul/matmul_floats.inl"
 
-// Number of words of ActivationFormat::kInt8 and kInt8Sums.
+// The last argument is the number of words per row and block of the type's activation format: 3 for
+// kInt8, 4 for the others.
 using KernelQ8_0 = QuantKernel<DotQ8, F16Scales, DotQ8, 3>;
 using KernelQ4_0 = QuantKernel<DotQ4<1>, F16Scales, DotBytes4<1>, 3>;
 using KernelQ4K = QuantKernel<DotQ4<0>, ByteScalesAndMinima, DotBytes4<0>, 4>;

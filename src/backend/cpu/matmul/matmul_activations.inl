@@ -1,6 +1,6 @@
-// Packing of activations into tiles of rows: included by matmul.inl.
+// Packing of activations into tiles of rows. Included by matmul.inl.
 
-// Processes sixteen k of all rows at a time, because the whole tile would not fit into the
+// Processes sixteen k of all rows at a time, because a whole tile would not fit into the
 // first-level cache.
 inline void pack_f32(const ActivationTile& t) {
   auto* out = reinterpret_cast<float*>(t.out);
@@ -16,8 +16,9 @@ inline void pack_f32(const ActivationTile& t) {
   }
 }
 
-// Reduces all lanes of vectors[i] to lane i by a commutative and associative operation. Sixteen
-// vectors take 30 permutations together, and 64 one by one. Leaves vectors undefined.
+// Reduces the lanes of each vector by a commutative and associative operation; lane i of the result
+// is that of vectors[i]. Sixteen vectors take 30 permutations together; one by one they would take
+// 64. The vectors are undefined afterwards.
 template <class Operation>
 inline F32x16 reduce_each(F32x16 (&vectors)[kLanes], Operation operation) {
 #pragma GCC unroll 4
@@ -32,7 +33,7 @@ inline F32x16 reduce_each(F32x16 (&vectors)[kLanes], Operation operation) {
   return vectors[0];
 }
 
-// Returns the peaks of up to sixteen blocks of one row.
+// Returns the peaks (largest magnitudes) of up to sixteen blocks of one row.
 inline F32x16 peaks_of_blocks(const float* x, uint32_t n_blocks) {
   F32x16 peaks[kLanes];
   for (uint32_t b = 0; b < kLanes; ++b) {
@@ -43,13 +44,14 @@ inline F32x16 peaks_of_blocks(const float* x, uint32_t n_blocks) {
 }
 
 // Quantization of one row: x ≈ scale · power · level, with one scale per row and a power of two per
-// block of 32. The scale is peak / 127 of the whole row times 2^(0, 1/4, 1/2 or 3/4), whichever
-// gives the least noise, because a block's power is the next one above its own peak. A peak close
-// to zero counts as zero, so that 127 / peak is finite; a NaN becomes an arbitrary level.
+// block of 32. The power of a block is the smallest power of two that is at least the block's peak
+// / (127 · scale). The scale is peak / 127 of the whole row times 2^0, 2^(1/4), 2^(1/2) or 2^(3/4),
+// whichever gives the least noise with these powers. A peak close to zero counts as zero, so that
+// 127 / peak is finite. A NaN becomes an arbitrary level.
 struct RowLevels {
-  float scale, inverse;  // of the row; inverse: 127 / peak, likewise
+  float scale, inverse;  // of the row, and 1 / scale
   float peak;
-  float ratio;  // ratio of a block's peak to its power, if that is the row's
+  float ratio;  // 2^0, 2^(−1/4), 2^(−1/2) or 2^(−3/4): the inverse of the scale's factor
 };
 
 inline constexpr float kLeastPeak = 0x1p-90f;
@@ -57,12 +59,13 @@ inline constexpr float kLeastPower = 0x1p-24f;
 inline constexpr float kQuarterPowers[4] = {1.0f, 0x1.306fep+0f, 0x1.6a09e6p+0f, 0x1.ae89fap+0f};
 inline constexpr float kInversePowers[4] = {1.0f, 0x1.ae89fap-1f, 0x1.6a09e6p-1f, 0x1.306fep-1f};
 
+// Returns the powers of sixteen blocks. inverse_power: RowLevels::ratio.
 inline F32x16 powers_of_blocks(F32x16 peaks, float row_peak, float inverse_power) {
   const F32x16 share = mul(div(peaks, set1(row_peak)), set1(inverse_power));
   return ceil_power_of_2(max(share, set1(kLeastPower)));
 }
 
-// peaks: of all blocks, [n_blocks rounded up to 16]
+// Chooses the scale of a row. peaks: those of all blocks, [n_blocks rounded up to 16]
 inline RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
   F32x16 highest = zero();
   for (uint32_t b = 0; b < n_blocks; b += kLanes) highest = max(highest, load(peaks + b));
@@ -92,9 +95,9 @@ inline I32x16 levels_of(F32x16 x, F32x16 inverse) {
   return round_to_i32(min(max(mul(x, inverse), set1(-127.0f)), set1(127.0f)));
 }
 
-// One row's words of a packed block of n rows.
+// The words of one row in a packed block of n rows.
 struct RowWords {
-  uint8_t* words;  // n words apart
+  uint8_t* words;  // the row's words are n words (of four bytes) apart
   size_t n;
   template <class T>
   void set(uint32_t word, T value) const {
@@ -102,7 +105,8 @@ struct RowWords {
   }
 };
 
-// Sums of levels of up to sixteen blocks, of each first and second half. They are exact.
+// Sums of the levels of up to sixteen blocks, for the first and the second half of each block. The
+// sums are exact.
 struct LevelSums {
   F32x16 first[kLanes], second[kLanes];
 
@@ -117,11 +121,12 @@ struct LevelSums {
   static F32x16 sum(F32x16 a, F32x16 b) { return add(a, b); }
 };
 
+// Returns the number of words per row and block.
 constexpr uint32_t words_of(ActivationFormat format) {
   return format == ActivationFormat::kInt8 ? 3 : 4;
 }
 
-// powers: by block.
+// Writes the words of up to sixteen blocks of one row. powers: by block.
 template <ActivationFormat kFormat>
 inline void write_words(LevelSums& sums, uint32_t n_blocks, const float* powers, size_t block_bytes,
                         RowWords out) {
@@ -156,7 +161,7 @@ inline void write_words(LevelSums& sums, uint32_t n_blocks, const float* powers,
   }
 }
 
-// Returns row r in the order that the weights need.
+// Returns row r in the column order that the weights need.
 inline const float* ordered_row(const ActivationTile& t, uint32_t r) {
   const float* x = t.row(r);
   if (!t.gather) return x;
@@ -187,7 +192,7 @@ inline void pack_int8(const ActivationTile& t) {
       LevelSums sums = {};
       for (uint32_t i = 0; i < n; ++i) {
         const float* block = x + (begin + i) * kActivationBlock;
-        __builtin_prefetch(block + t.stride);  // the next row
+        __builtin_prefetch(block + t.stride);  // of the next row
         __builtin_prefetch(block + t.stride + kLanes);
         sums.pack(i, block, inverses[i],
                   reinterpret_cast<int8_t*>(out + i * block_bytes) + r * kActivationBlock);

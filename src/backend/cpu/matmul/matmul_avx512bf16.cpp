@@ -2,8 +2,8 @@
 
 #include "backend/cpu/matmul/matmul_kernels.h"
 
-// Products of bf16 weights with activations rounded to bf16, with VDPBF16PS: twice the rate of f32
-// on AMD's Zen 4 and later, half of it on Intel's Sapphire Rapids.
+// Products of bf16 weights and activations rounded to bf16, with VDPBF16PS. The rate is twice that
+// of f32 on AMD's Zen 4 and later, and half of it on Intel's Sapphire Rapids.
 namespace kvik::cpu::avx512bf16 {
 
 inline constexpr uint32_t kLanes = 16;
@@ -25,7 +25,7 @@ inline void store_first(float* p, F32x16 v, uint32_t n) {
   _mm512_mask_storeu_ps(p, lanes_below(n), v.v);
 }
 
-// Sixteen pairs of bf16; the type of the intrinsics cannot be loaded as integers.
+// Sixteen pairs of bf16. The intrinsics' type cannot be loaded as integers.
 inline __m512bh as_bf16(__m512i bits) { return reinterpret_cast<__m512bh>(bits); }
 
 #include "backend/cpu/matmul/matmul_loops.inl"

@@ -1,7 +1,8 @@
-// Register tile of float weights: included by matmul.inl and matmul_fp8.inl, after
+// Register tile of float weights. Included by matmul.inl and matmul_fp8.inl, after
 // matmul_loops.inl.
 
-// Layout of a float type in a panel: for two adjacent k, the lanes of half a panel.
+// Layout of a float type in a panel. even() and odd() load half a panel of the first and of the
+// second k of a pair.
 struct PairF32 {
   static constexpr uint32_t kHalfBytes = 4 * kLanes;
   static constexpr uint32_t kBytes = 4 * kHalfBytes;
@@ -14,7 +15,7 @@ struct PairF16 {
   static F32x16 even(const uint8_t* p) { return load_f16(reinterpret_cast<const uint16_t*>(p)); }
   static F32x16 odd(const uint8_t* p) { return even(p + 2 * kHalfBytes); }
 };
-struct PairBf16 {  // pairs of adjacent k
+struct PairBf16 {  // stored as pairs of adjacent k
   static constexpr uint32_t kHalfBytes = 4 * kLanes;
   static constexpr uint32_t kBytes = 2 * kHalfBytes;
   static F32x16 even(const uint8_t* p) {
@@ -25,7 +26,7 @@ struct PairBf16 {  // pairs of adjacent k
   }
 };
 
-// One k: x has R rows.
+// Adds the products of one k: R rows of x times H halves of a panel.
 template <uint32_t H, uint32_t R>
 inline void add_products(const F32x16 (&w)[H], const uint8_t* x, F32x16 (&sums)[R][H]) {
 #pragma GCC unroll 16
@@ -36,7 +37,7 @@ inline void add_products(const F32x16 (&w)[H], const uint8_t* x, F32x16 (&sums)[
   }
 }
 
-// Register tile of float weights; a unit is a pair of k.
+// Register tile of float weights. A unit is a pair of k.
 template <class Pair, Ahead kAhead>
 struct FloatTile {
   template <uint32_t H, uint32_t R>

@@ -1,13 +1,13 @@
-// Kernels of fp8 and fp8g32: included inside the namespace of an instruction set like matmul.inl,
-// after its vector functions only.
+// Kernels of fp8 and fp8g32. Included inside the namespace of an instruction set like matmul.inl,
+// but needs only its vector functions.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
 #include "backend/cpu/matmul/matmul_floats.inl"
 
-// A unit is a block: f32 scales [32], times 256, then [k][32] bytes. Bytes become f16 by a shift,
-// 256 times too small, so that the product with the scale is the weight, rounded once, as in
-// dequantize_row(). The size of a block is a run-time parameter of the tile.
+// A unit is a block: f32 scales [32], times 256, then bytes [k][32]. A shift converts the bytes to
+// f16 values that are 256 times too small. Their product with the scale is therefore the weight,
+// rounded once, as in dequantize_row(). The size of a block is a run-time parameter of the tile.
 struct Fp8Tile {
   static constexpr uint32_t kScaleBytes = 8 * kLanes;
   static constexpr uint32_t kPairBytes = 4 * kLanes;

@@ -1,6 +1,6 @@
-// Kernels of groups of integers (tensor/group_blocks.h): included like matmul_small.inl. For 4-bit
-// quants the distance from the zero point fits into 8 bits; for 8-bit quants, quant − 128 does, and
-// the rest is a minimum.
+// Kernels of integer quants in groups (tensor/group_blocks.h). Included like matmul_small.inl. The
+// distance of a 4-bit quant from its zero point fits into 8 bits. For 8-bit quants, quant − 128
+// fits into 8 bits, and the rest is a minimum.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -8,8 +8,8 @@
 
 #include "backend/cpu/matmul/header_scales.inl"
 
-// f16 scales [32] and offsets [32] per unit: the minimum of both halves of a block is their
-// product.
+// f16 scales [32] and offsets [32] per unit. The minimum of both halves of a block is scale ·
+// offset.
 struct ScalesAndOffsets {
   static constexpr uint32_t kBlocks = 0, kHeaderBytes = 8 * kLanes, kBytes = 0;
   static constexpr uint32_t kParts = 1, kMinima = 2;
@@ -29,7 +29,8 @@ struct ScalesAndOffsets {
   };
 };
 
-// The size of a group is a run-time parameter of the tile, which is compiled once for all sizes.
+// The size of a group is a run-time parameter of the tile, so that the tile is compiled only once
+// for all sizes.
 template <uint32_t kGroup>
 using KernelInt4 = QuantKernel<DotInt4, HeaderScales<0>, DotQ8, 3, kGroup / 32>;
 template <uint32_t kGroup>

@@ -6,65 +6,67 @@
 #include "backend/layout/panel.h"
 #include "tensor/element_enum.h"
 
-// Matrix products of the CPU backend, one table per instruction set.
+// Matrix products of the CPU backend, one table of kernels per instruction set.
 //
-// Weights are in panels of 32 output columns over all of k (layout/panel_matrix.h): columns are in
-// lanes, 16 per half, and an output element is one chain of additions in ascending k, in one lane.
-// Activations are packed into tiles of a few rows whose values are adjacent, so that a kernel walks
-// through memory in one direction; whole rows, whose strides are mostly powers of two, would fall
-// into the same few sets of the first-level cache.
+// Weights are in panels of 32 output columns over all of k (layout/panel_matrix.h). Columns are in
+// lanes, 16 per half of a panel, and an output element is one chain of additions in ascending k, in
+// one lane. Activations are packed into tiles of a few rows, in which the values that a kernel
+// needs together are adjacent, so that it reads memory in one direction. Unpacked rows are mostly a
+// power of two apart and would compete for the same few sets of the first-level cache.
 //
-// The arithmetic of one output element, with the same bits for any number of rows and all tables:
+// The arithmetic of one output element gives the same bits for any number of rows and with all
+// tables:
 //   f32, f16, bf16, fp8: sum = fma(x[k], w[k], sum), from sum = 0
-//   quantised:      x ≈ row_scale · power · level, power for each block of 32 k; then
+//   quantized:      x ≈ row_scale · power · level, with a power for each block of 32 k; then
 //                   out = row_scale · sum (nvfp4: row_scale · scale of the matrix, rounded, · sum),
 //                   where for each block of 32 (q6_k, nvfp4: of 16)
-//                   sum = fma(power · Σ quant · level, w_scale, sum), and where there are minima
-//                   sum = fma(power · Σ level, −minimum, sum) for the block, or (q2_k, 8-bit
-//                   groups) for its first and then its second 16. All Σ are exact, and so are their
-//                   products with the power of two. Where a block of 256 has small integer scales
-//                   of 16 k that leave a product of 8 bits (q2_k, q3_k), this is the quant.
-// Only the bf16 kernel of avx512bf16 rounds x to bf16 and adds the products of k, k + 1 with
-// vdpbf16ps.
+//                   sum = fma(power · Σ quant · level, w_scale, sum), and if there are minima
+//                   sum = fma(power · Σ level, −minimum, sum) for the block or, with q2_k and 8-bit
+//                   groups, for its first and then its second 16. All Σ are exact, and so are their
+//                   products with the power of two. In q2_k and q3_k, a quant times the small
+//                   integer scale of its 16 k has 8 bits; this product takes the place of the quant
+// Only the bf16 kernel of avx512bf16 differs: it rounds x to bf16 and adds the products of k and k
+// + 1 with vdpbf16ps.
 namespace kvik::cpu {
 
-inline constexpr uint32_t kActivationBlock = 32;  // activations that share one scale
+inline constexpr uint32_t kActivationBlock = 32;  // number of activations with one power of two
 
 // Format of packed activations. A tile of r rows is stored as
 //   kF32:  [k][r] float
 //   kBF16: [k / 2][r][2] bf16
-//   kInt8:     for each block of 32: [r][32] int8 levels, then words [3][r]: the shift, the float
-//              1.5 · 2^23 · power, and its bits less 8 · Σ levels and less 128 · Σ levels
-//   kInt8Sums: likewise with words [4][r]: the shift, power · Σ levels, and the shift's bits less
-//              32 · Σ levels, of the first and of the second 16
-//   kInt8HalfSums: likewise with words [4][r]: the shift, power · Σ levels of the first and of the
-//              second 16, and the shift's bits less 128 · Σ levels of all
-// and these end with the row scales, [r] float. Integer products are added to the bits of the
-// shift, less the offset of unsigned weights: as a float that is shift + power · Σ, with room for
-// |Σ| < 2^22, so that conversion and scaling cost one subtraction.
-// Floats end with a zero where k is odd.
+//   kInt8:     for each block of 32: [r][32] int8 levels, then words [3][r]: the shift (the float
+//              1.5 · 2^23 · power); its bits minus 8 · Σ levels; its bits minus 128 · Σ levels
+//   kInt8Sums: the same with words [4][r]: the shift; power · Σ levels; the shift's bits minus
+//              32 · Σ levels of the first 16; the same of the second 16
+//   kInt8HalfSums: the same with words [4][r]: the shift; power · Σ levels of the first 16; the
+//              same of the second 16; the shift's bits minus 128 · Σ levels of all
+// The int8 formats end with the row scales, [r] float. Integer products are added to the bits of
+// the shift, minus the offset of unsigned weights. The result, read as a float, is shift + power ·
+// Σ, with room for |Σ| < 2^22, so that conversion and scaling cost one subtraction. If k is odd,
+// kF32 and kBF16 end with a zero for each row.
 enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8, kInt8Sums, kInt8HalfSums };
 inline constexpr uint32_t kNumActivationFormats = 5;
 
 struct ActivationTile {
   const float* x;        // row r begins at x + rows[r] · stride
-  const uint32_t* rows;  // null: 0, 1, …
+  const uint32_t* rows;  // null: rows 0, 1, …
   size_t stride;
-  uint32_t n_rows;  // of a tile
+  uint32_t n_rows;  // number of rows of the tile
   uint32_t k;
-  std::byte* out;                    // n_rows · row_bytes(k)
-  float* scratch;                    // pack_scratch_floats(k) owned by this thread
-  const uint32_t* gather = nullptr;  // null, or TensorView::gather of int8 formats' weights
+  std::byte* out;                    // n_rows · row_bytes(k) bytes
+  float* scratch;                    // pack_scratch_floats(k) floats, for this thread only
+  const uint32_t* gather = nullptr;  // TensorView::gather of the weights, for int8 formats; or null
 
   const float* row(uint32_t r) const { return x + (rows ? rows[r] : r) * stride; }
 };
 
-// Scratch of a row: the peaks of its blocks, rounded up to whole vectors, then its gathered values.
+// Return the sizes of the scratch memory of one row: the peaks of its blocks, rounded up to whole
+// vectors; and these followed by the row's gathered values.
 inline size_t pack_peak_floats(uint32_t k) { return (size_t{k} / kActivationBlock + 31) / 16 * 16; }
 inline size_t pack_scratch_floats(uint32_t k) { return pack_peak_floats(k) + k; }
 
 struct ActivationKernels {
-  uint32_t (*tile_rows)(uint32_t n_rows);  // of a product with that many rows
+  uint32_t (*tile_rows)(uint32_t n_rows);  // for a product with that many rows
   size_t (*row_bytes)(uint32_t k);
   void (*pack)(const ActivationTile& tile);
 };
@@ -75,20 +77,21 @@ struct MultiplyTask {
   size_t panel_bytes;
   uint32_t n_panels;
   uint32_t k;
-  const std::byte* x;  // tiles of tile_rows rows, the last with the rest
+  const std::byte* x;  // tiles of tile_rows rows; the last tile has the rest
   uint32_t n_rows;
   uint32_t tile_rows;
-  float* out;  // the first panel's first column
+  float* out;  // at the first panel's first column
   size_t out_stride;
-  uint32_t n_columns;  // ≤ kPanelColumns · n_panels
+  uint32_t n_columns;  // at most kPanelColumns · n_panels
   bool accumulate;
   bool in_one_step;  // MatmulKernels::fetches_in_one_step
-  float scale;       // of all weights, if activations have row scales
-  float* scratch;  // n_rows · kScratchFloatsPerRow + kWideBytes / 4 of this thread's own, aligned
-                   // to 64 bytes
+  float scale;       // TensorView::scale, for activations with row scales
+  // n_rows · kScratchFloatsPerRow floats and kWideBytes bytes, for this thread only; aligned to 64
+  // bytes
+  float* scratch;
 };
 
-// Scratch of one MultiplyTask: its sums, then the current part of the weights, widened.
+// Scratch memory of a MultiplyTask: its sums, then widened weights of the current part of k.
 inline constexpr size_t kScratchFloatsPerRow = kPanelColumns;
 inline constexpr size_t kWideBytes = size_t{64} << 10;
 
@@ -98,7 +101,8 @@ struct WeightKernels {
   ActivationFormat format;
   void (*multiply)(const MultiplyTask& task);
 };
-// The types are compiled in several units, because a single one would take the compiler minutes.
+// Some types of an instruction set. The types are compiled in several files, because a single one
+// would take the compiler minutes.
 struct WeightRows {
   const WeightKernels* begin;
   size_t n;
@@ -117,8 +121,9 @@ struct MatmulKernels {
   }
 
   ActivationKernels by_format[kNumActivationFormats];
-  WeightKernels by_type[kNumElementTypes];  // without `multiply` if there is no kernel
-  // for few rows, weights are prefetched in one step (matmul_loops.inl)
+  // An entry has no `multiply` if the type is not supported.
+  WeightKernels by_type[kNumElementTypes];
+  // True if, with few rows, weights are prefetched in one step (matmul_loops.inl).
   bool fetches_in_one_step = false;
 };
 

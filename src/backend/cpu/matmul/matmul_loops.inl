@@ -1,27 +1,36 @@
-// Loops around a register tile: included by matmul.inl and matmul_avx512bf16.cpp. A kernel defines
-// its tile (kHalves of a panel, kRows), its unit of k, the bytes of a unit in a panel (kUnitBytes),
-// in a panel as written by widen() (kWideUnitBytes, as kWideUnits of its own) and in a row of
-// activations (kRowUnitBytes), the number of units that stay in the first-level cache beside the
-// activations (kUnitsInL1), the number of row tiles from which widening pays off
-// (kTilesWorthWidening), whether rows of activations end with a scale (kHasRowScales), and whether
-// there is a FewRows tile (kHasFewRows) for more rows than kRows at once. run<halves, rows>(tile)
-// multiplies packed weights, Wide::run widened ones.
+// Loops around a register tile. Included by matmul.inl and matmul_avx512bf16.cpp. A kernel defines:
+//
+//   kHalves, kRows       size of its tile: halves of a panel, and rows
+//   kUnit                number of k in a unit
+//   kUnitBytes           bytes of a unit in a panel
+//   kWideUnitBytes       bytes of a unit after widen()
+//   kWideUnits           units of Wide that a unit becomes
+//   kRowUnitBytes        bytes of a unit in a row of packed activations
+//   kUnitsInL1           units whose weights stay in the first-level cache, along with activations
+//   kTilesWorthWidening  number of row tiles from which widening weights pays off
+//   kHasRowScales        whether rows of packed activations end with a scale
+//   kHasFewRows          whether FewRows can process more rows than kRows at once
+//
+// run<halves, rows>(tile) multiplies packed weights, and Wide::run multiplies widened ones.
 
-// One call of a register tile: one panel or half of it, one tile of rows, part of k.
+// Arguments of a register tile: one panel or half of it, one tile of rows, and a part of k.
 struct Tile {
   const uint8_t* weights = nullptr;
-  uint32_t half = 0;  // the first one
+  uint32_t half = 0;  // first half of the panel
   const uint8_t* x = nullptr;
   size_t next_x = 0;  // bytes to the same place in the next tile of rows
   uint32_t n_units = 0;
-  uint32_t unit_blocks = 0;  // blocks of 32 k in a unit, if a kernel supports several numbers
-  bool is_first = true;      // part of k
-  bool in_one_step = false;  // how weights are prefetched
-  float* sums = nullptr;  // [rows][halves · 16]: read unless is_first, always written
+  // Blocks of 32 k in a unit, for kernels that support several sizes.
+  uint32_t unit_blocks = 0;
+  bool is_first = true;      // whether this is the first part of k
+  bool in_one_step = false;  // whether weights are prefetched in one step
+  // [rows][halves · 16]: read unless is_first, and always written
+  float* sums = nullptr;
 };
 
-// Rows per tile of activations if a FewRows tile processes all of them: half of them, from nine on,
-// so that their sums of one block stay in registers.
+// Returns the number of rows per tile of activations if a FewRows tile processes all rows. From
+// nine rows on, this is half of them, so that the sums of one block for these rows stay in
+// registers.
 constexpr uint32_t few_rows_tile(uint32_t n_rows) { return n_rows > 8 ? (n_rows + 1) / 2 : n_rows; }
 
 template <class T>
@@ -31,15 +40,16 @@ inline T load_as(const uint8_t* p) {
   return value;
 }
 
-// Distances of prefetches. A kernel prefetches weights from memory if few rows use them, else the rows, which come
-// from the second-level cache. Weights are prefetched in two steps, far ahead into the second-level
-// cache and near ahead into the first: on Emerald Rapids q4_0 reached 83% and 90% of the memory
-// bandwidth with either alone, and 93% with both. On Zen 5 the second step costs more than it
-// gains: a single step reads as much as plain loads do, two steps a tenth less.
+// Distances of prefetches. With few rows a kernel prefetches weights from memory, else rows from
+// the second-level cache. Weights are prefetched in two steps: far ahead into the second-level
+// cache, and near ahead into the first. On Emerald Rapids, q4_0 reached 83% and 90% of the memory
+// bandwidth with only one of these steps, and 93% with both. On Zen 5 the second step costs more
+// than it gains: a single step reads as fast as plain loads, and two steps read a tenth less.
 inline constexpr uint32_t kFarBytes = 8192;
 inline constexpr uint32_t kNearBytes = 1024;
 inline constexpr uint32_t kOneStepBytes = 4096;
 
+// Data that a tile prefetches.
 enum class Ahead { kWeights, kRows };
 
 template <uint32_t kBytes>
@@ -68,7 +78,7 @@ inline void prefetch_ahead(const Tile& t, const uint8_t* weights, const uint8_t*
   }
 }
 
-// Loads a tile's chains, as left by the previous part of k.
+// Loads the chains of a tile as the previous part of k left them, or zeros in the first part.
 template <uint32_t H, uint32_t R>
 inline void load_sums(const Tile& t, F32x16 (&sums)[R][H]) {
   for (uint32_t r = 0; r < R; ++r) {
@@ -94,21 +104,23 @@ inline void run_rows(const Tile& tile, uint32_t n_rows) {
   }
 }
 
-// Part of the k of a panel.
+// A part of the k of a panel.
 struct Part {
-  uint32_t begin, n_units;  // units of k
-  uint32_t n_units_of_k;  // in total
+  // Units [begin, begin + n_units)
+  uint32_t begin, n_units;
+  // Units in all of k.
+  uint32_t n_units_of_k;
   bool is_last;
-  const uint8_t* behind;  // packed weights that come next
+  const uint8_t* behind;  // packed weights after those of this part
 };
 
-// A tile of rows: its first row, their number, and their scales, if any.
+// A tile of rows: its first row, the number of rows, and their scales or null.
 struct RowTile {
   uint32_t first, n;
   const uint8_t* scales;
 };
 
-// Writes the finished sums of a tile of rows, [n_rows][n_halves · 16], to the output.
+// Writes the finished sums of a tile of rows to the output. sums: [n_rows][n_halves · 16]
 template <uint32_t n_halves>
 inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile rows) {
   const uint32_t first_row = rows.first;
@@ -131,10 +143,10 @@ inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile row
   }
 }
 
-// Multiplies all rows over one part of k with Run: the kernel, or its Wide. The chains continue
-// those of the previous part. Meanwhile the packed weights of the next part are prefetched, some
-// lines per tile of rows; and finished sums of a tile are written at once, which is hidden by the
-// products of the next tile.
+// Multiplies all rows over one part of k. Run is the kernel, or its Wide. The chains continue those
+// of the previous part. For each tile of rows, some lines of the next part's packed weights are
+// prefetched. The finished sums of a tile are written at once, which overlaps with the products of
+// the next tile.
 template <class Kernel, class Run>
 inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_column, Part part) {
   const size_t units_bytes = size_t{part.n_units_of_k} * Kernel::kRowUnitBytes;
@@ -160,8 +172,9 @@ inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_colum
   }
 }
 
-// One panel, or half of it. With a single tile of rows the weights are streamed. With more, part by
-// part of k, so that the weights of a part stay in the first-level cache for all rows.
+// Multiplies one panel, or half of it. With a single tile of rows the weights are streamed. With
+// more tiles the loop proceeds by parts of k, so that the weights of a part stay in the first-level
+// cache for all rows.
 template <class Kernel>
 inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_t half,
                             uint32_t first_column) {
@@ -189,7 +202,7 @@ inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_
   }
 }
 
-// All rows at once, in the tiles of few_rows_tile().
+// Multiplies one panel by all rows at once, in the tiles of few_rows_tile().
 template <class Kernel>
 inline void multiply_few_rows(const MultiplyTask& t, const uint8_t* panel, uint32_t first_column) {
   const uint32_t n_units = t.k / Kernel::kUnit;

@@ -1,6 +1,6 @@
-// Kernels of q2_k and q3_k: included like matmul_small.inl. A level times its small integer scale
-// is an 8-bit number, which is multiplied with the activations: one scale per 32 k remains, where
-// q6_k has two.
+// Kernels of q2_k and q3_k. Included like matmul_small.inl. A level times its small integer scale
+// is an 8-bit number, by which the activations are multiplied. Only one scale per 32 k remains,
+// where q6_k has two.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -8,8 +8,8 @@
 
 #include "backend/cpu/matmul/header_scales.inl"
 
-// q2_k: f16 scales [32] and minima [32] per 256 k; the minima per 16 k are multiplied by the upper
-// halves of the bytes [2][32] with which DotQ2 begins.
+// q2_k: f16 scales [32] and minima [32] per 256 k. The minima of each 16 k are multiplied by the
+// upper halves of the bytes [2][32] with which the blocks of DotQ2 begin.
 struct HalfMinima {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 8 * kLanes, kBytes = 0;
   static constexpr uint32_t kParts = 1, kMinima = 2;

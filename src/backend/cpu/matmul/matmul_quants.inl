@@ -1,11 +1,14 @@
-// Register tiles and kernels of quantized weights: included by matmul.inl and by the units of
+// Register tiles and kernels of quantized weights. Included by matmul.inl and by the files of
 // further types, after matmul_loops.inl.
 
-// Scales of a block of 32 k. A policy defines how blocks share units (kBlocks of them after
-// kHeaderBytes; 0 if it is a run-time parameter), the bytes of a block's own scales, the number of
-// sub-blocks (kParts), each with a scale, and the number of minima that are subtracted (kMinima: 1,
-// or 2 for the first and second 16 k). Scales<H> holds the values of the header for the H halves of
-// a panel that a tile processes.
+// Scales of a block of 32 k. A policy defines:
+//
+//   kBlocks        number of blocks in a unit, after its header; 0: a run-time parameter
+//   kHeaderBytes   bytes of a unit's header
+//   kBytes         bytes of a block's own scales
+//   kParts         number of sub-blocks, each with a scale
+//   kMinima        number of minima that are subtracted: 1, or 2 for the first and second 16 k
+//   type Of<H>     the header's values for the H halves of a panel that a tile processes
 
 struct F16Scales {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;
@@ -20,7 +23,7 @@ struct F16Scales {
   };
 };
 
-// Widened: f32 [kParts][32], then the negative minima [kMinima][32].
+// Widened scales: f32 [kParts][32], then the negative minima [kMinima][32].
 template <uint32_t kPartsOfBlock, uint32_t kMinimaOfBlock>
 struct F32Scales {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0;
@@ -66,7 +69,7 @@ struct ByteScalesAndMinima {
   };
 };
 
-// q6_k: f16 scales [32] per 256 k, times signed bytes [2][32] per 16 k.
+// q6_k: f16 scales [32] per 256 k, times signed bytes [2][32] per 32 k, one for each 16 k.
 struct ByteScalesOfHalves {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 4 * kLanes, kBytes = 4 * kLanes;
   static constexpr uint32_t kParts = 2, kMinima = 0;
@@ -85,7 +88,7 @@ struct ByteScalesOfHalves {
   };
 };
 
-// The words of one block of a tile of R rows.
+// The words of one block of activations, for a tile of R rows.
 template <class Dot, uint32_t R>
 struct BlockWords {
   const uint8_t* words;
@@ -98,8 +101,9 @@ struct BlockWords {
   }
 };
 
-// Source of the levels of half a panel. A Dot may prepare something (Dot::Prepared, from the
-// block's own scales), kPreparations times for equal shares of the steps.
+// Source of the levels of half a panel: the block itself or, for a Dot with a type Prepared, data
+// that is prepared from the block's own scales. It is prepared kPreparations times, each time for
+// an equal number of steps.
 template <class Dot>
 struct AsTheyLie {
   const uint8_t* block;
@@ -125,12 +129,13 @@ struct KeepNothing {
   void operator()(const Weights&, uint32_t, uint32_t) const {}
 };
 
-// Σ w · level of one sub-block, times the block's power of two, for R rows and H halves.
+// Computes Σ w · level of one sub-block, times the block's power of two, for R rows and H halves.
 template <class Dot, uint32_t kParts, uint32_t H, uint32_t R>
 struct PartSums {
   typename Dot::Sums dots[R][H];
 
-  // keep: receives the unpacked weights, for the rows that follow.
+  // keep(weights, half, group) is called with the unpacked weights, so that other rows can use
+  // them.
   template <class Words, class Keep = KeepNothing>
   inline void multiply(const uint8_t* quants, uint32_t half, const uint8_t* x, Words words,
                        uint32_t part, Keep keep = {}) {
@@ -165,6 +170,7 @@ struct PartSums {
     }
   }
 
+  // Returns the result for row r and half h.
   template <class Words>
   inline F32x16 at(uint32_t r, uint32_t h, uint32_t part, Words words) const {
     const float shift = words.shift(r);
@@ -173,7 +179,7 @@ struct PartSums {
   }
 };
 
-// kWords: of the activation format, per row and block.
+// kWords: number of words per row and block in the activation format.
 template <class Dot, class Scales, uint32_t kWords, Ahead kAhead>
 struct QuantTile {
   static constexpr uint32_t kBlockBytes = Scales::kBytes + Dot::kBlockBytes;
@@ -241,9 +247,10 @@ struct QuantTile {
   }
 };
 
-// Seven to sixteen rows at once, in one or two tiles of activations, with the sums in memory: for
-// decoding several sequences together. Levels are unpacked once for all rows, while they are read
-// from memory, and both halves of a panel share the broadcast values of a row.
+// Multiplies more than kRows rows at once, up to Tiles::kFewRows (seven to sixteen with AVX-512,
+// four to six with AVX-VNNI): for decoding several sequences together. The rows are in one or two
+// tiles of activations, and the sums are in memory. Levels are unpacked once for all rows, while
+// they are read from memory, and both halves of a panel share the broadcast values of a row.
 template <class Dot, class Scales, class WideDot, uint32_t kWords>
 struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Base = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
@@ -255,7 +262,7 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
     }
   };
 
-  // One block, for R rows. D: layout of the quants.
+  // Adds the products of one block for R rows. D: layout of the quants.
   template <class D, uint32_t R, class Keep>
   [[gnu::always_inline]] static inline void add_rows(const typename Scales::template Of<2>& scales,
                                                      const uint8_t* block, const uint8_t* quants,
@@ -330,8 +337,8 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   }
 };
 
-// For many rows, scales are widened to f32 and levels to bytes once for all of them: each block is
-// then a unit.
+// Kernel of a type with quantized weights. For many rows, scales are widened to f32 and levels to
+// bytes, once for all rows. Each block is then a unit.
 template <class Dot, class Scales, class WideDot, uint32_t kWords,
           uint32_t kBlocks = Scales::kBlocks>
 struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {

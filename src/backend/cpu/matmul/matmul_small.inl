@@ -1,11 +1,11 @@
-// Kernels of q4_1, q5_0, q5_1, iq4_nl, iq4_xs, mxfp4 and nvfp4: included inside the namespace of an
+// Kernels of q4_1, q5_0, q5_1, iq4_nl, iq4_xs, mxfp4 and nvfp4. Included inside the namespace of an
 // instruction set like matmul.inl, after dot_small_<isa>.h.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
 #include "backend/cpu/matmul/matmul_quants.inl"
 
-// q4_1, q5_1: f16 scales [32] and minima [32], which are added.
+// q4_1, q5_1: f16 scales [32] and minima [32]. The minima are added.
 struct F16ScalesAndMinima {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 8 * kLanes;
   static constexpr uint32_t kParts = 1, kMinima = 1;
@@ -40,7 +40,7 @@ struct ByteScales {
   };
 };
 
-// mxfp4: exponents [32] of scales.
+// mxfp4: bytes [32], which are exponents of scales.
 struct ExponentScales {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 2 * kLanes;
   static constexpr uint32_t kParts = 1, kMinima = 0;
@@ -48,7 +48,8 @@ struct ExponentScales {
   struct Of {
     uint32_t half;
     Of(const uint8_t*, uint32_t first_half) : half(first_half) {}
-    // 2^(exponent − 128), and 0 for exponent 0. In a float beyond 2^23 a byte is the low bits.
+    // Returns 2^(exponent − 128), and 0 for exponent 0. In a float of 2^23 or more, the byte is the
+    // low bits.
     F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
       const F32x16 exponent = add(load_u8(p + (half + h) * kLanes), set1(0x1.8p+23f));
       return mul(exponent_from_low_bits(exponent), set1(0.5f));
@@ -56,7 +57,7 @@ struct ExponentScales {
   };
 };
 
-// nvfp4: halves of E4M3, bytes [2][32] per 16 k.
+// nvfp4: E4M3 scales in bytes [2][32], one for each 16 k. Their values are halved.
 struct E4m3ScalesOfHalves {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;
   static constexpr uint32_t kParts = 2, kMinima = 0;

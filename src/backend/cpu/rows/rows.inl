@@ -1,12 +1,12 @@
 // Row kernels of kernels.h. Included inside the namespace of an instruction set, after its vector
-// functions. The bits of an element do not depend on its position in the row: a tail runs the same
-// operations on fewer lanes.
+// functions. The bits of an element do not depend on its position in the row, because the end of a
+// row has the same operations on fewer lanes.
 
 #include "backend/cpu/isa/vec_math.inl"
 
 namespace {
 
-// The lanes of a step: sixteen, or the n < 16 at the end of a row.
+// The lanes of a step: all sixteen, or the first n at the end of a row.
 struct AllLanes {
   F32x16 read(const float* p) const { return load(p); }
   void write(float* p, F32x16 v) const { store(p, v); }
@@ -61,20 +61,20 @@ inline void soft_cap_row(float* x, float cap, uint32_t n) {
   });
 }
 
-// x / (1 + e^-x)
+// Returns x / (1 + e^-x).
 inline F32x16 silu(F32x16 x) {
   const F32x16 e = exp(sub(zero(), x));
   return div(x, add(set1(1.0f), e));
 }
 
-// x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks and Gimpel 2016)
+// Returns x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks and Gimpel 2016).
 inline F32x16 gelu_tanh(F32x16 x) {
   const F32x16 cube = mul(mul(x, x), x);
   const F32x16 inner = mul(set1(0x1.988454p-1f), fma(set1(0.044715f), cube, x));
   return mul(mul(set1(0.5f), x), add(set1(1.0f), tanh(inner)));
 }
 
-// x · sigmoid(1.702 x) · (y + 1), both clamped; the gate only from above.
+// Returns x · sigmoid(1.702 x) · (y + 1), with x = min(gate, 7) and y = up clamped to ±7.
 inline F32x16 clamped_swish(F32x16 gate, F32x16 up) {
   const F32x16 limit = set1(7.0f);
   const F32x16 x = min(gate, limit);
@@ -115,7 +115,8 @@ inline void gated_activation_row(Activation activation, const float* gate, const
   }
 }
 
-// (a, b) rotated by the angle of (c, s); each product and sum is rounded separately.
+// Rotates (a, b) by the angle whose cosine and sine are (c, s). Each product and sum is rounded
+// separately.
 struct Turned {
   F32x16 a, b;
 };
@@ -138,8 +139,7 @@ inline void rope_interleaved(float* head, const float* cos, const float* sin, ui
     const uint32_t n_low = 2 * n < kLanes ? 2 * n : kLanes;
     const uint32_t n_high = 2 * n - n_low;
     float* low_at = head + 2 * i;
-    float* high_at =
-        low_at + n_low;  // one past the head if n_high is 0: neither read nor written
+    float* high_at = low_at + n_low;  // past the head if n_high is 0, then not accessed
     const F32x16 low = load_first(low_at, n_low);
     const F32x16 high = load_first(high_at, n_high);
     const Turned turned = turn(even_lanes(low, high), odd_lanes(low, high), load_first(cos + i, n),

@@ -7,9 +7,10 @@
 namespace kvik::cpu {
 namespace {
 
-// Fewer floats are processed by the caller faster than the other threads wake up.
+// Number of floats below which the calling thread is faster than waking up the others.
 constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
-constexpr uint32_t kPieceChannels = 512;  // of a convolution; a multiple of the lanes
+// Channels per item of a convolution; a multiple of the lanes.
+constexpr uint32_t kPieceChannels = 512;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
@@ -28,13 +29,13 @@ void check_runs(std::span<const StateRun> runs, uint32_t n_rows) {
   }
 }
 
-// Number of tokens gathered at a time; or all draft tokens of a run.
+// Maximum number of tokens whose rows are gathered at a time, unless a run has more draft tokens.
 constexpr uint32_t kTokensTogether = 64;
-// Fewer tokens are read in place, unless they must be normalized.
+// Fewer tokens than this are read in place, unless they must be normalized.
 constexpr uint32_t kFewTokens = 8;
-// Rows prefetched before they are gathered: each is in another memory page.
+// Number of rows by which gathering prefetches ahead. Each row is in another memory page.
 constexpr uint32_t kRowsAhead = 4;
-// Maximum number of heads of one key head per item: all of them use the gathered rows.
+// Maximum number of heads per item that use the same key head. They share the gathered rows.
 constexpr uint32_t kHeadsTogether = 2;
 
 void prefetch(const float* p, uint32_t n) {
@@ -89,14 +90,15 @@ void State::gate(void (*kernel)(const GateTask&), Rows a, Rows b, std::span<cons
   });
 }
 
-// Queries and keys of one head for consecutive tokens.
+// Queries and keys of one head for consecutive tokens. `step` is the distance between two tokens.
 struct State::Keys {
   const float *q, *k;
   size_t step;
 };
 
-// Rows are mostly a power of two apart, so that those of a few tokens fall into the same cache
-// sets: rows that several blocks of columns read are copied to adjacent memory first.
+// Copies the rows that several blocks of columns read to adjacent memory, and normalizes them if
+// length_eps is set. Rows are mostly a power of two apart, so those of a few tokens would fall into
+// the same cache sets.
 State::Keys State::gather(const RecurrenceShape& shape, const RecurrenceRows& in,
                           std::optional<float> length_eps, uint32_t key_head, size_t first_row,
                           uint32_t n, float* to) const {
@@ -136,7 +138,8 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
   for (const StateRun& run : runs) most_tokens = std::max(most_tokens, run.n_draft_tokens);
   const size_t gathered = size_t{2} * key_dim * most_tokens;
   scratch_.resize(std::max(scratch_.size(), (block + gathered) * pool_.n_threads()));
-  // Processes tokens [first_row, first_row + n) for the columns from `first` on.
+  // Processes tokens [first_row, first_row + n) for a block of columns that begins with column
+  // `first`.
   const auto pass = [&](float* columns, uint32_t head, uint32_t first, const Keys& keys,
                         size_t first_row, uint32_t n) {
     const size_t column = size_t{head} * value_dim + first;
@@ -184,7 +187,7 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
     }
   };
   const uint32_t of_key = n_heads / n_key_heads;
-  // Without gathering, heads are separate items: more items for more threads.
+  // If rows are not gathered, heads are separate items, which gives more items for more threads.
   const uint32_t n_together = n_rows_of(runs) < kFewTokens * runs.size() ? 1 : kHeadsTogether;
   const uint32_t n_sets = ceil_div(of_key, n_together);
   for_items(runs.size() * n_key_heads * n_sets, n_rows_of(runs) * n_heads * matrix,

@@ -10,9 +10,10 @@
 
 namespace kvik::cpu {
 
-// Operations of recurrent layers with one instruction set's kernels. An item of work is a range of
-// channels, or a few heads, of one run: its tokens are processed in order, and no item depends on
-// another or on the number of items. One thread calls; the work is distributed to the pool.
+// Operations of recurrent layers, with the kernels of one instruction set. An item of work is a
+// range of channels, or a few heads, of one run. It processes its tokens in order. The result of an
+// item does not depend on other items or on their number. Called from one thread; the work is
+// distributed to the pool.
 class State {
  public:
   State(const StateKernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
@@ -51,7 +52,8 @@ class State {
 
   const StateKernels& kernels_;
   ThreadPool& pool_;
-  // By thread: a block for draft tokens, and gathered queries and keys.
+  // By thread: a block of columns for draft tokens, then gathered queries and keys. Grows to the
+  // maximum needed.
   std::vector<float> scratch_;
 };
 

@@ -5,8 +5,8 @@
 
 namespace {
 
-// Sums over a key's channels have two chains, of the even and the odd channels, each in ascending
-// order: a single chain would be limited by its latency in a narrow block.
+// Sums over the channels of a key have two chains, one of the even and one of the odd channels,
+// each in ascending order. In a narrow block, a single chain would be limited by its latency.
 template <uint32_t kVectors>
 struct Chains {
   F32x16 even[kVectors], odd[kVectors];
@@ -30,12 +30,12 @@ struct Odd {
   }
 };
 
-// The values of one token for a block of 16 · kVectors columns.
+// One token's values for a block of 16 · kVectors columns.
 template <uint32_t kVectors>
 struct Token {
   const float *q, *k;
   F32x16 decay;
-  F32x16 delta[kVectors];  // correction of the key's row of the matrix
+  F32x16 delta[kVectors];  // correction, by which the outer product with the key is multiplied
 
   Token(const RecurrenceTask& task, size_t t)
       : q(task.q + t * task.qk_step),
@@ -50,8 +50,9 @@ struct Token {
   }
 };
 
-// Consecutive tokens are a whole row of the model apart, which hardware prefetchers do not follow.
-// Prefetch several tokens ahead: processing one takes less time than a memory access.
+// Number of tokens by which prefetches are ahead. Hardware prefetchers do not follow consecutive
+// tokens, which are a whole row apart, and processing one token takes less time than a memory
+// access.
 constexpr size_t kTokensAhead = 3;
 
 template <uint32_t kVectors>
@@ -72,7 +73,7 @@ inline void store_out(const RecurrenceTask& task, size_t t, const Chains<kVector
   }
 }
 
-// Decays the matrix and multiplies it by the token's key.
+// Multiplies a row of the matrix by the decay, and adds its product with the token's key to `said`.
 template <uint32_t kVectors>
 inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* said) {
   const F32x16 key = set1(token.k[i]);
@@ -82,7 +83,7 @@ inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32
   }
 }
 
-// Corrects the matrix and multiplies it by the token's query.
+// Corrects a row of the matrix, and adds its product with the token's query to `out`.
 template <uint32_t kVectors>
 inline void correct_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* out) {
   const F32x16 key = set1(token.k[i]);
@@ -93,8 +94,8 @@ inline void correct_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F
   }
 }
 
-// Applies a step to each row of the block in turn. Position and size of the block are copied first:
-// otherwise they would be reloaded after each store.
+// Applies a step to each row of the block in turn. The block's position and size are copied first;
+// otherwise they would be loaded again after each store.
 template <uint32_t kVectors, class Step>
 inline void each_row(const RecurrenceTask& task, const Step& step) {
   float* at = task.matrix;
@@ -112,7 +113,8 @@ inline void each_row(const RecurrenceTask& task, const Step& step) {
   }
 }
 
-// The last step of a token and the first one of the next are one pass over the block.
+// Applies the delta rule to all tokens. The last step of a token and the first step of the next one
+// share a pass over the block.
 template <uint32_t kVectors>
 inline void pass_delta(const RecurrenceTask& task) {
   Token<kVectors> token(task, 0);
@@ -147,6 +149,7 @@ void delta_rule(const RecurrenceTask& task) {
   }
 }
 
+// Applies the state-space recurrence to all tokens.
 template <uint32_t kVectors>
 inline void pass_space(const RecurrenceTask& task) {
   for (size_t t = 0; t < task.n_tokens; ++t) {
@@ -174,8 +177,8 @@ void state_space(const RecurrenceTask& task) {
   }
 }
 
-// Returns channels [first, first + n) of an input, n ≤ 16: from a row, or from the state before the
-// first row.
+// Returns channels [first, first + n) of the input at row `row`, n ≤ 16. Rows below 0 come from the
+// state.
 inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32_t n) {
   const float* p = row < 0
                        ? task.state + static_cast<size_t>(row + task.n_taps - 1) * task.channel_step
@@ -183,7 +186,7 @@ inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32
   return load_first(p + first, n);
 }
 
-// Rows [t, t + kRows): independent sums.
+// Computes rows [t, t + kRows). Their sums are independent.
 template <uint32_t kRows>
 inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t n) {
   F32x16 sums[kRows];
@@ -203,7 +206,8 @@ inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t 
   }
 }
 
-// From the oldest input on: each place is filled from a later one.
+// Stores the newest inputs in the state, from the oldest on, because each place is filled from a
+// later one.
 inline void keep_inputs(const ConvTask& task, uint32_t first, uint32_t n) {
   for (uint32_t i = 0; i + 1 < task.n_taps; ++i) {
     const F32x16 newer = input_of(task, int64_t{task.n_kept} + i - (task.n_taps - 1), first, n);
@@ -211,10 +215,10 @@ inline void keep_inputs(const ConvTask& task, uint32_t first, uint32_t n) {
   }
 }
 
-// Processes several rows together, as they are in memory; the rows after them are prefetched,
-// because hardware prefetchers do not continue from the end of a piece to the next row.
+// Processes several rows together, in the order in which they are in memory. Prefetches the rows
+// after them, because hardware prefetchers do not continue from the end of a piece to the next row.
 void short_conv(const ConvTask& given) {
-  const ConvTask task = given;  // a copy that no store into a row can alias
+  const ConvTask task = given;  // stores to rows cannot alias this copy
   constexpr uint32_t kRows = 4;
   const auto each_vector = [&](const auto& body) {
     uint32_t first = 0;
@@ -249,7 +253,7 @@ void l2_norm(const float* x, float* out, uint32_t n, float eps, float scale) {
   }
 }
 
-// Both are plain loops that the compiler vectorizes over heads.
+// Both functions are plain loops, which the compiler vectorizes over heads.
 void gates(const GateTask& given) {
   const GateTask task = given;
   for (uint32_t i = 0; i < task.n_heads; ++i) {

@@ -1,15 +1,15 @@
 #pragma once
 
-// A thread block computes attention for kPairs pairs of a row and a query head at a time, split by
-// split: scores with a thread per token, weights with sixteen threads per pair, sums with a thread
-// per dimension of V.
+// The attention kernel. A thread block computes attention for kPairs pairs of a row and a query
+// head at a time, split by split: scores with one thread per token, weights with sixteen threads
+// per pair, and sums with one thread per dimension of V.
 
 #include "backend/cuda/attention/pages.cuh"
 
 namespace kvik::cuda {
 namespace {
 
-// Tokens [begin, end).
+// The tokens [begin, end).
 struct Span {
   uint32_t begin, end;
   __device__ bool empty() const { return begin >= end; }
@@ -19,30 +19,34 @@ __device__ __forceinline__ Span common(Span a, Span b) {
   return {greater(a.begin, b.begin), lesser(a.end, b.end)};
 }
 
+// Tokens of a split whose scores one thread computes.
 constexpr uint32_t kTokensOfThread = kSplitTokens / kAttendThreads;
-// Dimensions (or words of four) of the queries held in shared memory at a time.
+// Dimensions of the queries, or words of four levels, that are in shared memory at a time.
 constexpr uint32_t kQueryPiece = 64;
+// Numbers of levels of weights: see steps_of_weights() of attention_int8_weights.inl.
 constexpr float kFewSteps = 255.0f, kManySteps = 32767.0f;
 
-// Shared memory for all splits of the current pairs.
+// Shared memory of a thread block, for all splits of the current pairs.
 struct AttendShared {
-  Shared<float, kSplitTokens * kPairs> scores;  // [token][pair], then weights
-  Shared<int16_t, kSplitTokens * kPairs> levels;   // [four tokens][pair][token of them]
-  Shared<float, kQueryPiece * kPairs> queries;     // [dimension][pair]
-  Shared<uint32_t, kQueryPiece * kPairs> words;    // [word][pair]
-  Shared<float, kPairs> steps;  // of the levels of the weights
-  Shared<float, kPairs> old_factors, new_factors;  // of a merge
+  Shared<float, kSplitTokens * kPairs> scores;    // [token][pair]; replaced by weights
+  Shared<int16_t, kSplitTokens * kPairs> levels;  // levels of weights: [token / 4][pair][token % 4]
+  Shared<float, kQueryPiece * kPairs> queries;    // [dimension][pair]
+  Shared<uint32_t, kQueryPiece * kPairs> words;   // [word][pair]
+  Shared<float, kPairs> steps;                    // by pair, the step between levels of weights
+  Shared<float, kPairs> old_factors, new_factors;  // by pair, the factors that merge a split's sums
 };
 
+// One thread's view of the kPairs pairs that its block computes.
 template <class Pages>
 struct Attending {
   const AttendTask& t;
   const AttendItem item;
   AttendShared& shared;
   const uint32_t first_pair, n_pairs;
-  Span split = {0, 0};  // its tokens
-  Span pages = {0, 0};  // tokens of its pages that some pair attends to
-  float top = 0, total = 0;  // merged so far, for the pair of this thread's sixteen
+  Span split = {0, 0};  // tokens of the current split
+  Span pages = {0, 0};  // tokens of the split's pages that some pair attends to
+  // Maximum score and total weight so far of the pair whose weights this thread computes.
+  float top = 0, total = 0;
 
   __device__ const PageLayout& layout() const { return t.layout; }
   __device__ PlacedRow row(uint32_t pair) const {
@@ -51,8 +55,8 @@ struct Attending {
   __device__ uint32_t head(uint32_t pair) const {
     return blockIdx.y * t.group + (first_pair + pair) % t.group;
   }
-  // Returns the tokens of these pages that a row attends to. An empty range does not extend the
-  // common range of several rows.
+  // Returns the tokens of `t.pages` that a pair's row attends to. An empty range is such that it
+  // does not extend the union with the ranges of other rows.
   __device__ Span visible(uint32_t pair) const {
     const uint32_t position = row(pair).position;
     const uint32_t begin = t.window != 0 && position + 1 > t.window ? position + 1 - t.window : 0;
@@ -61,18 +65,20 @@ struct Attending {
     if (begin >= end) return {UINT32_MAX, 0};
     return {begin, end};
   }
+  // Returns the tokens of the current split that a pair's row attends to.
   __device__ Span seen(uint32_t pair) const { return common(visible(pair), split); }
+  // Returns where the partial results of a pair are written.
   __device__ float* partial(uint32_t pair) const {
     const size_t of_row = item.first_row + (first_pair + pair) / t.group;
     return t.partials + (of_row * t.n_heads + head(pair)) * (layout().value_dim + 2);
   }
-  // Returns this head's block in the page of a token.
+  // Returns this KV head's block in the page of a token.
   __device__ const uint8_t* block_of(uint32_t token) const {
     return t.pages[item.first_page + token / kPageTokens] + t.first_block +
            blockIdx.y * layout().head_bytes;
   }
 
-  // Returns the item's splits that some pair attends to.
+  // Returns those of the item's splits that some pair attends to.
   __device__ Span splits() const {
     Span any = visible(0);
     for (uint32_t p = 1; p < n_pairs; ++p) {
@@ -83,6 +89,7 @@ struct Attending {
                   {item.first_split, item.first_split + item.n_splits});
   }
 
+  // Sets the split and the range of its pages that some pair attends to.
   __device__ void begin_split(uint32_t number) {
     split = {number * kSplitTokens, (number + 1) * kSplitTokens};
     Span any = {split.end, split.begin};
@@ -107,11 +114,12 @@ struct Attending {
       __syncthreads();
       weigh_floats();
     }
-    __syncthreads();  // afterwards the next split writes scores
+    __syncthreads();  // the next split overwrites scores
   }
 
   // --- scores ---
 
+  // Returns the i-th token of the split whose scores this thread computes.
   __device__ uint32_t token_of(uint32_t i) const {
     return split.begin + i * kAttendThreads + threadIdx.x;
   }
@@ -122,7 +130,8 @@ struct Attending {
     }
   }
 
-  // Queries of missing pairs are zero.
+  // Loads n dimensions of the queries, starting at `begin`. Queries of pairs that do not exist are
+  // zero.
   __device__ void load_queries(uint32_t begin, uint32_t n) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < n * kPairs; i += kAttendThreads) {
@@ -168,6 +177,7 @@ struct Attending {
     }
   }
 
+  // Loads n words of four levels of the quantized queries, starting at word `begin`.
   __device__ void load_words(uint32_t begin, uint32_t n) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < n * kPairs; i += kAttendThreads) {
@@ -186,7 +196,8 @@ struct Attending {
     return static_cast<size_t>(row(pair).row) * t.n_heads + head(pair);
   }
 
-  // Sums of one group of dimensions are integers; groups are added in order.
+  // Computes the scores from levels. The sum over one group of dimensions is an integer; groups are
+  // added in order.
   __device__ void score_levels() {
     float scores[kTokensOfThread][kPairs] = {};
     const uint8_t* blocks[kTokensOfThread];
@@ -224,6 +235,7 @@ struct Attending {
       if (blocks[i]) put_scores(i, scores[i]);
     }
   }
+  // Adds the scaled sums of one group of dimensions to the scores.
   __device__ void add_group(uint32_t g, const uint8_t* const (&blocks)[kTokensOfThread],
                             const int (&sums)[kTokensOfThread][kPairs],
                             float (&scores)[kTokensOfThread][kPairs]) {
@@ -241,6 +253,7 @@ struct Attending {
 
   // --- weights: sixteen lanes per pair ---
 
+  // Returns the pair whose weights this thread computes.
   __device__ uint32_t own_pair() const { return threadIdx.x / kLanes; }
   __device__ Span own_seen() const { return own_pair() < n_pairs ? seen(own_pair()) : Span{0, 0}; }
   __device__ float score(uint32_t token) const {
@@ -249,7 +262,7 @@ struct Attending {
   __device__ void set_score(uint32_t token, float value) {
     shared.scores.set((token - split.begin) * kPairs + own_pair(), value);
   }
-  // Calls function(token) for each token of `span` that belongs to this lane.
+  // Calls function(token) for each token of `span` that this lane processes, one in sixteen.
   template <class Function>
   __device__ void each_own(Span span, Function function) {
     const uint32_t lane = threadIdx.x % kLanes;
@@ -258,7 +271,8 @@ struct Attending {
     }
   }
 
-  // Merges a split into this lane's pair, and stores the factors of its sums.
+  // Merges a split's maximum and total into those of this lane's pair, and stores the factors with
+  // which its sums are merged.
   __device__ void take_total(float split_top, float split_total) {
     const uint32_t p = own_pair();
     if (p >= n_pairs || seen(p).empty()) return;
@@ -281,7 +295,7 @@ struct Attending {
     to[1] = total;
   }
 
-  // Stores a pair's sum of one dimension: the split's, merged with those before it.
+  // Stores the sum of one dimension of a pair, merged with that of earlier splits.
   __device__ void put_sum(uint32_t pair, uint32_t d, float sum) {
     if (seen(pair).empty()) return;
     float* at = partial(pair) + d;
@@ -290,6 +304,7 @@ struct Attending {
                    : fmaf(*at, shared.old_factors.get(pair), sum * shared.new_factors.get(pair));
   }
 
+  // Converts scores to weights, then adds up V.
   __device__ void weigh_floats() {
     const Span own = own_seen();
     float most = -__int_as_float(0x7f800000);
@@ -313,8 +328,8 @@ struct Attending {
     for (uint32_t d = threadIdx.x; d < layout().value_dim; d += kAttendThreads) add_values(d);
   }
 
-  // Adds the V of one dimension. Tokens outside a pair's range do not take part, whatever they
-  // contain.
+  // Adds up V in one dimension. A token outside a pair's range is skipped, so its contents do not
+  // matter.
   __device__ void add_values(uint32_t d) {
     Span own[kPairs];
     float sums[kPairs] = {};
@@ -339,10 +354,11 @@ struct Attending {
 
   // --- the same for quantized pages ---
 
+  // Sum and maximum of the weights that one lane computed.
   struct WeightSums {
     float weight = 0.0f, most = 0.0f;
   };
-  // Returns the step of the weights' levels and its inverse. All lanes call.
+  // Returns the quantum of the levels of weights. All sixteen lanes of the pair must call.
   __device__ Quantum quantum_of_weights(const WeightSums& sums, Span own) {
     const float weight = sum_of_16(sums.weight);
     const float most = max_of_16(sums.most);
@@ -352,7 +368,8 @@ struct Attending {
     return quantum_for(most, are_alike && n >= 128 ? kFewSteps : kManySteps);
   }
 
-  // Writes zeros for tokens of the pages outside the pair's range.
+  // Stores the levels of the weights of this lane's tokens; tokens of the pages outside the pair's
+  // range get zero.
   template <class Weight>
   __device__ void put_levels(Span own, const Quantum& quantum, Weight weight) {
     each_own(pages, [&](uint32_t token) {
@@ -364,6 +381,8 @@ struct Attending {
     if (threadIdx.x % kLanes == 0) shared.steps.set(own_pair(), quantum.scale);
   }
 
+  // Like weigh_floats(), but converts weights to integer levels, separately for each group of
+  // dimensions of V.
   __device__ void weigh_levels() {
     const Span own = own_seen();
     const float query_scale = own.empty() ? 0.0f : t.queries.scales[query_of(own_pair())];
@@ -407,7 +426,7 @@ struct Attending {
         scaled.most = max_of(scaled.most, w);
       });
       const Quantum quantum = quantum_of_weights(scaled, own);
-      __syncthreads();  // the levels of the previous group were read
+      __syncthreads();  // the levels of the previous group have been read
       put_levels(own, quantum,
                  [&](uint32_t token) { return score(token) * value_scale(token, g); });
       __syncthreads();
@@ -418,6 +437,7 @@ struct Attending {
     return Pages::value_scale(layout(), block_of(token), g, token % kPageTokens);
   }
 
+  // Adds up V in the dimensions of one group.
   __device__ void add_group_values(uint32_t g) {
     const uint32_t end = lesser((g + 1) * layout().value_group_dims, layout().value_dim);
     for (uint32_t d = g * layout().value_group_dims + threadIdx.x; d < end; d += kAttendThreads) {

@@ -9,13 +9,13 @@
 namespace kvik::cuda {
 namespace {
 
-// Query rows of one slice.
+// Maximum number of query rows of a slice.
 constexpr uint32_t kSliceRows = 16;
-// Rows that attend to shared pages together.
+// Maximum number of rows that attend to shared pages together.
 constexpr uint32_t kUnitRows = 64;
-// Thread blocks per multiprocessor below which slices are split.
+// Slices are split if the grid would have fewer thread blocks per multiprocessor than this.
 constexpr uint32_t kBlocksPerProcessor = 4;
-// Memory of partial results; beyond it slices are not split.
+// Maximum size of partial results. Slices are not split if they would need more.
 constexpr uint64_t kMostPartialBytes = uint64_t{128} << 20;
 
 uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
@@ -60,7 +60,8 @@ PageLayout page_layout_of(const KvGeometry& geometry) {
           .head_bytes = layout.head_bytes()};
 }
 
-// The CPU's plan identifies rows by pointers that it does not dereference: here they are numbers.
+// AttentionPlan identifies rows by pointers that it does not dereference. Here these are row
+// numbers.
 const float* row_as_pointer(uint32_t row) { return reinterpret_cast<const float*>(uintptr_t{row}); }
 uint32_t row_of(const QueryRow& row) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row.q));
@@ -115,7 +116,8 @@ void Attention::list_runs(const KvTarget& kv) {
   }
 }
 
-// The open pages of a run are treated as a sequence that starts at its first page.
+// Lists the rows of all runs at positions in their open pages. The open pages of a run are treated
+// as a sequence that begins with the first of them.
 void Attention::place_open_rows(std::vector<PlacedRow>& out) const {
   out.clear();
   uint32_t first_page = 0;
@@ -172,7 +174,7 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
   if (kv.geometry.keys_by_channel) write_channels(kv);
 }
 
-// Writes K by channel of the pages that the runs have filled.
+// Writes K by channel of those pages that the runs have filled.
 void Attention::write_channels(const KvTarget& kv) {
   full_pages_.clear();
   full_open_pages_.clear();
@@ -222,7 +224,7 @@ void Attention::list_slices() {
   size_t n_rows = 0;
   for (const RunPlace& run : key_.runs) n_rows += run.n_rows;
   rows_.clear();
-  rows_.reserve(n_rows);  // slices point to them
+  rows_.reserve(n_rows);  // slices point into rows_
   whole_.clear();
   to_split_.clear();
   size_t first_page = 0;
@@ -243,6 +245,9 @@ void Attention::list_slices() {
   }
 }
 
+// Moves slices between whole_ and to_split_. All slices are split if there are too few to fill the
+// device; otherwise those of short runs are split if some of them share pages. In both cases only
+// if the partial results are not too large.
 void Attention::choose_slices_to_split() {
   const uint64_t n_blocks = uint64_t{whole_.size() + to_split_.size()} * key_.n_kv_heads;
   const bool are_few = n_blocks < kBlocksPerProcessor * stream_.info().n_processors;
@@ -269,8 +274,8 @@ void Attention::choose_slices_to_split() {
   to_split_.clear();
 }
 
-// Lists the rows of the plan's units, then those of whole slices; a row's number is that of its
-// partial result.
+// Lists the rows of the plan's units, then those of slices that are not split. The index of a row
+// in the list is also that of its partial results.
 void Attention::list_items(Plan& plan) {
   plan.rows.clear();
   plan.items.clear();
@@ -299,7 +304,7 @@ void Attention::list_items(Plan& plan) {
   }
 }
 
-// Lists consecutive rows in the same open page.
+// Lists items of consecutive rows that have the same open page.
 void Attention::list_open_items(Plan& plan) {
   place_open_rows(plan.open_rows);
   plan.open_items.clear();
@@ -321,6 +326,8 @@ void Attention::list_open_items(Plan& plan) {
   for (PlacedRow& row : plan.open_rows) row.position %= kPageTokens;
 }
 
+// Lists, for each row, the partial results to merge: those of its splits in ascending order, or of
+// its slice, then that of its open page.
 void Attention::list_merges(Plan& plan) {
   plan.merges.clear();
   plan.parts.clear();
@@ -357,6 +364,8 @@ void Attention::list_merges(Plan& plan) {
   }
 }
 
+// Returns the plan of an earlier call with the same pages, rows and shape, or makes a new one in
+// place of the least recently used.
 const Attention::Plan& Attention::plan_for(const KvTarget& kv, const AttentionShape& shape) {
   list_runs(kv);
   key_.window = shape.window;
@@ -381,6 +390,7 @@ const Attention::Plan& Attention::plan_for(const KvTarget& kv, const AttentionSh
   return plan;
 }
 
+// Launches the kernel that quantizes the queries, and returns where it writes them.
 Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& shape, Rows q) {
   const uint64_t n_queries = uint64_t{q.n_rows} * shape.n_heads;
   memory_.grow(queries_, query_bytes(n_queries, layout.head_dim));

@@ -5,8 +5,8 @@
 
 #include "backend/cuda/kernel/grid.h"
 
-// Attention over pages in device memory. Pages have the CPU's layout (KvBlockLayout), and the
-// arithmetic of a pair of a row and a query head is bit-identical to
+// Attention over pages in device memory. Pages have the same layout as on the CPU (KvBlockLayout).
+// The arithmetic of a pair of a row and a query head gives the same bits as
 // backend/cpu/attention/attention.inl and attention_int8.inl. All pointers are device pointers.
 namespace kvik::cuda {
 
@@ -19,44 +19,46 @@ inline constexpr uint32_t kMostKeyGroups = 8;
 enum class PageType : uint8_t { kF32, kBF16, kInt8, kInt8Int4, kInt4 };
 inline constexpr uint32_t kNumPageTypes = 5;
 
-// Layout of a head's K and V in its block of a page, as numbers.
+// KvBlockLayout of a KV head's block in a page, as plain numbers for kernels.
 struct PageLayout {
   PageType type;
   uint32_t head_dim;
   uint32_t latent_dim;            // 0: K and V are separate
   uint32_t value_dim;             // of V
-  uint32_t key_dims, value_dims;  // as stored in a page, padded
+  uint32_t key_dims, value_dims;  // as stored in a page, with padding
   bool has_int4_keys, has_int4_values;
-  bool turns_keys, keys_by_channel;           // one of the two for int4 keys
+  bool turns_keys, keys_by_channel;           // exactly one of the two if K is int4
   uint32_t key_group_dims, value_group_dims;  // dimensions that share a scale
   uint32_t n_key_groups, n_value_groups;
-  size_t k_bytes, head_bytes;  // of one head: K, and K with V
+  size_t k_bytes, head_bytes;  // bytes of one head's K, and of its K and V
 };
 
-// Row `row` of the batch at position `position` of its sequence.
+// Row `row` of the batch, and its position in its sequence.
 struct PlacedRow {
   uint32_t row, position;
-  uint32_t first_page;  // beginning of its sequence's table in the list of pages
+  uint32_t first_page;  // index of the sequence's first page in the list of pages
 };
 
-// Writes K and V of all rows. Grid: [KV heads, rows], kAttendThreads.
+// Writes the K and V of all rows. Grid: [KV heads, rows], kAttendThreads.
 struct WriteTask {
   PageLayout layout;
   const PlacedRow* rows;
   uint32_t n_rows;
-  const uint8_t* const* pages;  // pages written to
-  size_t first_block;           // bytes of a page before head 0 of the layer
+  const uint8_t* const* pages;  // pages that are written to
+  size_t first_block;           // bytes of a page before the layer's first head
   const float *k, *v;           // v is null for latent K
   size_t k_stride, v_stride;
 };
 
-// Writes K by channel of full pages from their open pages. Grid: [KV heads, pages], kAttendThreads.
+// Writes K by channel of full pages, from their open pages. Grid: [KV heads, pages],
+// kAttendThreads.
 struct ChannelTask {
   PageLayout layout;
   const uint8_t* const* pages;
   const uint8_t* const* open_pages;
   uint32_t n_pages;
-  size_t first_block, first_open_block;  // bytes of each before head 0 of the layer
+  // Bytes of a page, and of an open page, before the layer's first head.
+  size_t first_block, first_open_block;
   size_t open_head_bytes;
 };
 
@@ -69,15 +71,15 @@ struct BasisTask {
   bool rotates, rotates_back;
 };
 
-// Quantized queries: [key_dims] levels per row and head, their scale times the scale of the scores,
-// and additional scales of the groups of dimensions.
+// Quantized queries, per row and query head: [key_dims] levels, their scale times the scale of the
+// scores, and additional scales of the groups of dimensions.
 struct Queries {
   int8_t* levels;
   float* scales;
   float* group_scales;  // [kMostKeyGroups]
 };
 
-// For int8 and int4 pages. Grid: [query heads, rows], kAttendThreads.
+// Quantizes queries for int8 and int4 pages. Grid: [query heads, rows], kAttendThreads.
 struct QueryTask {
   PageLayout layout;
   const float* q;
@@ -87,15 +89,15 @@ struct QueryTask {
   Queries out;
 };
 
-// Rows that attend to the same pages, and their splits: all, or a single one.
+// Rows that attend to the same pages, and the splits to compute: all splits of these rows, or one.
 struct AttendItem {
-  uint32_t first_row, n_rows;  // of AttendTask::rows
+  uint32_t first_row, n_rows;  // index in AttendTask::rows, and number
   uint32_t first_page;
   uint32_t first_split, n_splits;
 };
 
-// Computes the partial results of each pair for an item's splits: [rows][query heads][value_dim +
-// 2], sums, then maximum and total. Grid: [items, KV heads], kAttendThreads.
+// Computes the partial results of each pair over an item's splits: [rows][query heads][value_dim +
+// 2], which are the sums, then the maximum and the total. Grid: [items, KV heads], kAttendThreads.
 struct AttendTask {
   PageLayout layout;
   const AttendItem* items;
@@ -104,19 +106,19 @@ struct AttendTask {
   size_t first_block;
   const float* q;  // for f32 and bf16 pages
   size_t q_stride;
-  Queries queries;  // for the others: [row of the batch][query head]
+  Queries queries;  // for quantized pages: [row of the batch][query head]
   uint32_t n_heads, group;
   float scale, soft_cap;
   uint32_t window;
-  bool ends_before_own_page;  // rows read their own page from an open page
+  bool ends_before_own_page;  // rows read their own page from their open page instead
   float* partials;
 };
 
-// Merges the parts of a row in ascending order, the last of which may be its open page, and writes
-// its output. Grid: [query heads, rows], kAttendThreads.
+// Merges the partial results (parts) of each row in ascending order and writes the row's output.
+// The last part may be that of the open page. Grid: [query heads, rows], kAttendThreads.
 struct MergeRow {
   uint32_t row;                  // of out
-  uint32_t first_part, n_parts;  // in the list of parts: rows of partials
+  uint32_t first_part, n_parts;  // in MergeTask::parts, which lists row indices of partials
 };
 struct MergeTask {
   PageLayout layout;
@@ -131,7 +133,7 @@ struct MergeTask {
 };
 
 inline constexpr uint32_t kAttendThreads = 128;
-// Pairs per thread block: one per sixteen threads, which are the CPU's lanes.
+// Pairs per thread block. A pair has sixteen threads, which take the place of the CPU's lanes.
 inline constexpr uint32_t kPairs = kAttendThreads / 16;
 
 struct AttentionKernels {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Writes int4 K by channel from an open page: backend/cpu/attention/attention_channels.inl.
+// Writes int4 K by channel from an open page. See backend/cpu/attention/attention_channels.inl.
 
 #include "backend/cuda/attention/levels.cuh"
 
@@ -12,7 +12,8 @@ struct ChannelRange {
   float low, high;
 };
 
-// The nibble of a level is (level − first_level) · nibbles_per_level, rounded.
+// Levels that the nibbles of a channel represent. The nibble of a level is (level − first_level) ·
+// nibbles_per_level, rounded.
 struct ChannelQuantum {
   uint8_t first, step;  // as stored in the page
   float first_level, levels_per_nibble, nibbles_per_level;
@@ -45,7 +46,7 @@ __device__ __forceinline__ uint32_t nibble_of(float level, const ChannelQuantum&
   return static_cast<uint32_t>(round_to_int(min_of(max_of(nibble, 0.0f), 15.0f)));
 }
 
-// Returns the squared rounding error of a tile's levels.
+// Returns the sum of the squared rounding errors of a tile's levels.
 __device__ __forceinline__ float squared_error(const float (&levels)[kChannelTokens],
                                                const ChannelQuantum& channel) {
   float squares[kChannelTokens];
@@ -61,6 +62,7 @@ __device__ __forceinline__ float squared_error(const float (&levels)[kChannelTok
   return squares[0];
 }
 
+// Returns the quantum with the least error among nine: see attention_channels.inl.
 __device__ __forceinline__ ChannelQuantum quantum_of_channel(const float (&levels)[kChannelTokens],
                                                              ChannelRange range) {
   const float shifts[] = {0.0f, 0.02f, -0.02f};
@@ -81,17 +83,18 @@ __device__ __forceinline__ ChannelQuantum quantum_of_channel(const float (&level
   return best;
 }
 
-// A tile is a set of tokens that share a channel's zero point and step.
+// A tile is a number of consecutive tokens for which each channel has one zero point and one step.
 constexpr uint32_t kTiles = kPageTokens / kChannelTokens;
 static_assert(kChannelTokens == kLanes);
 using SharedTiles = Shared<float, kTiles * kMostHeadDim>;
 
-// Writes one head of a page. The whole block calls.
+// Writes the K of one head of a page. All threads of the block must call.
 struct ChannelWriting {
   const PageLayout& layout;
-  const uint16_t* keys;  // of the open page
+  const uint16_t* keys;  // K in the open page
   uint8_t* block;
   SharedTiles &lows, &highs;  // [tile][dimension]
+  // Maximum magnitude in each group of dimensions.
   Shared<float, kMostKeyGroups>& peaks;
 
   __device__ float key(uint32_t token, uint32_t d) const {
@@ -99,7 +102,8 @@ struct ChannelWriting {
     return bf16_value(keys[(tile + d) * kLanes + token % kLanes]);
   }
 
-  // Ignores NaN.
+  // Finds the range of each channel in each tile, and the peak of each group of dimensions. Ignores
+  // NaN.
   __device__ void find_ranges() const {
     for (uint32_t i = threadIdx.x; i < kTiles * layout.head_dim; i += blockDim.x) {
       const uint32_t first_token = i / layout.head_dim * kChannelTokens;
@@ -129,10 +133,11 @@ struct ChannelWriting {
     __syncthreads();
   }
 
+  // Returns the quantum of int8 levels in the group of dimension d.
   __device__ Quantum quantum(uint32_t d) const {
     return quantum_for(peaks.get(d / layout.key_group_dims), 127.0f);
   }
-  // Returns the levels of nibble 0 of a tile, which are followed by its steps.
+  // Returns the levels of nibble 0 of a tile's channels. The steps of the channels follow them.
   __device__ uint8_t* firsts(uint32_t tile) const {
     return block + static_cast<size_t>(layout.key_dims) * (kPageTokens / 2 + 2 * tile);
   }

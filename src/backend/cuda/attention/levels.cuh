@@ -1,6 +1,6 @@
 #pragma once
 
-// Quantization of heads, the rotation for int4, and offsets within a page.
+// Quantization of heads, and the rotation before int4 quantization.
 
 #include "backend/cuda/attention/attention_kernels.h"
 #include "backend/cuda/kernel/math.cuh"
@@ -8,13 +8,15 @@
 namespace kvik::cuda {
 namespace {
 
+// Bytes of int8 V in sixteen dimensions of a page.
 constexpr uint32_t kValueBlockBytes = kPageTokens * kLanes;
 
 struct Quantum {
-  float scale;  // of one step
-  float inverse;  // steps to 1
+  float scale;    // value of one step
+  float inverse;  // steps per unit: 1 / scale
 };
 
+// Returns the quantum with n steps from zero to `peak`: see attention_int8.inl.
 __device__ __forceinline__ Quantum quantum_for(float peak, float n) {
   if (!(peak >= 0x1p-110f)) return {0.0f, 0.0f};
   const float limited = peak < 0x1p127f ? peak : 0x1p127f;
@@ -25,11 +27,12 @@ __device__ __forceinline__ int level_of(float x, float inverse) {
   return round_to_int(min_of(max_of(x * inverse, -127.0f), 127.0f));
 }
 
-// The head that a thread block works on.
+// One head in shared memory, which a thread block works on.
 using SharedHead = Shared<float, kMostHeadDim>;
 
-// The first warp computes the peak of [begin, end) and stores it at `at`. Ignores NaN. The whole
-// block calls; other words of `peaks` may be read meanwhile.
+// Finds the largest magnitude in dimensions [begin, end) and stores it at peaks[at]. Ignores NaN.
+// All threads of the block must call; the first warp does the work. Other elements of `peaks` may
+// be read at the same time.
 template <class Peaks>
 __device__ void find_peak(SharedHead& x, uint32_t begin, uint32_t end, Peaks& peaks, uint32_t at) {
   if (threadIdx.x >= 32) return;
@@ -43,10 +46,13 @@ __device__ void find_peak(SharedHead& x, uint32_t begin, uint32_t end, Peaks& pe
   if (threadIdx.x == 0) peaks.set(at, peak);
 }
 
-// Returns the largest power of two that divides head_dim, up to 512.
+// Returns the number of dimensions that are rotated together: the largest power of two that divides
+// head_dim, but at most 512.
 __device__ __forceinline__ uint32_t rotated_dims(uint32_t head_dim) {
   return lesser(head_dim & (0u - head_dim), 512u);
 }
+// Return the factor of a rotation, and the factor by which two rotations multiply: see
+// attention_rotate.inl.
 __device__ __forceinline__ float rotation_factor(uint32_t head_dim) {
   float factor = 1.0f;
   for (uint32_t n = rotated_dims(head_dim); n >= 4; n /= 4) factor *= 0.5f;
@@ -57,8 +63,8 @@ __device__ __forceinline__ float turned_twice(uint32_t head_dim) {
   return factor * factor * static_cast<float>(rotated_dims(head_dim));
 }
 
-// Rotates [first, first + n_dims) of x in place by butterflies of growing stride. The whole block
-// calls, after a barrier that follows the writes of x; ends with a barrier.
+// Rotates [first, first + n_dims) of x in place, by butterflies of growing stride. All threads of
+// the block must call, after a barrier that follows the writes to x. Ends with a barrier.
 __device__ void rotate(SharedHead& x, uint32_t first, uint32_t n_dims) {
   const uint32_t n = rotated_dims(n_dims);
   const float factor = rotation_factor(n_dims);
@@ -78,7 +84,7 @@ __device__ void rotate(SharedHead& x, uint32_t first, uint32_t n_dims) {
   }
 }
 
-// Rotates K of one token, the latent part and the rest separately.
+// Rotates the K of one token: the latent part and the rest separately.
 __device__ void turn_key(const PageLayout& layout, SharedHead& x) {
   rotate(x, 0, layout.value_dim);
   if (layout.value_dim < layout.head_dim) {
@@ -86,7 +92,7 @@ __device__ void turn_key(const PageLayout& layout, SharedHead& x) {
   }
 }
 
-// Converts four nibbles in bytes to signed bytes with their odd numbers −15 … 15.
+// Converts four nibbles, in the low halves of bytes, to signed bytes with the odd numbers −15 … 15.
 __device__ __forceinline__ uint32_t odd_levels(uint32_t nibbles) {
   return ((nibbles << 1 | 0x80808080u) - 0x0f0f0f0fu) ^ 0x80808080u;
 }

@@ -1,15 +1,15 @@
 #pragma once
 
-// Merges the splits of a pair in ascending order, its open page and its sink, and writes its
-// output: merge_block_split() and write_out() of backend/cpu/attention/attention.inl,
-// merge_open_pages() of attention_open.inl.
+// Merges the partial results of each pair in ascending order, ending with its open page and its
+// attention sink, and writes its output. The same as merge_block_split() and write_out() of
+// backend/cpu/attention/attention.inl and merge_open_pages() of attention_open.inl.
 
 #include "backend/cuda/attention/levels.cuh"
 
 namespace kvik::cuda {
 namespace {
 
-// Factor of a pair's sums, and their total, after a sink joins the softmax.
+// Factor for a pair's sums, and its new total, after an attention sink has joined the softmax.
 struct WithSink {
   float share, total;
 };
@@ -19,7 +19,7 @@ __device__ __forceinline__ WithSink take_sink(float sink, float top, float total
   return {share, total * share + exp_of(sink - most)};
 }
 
-// Rotates sums of rotated V back.
+// Rotates the sums of rotated V back.
 __device__ void turn_sums_back(SharedHead& head, uint32_t value_dim) {
   __syncthreads();
   rotate(head, 0, value_dim);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
     };
     float top = part(0)[value_dim];
     float total = part(0)[value_dim + 1];
-    __syncthreads();  // the previous row was read
+    __syncthreads();  // all threads have read the previous row
     for (uint32_t d = threadIdx.x; d < value_dim; d += kAttendThreads) head.set(d, part(0)[d]);
     for (uint32_t p = 1; p < row.n_parts; ++p) {
       if (turns && t.ends_with_open_page && p + 1 == row.n_parts) turn_sums_back(head, value_dim);
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
       total = sunk.total;
       share = sunk.share;
     }
-    if (turns && !t.ends_with_open_page) {  // rotate V back
+    if (turns && !t.ends_with_open_page) {  // rotates V back
       __syncthreads();
       rotate(head, 0, value_dim);
       total = total * turned_twice(value_dim);

@@ -1,14 +1,13 @@
 #pragma once
 
-// Access to each type of page: K of a token against several queries, V of four tokens in one
-// dimension.
+// Access to each type of page: to K of one token, and to V of one dimension.
 
 #include "backend/cuda/attention/levels.cuh"
 
 namespace kvik::cuda {
 namespace {
 
-// Pages of floats.
+// Pages of f32 or bf16.
 template <bool kIsBf16>
 struct FloatPages {
   static constexpr bool kHasLevels = false;
@@ -16,6 +15,7 @@ struct FloatPages {
     return kIsBf16 ? bf16_value(reinterpret_cast<const uint16_t*>(p)[i])
                    : reinterpret_cast<const float*>(p)[i];
   }
+  // Return dimension d of a token's K and V.
   __device__ static float key(const PageLayout& layout, const uint8_t* block, uint32_t token,
                               uint32_t d) {
     const size_t tile = static_cast<size_t>(token / kLanes) * layout.head_dim;
@@ -39,14 +39,14 @@ __device__ __forceinline__ uint32_t byte_of_each(const Words4& words, uint32_t d
 
 struct Int8Pages {
   static constexpr bool kHasLevels = true;
-  // Returns four dimensions starting at 4 · word.
+  // Returns the levels of a token's K in dimensions 4 · word …, as signed bytes.
   __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,
                                   uint32_t word) {
     const size_t tile = static_cast<size_t>(token / kLanes) * layout.key_dims * kLanes;
     return read_as<uint32_t>(block + tile + static_cast<size_t>(word) * 64 + token % kLanes * 4) ^
            0x80808080u;
   }
-  // Returns tokens 4 · four … of dimension d.
+  // Returns the levels of dimension d of V, of tokens 4 · four …, as signed bytes.
   __device__ static uint32_t values(const PageLayout& layout, const uint8_t* block, uint32_t four,
                                     uint32_t d) {
     if (layout.latent_dim != 0) {
@@ -58,6 +58,7 @@ struct Int8Pages {
                              static_cast<size_t>(d / kLanes) * kValueBlockBytes + four * 64 +
                              d % kLanes * 4);
   }
+  // Return the scale of group g of dimensions of a token's K and V.
   __device__ static float key_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                     uint32_t token) {
     const size_t at = static_cast<size_t>(layout.key_dims) * kPageTokens;
@@ -71,6 +72,7 @@ struct Int8Pages {
   }
 };
 
+// See Int8Pages for the functions.
 struct Int4Pages {
   static constexpr bool kHasLevels = true;
   __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,
@@ -82,7 +84,7 @@ struct Int4Pages {
     return layout.keys_by_channel ? channel_levels(layout, block, token, word, nibbles)
                                   : odd_levels(nibbles);
   }
-  // Returns the levels of four channels of a token from their nibbles.
+  // Returns the levels of four channels of a token's K by channel, from their nibbles.
   __device__ static uint32_t channel_levels(const PageLayout& layout, const uint8_t* block,
                                             uint32_t token, uint32_t word, uint32_t nibbles) {
     const size_t dims = layout.key_dims;
@@ -128,7 +130,7 @@ struct Int4Pages {
   }
 };
 
-// Latent K is also V, in int8.
+// K in int8, and V in int4. Latent K is also V, which is then in int8.
 struct Int8Int4Pages {
   static constexpr bool kHasLevels = true;
   __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,

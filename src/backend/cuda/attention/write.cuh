@@ -1,23 +1,24 @@
 #pragma once
 
-// Writes K and V of a row into its page, and quantizes queries:
-// backend/cpu/attention/attention_write.inl, and the queries of attention_int8.inl.
+// Writes K and V of a row into its page, changes the basis of heads, and quantizes queries. See
+// backend/cpu/attention/attention_write.inl, and quantize_queries() of attention_int8.inl.
 
 #include "backend/cuda/attention/levels.cuh"
 
 namespace kvik::cuda {
 namespace {
 
-// Peaks or scales shared by a block: of the groups of K, then of V, or of a query's parts.
+// Peaks in shared memory: of the groups of K, then of the groups of V; or of the two parts of a
+// query.
 using SharedScales = Shared<float, 2 * kMostKeyGroups>;
 
 __device__ void load_head(const float* from, uint32_t n, SharedHead& x) {
-  __syncthreads();  // after the previous use of the head
+  __syncthreads();  // all threads are done with the previous head
   for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) x.set(d, from[d]);
   __syncthreads();
 }
 
-// Returns a group's int4 scale as stored in the page.
+// Returns the int4 scale of a group of dimensions, as it is stored in the page.
 __device__ __forceinline__ uint16_t int4_scale(float peak) {
   const float step = quantum_for(peak, 127.0f).scale * (127.0f / 8.0f);
   return bf16_of(0.5f * step);
@@ -42,14 +43,15 @@ __global__ void __launch_bounds__(kAttendThreads) change_basis(BasisTask t) {
   }
 }
 
-// K and V of one token and one head, which a thread block writes into their block of a page.
+// Writes the K and V of one token and one KV head into their block of a page. All threads of the
+// block must call.
 struct Writing {
   const PageLayout& layout;
   uint8_t* block;
-  uint32_t token;  // within the page
+  uint32_t token;      // index within the page
   const float *k, *v;  // v is null for latent K
   SharedHead& x;
-  SharedScales& peaks;  // of K's groups, and from kMostKeyGroups on of V's
+  SharedScales& peaks;  // of K's groups; from kMostKeyGroups on, of V's groups
 
   __device__ void write() const {
     if (layout.type == PageType::kF32 || layout.type == PageType::kBF16) return write_floats();
@@ -81,7 +83,7 @@ struct Writing {
       const size_t tile = static_cast<size_t>(token / kLanes) * layout.head_dim;
       put_float(block, (tile + d) * kLanes + token % kLanes, k[d]);
     }
-    // Zeros after the last dimension.
+    // Writes zeros after the last dimension.
     for (uint32_t d = threadIdx.x; v && d < layout.value_dims; d += blockDim.x) {
       const size_t at = (static_cast<size_t>(d / kLanes) * kPageTokens + token) * kLanes;
       put_float(values(), at + d % kLanes, d < layout.value_dim ? v[d] : 0.0f);
@@ -120,7 +122,7 @@ struct Writing {
     auto* scales = reinterpret_cast<float*>(block + layout.head_bytes) - kPageTokens;
     if (threadIdx.x == 0) scales[token] = quantum.scale;
   }
-  // Returns the byte of this token in that block of V.
+  // Returns the offset of this token's byte, for dimension d of a block of V.
   __device__ size_t value_byte(uint32_t value_block, uint32_t d) const {
     return static_cast<size_t>(value_block) * kValueBlockBytes + token / 4 * 64 + d * 4 + token % 4;
   }
@@ -149,11 +151,12 @@ struct Writing {
                     values() + static_cast<size_t>(layout.value_dims) * kPageTokens / 2);
   }
 
-  // Returns the number of dimensions in a group: of V from kMostKeyGroups on, else of K.
+  // Returns the number of dimensions per group of K if first_peak is 0, else of V.
   __device__ uint32_t group_dims(uint32_t first_peak) const {
     return first_peak == 0 ? layout.key_group_dims : layout.value_group_dims;
   }
 
+  // Finds the peaks of all groups and stores them from first_peak on.
   __device__ void find_peaks(uint32_t first_peak) const {
     const uint32_t dims = group_dims(first_peak);
     for (uint32_t g = 0; g * dims < layout.head_dim; ++g) {
@@ -163,8 +166,8 @@ struct Writing {
     __syncthreads();
   }
 
-  // Returns the nibble of dimension d of the rotated head; after the last dimension, up to a
-  // multiple of sixteen, that of zero.
+  // Returns the nibble of dimension d of the rotated head. Dimensions after the last one count as
+  // zero up to the next multiple of sixteen; after that the nibble is 0.
   __device__ uint32_t nibble_of(uint32_t first_peak, uint32_t d) const {
     const uint32_t n_dims = layout.head_dim;
     if (d >= (n_dims + kLanes - 1) / kLanes * kLanes) return 0;
@@ -203,7 +206,7 @@ __global__ void __launch_bounds__(kAttendThreads) write_kv(WriteTask t) {
   }
 }
 
-// The two parts of a query for latent K have a peak each.
+// Quantizes queries. The two parts of a query for latent K have separate peaks.
 __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
   __shared__ SharedHead x;
   __shared__ SharedScales peaks;
@@ -213,7 +216,7 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
   for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
     load_head(t.q + row * t.stride + blockIdx.x * layout.head_dim, layout.head_dim, x);
     float scale = t.scale;
-    float ratio = 1.0f;  // of the second part
+    float ratio = 1.0f;  // factor of the second part
     if (turns) {
       turn_key(layout, x);
       scale = t.scale / turned_twice(first_dims);
@@ -236,7 +239,7 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
       const int level = d < layout.head_dim ? level_of(x.get(d), inverse) : 0;
       t.out.levels[query * layout.key_dims + d] = static_cast<int8_t>(level);
     }
-    // The scale is that of the first part, unless that is zero.
+    // The query's scale is that of its first part, unless that is zero.
     const bool has_first = first.scale > 0.0f || layout.latent_dim == 0;
     const float most = has_first ? first.scale : second.scale;
     if (threadIdx.x == 0) t.out.scales[query] = most * scale;

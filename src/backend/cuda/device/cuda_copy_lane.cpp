@@ -39,7 +39,8 @@ Result<void> CudaCopyLane::begin_in(uint32_t slot) {
   return stream_->copy_in(slot, staging(slot), slots_[slot]);
 }
 
-// After the placement the stream may write to the staging memory again.
+// Once the bytes have been copied to `destination`, the side stream may write to the staging memory
+// again.
 void CudaCopyLane::place(uint32_t slot, std::byte* destination) {
   require(stream_->lead(slot));
   memory_.copy(destination, staging(slot), n_bytes_);

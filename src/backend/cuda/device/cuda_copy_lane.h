@@ -9,7 +9,8 @@
 
 namespace kvik::cuda {
 
-// Host memory pinned for a device, so that copies are asynchronous.
+// Host memory that is pinned for a device, so that copies are asynchronous. The destructor unpins
+// it.
 class PinnedBytes {
  public:
   // Errors: those of Device::pin().
@@ -28,10 +29,11 @@ class PinnedBytes {
   std::span<std::byte> host_;
 };
 
-// A lane with staging buffers in device memory, one per slot: a page is first copied there within
-// the device, in the order of operations, and may then be overwritten; from there it is transferred
-// on a stream of the lane. The way in is the reverse. If the slots could be pinned, the thread of
-// operations never waits; otherwise begin_out() does.
+// A lane with staging buffers in device memory, one per slot. begin_out() first copies the page to
+// its staging buffer within the device, in the order of operations, so that the page may then be
+// overwritten; the staging buffer is transferred to the host on a stream of its own. Copies in take
+// the reverse way. If the slots can be pinned, the thread that calls operations never waits;
+// otherwise begin_out() waits.
 class CudaCopyLane final : public CopyLane {
  public:
   CudaCopyLane(Device& device, CudaMemory& memory, std::vector<std::span<std::byte>> slots);
@@ -49,7 +51,7 @@ class CudaCopyLane final : public CopyLane {
   const size_t n_bytes_;  // of a slot
   std::vector<PinnedBytes> pinned_;
   Buffer staging_;
-  std::unique_ptr<SideStream> stream_;  // destroyed first: it waits
+  std::unique_ptr<SideStream> stream_;  // destroyed first, because its destructor waits for copies
 };
 
 }  // namespace kvik::cuda

@@ -10,7 +10,7 @@
 namespace kvik::cuda {
 
 void end_without_device(const Error& error) {
-  // Threads of tiers may notice it at the same time: only the first one logs it.
+  // Threads of tiers may call this at the same time. Only the first one logs the error.
   static std::atomic_flag is_said;
   while (is_said.test_and_set()) pause();
   log::error("{}: without the device nothing can go on", error.message);

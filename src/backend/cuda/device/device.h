@@ -19,30 +19,32 @@ struct DeviceInfo {
   std::string name;
   uint64_t memory_bytes = 0;
   uint32_t n_processors = 1;
-  bool multiplies_fragments = false;  // mma.m16n8k32 of bytes: sm_80 and later
+  bool multiplies_fragments = false;  // has mma.m16n8k32 for bytes: sm_80 and later
 };
 
-// Traffic with a device since it was opened, without side streams.
+// Counts of the work sent to a device since it was opened, without side streams.
 struct DeviceCounters {
-  uint64_t n_launches = 0;  // of kernels, in a graph or individually
+  uint64_t n_launches = 0;  // kernel launches, within a graph or individual
   uint64_t n_graphs = 0, n_graph_runs = 0, n_graph_changes = 0;
   uint64_t n_copies_in = 0, n_copies_out = 0;
   uint64_t bytes_in = 0, bytes_out = 0;
 };
 
-// A sequence of launches that was recorded once and is submitted as a whole.
+// A sequence of launches that is recorded once and then submitted as a whole.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  // Changes grid and task of launch i; the kernel stays the same.
+  // Changes the grid and the task of launch i. Its kernel must stay the same.
   virtual Result<void> change(size_t i, const Launch& launch) = 0;
   virtual Result<void> run() = 0;
 };
 
-// A device: its memory and its kernels. Work is executed in order of submission, and copy_out()
-// waits for all of it; other functions may return earlier, and errors are then reported later.
-// Launches from one thread, memory from any thread. Errors: kExhausted if there is no memory, kIo
-// if the device failed; after kIo everything fails.
+// A GPU: its memory and its kernels. Work is executed in the order of submission. copy_out() waits
+// for all earlier work. Other functions may return before their work is done, and an error may be
+// reported by a later call.
+//
+// Kernels are launched from one thread; memory functions may be called on any thread. Errors:
+// kExhausted if there is no memory; kIo if the device failed, after which every call fails.
 class Device {
  public:
   virtual ~Device() = default;
@@ -51,7 +53,7 @@ class Device {
   virtual const KernelTables& kernels() const = 0;
   virtual Result<uint64_t> free_bytes() = 0;
 
-  // Returns cleared memory aligned to 256 bytes; bytes > 0.
+  // Returns zeroed memory aligned to 256 bytes; bytes > 0.
   virtual Result<std::byte*> allocate(size_t bytes) = 0;
   virtual void free(std::byte* data) = 0;
 
@@ -73,10 +75,11 @@ class Device {
   // Waits for all submitted work.
   virtual Result<void> wait() = 0;
 
-  // Any thread. The device outlives the stream.
+  // Creates a stream of copies with n_slots slots. May be called on any thread. The device must
+  // outlive the stream.
   virtual Result<std::unique_ptr<SideStream>> make_side_stream(uint32_t n_slots) = 0;
-  // Pins host memory, so that side streams copy asynchronously, until unpin() with the same bytes.
-  // Errors: kUnsupported if the system does not allow it, which is not a failure of the device.
+  // Pins host memory, so that side streams copy asynchronously, until unpin() is called with the
+  // same bytes. Errors: kUnsupported if the system does not allow it; the device remains usable.
   virtual Result<void> pin(std::span<std::byte> host) = 0;
   virtual void unpin(std::span<std::byte> host) = 0;
 
@@ -120,9 +123,9 @@ class Device {
   std::atomic<uint64_t> bytes_in_ = 0, bytes_out_ = 0;
 };
 
-// For operations without a return value that cannot continue without the device: logs the error and
-// ends the process at once, because device memory is lost and no request could be answered. Pages
-// stored in tiers remain.
+// For operations that return no error and cannot continue without the device. Log the error and end
+// the process at once: device memory is lost, so no request could be answered. Pages stored in
+// tiers remain. require() does this only if `done` is an error.
 void require(const Result<void>& done);
 [[noreturn]] void end_without_device(const Error& error);
 

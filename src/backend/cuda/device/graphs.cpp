@@ -22,7 +22,8 @@ bool same_call(const Launch& a, const Launch& b) {
 
 }  // namespace
 
-// Finds the known list, or replaces the least recently used one.
+// Returns the entry of a known list, or a new entry, which replaces the least recently used one if
+// there are too many.
 Graphs::Known& Graphs::find(const LaunchList& launches, uint32_t place) {
   for (Known& known : known_) {
     if (known.place == place && same_kernels(known.launches, launches)) return known;
@@ -40,7 +41,7 @@ Result<void> Graphs::start_each(const LaunchList& launches) {
 
 Result<void> Graphs::bring_up_to_date(Known& known, const LaunchList& launches) {
   if (!known.graph) {
-    // set before the graph, so that both match even after a failure
+    // Set before the graph, so that the launches and the graph agree even if this fails.
     known.launches = LaunchList(launches);
     TRY_ASSIGN(known.graph, device_.make_graph(launches));
     return {};
@@ -62,7 +63,7 @@ Result<void> Graphs::run(const LaunchList& launches, uint32_t place) {
     return start_each(launches);
   }
   if (const Result<void> done = bring_up_to_date(known, launches); !done) {
-    // Graphs are optional; a failed device reports its error again.
+    // Graphs are optional. If the device itself has failed, the next call reports it.
     log::warn("{}: launches are handed over one by one", done.error().message);
     makes_graphs_ = false;
     known_.clear();

@@ -6,24 +6,25 @@
 
 namespace kvik::cuda {
 
-// Submits lists of launches: as a graph if the same kernels occurred in the same order at the same
-// place of an earlier step, updating only what differs; individually the first time, and if the
-// device does not support graphs. One thread.
+// Submits lists of launches. A list is submitted as a graph if an earlier step had a list with the
+// same kernels, in the same order, at the same place; only launches that differ are updated. A list
+// that occurs for the first time is submitted launch by launch, and so are all lists if graphs
+// fail. One thread.
 class Graphs {
  public:
   explicit Graphs(Device& device) : device_(device) {}
 
-  // place: number of lists submitted before in the step.
+  // place: number of lists that were submitted earlier in the step.
   Result<void> run(const LaunchList& launches, uint32_t place);
 
  private:
   static constexpr size_t kMostGraphs = 128;
-  static constexpr size_t kFewLaunches = 4;  // too few to benefit
+  static constexpr size_t kFewLaunches = 4;  // shorter lists do not benefit from a graph
 
   struct Known {
     uint32_t place = 0;
-    LaunchList launches = {};                      // as in the graph, or as they first occurred
-    std::unique_ptr<DeviceGraph> graph = nullptr;  // null: occurred once so far
+    LaunchList launches = {};  // launches of the graph, or of the first occurrence
+    std::unique_ptr<DeviceGraph> graph = nullptr;  // null until the list occurs a second time
     uint64_t used_at = 0;
   };
   Known& find(const LaunchList& launches, uint32_t place);

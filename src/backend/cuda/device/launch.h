@@ -9,7 +9,8 @@
 
 namespace kvik::cuda {
 
-// A kernel launch: kernel, grid and the bytes of its task.
+// A kernel launch: the kernel, its grid, and the bytes of its task (argument). Does not own the
+// bytes.
 struct Launch {
   const char* name = nullptr;
   KernelCode code;
@@ -17,12 +18,12 @@ struct Launch {
   std::span<const std::byte> task;
 };
 
-// A sequence of launches with the bytes of their tasks.
+// A sequence of launches. Owns the bytes of their tasks.
 class LaunchList {
  public:
   void add(const Launch& launch) {
     const size_t first = tasks_.size();
-    // In whole units, so that each task is aligned as its type requires.
+    // Tasks begin at multiples of the largest alignment, as their types require.
     constexpr size_t kUnit = alignof(std::max_align_t);
     tasks_.resize((first + launch.task.size() + kUnit - 1) / kUnit * kUnit);
     std::memcpy(tasks_.data() + first, launch.task.data(), launch.task.size());
@@ -32,7 +33,7 @@ class LaunchList {
     entries_.clear();
     tasks_.clear();
   }
-  // Replaces a launch by one of the same kernel, whose task has the same size.
+  // Replaces launch i by one of the same kernel. The task has the same size.
   void change(size_t i, const Launch& launch) {
     entries_[i].grid = launch.grid;
     std::memcpy(tasks_.data() + entries_[i].first_byte, launch.task.data(), launch.task.size());

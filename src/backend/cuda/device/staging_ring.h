@@ -8,17 +8,18 @@
 
 namespace kvik::cuda {
 
-// Pinned staging memory for small copies, so that the host does not wait: they are placed one after
-// the other, and from the beginning again after waiting for all. Any thread.
+// Pinned staging memory for small copies to the device, so that the host does not wait for them.
+// Copies are placed one after another; when the memory is full, the ring waits for all of them and
+// starts from the beginning. May be used on any thread.
 class StagingRing {
  public:
   explicit StagingRing(std::span<std::byte> memory) : memory_(memory) {}
 
-  // Large copies would make others wait.
+  // Returns whether a copy may use the ring. Large copies would make small ones wait.
   bool fits(size_t n_bytes) const { return n_bytes <= memory_.size() / 4; }
 
-  // Copies the bytes into the ring and calls start(place), which submits a copy from there to the
-  // device; if the ring is full, first calls wait(), which waits for all copies so far.
+  // Copies `host` into the ring and calls start(place), which submits the copy from `place` to the
+  // device. If the ring is full, first calls wait(), which must wait for all earlier copies.
   template <class Wait, class Start>
   Result<void> copy(std::span<const std::byte> host, const Wait& wait, const Start& start) {
     const MutexLock lock(mutex_);

@@ -35,7 +35,7 @@ Result<void> Stream::hand_over() {
 
 Result<void> Stream::wait() {
   TRY(hand_over());
-  CHECK(held_.size() == 0);  // otherwise the step belongs to another thread
+  CHECK(held_.size() == 0);  // otherwise another thread began the step
   thread_ = std::thread::id();
   TRY(device_.wait());
   if (tables_.n_lists() > kMostLists) tables_.begin_step();

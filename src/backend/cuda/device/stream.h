@@ -9,24 +9,24 @@
 namespace kvik::cuda {
 
 // Submits the work of one thread to a device, in order. Within a step, launches are deferred until
-// their results are needed, and submitted together: first the lists that they read (Tables) in one
-// copy, then the launches, as a graph if possible (Graphs). Outside a step each launch is submitted
-// at once.
+// their results are needed and then submitted together: first the lists that they read (Tables), in
+// one copy, then the launches, as a graph if possible (Graphs). Outside a step each launch is
+// submitted at once.
 class Stream {
  public:
   Stream(Device& device, Tables& tables) : device_(device), tables_(tables), graphs_(device) {}
 
   const DeviceInfo& info() const { return device_.info(); }
 
-  // Defers launches from now on.
+  // Begins a step on the calling thread: its launches are deferred from now on.
   void begin_step();
-  // Submits deferred launches, ends the step, and waits for completion.
+  // Submits deferred launches, ends the step, and waits until all work is done.
   Result<void> wait();
   // Ends the step and drops deferred launches.
   void abandon_step();
 
-  // Ignores an empty grid. Kernels read lists of `tables` that were put since the step began or,
-  // outside a step, since this thread last waited.
+  // Launches a kernel; does nothing if the grid is empty. The kernel may read lists of `tables`
+  // that were put since the step began or, outside a step, since the last wait().
   template <class Task>
   Result<void> launch(const Kernel<Task>& kernel, const Grid& grid, Task task) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
@@ -40,11 +40,11 @@ class Stream {
   }
 
   // Submits deferred launches before other work that may depend on them. Does nothing on other
-  // threads, whose work never does.
+  // threads, because their work does not depend on deferred launches.
   Result<void> hand_over();
 
  private:
-  // Maximum number of lists outside steps before their places are reused.
+  // Maximum number of lists put outside steps before their memory is reused.
   static constexpr size_t kMostLists = 64;
 
   Result<void> launch(const Launch& launch);
@@ -52,8 +52,8 @@ class Stream {
   Device& device_;
   Tables& tables_;
   Graphs graphs_;
-  std::atomic<std::thread::id> thread_;  // thread that began the step; none: no step
-  uint32_t n_handed_over_ = 0;           // lists submitted in this step
+  std::atomic<std::thread::id> thread_;  // the thread that began the step; empty outside a step
+  uint32_t n_handed_over_ = 0;           // lists submitted so far in this step
   LaunchList held_;
 };
 

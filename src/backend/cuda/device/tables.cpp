@@ -50,7 +50,7 @@ Result<void> Tables::bring() {
   return {};
 }
 
-// Copies from the first to the last line that differs.
+// Copies all bytes from the first to the last line that differs from the device's.
 Result<void> Tables::bring(Piece& piece) {
   const auto differs = [&](size_t line) {
     return std::memcmp(&piece.wanted[line], &piece.there[line], kAlignment) != 0;

@@ -4,14 +4,15 @@
 
 namespace kvik::cuda {
 
-// Grid of thread blocks of a kernel, and the threads of each: whole warps.
+// Grid of thread blocks of a kernel, and the number of threads per block (a multiple of 32).
 struct Grid {
   uint32_t x = 1, y = 1, z = 1;
   uint32_t n_threads = 32;
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
-// Maximum of a grid's second axis: kernels process every n-th row starting at their own.
+// Maximum of a grid's second axis. For more rows, a block processes every n-th row, starting at its
+// own.
 inline constexpr uint32_t kMostGridRows = 65535;
 
 constexpr uint32_t grid_rows(uint32_t n_rows) {
@@ -20,8 +21,8 @@ constexpr uint32_t grid_rows(uint32_t n_rows) {
 
 constexpr uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
-// A kernel takes one argument by value, its task. start() launches it and returns 0 or the device's
-// error code; function() identifies it in CUDA graphs.
+// A kernel, which takes one argument by value (its task). start() launches it and returns 0 or the
+// device's error code; function() identifies it in CUDA graphs.
 struct KernelCode {
   int (*start)(const Grid& grid, const void* task, void* stream) = nullptr;
   const void* (*function)() = nullptr;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Makes kernel table entries (kernels.h) from kernels: started by the CUDA runtime, or run thread
-// by thread on the host in tests.
+// Makes the entries of kernel tables (such as MatmulKernels) from kernels. start() uses the CUDA
+// runtime; in tests it runs the kernel on the host, thread by thread.
 
 #include "backend/cuda/kernel/grid.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // The few definitions that differ between nvcc and the host run (tests/host_run). Kernels use all
-// other CUDA names, such as threadIdx and __syncthreads(), directly; the host run defines them.
+// other CUDA names, such as threadIdx and __syncthreads(), directly, and the host run defines them.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 namespace kvik::cuda {
 
 // An array in shared memory. Elements are read and written by value, so that the host run can
-// detect races; V may be several elements, aligned accordingly.
+// detect races. V may consist of several elements; it must be aligned to its size.
 template <class T, uint32_t kSize>
 struct Shared {
   alignas(16) T values[kSize];
@@ -27,9 +27,9 @@ struct Shared {
   }
 };
 
-// d = a · b + c of one warp with fragments of mma.m16n8k32 and signed bytes (PTX ISA, "Matrix
-// Fragments for mma.m16n8k32"). Not available before sm_80: MatmulKernels::many is not launched
-// there.
+// Computes d = a · b + c for one warp, with the fragments of mma.m16n8k32 for signed bytes (PTX
+// ISA, "Matrix Fragments for mma.m16n8k32"). Not available before sm_80, where WeightKernels::many
+// is not launched.
 __device__ __forceinline__ void multiply_fragments(int (&d)[4], const uint32_t (&a)[4],
                                                    const uint32_t (&b)[2], const int (&c)[4]) {
 #if __CUDA_ARCH__ >= 800
@@ -43,14 +43,14 @@ __device__ __forceinline__ void multiply_fragments(int (&d)[4], const uint32_t (
 #endif
 }
 
-// Returns the value of an f16, exactly.
+// Returns the value of an f16, which is exact.
 __device__ __forceinline__ float f16_value(uint16_t bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
 }
 
-// Reads several elements at once, aligned accordingly.
+// Reads several elements at once. p must be aligned to sizeof(V).
 template <class V>
 __device__ __forceinline__ V read_as(const void* p) {
   return *static_cast<const V*>(p);

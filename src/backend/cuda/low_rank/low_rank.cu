@@ -18,7 +18,8 @@ __device__ __forceinline__ float element(LowRankType type, const uint8_t* p, siz
   return reinterpret_cast<const float*>(p)[i];
 }
 
-// A thread per rank processes the pieces of k one after the other.
+// sums = scale · a · x, with a thread per rank. The thread adds up the pieces of k one after
+// another.
 __global__ void down(DownTask t) {
   for (uint32_t i = blockIdx.y; i < t.n_rows; i += gridDim.y) {
     const LowRankRow row = t.rows[i];
@@ -39,6 +40,7 @@ __global__ void down(DownTask t) {
   }
 }
 
+// Adds b · sums to out, with a thread per column.
 __global__ void up(UpTask t) {
   const uint32_t column = blockIdx.x * blockDim.x + threadIdx.x;
   for (uint32_t i = blockIdx.y; i < t.n_rows; i += gridDim.y) {

@@ -9,14 +9,14 @@
 
 namespace kvik::cuda {
 
-// It has no padding (low_rank_kernels.h).
+// LowRankRow has no padding (see the assertion in low_rank_kernels.h).
 template <>
 inline constexpr bool kIsDense<LowRankRow> = true;
 
-// A low-rank update in device memory, in the layout of the CPU's kernels.
+// A low-rank update in device memory, in the same layout as on the CPU.
 class CudaLowRankMatrix final : public LowRankMatrix {
  public:
-  // place: low_rank_bytes() of the view in device memory, borrowed.
+  // `place` has low_rank_bytes() bytes of device memory, which must outlive this object.
   CudaLowRankMatrix(const LowRankView& view, Memory& memory, std::byte* place);
 
   uint32_t n_rows() const override { return weights_.n_rows; }
@@ -29,8 +29,8 @@ class CudaLowRankMatrix final : public LowRankMatrix {
   LowRankWeights weights_;
 };
 
-// Low-rank products on a device. Owns the intermediate sums, which grow to the maximum needed and
-// are never freed. One thread.
+// Low-rank products on a device. Owns the buffer of intermediate sums, which grows to the maximum
+// needed and is never freed. One thread.
 class LowRank {
  public:
   LowRank(Stream& stream, CudaMemory& memory, Tables& tables, const LowRankKernels& kernels)

@@ -1,6 +1,6 @@
 #pragma once
 
-// Quantizes rows of activations as in backend/cpu/matmul/matmul_activations.inl.
+// Quantizes rows of activations in the same way as backend/cpu/matmul/matmul_activations.inl.
 
 #include "backend/cuda/kernel/math.cuh"
 #include "backend/cuda/matmul/matmul_kernels.h"
@@ -8,11 +8,12 @@
 namespace kvik::cuda {
 namespace {
 
-// Quantization of one row: RowLevels of the CPU.
+// Quantization of one row: see RowLevels of the CPU.
 struct RowLevels {
   float scale, inverse, peak, ratio;
 };
 
+// Return 2^(i / 4) and 2^(−i / 4).
 __device__ __forceinline__ float quarter_power(uint32_t i) {
   return i == 0 ? 1.0f : i == 1 ? 0x1.306fep+0f : i == 2 ? 0x1.6a09e6p+0f : 0x1.ae89fap+0f;
 }
@@ -20,12 +21,14 @@ __device__ __forceinline__ float inverse_power(uint32_t i) {
   return i == 0 ? 1.0f : i == 1 ? 0x1.ae89fap-1f : i == 2 ? 0x1.6a09e6p-1f : 0x1.306fep-1f;
 }
 
+// Returns the power of two of a block: see powers_of_blocks() of the CPU.
 __device__ __forceinline__ float power_of_block(float peak, float row_peak, float inverse) {
   return ceil_power_of_2(max_of(peak / row_peak * inverse, 0x1p-24f));
 }
 
-// The whole warp calls; peaks: [n_blocks], with zeros in unused entries. Sixteen lanes sum the
-// noise, each of its own blocks; the other sixteen do the same.
+// Chooses the scale of a row. peaks: [n_blocks], with zeros in unused entries. The whole warp must
+// call. Sixteen lanes add up the noise, each of its own blocks; the other sixteen lanes do the same
+// work.
 __device__ RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
   const uint32_t lane = threadIdx.x % kLanes;
   float highest = 0.0f;
@@ -52,8 +55,8 @@ __device__ RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
           inverse_power(best)};
 }
 
-// A warp per block of 32, with a lane per element. The peaks of a row's blocks are stored
-// temporarily in the place of their shifts.
+// Quantizes rows with a warp per block of 32 and a lane per element. The peaks of a row's blocks
+// are stored temporarily where the shifts will be.
 __global__ void quantise(QuantTask t) {
   __shared__ Shared<float, 4> shared_row;
   const uint32_t lane = threadIdx.x % 32;
@@ -91,7 +94,7 @@ __global__ void quantise(QuantTask t) {
       const float inverse = shared_row.get(0) / power;
       const int level = round_to_int(min_of(max_of(value_at(b) * inverse, -127.0f), 127.0f));
       t.out.levels[static_cast<size_t>(row) * t.k + b * kBlock + lane] = static_cast<int8_t>(level);
-      int sum = level;  // of sixteen
+      int sum = level;  // sum of sixteen levels
       for (uint32_t half = 8; half > 0; half /= 2) sum += __shfl_xor_sync(kAllLanes, sum, half);
       const int second = __shfl_sync(kAllLanes, sum, 16);
       if (lane == 0) {

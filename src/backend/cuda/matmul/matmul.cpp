@@ -7,12 +7,14 @@
 namespace kvik::cuda {
 namespace {
 
-// Number of rows from which fragment products are faster than eight rows at a time.
+// Smallest number of rows for which matrix instructions are faster than products of eight rows at a
+// time.
 constexpr uint32_t kRowsWorthFragments = 17;
 
 uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
 size_t round_up_bytes(size_t n) { return (n + 255) / 256 * 256; }
 
+// Returns whether the weights are floats, which have no kernel for many rows.
 bool is_float(const WeightKernels& kernels) { return !kernels.many.code.start; }
 
 uint32_t most_heads(const WorkLimits& limits) {
@@ -21,11 +23,12 @@ uint32_t most_heads(const WorkLimits& limits) {
   return most;
 }
 
-// A kernel and the rows of its tiles.
+// A kernel and the shape of its grid.
 struct Choice {
   const Kernel<MultiplyTask>& kernel;
+  // Maximum number of rows of a tile.
   uint32_t tile_rows;
-  uint32_t n_panels;  // per thread block
+  uint32_t n_panels;  // panels per thread block
   uint32_t n_threads;
 };
 
@@ -41,8 +44,8 @@ Choice choose(const WeightKernels& kernels, uint32_t most_rows, bool multiplies_
   return {kernels.few[i], kFewRows[i], 1, kFewThreads};
 }
 
-// Returns the number of parts that can be treated as one: of one type, each except the last with
-// whole panels.
+// Returns the number of leading parts that can be multiplied as one: they have the same type and
+// column order, and all except the last consist of whole panels.
 size_t parts_as_one(std::span<const CudaPackedMatrix::Part> parts) {
   size_t n = 1;
   while (n < parts.size() && parts[n].type == parts[0].type && parts[n].gather == parts[0].gather &&
@@ -81,7 +84,7 @@ uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
   uint64_t bytes = 0;
   for (const WeightKind& weights : limits.weights) {
     if (is_float(kernels_.by_type[static_cast<size_t>(weights.type)])) continue;
-    // Rows of experts are quantized once for all experts, or come from another product.
+    // The rows of experts are quantized once for all experts, or come from another product.
     const uint32_t n_rows = weights.use == WeightUse::kHeads ? limits.n_rows * most_heads(limits)
                             : weights.use == WeightUse::kExperts
                                 ? std::max(limits.n_rows, limits.n_expert_rows)
@@ -109,7 +112,8 @@ void Matmul::quantise(const Input& in, const uint32_t* gather) {
                           .out = place(in.n_rows, in.k)}));
 }
 
-// parts: of the first matrix. Those of the others follow in the same order.
+// Multiplies by `parts`, those of the first matrix. The other matrices have equal parts, in the
+// same order.
 void Matmul::multiply(const Input& in, std::span<const Part> parts, const Product& product) {
   bool is_quantised = false;
   const uint32_t* order = nullptr;
@@ -234,7 +238,8 @@ void Matmul::run_routed(Rows x, const CudaPackedMatrix& w, const RoutedLists& li
             .routed = &lists});
 }
 
-// Each head of a row is a separate row of the activations; the tiles of a head use its matrix.
+// Each head of a row is a separate row of the activations. The tiles of a head use the head's
+// matrix.
 void Matmul::run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadRows& out) {
   const uint32_t n_rows = x.rows.n_rows;
   CHECK(x.n_heads > 0 && x.n_heads == out.n_heads && n_rows == out.rows.n_rows);
@@ -245,7 +250,7 @@ void Matmul::run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadR
   for (uint32_t head = 0; head < x.n_heads; ++head) heads_.push_back({head, 0, n_rows});
   const float* first = x.rows.data + x.first;
   const Input in = {first, x.rows.stride, x.step, x.n_heads, n_rows * x.n_heads, x.n_cols};
-  // Floats are read in place: the row of a head begins `step` after that of the head before.
+  // Floats are read in place: in a row of x, each head begins `step` floats after the previous one.
   const bool are_floats = is_float(kernels_.by_type[static_cast<size_t>(w.parts()[0].type)]);
   MultiplyTask task = {.matrix_bytes = w.bytes() / x.n_heads,
                        .k = x.n_cols,

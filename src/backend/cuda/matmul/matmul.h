@@ -15,8 +15,8 @@ enum class MatmulInto { kOverwrite, kAdd };
 // Returns whether there are kernels for weights of this type.
 bool can_multiply(const MatmulKernels& kernels, ElementType type);
 
-// Matrix products on a device. Owns the quantized activations, which grow to the maximum needed and
-// are never freed. One thread.
+// Matrix products on a device. Owns the buffer of quantized activations, which grows to the maximum
+// needed and is never freed. One thread.
 class Matmul {
  public:
   Matmul(Stream& stream, CudaMemory& memory, Tables& tables, const MatmulKernels& kernels)
@@ -25,28 +25,30 @@ class Matmul {
   // Implement the functions of Backend.
   void run(Rows x, const CudaPackedMatrix& w, Rows out, MatmulInto into);
   void run_grouped(Rows x, const CudaPackedMatrix& w, const GroupedRows& groups, Rows out);
-  // Products of the rows in the lists: gathered from the rows of the batch, or in order.
+  // Multiplies rows by the matrices of their experts, as the lists of the last route() say.
+  // Routed::kChosen: row i of out is a product of row lists.order[i] of x. Routed::kInOrder: of row
+  // i of x.
   void run_routed(Rows x, const CudaPackedMatrix& w, const RoutedLists& lists, Routed routed,
                   Rows out);
   void run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadRows& out);
   void embed(const CudaPackedMatrix& table, std::span<const TokenId> tokens, Rows out);
 
-  // Scratch memory of products within the limits, and its allocation.
+  // Return the bytes of scratch memory that products need within the limits, and allocate it.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
 
  private:
   using Part = CudaPackedMatrix::Part;
 
-  // Input rows: those of x, each with n_heads pieces of k columns.
+  // Input rows: n_heads pieces of k columns in each row of x. n_rows counts the pieces.
   struct Input {
     const float* x;
     size_t stride, step;
     uint32_t n_heads;
     uint32_t n_rows, k;
   };
-  // A product without its weights. groups: the rows of each matrix, which `routed` has if only the
-  // device knows them; without either, all rows and matrix 0.
+  // A product without its weights. `groups` lists the rows of each matrix. If only the device knows
+  // them, `routed` is set instead. With neither, all rows are multiplied by matrix 0.
   struct Product {
     MultiplyTask task;
     uint32_t n_matrices;
@@ -66,7 +68,8 @@ class Matmul {
   const MatmulKernels& kernels_;
   Buffer activations_;
   std::vector<RowTile> tiles_;
-  std::vector<RowGroup> heads_;  // of a product of heads
+  // The groups of a product of heads.
+  std::vector<RowGroup> heads_;
 };
 
 }  // namespace kvik::cuda

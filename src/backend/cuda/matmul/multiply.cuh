@@ -1,6 +1,7 @@
 #pragma once
 
-// The products: few rows by dp4a, many by matrix instructions on bytes, and float weights.
+// Kernels of matrix products: few rows with dp4a, many rows with matrix instructions on bytes, and
+// float weights.
 
 #include "backend/cuda/matmul/activations.cuh"
 #include "backend/cuda/matmul/weights.cuh"
@@ -8,7 +9,7 @@
 namespace kvik::cuda {
 namespace {
 
-// A panel, and the rows that a thread block multiplies with it.
+// A panel, and the rows that a thread block multiplies by it.
 struct Place {
   const uint8_t* panel;
   RowTile rows;
@@ -26,13 +27,14 @@ struct Place {
   }
 };
 
-// Returns the row of x for row i of a product.
+// Returns the row of x that row i of a tile uses.
 __device__ __forceinline__ uint32_t row_of_x(const MultiplyTask& t, const RowTile& rows,
                                              uint32_t i) {
   return t.x_rows ? t.x_rows[rows.first + i]
                   : (rows.first + i) * t.x_row_step + rows.matrix * t.x_matrix_step;
 }
 
+// Writes or adds one element of out, unless the column is after the part's last one.
 __device__ __forceinline__ void put_out(const MultiplyTask& t, const Place& place, uint32_t i,
                                         uint32_t column, float sum) {
   if (place.first_column + column >= t.n_columns) return;
@@ -41,12 +43,12 @@ __device__ __forceinline__ void put_out(const MultiplyTask& t, const Place& plac
   *out = t.adds ? *out + sum : sum;
 }
 
-// Returns the power of two of a block, whose shift is 1.5 · 2^23 times as large.
+// Returns the power of two of a block from its shift, which is 1.5 · 2^23 times as large.
 __device__ __forceinline__ float power_of_shift(float shift) {
   return __uint_as_float((__float_as_uint(shift) & 0x7f800000u) - (23u << 23));
 }
 
-// Returns Σ levels of the first or second 16 of a block.
+// Returns the sum of the first or last 16 levels of a block.
 __device__ __forceinline__ int half_sum(uint32_t sums, uint32_t half) {
   return static_cast<int16_t>(sums >> (16 * half));
 }
@@ -54,13 +56,13 @@ __device__ __forceinline__ int block_sum(uint32_t sums) {
   return half_sum(sums, 0) + half_sum(sums, 1);
 }
 
-// Returns the sum of the products of four signed bytes plus c.
+// Returns c plus the sum of the products of four signed bytes.
 __device__ __forceinline__ int multiply_four(uint32_t a, uint32_t b, int c) {
   return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
 }
 
-// Returns the initial value of a part's integer sum, as bits of a float: those of the shift, minus
-// the weights' offset times the sum of the levels.
+// Returns the initial value of a part's integer sum, as bits of a float: the bits of the shift,
+// minus the weights' offset times the sum of the levels.
 template <class Weights>
 __device__ __forceinline__ int start_of(float shift, uint32_t sums, uint32_t part) {
   if (Weights::kOffset == 0) return __float_as_int(shift);
@@ -68,16 +70,16 @@ __device__ __forceinline__ int start_of(float shift, uint32_t sums, uint32_t par
   return __float_as_int(shift) - Weights::kOffset * levels;
 }
 
-// Blocks of k that each warp multiplies between two barriers: enough to keep it busy, and as few as
-// shared memory allows.
+// Number of blocks of k that each warp multiplies between two barriers: as many as keep the warp
+// busy, within the limits of shared memory.
 template <class Weights, uint32_t kRows>
 constexpr uint32_t kBlocksOfWarp = kRows* Weights::kParts <= 2   ? 4
                                    : kRows* Weights::kParts <= 4 ? 2
                                                                  : 1;
 
-// Eight warps share a panel: each multiplies its own blocks of k for all rows and stores the
-// results in shared memory; then warp r adds up the chains of row r while the others continue with
-// the next blocks.
+// Multiplies few rows. Eight warps share a panel. Each warp multiplies its own blocks of k by all
+// rows and stores the results in shared memory. Then warp r adds up the chain of row r, while the
+// other warps continue with the next blocks.
 template <class Weights, uint32_t kRows>
 __global__ void __launch_bounds__(kFewThreads) multiply_few(MultiplyTask t) {
   constexpr uint32_t kWarps = kFewThreads / 32;
@@ -162,9 +164,10 @@ __global__ void __launch_bounds__(kFewThreads) multiply_few(MultiplyTask t) {
   if (has_chain) put_out(t, place, warp, lane, sum * t.x.scales[chain_row]);
 }
 
-// A lane's two rows of a fragment, for one block of 32 k.
+// The two words of four levels that a lane reads from a row for one block of 32 k: levels 4 t … and
+// 16 + 4 t … of lane t in its group of four. Also the row's numbers for the block.
 struct RowWords {
-  uint32_t first, second;  // levels 4 t … and 16 + 4 t …
+  uint32_t first, second;
   float shift, level_sum;
   uint32_t sums;
 
@@ -179,21 +182,22 @@ struct RowWords {
   }
 };
 
-// Four warps, each with 32 rows and a panel: eight matrix instructions of 16 rows, 8 columns and 32
-// k per block of k, whose sums begin with the rows' shifts; the chains stay in the registers of the
-// lanes that receive the sums.
+// Multiplies many rows. Each of four warps has 32 rows and a panel. For each block of k it runs
+// eight matrix instructions of 16 rows, 8 columns and 32 k. The integer sums start with the rows'
+// shifts. The chains stay in registers of the lanes that receive the sums.
 template <class Weights>
 __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
-  constexpr uint32_t kFragments = 2;  // of sixteen rows
+  constexpr uint32_t kFragments = 2;  // of sixteen rows each
   constexpr uint32_t kRowsOfLane = 2 * kFragments;
   const uint32_t warp = threadIdx.x / 32;
   const Place place(t, blockIdx.x * kManyPanels + warp / 2);
   const uint32_t lane = threadIdx.x % 32;
-  const uint32_t in_eight = lane / 4;  // row of a and c, column of b
+  const uint32_t in_eight = lane / 4;  // row of a and of the sums, column of b
   const uint32_t in_four = lane % 4;
   const uint32_t first_row = warp % 2 * 32;
   const uint32_t n_rows = place.rows.n_rows;
-  if (first_row >= n_rows || place.first_column >= t.n_columns) return;  // a whole warp
+  // The same for all lanes of a warp.
+  if (first_row >= n_rows || place.first_column >= t.n_columns) return;
   uint32_t x_rows[kRowsOfLane];
   for (uint32_t i = 0; i < kRowsOfLane; ++i) {
     const uint32_t row = first_row + in_eight + 8 * i;
@@ -209,14 +213,15 @@ __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
                                         {t, x_rows[3], b, in_four}};
 #pragma unroll
     for (uint32_t n = 0; n < 4; ++n) {
-      const uint32_t column = 8 * n + 2 * in_four;  // of the lane's sums, and the next one
+      const uint32_t column = 8 * n + 2 * in_four;  // first of the two columns of the lane's sums
       const uint32_t b_words[2] = {Weights::word(block, in_four, 8 * n + in_eight),
                                    Weights::word(block, in_four + 4, 8 * n + in_eight)};
 #pragma unroll
       for (uint32_t part = 0; part < Weights::kParts; ++part) {
         const float scales[2] = {Weights::scale(header, block, part, column),
                                  Weights::scale(header, block, part, column + 1)};
-        // A part's products cover its own sixteen k; the others are zero.
+        // The products of a part cover its own sixteen k. The levels of the other sixteen are
+        // replaced by zeros.
         const bool has_first = Weights::kParts == 1 || part == 0;
         const bool has_second = Weights::kParts == 1 || part == 1;
 #pragma unroll
@@ -261,14 +266,14 @@ __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
   }
 }
 
-// k of a panel kept in shared memory while eight warps compute their rows' chains. The next ones
-// are loaded meanwhile.
+// Number of k of a panel that are in shared memory while eight warps continue the chains of their
+// rows. The next k are loaded meanwhile.
 constexpr uint32_t kFloatPiece = 64;
 
 template <class Weights, uint32_t kRows>
 __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t) {
   constexpr uint32_t kWarps = kFloatThreads / 32;
-  constexpr uint32_t kOfWarp = kRows / kWarps;  // rows
+  constexpr uint32_t kOfWarp = kRows / kWarps;          // rows
   constexpr uint32_t kOfThread = kFloatPiece / kWarps;  // weights
   __shared__ Shared<float, kFloatPiece * 32> piece;
   const Place place(t, blockIdx.x);
@@ -276,7 +281,7 @@ __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t)
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t n_rows = place.rows.n_rows;
   if (n_rows == 0) return;
-  const uint32_t even_k = t.k + t.k % 2;  // an odd k is padded with a zero
+  const uint32_t even_k = t.k + t.k % 2;  // a panel with an odd k has a zero at its end
   const float* x[kOfWarp];
   for (uint32_t r = 0; r < kOfWarp; ++r) {
     const uint32_t row = warp + r * kWarps;
@@ -315,11 +320,12 @@ __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t)
   }
 }
 
-// Rows of a table as from dequantize_row().
+// Position of a row of an embedding table: a column of a panel.
 struct RowPlace {
   const uint8_t* panel;
   uint32_t column;
 };
+// Finds the row of token i. Returns false if it is in another part of the table.
 __device__ __forceinline__ bool find_row(const EmbedTask& t, uint32_t i, RowPlace& place) {
   const uint32_t row = t.tokens[i] - t.first_row;
   place = {t.panels + row / kPanelColumns * t.panel_bytes, row % kPanelColumns};

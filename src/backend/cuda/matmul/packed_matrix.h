@@ -10,8 +10,8 @@
 
 namespace kvik::cuda {
 
-// Weights in device memory in the CPU's panels (backend/layout/panel_matrix.h): a warp reads four
-// bytes of each of a panel's 32 columns at once.
+// Weights in device memory, in the same panels as on the CPU (backend/layout/panel_matrix.h). A
+// warp reads four bytes of each of a panel's 32 columns at once.
 class CudaPackedMatrix final : public PackedMatrix {
  public:
   struct Part {
@@ -20,16 +20,19 @@ class CudaPackedMatrix final : public PackedMatrix {
     uint32_t n_panels;
     size_t panel_bytes;
     const uint8_t* panels;
-    const uint32_t* gather;  // null, or [n_cols]; one pointer for equal ones
+    // TensorView::gather, [n_cols], or null; equal orders have the same pointer
+    const uint32_t* gather;
   };
 
+  // Memory for the weights, and threads that pack them.
   struct Place {
     CudaMemory& memory;
     ThreadPool& pool;
   };
-  // Packs on the host with the pool's threads. Every type must have kernels; n_cols is equal for
-  // all and whole blocks of each type. Errors: those of `read` and Device::allocate(), kUnsupported
-  // for a factor in addition to the blocks' scales.
+  // Packs the matrices on the host, with the pool's threads, and copies them to the device. There
+  // must be kernels for every type. n_cols must be equal for all matrices and a multiple of each
+  // type's block size. Errors: those of `read` and Device::allocate(); kUnsupported for a
+  // TensorView::scale other than 1.
   static Result<std::unique_ptr<CudaPackedMatrix>> pack(std::span<const TensorView> stacked,
                                                         const ReadRows& read, Place place);
 

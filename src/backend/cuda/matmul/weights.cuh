@@ -1,10 +1,10 @@
 #pragma once
 
-// Layout of each weight type in a panel of 32 columns, for one column
-// (backend/layout/panel_matrix.h). A type states how many blocks of 32 k share a unit, the bytes of
-// a unit's header and of a block, the sub-blocks with a scale of their own (kParts), the number of
-// minima of a block, and the offset of its words relative to the levels (kOffset). word() returns
-// four levels as signed bytes: k = 4 · group … of the block.
+// Layout of each weight type in a panel of 32 columns (backend/layout/panel_matrix.h), as one
+// column sees it. A type defines how many blocks of 32 k share a header (kBlocks), the bytes of the
+// header and of a block, the number of sub-blocks with scales of their own (kParts), the number of
+// minima of a block (kMinima), and by how much its words exceed the levels (kOffset). word()
+// returns the four levels k = 4 · group … of the block, as signed bytes.
 
 #include "backend/cuda/kernel/math.cuh"
 #include "backend/cuda/matmul/matmul_kernels.h"
@@ -15,8 +15,8 @@ __device__ __forceinline__ float f16_at(const uint8_t* p, uint32_t i) {
   return f16_value(read_as<uint16_t>(p + 2 * i));
 }
 
-// Nibbles as [4][32 columns][4] bytes: the low half of group g is k = 4 g …, the high half k = 16 +
-// 4 g ….
+// Returns four nibbles of nibbles stored as [4][32 columns][4] bytes: the low halves of group g are
+// k = 4 g …, the high halves k = 16 + 4 g ….
 __device__ __forceinline__ uint32_t nibbles_at(const uint8_t* p, uint32_t group, uint32_t column) {
   const uint32_t both = read_as<uint32_t>(p + (group % 4 * kPanelColumns + column) * 4);
   return both >> (group / 4 * 4) & 0x0f0f0f0fu;
@@ -58,7 +58,8 @@ struct WeightsMXFP4 {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBlockBytes = 32 + 512;
   static constexpr uint32_t kParts = 1, kMinima = 0;
   static constexpr int kOffset = 0;
-  // Levels 0, 1, 2, 3, 4, 6, 8, 12 by the low three bits of a nibble, and their negatives.
+  // The low three bits of a nibble select the levels 0, 1, 2, 3, 4, 6, 8, 12; the fourth bit is the
+  // sign.
   __device__ static uint32_t word(const uint8_t* block, uint32_t group, uint32_t column) {
     const uint32_t n = nibbles_at(block + 32, group, column);
     const uint32_t chosen = (n & 7u) | (n >> 4 & 0x70u) | (n >> 8 & 0x700u) | (n >> 12 & 0x7000u);
@@ -67,7 +68,7 @@ struct WeightsMXFP4 {
     const uint32_t is_below = (n >> 3 & 0x01010101u) * 255u;
     return (above & ~is_below) | (below & is_below);
   }
-  // 2^(exponent − 128), and 0 for exponent 0.
+  // Returns 2^(exponent − 128), and 0 for exponent 0.
   __device__ static float scale(const uint8_t*, const uint8_t* block, uint32_t, uint32_t column) {
     return __uint_as_float(static_cast<uint32_t>(block[column]) << 23) * 0.5f;
   }
@@ -80,7 +81,8 @@ struct WeightsMXFP4 {
   }
 };
 
-// f16 scales [32] and minima [32] per 256 k; bytes [32] and [32] per block.
+// f16 scales [32] and minima [32] per 256 k; byte factors of the scales [32] and of the minima [32]
+// per 32 k.
 struct WeightsQ4K {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 128, kBlockBytes = 64 + 512;
   static constexpr uint32_t kParts = 1, kMinima = 1;
@@ -103,7 +105,7 @@ struct WeightsQ4K {
   }
 };
 
-// Like q4_k; the nibbles are followed by the fifth bits, [8][32][4], lowest first.
+// Like q4_k, but the fifth bits follow the nibbles: [8][32][4] bits, lowest first.
 struct WeightsQ5K : WeightsQ4K {
   static constexpr uint32_t kBlockBytes = 64 + 512 + 128;
   __device__ static uint32_t word(const uint8_t* block, uint32_t group, uint32_t column) {
@@ -113,7 +115,7 @@ struct WeightsQ5K : WeightsQ4K {
   }
 };
 
-// f16 scales [32] per 256 k; signed bytes [2][32] per block, one per 16 k.
+// f16 scales [32] per 256 k; signed byte factors [2][32] per 32 k, one for each 16 k.
 struct WeightsQ6K {
   static constexpr uint32_t kBlocks = 8, kHeaderBytes = 64, kBlockBytes = 64 + 512 + 256;
   static constexpr uint32_t kParts = 2, kMinima = 0;
@@ -134,7 +136,7 @@ struct WeightsQ6K {
   }
 };
 
-// Position of block b of a panel and of its unit's header.
+// Position of block b of a panel, and of the header that it shares with other blocks.
 struct BlockPlace {
   const uint8_t *header, *block;
 };
@@ -145,7 +147,7 @@ __device__ __forceinline__ BlockPlace place_of_block(const uint8_t* panel, uint3
   return {header, header + Weights::kHeaderBytes + b % Weights::kBlocks * Weights::kBlockBytes};
 }
 
-// Float weights: position of the element of row k and a column in a panel.
+// Float weights. at() returns the weight of row k and a column in a panel.
 struct WeightsF32 {
   __device__ static float at(const uint8_t* panel, uint32_t k, uint32_t column) {
     return read_as<float>(panel + (static_cast<size_t>(k) * kPanelColumns + column) * 4);
@@ -157,7 +159,7 @@ struct WeightsF16 {
         read_as<uint16_t>(panel + (static_cast<size_t>(k) * kPanelColumns + column) * 2));
   }
 };
-struct WeightsBF16 {  // pairs of adjacent k
+struct WeightsBF16 {  // stored as pairs of adjacent k
   __device__ static float at(const uint8_t* panel, uint32_t k, uint32_t column) {
     const size_t pair = static_cast<size_t>(k / 2) * kPanelColumns + column;
     return bf16_value(read_as<uint16_t>(panel + pair * 4 + k % 2 * 2));

@@ -5,7 +5,7 @@
 namespace kvik::cuda {
 namespace {
 
-// Places lists one after the other; without memory, computes their size.
+// Places lists one after another in a buffer. With a null buffer it only computes their total size.
 class Places {
  public:
   explicit Places(std::byte* data) : data_(data) {}

@@ -13,7 +13,7 @@ __device__ __forceinline__ double minus_infinity() {
   return static_cast<double>(__int_as_float(static_cast<int>(0xff800000u)));
 }
 
-// Computes the ranks by which experts are selected.
+// Computes the rank of each expert: the number by which experts are selected.
 __device__ void rank(const ChooseTask& t, const float* scores, Doubles& ranks) {
   const bool needs_probability = t.is_sigmoid && (t.correction_bias || t.n_groups > 1);
   for (uint32_t expert = threadIdx.x; expert < t.n_experts; expert += 32) {
@@ -24,7 +24,8 @@ __device__ void rank(const ChooseTask& t, const float* scores, Doubles& ranks) {
   __syncwarp();
 }
 
-// Returns the value of a group: its best rank, or with sigmoid scores the sum of its two best.
+// Returns the value by which a group is ranked: the best rank of its experts or, with sigmoid
+// scores, the sum of its two best ranks.
 __device__ double value_of_group(const ChooseTask& t, uint32_t group, Doubles& ranks) {
   const uint32_t size = t.n_experts / t.n_groups;
   const uint32_t first = group * size;
@@ -40,7 +41,7 @@ __device__ double value_of_group(const ChooseTask& t, uint32_t group, Doubles& r
   return ranks.get(best) + second;
 }
 
-// Experts of other groups rank below all.
+// Gives all experts outside the best groups the lowest rank.
 __device__ void mask_other_groups(const ChooseTask& t, Doubles& ranks, Doubles& values) {
   for (uint32_t group = threadIdx.x; group < t.n_groups; group += 32) {
     values.set(group, value_of_group(t, group, ranks));
@@ -61,25 +62,26 @@ __device__ void mask_other_groups(const ChooseTask& t, Doubles& ranks, Doubles& 
   __syncwarp();
 }
 
-// The host's insertion sort, expert by expert, with a lane per place of the list; returns the
-// lane's expert. Skips up to 32 experts at once that do not enter the list.
+// Selects experts by the same insertion sort as on the host, expert by expert. Each lane has one
+// place of the sorted list, and the function returns the expert at the lane's place. Up to 32
+// experts that do not enter the list are skipped at once.
 __device__ uint32_t best_expert(const ChooseTask& t, Doubles& ranks) {
   const uint32_t lane = threadIdx.x;
-  uint32_t n = 0;       // places taken
-  uint32_t expert = 0;  // at the lane's place
-  double worst = 0.0;   // rank at the last of n_used places
+  uint32_t n = 0;       // number of places that are taken
+  uint32_t expert = 0;  // expert at the lane's place
+  double worst = 0.0;   // rank of the expert at the last of n_used places
   for (uint32_t begin = 0; begin < t.n_experts; begin += 32) {
     const bool is_there = begin + lane < t.n_experts;
     const double own = is_there ? ranks.get(begin + lane) : 0.0;
-    uint32_t passed = 0;  // bits below that of the next expert
+    uint32_t passed = 0;  // bits up to the last expert that was inserted
     while (true) {
       const bool enters = is_there && (n < t.n_used || own > worst);
       const uint32_t next = __ballot_sync(kAllLanes, enters) & ~passed;
       if (next == 0) break;
       const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(next)) - 1);
       passed = 0xffffffffu >> (31 - bit);
-      // It is inserted after the last one that it does not outrank; a NaN neither outranks nor is
-      // outranked.
+      // The expert is inserted after the last one that it does not outrank. A NaN does not outrank
+      // others and is not outranked.
       const bool stays = lane < n && !(ranks.get(begin + bit) > ranks.get(expert));
       const uint32_t before = __ballot_sync(kAllLanes, stays);
       const uint32_t at = 32 - static_cast<uint32_t>(__clz(static_cast<int>(before)));
@@ -93,6 +95,7 @@ __device__ uint32_t best_expert(const ChooseTask& t, Doubles& ranks) {
   return expert;
 }
 
+// Computes probabilities from scores. With softmax they are relative to the highest selected score.
 struct Probability {
   bool is_sigmoid;
   double highest;  // of the selected scores
@@ -102,14 +105,14 @@ struct Probability {
   }
 };
 
-// Sums have a fixed order, in which every lane computes them.
+// Returns the sum of n terms in a fixed order. Every lane computes it.
 __device__ double sum_of(Doubles& terms, uint32_t n) {
   double sum = 0.0;
   for (uint32_t i = 0; i < n; ++i) sum += terms.get(i);
   return sum;
 }
 
-// Returns the weight of the lane's expert.
+// Returns the weight of the expert at the lane's place.
 __device__ float weight_of(const ChooseTask& t, const float* scores, uint32_t expert,
                            Doubles& terms) {
   const uint32_t lane = threadIdx.x;
@@ -137,7 +140,7 @@ __device__ float weight_of(const ChooseTask& t, const float* scores, uint32_t ex
 
 __global__ void choose(ChooseTask t) {
   __shared__ Doubles ranks;
-  __shared__ Doubles values;  // of groups, and the terms of sums
+  __shared__ Doubles values;  // values of groups, then terms of sums
   const uint32_t lane = threadIdx.x;
   for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
     const float* scores = t.scores + row * t.stride;
@@ -157,8 +160,11 @@ __global__ void choose(ChooseTask t) {
   }
 }
 
-// Writes the tiles that begin at a row of an expert: with the row, or in the piece of rows of which
-// it is the first. The expert has n rows from `first` on.
+// Writes those entries of the tile lists that belong to row `row` of the product, which is one of
+// the expert's rows [first, first + n). If there are fewer rows than experts, the row has an entry
+// for the tile that begins with the expert's first row. If the row is the first of a piece of
+// tile_rows rows, it also has the piece's entry, for a tile that begins inside the expert's rows;
+// at most one such tile begins in a piece.
 __device__ void put_tiles(const GroupTask& t, uint32_t expert, uint32_t first, uint32_t n,
                           uint32_t row) {
   const bool are_rows_fewer = t.n_choices < t.n_experts;
@@ -168,14 +174,16 @@ __device__ void put_tiles(const GroupTask& t, uint32_t expert, uint32_t first, u
     const uint32_t size = list.tile_rows;
     if (are_rows_fewer) list.tiles[row] = {expert, row, row == first ? lesser(size, n) : 0};
     if (row % size != 0) continue;
-    const uint32_t before = (row - first + size - 1) / size * size;  // rows of the expert
+    // Rows of the expert before the piece's tile.
+    const uint32_t before = (row - first + size - 1) / size * size;
     const bool is_tile = before > 0 && before < n;
     list.tiles[n_begins + row / size] = {expert, first + before,
                                          is_tile ? lesser(size, n - before) : 0};
   }
 }
 
-// A warp per expert; each scans all choices: its rows begin after the choices of earlier experts.
+// Sorts the choices by expert, with a warp per expert. Each warp scans all choices: the rows of its
+// expert come after the choices of experts with lower numbers.
 __global__ void group(GroupTask t) {
   const uint32_t lane = threadIdx.x;
   const uint32_t expert = blockIdx.y;

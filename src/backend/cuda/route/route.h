@@ -6,20 +6,21 @@
 
 namespace kvik::cuda {
 
-// Routing of rows to experts, computed on the device: the host knows the number of choices only,
-// and neither waits for them nor launches kernels depending on them. Owns the lists, which grow to
-// the maximum needed and are never freed. One thread.
+// Routes rows to experts on the device. The host knows only the number of choices: it does not wait
+// for the choices, and the kernels that it launches do not depend on them. Owns the buffer of
+// lists, which grows to the maximum needed and is never freed. One thread.
 class Routing {
  public:
   Routing(Stream& stream, CudaMemory& memory, Tables& tables, const RouteKernels& kernels)
       : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
-  // Implements Backend::route(); returns false if there are more experts than the kernels support.
+  // Implements Backend::route(). Returns false if there are more experts, or more experts per row,
+  // than the kernels support.
   bool run(const RouteShape& shape, Rows scores);
-  // Returns the lists of the last run(), valid until the next one.
+  // Returns the lists of the last run(). They are valid until the next one.
   const RoutedLists& lists() const { return lists_; }
 
-  // Memory of lists within the limits, and its allocation.
+  // Return the bytes of the lists within the limits, and allocate them.
   static uint64_t scratch_bytes(const WorkLimits& limits);
   void reserve(const WorkLimits& limits) { memory_.grow(buffer_, scratch_bytes(limits)); }
 

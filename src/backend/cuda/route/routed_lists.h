@@ -7,8 +7,8 @@
 
 namespace kvik::cuda {
 
-// Result of route() in device memory, as in ChooseTask and GroupTask. The host knows its size but
-// not its contents.
+// Result of route(), in device memory: the lists of ChooseTask and GroupTask. The host knows their
+// size but not their contents.
 struct RoutedLists {
   uint32_t n_rows = 0, n_choices = 0, n_experts = 0;
   uint32_t *chosen = nullptr, *places = nullptr, *order = nullptr, *experts = nullptr;
@@ -17,16 +17,18 @@ struct RoutedLists {
 
   uint32_t n_used() const { return n_choices / n_rows; }
 
-  // Returns the rows per expert for the choice of a kernel: twice the average, at most one per row
-  // of the batch. An expert with more rows has more tiles.
+  // Returns an estimate of the rows per expert, for the choice of a kernel: twice the average, at
+  // most one per row of the batch. An expert with more rows has more tiles.
   uint32_t likely_rows() const { return std::min(n_rows, 2 * ceil_div(n_choices, n_experts)); }
 
+  // Returns the list of tiles of at most tile_rows rows.
   const RowTile* tiles(uint32_t tile_rows) const {
     const TileList* const list = std::ranges::find(tile_lists, tile_rows, &TileList::tile_rows);
     CHECK(list != std::end(tile_lists));
     return list->tiles;
   }
-  // Maximum number of tiles in that list: an expert has no more rows than the batch.
+  // Returns the number of entries of that list that may be used. No expert has more rows than the
+  // batch, so a small batch has no tiles that begin inside an expert's rows.
   uint32_t n_tiles(uint32_t tile_rows) const {
     const uint32_t n_further = n_rows > tile_rows ? ceil_div(n_choices, tile_rows) : 0;
     return std::min(n_choices, n_experts) + n_further;

@@ -7,7 +7,7 @@
 namespace kvik::cuda {
 namespace {
 
-// Columns of a norm for which more than one warp pays off.
+// Maximum size of a group for which rms_norm uses one warp.
 constexpr uint32_t kNormOfOneWarp = 256;
 constexpr uint32_t kNormThreads = 256;
 
@@ -15,7 +15,7 @@ bool same_shape(Rows a, Rows b) { return a.n_rows == b.n_rows && a.n_cols == b.n
 
 }  // namespace
 
-// Launches a thread per column.
+// Launches an elementwise kernel, with a thread per column.
 template <class Task>
 void RowOperations::launch(const Kernel<Task>& kernel, uint32_t n_rows, uint32_t n_cols,
                            const Task& task) {

@@ -10,13 +10,13 @@ __device__ __forceinline__ float* row_of(const DeviceRows& x, uint32_t row) {
   return x.data + row * x.stride;
 }
 
-// Returns the column of a thread in elementwise kernels.
+// Returns the column that this thread computes in elementwise kernels.
 __device__ __forceinline__ uint32_t column() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-constexpr uint32_t kNormPiece = 1024;  // floats kept in shared memory; a multiple of sixteen
+constexpr uint32_t kNormPiece = 1024;  // floats in shared memory at a time; a multiple of sixteen
 
-// All threads load; sixteen lanes of the first warp add up, each its own columns; the other sixteen
-// do the same.
+// All threads load floats. Sixteen lanes of the first warp add up the squares, each of its own
+// columns; the other sixteen lanes do the same work.
 __global__ void rms_norm(RmsNormTask t) {
   __shared__ Shared<float, kNormPiece> piece;
   __shared__ Shared<float, 1> shared_factor;
@@ -90,14 +90,14 @@ __global__ void soft_cap(SoftCapTask t) {
   }
 }
 
-// x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))
+// Returns x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))).
 __device__ __forceinline__ float gelu_tanh(float x) {
   const float cube = x * x * x;
   const float inner = 0x1.988454p-1f * fmaf(0.044715f, cube, x);
   return 0.5f * x * (1.0f + tanh_of(inner));
 }
 
-// x · sigmoid(1.702 x) · (y + 1), both clamped; the gate only from above.
+// Returns x · sigmoid(1.702 x) · (y + 1), with x = min(gate, 7) and y = up clamped to ±7.
 __device__ __forceinline__ float clamped_swish(float gate, float up) {
   const float x = min_of(gate, 7.0f);
   const float y = min_of(max_of(up, -7.0f), 7.0f);
@@ -131,7 +131,7 @@ __global__ void gated_activation(ActivationTask t) {
   }
 }
 
-// Returns the column with the larger number, the first of equal ones.
+// A number and its column. take() keeps the larger of two numbers, and the first of equal ones.
 struct Largest {
   float value;
   uint32_t column;
@@ -151,7 +151,7 @@ __global__ void largest(LargestTask t) {
     const float* x = row_of(t.x, row);
     Largest best = {-infinity, kNoColumn};
     for (uint32_t i = threadIdx.x; i < t.x.n_cols; i += kRowThreads) {
-      // False for NaN.
+      // This is false for NaN.
       if (x[i] > best.value && x[i] < infinity) best = {x[i], i};
     }
     values.set(threadIdx.x, best.value);
@@ -170,7 +170,8 @@ __global__ void largest(LargestTask t) {
   }
 }
 
-// Rotates (a, b) by the angle of (c, s); each product and sum is rounded separately.
+// Rotates (a, b) by the angle whose cosine and sine are (c, s). Each product and sum is rounded
+// separately.
 __global__ void rope(RopeTask t) {
   const uint32_t i = column();
   if (i >= t.n_heads * t.n_pairs) return;

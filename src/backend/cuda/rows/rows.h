@@ -9,7 +9,7 @@ namespace kvik::cuda {
 
 inline DeviceRows on_device(Rows x) { return {x.data, x.stride, x.n_rows, x.n_cols}; }
 
-// The row operations of Backend.
+// The operations of Backend on rows, on a device. One thread.
 class RowOperations {
  public:
   RowOperations(Stream& stream, CudaMemory& memory, Tables& tables, const RowKernels& kernels)
@@ -17,7 +17,8 @@ class RowOperations {
 
   void copy_heads(const HeadRows& x, const HeadRows& out);
   void add_weighted(Rows x, Rows y, const WeightedRows& terms);
-  // Like add_weighted(), for the outputs of routed experts or of the shared expert.
+  // Like add_weighted(), for the outputs of routed experts (Routed::kChosen) or of the shared
+  // expert (Routed::kShared).
   void add_routed(Rows x, Rows y, const RoutedLists& lists, Routed routed);
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out);
   void gather(Rows x, std::span<const uint32_t> rows, Rows out);
@@ -43,7 +44,7 @@ class RowOperations {
   Tables& tables_;
   const RowKernels& kernels_;
   std::vector<uint32_t> matrix_of_row_;
-  Buffer largest_;  // by row; grows to the maximum requested
+  Buffer largest_;  // by row; grows to the maximum needed and is never freed
   std::vector<uint32_t> host_largest_;
 };
 

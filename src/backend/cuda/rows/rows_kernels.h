@@ -5,21 +5,21 @@
 #include "backend/cuda/kernel/grid.h"
 #include "tensor/op_kinds.h"
 
-// Kernels over rows of activations, and their tasks. All pointers are device pointers. The
-// arithmetic of an element is that of backend/cpu/rows/rows.inl.
+// Kernels over rows of activations, and their tasks. All pointers are device pointers. Each element
+// has the same arithmetic as in backend/cpu/rows/rows.inl.
 namespace kvik::cuda {
 
-// Elements of a row per thread block in elementwise kernels.
+// Threads per block in elementwise kernels: a thread per column.
 inline constexpr uint32_t kRowThreads = 256;
 
-// [n_rows, n_cols]: row r begins at data + r · stride.
+// A matrix [n_rows, n_cols]. Row r begins at data + r · stride.
 struct DeviceRows {
   float* data;
   size_t stride;
   uint32_t n_rows, n_cols;
 };
 
-// Grid: [groups of n columns, rows]; 32 to 256 threads. x may be out.
+// x may be out. Grid: [groups of n columns, rows], 32 to 256 threads.
 struct RmsNormTask {
   DeviceRows x, out;
   const float* weight;  // [n]
@@ -27,8 +27,9 @@ struct RmsNormTask {
   float eps;
 };
 
-// x[r] += y[numbers[r]], or y[r] without numbers; a y of stride 0 is one row for all. Grid of this
-// and all following: [pieces of kRowThreads columns, rows].
+// x[r] += y[numbers[r]], or y[r] if `numbers` is null. A y_stride of 0 adds the same row to all.
+// Grid, unless stated otherwise for a task below: [pieces of kRowThreads columns, rows],
+// kRowThreads.
 struct AddTask {
   DeviceRows x;
   const float* y;
@@ -36,14 +37,14 @@ struct AddTask {
   const uint32_t* numbers;
 };
 
-// x[r] *= factors[r], or `factor` without them.
+// x[r] *= factors[r], or `factor` if `factors` is null.
 struct ScaleTask {
   DeviceRows x;
   const float* factors;
   float factor;
 };
 
-// x[rows[i]][c] *= factors[c], for n_rows of them.
+// x[rows[i]][c] *= factors[c] for i < n_rows.
 struct ScaleColumnsTask {
   DeviceRows x;
   const float* factors;
@@ -62,15 +63,16 @@ struct ActivationTask {
   Activation activation;
 };
 
-// First column of each row's largest number, kNoColumn if there is none. Grid: [1, rows],
-// kRowThreads.
+// Finds the first column of each row's largest finite number; kNoColumn if there is none. Grid: [1,
+// rows], kRowThreads.
 inline constexpr uint32_t kNoColumn = UINT32_MAX;
 struct LargestTask {
   DeviceRows x;
   uint32_t* columns;  // [n_rows]
 };
 
-// Columns of the grid: pairs of all heads.
+// A thread rotates one pair of one head. Grid: [pieces of kRowThreads pairs of all heads, rows],
+// kRowThreads.
 struct RopeTask {
   DeviceRows x;
   const float *cos, *sin;  // [n_rows, n_pairs]
@@ -78,17 +80,18 @@ struct RopeTask {
   RopePairing pairing;
 };
 
-// Head h of row r: n_cols floats of head h of row numbers[r] (or r) of another matrix.
+// Copies n_cols floats of each head: head h of row r is copied from head h of row numbers[r], or r
+// if `numbers` is null, of another matrix.
 struct CopyTask {
   const float* from;
-  size_t from_stride, from_step;  // to the next row, to the next head
+  size_t from_stride, from_step;  // distance to the next row, and to the next head
   float* to;
   size_t to_stride, to_step;
-  const uint32_t* numbers;  // null: none
+  const uint32_t* numbers;  // null: rows in order
   uint32_t n_rows, n_heads, n_cols;
 };
 
-// x[r] += Σ weights[r][j] · y[rows[r][j]], n terms in ascending j; without rows y[r · n + j].
+// x[r] += Σ weights[r][j] · y[rows[r][j]], n terms in ascending j. If `rows` is null: y[r · n + j].
 struct AddWeightedTask {
   DeviceRows x;
   const float* y;

@@ -13,13 +13,13 @@
 namespace kvik::cuda {
 namespace {
 
-constexpr int kLeastCapability = 75;      // minimum that the kernels are compiled for
-constexpr int kFragmentsCapability = 80;  // mma.m16n8k32 of bytes
+constexpr int kLeastCapability = 75;  // the oldest compute capability that kernels are compiled for
+constexpr int kFragmentsCapability = 80;  // has mma.m16n8k32 for bytes
 
 }  // namespace
 
-// A GPU accessed through the CUDA runtime, which is linked statically and looks for the driver
-// itself. All work goes through one stream, in order of submission, except for side streams.
+// A GPU accessed through the CUDA runtime, which is linked statically and finds the driver at run
+// time. All work is submitted to one stream, in order, except that of side streams.
 class RuntimeDevice final : public Device {
  public:
   RuntimeDevice(int number, DeviceInfo info) : number_(number), info_(std::move(info)) {}
@@ -30,7 +30,7 @@ class RuntimeDevice final : public Device {
 
   Result<void> open() {
     TRY(select());
-    // Without staging memory, copies are synchronous.
+    // Staging memory is optional: without it, copies to the device wait.
     if (cudaMallocHost(&staging_, kStagingBytes) == cudaSuccess) {
       ring_.emplace(std::span(static_cast<std::byte*>(staging_), kStagingBytes));
     } else {
@@ -58,7 +58,7 @@ class RuntimeDevice final : public Device {
     void* data = nullptr;
     const cudaError_t error = cudaMalloc(&data, bytes);
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is no failure of the device
+      cudaGetLastError();  // clears the error, which does not mean that the device failed
       const Result<uint64_t> left = free_bytes();
       return fail(ErrorCode::kExhausted,
                   fmt::format("the GPU has no {} of memory more: {} are free", format_bytes(bytes),
@@ -69,7 +69,7 @@ class RuntimeDevice final : public Device {
     TRY(clear(bytes_of_it, bytes));
     return bytes_of_it;
   }
-  // Errors are ignored: a failed device has nothing to free.
+  // Errors are ignored, because a failed device has nothing to free.
   void free(std::byte* data) override {
     cudaSetDevice(number_);
     cudaFree(data);
@@ -97,7 +97,7 @@ class RuntimeDevice final : public Device {
     TRY(select());
     const cudaError_t error = cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault);
     if (error == cudaSuccess) return {};
-    cudaGetLastError();  // it is no failure of the device
+    cudaGetLastError();  // clears the error, which does not mean that the device failed
     return fail(ErrorCode::kUnsupported,
                 fmt::format("the GPU's driver pinned no {} of host memory ({})",
                             format_bytes(host.size()), cudaGetErrorString(error)));
@@ -108,11 +108,12 @@ class RuntimeDevice final : public Device {
   }
 
  private:
-  // CUDA's current device is per thread.
+  // Selects the device on this thread, because CUDA's current device is per thread.
   Result<void> select() const { return checked(cudaSetDevice(number_), "selecting it"); }
 
-  // Data of a step is small: it goes through pinned memory without waiting. For pageable memory
-  // CUDA does not report when an asynchronous copy has read the bytes.
+  // Small copies, such as the lists of a step, go through pinned memory without waiting. Other
+  // copies must wait, because for pageable memory CUDA does not report when an asynchronous copy
+  // has read the bytes.
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override {
     TRY(select());
     if (ring_ && ring_->fits(host.size())) return copy_in_by_staging(to, host);
@@ -152,7 +153,7 @@ class RuntimeDevice final : public Device {
   const int number_;
   const DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
-  void* staging_ = nullptr;  // pinned; null: not available
+  void* staging_ = nullptr;  // pinned; null if it could not be allocated
   std::optional<StagingRing> ring_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace kvik::cuda {
 
-// A CUDA graph: a chain of kernels.
+// A CUDA graph with one chain of kernels.
 class RuntimeGraph final : public DeviceGraph {
  public:
   RuntimeGraph(int device, cudaStream_t stream) : device_(device), stream_(stream) {}
@@ -44,7 +44,8 @@ class RuntimeGraph final : public DeviceGraph {
   }
 
  private:
-  // CUDA copies the task immediately.
+  // CUDA copies the task when a node is added or changed, so a pointer to the launch's bytes
+  // suffices.
   static cudaKernelNodeParams parameters_of(const Launch& launch, void** task) {
     cudaKernelNodeParams parameters = {};
     parameters.func = const_cast<void*>(launch.code.function());

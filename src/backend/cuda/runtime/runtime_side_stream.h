@@ -9,7 +9,7 @@
 
 namespace kvik::cuda {
 
-// A CUDA stream in addition to the device's, with an event per slot.
+// A CUDA stream in addition to the device's stream, with an event per slot.
 class RuntimeSideStream final : public SideStream {
  public:
   RuntimeSideStream(int device, cudaStream_t main) : device_(device), main_(main) {}
@@ -29,7 +29,7 @@ class RuntimeSideStream final : public SideStream {
     TRY(checked(cudaEventCreateWithFlags(&handed_in_, cudaEventDisableTiming), "an event"));
     while (copied_.size() < n_slots) {
       cudaEvent_t event = nullptr;
-      // Waiting threads sleep.
+      // A thread that waits for the event sleeps instead of spinning.
       constexpr unsigned kFlags = cudaEventDisableTiming | cudaEventBlockingSync;
       TRY(checked(cudaEventCreateWithFlags(&event, kFlags), "an event"));
       copied_.push_back(event);
@@ -48,7 +48,7 @@ class RuntimeSideStream final : public SideStream {
     return checked(cudaEventSynchronize(copied_[slot]), "a copy beside its work");
   }
 
-  // Waiting for an event waits for the place where it was last recorded.
+  // Waiting for an event waits for the work that precedes its last recording.
   Result<void> follow() override {
     TRY(select());
     TRY(checked(cudaEventRecord(handed_in_, main_), "an event"));
@@ -72,7 +72,7 @@ class RuntimeSideStream final : public SideStream {
   const cudaStream_t main_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t handed_in_ = nullptr;  // recorded in main_ by the last follow()
-  std::vector<cudaEvent_t> copied_;  // recorded in stream_, by slot
+  std::vector<cudaEvent_t> copied_;  // by slot; recorded in stream_ after each copy
 };
 
 }  // namespace kvik::cuda

@@ -9,7 +9,8 @@ namespace {
 
 RowsView view_of(Rows x) { return {x.data, x.stride}; }
 
-// Scratch for the matrices of a run's draft tokens: whole blocks of columns per head.
+// Returns the scratch bytes for the matrices of one run with draft tokens: whole blocks of columns
+// per head.
 uint64_t scratch_of_run(const RecurrenceShape& shape) {
   return uint64_t{ceil_div(shape.value_dim, kStateColumns)} * kStateColumns * shape.n_heads *
          shape.key_dim * sizeof(float);

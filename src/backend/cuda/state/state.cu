@@ -12,7 +12,7 @@ __device__ __forceinline__ float* row_of(const RowsView& x, uint32_t row) {
   return x.data + row * x.stride;
 }
 
-// Returns the input of a channel at a row of the run, or from the state before the first row.
+// Returns the input of a channel at row `row` of the run. Rows below 0 come from the state.
 __device__ __forceinline__ float input_of(const ConvTask& t, const PlacedState& run, int row,
                                           uint32_t channel) {
   return row < 0 ? run.state[(row + static_cast<int>(t.n_taps) - 1) *
@@ -35,7 +35,7 @@ __global__ void short_conv(ConvTask t) {
     if (t.is_activated) sum = silu(sum);
     row_of(t.out, run.first_row + token)[channel] = sum;
   }
-  // From the oldest on: each place is filled from a later one.
+  // From the oldest input on, because each place is filled from a later one.
   for (int i = 0; i < before; ++i) {
     run.state[i * static_cast<size_t>(t.n_channels) + channel] =
         input_of(t, run, static_cast<int>(run.n_kept) + i - before, channel);
@@ -53,7 +53,7 @@ __global__ void l2_norm(L2NormTask t) {
   }
 }
 
-// In double, with exponentials that are equal on all processors.
+// Computes in double precision, with exponentials that have the same bits on all processors.
 template <bool kIsDelta>
 __global__ void gate(GateTask t) {
   const uint32_t head = blockIdx.x * blockDim.x + threadIdx.x;
@@ -75,7 +75,8 @@ __global__ void gate(GateTask t) {
   }
 }
 
-// Sums over a key's channels have two chains, of the even and the odd channels.
+// Sums over the channels of a key have two chains: one of the even channels and one of the odd
+// channels.
 struct Chains {
   float even = 0.0f, odd = 0.0f;
   __device__ void add(float factor, float value, uint32_t i) {
@@ -88,15 +89,16 @@ struct Chains {
   __device__ float total() const { return even + odd; }
 };
 
-// One column of a head's matrix, processed by one lane.
+// One column of a head's matrix, which one lane processes.
 struct Column {
-  float* matrix;  // its element of key channel 0
-  uint32_t step;  // to the next channel
+  float* matrix;  // element of key channel 0
+  uint32_t step;  // distance to the next channel
   uint32_t key_dim;
-  size_t of_keys, of_values;  // beginning of the head's numbers in a row
+  // First float of the head in a row of q and k, and of the column in a row of v and out.
+  size_t of_keys, of_values;
 
-  // Delta rule for the tokens: the matrix decays and is multiplied by the key, is corrected, and is
-  // multiplied by the query.
+  // Applies the delta rule to one token: the column decays and is multiplied by the key, is then
+  // corrected, and is multiplied by the query.
   __device__ void pass_delta(const RecurrenceTask& t, uint32_t head, uint32_t row) const {
     const float* k = row_of(t.k, row) + of_keys;
     const float* q = row_of(t.q, row) + of_keys;
@@ -118,6 +120,7 @@ struct Column {
     row_of(t.out, row)[of_values] = out.total();
   }
 
+  // Applies the state-space recurrence to one token, which has no correction.
   __device__ void pass_space(const RecurrenceTask& t, uint32_t head, uint32_t row) const {
     const float* k = row_of(t.k, row) + of_keys;
     const float* q = row_of(t.q, row) + of_keys;
@@ -150,7 +153,7 @@ __global__ void recur(RecurrenceTask t) {
       .of_keys = static_cast<size_t>(key_head) * t.key_dim,
       .of_values = static_cast<size_t>(head) * t.value_dim + first + threadIdx.x};
   for (uint32_t token = 0; token < run.n_rows; ++token) {
-    if (token == run.n_kept) {  // later tokens work on a copy
+    if (token == run.n_kept) {  // draft tokens work on a copy
       const size_t block =
           (static_cast<size_t>(run.scratch) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
       float* copy = t.scratch + block * t.key_dim * kStateColumns + threadIdx.x;

@@ -8,8 +8,8 @@
 
 namespace kvik::cuda {
 
-// The operations of recurrent layers on a device. Owns scratch for the matrices of draft tokens,
-// which grows to the maximum needed and is never freed. One thread.
+// Operations of recurrent layers on a device. Owns a scratch buffer for the matrices of draft
+// tokens, which grows to the maximum needed and is never freed. One thread.
 class State {
  public:
   State(Stream& stream, CudaMemory& memory, Tables& tables, const StateKernels& kernels)
@@ -35,7 +35,7 @@ class State {
     recur(kernels_.state_space, shape, runs, in, skips, out);
   }
 
-  // Scratch memory of recurrences within the limits, and its allocation.
+  // Return the bytes of scratch memory that recurrences need within the limits, and allocate it.
   static uint64_t scratch_bytes(const WorkLimits& limits);
   void reserve(const WorkLimits& limits);
 
@@ -54,7 +54,7 @@ class State {
   const StateKernels& kernels_;
   Buffer scratch_;
   std::vector<PlacedState> placed_;
-  uint32_t n_drafted_ = 0;  // runs with draft tokens among those placed last
+  uint32_t n_drafted_ = 0;  // runs with draft tokens in the last place()
 };
 
 }  // namespace kvik::cuda

@@ -5,14 +5,15 @@
 
 #include "backend/cuda/kernel/grid.h"
 
-// Kernels of recurrent layers: arithmetic and layouts of backend/cpu/state/state.inl and
-// state_kernels.h, bit-identical. All pointers are device pointers.
+// Kernels of recurrent layers. The layouts are those of backend/cpu/state/state.inl and
+// state_kernels.h, and the arithmetic gives the same bits. All pointers are device pointers.
 namespace kvik::cuda {
 
 inline constexpr uint32_t kStateThreads = 128;
-inline constexpr uint32_t kStateColumns = 32;  // of a block of a head's matrix
+inline constexpr uint32_t kStateColumns = 32;  // columns per block of a head's matrix
 
-// Consecutive tokens of one sequence, and the state of one layer before them.
+// Consecutive tokens of one sequence, and the state of one layer: before the call that of the
+// tokens before them, afterwards that after the first n_kept of them.
 struct PlacedState {
   float* state;
   uint32_t first_row, n_rows, n_kept;
@@ -24,7 +25,8 @@ struct RowsView {
   size_t stride;
 };
 
-// Grid: [pieces of kStateThreads channels, runs].
+// Convolves each channel with its taps (ConvShape). Grid: [pieces of kStateThreads channels, runs],
+// kStateThreads.
 struct ConvTask {
   const float *taps, *bias;
   const PlacedState* runs;
@@ -33,27 +35,30 @@ struct ConvTask {
   bool is_activated;
 };
 
-// x = scale · x / sqrt(Σ x² + eps), separately for each head of n columns. Grid: [heads, rows], 32.
+// x = scale · x / sqrt(Σ x² + eps), separately for each head of n columns. Grid: [heads, rows], 32
+// threads.
 struct L2NormTask {
   RowsView x;
   uint32_t n_rows, n;
   float eps, scale;
 };
 
-// A warp per block of columns of a head's matrix and run. Grid: [blocks of columns, heads, runs],
-// 32. skips: per head, null: none.
+// Advances the matrices of the runs, with a warp per block of columns. Grid: [blocks of columns,
+// heads, runs], 32 threads.
 struct RecurrenceTask {
   const PlacedState* runs;
   RowsView q, k, v, decay, rate, out;
   uint32_t n_heads, n_key_heads, key_dim, value_dim;
   bool is_tiled;
+  // [n_heads], for the state-space recurrence; null for the delta rule
   const float* skips;
-  float* scratch;  // of a block of a run with draft tokens: [key_dim, kStateColumns]
+  // For each block of columns of each run with draft tokens: [key_dim, kStateColumns]
+  float* scratch;
 };
 
-// Gates of a delta rule: a = e^(factors · softplus(a + biases)), b = 1 / (1 + e^−b); or steps of a
-// state space: a = softplus(a + biases), b = e^(factors · a). Grid: [pieces of kGateThreads heads,
-// rows].
+// Gates of the delta rule: a = e^(factors · softplus(a + biases)), b = 1 / (1 + e^−b). Steps of the
+// state-space recurrence: a = softplus(a + biases), b = e^(factors · a). Grid: [pieces of
+// kGateThreads heads, rows], kGateThreads.
 inline constexpr uint32_t kGateThreads = 32;
 struct GateTask {
   RowsView a, b;
