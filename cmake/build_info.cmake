@@ -20,7 +20,7 @@ function(kvik_build_info target)
   execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --git-path logs/HEAD OUTPUT_VARIABLE log
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   get_filename_component(log "${log}" ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
-  if(NOT EXISTS ${log} OR IS_DIRECTORY ${log}) # not a checkout, or one without a reflog
+  if(NOT EXISTS ${log} OR IS_DIRECTORY ${log})  # not a checkout, or one without a reflog
     set(log "")
   endif()
   set(output ${PROJECT_BINARY_DIR}/build_info.cpp)

@@ -2,7 +2,7 @@
 function(kvik_floor name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/backend/cuda/runtime/") # cuda.cmake adds one file of this folder
+  list(FILTER sources EXCLUDE REGEX "/backend/cuda/runtime/")  # cuda.cmake adds one file of this folder
   if(sources)
     add_library(kvik_${name} STATIC ${sources})
     kvik_precompile(kvik_${name})
@@ -22,7 +22,7 @@ function(kvik_floor_test name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*.cpp)
   if(name STREQUAL backend)
-    list(FILTER sources EXCLUDE REGEX "/backend/cuda/") # test_backend_cuda
+    list(FILTER sources EXCLUDE REGEX "/backend/cuda/")  # test_backend_cuda
   endif()
   if(sources)
     string(REPLACE "/" "_" target test_${name})

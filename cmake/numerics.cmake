@@ -23,13 +23,13 @@ function(kvik_numerics target)
     ${PROJECT_SOURCE_DIR}/cmake/instruction_sets.cmake ${PROJECT_SOURCE_DIR}/cmake/cuda.cmake)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   get_directory_property(options COMPILE_OPTIONS)
-  list(FILTER options EXCLUDE REGEX "^-fmacro-prefix-map=|^-fpch-preprocess$") # these do not affect the bits
+  list(FILTER options EXCLUDE REGEX "^-fmacro-prefix-map=|^-fpch-preprocess$")  # these do not affect the bits
   set(flags "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_SYSTEM_PROCESSOR} ${CMAKE_CXX_STANDARD}")
   string(APPEND flags " ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
   foreach(isa avx2 avxvnni avx512 avx512bf16)
     string(APPEND flags " ${isa_flags_${isa}}")
   endforeach()
-  string(REPLACE ";" " " flags "${flags}") # a list would be split into several arguments on the command line
+  string(REPLACE ";" " " flags "${flags}")  # a list would be split into several arguments on the command line
   set(output ${PROJECT_BINARY_DIR}/numerics.cpp)
   add_custom_command(OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${PROJECT_SOURCE_DIR} "-DFLAGS=${flags}" -DOUTPUT=${output}

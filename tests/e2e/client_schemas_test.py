@@ -146,8 +146,8 @@ class ClientSchemas(unittest.TestCase):
     @unittest.skipIf(trained.ALL, "the whole list follows")
     def test_a_small_model_ends_what_clients_ask_for(self):
         cases = read_cases()[::43]
-        # Whether one of 14 sampled answers ends is a matter of chance, but with f32 pages it is the same on every machine and in every version. Of
-        # 112 answers with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8 and 96 with bf16.
+        # One of 14 sampled answers may end by chance, but with f32 pages the outcome is the same on every machine and in every version. Of 112
+        # answers with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8 and 96 with bf16.
         tally = self.ask(trained.model("smollm2"), cases, (0, TOOL_SEED), "f32")
         self.check_wrong(tally)
         # With greedy decoding, a model of this size repeats itself inside strings: 5 of 14 answers ended, and all sampled answers did.

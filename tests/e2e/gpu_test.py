@@ -15,7 +15,7 @@ KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 VARIANTS = [{"chunk": 1}, {"chunk": 7, "beside": 5}, {"chunk": 33}, {"no_cache": True}]
 GPU = {"device": "cuda"}
 SMALL = ("--kv-memory", "64MiB")
-# Where the CPU has a bf16 multiplication it rounds differently. GPUs have the bits of the other instruction sets.
+# CPUs with a bf16 multiplication round differently. GPUs have the bits of the other instruction sets.
 SCALAR = {"KVIK_ISA": "scalar"}
 
 

@@ -22,7 +22,7 @@ from gguf_file import ARR, F, F32, I32, STR, U32  # noqa: E402
 VOCABULARY = os.path.join(ROOT, "models/demo.gguf")
 DIM, FFN, HEAD, N_CTX = 192, 32, 32, 1 << 18
 CONFIDENCE = 0.5  # scale of the logits: the matching code gives DIM times this value, others about sqrt(DIM) times
-PIECE_BYTES = 6  # bytes of a script token: calls are split into many pieces, and characters are cut
+PIECE_BYTES = 6   # bytes of a script token: calls are split into many pieces, and characters are cut
 CONTROL, NORMAL = 3, 1
 ASIDE = "Fine."
 
