@@ -244,7 +244,7 @@ class PackedFolder(hf_folder.FolderCase):
         self.assertEqual(kvik.run("logits", self.spoilt(case, of_gate + of_up, lambda x: x[::-1]), "--tokens", "5").returncode, 0)
 
     def test_parts_that_are_packed_together_may_have_orders_of_their_own(self):
-        """As with q, k and v, and with gate and up, under the packer's --act-order; this is the simplest case."""
+        """The packer's --act-order gives q, k and v, and gate and up, different column orders as well; this is the simplest case."""
         case = (DEMO, "gptq", "--group-size=32", ACT_ORDER)
         folder = self.spoilt(case, "model.layers.0.self_attn.k_proj.g_idx", lambda x: x[::-1])
         self.assertFalse(kvik.logits_text(folder, [5, 6]) == kvik.logits_text(self.packed(*case)[0], [5, 6]))

@@ -207,7 +207,7 @@ class OwnLines(unittest.TestCase):
 
 class Fairness(unittest.TestCase):
     def test_two_that_flood_with_the_highest_priority_do_not_shut_a_third_out(self):
-        """One tenant's flood of requests must not keep another tenant from getting an answer."""
+        """Two tenants that flood the server with the highest priority must not keep a third from getting answers."""
         most = 1500
         with Keys() as keys, keys.server("--max-running", "8", "--max-queue", "64") as server:
             is_done, count, answered = threading.Event(), threading.Lock(), [0]
