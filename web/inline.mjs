@@ -1,8 +1,6 @@
 // node inline.mjs NAME: embeds script and style into dist/NAME.html. The Content-Security-Policy allows only these
-// two, by
-// their hashes. For the index it is written to dist/policy.txt, and the server sends it as a header; a report is
-// opened as
-// a file and contains it as an element.
+// two, by their hashes. For the index it is written to dist/policy.txt, and the server sends it as a header; a report
+// is opened as a file and contains it as an element.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";

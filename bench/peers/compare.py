@@ -6,8 +6,8 @@
     compare.py model.gguf --peer-bench 'fork=/opt/fork/llama-bench -rtr 1' --peer-sweep 'fork=…' --test prefill:512@8192
     compare.py model.gguf --url kvik=http://127.0.0.1:8080 --url other=http://127.0.0.1:8081
 
-Prints a Markdown table of tokens per second. README.md in this folder lists the requirements for each kind of peer.
-Needs only Python's standard library.
+Prints a Markdown table of tokens per second. README.md in this folder lists the requirements for each kind of peer. Needs only Python's standard
+library.
 """
 import argparse
 import json

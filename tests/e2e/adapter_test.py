@@ -81,8 +81,7 @@ class Values(unittest.TestCase):
 
     def assert_close(self, preset, got, path, tokens, want):
         """Checks the error bound, or that the adapter deviates no more than the same sums in a merged file: f32 loses precision over 27 layers, or
-        when keys
-        of the delta rule are short."""
+        when keys of the delta rule are short."""
         share = share_of(preset)
         if error(got, want) >= share:
             merged = os.path.join(folder(), "deep.gguf")
@@ -152,8 +151,7 @@ class Values(unittest.TestCase):
 
     def test_every_familys_quantised_base_is_as_near_as_without_an_adapter(self):
         """Compares medians over positions. Where 4-bit or 8-bit weights change a router's choice, or a key of the delta rule is short, the other
-        positions
-        deviate arbitrarily, with and without an adapter. Their deviation is as large as the effect of the adapter."""
+        positions deviate arbitrarily, with and without an adapter. Their deviation is as large as the effect of the adapter."""
         types = ("q8_0", "q4_0")
         cases = [(name, t) for i, name in enumerate(PRESETS) for t in (types if kvik.LONG else types[i % 2:i % 2 + 1])]
         for name, element_type in [*cases, ("test-gptoss", "mxfp4")]:

@@ -1,6 +1,5 @@
 """Converts an agent's requests, in any API dialect, to chats and tokens. This is independent of the server's parsers, so that a test knows the
-common
-prefix of a request and earlier requests without querying the cache."""
+common prefix of a request and earlier requests without querying the cache."""
 import json
 
 

@@ -1,6 +1,5 @@
 """Tests that chat templates render generated conversations to the same text as Jinja with Hugging Face's settings. KVIK_TEST_TEMPLATES may name
-another
-folder of *.jinja; KVIK_TEST_LONG runs more conversations."""
+another folder of *.jinja; KVIK_TEST_LONG runs more conversations."""
 
 import glob
 import os

@@ -1,6 +1,5 @@
 """Tests folders quantized by GPTQ and AWQ, or packed by compressed-tensors: their weights are exactly the values written by a small packer of our
-own, and
-their logits are those of these weights."""
+own, and their logits are those of these weights."""
 import json
 import os
 import shutil

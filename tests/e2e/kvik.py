@@ -130,10 +130,8 @@ def reference(path, tokens):
 
 def f32_bound(meta, weights, tokens, want, **ways):
     """Returns the error bound of f32: two millionths of a row's largest magnitude. If the model is worse conditioned, the bound is a small
-    multiple of the
-    change of the oracle's f64 values when weights change by half a unit in the last place of f32. Reasons are keys of the delta rule that are
-    short
-    before their normalization, and the depth of 27 layers."""
+    multiple of the change of the oracle's f64 values when weights change by half a unit in the last place of f32. Reasons are keys of the delta
+    rule that are short before their normalization, and the depth of 27 layers."""
     rng = np.random.default_rng(1)
     nudged = {name: w * (1 + 2.0**-24 * rng.uniform(-1, 1, w.shape)) if w.ndim > 1 else w for name, w in weights.items()}
     got = reference_logits.forward(meta, nudged, list(map(int, tokens)), **ways)

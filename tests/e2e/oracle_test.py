@@ -137,8 +137,7 @@ class Oracle(unittest.TestCase):
 
     def test_int8_pages_stay_close(self):
         """The largest logit error of a random model varies by chance: of 24 seeds of test-gemma3 five exceed 3%, and with K and V without bases
-        six. The median
-        over some seeds does not exceed it."""
+        six. The median over some seeds does not exceed it."""
         for name in LLAMAS + FEATURES:
             with self.subTest(preset=name):
                 worst = []
@@ -170,8 +169,7 @@ class Oracle(unittest.TestCase):
 
     def test_every_newer_family_is_within_two_millionths(self):
         """The exceptions are the delta rule, which subtracts the stored value from the new one (up to 2.9e-6 measured), and Nemotron-H (3.5e-6):
-        there the bound
-        is 4e-6 and no more than the conditioning of the model explains."""
+        there the bound is 4e-6 and no more than the conditioning of the model explains."""
         for name in NEWER:
             with self.subTest(preset=name):
                 path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)

@@ -119,8 +119,7 @@ class Prefix(unittest.TestCase):
 
 class OpenPages(unittest.TestCase):
     """Tests quantized pages, with which each token attends to its own page in bf16. The open pages that are stored are the one in which a prompt
-    ends, and
-    the last one of a finished sequence."""
+    ends, and the last one of a finished sequence."""
 
     TYPES = ("int8", "int8/int4", "int4")
 

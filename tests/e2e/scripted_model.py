@@ -131,8 +131,7 @@ def weights(script):
 
 def write(path, answers, task, format="hermes"):
     """Writes the model. It answers with answers[i] after i tool results and with the last answer after more. It answers with ASIDE if no user
-    message contains
-    `task`, or if there are no tools."""
+    message contains `task`, or if there are no tools."""
     script = Script(answers, MARKS.get(format, ()))
     template = TEMPLATE.replace("CALL", FORMATS[format][0]).replace("TASK", task).replace("LAST", str(len(answers) - 1))
     metadata = {

@@ -1,7 +1,6 @@
 """Tests hostile grammars and schemas: each is rejected or enforced within 64 MiB and the allowed number of compile steps; none is ever ignored. To
-test
-that all work is counted in steps, the time is compared with that of a grammar that uses all steps, measured right afterwards in the same server,
-so that a slow or shared machine affects both."""
+test that all work is counted in steps, the time is compared with that of a grammar that uses all steps, measured right afterwards in the same
+server, so that a slow or shared machine affects both."""
 import json
 import os
 import unittest

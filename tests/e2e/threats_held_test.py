@@ -1,6 +1,5 @@
 """Tests memory held for clients apart from running requests: stored responses, silent connections, and texts that are only counted. All of it must
-be
-within the memory that `kvik plan` reports."""
+be within the memory that `kvik plan` reports."""
 import http.client
 import json
 import resource

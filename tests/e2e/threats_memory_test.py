@@ -1,6 +1,5 @@
 """Tests small requests that need much memory, and clients that hold as much as possible: memory stays within the plan, is returned afterwards, and
-other
-clients are served in the meantime."""
+other clients are served in the meantime."""
 import http.client
 import json
 import os
@@ -186,8 +185,7 @@ class Memory(unittest.TestCase):
 
 def limit_data(server, room):
     """Limits the server's memory to its current size plus `room` bytes (None: no limit). Unlike RLIMIT_AS, this counts what malloc uses of the
-    address space
-    that it has reserved. The reservation is tens of MiB for each arena and differs between machines."""
+    address space that it has reserved. The reservation is tens of MiB for each arena and differs between machines."""
     most = resource.RLIM_INFINITY
     if room is not None:
         with open(f"/proc/{server.process.pid}/status") as f:

@@ -11,8 +11,7 @@ TEXT = os.path.join(kvik.ROOT, "tests/e2e/texts/harbor.txt")  # prose written fo
 
 def model(name="smollm2"):
     """Returns the path of `smollm2`, `gemma3` or `qwen2.5-coder`, or skips the test with the reason. In continuous integration (CI is set), a
-    missing smollm2
-    fails the test instead."""
+    missing smollm2 fails the test instead."""
     if name != "smollm2" and not ALL:
         raise unittest.SkipTest(f"{name} is tested by ./test --models")
     path = os.path.join(fetch_models.folder(), fetch_models.MODELS[name].file)

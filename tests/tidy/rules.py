@@ -323,8 +323,7 @@ def standard_library_in_kernels(path, text):
 
 def shared_symbols(listing, namespace_of):
     """listing: `nm -C --defined-only` of a kernel's object file. Weak symbols are merged across the program, so each must be in the namespace of
-    its instruction
-    set."""
+    its instruction set."""
     weak = (line.split(maxsplit=2)[2] for line in listing.splitlines() if re.match(r"[0-9a-f]+ [WVu] ", line))
     return [f"{symbol} is shared with code for other CPUs" for symbol in weak if namespace_of not in symbol]
 
@@ -385,8 +384,7 @@ PYTHON_PACKAGES = {"numpy": "python3-numpy", "jinja2": "python3-jinja2", "zmq": 
 
 def python_of_debian(path, text):
     """Scripts run Debian's Python with Debian's modules, even if another Python comes first on the PATH. Scripts that use torch are exempt,
-    because Debian does
-    not have it."""
+    because Debian does not have it."""
     if path.endswith(".py"):
         is_other = text.startswith("#!/usr/bin/env python3\n") and "import torch" not in text
         return [f"{path}:1: starts with the first Python on the PATH, not with #!/usr/bin/python3"] if is_other else []

@@ -221,8 +221,7 @@ def flat_stack(a, b):
 
 def stacked_modules(names, pairs):
     """Returns ([(module, lora_A, lora_B)] of experts as parameters, [parameters], the other pairs). Gates and ups, which each have an A, become
-    one pair
-    of twice the rank, as PEFT converts old adapters of single experts."""
+    one pair of twice the rank, as PEFT converts old adapters of single experts."""
     modules, parameters, rest = [], [], dict(pairs)
     granite = names.arch in ("granitemoe", "granitehybrid")
     for gate in [n for n in pairs if n.endswith("ffn_gate_exps.weight")]:

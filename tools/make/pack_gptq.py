@@ -44,8 +44,7 @@ def is_packed(name, x):
 
 def column_groups(name, w, group, by_activation):
     """Returns the group of each column. Columns with the largest weights come first, as those with the largest activations do in GPTQ. The experts
-    of a
-    layer share one order."""
+    of a layer share one order."""
     n = w.shape[1]
     order = np.arange(n)
     if by_activation and ".experts." in name:

@@ -7,7 +7,7 @@ Starts `kvik serve` with a KV budget for `--held` conversations at their full le
 `--system` common ids, then `--own` new ids per turn and the answers of `--out` tokens. `--users` requests run at a time, chosen at random
 among the conversations that are not waiting for an answer.
 
-`found` is the number of cached tokens that the server reports. `lru` is the hit count of an LRU over whole conversations (as llama.cpp
+`found` is the number of cached tokens that the server reports. `lru` is the number of cached tokens of an LRU over whole conversations (as llama.cpp
 stores them in host memory) for the same trace, with memory for as many tokens (and states, if the model is recurrent). It is simulated
 in its favor: longest common prefix without page rounding (but whole pages before the last one if the type has open pages, which use its
 memory as well). `lru_beside` is the same with separate memory for running conversations. `--verify` repeats so many requests afterwards,
@@ -34,8 +34,7 @@ PAGE_TOKENS = 32
 
 class Sizes:
     """Bytes per token, bytes of the recurrent state (0 if there is none), and bytes of the two open pages of a running sequence (0 if the type has
-    none),
-    one of which is cached."""
+    none), one of which is cached."""
 
     def __init__(self, token, state, open=0):
         self.token, self.state, self.open = token, state, open
@@ -75,8 +74,7 @@ class WholeConversations:
 
 def found_by_lru(runs, n_bytes, sizes, running_share):
     """Returns the cached prompt tokens of a trace of (t_first, t_end, prompt, answer). Lookups happen when a request starts to run, not when it
-    was sent.
-    Running conversations take this share of their size from the same memory: 1 or 0."""
+    was sent. Running conversations take this share of their size from the same memory: 1 or 0."""
     lru = WholeConversations(n_bytes, sizes)
     events = [(run[0], 1, run) for run in runs] + [(run[1], 0, run) for run in runs]
     found = 0

@@ -6,11 +6,9 @@
     tools/measure/grammar_attack.py --trials 1000    random grammars, choices and batches instead, until so many requests are answered
 
 It starts `kvik serve` on loopback with keys. A user streams one answer after the other: first alone, then with as many clients as there are
-attackers,
-which send the same requests without a grammar, then with these clients and each grammar. The user's ITL p99 with a grammar may be twice that
-without
-one; resident memory may be the plan, 5% and 64 MiB. For a grammar of more than 32 KiB, requests of the same size without one are measured for
-comparison. The last line is 'held' (exit code 0), or 'broken' (1) after a line for each broken promise.
+attackers, which send the same requests without a grammar, then with these clients and each grammar. The user's ITL p99 with a grammar may be twice
+that without one; resident memory may be the plan, 5% and 64 MiB. For a grammar of more than 32 KiB, requests of the same size without one are
+measured for comparison. The last line is 'held' (exit code 0), or 'broken' (1) after a line for each broken promise.
 """
 import argparse
 import http.client

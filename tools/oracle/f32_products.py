@@ -28,8 +28,7 @@ class Chained(np.ndarray):
 
 def chain(x, w):
     """Returns x [..., k] @ w [k, n] of f32 values as [..., n]. The product of two f32 values is exact in float64, so rounding the sum is a fused
-    step, except
-    for ties that were rounded before (one in 2^29)."""
+    step, except for ties that were rounded before (one in 2^29)."""
     x, sum_so_far = rounded(x), np.zeros((*x.shape[:-1], w.shape[1]))
     for k in range(w.shape[0]):
         sum_so_far = rounded(sum_so_far + x[..., k:k + 1] * w[k])

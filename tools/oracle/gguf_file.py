@@ -16,8 +16,7 @@ import small_quants
 
 def weight_types():
     """Returns {name: (GGUF type id, block, file type)} of Kvik's weight types, read from Kvik's sources. A block is (elements, bytes). The id is
-    None if
-    no GGUF file holds the type."""
+    None if no GGUF file holds the type."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/tensor/element_enum.h")
     with open(path) as f:
         rows = re.findall(r'row\(k\w+, "(\w+)", (\w+), (\d+), (\d+), (\d+|kGuessedFileType)\)', f.read())
