@@ -24,8 +24,7 @@ namespace {
 using Tokens = std::vector<TokenId>;
 
 constexpr uint32_t kConversationTokens = 32 << 10;
-constexpr uint32_t kCommonTokens =
-    1024;  // common prefix of all conversations, such as a system prompt
+constexpr uint32_t kCommonTokens = 1024;  // common prefix, such as a system prompt
 constexpr uint32_t kConversationPages = kConversationTokens / kPageTokens;
 constexpr uint32_t kConversations = 98;  // of 1,024 pages each: 10^5 in total
 constexpr size_t kPageBytes = 64;        // the contents do not matter here

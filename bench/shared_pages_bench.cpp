@@ -18,8 +18,7 @@ namespace {
 
 constexpr uint32_t kPrefixTokens = 4096, kOwnTokens = 16;
 constexpr uint32_t kLayers = 22, kHeads = 32, kKvHeads = 4, kHeadDim = 64;
-constexpr uint32_t kLayersHeld =
-    8;  // used in rotation, so that memory holds the copies of all users
+constexpr uint32_t kLayersHeld = 8;  // used in rotation, so that the copies of all users fit
 
 enum class Prefix { kShared, kCopied };
 

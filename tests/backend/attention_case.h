@@ -33,8 +33,7 @@ struct Case {
   uint32_t window = 0;
   float soft_cap = 0;
   uint32_t latent_dim = 0;
-  std::optional<float> first_sink =
-      {};  // for the heads of the group, each 1 above the previous one
+  std::optional<float> first_sink = {};  // of the group's heads; each is 1 above the previous one
 
   // Models with open pages use this layout.
   bool keys_by_channel() const { return open && type == KvType::kInt4 && latent_dim == 0; }

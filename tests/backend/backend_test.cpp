@@ -27,8 +27,7 @@ std::vector<std::unique_ptr<Backend>> all_backends() {
 }
 
 constexpr uint32_t kRows = 9;
-constexpr uint32_t kCols =
-    4147;  // enough to be divided among threads, and not a multiple of any vector or block size
+constexpr uint32_t kCols = 4147;  // shared out among threads; no multiple of a vector or block
 
 // Returns the rows that `operation(backend, x)` leaves in x, after checking that they are the same
 // on every backend.

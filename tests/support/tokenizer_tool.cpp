@@ -1,10 +1,8 @@
 // Answers the queries of tools/measure/tokenizer_peers.mjs about one vocabulary.
-//   tokenizer_tool ids VOCABULARY.gguf AS    stdin: texts, each preceded by its length in bytes
-//   (u32,
-//                                            little endian); stdout: a line of ids for each
-//   tokenizer_tool back VOCABULARY.gguf AS   the same texts; a line for each: 1 if its ids decode
-//   to
-//                                            the same bytes, otherwise 0
+//   tokenizer_tool ids VOCABULARY.gguf AS    stdin: texts, each after its byte count (u32, little
+//                                            endian); stdout: one line of ids per text
+//   tokenizer_tool back VOCABULARY.gguf AS   reads the same; prints one line per text: 1 if the
+//                                            ids decode to the same bytes, otherwise 0
 //   tokenizer_tool json VOCABULARY.gguf AS   writes the vocabulary as tokenizer.json
 //   tokenizer_tool gguf VOCABULARY.gguf AS   writes the vocabulary as a GGUF file without tensors
 // AS: "itself"; "unigram", "gemma4" or "word-piece", which are derived from the vocabulary; or the

@@ -59,8 +59,7 @@ DeviceCounters of_a_decode_step(const std::string& model) {
   const DeviceCounters before = device.counters();
   const uint64_t n_waits = device.n_waits();
   (*engine)->step();
-  EXPECT_EQ(device.n_waits() - n_waits,
-            1u);  // with more, the engine would measure only a part of the step
+  EXPECT_EQ(device.n_waits() - n_waits, 1u);  // else the engine would measure a part of the step
   EXPECT_EQ(sink->n_tokens, 4u);
   return difference(before, device.counters());
 }

@@ -93,8 +93,7 @@ TEST(Synthetic, a_mix_gives_more_bits_to_what_matters_more_as_llama_cpp_does) {
 }
 
 TEST(Synthetic, rows_that_are_no_whole_super_blocks_fall_back_to_q8_0) {
-  const auto source =
-      made("synthetic:qwen2.5-0.5b:q4_k_m");  // model dimension 896, MLP dimension 4864
+  const auto source = made("synthetic:qwen2.5-0.5b:q4_k_m");  // model_dim 896, ffn_dim 4864
   EXPECT_EQ(type_of(*source, "blk.0.attn_q.weight"), ElementType::kQ8_0);
   EXPECT_EQ(type_of(*source, "blk.0.ffn_down.weight"), ElementType::kQ6_K);
   EXPECT_EQ(type_of(*source, "blk.4.ffn_down.weight"), ElementType::kQ4_K);
