@@ -23,7 +23,8 @@ from gguf_file import BF16, F16, F32, MXFP4, nbytes, read_metadata
 from reference_logits import llama3_divisors
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
-PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)  # GGUF files rotate neighbors, (2i, 2i + 1) of a head; folders rotate (i, i + half)
+# GGUF files rotate neighbors, (2i, 2i + 1) of a head; folders rotate (i, i + half).
+PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES}

@@ -82,7 +82,8 @@ def space_layer(g, L, h, eps):
     return out.reshape(T, inner) @ L("ssm_out.weight").T
 
 
-LISTED = ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe")  # architectures whose list of KV heads shows which layers have attention
+# Architectures whose list of KV heads shows which layers have attention.
+LISTED = ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
 
