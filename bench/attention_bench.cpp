@@ -1,9 +1,10 @@
-// Attention of one KV head over pages, one thread: decode (one row, the whole group) and prefill.
+// Benchmarks attention of one KV head over pages on one thread: decode (one row, the whole query
+// group) and prefill.
 //
 //   bench_attention --benchmark_filter='decode.*avx512'
 //
-// GFLOP/s counts 4 · head_dim operations per pair of query head and visible token; GB/s the K and V
-// of the context, read once per call.
+// GFLOP/s counts 4 · head_dim operations per pair of query head and visible token. GB/s counts K
+// and V of the context, read once per call.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -22,11 +23,11 @@ struct Shape {
   KvType type;
   uint32_t head_dim, group, depth, n_rows;
   uint32_t window = 0;
-  bool open = false;  // each row reads its own page from an open one
+  bool open = false;  // each row reads its own page from an open page
 };
 
-// Pages hold many heads, as those of a whole model do, and each call takes the next one: decode
-// reads memory where they exceed the cache.
+// Pages hold many heads, like those of a whole model, and each call uses the next head. Decode
+// therefore reads from memory when the pages exceed the CPU cache.
 class Fixture {
  public:
   Fixture(const InstructionSet& isa, const Shape& shape)
@@ -139,7 +140,7 @@ void add_all() {
     for (const KvType type : kAllKvTypes) {
       for (const uint32_t depth : {512, 8192}) {
         for (const uint32_t group : {8, 4, 1}) add(isa, {type, 64, group, depth, 1});
-        // The last token of a page: most of it is read.
+        // The last token of a page, so that most of the open page is read.
         if (has_open_pages(type)) add(isa, {type, 64, 8, depth + 31, 1, 0, true});
         add(isa, {type, 128, 4, depth, 1});
       }

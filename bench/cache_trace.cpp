@@ -1,6 +1,7 @@
-// How much of many conversations' prompts a cache finds that holds few of them: Kvik's pages beside
-// an LRU over whole conversations, as llama.cpp keeps them in host memory. Real pool, index and
-// tables over pages without contents; no model. Prints a Markdown table.
+// Compares the prefix cache hit rate of Kvik's pages with an LRU over whole conversations, as
+// llama.cpp keeps them in host memory, when the cache holds only a few of many conversations. Uses
+// the real pool, index and tables over pages without contents, and no model. Prints a Markdown
+// table.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,12 +17,13 @@ namespace {
 
 constexpr uint32_t kConversations = 64;
 constexpr uint32_t kTurns = 8;
-constexpr uint32_t kHeld = 10;  // conversations that the budget holds at their final length
+constexpr uint32_t kHeld = 10;  // number of conversations that fit the budget at their final length
 constexpr uint32_t kSystemTokens = 400;
 constexpr size_t kPageBytes = 64;
 
-// Whole conversations, each with a copy of all of its tokens, found by their longest common prefix;
-// the one used longest ago goes first. It pays for no partly filled page.
+// Caches whole conversations, each with a copy of all of its tokens. A lookup finds the longest
+// common prefix; the least recently used conversation is evicted first. No memory is lost to partly
+// filled pages.
 class WholeConversations final : public Cache {
  public:
   explicit WholeConversations(uint64_t n_tokens) : n_tokens_(n_tokens) {}
@@ -35,8 +37,8 @@ class WholeConversations final : public Cache {
       best = it;
       n_found = n;
     }
-    // A conversation that goes on takes the place of what it was; one that only shares its head
-    // with another one is kept beside it.
+    // A continued conversation replaces its previous version. A conversation that shares only a
+    // prefix with another one is stored beside it.
     if (best != held_.end() && n_found == best->size()) held_.erase(best);
     Tokens all = prompt;
     all.insert(all.end(), answer.begin(), answer.end() - 1);
@@ -52,10 +54,10 @@ class WholeConversations final : public Cache {
 
  private:
   uint64_t n_tokens_;
-  std::vector<Tokens> held_;  // the one used longest ago first
+  std::vector<Tokens> held_;  // least recently used first
 };
 
-// Who speaks next; returns a conversation, or kConversations for a question that comes once.
+// Chooses the conversation of the next turn; kConversations stands for a one-off question.
 using Order = std::function<uint32_t(uint32_t turn, std::mt19937&)>;
 
 struct Trace {
@@ -135,12 +137,12 @@ void print_all() {
   }
 }
 
-// What the last page of a sequence wastes, and how many bytes of a conversation that is.
+// Prints the unused part of each sequence's last page, relative to the whole conversation.
 void print_waste() {
   std::mt19937 random(2);
   fmt::print("\n| tokens | unused part of the pages |\n|---|---|\n");
   for (const uint32_t mean : {100u, 300u, 1000u, 2800u, 8000u}) {
-    std::lognormal_distribution<double> length(std::log(mean) - 0.32, 0.8);  // of this mean
+    std::lognormal_distribution<double> length(std::log(mean) - 0.32, 0.8);  // with this mean
     uint64_t n_tokens = 0, n_pages = 0;
     for (int i = 0; i < 100000; ++i) {
       const auto n = static_cast<uint64_t>(std::max(1.0, length(random)));

@@ -1,6 +1,6 @@
-// A conversation of an agent into the text of its prompt: 500 definitions of tools and 2 MB of what
-// tools answered, through the chat template of a real model. And what a streamed token costs that
-// is looked at for thoughts and calls, by format.
+// Benchmarks rendering an agent's conversation into its prompt: 500 tool definitions and 2 MB of
+// tool results through the chat template of a real model. Also benchmarks the cost per streamed
+// token of searching for reasoning and tool calls, by tool format.
 //   bench_chat TEMPLATE.jinja… [--benchmark_…]
 #include <benchmark/benchmark.h>
 
@@ -71,7 +71,7 @@ void render(benchmark::State& state, const ChatFormat& format) {
   state.counters["bytes"] = static_cast<double>(n_bytes);
 }
 
-// One token a round, each a word of an answer that calls nothing.
+// One token per iteration, each a word of an answer without tool calls.
 void split(benchmark::State& state, const ToolFormat& format) {
   constexpr std::string_view kWords[] = {"The",   " king",  ",",    " my", " lord", "\n",
                                          " said", " `a<b`", " {1}", ".",   "\n\n",  " So"};

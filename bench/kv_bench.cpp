@@ -1,8 +1,8 @@
-// The cache's bookkeeping, without a tensor: hashing the key of a page; opening a prompt of 32k
-// tokens in a cache that holds 10^5 pages of other conversations, found or not; sealing a new
-// conversation, which evicts an old one; all that a prefill asks of the cache. For one layer group,
-// and for the seven of gemma3-1b, six of which see 512 tokens. `us/page` is the figure to look at:
-// for 32 tokens, in all groups.
+// Benchmarks the cache's bookkeeping without tensors: hashing the key of a page; opening a prompt
+// of 32k tokens, with a hit or a miss, in a cache that holds 10^5 pages of other conversations;
+// sealing a new conversation, which evicts an old one; and all cache operations of a prefill. Each
+// runs for one layer group and for the seven groups of gemma3-1b, six of which have a window of 512
+// tokens. The main figure is `us/page`: the time for 32 tokens in all groups.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -24,10 +24,10 @@ namespace {
 using Tokens = std::vector<TokenId>;
 
 constexpr uint32_t kConversationTokens = 32 << 10;
-constexpr uint32_t kCommonTokens = 1024;  // in front of all, as a system prompt is
+constexpr uint32_t kCommonTokens = 1024;  // common prefix, such as a system prompt
 constexpr uint32_t kConversationPages = kConversationTokens / kPageTokens;
-constexpr uint32_t kConversations = 98;  // of 1,024 pages each: 10^5 in all
-constexpr size_t kPageBytes = 64;        // contents do not matter here
+constexpr uint32_t kConversations = 98;  // of 1,024 pages each: 10^5 in total
+constexpr size_t kPageBytes = 64;        // the contents do not matter here
 constexpr uint32_t kStepTokens = 512;
 
 Tokens conversation(uint32_t seed) {
@@ -44,7 +44,7 @@ Tokens new_conversation() {
   return conversation(++seed);
 }
 
-// How long parts of a prefill took.
+// Durations of the parts of a prefill.
 struct Seconds {
   double seal = 0;
   double all = 0;
@@ -59,7 +59,7 @@ double seconds(const Work& work) {
 
 class Fixture {
  public:
-  // A group that sees everything, and others with a window of 512.
+  // One group with full attention; the others have a window of 512.
   explicit Fixture(uint32_t n_groups) : windows_(n_groups, 512) {
     windows_[0] = 0;
     cache_.emplace(memory_, uint64_t{kConversations} * kConversationPages * n_groups * kPageBytes,
@@ -67,21 +67,21 @@ class Fixture {
     for (uint32_t i = 0; i < kConversations; ++i) compute(conversation(i));
   }
 
-  // Leaves a prompt's pages findable, as if they had been computed.
+  // Leaves a prompt's pages in the prefix cache, as if they had been computed.
   void compute(const Tokens& tokens) {
     PageTable table = cache_->make_table();
     prefill(table, tokens, open(table, tokens));
     cache_->close(table, tokens);
   }
 
-  // Returns the tokens found.
+  // Returns the number of cached tokens.
   uint32_t open(PageTable& table, const Tokens& tokens) {
     const auto n_found = open_prefix(*cache_, table, {root_, tokens}, tokens.size());
     CHECK(n_found);
     return *n_found;
   }
 
-  // What the cache is asked for while the tokens behind the first n_cached are computed.
+  // Performs the cache operations of a prefill of the tokens after the first n_cached.
   Seconds prefill(PageTable& table, const Tokens& tokens, uint32_t n_cached) {
     Seconds took;
     while (n_cached < tokens.size()) {
@@ -107,7 +107,7 @@ class Fixture {
   PageKey root_ = root_key("a model", "");
 };
 
-// By the argument of the benchmark: how many groups.
+// The argument of the benchmark is the number of groups.
 Fixture& fixture(const benchmark::State& state) {
   static std::map<int64_t, std::unique_ptr<Fixture>> fixtures;
   auto& own = fixtures[state.range(0)];
@@ -129,7 +129,7 @@ void key(benchmark::State& state) {
 }
 BENCHMARK(key);
 
-// All pages of the prompt are known.
+// All pages of the prompt are cached.
 void open_hit(benchmark::State& state) {
   Fixture& f = fixture(state);
   f.compute(conversation(7));
@@ -144,8 +144,8 @@ void open_hit(benchmark::State& state) {
 BENCHMARK(open_hit)->ArgName("groups")->Arg(1)->Arg(7)->UseManualTime()->Unit(
     benchmark::kMicrosecond);
 
-// A new conversation behind the common tokens: 32 pages hit, the others are evicted and
-// taken.
+// A new conversation that shares the common prefix: 32 pages hit, and the others are evicted and
+// allocated.
 void open_miss(benchmark::State& state) {
   Fixture& f = fixture(state);
   for (auto _ : state) {
@@ -162,7 +162,8 @@ void open_miss(benchmark::State& state) {
 BENCHMARK(open_miss)->ArgName("groups")->Arg(1)->Arg(7)->UseManualTime()->Unit(
     benchmark::kMicrosecond);
 
-// Its pages are keyed and become findable. `all`: and take their memory, and leave their windows.
+// Measures computing keys and adding pages to the index. With `all`, also allocating the pages and
+// releasing those that leave the windows.
 void prefill(benchmark::State& state, double Seconds::*part) {
   Fixture& f = fixture(state);
   for (auto _ : state) {

@@ -1,6 +1,6 @@
-// What the live map costs the engine, ten times a second at most: a view of a cache of 10^4 pages
-// (or the argument's number) that changed in as many pages as 64 sequences change between two
-// views, and a view of all of them, which a newcomer gets.
+// Benchmarks the cost of the live map for the engine, which pays it at most ten times a second: a
+// view of a cache of 10^4 pages (or the argument's number) in which as many pages changed as 64
+// sequences change between two views, and a view of all pages, which a new client gets.
 #include <benchmark/benchmark.h>
 
 #include <numeric>
@@ -16,11 +16,11 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kPageBytes = 64;  // contents do not matter here
+constexpr size_t kPageBytes = 64;  // the contents do not matter here
 constexpr uint32_t kTextPages = 100;
 constexpr uint32_t kSequences = 64;
 
-// A cache full of texts of 100 pages, with 64 that run.
+// A cache filled with texts of 100 pages, 64 of which are running.
 class Fixture {
  public:
   explicit Fixture(uint32_t n_pages) : cache_(memory_, uint64_t{n_pages} * kPageBytes, kPageBytes) {
@@ -37,7 +37,7 @@ class Fixture {
     for (PageTable& table : tables_) table.clear();
   }
 
-  // Each sequence lets its pages go and takes them again, which is more than decoding does.
+  // Each sequence releases its pages and leases them again, which is more than decoding does.
   void run_again(uint32_t n_tokens) {
     for (PageTable& table : tables_) table.clear();
     tables_.clear();
@@ -62,7 +62,7 @@ class Fixture {
   std::vector<const PageTable*> running_;
 };
 
-// As many pages change as 64 sequences of a text of 4 pages hold.
+// The number of changed pages is that of 64 sequences with 4 pages each.
 void collect_changes(benchmark::State& state) {
   Fixture fixture(static_cast<uint32_t>(state.range(0)));
   PageMap map(fixture.cache());

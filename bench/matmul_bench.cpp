@@ -1,7 +1,7 @@
-// Matrix products of TinyLlama's shapes on one thread, by weight type and rows: operations and
-// weight bytes per second of processor time, and the share of this core's limit (DESIGN: the time
-// of the reads or of the arithmetic, whichever is longer). Up to M = 16, so many copies of the
-// matrix take turns that no cache holds them.
+// Benchmarks matrix products with TinyLlama's shapes on one thread, by weight type and number of
+// rows. Reports operations and weight bytes per second of processor time, and the share of this
+// core's limit: the time of the reads or of the arithmetic, whichever is longer. Up to M = 16, the
+// benchmark cycles through so many copies of the matrix that no cache holds them.
 //
 //   bench_matmul --benchmark_filter='avx512/q4_k/2048x5632/512'
 #include <benchmark/benchmark.h>
@@ -25,7 +25,7 @@ struct Shape {
   uint32_t k, n;
 };
 constexpr Shape kShapes[] = {{2048, 5632}, {5632, 2048}, {2048, 2560}};
-// Of one core, measured when the first benchmark runs.
+// Returns the limits of one core, measured when the first benchmark runs.
 const MachineLimits& limits() {
   static const MachineLimits measured = measure_machine_limits(1);
   return measured;

@@ -14,15 +14,15 @@ namespace kvik {
 
 using Tokens = std::vector<TokenId>;
 
-// What finds a prompt's prefix, and keeps prompt and answer.
+// Finds the cached prefix of a prompt and caches the prompt with its answer.
 class Cache {
  public:
   virtual ~Cache() = default;
-  // Returns the tokens of the prompt that were found.
+  // Returns the number of cached tokens of the prompt.
   virtual uint32_t run(const Tokens& prompt, const Tokens& answer) = 0;
 };
 
-// The real pool, index and tables, over pages without contents.
+// The real pool, index and tables over pages without contents.
 class Pages final : public Cache {
  public:
   Pages(uint64_t n_pages, KvLayout layout)
@@ -42,7 +42,7 @@ class Pages final : public Cache {
     auto n_cached = *found;
     while (n_cached + 1 < all.size()) {
       if (!cache_.grow(table, all.size() - 1)) break;
-      // The prompt in chunks, then the answer in steps that fill one page at most.
+      // The prompt advances in chunks, then the answer in steps that fill at most one page.
       const uint64_t n_step = n_cached < prompt.size()
                                   ? std::min<uint64_t>(512, prompt.size() - n_cached)
                                   : kPageTokens;

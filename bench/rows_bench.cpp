@@ -1,6 +1,6 @@
-// What happens to rows between the matrix products, one thread, 512 rows of TinyLlama's shapes in
-// the cache: norm, activation, rope, quantisation. Rows per second and GB/s of what is read and
-// written.
+// Benchmarks the row operations between matrix products on one thread, with 512 rows of TinyLlama's
+// shapes in the CPU cache: norm, activation, rope, quantization. Reports rows per second and GB/s
+// of the bytes read and written.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -21,7 +21,8 @@ std::vector<float> values(size_t n) {
   return x;
 }
 
-// cos, then sin: turned again and again, a head keeps its length and stays out of the denormals.
+// Returns cosines, then sines. Under repeated rotations a head keeps its length, so no denormals
+// appear.
 std::vector<float> unit_vectors() {
   std::vector<float> x(kHeadDim);
   for (uint32_t i = 0; i < kHeadDim / 2; ++i) {
@@ -31,7 +32,7 @@ std::vector<float> unit_vectors() {
   return x;
 }
 
-// `row` does one row; `row_bytes` are what it reads and writes.
+// `row` processes one row; `row_bytes` is the number of bytes that it reads and writes.
 void add(const std::string& name, size_t row_bytes, std::function<void(uint32_t row)> row) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
     for (auto _ : state) {
@@ -73,7 +74,8 @@ void add_rows(const InstructionSet& isa, std::vector<float>& x, std::vector<floa
   }
 }
 
-// Rows become tiles of int8 levels, as a matrix product with quantised weights wants them.
+// Quantizes rows into tiles of int8 levels, the input format of matrix products with quantized
+// weights.
 void add_quantisation(const InstructionSet& isa, std::vector<float>& x, std::vector<float>& y) {
   const ActivationKernels& kernels = isa.matmul.activations(ActivationFormat::kInt8);
   const uint32_t tile_rows = kernels.tile_rows(kRows);

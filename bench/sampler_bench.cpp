@@ -1,5 +1,5 @@
-// Picking one token from a vocabulary of logits, one thread, by the parameters that a request asks
-// for. The step that made the logits takes milliseconds.
+// Benchmarks sampling one token from a vocabulary of logits on one thread, by sampling parameters.
+// For comparison, the step that computes the logits takes milliseconds.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,12 +1,12 @@
-// Counts the prompt tokens of agents' sessions that the cache finds, by where a prefix may end.
-// Prints a Markdown table.
+// Counts the cached prompt tokens of agents' sessions, by where a cached prefix may end. Prints a
+// Markdown table.
 //
 //     session_trace agent_sessions.jsonl [sessions]
 //
-// A line is a session: {"r": [[t, n_prompt, n_answer, n_blocks, parent, shared, …], …]}. The prompt
-// of a request shares its first `shared` blocks of 64 tokens with that of request `parent` (-1:
-// with none); where these are all of the parent's blocks it has the parent's answer, too. Each
-// session has a cache of its own with room for all.
+// Each line is a session: {"r": [[t, n_prompt, n_answer, n_blocks, parent, shared, …], …]}. The
+// prompt of a request shares its first `shared` blocks of 64 tokens with the prompt of request
+// `parent` (-1: no parent). If these are all of the parent's blocks, it contains the parent's
+// answer as well. Each session has its own cache, which is large enough for everything.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::vector<Request> requests_of(const json::value& session) {
   return requests;
 }
 
-// The places where a found prefix may end.
+// Positions at which a cached prefix may end.
 enum class Reach { kToken, kPageOrLast, kPage };
 
 KvLayout layout_of(Reach reach, uint32_t n_pages) {
@@ -64,7 +64,7 @@ KvLayout layout_of(Reach reach, uint32_t n_pages) {
   if (reach == Reach::kToken) return layout;
   layout.n_open_slots = 1;
   layout.open_page_bytes = 4 * kPageBytes;
-  // An open page without room is not kept.
+  // An open page that does not fit is not stored.
   if (reach == Reach::kPage) layout.open_page_bytes = uint64_t{n_pages + 1} * kPageBytes;
   return layout;
 }
@@ -72,7 +72,7 @@ KvLayout layout_of(Reach reach, uint32_t n_pages) {
 struct Result {
   uint64_t n_prompt = 0;
   uint64_t n_found = 0;
-  uint64_t n_pages = 0;  // at the end
+  uint64_t n_pages = 0;  // at the end of the session
 };
 
 Result play(const std::vector<Request>& requests, Reach reach) {

@@ -1,5 +1,5 @@
-// Attention of N decoding users over one prefix, whose pages they share or have copies of: the
-// whole backend, 2 threads, the geometry of a TinyLlama.
+// Benchmarks attention of N decoding users with one prefix, whose pages they share or have copies
+// of: the whole backend, 2 threads, the geometry of TinyLlama.
 //
 //   bench_attention --benchmark_filter='users.*int8'
 //
@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kPrefixTokens = 4096, kOwnTokens = 16;
 constexpr uint32_t kLayers = 22, kHeads = 32, kKvHeads = 4, kHeadDim = 64;
-constexpr uint32_t kLayersHeld = 8;  // taken in turn, so that memory holds the copies of all users
+constexpr uint32_t kLayersHeld = 8;  // used in rotation, so that the copies of all users fit
 
 enum class Prefix { kShared, kCopied };
 

@@ -1,6 +1,7 @@
-// Hours of traffic in seconds: the real scheduler and page pool on a machine that does not exist.
+// Simulates hours of traffic in seconds, with the real scheduler and page pool on a modeled
+// machine.
 //   bench_simulate [SCENARIO…]
-// prints one row per scenario and policy; the table of docs/reference/performance.md is its output.
+// Prints one row per scenario and policy. The table in docs/reference/performance.md is its output.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -66,7 +67,7 @@ Scenario bursts_hour() {
   return scenario;
 }
 
-// 20 turns each, contexts of up to 9,000 tokens, memory for six of those.
+// 20 turns per conversation with contexts of up to 9,000 tokens, and memory for six such contexts.
 Scenario agents(std::string name, double gap_s) {
   Scenario scenario{std::move(name), {}};
   scenario.options.n_pages = 1700;

@@ -1,6 +1,6 @@
-// What keeping and bringing back the state of Qwen3.6-35B-A3B takes, 62.8 MiB in pages as large as
-// its K and V make them, beside a plain copy of as many bytes by the same thread. GB/s of what is
-// copied.
+// Benchmarks saving and restoring a recurrent state of Qwen3.6-35B-A3B: 62.8 MiB, stored in pages
+// whose size is set by its K and V. A plain copy of the same number of bytes by the same thread is
+// measured for comparison. GB/s counts the bytes copied.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -50,7 +50,7 @@ void plain_copy(benchmark::State& state) {
 }
 BENCHMARK(plain_copy)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// A cache that conversations of one page each come to.
+// A cache for conversations of one page each.
 struct Rig {
   PlainMemory memory;
   SteadyClock clock;
@@ -64,7 +64,7 @@ struct Rig {
     CHECK(found.has_value());
     return *found;
   }
-  // Seconds that keeping the state behind its page takes.
+  // Returns the seconds needed to save the state at the end of its page.
   double compute(TokenId first) {
     std::iota(tokens.begin(), tokens.end(), first);
     PageTable table = cache.make_table();
@@ -81,13 +81,13 @@ struct Rig {
 void keep(benchmark::State& state) {
   Rig rig;
   TokenId first = 0;
-  for (int i = 0; i < 8; ++i) rig.compute(first += 100);  // the budget's memory is there
+  for (int i = 0; i < 8; ++i) rig.compute(first += 100);  // touches the memory of the whole budget
   for (auto _ : state) state.SetIterationTime(rig.compute(first += 100));
   report(state);
 }
 BENCHMARK(keep)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// All that opening a prompt takes whose state is known.
+// Measures opening a prompt whose state is cached.
 void resume(benchmark::State& state) {
   Rig rig;
   rig.compute(100);

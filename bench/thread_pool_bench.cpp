@@ -15,7 +15,7 @@ void work_for(std::chrono::nanoseconds time) {
   }
 }
 
-// One loop with nothing to do: waking the others, handing out the items, waiting for the last.
+// One loop without work: wakes the other threads, hands out the items and waits for the last one.
 void BM_Barrier(benchmark::State& state) {
   ThreadPool pool(static_cast<uint32_t>(state.range(0)));
   const auto n_items = static_cast<size_t>(state.range(1));
@@ -27,8 +27,8 @@ BENCHMARK(BM_Barrier)
     ->ArgNames({"threads", "items"})
     ->UseRealTime();
 
-// The same behind work of the caller alone, of so many microseconds: workers that stopped spinning
-// must be woken.
+// The same after the caller has worked alone for the given number of microseconds: workers that
+// have stopped spinning must be woken.
 void BM_BarrierAfterAPause(benchmark::State& state) {
   ThreadPool pool(2);
   const std::chrono::microseconds pause(state.range(0));

@@ -1,8 +1,9 @@
-// Text into tokens on one thread: a megabyte of ordinary text, a prompt of 100 KB, and a megabyte
-// of what tokenizers choke on. Nothing is kept between texts, so every run begins cold.
+// Benchmarks tokenization on one thread: a megabyte of ordinary text, a prompt of 100 KB, and a
+// megabyte of input that is hard for tokenizers. There is no cache between texts, so every run
+// begins cold.
 //   bench_tokenizer FOLDER TEXT… [--benchmark_…]
-// FOLDER holds vocabularies (*.gguf); kinds that it lacks are derived. The files TEXT are read one
-// behind the other and repeated until they fill a megabyte.
+// FOLDER holds vocabularies (*.gguf); missing kinds are derived. The files TEXT are concatenated
+// and repeated until they fill a megabyte.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ std::map<std::string, Metadata> read_vocabularies(const std::string& folder) {
   return all;
 }
 
-// As much of the texts as fills `n_bytes`, cut at a character.
+// Returns the texts, repeated and cut to at most `n_bytes` at a character boundary.
 std::string first(const std::string& text, size_t n_bytes) {
   std::string filled;
   while (filled.size() < n_bytes) filled += text;

@@ -1,10 +1,11 @@
-# Writes a source file with what `kvik --version` says of the build: version, commit, compiler. Used twice: included, it adds the
-# file to a library; as a script (cmake -P), at build time, it writes the file. One unit is compiled anew where the commit is another.
+# Writes a source file with the build information of `kvik --version`: version, commit, compiler. The file has two uses: when included, it
+# defines the function that adds the generated file to a library; as a script (cmake -P) at build time, it writes the file. Only this one
+# source is recompiled when the commit changes.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(commit "")
   execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse --short=12 HEAD OUTPUT_VARIABLE commit
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-  # A copy without its history may lie in another project's checkout.
+  # A copy without its own .git may lie inside another project's checkout.
   if(failed OR NOT EXISTS ${SOURCE_DIR}/.git)
     set(commit "unknown")
   endif()
@@ -14,12 +15,12 @@ if(CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# kvik_build_info(TARGET): puts it into TARGET.
+# kvik_build_info(TARGET): adds the generated file to TARGET.
 function(kvik_build_info target)
   execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --git-path logs/HEAD OUTPUT_VARIABLE log
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   get_filename_component(log "${log}" ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
-  if(NOT EXISTS ${log} OR IS_DIRECTORY ${log})  # not a checkout, or one that keeps no record of commits
+  if(NOT EXISTS ${log} OR IS_DIRECTORY ${log})  # not a checkout, or one without a reflog
     set(log "")
   endif()
   set(output ${PROJECT_BINARY_DIR}/build_info.cpp)

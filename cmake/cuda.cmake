@@ -1,8 +1,8 @@
-# The kernels of src/backend/cuda/ for GPUs, where there is nvcc: -DKVIK_CUDA=ON asks for it, OFF does without, AUTO takes it where
-# it is found. Without it the program says so when it is asked for a GPU. Each file of kernels is compiled once, for all GPUs from
-# sm_75 to sm_90 and, as PTX, for later ones. nvcc must neither fuse what is written apart nor round in its own way (-fmad=false;
-# its other defaults are IEEE's). CUDA's runtime is linked statically and finds the driver itself, if there is one. A build under a
-# sanitizer has no use for it.
+# Compiles the GPU kernels of src/backend/cuda/ if nvcc is available. -DKVIK_CUDA=ON requires it, OFF builds without it, and AUTO uses it if
+# it is found. A program built without it reports an error when a GPU is requested. Each kernel file is compiled once for all GPUs from
+# sm_75 to sm_90 and, as PTX, for later ones. nvcc must not fuse separate operations (-fmad=false) or change the rounding (its other
+# defaults follow IEEE). The CUDA runtime is linked statically and finds the driver itself, if there is one. AUTO leaves CUDA out of
+# sanitizer builds.
 set(KVIK_CUDA AUTO CACHE STRING "Build the CUDA backend: ON, OFF, or AUTO where nvcc is found")
 set(kvik_cuda_architectures 75 80 86 89 90)
 set(kvik_cuda_least 13)

@@ -7,7 +7,7 @@ find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(CLI11 REQUIRED)
 find_package(SQLite3 REQUIRED)
-find_path(XXHASH_INCLUDE xxhash.h REQUIRED)  # Debian's package brings no CMake file
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)  # Debian's package has no CMake file
 find_library(XXHASH_LIBRARY xxhash REQUIRED)
 add_library(xxHash::xxhash INTERFACE IMPORTED)
 target_include_directories(xxHash::xxhash INTERFACE ${XXHASH_INCLUDE})

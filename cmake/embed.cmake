@@ -1,4 +1,4 @@
-# kvik_embed(TARGET FILE): a library whose symbols TARGET_begin and TARGET_end bracket the file's bytes.
+# kvik_embed(TARGET FILE): adds a library whose symbols TARGET_begin and TARGET_end delimit the file's bytes.
 function(kvik_embed target file)
   set(assembly ${PROJECT_BINARY_DIR}/${target}.S)
   file(WRITE ${assembly}.tmp ".section .rodata\n.balign 64\n.globl ${target}_begin\n.globl ${target}_end\n"

@@ -1,8 +1,8 @@
-# kvik_floor(NAME LINK targets…): the library kvik_NAME of all sources in src/NAME and its folders.
+# kvik_floor(NAME LINK targets…): adds the library kvik_NAME of all sources in src/NAME and its subfolders.
 function(kvik_floor name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/backend/cuda/runtime/")  # one of which cuda.cmake chooses
+  list(FILTER sources EXCLUDE REGEX "/backend/cuda/runtime/")  # cuda.cmake adds one file of this folder
   if(sources)
     add_library(kvik_${name} STATIC ${sources})
     kvik_precompile(kvik_${name})
@@ -16,7 +16,8 @@ function(kvik_floor name)
   endif()
 endfunction()
 
-# kvik_floor_test(NAME LINK targets…): test_NAME of all *_test.cpp in tests/NAME and its folders, which mirror src/NAME; with _ for each / of the name.
+# kvik_floor_test(NAME LINK targets…): adds the executable test_NAME (with _ for each / of the name) of all *_test.cpp in tests/NAME and its
+# subfolders, which mirror src/NAME.
 function(kvik_floor_test name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*.cpp)
@@ -29,7 +30,7 @@ function(kvik_floor_test name)
     kvik_precompile_test(${target})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(${target} PRIVATE ${ARG_LINK} GTest::gtest_main GTest::gmock)
-    # Tests spend their time in what they test, and two thirds of compiling them would be optimisation.
+    # Tests spend their time in the code under test, and optimization would take two thirds of the time to compile them.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     gtest_discover_tests(${target} TEST_PREFIX ${name}/ DISCOVERY_TIMEOUT 120)
   endif()

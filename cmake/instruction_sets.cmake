@@ -1,6 +1,6 @@
-# Files that end in an instruction set's name are compiled for it, and hold nothing but kernels: an
-# inline function of the standard library in them could be the copy that the linker keeps for all.
-# GCC 12 warns of its own AVX-512 intrinsics (bug 105593), hence the last flag.
+# Files whose names end in an instruction set are compiled for that set and must contain only kernels: otherwise the linker might keep their
+# copy of an inline function of the standard library for the whole program. The last flag is needed because GCC 12 warns about its own
+# AVX-512 intrinsics (bug 105593).
 set(isa_flags_avx2 -mavx2 -mfma -mf16c)
 set(isa_flags_avxvnni ${isa_flags_avx2} -mavxvnni)
 set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c)
@@ -15,8 +15,8 @@ foreach(isa avx2 avxvnni avx512 avx512bf16)
   kvik_compile_for(${isa} ${sources})
 endforeach()
 
-# kvik_kernels(FAMILY SETS sets… HEADERS headers…): src/backend/cpu/FAMILY.inl is compiled for each set in a unit of its
-# own, behind these headers; "*" in a header's name stands for the set.
+# kvik_kernels(FAMILY SETS sets… HEADERS headers…): compiles src/backend/cpu/FAMILY.inl for each set in its own unit, after these headers;
+# "*" in a header's name stands for the set.
 function(kvik_kernels family)
   cmake_parse_arguments(ARG "" "" "SETS;HEADERS" ${ARGN})
   get_filename_component(name ${family} NAME)

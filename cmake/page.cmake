@@ -1,12 +1,12 @@
-# kvik_page(TARGET): puts the page into TARGET, as it is and as gzip makes it: the one that
-# tools/build_page.sh built, or a plain one that says how to.
+# kvik_page(TARGET): embeds the page into TARGET, uncompressed and compressed with gzip. It is the page built by tools/build_page.sh or, if
+# there is none, a plain page with build instructions.
 function(kvik_page target)
   set(folder ${PROJECT_SOURCE_DIR}/web/dist)
   if(NOT EXISTS ${folder}/index.html)
     set(folder ${PROJECT_SOURCE_DIR}/web/plain)
     message(STATUS "No page in web/dist: tools/build_page.sh makes it")
   endif()
-  # A page that was built since is seen by the next build.
+  # The next build embeds a page that was built after configuration.
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/web ${folder}/index.html ${folder}/policy.txt)
   set(gzip ${PROJECT_BINARY_DIR}/page.html.gz)
@@ -18,7 +18,7 @@ function(kvik_page target)
   target_link_libraries(${target} PRIVATE kvik_page kvik_page_gzip kvik_page_policy)
 endfunction()
 
-# kvik_explain_page(TARGET): puts the page of `kvik explain`'s reports into TARGET.
+# kvik_explain_page(TARGET): embeds the page for reports of `kvik explain` into TARGET.
 function(kvik_explain_page target)
   set(page ${PROJECT_SOURCE_DIR}/web/dist/explain.html)
   if(NOT EXISTS ${page})

@@ -1,5 +1,5 @@
-# What nearly every unit includes is parsed once for all floors, and once more, with GoogleTest, for all tests. Sources include
-# what they use all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+# Headers that nearly every unit includes are precompiled once for all floors, and once more, together with GoogleTest, for all tests.
+# Sources must still include the headers that they use; -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without precompiled headers.
 set(common_headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable> <cstddef> <cstdint> <cstring>
   <expected> <functional> <iterator> <limits> <map> <memory> <mutex> <optional> <ranges> <span> <string>
   <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>
@@ -9,7 +9,7 @@ set(json_headers <boost/json/array.hpp> <boost/json/object.hpp> <boost/json/pars
 file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp.tmp "")
 configure_file(${PROJECT_BINARY_DIR}/precompiled.cpp.tmp ${PROJECT_BINARY_DIR}/precompiled.cpp COPYONLY)
 
-# The flags of a target that uses them must be those that they were made with.
+# A target that uses precompiled headers must have the flags with which they were compiled.
 add_library(kvik_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
 target_include_directories(kvik_precompiled PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(kvik_precompiled PRIVATE fmt::fmt)
@@ -22,7 +22,7 @@ target_link_libraries(kvik_precompiled_json PRIVATE fmt::fmt Boost::json)
 target_precompile_headers(kvik_precompiled_json PRIVATE ${common_headers} ${json_headers})
 set(floors_with_json kvik_server)
 
-# kvik_precompile(TARGET): TARGET uses the headers of all floors.
+# kvik_precompile(TARGET): TARGET uses the precompiled headers of all floors.
 function(kvik_precompile target)
   if(target IN_LIST floors_with_json)
     target_precompile_headers(${target} REUSE_FROM kvik_precompiled_json)
@@ -31,7 +31,7 @@ function(kvik_precompile target)
   endif()
 endfunction()
 
-# kvik_precompile_test(TARGET): and those of the tests.
+# kvik_precompile_test(TARGET): TARGET uses the precompiled headers of the tests.
 function(kvik_precompile_test target)
   if(NOT TARGET kvik_precompiled_test)
     add_library(kvik_precompiled_test OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)

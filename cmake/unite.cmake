@@ -1,6 +1,6 @@
-# kvik_unite(TARGET sources…): the files of a folder are compiled some at a time, so that what they include is parsed once: that
-# is most of what compiling takes. So what a file keeps to itself has a name of its own in its folder. Files with flags of their
-# own are compiled alone, and so are tests, where names are short. -DKVIK_UNITE=OFF compiles each file alone.
+# kvik_unite(TARGET sources…): compiles the files of a folder in groups, so that their common headers are parsed once; parsing is most of
+# the compile time. Therefore file-local names must be unique within a folder. Files with their own flags are compiled alone, and so are
+# tests, whose names are short. -DKVIK_UNITE=OFF compiles each file alone.
 option(KVIK_UNITE "Compile the files of a folder together" ON)
 set(kvik_files_together 8)
 
@@ -19,6 +19,6 @@ function(kvik_unite target)
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${short}_${group}")
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # Meant for headers: here sources are included.
+  # The warning is meant for headers, but a unity file includes sources.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the page into web/dist, where CMake finds it; does nothing where that is newer than its sources.
+# Builds the page into web/dist, where CMake finds it. Does nothing if web/dist is newer than the sources.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 

@@ -1,9 +1,8 @@
 #!/usr/bin/python3
 """Counts the cases in a JUnit report of ctest and prints 'N passed, N failed' as its last line.
 
-A ctest entry is one case, but for the Python files, whose unittest summary says how many they hold. The reasons of skipped cases
-come before the last line, as `python3 FILE -v` gives them.
-The exit code is 1 where a case failed or none ran.
+A ctest entry is one case, except for Python files, whose unittest summary has the number of cases. The reasons of skipped cases, as
+printed by `python3 FILE -v`, come before the last line. The exit code is 1 if a case failed or none ran.
 """
 import collections
 import re
@@ -12,7 +11,7 @@ import xml.etree.ElementTree
 
 
 def count_unittest(output):
-    """(passed, failed, skipped) of unittest's summary, or None where there is none."""
+    """Returns (passed, failed, skipped) of unittest's summary, or None if there is none."""
     ran = re.search(r"^Ran (\d+) tests? in ", output, re.M)
     verdict = re.search(r"^(?:OK|FAILED)(?: \((.*)\))?\s*$", output[ran.end():], re.M) if ran else None
     if not verdict:
@@ -24,7 +23,7 @@ def count_unittest(output):
 
 
 def count(report):
-    """(passed, failed, skipped, names of failed entries) of a report's text."""
+    """Returns (passed, failed, skipped, names of failed entries) of a report."""
     totals, failures = [0, 0, 0], []
     for case in xml.etree.ElementTree.fromstring(report).iter("testcase"):
         status = case.get("status")
@@ -39,7 +38,7 @@ def count(report):
 
 
 def skip_reasons(report):
-    """{reason: number of cases skipped for it} in unittest's verbose outputs."""
+    """Returns {reason: number of skipped cases} from unittest's verbose outputs."""
     reasons = collections.Counter()
     for case in xml.etree.ElementTree.fromstring(report).iter("testcase"):
         output = case.findtext("system-out") or ""

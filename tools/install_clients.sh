@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the official clients that tests/e2e/clients_test.py runs; does nothing where they are there.
+# Installs the official clients for tests/e2e/clients_test.py. Does nothing if they are installed.
 set -euo pipefail
 cd "$(dirname "$0")/../tests/clients"
 

@@ -5,44 +5,43 @@ build_packages=(
   g++ cmake ninja-build
   libboost1.81-dev libboost-json1.81-dev  # HTTP, JSON
   libcli11-dev                            # command line
-  libfmt-dev libspdlog-dev                # text, log
+  libfmt-dev libspdlog-dev                # formatting, logging
   libicu-dev                              # Unicode
-  libpcre2-dev                            # a tokenizer.json's expressions
+  libpcre2-dev                            # regular expressions of tokenizer.json
   libssl-dev                              # page keys
   libxxhash-dev                           # checksums, hashes of tensors
   libsqlite3-dev                          # index of the disk tier
   libhiredis-dev                          # Redis as a tier
   nlohmann-json3-dev                      # KV events: MessagePack
-  libedit-dev                             # lines typed in a terminal
+  libedit-dev                             # line editing in a terminal
   prometheus-cpp-dev                      # /metrics
 )
-# For web/, unless they came from elsewhere: Debian's two are at odds with others' Node.
+# For web/. Not installed if npm exists, because Debian's packages conflict with other versions of Node.
 if ! command -v npm >/dev/null; then build_packages+=(nodejs npm); fi
 
 model_packages=(python3 python3-pip)        # tools/fetch_models.py
 
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  libboost-context1.81-dev                # fibers: CUDA kernels on the host, thread by thread
-  python3-jinja2                          # the oracle of chat templates
+  libboost-context1.81-dev                # fibers, to run CUDA kernels on the host thread by thread
+  python3-jinja2                          # the oracle for chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
-  iproute2                                # loopback in the network namespace of an agent (--long)
+  iproute2                                # loopback in an agent's network namespace (--long)
   openssl                                 # certificates of the TLS tests
-  tmux                                    # the terminal that e2e/terminal_test.py types into
-  clang-format clang-19                   # tests/tidy: the format, and what locks guard
+  tmux                                    # the terminal of e2e/terminal_test.py
+  clang-format clang-19                   # tests/tidy: formatting, and thread-safety analysis
   chromium                                # the page, in tests/e2e
-  redis-server haproxy                    # several servers, in tests/e2e
+  redis-server haproxy                    # fleets of servers, in tests/e2e
   libzmq3-dev python3-zmq python3-msgpack  # readers of KV events
   python3-pip                             # downloads trained models
   python3-jsonschema                      # validates answers against their schemas
   json-schema-test-suite                  # the cases of tests/e2e/constrain_test.py
 )
 
-# For the preset `fuzz` alone (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.
+# Only for the preset `fuzz` (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.
 fuzz_packages=(clang-19 libclang-rt-19-dev)
 
-# install_missing PACKAGE…: asks apt only where something is missing, so that a machine that has all
-# of them needs neither network nor root.
+# install_missing PACKAGE…: calls apt only if a package is missing, so that a machine with all packages needs neither network nor root.
 install_missing() {
   local missing=() package
   for package in "$@"; do
@@ -61,14 +60,14 @@ install_missing() {
     as_root=(sudo)
   fi
   echo "Installing ${missing[*]}" >&2
-  # A broken third-party source must not keep us from Debian's own.
+  # A broken third-party source must not prevent installing Debian's packages.
   "${as_root[@]}" apt-get update -q >&2 || echo "apt-get update failed; going on with what it knows" >&2
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
 }
 
-# unpack_promtool: puts promtool on the path. Debian's package would also start a service, so it is
-# only unpacked; where it cannot be had, the test that wants it says that it was left out.
+# unpack_promtool: adds promtool to the path. Debian's package would also start a service, so it is only unpacked. If it is not available,
+# the test that needs it is skipped with a message.
 unpack_promtool() {
   local folder=$PWD/build/promtool
   if ! command -v promtool >/dev/null && [[ ! -x $folder/usr/bin/promtool ]]; then
@@ -79,13 +78,13 @@ unpack_promtool() {
   PATH=$PATH:$folder/usr/bin
 }
 
-# configure [CMAKE ARGUMENT…]: the preset `$preset`, or release, through ccache where there is one. Then paths count from the
-# root of the repository, so that another clone takes what this one compiled; of precompiled headers ccache must be told.
+# configure [CMAKE ARGUMENT…]: configures the preset `$preset` (default: release), through ccache if it is installed. ccache uses paths
+# relative to the root of the repository, so that clones share compiled objects, and needs options for precompiled headers.
 configure() {
   local with_ccache=()
   if command -v ccache >/dev/null; then
     local launcher="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache"
     with_ccache=("-DCMAKE_CXX_COMPILER_LAUNCHER=$launcher")
   fi
-  cmake --preset "${preset:-release}" "${with_ccache[@]}" "$@" --log-level=WARNING >/dev/null  # trouble goes to stderr
+  cmake --preset "${preset:-release}" "${with_ccache[@]}" "$@" --log-level=WARNING >/dev/null  # errors go to stderr
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the README's pictures of the page, docs/page-light.png and docs/page-dark.png: build/kvik serves the
-# embedded model, and a real browser uses the page.
+# Makes the README's screenshots of the page, docs/page-light.png and docs/page-dark.png: build/kvik serves the embedded model, and a real
+# browser opens the page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
-// node inline.mjs NAME: puts script and style into dist/NAME.html. The Content-Security-Policy that lets
-// these two run, by their hashes, and nothing else, is written to dist/policy.txt for the index, which a
-// server sends; a report is opened as a file and says it itself.
+// node inline.mjs NAME: embeds script and style into dist/NAME.html. The Content-Security-Policy allows only these
+// two, by their hashes. For the index it is written to dist/policy.txt, and the server sends it as a header; a report
+// is opened as a file and contains it as an element.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
@@ -17,8 +17,8 @@ const only = (suffix) => {
 };
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-// Inside a script element "</script" ends it, and "<!--" with "<script" changes where it ends. Strings and regular
-// expressions, the only places that hold them, may spell "<" as an escape.
+// Inside a script element, "</script" ends it, and "<!--" followed by "<script" changes where it ends. These only
+// occur in strings and regular expressions, where "<" may be written as an escape.
 const script = only(".js").replace(/<(?=!--|\/?script)/gi, "\\x3c");
 const style = only(".css");
 let page = readFileSync(new URL(file, dist), "utf8");
@@ -36,7 +36,7 @@ const policy = [
   ...(isServed ? ["connect-src 'self'"] : []),
   "base-uri 'none'",
   "form-action 'none'",
-  ...(isServed ? ["frame-ancestors 'none'"] : []), // it means nothing in an element
+  ...(isServed ? ["frame-ancestors 'none'"] : []), // has no effect in an element
 ].join("; ");
 if (isServed) writeFileSync(new URL("policy.txt", dist), policy + "\n");
 else page = page.replace(/<meta charset="[^"]*"\s*\/?>/, (meta) => `${meta}<meta http-equiv="Content-Security-Policy" content="${policy}">`);

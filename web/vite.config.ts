@@ -1,7 +1,6 @@
 import { defineConfig } from "vite";
 
-// One script and one style sheet for each page; inline.mjs puts both into it. --mode names the page:
-// index or explain.
+// One script and one style sheet for each page; inline.mjs embeds both. --mode is the page: index or explain.
 export default defineConfig(({ mode, command }) => ({
   esbuild: { jsx: "automatic", jsxImportSource: "preact", legalComments: "none" },
   build: {
@@ -12,6 +11,6 @@ export default defineConfig(({ mode, command }) => ({
     emptyOutDir: mode === "index",
     rollupOptions: { input: command === "build" ? `${mode}.html` : undefined, output: { inlineDynamicImports: true } },
   },
-  // `npx vite` beside a server that runs: ./run --port 8080
+  // `npx vite` uses a running server: ./run --port 8080
   server: { proxy: { "/v1": "http://127.0.0.1:8080", "/kvik": "http://127.0.0.1:8080" } },
 }));

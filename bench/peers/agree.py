@@ -1,11 +1,10 @@
 #!/usr/bin/python3
-"""Do Kvik and llama.cpp choose the same tokens? Greedy ids of both on f32 files of every family, K and V as f32.
-
+"""Compares the greedy tokens of Kvik and llama.cpp on f32 files of every family, with K and V as f32.
     agree.py --node-modules /path/to/node_modules     # has node-llama-cpp, see README.md
 
-Random weights of the test presets; the contexts pass the windows of 32 and 60 tokens, but for Mistral's and Phi-3's,
-which llama.cpp leaves out. One line per family, and where a first difference is, how far the two largest logits are apart
-there as a share of the largest. Needs numpy.
+The test presets have random weights. The contexts exceed the windows of 32 and 60 tokens, except for Mistral's and Phi-3's, which
+llama.cpp does not implement. Prints one line per family. For a first difference it gives the distance of the two largest logits as a
+share of the largest. Needs numpy.
 """
 import argparse
 import json
@@ -19,10 +18,10 @@ sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
 import kvik  # noqa: E402
 from node_script import run_node  # noqa: E402
 
-FAMILIES = tuple(name for name in kvik.PRESETS if name not in ("test-dense-first", "test-granitemoe"))  # not compared so far
+FAMILIES = tuple(name for name in kvik.PRESETS if name not in ("test-dense-first", "test-granitemoe"))  # these two are not compared
 N_VOCAB = 260
-WITHIN_WINDOW = {"test-mistral": (8, 20), "test-phi3": (16, 40)}  # tokens of the prompt and behind it
-VOCABULARIES = {"test-phi3": "tokenizers/ggml-vocab-phi-3.gguf"}  # llama.cpp asks for tokens that the toy vocabulary lacks
+WITHIN_WINDOW = {"test-mistral": (8, 20), "test-phi3": (16, 40)}  # tokens of the prompt and tokens generated
+VOCABULARIES = {"test-phi3": "tokenizers/ggml-vocab-phi-3.gguf"}  # llama.cpp requires tokens that the toy vocabulary lacks
 
 
 def peer_ids(node_modules, cases):
@@ -52,7 +51,7 @@ def main():
         n_same, notes = 0, []
         for case, [theirs] in zip(cases, peer_ids(a.node_modules, cases)):
             tokens = case["prompts"][0]
-            n_ctx = len(tokens) + n + 8  # as llama.cpp's: long ropes choose their factors by it
+            n_ctx = len(tokens) + n + 8  # the same as llama.cpp's: long RoPE chooses its factors by it
             ours = kvik.greedy(case["file"], tokens, n, kv_type="f32", ctx=n_ctx)
             same = next((i for i, (x, y) in enumerate(zip(ours, theirs)) if x != y), len(ours))
             n_same += same

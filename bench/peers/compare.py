@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Kvik and its peers on the same model file, in alternation: A B C A B C …, medians, ratios.
+"""Compares Kvik with other engines on the same model file, in alternation (A B C A B C …): medians and ratios.
 
     npm install --prefix bench/peers            # once: the llama.cpp of npm's node-llama-cpp
     compare.py model.gguf --npm --rounds 5
     compare.py model.gguf --peer-bench 'fork=/opt/fork/llama-bench -rtr 1' --peer-sweep 'fork=…' --test prefill:512@8192
     compare.py model.gguf --url kvik=http://127.0.0.1:8080 --url other=http://127.0.0.1:8081
 
-Prints a Markdown table, tokens per second. README.md beside this file says what each kind of peer must offer.
-Needs Python's standard library only.
+Prints a Markdown table of tokens per second. README.md in this folder lists the requirements for each kind of peer. Needs only Python's standard
+library.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ NPM = f"node {os.path.join(HERE, 'llama_cpp_npm.mjs')}"
 
 
 def named(entries):
-    """["a=x", …] → {"a": "x"}"""
+    """Converts ["a=x", …] to {"a": "x"}."""
     pairs = [entry.partition("=")[::2] for entry in entries]
     for name, value in pairs:
         if not name or not value:
@@ -40,7 +40,7 @@ def contestants(a):
 
 
 def show(tests, names, speeds):
-    """speeds: (test, name) → a figure for each round. The first name is what the others are held against."""
+    """Prints the table. `speeds` maps (test, name) to one figure per round; the others are compared with the first name."""
     print("| tok/s, median (min … max) | " + " | ".join(names) + " | " + " | ".join(f"{names[0]} / {n}" for n in names[1:]) + " |")
     print("|" + "---|" * (2 * len(names)))
     for test in tests:

@@ -1,7 +1,7 @@
-"""Programs and servers that compare.py lets run against each other.
+"""Programs and servers that compare.py measures.
 
-Each has a name and `measure(test, setting)` → tokens per second of all sequences together, the median
-of the samples of one run; None where it cannot do the test.
+Each has a name and `measure(test, setting)`, which returns tokens per second of all sequences together: the median of the samples of
+one run, or None if it does not support the test.
 """
 import dataclasses
 import http.client
@@ -16,7 +16,7 @@ import tempfile
 import time
 from urllib.parse import urlparse
 
-# What peers call pages of Kvik's types.
+# Maps Kvik's KV types to the names that peers use.
 PEER_CACHE_TYPES = {"f32": "f32", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"}
 
 
@@ -29,7 +29,7 @@ class Test:
 
     @classmethod
     def parse(cls, text):
-        """prefill:512, decode:64@8192, decode:64@512x16 (16 sequences)"""
+        """Parses prefill:512, decode:64@8192 or decode:64@512x16 (16 sequences)."""
         m = re.fullmatch(r"(prefill|decode):(\d+)(?:@(\d+))?(?:x(\d+))?", text)
         if not m:
             raise ValueError(f"'{text}' is no test; expected prefill:N or decode:N, then @DEPTH, then xBATCH")
@@ -44,13 +44,13 @@ class Test:
 class Setting:
     model: str
     threads: int
-    samples: int  # of each run
+    samples: int  # number of samples per run
     kv_type: str
     peer_kv_type: str
 
 
 def run(command, **options):
-    """stdout of a command that must succeed."""
+    """Runs a command that must succeed and returns its stdout."""
     done = subprocess.run(command, capture_output=True, text=True, **options)
     if done.returncode:
         raise RuntimeError(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
@@ -70,8 +70,8 @@ class Kvik:
 
 
 class LlamaBench:
-    """A program with llama-bench's flags and its JSON, and where it has them the two others of its family:
-    llama-sweep-bench for prefill behind a context, llama-batched-bench for several sequences."""
+    """A program with llama-bench's flags and JSON, and optionally the two related programs: llama-sweep-bench for prefill after a context and
+    llama-batched-bench for several sequences."""
 
     def __init__(self, name, command, sweep=None, batched=None):
         self.name, self.command = name, shlex.split(command)
@@ -96,7 +96,7 @@ class LlamaBench:
         return statistics.median(rows[0]["samples_ts"])
 
     def measure_sweep(self, test, common):
-        """The row that begins at the wanted depth; the sweep goes there in steps of the tested tokens."""
+        """Returns the row that begins at the requested depth. The sweep reaches it in steps of the tested number of tokens."""
         size = str(test.tokens)
         rows = self.sweep and self.table(
             [*self.sweep, *common, "-c", str(test.depth + 2 * test.tokens), "-b", size, "-ub", size])
@@ -111,7 +111,7 @@ class LlamaBench:
         return rows[-1]["S_TG t/s"]
 
     def table(self, command):
-        """The rows of the table that the program prints, or that one of its log files holds."""
+        """Returns the rows of the table that the program prints or writes to a log file."""
         with tempfile.TemporaryDirectory() as folder:
             text = run(command, cwd=folder)
             for name in sorted(os.listdir(folder)):
@@ -128,8 +128,8 @@ WORDS = ("time year people way day man thing woman life child world school state
 
 
 class Server:
-    """An OpenAI-compatible server on loopback. Prompts are random words; the time to the first token counts as
-    prefill, the time between the later ones as decode, so HTTP and the sampler are on the clock."""
+    """An OpenAI-compatible server on loopback. Prompts are random words. The time to the first token counts as prefill and the time between
+    later tokens as decode, so HTTP and the sampler are included."""
 
     def __init__(self, name, url):
         self.name, self.url = name, urlparse(url)

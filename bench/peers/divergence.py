@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""How far Kvik and llama.cpp are from the exact model: perplexity and KL divergence, by type of K and V.
+"""Measures how far Kvik and llama.cpp deviate from the exact model: perplexity and KL divergence, by type of K and V.
 
-    kvik quantize MODEL.gguf EXACT.gguf --type f16               # the weights that MODEL's stand for
+    kvik quantize MODEL.gguf EXACT.gguf --type f16               # the values of MODEL's weights
     divergence.py MODEL.gguf --exact EXACT.gguf --text prose.txt --text code.txt --node-modules /path/to/node_modules
 
-The exact distributions are Kvik's with weights of F16, activations and pages of f32 (docs/reference/reference_values.md compares those with
-Transformers). Of each text the first --ctx tokens are read, the second half of which is scored, as `kvik perplexity` does; all programs
-get the same ids. KL(exact || program) in nats, mean over positions ± its standard error. Needs numpy.
+The exact distributions are computed by Kvik with F16 weights, f32 activations and f32 pages (docs/reference/reference_values.md
+compares those with Transformers). The first --ctx tokens of each text are read and their second half is scored, as in `kvik perplexity`.
+All programs get the same ids. KL(exact || program) is in nats, the mean over positions ± its standard error. Needs numpy.
 """
 import argparse
 import json
@@ -25,13 +25,13 @@ from quality import log_softmax  # noqa: E402
 
 
 def kvik_figures(options, text, kv_type):
-    """The figures of `kvik perplexity` for one window."""
+    """Returns the figures of `kvik perplexity` for one window."""
     return json.loads(kvik.output("perplexity", options.model, text, "--ctx", options.ctx, "--windows", 1, "--kv-type", kv_type, "--against",
                                   options.exact, "--against-kv-type", "f32", "--json", timeout=3600))
 
 
 def exact_logits(options, tokens):
-    """[positions of the second half, n_vocab] float32"""
+    """Returns [positions of the second half, n_vocab] as float32."""
     command = kvik.command("logits", options.exact, "--kv-type", "f32", "--all", "--tokens", kvik.joined(tokens))
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=kvik.environment()) as process:
         rows = [np.array(line.split(), np.float32) for i, line in enumerate(process.stdout) if i >= len(tokens) // 2]
@@ -49,10 +49,10 @@ def peer_logits(options, tokens, kv_type):
 
 
 def compare(exact, got, tokens):
-    """Perplexity of the exact model, perplexity of the other, KL divergence of each position."""
+    """Returns the perplexity of the exact model, that of the other program, and the KL divergence at each position."""
     followers = tokens[len(tokens) - len(exact) + 1:]
     nll, kl = [], []
-    for p, q, token in zip(exact, got, followers):  # nothing follows the last position
+    for p, q, token in zip(exact, got, followers):  # the last position has no following token
         p, q = log_softmax(p.astype(np.float64)), log_softmax(q.astype(np.float64))
         nll.append((-p[token], -q[token]))
         kl.append(np.exp(p) @ (p - q))

@@ -16,7 +16,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     batchSize: 512,
     sequences,
     threads: { ideal: 2, min: 2 },
-    flashAttention: kv_type !== "F32", // llama.cpp quantizes V with it alone
+    flashAttention: kv_type !== "F32", // llama.cpp quantizes V only with flash attention
     experimentalKvCacheKeyType: kv_type,
     experimentalKvCacheValueType: kv_type,
     ignoreMemorySafetyChecks: true,

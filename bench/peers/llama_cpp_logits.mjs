@@ -16,7 +16,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     contextSize: tokens.length + 8,
     batchSize: 512,
     threads: { ideal: 2, min: 2 },
-    flashAttention: kv_type !== "F32", // llama.cpp quantizes V with it alone
+    flashAttention: kv_type !== "F32", // llama.cpp quantizes V only with flash attention
     experimentalKvCacheKeyType: kv_type,
     experimentalKvCacheValueType: kv_type,
     ignoreMemorySafetyChecks: true,
@@ -29,7 +29,7 @@ for await (const line of createInterface({ input: process.stdin })) {
       onTokenResult: (_, { next }) => {
         const row = new Float32Array(next.logits.size);
         for (const [token, logit] of next.logits) row[token] = logit;
-        next.logits.clear(); // all results are kept until the last one is there
+        next.logits.clear(); // all results are kept until the last one arrives
         writeSync(descriptor, new Uint8Array(row.buffer));
       },
     },

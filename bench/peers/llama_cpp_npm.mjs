@@ -1,11 +1,11 @@
-// Times the llama.cpp that npm's node-llama-cpp carries, and speaks as llama-bench does:
+// Benchmarks the llama.cpp of npm's node-llama-cpp, with the flags and output of llama-bench:
 //
 //   node llama_cpp_npm.mjs -m model.gguf -p 512 -n 64 -d 0 -t 2 -r 3 [-npl 16] [-ctk q8_0 -ctv q8_0]
 //                         [--lora adapter.gguf] -o json
 //
-// Prints a JSON array with an object for each test: n_prompt or n_gen of each of n_seq sequences behind
-// n_depth tokens, samples_ts and avg_ts in tokens per second of all sequences together. The first,
-// untimed run of each test warms up. Random tokens, greedy decoding, on the CPU alone.
+// Prints a JSON array with an object for each test: n_prompt or n_gen of each of n_seq sequences after n_depth tokens, and samples_ts and
+// avg_ts in tokens per second of all sequences together. The first, untimed run of each test warms up. Tokens are random, decoding is
+// greedy, and only the CPU is used.
 import { parseArgs } from "node:util";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
@@ -53,14 +53,14 @@ async function decode(sequence, n) {
   }
 }
 
-// The context of a sequence: computed once, then cut back to its length before each sample.
+// Restores the context of a sequence: it is computed once, then truncated to its length before each sample.
 async function rewind(sequence, nTokens) {
   if (sequence.nextTokenIndex > nTokens) await sequence.eraseContextTokenRanges([{ start: nTokens, end: sequence.nextTokenIndex }]);
   const nMissing = nTokens - sequence.nextTokenIndex;
   if (nMissing > 0) await sequence.evaluateWithoutGeneratingNewTokens(randomTokens(nMissing));
 }
 
-// Tokens per second, behind nBefore tokens whose computation is not on the clock.
+// Returns tokens per second after nBefore tokens, whose computation is not timed.
 async function timed(work, nTokens, nBefore) {
   const together = (job) => Promise.all(sequences.map(job));
   await together((s) => rewind(s, nBefore));

@@ -1,10 +1,9 @@
-// Answers by the llama.cpp that npm's node-llama-cpp carries, with its lookup of n-grams in the
-// prompt and without, turn about:
+// Generates answers with the llama.cpp of npm's node-llama-cpp, alternately with and without its prompt lookup of n-grams:
 //
 //   node llama_cpp_speculation.mjs model.gguf replay.jsonl 2 128 0
 //
-// Of each line of the replay the prompt is taken; the answer is the model's own. Prints a JSON object:
-// tokens per second behind the first token for each way, and what the lookup guessed.
+// The prompt of each line of the replay is used; the answer is the model's own. Prints a JSON object: tokens per second after the first
+// token with and without the lookup, and the number of its accepted and rejected draft tokens.
 import { readFileSync } from "node:fs";
 import { getLlama, InputLookupTokenPredictor, LlamaLogLevel } from "node-llama-cpp";
 

@@ -1,4 +1,4 @@
-"""Scripts of this folder that run on Node, with the packages of an `npm install` elsewhere."""
+"""Runs Node scripts of this folder with the packages of an `npm install` elsewhere."""
 import os
 import shutil
 import subprocess
@@ -8,8 +8,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run_node(node_modules, script, *arguments, stdin=""):
-    """stdout of `node SCRIPT ARGUMENTS…`, which must succeed."""
-    with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone
+    """Runs `node SCRIPT ARGUMENTS…`, which must succeed, and returns its stdout."""
+    with tempfile.TemporaryDirectory() as folder:  # Node finds packages only beside the script
         os.symlink(os.path.abspath(node_modules), os.path.join(folder, "node_modules"))
         shutil.copy(os.path.join(HERE, script), folder)
         done = subprocess.run(["node", script, *map(str, arguments)], cwd=folder, input=stdin, capture_output=True, text=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""OpenVINO GenAI behind llama-bench's flags and JSON, for compare.py's --peer-bench; needs the package openvino-genai.
+"""Offers OpenVINO GenAI with llama-bench's flags and JSON, for compare.py's --peer-bench. Needs the package openvino-genai.
 
     compare.py MODEL.gguf --peer-bench 'OpenVINO=/path/to/venv/bin/python openvino_bench.py'
 
-It reads GGUF files of a few families by itself. The cache's type and a context before the test are not chosen: -ctk and -ctv are read
-and not used. A prefill is the time to the first token of a prompt of noise, a decode the time of the later ones, after one prompt token.
+It reads GGUF files of a few families. The KV type and the context before the test cannot be chosen: -ctk and -ctv are accepted and
+ignored. Prefill is the time to the first token of a random prompt; decode is the time of the later tokens after a prompt of one token.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ def main():
     parser.add_argument("-r", type=int, default=3)
     parser.add_argument("-o", choices=("json",))
     options = parser.parse_args()
-    # Its default attention, PA, is 3 to 5% faster than SDPA. Each prompt is new, so a cache of prefixes finds nothing.
+    # The default attention, PA, is 3 to 5% faster than SDPA. Each prompt is new, so the prefix cache never hits.
     pipe = openvino_genai.LLMPipeline(options.m, "CPU", INFERENCE_NUM_THREADS=options.t)
     rng = np.random.default_rng(7)
     samples = []
@@ -35,7 +35,7 @@ def main():
         config = openvino_genai.GenerationConfig(max_new_tokens=max(options.n + 1, 2), ignore_eos=True, do_sample=False)
         figures = pipe.generate(inputs, config).perf_metrics
         samples.append(1000 * options.p / figures.get_ttft().mean if options.p else 1000 / figures.get_tpot().mean)
-    print(json.dumps([{"samples_ts": samples[1:]}]))  # the first one warms up
+    print(json.dumps([{"samples_ts": samples[1:]}]))  # the first sample is the warm-up
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""What guessed tokens bring, Kvik beside llama.cpp and its forks, on the prompts of replays:
+"""Measures the speedup of speculative decoding in Kvik, llama.cpp and its forks, on the prompts of replays:
 
     speculation.py model.gguf replay.jsonl… [--kvik build/kvik] [--node-modules FOLDER] [--threads 2] [--tokens 128]
                    [--temperature 0] [--serve=--draft=FILE] [--no-npm]
                    [--peer-server 'fork=llama-server -rtr' --peer-guesses '--spec-type ngram-simple']
 
-Each engine gives answers of its own, of the same length, with guesses and without; so the ratios compare what each
-makes of its own answers, not of one text. The time runs from the first token of an answer to its last.
+Each engine generates its own answers of the same length with and without draft tokens, so the ratios compare the speedup on the
+engine's own answers, not on one common text. The time runs from the first token of an answer to its last.
 """
 import argparse
 import contextlib
@@ -27,10 +27,10 @@ HERE = Path(__file__).resolve().parent
 
 
 def answer(port, prompt, n_tokens, temperature, speculate):
-    """(tokens behind the first, seconds, drafted, accepted)"""
+    """Returns (tokens after the first, seconds, drafted, accepted)."""
     body = {"prompt": prompt, "max_tokens": n_tokens + 1, "temperature": temperature, "seed": 1, "ignore_eos": True, "stream": True,
             "stream_options": {"include_usage": True}, "speculate": speculate,
-            "cache_salt": f"speculation {speculate}"}  # or one way would guess what the other one answered
+            "cache_salt": f"speculation {speculate}"}  # separate caches: otherwise one variant would draft from the other's answer
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
     first, usage = None, {}
     with urllib.request.urlopen(request) as events:
@@ -49,7 +49,7 @@ def answer(port, prompt, n_tokens, temperature, speculate):
 
 @contextlib.contextmanager
 def serving(command, ready):
-    """The port of a server that answers there."""
+    """Yields the port of a running server."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -70,7 +70,7 @@ def serving(command, ready):
 
 
 def compare(options, replay, ports):
-    """Each prompt without guesses and with them; ports: of the servers that do so."""
+    """Measures each prompt without and with draft tokens. `ports` maps the variant to the port of its server."""
     prompts = [json.loads(line)["prompt"] for line in open(replay, encoding="utf-8")]
     for port in set(ports.values()):
         answer(port, prompts[0], 8, 0, False)  # warms up
@@ -91,7 +91,7 @@ def of_kvik(options, model, replay):
 
 
 def of_peer_server(options, model, replay, command):
-    """Two servers of the same program, one with the flags that make it guess."""
+    """Starts two servers of the same program, one with the flags for speculation."""
     command = [*shlex.split(command), "-m", model, "-t", str(options.threads), "-c", "4096", "-np", "1"]
     with serving(command, "/health") as off, serving([*command, *shlex.split(options.peer_guesses)], "/health") as on:
         return compare(options, replay, {False: off, True: on})

@@ -13,7 +13,7 @@
 #include "backend/random_matrix.h"
 #include "backend/stored_kv.h"
 
-// One head's attention over pages, in the kernels and in double.
+// Computes one head's attention over pages with the kernels and, as a reference, in double.
 namespace kvik::cpu::testing {
 
 using kvik::testing::as_stored;
@@ -25,7 +25,7 @@ using kvik::testing::turned_back;
 
 struct Case {
   KvType type = KvType::kF32;
-  bool open = false;  // each row reads its own page from an open one
+  bool open = false;  // each row reads its own page from an open page
   uint32_t head_dim = 64;
   uint32_t group = 4;
   uint32_t n_tokens = 70;
@@ -33,16 +33,16 @@ struct Case {
   uint32_t window = 0;
   float soft_cap = 0;
   uint32_t latent_dim = 0;
-  std::optional<float> first_sink = {};  // of the group's heads, each 1 above the one before
+  std::optional<float> first_sink = {};  // of the group's heads; each is 1 above the previous one
 
-  // As models with open pages have it.
+  // Models with open pages use this layout.
   bool keys_by_channel() const { return open && type == KvType::kInt4 && latent_dim == 0; }
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
   uint32_t first_position() const { return n_tokens - n_rows; }
   uint32_t first_seen(uint32_t position) const {
     return window != 0 && position + 1 > window ? position + 1 - window : 0;
   }
-  // The end of the tokens that a row reads as the pages have them.
+  // Returns the end of the tokens that a row reads from closed pages.
   uint32_t sealed_end(uint32_t position) const {
     return open ? position / kPageTokens * kPageTokens : position + 1;
   }
@@ -56,7 +56,7 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
              << " sink " << c.first_sink.value_or(NAN);
 }
 
-// One head's K and V of one sequence: the values, and pages that hold them among other things.
+// One head's K and V of one sequence: the values, and pages that hold them among other data.
 class Sequence {
  public:
   explicit Sequence(const Case& c)
@@ -79,7 +79,8 @@ class Sequence {
     }
   }
 
-  // Into both pages of the token, K by channel with the last token of a page.
+  // Writes a token to its page and its open page. With K by channel, the closed page is written
+  // with the page's last token.
   void write(uint32_t t, const float* key, const float* value) {
     if (case_.latent_dim != 0) value = nullptr;
     const AttentionKernels& kernels = instruction_sets().front().attention;
@@ -92,7 +93,7 @@ class Sequence {
     }
   }
 
-  // Rows [first, first + n) of the case in one call; [n, group · head_dim].
+  // Attends rows [first, first + n) of the case in one call; returns [n, group · head_dim].
   std::vector<float> attend(const InstructionSet& isa, uint32_t first, uint32_t n) const {
     std::vector<float> scratch = make_scratch(isa);
     std::vector<float> out(size_t{n} * case_.group * case_.value_dim());
@@ -103,7 +104,8 @@ class Sequence {
     }
     return out;
   }
-  // All rows, n_at_once splits before each merge; rows that see no split are attended whole.
+  // Attends all rows, with n_at_once splits before each merge. Rows that see no split are attended
+  // in one call.
   std::vector<float> attend_by_splits(const InstructionSet& isa, uint32_t n_at_once) const {
     std::vector<float> scratch = make_scratch(isa);
     std::vector<float> out(size_t{case_.n_rows} * case_.group * case_.value_dim());
@@ -131,7 +133,7 @@ class Sequence {
     return attend(isa, 0, case_.n_rows);
   }
 
-  // Whatever lies in the page at and after token n_tokens.
+  // Fills the rest of the last page, from token n_tokens on, with a value.
   void fill_unwritten(float value) {
     const std::vector<float> row(case_.head_dim, value);
     for (uint32_t t = case_.n_tokens; t % kPageTokens != 0; ++t) write(t, row.data(), row.data());
@@ -183,9 +185,9 @@ class Sequence {
   std::vector<std::byte*> pages, open;
 };
 
-// Softmax attention of one row and head in double, over what is stored; over int8 pages and over
-// K by channel queries are int8 too, over other int4 pages after turning. Over open pages they are
-// as they came.
+// Computes softmax attention of one row and head in double, from the stored values. Queries are
+// int8 for int8 pages and for K by channel, and rotated for other int4 pages. For open pages they
+// are not converted.
 class Reference {
  public:
   Reference(const Case& c, const Sequence& s)
@@ -211,7 +213,7 @@ class Reference {
     if (type != KvType::kInt4) return q;
     return turned_back(in_int8(turned(q, n), n), n);
   }
-  // The latent part of each head and the rest are stored each for itself.
+  // Stores the latent part and the rest of each head separately.
   template <class Store>
   static std::vector<float> in_parts(const Case& c, const std::vector<float>& x,
                                      const Store& store) {
@@ -267,8 +269,8 @@ class Reference {
     return out;
   }
 
-  // How far the kernels may be from it. Weights over int8 pages are levels themselves: 32767 of
-  // them, or 255 where they are much alike.
+  // Returns the allowed deviation of the kernels. For int8 pages, attention weights are quantized
+  // as well: to 32767 levels, or to 255 if they are similar.
   double tolerance(uint32_t row) const {
     const uint32_t position = case_.first_position() + row;
     const bool reads_levels = case_.first_seen(position) < case_.sealed_end(position);
@@ -281,7 +283,7 @@ class Reference {
   std::vector<float> open_q_, open_k_, open_v_;
 };
 
-// Against double in the scalar kernels, then all others by bytes against those.
+// Compares the scalar kernels with double, and all other kernels with the scalar ones byte by byte.
 inline void check(const Case& c) {
   SCOPED_TRACE(c);
   const Sequence sequence(c);

@@ -16,7 +16,7 @@ std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
   return std::move(*backend);
 }
 
-// Every instruction set of this machine, on one thread and on three.
+// Returns a backend for every instruction set of this machine, with one thread and with three.
 std::vector<std::unique_ptr<Backend>> all_backends() {
   std::vector<std::unique_ptr<Backend>> backends;
   for (const std::string_view isa : cpu_isa_names()) {
@@ -27,9 +27,10 @@ std::vector<std::unique_ptr<Backend>> all_backends() {
 }
 
 constexpr uint32_t kRows = 9;
-constexpr uint32_t kCols = 4147;  // enough to be shared out, a multiple of nothing
+constexpr uint32_t kCols = 4147;  // shared out among threads; no multiple of a vector or block
 
-// The rows that `operation(backend, x)` leaves in x, on every backend: the same everywhere.
+// Returns the rows that `operation(backend, x)` leaves in x, after checking that they are the same
+// on every backend.
 template <class Operation>
 std::vector<float> result_everywhere(uint32_t n_rows, uint32_t n_cols, const Operation& operation) {
   std::vector<float> first;
@@ -143,11 +144,11 @@ TEST(Backend, rope_turns_each_head_by_the_angles_of_its_row) {
   }
 }
 
-// Three sequences in one batch, two layers, grouped heads: what attention reads.
+// The input of attention: three sequences in one batch, two layers, grouped heads.
 constexpr uint32_t kHeadDim = 20, kKvHeads = 2, kHeads = 6, kLayers = 2;
 
 struct Sequence {
-  uint32_t n_cached, n_new;  // tokens in pages before this batch, and in it
+  uint32_t n_cached, n_new;  // tokens in pages before this batch, and in the batch
 };
 constexpr Sequence kSequences[] = {{0, 41}, {70, 1}, {31, 33}};
 constexpr uint32_t kBatch = 75;
@@ -177,7 +178,7 @@ class AttentionBatch {
 
   const std::vector<float>& out() const { return out_; }
 
-  // The same in double, from the keys and values themselves.
+  // Returns the same in double, computed directly from keys and values.
   double expected(size_t s, uint32_t token, uint32_t head, uint32_t d) const {
     const float* q = queries_.data() + (row_of(s, token) * kHeads + head) * kHeadDim;
     double total = 0, sum = 0;
@@ -199,7 +200,7 @@ class AttentionBatch {
   }
 
  private:
-  // K or V of tokens [begin, begin + n) of a sequence, as rows.
+  // Returns K or V of tokens [begin, begin + n) of a sequence as rows.
   static std::vector<float> tokens(const std::vector<float>& all, uint32_t begin, uint32_t n) {
     const uint32_t width = kKvHeads * kHeadDim;
     return {all.begin() + begin * width, all.begin() + (begin + n) * width};
@@ -278,7 +279,7 @@ TEST(Backend, attention_has_the_same_bits_on_all_instruction_sets_and_threads) {
   }
 }
 
-// The last rows of one sequence with one KV head attend to all of it.
+// Attends the last rows of one sequence with one KV head to the whole sequence.
 std::vector<float> attend_long(Backend& backend, KvType type, uint32_t window, uint32_t n_rows) {
   constexpr uint32_t kTokens = 17'000;
   const KvGeometry geometry{.type = type, .n_layers = 1, .n_kv_heads = 1, .head_dim = 16};

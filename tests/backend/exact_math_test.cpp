@@ -13,7 +13,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Everyday numbers, and those at which e^x leaves what a double holds or its normal ones.
+// Returns ordinary numbers, and those at which e^x overflows, becomes denormal or underflows.
 std::vector<double> arguments() {
   std::vector<double> x = {0.0,      -0.0,   1e-300, -1e-300, 1e-17,     -1e-17,    0x1p-30,
                            -0x1p-30, 709.0,  709.7,  709.8,   710.0,     711.0,     -708.0,
@@ -27,7 +27,8 @@ std::vector<double> arguments() {
   return x;
 }
 
-// Within `n` units in the last place, or of what is smallest.
+// Returns whether the values differ by at most `n` units in the last place, or of the smallest
+// denormal.
 bool is_close(double got, double expected, double n) {
   if (got == expected) return true;
   const double unit = std::max(std::abs(expected) * 0x1p-52, 0x1p-1074);

@@ -31,7 +31,7 @@ TEST(HostMemory, a_buffer_of_nothing_is_empty) {
   EXPECT_EQ(memory.allocate(0).data(), nullptr);
 }
 
-// Takes buffers until there is no more memory.
+// Allocates buffers until no memory is left.
 void expect_end_of_memory(size_t buffer_bytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer ends the process itself";

@@ -3,8 +3,8 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/host_memory.h"
 
-// Rows that read the page of their own token from an open page. tests/backend/attention_test.cpp
-// compares them with the formula.
+// Rows that read the page of their own token from an open page.
+// tests/backend/cpu/attention/attention_test.cpp compares them with the formula.
 namespace kvik {
 namespace {
 
@@ -85,8 +85,7 @@ std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
   return std::move(*backend);
 }
 
-// One sequence of which layer 1 is computed, with as many open pages as its chunks need, which are
-// used again and again.
+// One sequence with layer 1 computed, and as many open pages as its chunks need, which are reused.
 class OpenSequence {
  public:
   enum class Pages { kOpen, kClosed };
@@ -102,7 +101,7 @@ class OpenSequence {
     }
   }
 
-  // Writes the tokens from `first` on, chunk by chunk, and attends those from first_attended on.
+  // Writes the tokens from `first` on in chunks, and attends those from first_attended on.
   std::vector<float> run(uint32_t first, uint32_t end, uint32_t first_attended, uint32_t window) {
     std::vector<float> all;
     for (; first < end; first += chunk_) {
@@ -137,7 +136,7 @@ class OpenSequence {
  private:
   std::byte* new_page(const KvGeometry& geometry) {
     buffers_.push_back(backend_.memory().allocate(backend_.page_bytes(geometry)));
-    std::memset(buffers_.back().data(), 0xff, buffers_.back().size());  // not a number
+    std::memset(buffers_.back().data(), 0xff, buffers_.back().size());  // NaN
     return buffers_.back().data();
   }
   void write(const KvTarget& target) {
@@ -147,7 +146,7 @@ class OpenSequence {
     const OwnedRows v = rows_of(width, run.first_position, run.n_rows, 2);
     backend_.write_kv(target, k.rows, heads_.latent_dim == 0 ? v.rows : Rows{});
   }
-  // What a token's row holds depends on its position alone.
+  // A token's row depends only on its position.
   OwnedRows rows_of(uint32_t width, uint32_t first, uint32_t n, uint32_t seed) {
     std::vector<float> values;
     for (uint32_t i = 0; i < n; ++i) {
@@ -210,8 +209,8 @@ TEST(OpenPages, a_context_of_several_waves_of_splits_gives_the_same_bits) {
   }
 }
 
-// K by channel is what the kernel makes of a full open page; the rest is what pages of each type
-// have.
+// K by channel is the kernel's result for a full open page; the rest is the same as in pages of
+// each type.
 TEST(OpenPages, what_is_written_is_what_pages_of_each_type_have) {
   const cpu::AttentionKernels& kernels = cpu::instruction_sets().front().attention;
   for (const KvType type : kTypesWithOpenPages) {
@@ -243,7 +242,7 @@ TEST(OpenPages, what_is_written_is_what_pages_of_each_type_have) {
                                 rounded.page(page) + block * plain.head_bytes() + plain.k_bytes(),
                                 plain.v_bytes()));
           std::vector<std::byte> keys(layout.k_bytes(), std::byte{0xff});
-          if (page == 0) {  // which is full
+          if (page == 0) {  // full page
             kernels.write_channels(
                 layout, exact.page(0) + block * layout.open_layout().head_bytes(), keys.data());
           }

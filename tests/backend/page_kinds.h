@@ -6,12 +6,12 @@
 
 namespace kvik::testing {
 
-// What pages hold, and whether each row reads its own page from an open one.
+// A KV type, and whether each row reads its own page from an open page.
 struct PageKind {
   KvType type;
   bool open = false;
 
-  // As models have it whose K is not latent.
+  // Models without MLA use this layout.
   bool keys_by_channel() const { return open && type == KvType::kInt4; }
 };
 inline std::string name_of(PageKind kind) {

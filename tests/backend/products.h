@@ -10,7 +10,7 @@
 #include "backend/random_matrix.h"
 #include "tensor/block_format.h"
 
-// Matrix products by a backend, and what they should be.
+// Matrix products computed by a backend, and their expected values.
 namespace kvik::testing {
 
 inline std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads = 2) {
@@ -36,11 +36,11 @@ inline std::vector<float> product(Backend& backend, const std::vector<float>& x,
   return out.values();
 }
 
-// Whether activations are rounded to levels, too.
+// Returns whether activations are quantized as well.
 inline bool is_quantised(ElementType type) { return block_format(type) != nullptr; }
 
-// The activations of one row as quantised weights see them: levels · scale of the row · power of
-// two of the block. Of four row scales the one with the least noise counts.
+// Returns one row of activations as products with quantized weights use it: level · scale of the
+// row · power of two of the block. Of four row scales, the one with the least error is used.
 inline std::vector<double> levelled(std::span<const float> x) {
   const auto peak_of = [](std::span<const float> values) {
     float peak = 0;
@@ -69,8 +69,7 @@ inline std::vector<double> levelled(std::span<const float> x) {
   return best;
 }
 
-// What the product should be, in double; for quantised weights with x rounded to the levels that
-// the specification names.
+// Returns the product in double; for quantized weights, x is rounded to the specified levels.
 inline std::vector<double> plain_product(const std::vector<float>& x, uint32_t n_rows,
                                          const FileMatrix& w) {
   const uint32_t k = w.n_cols;

@@ -70,7 +70,7 @@ TEST(QuantisedMatmul, a_matrix_of_nvfp4_is_times_its_own_scale) {
     const FileMatrix a = random_matrix(ElementType::kNvFp4, n, k, 1);
     const FileMatrix b = random_matrix(ElementType::kQ4_0, n, k, 2);
     TensorView views[] = {a.view(), a.view(), b.view()};
-    views[0].scale = 0.375f;  // times a float, few bits: exact
+    views[0].scale = 0.375f;  // a float with few bits, so that products are exact
     const auto packed = backend->pack_views(views);
     ASSERT_TRUE(packed);
     EXPECT_NE((*packed)->source_digest(), pack(*backend, {a, a, b})->source_digest());
@@ -99,7 +99,7 @@ TEST(QuantisedMatmul, a_matrix_of_nvfp4_is_times_its_own_scale) {
   }
 }
 
-// x[gather[j]] in place of x[j]
+// Returns x[gather[j]] in place of x[j].
 std::vector<float> gathered(const std::vector<float>& x, std::span<const uint32_t> gather) {
   std::vector<float> out(x.size());
   for (size_t i = 0; i < x.size(); ++i) {

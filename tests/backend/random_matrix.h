@@ -23,7 +23,7 @@ inline std::vector<float> random_floats(size_t n, uint32_t seed) {
   return values;
 }
 
-// A matrix in a file's form, and what its elements stand for.
+// A matrix as stored in a file, and the values of its elements.
 struct FileMatrix {
   ElementType type;
   uint32_t n_rows, n_cols;

@@ -19,7 +19,7 @@ inline std::vector<const cpu::InstructionSet*> sets_here() {
   return sets;
 }
 
-// Each head in 127 steps of its peak.
+// Quantizes each head to 127 levels of its peak.
 inline std::vector<float> in_int8(std::vector<float> x, uint32_t head_dim) {
   for (size_t head = 0; head < x.size(); head += head_dim) {
     float peak = 0;
@@ -31,8 +31,8 @@ inline std::vector<float> in_int8(std::vector<float> x, uint32_t head_dim) {
   return x;
 }
 
-// Each head times a Hadamard matrix in blocks of n, the largest power of two that divides head_dim,
-// and times the power of two next above 1 / sqrt(n).
+// Multiplies each head by a Hadamard matrix in blocks of n, the largest power of two that divides
+// head_dim, and by the next power of two above 1 / sqrt(n).
 inline std::vector<float> turned(std::vector<float> x, uint32_t head_dim) {
   const uint32_t n = head_dim & (0u - head_dim);
   for (size_t begin = 0; begin < x.size(); begin += n) {
@@ -54,7 +54,8 @@ inline std::vector<float> turned_back(std::vector<float> x, uint32_t head_dim) {
   return x;
 }
 
-// Sixteen levels for each group of up to 64 values, at odd multiples of a sixteenth of the peak.
+// Quantizes each group of up to 64 values to sixteen levels, at odd multiples of a sixteenth of the
+// peak.
 inline std::vector<float> in_int4(std::vector<float> x, uint32_t head_dim) {
   for (size_t begin = 0; begin < x.size(); begin += head_dim) {
     for (size_t group = begin; group < begin + head_dim; group += 64) {
@@ -71,8 +72,9 @@ inline std::vector<float> in_int4(std::vector<float> x, uint32_t head_dim) {
   return x;
 }
 
-// One dimension's levels of sixteen tokens on a grid of sixteen points from `low` to `high`: the
-// first a whole level, the step in whole fifteenths of a level, rounded up.
+// Quantizes one dimension's int8 levels of sixteen tokens to a grid of sixteen points from `low` to
+// `high`. The first point is a whole level; the step is a multiple of a fifteenth of a level,
+// rounded up.
 inline std::vector<float> on_grid(const std::vector<float>& levels, float low, float high) {
   const auto limited = [](float level) { return std::clamp(level, -127.0f, 127.0f); };
   const float first = std::max(std::nearbyint(limited(low) - 0.5f), -127.0f);
@@ -88,8 +90,8 @@ inline std::vector<float> on_grid(const std::vector<float>& levels, float low, f
   return out;
 }
 
-// On the best of nine grids: from the least to the greatest level, each where it is or 0.02 of the
-// range to either side.
+// Uses the best of nine grids: from the smallest to the largest level, with each end at its place
+// or shifted by 0.02 of the range.
 inline std::vector<float> on_best_grid(const std::vector<float>& levels) {
   const auto [low, high] = std::minmax_element(levels.begin(), levels.end());
   const float shift = 0.02f * (*high - *low);
@@ -110,8 +112,8 @@ inline std::vector<float> on_best_grid(const std::vector<float>& levels) {
   return best;
 }
 
-// K of int4 by channel, of the full pages. Up to 64 dimensions share levels of which 127 are their
-// peak; each is rounded in sixteen tokens at a time.
+// Quantizes K of full int4 pages by channel. Up to 64 dimensions share a scale of 127 levels; each
+// dimension is quantized for sixteen tokens at a time.
 inline std::vector<float> by_channel(std::vector<float> k, uint32_t head_dim) {
   constexpr uint32_t kTokens = 32, kChannelTokens = 16;
   for (float& value : k) value = bf16_to_f32(f32_to_bf16(value));
@@ -141,7 +143,7 @@ inline std::vector<float> by_channel(std::vector<float> k, uint32_t head_dim) {
   return k;
 }
 
-// K or V of pages of that type, asked for by key_type() or value_type().
+// Returns K or V as stored by pages of the type, which comes from key_type() or value_type().
 inline std::vector<float> as_stored(KvType type, std::vector<float> x, uint32_t head_dim) {
   if (type == KvType::kInt8) return in_int8(std::move(x), head_dim);
   if (type == KvType::kInt4) {

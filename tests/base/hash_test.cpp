@@ -38,7 +38,7 @@ TEST(Hash, two_lists_of_texts_never_read_the_same) {
   EXPECT_NE(digest("abc", ""), digest("", "abc"));
 }
 
-// xxHash 0.8, doc/xxhash_spec.md: XXH3_128bits of nothing, seed 0.
+// xxHash 0.8, doc/xxhash_spec.md: XXH3_128bits of the empty input, seed 0.
 TEST(Hash, xxh3_is_the_published_one) {
   EXPECT_EQ(xxh3_128({}).high, 0x99aa06d3014798d8u);
   EXPECT_EQ(xxh3_128({}).low, 0x6001c324468d497fu);

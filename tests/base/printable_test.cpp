@@ -21,7 +21,7 @@ TEST(PrintableText, what_would_steer_a_terminal_is_shown) {
   EXPECT_EQ(lines("\033]0;owned\007"), "␛]0;owned␇");
   EXPECT_EQ(lines("\033[2J\b\x7f"), "␛[2J␈␡");
   EXPECT_EQ(lines(std::string_view("a\0b", 3)), "a␀b");
-  EXPECT_EQ(lines("\u009b31m"), "\ufffd31m");  // CSI in one character
+  EXPECT_EQ(lines("\u009b31m"), "\ufffd31m");  // CSI as one character
 }
 
 TEST(PrintableText, no_line_hides_another) { EXPECT_EQ(lines("safe\rgone\r\n"), "safegone\n"); }

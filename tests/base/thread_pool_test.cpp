@@ -50,7 +50,8 @@ TEST(ThreadPool, no_two_items_run_on_one_thread_number_at_once) {
   EXPECT_FALSE(collided.load());
 }
 
-// First its own share, then those of the threads behind it, each from where its owner is.
+// A thread processes its own share first, then those of the following threads, each from its
+// owner's current position.
 TEST(ThreadPool, a_thread_goes_through_each_share_in_its_order) {
   constexpr uint32_t kThreads = 3;
   constexpr size_t kItems = 301;
@@ -70,7 +71,7 @@ TEST(ThreadPool, a_thread_goes_through_each_share_in_its_order) {
   }
 }
 
-// Plain memory, no atomics: what a loop wrote is there for the caller and for the next loop.
+// Plain memory without atomics: writes of a loop are visible to the caller and to the next loop.
 TEST(ThreadPool, many_rapid_loops_see_each_others_writes) {
   ThreadPool pool(3);
   std::vector<uint64_t> values(16, 0);
@@ -86,11 +87,11 @@ TEST(ThreadPool, many_rapid_loops_see_each_others_writes) {
   }
 }
 
-// Both items wait for each other, so the loop ends only where a second thread comes.
+// The two items wait for each other, so the loop only ends when a second thread joins.
 TEST(ThreadPool, workers_that_fell_asleep_wake_for_the_next_loop) {
   ThreadPool pool(2);
   for (int round = 0; round < 20; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // far past the spin time
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // much longer than the spin time
     std::atomic<int> n_arrived{0};
     pool.run(2, [&](size_t, uint32_t) {
       n_arrived.fetch_add(1);
@@ -116,7 +117,7 @@ TEST(ThreadPool, a_loop_at_any_moment_of_falling_asleep_is_not_missed) {
 
 std::atomic<bool> is_held, is_temporary_error;
 
-// The worker is held in a signal handler, as if the system ran something else on its core.
+// The worker is held in a signal handler, as if the system ran another process on its core.
 TEST(ThreadPool, a_loop_does_not_wait_for_a_worker_that_does_not_come) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer delays signal handlers until the thread wakes";
@@ -145,7 +146,7 @@ TEST(ThreadPool, a_loop_does_not_wait_for_a_worker_that_does_not_come) {
   std::signal(SIGUSR1, SIG_DFL);
 }
 
-// Both items wait for each other. Where only one core is allowed they take turns on it.
+// The two items wait for each other. If only one core is allowed, they alternate on it.
 std::pair<int, int> cores_of_both(ThreadPool& pool) {
   std::atomic<int> n_arrived{0};
   int cores[2] = {-1, -1};
@@ -165,7 +166,7 @@ TEST(ThreadPool, a_worker_that_wakes_has_another_core_than_its_caller_if_there_i
   ThreadPool pool(2);
   int n_shared = 0;
   for (int round = 0; round < kRounds; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // far past the spin time
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // much longer than the spin time
     const auto [one, other] = cores_of_both(pool);
     n_shared += one == other;
   }

@@ -10,14 +10,14 @@
 namespace kvik {
 namespace {
 
-// An item for whose copies there is no memory.
+// An item whose copy fails for lack of memory.
 struct Uncopied {
   Uncopied() = default;
   Uncopied(const Uncopied&) { throw std::bad_alloc(); }
   Uncopied& operator=(const Uncopied&) = default;
 };
 
-// With std::variant the program ends here: "double free", or a jump to nowhere.
+// With std::variant the program ends here with "double free" or an invalid jump.
 TEST(Variant, a_copy_without_memory_is_an_exception_and_no_more) {
   using Value = Variant<std::monostate, bool, std::string, std::vector<Uncopied>>;
   const std::vector<Value> values(3, std::string("a text that does not lie within its object"));

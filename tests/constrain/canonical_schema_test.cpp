@@ -1,5 +1,4 @@
-// The language that answers are held to by default: the texts that a program would write for a
-// schema.
+// The default language of a schema: the texts that a program would write for its values.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +34,7 @@ class Canonical {
     GrammarMatcher matcher = compiled_->start();
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
-  // Returns the text that must follow.
+  // Returns the text that is forced after `text`.
   std::string forced_after(std::string_view text) const {
     GrammarMatcher matcher = compiled_->start();
     EXPECT_EQ(*matcher.accept_bytes(text), text.size());
@@ -115,7 +114,7 @@ TEST(CanonicalSchema, names_that_are_required_but_not_declared_may_come) {
 }
 
 TEST(CanonicalSchema, names_come_that_what_must_not_hold_asks_for) {
-  // A value is only one of the two if what the other one lists is of another type.
+  // A value matches only one of the two if the property listed by the other has another type.
   const Canonical either(
       R"({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}},
                     {"type": "object", "properties": {"b": {"type": "integer"}}}]})");
@@ -138,7 +137,8 @@ TEST(CanonicalSchema, names_come_that_what_must_not_hold_asks_for) {
           {"properties": {"p": {"type": "object", "properties": {"a": {"type": "integer"}}}}},
           {"properties": {"p": {"not": {"properties": {"b": {"type": "integer"}}}}}}]})");
   EXPECT_TRUE(property.takes(R"({"p":{"a":1,"b":null}})"));
-  // The first of the two objects must have names that it does not list, the second must not.
+  // The first of the two objects needs properties that it does not list; the second must not have
+  // such properties.
   const Canonical one(
       R"({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
                     {"type": "object", "properties": {"b": {"type": "integer"}}}]})");
@@ -268,7 +268,7 @@ TEST(CanonicalSchema, one_blank_at_most_stands_after_colons_and_commas) {
   EXPECT_EQ(schema.next_after(R"({"a": )"), "-0123456789");
 }
 
-// Whatever bytes are drawn of those allowed, an object comes to its end: there are no dead ends.
+// Whichever allowed bytes are drawn, an object can be completed: there are no dead ends.
 TEST(CanonicalSchema, random_objects_come_to_their_end) {
   std::mt19937 random(1);
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
@@ -294,7 +294,7 @@ TEST(CanonicalSchema, random_objects_come_to_their_end) {
       while (said.size() < 200) {
         const std::string next = made.next_after(said);
         if (next.empty()) break;
-        // Escapes write names in further ways, which says nothing of dead ends.
+        // Escapes are other spellings of names and irrelevant for dead ends.
         const char byte = next[static_cast<size_t>(below(static_cast<int>(next.size())))];
         if (byte != '\\') said += byte;
       }

@@ -5,7 +5,7 @@
 
 #include "support/grammar_company.h"
 
-// Several matchers of one grammar, some of which meet its limits.
+// Several interleaved matchers of one grammar, some of which meet its limits.
 namespace kvik::constrain {
 namespace {
 

@@ -1,4 +1,4 @@
-// Masks beside the plain way to know them: each token read byte by byte from where the text stands.
+// Compares masks with a simple method: every token is read byte by byte from the current state.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 namespace kvik::constrain {
 namespace {
 
-// What strings, keys and what stands between them are made of, cut in all places: in characters, in
-// escapes, behind quotes.
+// Returns pieces of strings, keys and the text between them, split at arbitrary places: in
+// characters, in escapes, after quotes.
 std::shared_ptr<const VocabularyTrie> vocabulary_of_pieces() {
   const std::vector<std::string> pieces = {
       "a",        "b",
@@ -40,7 +40,7 @@ std::shared_ptr<const VocabularyTrie> vocabulary_of_pieces() {
       "\",\"",    "\":\"",
       "\"]",      "\"},{\"",
       "\x7F",     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
-  std::vector<std::string> tokens = {""};  // one that is no text
+  std::vector<std::string> tokens = {""};  // a token without text
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   tokens.insert(tokens.end(), pieces.begin(), pieces.end());
   std::mt19937 random(1);
@@ -91,7 +91,7 @@ const std::vector<std::string>& schemas() {
 
 class Masks : public testing::Test {
  protected:
-  // Walks along a text at random; the number of (state, token) pairs that were looked at.
+  // Follows a random text. Returns the number of compared (state, token) pairs.
   size_t walk(CompiledGrammar& compiled, std::mt19937& random) {
     GrammarMatcher matcher = compiled.start();
     const VocabularyTrie& vocabulary = compiled.vocabulary();
@@ -118,7 +118,7 @@ class Masks : public testing::Test {
   std::shared_ptr<const VocabularyTrie> vocabulary = vocabulary_of_pieces();
 };
 
-// KVIK_ORACLE_PAIRS=10000000 for a longer run.
+// KVIK_ORACLE_PAIRS=10000000 gives a longer run.
 TEST_F(Masks, allow_the_tokens_whose_every_byte_may_come) {
   const char* wanted = std::getenv("KVIK_ORACLE_PAIRS");
   const size_t n_wanted = wanted ? std::strtoull(wanted, nullptr, 10) : 1'000'000;

@@ -1,5 +1,5 @@
-// Random grammars of few texts, matched token by token beside a matcher that is slow and plain: it
-// has written all texts of the grammar down. The same for values of JSON that must differ.
+// Compares random grammars with few texts, token by token, with a slow and simple matcher that
+// enumerates all texts of the grammar. The same is done for JSON arrays whose items must differ.
 
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@ namespace {
 
 using Texts = std::set<std::string>;
 
-// Texts beyond this many make a grammar too large to be written down.
+// Grammars with more texts are not enumerated.
 constexpr size_t kMaxTexts = 300;
 
-// Once true, what was written down is not all.
+// True if the enumeration is incomplete.
 bool too_many = false;
 
 Texts joined(const Texts& a, const Texts& b) {
@@ -39,7 +39,7 @@ Texts united(Texts a, const Texts& b) {
   return a;
 }
 
-// The same set of texts twice: as part of a grammar and written down.
+// The same set of texts as a part of a grammar and as an enumeration.
 template <class Form, class All = Texts>
 struct Both {
   Form form;
@@ -173,10 +173,10 @@ class RandomGrammar {
   std::mt19937 random_;
 };
 
-// Texts of values, each with the text that all equal values have.
+// Maps the text of each value to the text shared by all equal values.
 using Values = std::map<std::string, std::string>;
 
-// JSON of few values, in arrays whose items differ, or some of which do not.
+// JSON with few values, in arrays whose items must all differ or of which some must be equal.
 class RandomValues {
  public:
   explicit RandomValues(uint32_t seed) : random_(seed) {}
@@ -190,7 +190,7 @@ class RandomValues {
     form.repeated = kind == 3;
     std::vector<Both<Node, Values>> places;
     const auto n_first = static_cast<size_t>(below(3));
-    // Of places whose values are known to be alike, what may stand at both is known as well.
+    // For places whose values are known to be equal, the values possible at both are known as well.
     for (size_t i = 0; i <= n_first; ++i) {
       places.push_back(form.repeated && i > 0 && below(2) == 0 ? places[0] : value(depth - 1));
     }
@@ -284,7 +284,7 @@ class RandomValues {
     return {builder_.object(std::move(form)), all};
   }
 
-  // The values of both; a node of texts that are written down.
+  // Returns a node for the values of both.
   Node both_of(const Both<Node, Values>& a, const Both<Node, Values>& b) {
     if (a.form == b.form) return a.form;
     std::vector<Node> either;
@@ -296,7 +296,7 @@ class RandomValues {
     return builder_.choice(either);
   }
 
-  // Only that text: of a whole value where it is read from.
+  // Returns a node for this text only, which is a whole value read from a position.
   Node constant(const std::string& text) {
     std::vector<Node> parts;
     size_t at = 0;
@@ -341,7 +341,7 @@ class RandomValues {
     return builder_.literal(its);
   }
 
-  // One, or at most one, of the items is one of the first place's.
+  // Requires that one item, or at most one, is a value of the first place.
   void contain(ArrayForm& form, std::vector<Both<Node, Values>>& places) {
     const Both<Node, Values> what =
         places[static_cast<size_t>(below(static_cast<int>(places.size())))];
@@ -400,7 +400,7 @@ bool begins_some(const Texts& texts, const std::string& prefix) {
   return found != texts.end() && found->starts_with(prefix);
 }
 
-// Steps through one grammar; the number of (state, token) pairs that were looked at.
+// Follows texts of one grammar. Returns the number of compared (state, token) pairs.
 size_t walk(const Both<Node>& both, Builder& builder, uint32_t seed) {
   auto grammar = builder.finish(both.form);
   EXPECT_EQ(grammar.has_value(), !both.texts.empty()) << seed;
@@ -422,7 +422,7 @@ size_t walk(const Both<Node>& both, Builder& builder, uint32_t seed) {
       for (TokenId id = 0; id < vocabulary.n_vocab(); ++id, ++n_pairs) {
         const bool bit = mask.allows(id);
         const bool possible = begins_some(both.texts, text + vocabulary.bytes(id));
-        // The plain matcher writes no escapes.
+        // The simple matcher writes no escapes.
         if (vocabulary.bytes(id) != "\\") {
           EXPECT_EQ(bit, possible) << seed << ": " << text << " + " << vocabulary.bytes(id);
         }
@@ -437,8 +437,8 @@ size_t walk(const Both<Node>& both, Builder& builder, uint32_t seed) {
   return n_pairs;
 }
 
-// Walks forms until enough pairs of a state and a token are compared: one(seed) says how many it
-// gave, 0 where its form has too many texts. KVIK_ORACLE_PAIRS=10000000 for a longer run.
+// Tests grammars until enough (state, token) pairs are compared. one(seed) returns the number of
+// pairs, or 0 if its grammar has too many texts. KVIK_ORACLE_PAIRS=10000000 gives a longer run.
 template <class One>
 void walk_enough(One&& one) {
   const char* wanted = std::getenv("KVIK_ORACLE_PAIRS");

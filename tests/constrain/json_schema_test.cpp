@@ -177,7 +177,7 @@ TEST(JsonSchema, what_could_only_become_what_is_there_already_is_not_begun) {
                        "items": {"type": "boolean"}})")
                 .error(),
             "no text is left that would keep to the form");
-  // An array of itself that needs two that differ, of which there is one.
+  // An array of its own type that needs two different items, while only one exists.
   EXPECT_EQ(Schema(R"({"$defs": {"n": {"anyOf": [{"const": 1}, {"type": "array",
     "uniqueItems": true, "minItems": 2, "maxItems": 2, "items": {"$ref": "#/$defs/n"}}]}},
     "type": "array", "uniqueItems": true, "minItems": 2, "items": {"$ref": "#/$defs/n"}})")
@@ -192,7 +192,7 @@ TEST(JsonSchema, items_that_must_not_all_differ_repeat_before_the_array_ends) {
   EXPECT_FALSE(any.takes("[]"));
   const Schema two(R"({"type": "array", "maxItems": 2, "not": {"uniqueItems": true}})");
   EXPECT_EQ(two.forced_behind(R"(["ab",)"), R"("ab"])");
-  // Exponents that fit no number of ours: the second item is the first, however it is written.
+  // Exponents beyond any number type: the second item equals the first, however it is written.
   EXPECT_TRUE(two.takes("[19.62e333333333333333333333,19.620E+0333333333333333333333]"));
   EXPECT_TRUE(two.takes("[-0.05e-333333333333333333333,-0.05e-333333333333333333333]"));
   EXPECT_FALSE(two.takes("[1962e333333333333333333333,1962e333333333333333333334]"));
@@ -291,7 +291,7 @@ TEST(JsonSchema, what_cannot_be_kept_is_refused_with_its_path) {
   EXPECT_EQ(error("false"), "no text is left that would keep to the form");
 }
 
-// THREATS 35.
+// Hostile schemas must be rejected, because an ignored schema would leave answers unconstrained.
 TEST(JsonSchema, hostile_schemas_meet_a_limit_and_never_go_unconstrained) {
   const auto nested = [](std::string_view open, std::string_view close, size_t n) {
     std::string text;

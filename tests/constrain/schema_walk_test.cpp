@@ -1,4 +1,4 @@
-// Random texts of schemas whose items are compared: wherever a text stands, it may end or go on.
+// Follows random texts of schemas whose items are compared: every prefix can end or continue.
 
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ std::string next_after(std::string_view schema, std::string_view text, Language 
   return *matcher.next_bytes();
 }
 
-// Follows a random text that prefers some bytes, so that it gets far. Returns the text where it is
-// stuck, or nothing.
+// Follows a random text that prefers some bytes, so that it becomes long. Returns the text at which
+// no continuation exists, or an empty string.
 std::string stuck_text(const CompiledGrammar& compiled, uint32_t seed) {
   constexpr std::array<std::string_view, 4> kPreferred = {"[]{}\",:0123456789eE+-.tfn", "[],0e1-.",
                                                           "[]\",a{}:b1", "[],0123456789e-.E+"};

@@ -1,4 +1,4 @@
-"""Adapters: values against merged models in float64, the same bits in any company, and many of them behind one server."""
+"""Tests adapters: values against merged models in float64, identical bits in every batch, and many adapters in one server."""
 import functools
 import itertools
 import json
@@ -38,7 +38,7 @@ def folder():
 
 @functools.cache
 def adapter(model, seed=1, rank=4, kind="f32", only=()):
-    """(GGUF file, folder of PEFT, pairs) of a random adapter."""
+    """Returns (GGUF file, PEFT folder, pairs) of a random adapter."""
     pairs = make_adapter.random_pairs(kvik.DEMO if model == "demo" else model, rank, seed, kind, only)
     stem = os.path.join(folder(), f"{os.path.basename(model)}-{seed}-{rank}-{kind}-{'-'.join(only)}")
     model = kvik.DEMO if model == "demo" else model
@@ -57,12 +57,12 @@ def error(got, want):
 
 
 def usual_error(got, want):
-    """Of half of the rows."""
+    """Returns the median over rows of the relative error."""
     return np.median(np.abs(got - want).max(1) / np.abs(want).max(1))
 
 
 def share_of(preset):
-    """As oracle_test.py has it without an adapter."""
+    """Returns the bound that oracle_test.py uses without an adapter."""
     return 4e-6 if preset in kvik.ILL_CONDITIONED else 2e-6
 
 
@@ -80,7 +80,8 @@ class Values(unittest.TestCase):
                 self.assertGreater(error(kvik.reference(model, tokens), want), 0.05, "the adapter does next to nothing")
 
     def assert_close(self, preset, got, path, tokens, want):
-        """Or no further off than the same sums in a file: what f32 comes to behind 27 layers, or where keys of the delta rule are short."""
+        """Checks the error bound, or that the adapter deviates no more than the same sums in a merged file: f32 loses precision over 27 layers, or
+        when keys of the delta rule are short."""
         share = share_of(preset)
         if error(got, want) >= share:
             merged = os.path.join(folder(), "deep.gguf")
@@ -113,7 +114,8 @@ class Values(unittest.TestCase):
                 self.assertLess(error(got, reference(model, tokens, pairs)), 2e-6)
 
     def test_experts_may_be_parameters(self):
-        """PEFT's target_parameters, with ranks and alphas by expression: the formula of its ParamWrapper, and the bits of the other files."""
+        """Tests PEFT's target_parameters with ranks and alphas by pattern: the formula of PEFT's ParamWrapper, and the same bits as the other
+        formats."""
         for name in ("test-mixtral", "test-qwen2moe", "test-qwen35moe", "test-gptoss", "test-granitemoe", "test-mla", "test-lfm2moe", "test-granitehybrid"):
             with self.subTest(preset=name):
                 model, tokens = kvik.preset(name, "f32", 1), tokens_for(name)
@@ -127,7 +129,7 @@ class Values(unittest.TestCase):
                 self.assert_close(name, got, gguf, tokens, reference(model, tokens, pairs))
 
     def assert_formula(self, modules, pairs, takes_turns):
-        """einsum("o r e, e r i -> e o i") of what is written is b · a of each expert: gates over ups, and downs."""
+        """Checks that einsum("o r e, e r i -> e o i") of the written tensors is b · a of each expert: gates stacked on ups, and downs."""
         gates = [name for name in pairs if name.endswith("ffn_gate_exps.weight")]
         self.assertEqual(len(modules), 2 * len(gates))
         for i, gate in enumerate(gates):
@@ -148,8 +150,8 @@ class Values(unittest.TestCase):
                 self.assertLess(error(kvik.logits(model, tokens, all=True, kv_type="f32", adapter=gguf), reference(model, tokens, pairs)), share)
 
     def test_every_familys_quantised_base_is_as_near_as_without_an_adapter(self):
-        """Half of the positions: where weights of 4 and 8 bits move a router's choice, or a key of the delta rule is short, the others are another
-        model's, with an adapter and without. They are as far from what they would be without it as the adapter takes them."""
+        """Compares medians over positions. Where 4-bit or 8-bit weights change a router's choice, or a key of the delta rule is short, the other
+        positions deviate arbitrarily, with and without an adapter. Their deviation is as large as the effect of the adapter."""
         types = ("q8_0", "q4_0")
         cases = [(name, t) for i, name in enumerate(PRESETS) for t in (types if kvik.LONG else types[i % 2:i % 2 + 1])]
         for name, element_type in [*cases, ("test-gptoss", "mxfp4")]:
@@ -219,7 +221,7 @@ class Values(unittest.TestCase):
 
 
 class Exactness(unittest.TestCase):
-    """What `kvik logits` prints with %.9g tells any two floats apart."""
+    """Compares the output of `kvik logits`; its %.9g distinguishes any two floats."""
 
     def assert_same(self, got, want, **what):
         with self.subTest(**what):
@@ -262,7 +264,7 @@ class Exactness(unittest.TestCase):
     def test_speculation_changes_no_token(self):
         model = "demo"
         a = adapter(model, 1, 16, "f16")[0]
-        prompt = kvik.random_tokens(20, 2045, 3) * 4  # repeats itself, so that something is guessed
+        prompt = kvik.random_tokens(20, 2045, 3) * 4  # repeats itself, so that there are draft tokens
         plain = kvik.greedy(model, prompt, 40, adapter=a, speculate="off")
         self.assertEqual(kvik.greedy(model, prompt, 40, adapter=a), plain)
 
@@ -331,7 +333,7 @@ class Serving(unittest.TestCase):
         return kvik.demo_text(kvik.greedy(self.MODEL, tokens, n, adapter=path)).decode()
 
     def ask(self, server, tokens, model=None, **fields):
-        """(text, cached tokens)"""
+        """Returns (text, number of cached tokens)."""
         more = {"model": model} if model else {}
         got = server.complete(tokens, max_tokens=24, ignore_eos=True, **more, **fields)
         return got["choices"][0]["text"], got["usage"]["prompt_tokens_details"]["cached_tokens"]
@@ -399,7 +401,7 @@ class Serving(unittest.TestCase):
             self.assertEqual([m["id"] for m in server.get("/v1/models").json["data"]], ["demo"])
 
     def test_a_hundred_adapters_under_load(self):
-        """Eight clients ask a hundred adapters while others come and go, in memory for a few."""
+        """Eight clients use a hundred adapters while others are loaded and unloaded, with memory for only a few."""
         paths = self.adapters(12)
         names = [f"n{i}" for i in range(100)]
         tokens = kvik.random_tokens(40, kvik.DEMO_BOS, 9)
@@ -430,7 +432,7 @@ class Serving(unittest.TestCase):
                 for _ in range(100 if kvik.LONG else 25):
                     name = rng.choice(names)
                     answer = server.post("/v1/completions", {"prompt": tokens, "temperature": 0, "max_tokens": 24, "ignore_eos": True, "model": name})
-                    if answer.status == 429:  # all of the memory is in use: never with room for as many as ask
+                    if answer.status == 429:  # all of the memory is in use; this never happens when all requested adapters fit
                         raise AssertionError(answer.body)
                     self.assertEqual(answer.status, 200, answer.body)
                     self.assertEqual(answer.json["choices"][0]["text"], want[of[name]], name)
@@ -447,7 +449,7 @@ class Serving(unittest.TestCase):
                 self.assertLess(server.rss_bytes() - before, 64 << 20)
 
     def test_what_is_unloaded_leaves_nothing_behind(self):
-        """Adapters that are read, answer now and then, and go: ten thousand of them with --long."""
+        """Loads adapters, uses some of them and unloads them: ten thousand with --long."""
         paths = list(self.adapters(4).values())
         tokens = kvik.random_tokens(40, kvik.DEMO_BOS, 9)
         n = 10_000 if kvik.LONG else 400
@@ -456,7 +458,7 @@ class Serving(unittest.TestCase):
                 return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
             for i in range(n):
-                if i == n // 8:  # what is reused is there by then, and so are the pages
+                if i == n // 8:  # by now all reusable memory and all pages are allocated
                     before = server.rss_bytes(), descriptors()
                 self.assertEqual(server.post("/v1/adapters", {"name": f"n{i}", "path": paths[i % 4]}).status, 200)
                 if i % 10 == 0:
@@ -475,7 +477,7 @@ class Serving(unittest.TestCase):
 
 class Trained(unittest.TestCase):
     def test_the_demo_learns_another_authors_words(self):
-        """The demo knows plays; an adapter trained on its quantised weights foresees the text of a licence."""
+        """The demo model is trained on plays. An adapter trained on its quantized weights must predict the text of a license better."""
         with open(os.path.join(kvik.ROOT, "LICENSE"), encoding="utf-8") as f:
             text = f.read()
         shown, held = (os.path.join(folder(), name) for name in ("shown.txt", "held.txt"))

@@ -1,5 +1,5 @@
-"""What an agent's requests say, in whatever dialect, as chats and as tokens: read here once more, so that a test knows what
-a request has in common with those before it without asking the cache."""
+"""Converts an agent's requests, in any API dialect, to chats and tokens. This is independent of the server's parsers, so that a test knows the
+common prefix of a request and earlier requests without querying the cache."""
 import json
 
 
@@ -97,7 +97,7 @@ def is_generation(exchange):
 
 
 def tokens_of(server, exchange):
-    """The prompt of a request, as the server's template and tokenizer have it."""
+    """Returns the prompt of a request, rendered by the server's template and tokenizer."""
     chat = READERS[path_of(exchange)](json.loads(exchange.body))
     text = server.post("/apply-template", {k: v for k, v in chat.items() if v}).json["prompt"]
     return server.post("/tokenize", {"content": text, "parse_special": True}).json["tokens"]
@@ -108,7 +108,7 @@ def events(answer):
 
 
 def usage_of(exchange):
-    """(tokens of the prompt, of which so many were found) as the answer tells them."""
+    """Returns (prompt tokens, cached tokens) as reported by the answer."""
     answered = [json.loads(exchange.answer)] if exchange.answer.startswith(b"{") else events(exchange.answer)
     usages = [found for event in answered for found in (event.get("usage"), (event.get("message") or {}).get("usage"),
                                                         (event.get("response") or {}).get("usage")) if found]
@@ -126,9 +126,9 @@ def common_prefix(a, b):
 
 
 def reuse(server, exchanges):
-    """[(exchange, tokens of its prompt, tokens it could find, tokens it found)] for each request that generates.
+    """Returns [(exchange, prompt tokens, reusable tokens, cached tokens)] for each request that generates.
 
-    It could find what it has in common with a prompt that was answered before it came; the last token is always computed."""
+    The reusable tokens are the common prefix with any prompt that was answered before the request arrived; the last token is always computed."""
     known, rows = [], []
     for exchange in filter(is_generation, exchanges):
         tokens = tokens_of(server, exchange)

@@ -1,9 +1,8 @@
-"""Sessions of one agent against one server, in whatever network this process sees; what came of them as JSON on stdout.
+"""Runs sessions of one agent against one server in the network of this process, and prints the results as JSON.
 
     agent_session.py NAME NODE_MODULES
 
-The model is scripted: behind a task it asks for a file to be read, then for another text to be written to it, then it says
-that it is done.
+The model is scripted: after a task it requests to read a file, then to write another text to it, and then it reports that it is done.
 """
 import json
 import os
@@ -17,7 +16,7 @@ import textwrap
 import time
 
 import agent_prompts
-import kvik  # noqa: F401, which finds tools/
+import kvik  # noqa: F401, needed because it adds tools/ to the path
 import scripted_model
 from recorder import Recorder
 from server import Server
@@ -32,7 +31,7 @@ DOCUMENTED = "http://127.0.0.1:8080"
 
 
 class Agent:
-    """An agent: its configuration, taken from its page in docs/guides/, and the names of its tools."""
+    """An agent: its configuration, read from its page in docs/guides/, and the names of its tools."""
 
     def __init__(self, name, format, configure, read, write):
         self.name, self.format, self.configure, self.read, self.write = name, format, configure, read, write
@@ -42,20 +41,20 @@ class Agent:
 
 
 def blocks(page):
-    """Returns the code blocks of docs/guides/<page>.md by language; of several in one language, the last."""
+    """Returns the code blocks of docs/guides/<page>.md by language. If there are several in one language, the last one is returned."""
     found = re.findall(r"^ *```(\w+)\n(.*?)^ *```", (GUIDES / f"{page}.md").read_text(), re.M | re.S)
     return {language: textwrap.dedent(block) for language, block in found}
 
 
 def as_written(block, url):
-    """The block with this server in the place of the documented one."""
+    """Returns the block with this server's URL in place of the documented one."""
     if DOCUMENTED not in block:
         raise AssertionError(f"no {DOCUMENTED} in {block!r}")
     return block.replace(DOCUMENTED, url)
 
 
 def command_of(block, *more):
-    """The command of a block of a shell, with further arguments, and the variables that it exports."""
+    """Returns the command of a shell block, with further arguments, and the variables that the block exports."""
     *exports, command = block.strip().splitlines()
     variables = dict(re.fullmatch(r"export (\w+)=(\S+)", line).groups() for line in exports)
     return [*shlex.split(command), *more], variables

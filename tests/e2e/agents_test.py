@@ -1,6 +1,6 @@
-"""Coding agents from npm, unmodified, each with the server in a network of its own: `./test --long` installs and runs them.
+"""Tests unmodified coding agents from npm, each with the server in its own network namespace. `./test --long` installs and runs them.
 
-Each has two sessions with a scripted model (scripted_model.py) that has it read a file and write it."""
+Each agent has two sessions with a scripted model (scripted_model.py), which makes it read a file and write it."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ import agent_session
 import kvik
 
 NODE_MODULES = pathlib.Path(__file__).resolve().parents[1] / "agents/node_modules"
-# A namespace with loopback alone; who is no superuser gets one as the root of a namespace of users.
+# Runs a command in a network namespace with loopback only. A user other than root creates it as root of a new user namespace.
 ALONE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--user", "--map-root-user"]
 WITH_LOOPBACK = [*ALONE, "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 
@@ -47,7 +47,7 @@ class Agents(unittest.TestCase):
         later = report["reuse"][1:]
         for row in later:
             self.assertGreaterEqual(row["found"], 0.99 * row["could_find"], report["reuse"])
-        # The second session's first request goes through the whole prompt of the first one.
+        # The first request of the second session repeats the whole prompt of the first session.
         could, found = (sum(row[key] for row in later) for key in ("could_find", "found"))
         print(f"{name}: {len(report['reuse'])} requests, {sum(r['prompt'] for r in report['reuse'])} tokens of prompts; {found} of {could} reusable "
               f"tokens of later requests found; sessions took {[s['s'] for s in report['sessions']]} s", file=sys.stderr)

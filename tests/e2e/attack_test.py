@@ -1,4 +1,4 @@
-"""tools/measure/attack.py holds: a minute here, an hour and 100,000 requests under --long (KVIK_ATTACK_MINUTES says otherwise)."""
+"""Runs tools/measure/attack.py: for a minute, or with --long for an hour and 100,000 requests (KVIK_ATTACK_MINUTES overrides the time)."""
 import os
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import kvik
 
 MINUTES = float(os.environ.get("KVIK_ATTACK_MINUTES", 60 if kvik.LONG else 0.75))
 REQUESTS = int(MINUTES * 100_000 / 60)
-# What the user feels is for the hour to say: a minute has few gaps, and beside other work they are the machine's.
+# Only the long run checks latency. A minute has few gaps between tokens, and other work on the machine distorts them.
 SHORT = () if kvik.LONG else ("--untimed", "--scale", 0.5)
 
 

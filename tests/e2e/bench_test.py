@@ -1,4 +1,4 @@
-"""`kvik bench`: the JSON that scripts rely on, sweeps, the roofline."""
+"""Tests `kvik bench`: the JSON for scripts, sweeps, the roofline."""
 import json
 import os
 import tempfile

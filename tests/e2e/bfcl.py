@@ -1,9 +1,9 @@
-"""Questions of the Berkeley Function Calling Leaderboard (BFCL), asked through /v1/chat/completions, and a checker for the answers.
+"""Sends questions of the Berkeley Function Calling Leaderboard (BFCL) to /v1/chat/completions and checks the answers.
 
     bfcl.py http://127.0.0.1:8080 --data DIR/bfcl_eval/data --category simple_python --choice required --limit 20
 
-The data are files of the package `bfcl-eval`; nothing else of it is used. possible_answer lists for each call the values that each
-parameter may have; "" among them says that the parameter may be left out.
+The data files come from the package `bfcl-eval`; nothing else of it is used. possible_answer lists, for each call, the accepted values of
+each parameter; "" among them means that the parameter may be omitted.
 """
 import argparse
 import concurrent.futures
@@ -12,12 +12,12 @@ import os
 import sys
 import urllib.request
 
-USERS = 8  # questions at a time; the answers are the same bits as one by one
+USERS = 8  # concurrent questions; the answers have the same bits as those of single questions
 TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string", "hashmap": "object", "list": "array"}
 
 
 def as_schema(given):
-    """BFCL names types as Python does."""
+    """Converts BFCL's Python-style type names to JSON schema."""
     if isinstance(given, list):
         return [as_schema(item) for item in given]
     if not isinstance(given, dict):
@@ -65,7 +65,7 @@ def is_same(value, wanted):
         return value == wanted
     if isinstance(wanted, list) and isinstance(value, list):
         return len(value) == len(wanted) and all(is_same(a, b) for a, b in zip(value, wanted))
-    if isinstance(wanted, dict) and isinstance(value, dict):  # each member has a list of possible values of its own
+    if isinstance(wanted, dict) and isinstance(value, dict):  # each member has its own list of possible values
         return is_possible(value, wanted)
     return value == wanted
 
@@ -82,7 +82,7 @@ def is_possible(arguments, possible):
 
 
 def are_wanted(calls, wanted):
-    """`calls` is a list of (name, arguments): each is one of the wanted, in any order, and none comes twice."""
+    """Returns whether each call, a pair (name, arguments), matches a different wanted call, in any order."""
     left = list(wanted)
     for name, arguments in calls:
         match = next((each for each in left for want, possible in each.items()
@@ -94,7 +94,7 @@ def are_wanted(calls, wanted):
 
 
 def is_right(calls, wanted):
-    """Each of the wanted calls came once, and nothing else."""
+    """Returns whether the calls are exactly the wanted ones, each once."""
     return len(calls) == len(wanted) and are_wanted(calls, wanted)
 
 
@@ -121,7 +121,7 @@ def calls_of(choice):
 
 class Tally:
     def __init__(self):
-        self.n = self.n_right = self.n_wanted = self.n_calls = self.n_cut = 0  # n_wanted: with calls, all of them wanted ones
+        self.n = self.n_right = self.n_wanted = self.n_calls = self.n_cut = 0  # n_wanted counts answers with calls, all of which are wanted
         self.wrong = []
 
     def add(self, name, choice, wanted):

@@ -1,6 +1,6 @@
-"""Questions of BFCL to Qwen2.5-Coder 1.5B: forced calls, calls of its own accord, and none where none fits. Runs with ./test --models.
+"""Sends BFCL questions to Qwen2.5-Coder 1.5B: forced calls, voluntary calls, and no calls if no tool fits. Runs with ./test --models.
 
-KVIK_BFCL_QUESTIONS is the number of questions of each category (default: 20; 0: all of them).
+KVIK_BFCL_QUESTIONS is the number of questions per category (default: 20; 0: all).
 """
 import os
 import re
@@ -40,14 +40,14 @@ class Bfcl(unittest.TestCase):
         self.check("multiple", "required", 0.95)
 
     def test_required_parallel(self):
-        """Fails with Qwen2.5-Coder 1.5B, which ends after one call of its own accord (below), as in its free answers."""
+        """Fails with Qwen2.5-Coder 1.5B, which makes only one call by itself (see below), as it does without constraints."""
         self.check("parallel", "required", 0.85)
 
     def test_required_parallel_calls_are_wanted_ones_and_none_comes_twice(self):
         self.check("parallel", "required", 0.85, "n_wanted")
 
     def test_required_calls_end_where_the_model_ends(self):
-        """Without a form, too, the model says no more after the calls that it was forced to write, although it could."""
+        """After the forced calls the model could continue, but it ends even when it is not constrained."""
         for _, messages, tools, _ in bfcl.questions(self.data, "parallel", 6):
             choice = bfcl.ask(self.url, messages, tools, tool_choice="required", return_token_ids=True)
             self.assertEqual(choice["finish_reason"], "tool_calls")
@@ -59,7 +59,7 @@ class Bfcl(unittest.TestCase):
         self.check("simple_python", "auto", 0.90)
 
     def test_auto_irrelevance_invents_no_call(self):
-        """A call in the answer is one that the model wrote."""
+        """Every call in the answer is text that the model generated."""
         asked = bfcl.answers(self.url, self.data, "irrelevance", QUESTIONS, tool_choice="auto", return_token_ids=True)
         for name, choice, _ in asked:
             with self.subTest(question=name):

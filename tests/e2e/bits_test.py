@@ -1,7 +1,7 @@
-"""The bits of the logits are those of the table beside this file, on every weight type, page type and instruction set.
+"""Tests that the bits of the logits match the table in this folder, for every weight type, KV type and instruction set.
 
-exactness_test.py shows that a program agrees with itself; this shows that it agrees with the one before it. A change that
-means to move bits writes the table again, on a machine that has all the sets, and says so:
+exactness_test.py shows that a program agrees with itself; this test shows that it agrees with the previous version. A change that
+intentionally changes bits rewrites the table, on a machine with all instruction sets, and mentions it:
 
     KVIK_BINARY=build/kvik tests/e2e/bits_test.py --write
 """
@@ -20,24 +20,24 @@ KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 
 
 def types_of(model, types):
-    """In the order in which the table has them for that model; what it lacks comes last."""
+    """Returns the types in the order of the table's rows for that model, then the types that it lacks."""
     with open(TABLE) as f:
         rows = (line.split("\t")[0] for line in f)
         known = dict.fromkeys(row.removeprefix(model) for row in rows if row.startswith(model))
     return (*(t for t in known if t in types), *(t for t in types if t not in known))
 
 
-# What `synthetic:` makes. Its small matrices have no blocks of 256: the demo model, converted, has.
+# Types of `synthetic:` models. Their small matrices have no blocks of 256; the converted demo model does.
 SYNTHETIC_TYPES = types_of("synthetic:test-llama:", (*gguf_file.WEIGHT_TYPES, *gguf_file.MIXES))
 DEMO_TYPES = types_of("demo:", (*gguf_file.TYPES, *gguf_file.MIXES))
 FAMILY_TYPES = ("f32", "bf16", "q8_0", "q4_0")
-SYNTHETIC_TOKENS = kvik.random_tokens(77, 260, 5)  # past two pages, and past the windows of 32
+SYNTHETIC_TOKENS = kvik.random_tokens(77, 260, 5)  # longer than two pages and than the windows of 32
 DEMO_TOKENS = kvik.random_tokens(33, 2045, 5)
 
 
 def cases():
-    """(model, page type): each weight type with each page type on one family. A preset's page types follow from its name, so that a new
-    preset leaves the rows of the others as they are."""
+    """Yields (model, KV type): on one family each weight type with each KV type. The KV types of a preset depend on its name, so that a new preset
+    leaves the rows of the others unchanged."""
     yield from ((f"synthetic:test-llama:{t}", kv) for t in SYNTHETIC_TYPES for kv in KV_TYPES)
     yield from ((f"synthetic:{name}:{t}", KV_TYPES[(zlib.crc32(name.encode()) + j) % 4])
                 for name in kvik.PRESETS if name != "test-llama" for j, t in enumerate(FAMILY_TYPES))
@@ -54,15 +54,15 @@ def digest(case, isa):
 
 
 def digests(isas):
-    """(case, set) → hash of the printed logits."""
+    """Returns {(case, set): hash of the printed logits}."""
     wanted = [(case, isa) for case in cases() for isa in isas]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(kvik.demo_as, DEMO_TYPES))  # each file is made once, then read under every set
+        list(pool.map(kvik.demo_as, DEMO_TYPES))  # each file is made once, then read with every set
         return dict(zip(wanted, pool.map(lambda w: digest(*w), wanted)))
 
 
 def read_table():
-    """(case, set) → hash. A line: model, page type, then hash and sets for each hash that a set gives; nearly all agree."""
+    """Returns {(case, set): hash}. Each line holds the model, the KV type, and one pair (sets, hash) per distinct hash; nearly all sets agree."""
     table = {}
     with open(TABLE) as f:
         for line in f:

@@ -1,4 +1,4 @@
-"""Generated conversations, as clients send them."""
+"""Generates conversations such as clients send."""
 import random
 
 WORDS = ["Hello", "world", "naïve café", "  leading", "trailing \n", "日本語テスト", "emoji 👩‍👩‍👧 🎉", "\ttab",
@@ -93,6 +93,6 @@ class Conversations:
             variables["enable_thinking"] = self.random.random() < 0.5
         if self.random.random() < 0.1:
             variables["date_string"] = "1 Jan 2025"
-        if self.random.random() < 0.1:  # what firefunction's template asks for
+        if self.random.random() < 0.1:  # variables that firefunction's template requires
             variables.update(functions="[]", datetime="now")
         return variables

@@ -1,4 +1,4 @@
-"""Jinja as Hugging Face's transformers set it up, and Kvik's own renderer beside it."""
+"""Jinja as configured by Hugging Face's transformers, and Kvik's renderer for comparison."""
 import datetime
 import json
 import os
@@ -14,12 +14,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RENDERER = os.path.join(os.environ.get("KVIK_BUILD", ROOT / "build"), "tests", "render_template")
 NOW = 1_750_000_000
 
-# Jinja leaves to Python what "is" and "%" with odd operands mean; Python comments on it.
+# Jinja passes "is" and "%" with unusual operands on to Python, which warns about them.
 warnings.simplefilter("ignore", SyntaxWarning)
 
 
 class Generation(jinja2.ext.Extension):
-    """Hugging Face's {% generation %}, which marks what the assistant wrote."""
+    """Hugging Face's {% generation %}, which marks the text of the assistant."""
     tags = {"generation"}
 
     def parse(self, parser):
@@ -32,7 +32,7 @@ class Generation(jinja2.ext.Extension):
 
 
 def environment():
-    """As transformers' chat_template_utils makes it."""
+    """Returns the environment of transformers' chat_template_utils."""
     def raise_exception(message):
         raise jinja2.exceptions.TemplateError(message)
 
@@ -50,7 +50,7 @@ def environment():
 
 
 def oracle(env, source):
-    """What Jinja makes of a template: variables → {"text": …} or {"error": …}."""
+    """Returns a function that renders the template with Jinja: variables → {"text": …} or {"error": …}."""
     try:
         template = env.from_string(source)
     except Exception as error:
@@ -62,18 +62,18 @@ def oracle(env, source):
 def rendered(template, variables):
     try:
         return {"text": template.render(**variables)}
-    except Exception as error:  # the template's own, and what Python says of wrong types
+    except Exception as error:  # raised by the template, or by Python for wrong types
         return {"error": f"{type(error).__name__}: {error}"}
 
 
 class Renderer:
-    """Ours, as a child process."""
+    """Kvik's renderer as a child process."""
 
     def __init__(self):
         self.process = subprocess.Popen([RENDERER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def render(self, source, variables):
-        """{"text": …} or {"error": …}."""
+        """Returns {"text": …} or {"error": …}."""
         question = {"source": source, "variables": variables, "now": NOW}
         self.process.stdin.write(json.dumps(question).encode() + b"\n")
         self.process.stdin.flush()

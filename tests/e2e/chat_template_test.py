@@ -1,5 +1,5 @@
-"""Chat templates give the same text as Jinja with Hugging Face's settings, for generated
-conversations. KVIK_TEST_TEMPLATES may name another folder of *.jinja; KVIK_TEST_LONG runs more."""
+"""Tests that chat templates render generated conversations to the same text as Jinja with Hugging Face's settings. KVIK_TEST_TEMPLATES may name
+another folder of *.jinja; KVIK_TEST_LONG runs more conversations."""
 
 import glob
 import os
@@ -30,7 +30,7 @@ class ChatTemplates(unittest.TestCase):
         self.env = environment()
 
     def compare(self, name, source):
-        """How many conversations the template took: those that it refuses are refused by both."""
+        """Returns the number of rendered conversations. Both renderers must reject the same ones."""
         n_rendered = 0
         jinja = oracle(self.env, source)
         for seed in range(N_CONVERSATIONS):

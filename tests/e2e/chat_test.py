@@ -1,4 +1,4 @@
-"""Chat completions of a running server: the demo with its own template, with others, and with none."""
+"""Tests chat completions of a running server: the demo model with its own template, with other templates, and without one."""
 import http.client
 import json
 import os
@@ -15,7 +15,7 @@ HELLO = [{"role": "user", "content": "Speak, speak."}]
 
 
 def demo_with(folder, name, template):
-    """The path of a demo whose chat template is another; None: it has none."""
+    """Returns the path of a demo model with another chat template (None: without one)."""
     model = Gguf(kvik.DEMO)
     if template is None:
         model.drop("tokenizer.chat_template")
@@ -28,7 +28,7 @@ def demo_with(folder, name, template):
 
 
 class Chat:
-    """What a client asks of one server."""
+    """Sends chat requests to one server."""
 
     def __init__(self, server):
         self.server = server
@@ -206,7 +206,7 @@ class WithTheDemo(unittest.TestCase):
         self.assertTrue(self.chat.template(messages).endswith("POET:\nMy lord,<|end|>\nPOET:\n"))
         self.assertTrue(self.chat.template(messages, add_generation_prompt=False).endswith("My lord,<|end|>\n"))
         self.assertTrue(self.chat.template(messages, continue_final_message=True).endswith("POET:\nMy lord,"))
-        # Words that the template writes itself, behind them.
+        # Text that the template itself writes after the messages.
         ending = [*HELLO, {"role": "assistant", "content": "The end"}]
         self.assertTrue(self.chat.template(ending, continue_final_message=True).endswith("POET:\nThe end"))
         ending[-1]["content"] = "end \n"

@@ -1,6 +1,6 @@
-"""Answers of trained models to the schemas of client_schemas.json, as Pydantic, Zod and people write them: each that ends parses and
-validates, nearly all end by themselves, and one that is cut off is inside a string or a list. `./test` asks SmolLM2 for a few; `./test --models`
-asks SmolLM2 for all of them and Qwen2.5-Coder for 60 (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS choose)."""
+"""Tests answers of trained models to the schemas of client_schemas.json, which come from Pydantic, Zod and people. Each finished answer parses and
+validates, nearly all finish by themselves, and one that is cut off ends inside a string or a list. `./test` sends a few requests to SmolLM2;
+`./test --models` sends all of them to SmolLM2 and 60 to Qwen2.5-Coder (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS override this)."""
 import collections
 import concurrent.futures
 import json
@@ -16,7 +16,7 @@ from server import Server
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client_schemas.json")
 MAX_TOKENS = 800
 SEEDS = 3
-# A seed says how it is asked, so that greedy answers differ too; that of a tool's arguments is forced by tool_choice.
+# The seed selects the wording, so that greedy answers differ as well. TOOL_SEED requests the answer as tool arguments, forced by tool_choice.
 QUESTIONS = ("{facts} Give the {subject} as JSON.", "Extract the {subject} from this text: {facts}", "{facts}\n\nSave the {subject}.")
 TOOL_SEED = 2
 FORMATS = jsonschema.FormatChecker(["date", "email"])
@@ -33,7 +33,7 @@ def validator(schema):
 
 
 def parts(schema, root):
-    """The schema, and what it refers to or joins."""
+    """Yields the schema and the schemas that it refers to or combines."""
     if "$ref" in schema:
         target = root
         for name in schema["$ref"].split("/")[1:]:
@@ -46,7 +46,7 @@ def parts(schema, root):
 
 
 def strays(value, schema, root, path="#"):
-    """Paths of keys that no schema lists, and of objects whose keys are not in the order of one."""
+    """Yields the paths of keys that no schema lists, and of objects whose keys are not in the order of any schema."""
     if isinstance(value, list):
         items = [part["items"] for part in parts(schema, root) if "items" in part]
         for i, item in enumerate(value):
@@ -88,12 +88,12 @@ def is_in_a_value(text):
 
 
 class Tally:
-    """Counts of answers, and those that are wrong or were cut off."""
+    """Counts answers and collects those that are wrong or were cut off."""
 
     def __init__(self):
         self.counts = collections.Counter()
         self.wrong, self.cut, self.n_tokens = [], [], 0
-        self.n_sampled = collections.Counter()  # of temperature 1
+        self.n_sampled = collections.Counter()  # with temperature 1
 
     def add(self, case, seed, temperature, answer):
         at = (case["number"], seed, temperature)
@@ -146,11 +146,11 @@ class ClientSchemas(unittest.TestCase):
     @unittest.skipIf(trained.ALL, "the whole list follows")
     def test_a_small_model_ends_what_clients_ask_for(self):
         cases = read_cases()[::43]
-        # It is chance if one of 14 sampled answers ends, but with f32 pages it is the same on every machine and in every version:
-        # of 112 with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8, 96 with bf16.
+        # One of 14 sampled answers may end by chance, but with f32 pages the outcome is the same on every machine and in every version. Of 112
+        # answers with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8 and 96 with bf16.
         tally = self.ask(trained.model("smollm2"), cases, (0, TOOL_SEED), "f32")
         self.check_wrong(tally)
-        # Greedy, a model of this size repeats itself within a string: 5 of 14 ended, and all that were sampled.
+        # With greedy decoding, a model of this size repeats itself inside strings: 5 of 14 answers ended, and all sampled answers did.
         self.assertGreaterEqual(tally.n_sampled["ended"], 0.9 * tally.n_sampled["asked"])
 
     @unittest.skipUnless(trained.ALL, "KVIK_TEST_MODELS_ALL asks for the whole list")

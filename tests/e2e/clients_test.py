@@ -1,4 +1,4 @@
-"""The official clients of tests/clients against real servers; each of their tests is one here."""
+"""Runs the official clients of tests/clients against real servers; each of their tests is one test here."""
 import os
 import pathlib
 import re
@@ -8,13 +8,13 @@ import unittest
 import kvik
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "clients"
-NODE = FOLDER / "node_modules/.bin/node"  # the clients want 22, Debian has 18
+NODE = FOLDER / "node_modules/.bin/node"  # the clients need Node 22, Debian has 18
 SUITES = sorted(path.name for path in FOLDER.glob("*.test.mjs"))
 RESULT = re.compile(r"^(not )?ok \d+ - (.*?)( # SKIP.*)?$")
 
 
 def run(suite):
-    """[(name, failure or None)] of a file of tests, from node's own runner."""
+    """Returns [(name, failure or None)] of a test file, from Node's own test runner."""
     done = subprocess.run([NODE, "--test-reporter=tap", suite], cwd=FOLDER, capture_output=True, text=True, timeout=300,
                           env=kvik.environment(KVIK_BINARY=os.path.abspath(kvik.BINARY)))
     results = []
@@ -36,7 +36,7 @@ def case(suite, name, failure):
 
 
 def load_tests(_loader, _tests, _pattern):
-    if not NODE.exists():  # tools/install_clients.sh
+    if not NODE.exists():  # installed by tools/install_clients.sh
         return unittest.TestSuite([unittest.FunctionTestCase(unittest.skip("the clients are not installed")(lambda: None))])
     cases = [case(suite, *result) for suite in SUITES for result in run(suite)]
     return unittest.TestSuite(cases)

@@ -1,4 +1,4 @@
-"""Flag > environment (KVIK_…) > config file > default."""
+"""Tests the precedence of settings: flag > environment (KVIK_…) > config file > default."""
 import os
 import tempfile
 import unittest

@@ -1,4 +1,4 @@
-"""`kvik constrain`: what a schema allows and refuses, by the suite that JSON Schema's own validators are tested with, and by one of them."""
+"""Tests `kvik constrain` on the values that a schema allows and rejects, with the official test suite of JSON Schema and with a validator."""
 import glob
 import json
 import os
@@ -12,7 +12,7 @@ import jsonschema
 import kvik
 import schema_generator
 
-# Debian's json-schema-test-suite ends with draft 7; a checkout of JSON-Schema-Test-Suite has the later ones, too.
+# Debian's json-schema-test-suite ends with draft 7; a checkout of JSON-Schema-Test-Suite also has the later drafts.
 DEBIAN = "/usr/share/json-schema-test-suite"
 SUITE = os.environ.get("KVIK_JSON_SCHEMA_SUITE", DEBIAN)
 DIALECTS = {"draft4": "http://json-schema.org/draft-04/schema#", "draft6": "http://json-schema.org/draft-06/schema#",
@@ -22,7 +22,7 @@ N_RANDOM = int(os.environ.get("KVIK_TEST_SCHEMAS", 20_000 if kvik.LONG else 700)
 
 
 def judged(lines, *more, vocabulary="demo"):
-    """The batch's answers to lines of {"id", "schema", "tests"}."""
+    """Returns the batch's answers to lines of {"id", "schema", "tests"}."""
     text = b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
     said = kvik.output("constrain", vocabulary, "--batch", "-", *more, stdin=text, timeout=1100)
     answers = [json.loads(line) for line in said.splitlines()]
@@ -31,7 +31,7 @@ def judged(lines, *more, vocabulary="demo"):
 
 
 def suite(draft, folder="", root=SUITE):
-    """The suite's groups as lines of a batch."""
+    """Returns the suite's groups as lines of a batch."""
     lines = []
     for path in sorted(glob.glob(os.path.join(root, "tests", draft, folder, "*.json"))):
         with open(path, encoding="utf-8") as file:
@@ -46,7 +46,7 @@ def suite(draft, folder="", root=SUITE):
 
 
 def modern(value, is_schema=True):
-    """A schema of draft 7 in the words of 2020-12."""
+    """Converts a draft 7 schema to the keywords of 2020-12."""
     if isinstance(value, list):
         return [modern(item, is_schema) for item in value]
     if not isinstance(value, dict):
@@ -79,14 +79,15 @@ def modern(value, is_schema=True):
 
 class Suite(unittest.TestCase):
     def allows_nothing(self, line, answer):
-        """A schema that no value keeps to is no form: that is right where it is so."""
+        """Returns whether the schema was rejected because no value satisfies it. Checks that this is true."""
         if "no text is left" not in answer["error"]:
             return False
         self.assertFalse(any(test["valid"] for test in line["tests"]))
         return True
 
     def check(self, lines, share):
-        """No verdict is wrong, what does not compile says where, and at least `share` of the schemas compile."""
+        """Checks that no verdict is wrong, that each schema that does not compile gets an error with a location, and that at least `share` of them
+        compile."""
         n_compiled = 0
         for line, answer in zip(lines, judged(lines, "--formats", "ignore")):
             if not answer["compiled"]:
@@ -115,7 +116,7 @@ class Suite(unittest.TestCase):
         self.check(suite("draft6"), 0.9)
 
     def test_what_draft_7_says_is_kept_in_the_words_of_2020(self):
-        # What these are about means something else, or nothing, since.
+        # The keywords tested by these groups have another meaning, or none, in 2020-12.
         gone = ("$ref prevents a sibling", "overrides any sibling", "Location-independent", "Recursive references", "$id", "id inside", "refs with", "fragment")
         lines = [{**line, "schema": {**modern(line["schema"]), "$schema": DIALECTS["draft2020-12"]}}
                  for line in suite("draft7") if isinstance(line["schema"], dict) and not any(word in line["id"] for word in gone)]
@@ -128,7 +129,7 @@ class Suite(unittest.TestCase):
 
 
 class RandomSchemas(unittest.TestCase):
-    """Schemas and values at random: what python3-jsonschema says, kvik says."""
+    """Compares the verdicts of Kvik and python3-jsonschema on random schemas and values."""
 
     def test_verdicts_are_those_of_a_validator(self):
         lines, verdicts = [], []
@@ -142,7 +143,7 @@ class RandomSchemas(unittest.TestCase):
         n_compiled = n_valid = 0
         for line, verdict, answer in zip(lines, verdicts, judged(lines)):
             if not answer["compiled"]:
-                # What allows nothing at all is refused as a form.
+                # A schema that allows nothing is rejected.
                 if "no text is left" in answer["error"]:
                     self.assertFalse(any(verdict), line)
                     n_compiled += 1
@@ -176,7 +177,7 @@ class RandomSchemas(unittest.TestCase):
 
 
 class Texts(unittest.TestCase):
-    """One text at a time."""
+    """Tests single texts."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

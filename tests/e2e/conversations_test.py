@@ -1,11 +1,11 @@
-"""Conversations through a KV budget that holds few of them: all end, each with the answer that it would get alone."""
+"""Runs conversations with a KV budget that holds only a few of them: all finish, and each gets the same answer as it would alone."""
 import json
 import os
 import subprocess
 import sys
 import unittest
 
-import kvik  # which finds tools/
+import kvik  # adds tools/ to the path
 import conversations
 
 MIB = 2**20
@@ -21,7 +21,7 @@ def play(**options):
 
 class Budget(unittest.TestCase):
     def check(self, got, n, others=()):
-        """Compares means over all plays: the order in which requests end changes what one play finds by a few percent."""
+        """Compares means over all plays: the order in which requests end changes the hit rate of one play by a few percent."""
         self.assertEqual((got["requests"], got["errors"], got["exit_code"]), (n, 0, 0), got["error_messages"])
         self.assertEqual((got["verified"], got["differ"]), (n, 0))
         if not kvik.SANITIZED:
@@ -42,7 +42,7 @@ class Budget(unittest.TestCase):
 
 class Computed(unittest.TestCase):
     def test_with_room_for_all_each_token_is_computed_once_and_no_other(self):
-        """Whatever the lengths' remainders by the page."""
+        """Tests lengths with any remainder modulo the page size."""
         for users in (1, 8):
             with self.subTest(users=users):
                 got = play(kv_type="bf16", conversations=12, held=12, turns=8, users=users, system=45, own=7, out=6, verify=0)
@@ -60,12 +60,12 @@ KV = conversations.Sizes(1, 0)
 
 
 class Lru(unittest.TestCase):
-    """What the cache is held against is counted right."""
+    """Tests the model that cache measurements are compared with."""
 
     def test_a_state_serves_those_alone_who_say_all_that_is_before_it(self):
         a = [1] * 10
         runs = [(0, 1, a, [7, 8]), (2, 3, a + [7, 9], [1]), (4, 5, a + [7, 8, 9], [1])]
-        self.assertEqual(conversations.found_by_lru(runs, 100, conversations.Sizes(1, 5), 0), 11)  # the second went on in its place
+        self.assertEqual(conversations.found_by_lru(runs, 100, conversations.Sizes(1, 5), 0), 11)  # the second request replaced the state
         self.assertEqual(conversations.found_by_lru(runs, 15, conversations.Sizes(1, 5), 0), 0)
         self.assertEqual(conversations.found_by_lru([runs[0], (2, 3, a + [9], [1])], 100, conversations.Sizes(1, 5), 0), 0)
 
@@ -83,7 +83,7 @@ class Lru(unittest.TestCase):
         parted = [runs[0], (2, 3, a[:50] + [2] * 20, [7])]
         self.assertEqual(conversations.found_by_lru(parted, 300, KV, 0), 50)
         self.assertEqual(conversations.found_by_lru(parted, 300, conversations.Sizes(1, 0, 100), 0), 32)
-        runs.insert(1, (1.5, 5, [2] * 70, [7]))  # while which the last one comes
+        runs.insert(1, (1.5, 5, [2] * 70, [7]))  # the last request arrives while this one runs
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 1), 69)
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 1), 0)
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 0), 69)

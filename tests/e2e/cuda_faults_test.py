@@ -1,7 +1,7 @@
-"""What goes wrong with a GPU: one sentence and exit code 1, and what tiers have written stays.
+"""Tests GPU failures: they cause one sentence and exit code 1, and data written by tiers remains.
 
-Most of it is the whole program with a GPU that is run on the host (tests/host_run_program/); what comes before there is a GPU is the program
-itself with a driver that is none (tests/fake_driver/).
+Most tests use the whole program with a GPU simulated on the host (tests/host_run_program/). Tests of failures before a GPU is opened use the
+program itself with a fake driver (tests/fake_driver/).
 """
 import http.client
 import json
@@ -26,7 +26,7 @@ OTHER = kvik.random_tokens(40, N_VOCAB, 2)
 LEAN = ("--ctx", 512, "--kv-memory", "16MiB", "--max-running", 1, "--threads", 1, "--speculate", "off")
 ON_GPU = ("--device", "cuda", *LEAN)
 MIB = 1 << 20
-SPARE = 512 * MIB  # of the GPU's memory, that no plan takes
+SPARE = 512 * MIB  # memory of the GPU that no plan uses
 SEEN_AS_EXPERIMENTAL = "that is experimental"
 GONE = "the GPU is gone: asked to be, in a test: without the device nothing can go on"
 
@@ -47,25 +47,25 @@ class HostRun(unittest.TestCase):
             pass
 
     def serve(self, env):
-        """A server that is to end by itself, at once."""
+        """Starts a server that must exit by itself at once."""
         return kvik.run("serve", MODEL, "--port", 0, *ON_GPU, env=env, timeout=60)
 
     def assert_refused(self, done, sentence):
-        """By one sentence, behind the lines that a start has anyway."""
+        """Checks that the program exits with one sentence, after the lines that every start prints."""
         self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
         *before, last = done.stderr.decode().splitlines()
         self.assertRegex(last, sentence)
         self.assertEqual([line for line in before if " info " not in line and SEEN_AS_EXPERIMENTAL not in line], [])
 
     def assert_ended(self, server, sentence):
-        """By itself, with exit code 1 and one line that says why, the last."""
+        """Checks that the server exits by itself with exit code 1, and that its last line gives the reason."""
         self.assertEqual(server.process.wait(30), 1, server.said())
         *before, last = server.said().splitlines()
         self.assertRegex(last, f" error {sentence}$")
         self.assertEqual([line for line in before if " error " in line], [])
 
     def send(self, server, **fields):
-        """A connection over which a completion was asked for."""
+        """Returns a connection on which a completion was requested."""
         body = json.dumps({"temperature": 0, "ignore_eos": True, **fields}).encode()
         connection = server.connect()
         self.addCleanup(connection.close)
@@ -74,7 +74,7 @@ class HostRun(unittest.TestCase):
         return connection
 
     def plan_bytes(self):
-        """What a server that is refused says it would take; a little less than it would."""
+        """Returns the memory that a rejected server reports as needed, rounded down."""
         done = self.serve({"KVIK_HOST_RUN_MEMORY": "1MiB"})
         size = re.search(r"take ([\d.]+) MiB of the memory of cuda/host run", done.stderr.decode())
         self.assertTrue(size, done.stderr)
@@ -82,7 +82,7 @@ class HostRun(unittest.TestCase):
 
 
 def rest_of(connection):
-    """What comes until the other side ends the connection, as it should: a reset is an exception."""
+    """Reads until the other side closes the connection properly; a reset raises an exception."""
     out = b""
     while piece := connection.recv(65536):
         out += piece
@@ -175,7 +175,7 @@ class Memory(HostRun):
                     self.assertEqual(second.text(PROMPT, max_tokens=4, ignore_eos=True), text)
 
 
-# How a driver can be of no use before there is a device: (what it does, what is said). NEWER: the version that the build was made with.
+# Ways in which a driver can fail before there is a device: (behavior, message). NEWER stands for the CUDA version of the build.
 DRIVERS = (
     ({"VERSION": 0}, "there is no NVIDIA driver here"),
     ({"VERSION": 11080}, "the driver knows CUDA 11, expected NEWER or later"),
@@ -193,7 +193,7 @@ DRIVERS = (
     ({"LACKS": "cuDriverGetVersion"}, "there is no NVIDIA driver here"),
     ({"LACKS": "cuInit"}, "the driver says 'API call is not supported in the installed CUDA driver'"),
     ({"LACKS": "cuGetExportTable"}, "the driver says 'API call is not supported in the installed CUDA driver'"),
-    # Lost behind cuInit(), and no driver of NVIDIA's.
+    # The device is lost after cuInit(), and the driver is not NVIDIA's.
     ({"TABLES": 46}, "the driver says 'CUDA-capable device(s) is/are busy or unavailable'"),
     ({"TABLES": 719}, "the driver says 'unspecified launch failure'"),
     ({}, "the driver says 'named symbol not found'"),
@@ -220,7 +220,7 @@ class FakeDriver(unittest.TestCase):
                     self.assertRegex(done.stderr.decode(), rf"\A{sentence}\Z")
 
     def test_the_processor_computes_without_asking_for_one(self):
-        self.assertEqual(self.run_with({"ABORTS": 1}, *RUN, "--device", "cuda").returncode, -signal.SIGABRT)  # it is found
+        self.assertEqual(self.run_with({"ABORTS": 1}, *RUN, "--device", "cuda").returncode, -signal.SIGABRT)  # the driver is found
         self.assertEqual(self.run_with({"ABORTS": 1}, *RUN).stdout, kvik.output(*RUN))
 
     def test_a_library_that_is_none_is_one_sentence(self):

@@ -1,4 +1,4 @@
-"""--device: the program starts where there is no GPU, and says so where one is asked for."""
+"""Tests --device: the program starts without a GPU, and reports an error if one is requested."""
 import os
 import tempfile
 import unittest
@@ -37,7 +37,7 @@ class Devices(unittest.TestCase):
                 self.assertIn(b"expected --device cpu", done.stderr)
 
     def test_a_driver_that_is_none_is_one_sentence(self):
-        """CUDA's toolkit brings one to link against, whose functions all fail."""
+        """The CUDA toolkit contains a stub driver to link against, all of whose functions fail."""
         stub = "/usr/local/cuda/lib64/stubs/libcuda.so"
         if b"was built without nvcc" in kvik.run(*RUN, "--device", "cuda").stderr or not os.path.exists(stub):
             self.skipTest("there is no such driver, or no CUDA in this build")

@@ -1,4 +1,4 @@
-"""Promise 1 across restarts: pages on disk are found again to the token, whatever ended the process."""
+"""Tests that pages on disk are reused after a restart, up to the last token, however the process ended."""
 import glob
 import json
 import os
@@ -16,12 +16,12 @@ from server import Server
 
 TOKENS = kvik.random_tokens(700, kvik.DEMO_BOS, 23)
 KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
-OPEN_TYPES = ("int8", "int4", "int8/int4")  # whose last page is kept with its open page
+OPEN_TYPES = ("int8", "int4", "int8/int4")  # types whose last page is stored together with its open page
 N_KILLS = 300 if kvik.LONG else 20
 
 
 def n_stored(kv_type):
-    """The pages of a sequence of TOKENS, with those that hold its open page."""
+    """Returns the number of pages of a sequence of TOKENS, including those that hold its open page."""
     plan = json.loads(kvik.output("plan", "demo", "--kv-type", kv_type, "--json"))
     return -(-len(TOKENS) // 32) + -(-(plan["open_page_bytes"] // 2) // (32 * plan["kv_bytes_per_token"]))
 
@@ -43,7 +43,7 @@ class Restart(DiskTest):
     def test_the_logits_behind_pages_from_disk_are_the_same_bytes(self):
         for kv_type in KV_TYPES:
             cold = kvik.logits_text("demo", TOKENS, kv_type=kv_type)
-            for _ in range(2):  # stores, then finds
+            for _ in range(2):  # the first run stores, the second one hits
                 stored = kvik.logits_text("demo", TOKENS, kv_type=kv_type, disk=self.folder)
                 self.assertEqual(stored, cold, kv_type)
         n_pages = 0
@@ -88,11 +88,11 @@ class Restart(DiskTest):
                 got = server.complete(tokens, max_tokens=30, ignore_eos=True)
                 cached = got["usage"]["prompt_tokens_details"]["cached_tokens"]
                 self.assertEqual(cached, n_computed, f"turn {turn}")
-                time.sleep(1)  # the promise is two seconds
+                time.sleep(1)  # the documented limit for storing pages is two seconds
                 server.process.kill()
                 server.process.wait()
             tokens = tokens + kvik.greedy("demo", tokens, 30)
-            n_computed = len(tokens) - 1  # the last token of an answer was never fed
+            n_computed = len(tokens) - 1  # the last token of an answer was never computed
             tokens = tokens + TOKENS[100 + 10 * turn:110 + 10 * turn]
 
     def test_another_model_kv_type_or_salt_finds_nothing(self):
@@ -143,7 +143,7 @@ class Faults(DiskTest):
             time.sleep(0.02)
 
     def wait_until(self, server, name, holds, at_most=30):
-        """Until a metric's value is one for which that holds; nobody asks for anything meanwhile."""
+        """Waits until a metric's value satisfies the condition, without sending requests."""
         deadline = time.monotonic() + at_most
         while not holds(server.metrics().value(name)):
             self.assertLess(time.monotonic(), deadline, name)
@@ -161,10 +161,10 @@ class Faults(DiskTest):
             self.wait_until(server, "kvik_tier_up", lambda up: up == 1)
             self.assertEqual(server.metrics().value("kvik_tier_write_errors_total"), 1)
             self.assertEqual(server.said().count("the tier 'disk' is degraded"), 1)
-        self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)  # what memory had was saved again
+        self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)  # pages in memory were stored again
 
     def test_a_full_disk_is_lived_with_until_there_is_room(self):
-        # No file may grow: what a full disk does to who writes. The log is a file too.
+        # Files cannot grow: this has the same effect on a writer as a full disk. The log is a file as well.
         with Server("demo", *self.flags) as server:
             limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             text = server.text(TOKENS)
@@ -176,7 +176,7 @@ class Faults(DiskTest):
         self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)
 
     def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start_in_one_sentence(self):
-        for folder in ("/proc/none", "/dev/null"):  # what a read-only file system says to who is root
+        for folder in ("/proc/none", "/dev/null"):  # fails for root as a read-only file system does
             done = kvik.run("serve", "demo", "--port", "0", "--disk", folder)
             self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
             self.assertIn(folder.encode(), done.stderr)

@@ -1,4 +1,4 @@
-"""The end of the process: signals at any moment, tiers that do not answer, a second signal."""
+"""Tests the end of the process: signals at any moment, tiers that do not answer, a second signal."""
 import os
 import shutil
 import signal
@@ -14,16 +14,16 @@ import preload
 from server import Server
 
 PROMPT = "ROMEO: " + "what light through yonder window breaks " * 40
-TIERS_END_S = 10  # what the server gives its tiers
-SLACK_S = 8  # a loaded machine
-# Signals that ask for the end, but for SIGINT, and signals that mean nothing to a server.
+TIERS_END_S = 10  # seconds that the server waits for its tiers
+SLACK_S = 8  # tolerance for a loaded machine
+# Signals that request the end, except SIGINT, and signals that have no meaning for a server.
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM, signal.SIGXCPU, signal.SIGPWR)
 MEANINGLESS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGXFSZ, signal.SIGPIPE,
                signal.SIGRTMIN, signal.SIGRTMIN + 5, signal.SIGRTMAX)
 
 
 class SlowRedis:
-    """Answers each command after a while, and never with an error."""
+    """A Redis server that answers each command after a pause and never with an error."""
 
     def __init__(self, pause_s):
         self.pause_s = pause_s
@@ -57,7 +57,7 @@ class SlowRedis:
 
 
 def fill(server):
-    """Sends a prompt of some 30 pages and waits until the first of them is on its way."""
+    """Sends a prompt of about 30 pages and waits until the first page is being written."""
     server.complete(PROMPT, max_tokens=1)
     time.sleep(0.5)
 
@@ -113,7 +113,7 @@ class EverySignal(unittest.TestCase):
             self.assertEqual(server.process.wait(30), 0, server.said())
 
     def test_a_quit_that_the_caller_ignores_is_ignored(self):
-        before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # a child has it as well
+        before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # inherited by child processes
         try:
             server = Server("demo")
         finally:
@@ -137,7 +137,7 @@ class HangingTiers(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def ends(self, server, first=signal.SIGTERM):
-        """Seconds from the first signal to the end, and the exit code."""
+        """Returns the seconds from the first signal to the end, and the exit code."""
         begin = time.monotonic()
         server.interrupt(first)
         try:

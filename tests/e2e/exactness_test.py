@@ -1,6 +1,6 @@
-"""Promise 2: the cache never changes the answer. Everything here compares bytes.
+"""Tests that the cache never changes an answer. All tests compare bytes.
 
-`kvik logits --all` prints %.9g, which tells any two floats apart.
+`kvik logits --all` prints %.9g, which distinguishes any two floats.
 """
 import unittest
 
@@ -14,7 +14,7 @@ VARIANTS = ([{"chunk": n} for n in (1, 7, 32, 33)] + [{"beside": n} for n in (1,
 FEW = [{"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}, {"chunk": 33, "threads": 2}, {"no_cache": True}]
 TOKENS = kvik.random_tokens(77, 2045, 5)
 FEWER = TOKENS[:41]
-FEWEST = TOKENS[:33]  # scalar code is slow, and 33 is just past a page
+FEWEST = TOKENS[:33]  # scalar code is slow, and 33 tokens just exceed a page
 
 
 def whole(element_type, tokens, kv_type, isa=None):
@@ -44,7 +44,7 @@ class Exactness(unittest.TestCase):
                     self.assert_same(element_type, FEWEST if isa == "scalar" else FEWER, kv_type, isa, variants)
 
     def test_instruction_sets_agree_with_each_other(self):
-        """But for bf16 weights where the processor multiplies bf16 itself, which flushes denormals."""
+        """The exception is bf16 weights on a processor with bf16 multiplication, which flushes denormals."""
         for element_type in TYPES:
             for kv_type in KV_TYPES:
                 want = whole(element_type, FEWER, kv_type, "scalar")
@@ -65,7 +65,7 @@ class Exactness(unittest.TestCase):
                 self.assert_same(element_type, FEWEST if isa == "scalar" else FEWER, kv_type, isa, VARIANTS if kvik.LONG else FEW)
 
     def test_every_feature_of_the_decoder(self):
-        """Windows of 32, soft caps, biases, QK norm; one KV head for all."""
+        """Windows of 32, soft caps, biases, QK norm; one KV head for all query heads."""
         for name in ("test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3"):
             path, tokens = kvik.preset(name), kvik.random_tokens(101, 260, 3)
             want = kvik.logits_text(path, tokens, all=True, threads=2)
@@ -75,7 +75,7 @@ class Exactness(unittest.TestCase):
                     self.assertTrue(got == want, first_difference(got, want))
 
     def test_every_family(self):
-        """Experts with every page type: which tokens share an expert changes with chunks and company, what a token gets does not."""
+        """Experts with every KV type: chunks and batches change which tokens share an expert, but not a token's values."""
         experts = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
         experts += ("test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-gemma4-moe", "test-qwen35moe", "test-qwen3next", "test-lfm2moe", "test-granitehybrid",
                     "test-nemotronhmoe")
@@ -102,7 +102,7 @@ class Exactness(unittest.TestCase):
                 self.assertEqual(kvik.output(*sampled, "--ids", *more), want, more)
 
     def test_decode_continues_as_prefill_would(self):
-        """The greedy continuation, fed back as a prompt, has its own tokens as the largest logits."""
+        """When the greedy continuation is appended to the prompt, each of its tokens has the largest logit."""
         tokens = kvik.random_tokens(30, 2045, 8)
         answer = kvik.greedy("demo", tokens, 40)
         rows = kvik.logits("demo", tokens + answer, all=True)

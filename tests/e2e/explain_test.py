@@ -1,4 +1,4 @@
-"""`kvik explain`: the counts, the proof, the figures beside `kvik bench`, and a report that holds any prompt."""
+"""Tests `kvik explain`: the counts, the proof, the agreement with `kvik bench`, and a report with any prompt."""
 import html.parser
 import json
 import os
@@ -19,7 +19,7 @@ HOSTILE = "a </script><script>window.harmed=1</script> \" ' & <!-- \\ \u2028 é"
 
 
 class Elements(html.parser.HTMLParser):
-    """The scripts of a page, as a browser takes them apart, and what asks for another file."""
+    """Collects the scripts of a page as a browser parses them, and references to other files."""
 
     def __init__(self, page):
         super().__init__()
@@ -41,7 +41,7 @@ class Elements(html.parser.HTMLParser):
 
 
 def explained(model, *more):
-    """(the object that --json prints, the report)"""
+    """Returns (the object that --json prints, the report)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.html")
         found = json.loads(kvik.output("explain", model, "--out", path, "--json", *more))
@@ -72,7 +72,7 @@ class Explain(unittest.TestCase):
 
     def test_the_bits_of_all_logits_are_the_same(self):
         bits = self.report["bits"]
-        # All runs of all repeats but the first one.
+        # All runs of all repeats except the first one.
         n_compared = (3 * self.report["repeats"] - 1) * 40 * self.report["geometry"]["vocabulary"]
         self.assertEqual(bits, {"compared": n_compared, "different": 0, "equal": True})
 
@@ -119,7 +119,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(len(data), 1)
         inside = json.loads(data[0])
         self.assertEqual(inside, self.report)
-        text = inside["prompt"]["text"].replace("▁", " ")  # the toy vocabulary keeps SentencePiece's blank
+        text = inside["prompt"]["text"].replace("▁", " ")  # the toy vocabulary retains SentencePiece's blank
         self.assertTrue(text.endswith(HOSTILE), text)
         self.assertEqual(elements.links, [], "it asks for nothing")
         self.assertNotIn("window.harmed=1</script>", self.page)
@@ -133,7 +133,7 @@ class Explain(unittest.TestCase):
         self.assertIn("its snapshots are not: each is a copy of that state, as much as K and V of", said)
 
     def test_agrees_with_bench(self):
-        """Within a factor of three, in one of ten tries: other programs share the machine."""
+        """Within a factor of three in one of ten attempts, because other programs share the machine."""
         for _ in range(10):
             report, _ = explained("demo", "--max-tokens", 48, "--threads", 1)
             rows = json.loads(kvik.output("bench", "demo", "--threads", 1, "--json"))
@@ -165,7 +165,7 @@ class OtherPages(unittest.TestCase):
 
 
 class InTheBrowser(unittest.TestCase):
-    """The file of a real run, as web/test/report.mjs sees it."""
+    """Tests the file of a real run with web/test/report.mjs."""
 
     @classmethod
     def setUpClass(cls):
@@ -206,7 +206,7 @@ class InTheBrowser(unittest.TestCase):
 
 
 class Live(unittest.TestCase):
-    """POST /kvik/explain, on the loaded model."""
+    """Tests POST /kvik/explain on the loaded model."""
 
     @classmethod
     def setUpClass(cls):

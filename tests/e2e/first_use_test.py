@@ -1,4 +1,4 @@
-"""A first session with Kvik by a user with the habits of llama.cpp, Ollama and vLLM."""
+"""Tests a first session with Kvik by a user with the habits of llama.cpp, Ollama and vLLM."""
 import json
 import os
 import subprocess
@@ -18,14 +18,14 @@ IMAGES = (
 
 
 def machine_bytes():
-    """The machine's memory as Kvik reads it: the limit of a control group if that is less."""
+    """Returns the machine's memory as Kvik reads it: the limit of a control group if that is lower."""
     report = json.loads(kvik.output("plan", "demo", "--json"))
     return report["memory_bytes"]
 
 
 class Refused(unittest.TestCase):
     def refused(self, code, *args, **options):
-        """stderr of a run that is refused with one sentence."""
+        """Returns stderr of a run that is rejected with one sentence."""
         done = kvik.run(*args, **options)
         said = done.stderr.decode()
         self.assertEqual((done.returncode, said.count("\n")), (code, 1), said)
@@ -107,7 +107,7 @@ class Habits(Refused):
             self.assertIn(f"unknown flag {word}; ", said)
             self.assertIn(hint, said)
         self.assertIn("unknown flag -nope; kvik run --help", self.refused(2, "run", "demo", "-nope"))
-        kvik.output("run", "demo", "-pROMEO:", "-n2", *SEEDED)  # a value may follow its flag
+        kvik.output("run", "demo", "-pROMEO:", "-n2", *SEEDED)  # a value may directly follow its flag
 
     def test_commands_that_other_programs_have_say_what_to_do(self):
         for command, hint in (("pull", "Kvik does not download models"), ("list", "kvik show FILE"), ("ps", "/v1/models")):
@@ -173,7 +173,7 @@ class Agents(unittest.TestCase):
             for n_ctx, n_lines in (("16k", 1), ("64k", 0)):
                 with Server(model, "--ctx", n_ctx, "--kv-memory", "64MiB") as server:
                     self.assertEqual(server.said().count("coding agents need a context of 32768 tokens or more"), n_lines)
-        with Server("demo", "--ctx", 512, "--kv-memory", "16MiB") as server:  # its template knows no tools
+        with Server("demo", "--ctx", 512, "--kv-memory", "16MiB") as server:  # its template does not support tools
             self.assertNotIn("coding agents", server.said())
 
 

@@ -1,4 +1,4 @@
-"""Several servers, one cache: what one computed serves the others, through a shared folder or Redis."""
+"""Tests several servers with a common cache: pages computed by one server are reused by the others through a shared folder or Redis."""
 import json
 import os
 import shutil
@@ -21,7 +21,7 @@ FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
 
 
 class Redis:
-    """A redis-server of its own on a socket of its own."""
+    """Runs a private redis-server on its own socket."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "redis.sock")
@@ -45,7 +45,7 @@ class Redis:
             return False
 
     def tell(self, *words):
-        """The first bytes of what Redis answers."""
+        """Returns the first bytes of Redis's answer."""
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(5)
             s.connect(self.path)
@@ -104,7 +104,7 @@ class Fleet(unittest.TestCase):
     def check_bits(self, **flags):
         for kv_type in ("f32", "bf16", "int8", "int8/int4", "int4"):
             cold = kvik.logits_text("demo", TOKENS, kv_type=kv_type)
-            for _ in range(2):  # stores, then finds
+            for _ in range(2):  # the first run stores, the second one hits
                 self.assertEqual(kvik.logits_text("demo", TOKENS, kv_type=kv_type, **flags), cold, kv_type)
 
     def test_a_prefix_that_one_server_computed_serves_the_other_through_redis(self):
@@ -166,7 +166,7 @@ class Fleet(unittest.TestCase):
             want = server.text(TOKENS)
             redis.signal(signal.SIGSTOP)
             try:
-                server.text([7] * 300)  # finds out
+                server.text([7] * 300)  # makes the server notice the failure
                 began = time.monotonic()
                 for i in range(5):
                     self.assertEqual(self.cached(server.complete([8 + i] * 300)), 0)
@@ -224,7 +224,7 @@ class Fleet(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_behind_haproxy_a_killed_and_a_drained_server_lose_no_answer(self):
-        """tools/measure/fleet.py: no turn is lost, answers are the same in every way, and what drains ends with 0."""
+        """Runs tools/measure/fleet.py: no turn is lost, the answers are the same in every mode, and a drained server exits with 0."""
         if not shutil.which("redis-server") or not shutil.which("haproxy"):
             self.skipTest("no redis-server or no haproxy here")
         figures = os.path.join(self.folder, "fleet.json")
@@ -246,7 +246,7 @@ class Fleet(unittest.TestCase):
 
 
 class Events(unittest.TestCase):
-    """KV events, read by a decoder that was written from vLLM's structures."""
+    """Reads KV events with a decoder that was written from vLLM's structures."""
 
     def listen(self, encoding):
         try:
@@ -319,7 +319,7 @@ class Events(unittest.TestCase):
 
     @staticmethod
     def whole_pages(server):
-        """Pages of 32 tokens that /kvik/live shows as findable, without those of snapshots (group 1)."""
+        """Returns pages of 32 tokens that /kvik/live shows as cached, without those of snapshots (group 1)."""
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
             s.sendall(b"GET /kvik/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             text = b""

@@ -1,4 +1,4 @@
-"""Hugging Face folders with floats of 8 and 4 bits: logits are those of what they stand for, and what cannot be is one sentence."""
+"""Tests Hugging Face folders with 8-bit and 4-bit floats: logits match the represented values, and an invalid folder causes one sentence."""
 import functools
 import json
 import os
@@ -20,7 +20,7 @@ FUSED = "--fused-experts"
 
 
 def read_raw(path):
-    """The header of a file of safetensors, and the bytes after it."""
+    """Returns the header of a safetensors file and the bytes after it."""
     with open(path, "rb") as f:
         raw = f.read()
     n = struct.unpack("<Q", raw[:8])[0]
@@ -30,7 +30,7 @@ def read_raw(path):
 
 
 def write_raw(path, tensors):
-    """{name: (dtype, shape, bytes)}"""
+    """Writes {name: (dtype, shape, bytes)} as a safetensors file."""
     header, at = {}, 0
     for name, (dtype, shape, raw) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(raw)]}
@@ -42,7 +42,7 @@ def write_raw(path, tensors):
 
 class BlockFloats(FolderCase):
     def as_block_floats(self, model, *options):
-        """A folder with floats of a few bits, and one with what they stand for."""
+        """Returns a folder with 8-bit or 4-bit floats, and one with the values that they represent."""
         out = os.path.join(self.root.name, "-".join([self.id(), model, *options]))
         tool = os.path.join(kvik.ROOT, "tools/make/block_floats.py")
         plain = folder_of(kvik.demo_as("bf16") if model == "demo" else kvik.preset(model, "bf16"), *[o for o in options if o == FUSED])
@@ -50,7 +50,7 @@ class BlockFloats(FolderCase):
         return out, out + "-widened"
 
     def spoilt(self, source, config=None, tensors=None):
-        """A copy of a folder with another config.json, or another header or other bytes of its tensors."""
+        """Returns a copy of a folder with another config.json, tensor header or tensor data."""
         folder = source + "-spoilt"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(source, folder)
@@ -86,7 +86,7 @@ class BlockFloats(FolderCase):
                         self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
 
     def test_floats_of_8_bits_are_so_however_their_scales_are_stored(self):
-        """Exponents of two as DeepSeek-V4's, experts in one tensor, one number for all as Mistral's, and as llm-compressor writes them."""
+        """Power-of-two scales as in DeepSeek-V4, experts in one tensor, one scale per matrix as in Mistral, and the format of llm-compressor."""
         tokens = kvik.random_tokens(71, N_VOCAB, 3)
         for model, *options in (("test-llama", "--block=32", "--scales=e8m0"), ("test-llama", "--block=24", "--scales=e8m0"),
                                 ("test-qwen3moe", FUSED, "--block=32"), ("test-mixtral", FUSED, "--block=40", "--scales=e8m0"),
@@ -102,16 +102,16 @@ class BlockFloats(FolderCase):
                     self.assertTrue(kvik.logits_text(narrow, tokens, all=True, **how) == want, how)
 
     def test_floats_of_8_and_4_bits_under_latent_attention(self):
-        """The heads of K's matrix are turned over, as f16: eleven bits of what f32 holds."""
+        """The heads of K's matrix are transposed and stored as f16, which has eleven bits of precision."""
         tokens = kvik.random_tokens(71, N_VOCAB, 3)
-        for *how, share in (("--kind=fp8", "--block=32", 0.01), ("--kind=nvfp4", 0.03)):  # 2.7e-3 was seen of the first
+        for *how, share in (("--kind=fp8", "--block=32", 0.01), ("--kind=nvfp4", 0.03)):  # 2.7e-3 was measured for the first
             narrow, wide = self.as_block_floats("test-mla", *how)
             got, want = (kvik.logits(folder, tokens, all=True, kv_type="f32") for folder in (narrow, wide))
             error = np.sort(np.abs(got - want).max(1) / np.abs(want).max(1))
-            self.assertLess(error[len(error) * 3 // 4], share)  # of experts, near ties may choose others
+            self.assertLess(error[len(error) * 3 // 4], share)  # routers near a tie may choose other experts
 
     def exact_floats(self, model, exact):
-        """The weights of the oracle, each matrix of the layers as the folder stands for it, in f64."""
+        """Returns the oracle's weights, with each matrix of the layers as the folder represents it, in f64."""
         meta, weights = kvik.weights(kvik.preset(model, "bf16"))
         is_matrix = lambda name, w: w.ndim > 1 and name.startswith("blk.") and "ffn_gate_inp" not in name
         return meta, {name: np.stack([exact(m) for m in w.reshape(-1, *w.shape[-2:])]).reshape(w.shape) if is_matrix(name, w) else w
@@ -124,13 +124,13 @@ class BlockFloats(FolderCase):
         return np.abs(got - want).max(1) / np.abs(want).max(1)
 
     def test_floats_of_8_bits_against_the_oracle(self):
-        for model in ("test-qwen3", "test-qwen3moe"):  # whose rows have one order in both
+        for model in ("test-qwen3", "test-qwen3moe"):  # their rows have the same order in both formats
             narrow, _ = self.as_block_floats(model, "--kind=fp8", "--block=32")
             exact = self.exact_floats(model, lambda w: block_floats.exact_fp8(w, 32))
             self.assertLess(self.errors_of(narrow, *exact, env={"KVIK_ISA": "scalar"}).max(), 1e-3)
 
     def test_floats_of_4_bits_against_the_oracle(self):
-        """But for the activations in 8 bits, by which some rows choose other experts."""
+        """Differs by the 8-bit activations, because of which some rows choose other experts."""
         for model in ("test-qwen3", "test-qwen3moe"):
             narrow, _ = self.as_block_floats(model, "--kind=nvfp4")
             exact = self.exact_floats(model, block_floats.exact_nvfp4)
@@ -143,7 +143,7 @@ class BlockFloats(FolderCase):
                     self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
 
     def test_floats_of_4_bits_are_so_as_compressed_tensors_names_them(self):
-        """The scale of a matrix divides there, and activations have one, too."""
+        """There the scale of a matrix is a divisor, and activations have a scale as well."""
         narrow, _ = self.as_block_floats("test-qwen3", "--kind=nvfp4")
         header, data = read_raw(f"{narrow}/model.safetensors")
         modelopt, compressed = {}, {}
@@ -167,7 +167,7 @@ class BlockFloats(FolderCase):
         self.assertTrue(logits[0] == logits[1])
 
     def test_floats_of_4_bits_become_a_gguf_file_bit_by_bit(self):
-        """With the scale of each matrix, and of each expert's, beside it."""
+        """The scale of each matrix, and of each expert's matrix, is stored beside it."""
         for model in ("test-qwen3", "test-qwen3moe"):
             narrow, _ = self.as_block_floats(model, "--kind=nvfp4")
             _, exact = self.exact_floats(model, block_floats.exact_nvfp4)

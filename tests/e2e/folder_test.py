@@ -1,4 +1,4 @@
-"""Hugging Face folders: the same weights as a GGUF file give the same bytes of logits."""
+"""Tests that a Hugging Face folder with the same weights as a GGUF file gives the same bytes of logits."""
 import json
 import os
 import shutil
@@ -21,7 +21,7 @@ EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-qwen35moe", "
 class ModelFolder(FolderCase):
     def test_every_family_gives_the_bytes_of_its_gguf_file(self):
         for name in kvik.PRESETS:
-            if name == "test-dense-first":  # no config.json of its type can say that the first layers are dense
+            if name == "test-dense-first":  # no config.json of its type can express that the first layers are dense
                 continue
             for element_type in ("f32", "bf16", "f16") if kvik.LONG or name == "test-llama" else ("f32", "bf16"):
                 with self.subTest(preset=name, type=element_type):
@@ -66,14 +66,14 @@ class ModelFolder(FolderCase):
         header = {("language_model." + k if k != "__metadata__" else k): v for k, v in json.loads(raw[8:8 + n]).items()}
         end = len(raw) - 8 - n
         header["vision_tower.encoder.weight"] = {"dtype": "F16", "shape": [3, 2], "data_offsets": [end, end + 12]}
-        text = json.dumps(header).encode()  # of any length: what follows is not aligned
+        text = json.dumps(header).encode()  # the length is arbitrary, so the data that follows is not aligned
         text += b" " * (1 - len(text) % 2)
         with open(whole, "wb") as f:
             f.write(struct.pack("<Q", len(text)) + text + raw[8 + n:] + bytes(12))
         self.assert_same_logits(path, folder)
 
     def multimodal(self, preset, types, change=lambda tensors: None):
-        """The folder of a model that sees, of whose parts the text's is this preset."""
+        """Returns the folder of a vision model whose text part is this preset."""
         made = make_hf_model.Folder(kvik.preset(preset, "bf16"))
         change(made.tensors)
         tensors = {name.replace("model.", "model.language_model.", 1) if name.startswith("model.") else name: x for name, x in made.tensors.items()}

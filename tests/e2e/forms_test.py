@@ -1,4 +1,4 @@
-"""Answers that keep to a form: random schemas against the demo model, which would rather talk of kings."""
+"""Tests structured output with random schemas and the demo model, which was trained on plays."""
 import concurrent.futures
 import json
 import os
@@ -20,7 +20,7 @@ FORMATS = jsonschema.FormatChecker()
 
 @FORMATS.checks("time", raises=ValueError)
 def is_time(value):
-    """RFC 3339, section 5.6; the package's own is an older draft's, without fractions and offsets."""
+    """Checks a time by RFC 3339, section 5.6. The package's own check follows an older draft without fractions and offsets."""
     if not isinstance(value, str):
         return True
     if not re.fullmatch(r"\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", value, re.IGNORECASE | re.ASCII):
@@ -36,7 +36,7 @@ def schema_format(schema, **more):
 
 
 def keeps(text, schema):
-    """The value, if it is valid; what people pass as format is checked as well."""
+    """Returns the value if it is valid; formats are checked as well."""
     value = json.loads(text)
     jsonschema.Draft202012Validator(schema, format_checker=FORMATS).validate(value)
     return value
@@ -59,7 +59,7 @@ class Forms(unittest.TestCase):
         return answer.json
 
     def stream(self, body, server=None):
-        """What a stream's deltas add up to, and how it ended."""
+        """Returns the concatenated deltas of a stream and its finish reason."""
         answer = (server or self.server).post("/v1/chat/completions", {**body, "stream": True})
         self.assertEqual(answer.status, 200, answer.body[:500])
         text, finish = "", None
@@ -95,7 +95,7 @@ class Forms(unittest.TestCase):
         flags = ("--threads", 2, "--kv-type", "bf16")
         with Server("demo", *flags) as roomy:
             alone = {seed: self.stream(request(seed), roomy) for seed in seeds}
-        # A page of 32 tokens takes 96 KiB: not all have room at a time.
+        # A page of 32 tokens takes 96 KiB, so not all requests fit at the same time.
         with Server("demo", *flags, "--kv-memory", "2MiB") as crowded:
             with concurrent.futures.ThreadPoolExecutor(16) as users:
                 beside = dict(zip(seeds, users.map(lambda seed: self.stream(request(seed), crowded), seeds)))

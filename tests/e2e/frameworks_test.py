@@ -1,5 +1,5 @@
-"""The simplest examples of Python frameworks and of the AI SDK, with only the base URL changed, against Qwen2.5-Coder 1.5B.
-Runs with ./test --models."""
+"""Runs the simplest examples of Python frameworks and of the AI SDK against Qwen2.5-Coder 1.5B, with only the base URL changed. Runs with ./test
+--models."""
 import os
 import subprocess
 import unittest
@@ -9,7 +9,7 @@ import packages
 import trained
 from server import Server
 
-EXAMPLE_S = 600  # for an example; its own requests give up after two minutes
+EXAMPLE_S = 600  # for one example; its own requests time out after two minutes
 FRAMEWORKS = {
     "langchain": ("langchain", "langchain-openai", "langgraph"),
     "pydantic_ai": ("pydantic-ai-slim[openai]",),

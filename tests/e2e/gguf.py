@@ -1,4 +1,4 @@
-"""GGUF files in pieces, so that a test can put any piece together wrongly."""
+"""Reads and writes GGUF files in parts, so that a test can corrupt any part."""
 import struct
 
 import kvik
@@ -29,7 +29,7 @@ class Gguf:
         assert self.bytes() == raw
 
     def head(self, n_tensors=None, n_metadata=None):
-        """Up to the tensor table; the counts may be lies."""
+        """Returns the bytes up to the tensor table; the counts may be false."""
         counts = (len(self.tensors) if n_tensors is None else n_tensors, len(self.metadata) if n_metadata is None else n_metadata)
         out = b"GGUF" + struct.pack("<IQQ", self.version, *counts)
         return out + b"".join(pack_str(k) + struct.pack("<I", t) + pack_value(t, v) for k, t, v in self.metadata)

@@ -1,4 +1,5 @@
-"""Folders quantised by GPTQ and AWQ, or packed by compressed-tensors: their weights are exactly what a small packer of our own wrote, and their logits those weights'."""
+"""Tests folders quantized by GPTQ and AWQ, or packed by compressed-tensors: their weights are exactly the values written by a small packer of our
+own, and their logits are those of these weights."""
 import json
 import os
 import shutil
@@ -14,10 +15,10 @@ import kvik
 import make_hf_model
 
 N_VOCAB = 260
-DEMO = "demo"  # trained, rows of 256 and 768; the presets' are of 64 and 160, so that the last group is a short one
+DEMO = "demo"  # trained, with rows of 256 and 768; the presets' rows have 64 and 160 columns, so their last group is shorter
 LLAMA = "test-llama"
-# The matrices of attention share one packed matrix, and have columns in orders of their own; phi3 fuses them; heads of llama and
-# granite are permuted; qwen2 has biases.
+# Attention matrices share one packed matrix, and each has its own column order; phi3 fuses them; heads of llama and granite are permuted; qwen2 has
+# biases.
 FAMILIES = ("test-llama", "test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-phi3", "test-granite", "test-mixtral", "test-qwen2moe")
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-gptoss")
 ACT_ORDER = "--act-order"
@@ -39,7 +40,7 @@ class PackedFolder(hf_folder.FolderCase):
         subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make", name), *args], check=True)
 
     def packed(self, model, method, *options):
-        """The folder and its twin of F32, made once."""
+        """Returns the folder and the folder of the same weights in F32, which are made once."""
         source = os.path.join(self.root.name, model)
         if not os.path.exists(source):
             self.tool("make_hf_model.py", kvik.demo_as("f32") if model == DEMO else kvik.preset(model), source)
@@ -60,10 +61,10 @@ class PackedFolder(hf_folder.FolderCase):
         got, want = (kvik.logits(f, tokens, all=True, kv_type="f32", **options) for f in (folder, twin))
         self.assertEqual(got.shape, want.shape)
         error = np.abs(got - want).max(1) / np.abs(want).max(1)
-        # Random routers are near a tie now and then, and another expert is another answer.
+        # Random routers are sometimes near a tie, and another expert gives another answer.
         worst = np.median(error) if case[0] in EXPERTS else error.max()
         self.assertLess(worst, share)
-        self.assertGreater(worst, 0)  # computed in integers, not as the twin is
+        self.assertGreater(worst, 0)  # computed with integers, unlike the F32 folder
 
     def test_every_weight_is_what_was_packed(self):
         for case in (*CASES, *BY_FAMILY, ("test-mla", "compressed", "--group-size=32", "--bf16", "--experts")):
@@ -72,7 +73,7 @@ class PackedFolder(hf_folder.FolderCase):
                 self.assertTrue(self.as_q8_0(folder) == self.as_q8_0(twin))
 
     def test_logits_are_those_of_the_weights_within_three_hundredths(self):
-        """As q8_0's and q4_0's: the activations are of 8 bits."""
+        """The same bound as for q8_0 and q4_0, because activations have 8 bits."""
         for case in CASES:
             with self.subTest(case=case):
                 self.assert_close(case, 0.03)
@@ -83,7 +84,7 @@ class PackedFolder(hf_folder.FolderCase):
                 self.assert_close(case, 0.05)
 
     def test_attention_beside_experts_that_are_not_packed_keeps_its_order(self):
-        """gpt-oss's folders have their experts in transposed stacks, which pass through a source of their own."""
+        """Folders of gpt-oss have transposed stacks of experts, which are read by a separate tensor source."""
         self.assert_close(("test-gptoss", "gptq", "--bits=8", "--group-size=32", ACT_ORDER), 0.05)
 
     def test_every_instruction_set_reads_sorted_columns(self):
@@ -102,7 +103,7 @@ class PackedFolder(hf_folder.FolderCase):
                     self.assertTrue(kvik.logits_text(folder, tokens, all=True, **options) == want)
 
     def test_logits_are_those_of_the_same_levels_in_another_order(self):
-        """Symmetric groups are the same blocks, whether compressed-tensors packed them or GPTQ."""
+        """Symmetric groups give the same blocks whether they were packed by compressed-tensors or by GPTQ."""
         tokens = kvik.random_tokens(71, N_VOCAB, 3)
         for model, *how in ((DEMO, "--group-size=32"), (DEMO, "--group-size=128", ACT_ORDER), (DEMO, "--bits=8", "--group-size=-1"),
                             ("test-qwen2", "--group-size=32"), ("test-mixtral", "--group-size=32"), ("test-phi3", "--group-size=32")):
@@ -131,10 +132,10 @@ class PackedFolder(hf_folder.FolderCase):
         with open(paths[0], "rb") as a, open(paths[1], "rb") as b:
             self.assertTrue(a.read() == b.read())
 
-    # --- what cannot be ---
+    # --- invalid folders ---
 
     def spoilt(self, case, spoilt=(), change=None, config=None):
-        """A copy of which some tensors are others (None: gone), or config.json's quantization_config has other keys."""
+        """Returns a copy with changed or missing (None) tensors, or with other keys in config.json's quantization_config."""
         source, _ = self.packed(*case)
         folder = os.path.join(self.root.name, "spoilt")
         shutil.rmtree(folder, ignore_errors=True)
@@ -242,7 +243,7 @@ class PackedFolder(hf_folder.FolderCase):
         self.assertEqual(kvik.run("logits", self.spoilt(case, of_gate + of_up, lambda x: x[::-1]), "--tokens", "5").returncode, 0)
 
     def test_parts_that_are_packed_together_may_have_orders_of_their_own(self):
-        """As q, k and v, gate and up have with the packer's --act-order; here at its plainest."""
+        """The packer's --act-order gives q, k and v, and gate and up, different column orders as well; this is the simplest case."""
         case = (DEMO, "gptq", "--group-size=32", ACT_ORDER)
         folder = self.spoilt(case, "model.layers.0.self_attn.k_proj.g_idx", lambda x: x[::-1])
         self.assertFalse(kvik.logits_text(folder, [5, 6]) == kvik.logits_text(self.packed(*case)[0], [5, 6]))

@@ -1,7 +1,7 @@
-"""What a GPU computes, where there is one: the processor's bytes.
+"""Tests that a GPU computes the same bytes as the CPU.
 
-With a GPU at hand this is the suite to run first. The tests run a part of it with the program on a device of the host run
-(e2e.cmake); all of it would take that one more than an hour, by estimate.
+This is the first suite to run on a machine with a GPU. Elsewhere, part of it runs with a device simulated on the host (e2e.cmake); all of
+it would take an estimated hour or more there.
 """
 import concurrent.futures
 import tempfile
@@ -15,12 +15,12 @@ KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 VARIANTS = [{"chunk": 1}, {"chunk": 7, "beside": 5}, {"chunk": 33}, {"no_cache": True}]
 GPU = {"device": "cuda"}
 SMALL = ("--kv-memory", "64MiB")
-# The processor multiplies bf16 in its own way where it can: GPUs have the bits of the other sets.
+# CPUs with a bf16 multiplication round differently. GPUs have the bits of the other instruction sets.
 SCALAR = {"KVIK_ISA": "scalar"}
 
 
 def has_gpu():
-    """A GPU that does not compute is no reason to leave these out."""
+    """Returns whether there is a GPU. A GPU that fails to compute does not skip these tests."""
     said = kvik.run("run", "demo", "-p", "O", "--max-tokens", 1, "--device", "cuda").stderr
     return b"no GPU can be used" not in said and b"cannot compute on a GPU" not in said
 
@@ -35,7 +35,7 @@ class Gpu(unittest.TestCase):
                 self.assertTrue(got == want)
 
     def ask(self, server, prompt, n):
-        """Without a clock: a device of the host run takes its time."""
+        """Has a long timeout, because a simulated device is slow."""
         body = {"prompt": prompt, "temperature": 0, "max_tokens": n, "ignore_eos": True}
         answer = server.post("/v1/completions", body, timeout=900)
         self.assertEqual(answer.status, 200)

@@ -1,5 +1,5 @@
-"""Trouble from outside: no more tasks for the user, a clock that is set, kills during writes to shared tiers, a terminal that goes away under
-load."""
+"""Tests external faults: the user's task limit is reached, the clock is set, processes are killed while they write to shared tiers, a terminal
+closes under load."""
 import mmap
 import os
 import random
@@ -25,7 +25,7 @@ NOBODY = 64321  # a user that runs nothing else
 
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer takes terabytes of addresses")
 class AddressSpace(unittest.TestCase):
-    """`ulimit -v`: what a process may map."""
+    """`ulimit -v` limits the address space of a process."""
 
     def limited(self, mib, *args):
         def become():
@@ -45,7 +45,7 @@ class AddressSpace(unittest.TestCase):
         ended, done = set(), set()
         for mib in range(40, 300, 6):
             code, said = self.limited(mib, "run", "demo", "-p", "ROMEO:", "--max-tokens", 2, "--threads", 1)
-            # Below that the system cannot load the program: it says so in words of its own.
+            # Below this limit the system cannot load the program and prints its own message.
             if code == 127 or (code < 0 and not said):
                 continue
             self.assertIn(code, (0, 1), (mib, said))
@@ -60,7 +60,7 @@ class AddressSpace(unittest.TestCase):
 @unittest.skipUnless(os.getuid() == 0, "only root may become a user that runs nothing else")
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer starts a task of its own")
 class TaskLimit(unittest.TestCase):
-    """`ulimit -u` counts the tasks of a user, threads too."""
+    """`ulimit -u` limits the number of tasks of a user, including threads."""
 
     def limited(self, n):
         def become():
@@ -75,7 +75,7 @@ class TaskLimit(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             os.chown(folder, NOBODY, NOBODY)
             binary = os.path.join(folder, "kvik")
-            shutil.copy(kvik.BINARY, binary)  # where that user can reach it
+            shutil.copy(kvik.BINARY, binary)  # in a folder that the user can access
             for n in range(1, 16):
                 port = free_port()
                 disk = os.path.join(folder, str(n))
@@ -101,7 +101,7 @@ class TaskLimit(unittest.TestCase):
         self.assertTrue(ended and served, (ended, served))
 
     def until_served(self, process, port):
-        """None once it has answered a request; its exit code where it ended."""
+        """Returns None once the server has answered a request, or its exit code if it ended."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if process.poll() is not None:
@@ -159,7 +159,7 @@ class ClockSteps(unittest.TestCase):
                 response = server.post("/v1/responses", {"input": "Speak.", "max_output_tokens": 3}).json["id"]
                 self.assertEqual(server.get(f"/v1/responses/{response}").status, 200)
             self.assertEqual(server.stop(), 0)
-        self.step(-1000 * self.DAY)  # what was written in the future is still read
+        self.step(-1000 * self.DAY)  # data written in the future is still read
         with Server("demo", *flags, env=self.env) as server:
             again = server.complete(TOKENS, max_tokens=30, ignore_eos=True)
             self.assertEqual(again["choices"][0]["text"], want)
@@ -230,7 +230,7 @@ class Hangup(unittest.TestCase):
                             odd.append(status)
                     except OSError:
                         time.sleep(0.01)
-                    except Exception as e:  # an answer that is cut
+                    except Exception as e:  # a truncated answer
                         if server.process.poll() is None:
                             odd.append(repr(e))
 

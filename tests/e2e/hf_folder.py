@@ -1,4 +1,4 @@
-"""A Hugging Face folder of each preset, for tests that read and spoil them."""
+"""Makes a Hugging Face folder of each preset, for tests that read and corrupt them."""
 import functools
 import json
 import os
@@ -15,7 +15,7 @@ N_VOCAB = 260
 
 @functools.cache
 def folder_of(path, *options):
-    """The folder of a GGUF file, made once for all tests of this process."""
+    """Returns the folder of a GGUF file, made once per process."""
     folder = os.path.join(FolderCase.root.name, "".join([os.path.basename(path).removesuffix(".gguf"), *options]))
     subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), *options, path, folder], check=True)
     return folder
@@ -32,7 +32,7 @@ class FolderCase(unittest.TestCase):
         cls.root.cleanup()
 
     def copy(self, *files, model="test-llama"):
-        """A folder of links that a test may spoil: (name, change of its JSON) pairs."""
+        """Returns a folder of links that a test may corrupt: (name, change of its JSON) pairs."""
         source = folder_of(kvik.preset(model))
         folder = os.path.join(self.root.name, self.id())
         shutil.rmtree(folder, ignore_errors=True)
@@ -58,7 +58,7 @@ class FolderCase(unittest.TestCase):
             self.assertIn(word, said)
 
     def assert_same_logits(self, path, folder, **options):
-        tokens = kvik.random_tokens(71, N_VOCAB, 3)  # past the windows of 32 and 60
+        tokens = kvik.random_tokens(71, N_VOCAB, 3)  # longer than the windows of 32 and 60
         want = kvik.logits_text(path, tokens, all=True, **options)
         self.assertEqual(want.count(b"\n"), len(tokens))
         self.assertTrue(kvik.logits_text(folder, tokens, all=True, **options) == want)

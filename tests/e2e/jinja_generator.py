@@ -1,6 +1,6 @@
-"""Small templates over all that chat templates use of Jinja, made by chance from a grammar: a
-production is text in which {S} stands for a string, {I} for an integer, {N} for a number, {L} for a
-list, {D} for a dict, {B} for a condition, {A} for anything and {T} for template text."""
+"""Generates small random templates from a grammar that covers the Jinja used by chat templates. A production is text in which {S} stands for a
+string,
+{I} for an integer, {N} for a number, {L} for a list, {D} for a dict, {B} for a condition, {A} for any value and {T} for template text."""
 import random
 import re
 

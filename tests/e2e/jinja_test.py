@@ -1,4 +1,4 @@
-"""Templates made by chance render as in Jinja with Hugging Face's settings, or are refused by both."""
+"""Tests that random templates render as in Jinja with Hugging Face's settings, or are rejected by both."""
 import re
 import unittest
 
@@ -8,8 +8,8 @@ from chat_oracle import Renderer, environment, oracle
 
 N_TEMPLATES = 20_000 if kvik.LONG else 600
 
-# What Kvik leaves out, or says otherwise, on purpose.
-WIDE = "a number leaves 64 bits"  # Python's integers have no end
+# Intended differences between Kvik and Jinja.
+WIDE = "a number leaves 64 bits"  # Python's integers are unbounded
 ADDRESS = re.compile(r"<[^>]* at 0x[0-9a-f]+>|<Macro |<Namespace |<function|<bound method|<built-in|<LoopContext|Cycler|<generator|<itertools", re.I)
 
 

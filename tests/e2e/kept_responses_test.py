@@ -1,4 +1,4 @@
-"""Responses stored on disk: their owners, the cost of a damaged or hostile file, and the time that the end takes."""
+"""Tests responses stored on disk: their owners, the cost of a damaged or hostile file, and the time needed at exit."""
 import os
 import shutil
 import sqlite3
@@ -15,7 +15,7 @@ PART = 512 << 10
 
 
 def peak_bytes(server):
-    """The most memory that the process ever had."""
+    """Returns the peak memory of the process."""
     with open(f"/proc/{server.process.pid}/status") as f:
         return next(int(line.split()[1]) << 10 for line in f if line.startswith("VmHWM"))
 
@@ -58,7 +58,7 @@ class KeptResponses(unittest.TestCase):
     def database(self):
         return sqlite3.connect(self.file)
 
-    # --- whose they are ---
+    # --- ownership ---
 
     def test_a_new_first_key_of_a_name_reads_nothing_of_the_old_one(self):
         with self.server("old-key ann\n") as server:
@@ -68,7 +68,7 @@ class KeptResponses(unittest.TestCase):
                 self.assertEqual(self.status(server, response, key), 404)
                 self.assertEqual(self.go_on(server, response, key), 400)
         with self.server("old-key ann\nanother-key ann\n") as server:
-            for key in ("old-key", "another-key"):  # a second key of the same name is the same tenant
+            for key in ("old-key", "another-key"):  # a second key of the same name belongs to the same tenant
                 self.assertEqual(self.status(server, response, key), 200)
 
     def test_a_salt_parts_responses_as_it_parts_pages(self):
@@ -109,7 +109,7 @@ class KeptResponses(unittest.TestCase):
         with self.server() as server:
             self.assertEqual(self.status(server, response), 200)
 
-    # --- what the file may hold ---
+    # --- contents of the file ---
 
     def test_a_record_in_which_a_byte_changed_is_left_out(self):
         with self.server() as server:

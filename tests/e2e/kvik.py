@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: running the binary, making models, the oracle."""
+"""Shared helpers of the end-to-end tests: running the binary, making models, the oracle."""
 import functools
 import hashlib
 import os
@@ -13,7 +13,7 @@ DATA = os.path.join(ROOT, "../shared/data")  # real vocabularies; absent in a pl
 DEMO = os.path.join(ROOT, "models/demo.gguf")
 DEMO_BOS, DEMO_EOS = 2045, 2046
 LONG = bool(os.environ.get("KVIK_TEST_LONG"))
-SANITIZED = "sanitize" in os.environ.get("KVIK_BUILD", "")  # and takes memory and stacks of its own
+SANITIZED = "sanitize" in os.environ.get("KVIK_BUILD", "")  # a sanitizer uses additional memory and stack
 
 sys.path[:0] = [os.path.join(ROOT, folder) for folder in ("tools", "tools/client", "tools/make", "tools/measure", "tools/oracle")]
 import gguf_file  # noqa: E402
@@ -21,16 +21,16 @@ import model_presets  # noqa: E402
 import reference_logits  # noqa: E402
 from program import BINARY, command, environment  # noqa: E402
 
-ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512bf16")  # what this processor lacks is found by trying
+ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512bf16")  # trying one shows whether the processor has it
 
 
 def run(*args, stdin=b"", env=None, timeout=300):
-    """A finished process; stdout and stderr are bytes."""
+    """Runs the binary and returns the finished process; stdout and stderr are bytes."""
     return subprocess.run(command(*args), input=stdin, capture_output=True, env=environment(**(env or {})), timeout=timeout)
 
 
 def output(*args, **options):
-    """stdout of a run that must succeed."""
+    """Returns stdout of a run that must succeed."""
     done = run(*args, **options)
     if done.returncode != 0:
         raise AssertionError(f"kvik {' '.join(map(str, args))}: exit code {done.returncode}\n{done.stderr.decode(errors='replace')}")
@@ -42,7 +42,7 @@ def joined(tokens):
 
 
 def flags(options):
-    """{kv_type: "f32", all: True, seed: None} → --kv-type f32 --all"""
+    """Converts {kv_type: "f32", all: True, seed: None} to --kv-type f32 --all."""
     out = []
     for name, value in options.items():
         if value is not None and value is not False:
@@ -57,7 +57,7 @@ def logits_text(model, tokens, env=None, **options):
 
 
 def logits(model, tokens, env=None, **options):
-    """[n_rows, n_vocab]"""
+    """Returns logits as [n_rows, n_vocab]."""
     lines = logits_text(model, tokens, env, **options).splitlines()
     return np.array([np.array(line.split(b" "), np.float64) for line in lines])
 
@@ -71,19 +71,19 @@ def greedy(model, tokens, n, env=None, **options):
 # The small models of all families.
 PRESETS = tuple(name for name in model_presets.PRESETS if name.startswith("test-"))
 
-# Presets whose logits half a unit in the last place of the weights moves by 0.6 to 2.1e-6: the delta rule takes the difference of
-# what is stored and what comes, and Nemotron-H.
+# Presets whose logits move by 0.6 to 2.1e-6 when weights change by half a unit in the last place: models with the delta rule, which subtracts the
+# stored value from the new one, and Nemotron-H.
 ILL_CONDITIONED = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronh", "test-nemotronhmoe")
 
 
 @functools.cache
 def isas():
-    """The instruction sets that can be forced here; the last is the best. Scalar always works."""
+    """Returns the instruction sets that can be selected here, the best one last. Scalar always works."""
     return tuple(isa for isa in ISAS if isa == "scalar" or
                  run("logits", "demo", "--tokens", "1", env={"KVIK_ISA": isa}).returncode == 0)
 
 
-# --- models: made once, kept between runs in a folder that changes with the tools ---
+# --- models: made once and kept between runs in a folder whose name depends on the tools ---
 
 @functools.cache
 def model_folder():
@@ -99,7 +99,7 @@ def model_folder():
 
 
 def made(name, tool, *args):
-    """The path of model_folder()/name, which the tool writes; two tests may ask at the same time."""
+    """Returns the path of model_folder()/name, which the tool writes if it is missing. Two tests may call this at the same time."""
     path = os.path.join(model_folder(), name)
     if not os.path.exists(path):
         unfinished = f"{path}.{os.getpid()}"
@@ -114,7 +114,7 @@ def preset(name, element_type="f32", seed=0, *more):
 
 
 def demo_as(element_type):
-    """The demo model with its matrices in another type; q8_0 is the embedded one."""
+    """Returns the demo model with its matrices in another type; q8_0 is the embedded one."""
     return "demo" if element_type == "q8_0" else made(f"demo-{element_type}.gguf", "convert_gguf.py", "--type", element_type, DEMO)
 
 
@@ -124,14 +124,14 @@ def weights(path):
 
 
 def reference(path, tokens):
-    """[n_tokens, n_vocab] float64, computed without a cache."""
+    """Returns [n_tokens, n_vocab] in float64, computed without a cache."""
     return reference_logits.forward(*weights(path), list(map(int, tokens)))
 
 
 def f32_bound(meta, weights, tokens, want, **ways):
-    """Two millionths of a row's largest magnitude; or, where the model is worse conditioned than that, a few times of how far half a unit in
-    the last place of its weights as f32 moves what the oracle says in f64: keys of the delta rule may be short before they are made units, and
-    27 layers are deep."""
+    """Returns the error bound of f32: two millionths of a row's largest magnitude. If the model is worse conditioned, the bound is a small
+    multiple of the change of the oracle's f64 values when weights change by half a unit in the last place of f32. Reasons are keys of the delta
+    rule that are short before their normalization, and the depth of 27 layers."""
     rng = np.random.default_rng(1)
     nudged = {name: w * (1 + 2.0**-24 * rng.uniform(-1, 1, w.shape)) if w.ndim > 1 else w for name, w in weights.items()}
     got = reference_logits.forward(meta, nudged, list(map(int, tokens)), **ways)
@@ -151,8 +151,8 @@ def random_tokens(n, n_vocab, seed):
 
 @functools.cache
 def demo_vocabulary():
-    """The bytes of each of the demo's tokens; GPT-2 writes a byte as a printable character. Those
-    that steer, from DEMO_BOS on, are no text."""
+    """Returns the bytes of each of the demo's tokens. GPT-2 represents a byte by a printable character. Control tokens, from DEMO_BOS on, have no
+    text."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     byte_of = {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}

@@ -1,4 +1,4 @@
-"""`kvik plan`, and that a server keeps to it."""
+"""Tests `kvik plan`, and that a server uses no more memory than planned."""
 import json
 import math
 import os
@@ -22,7 +22,9 @@ ELEMENT_BYTES = {"f32": 4, "bf16": 2}
 
 
 def latent_bytes(kv_type, rank, _, __, turning, ___):
-    """One K for all heads: f32 or bf16, or levels with a scale for the latent part and one for the rest (int4: for each 64 to 128)."""
+    """Returns the bytes of one K for all heads (MLA): f32 or bf16, or levels with one scale for the latent part and one for the rest (int4: one
+    per 64 to
+    128 values)."""
     n = rank + turning
     if kv_type == "int8":
         return n + 2 * 4
@@ -80,15 +82,16 @@ class Plan(unittest.TestCase):
         """80 layers, 8 KV heads of 128 at 16 bits: 10.7 GB for 32 Ki tokens, 42.9 GB for 128 Ki."""
         for n_ctx, gigabytes in (("32k", 10.7), ("128k", 42.9)):
             plans = {t: plan("llama-3.1-70b", ctx=n_ctx, kv_type=t) for t in ("f32", "bf16", "int8", "int8/int4", "int4")}
-            # Beside the pages of these tokens: two open pages in bf16.
+            # In addition to the pages of these tokens there are two open pages in bf16.
             open_bytes = 64 * plans["bf16"]["kv_bytes_per_token"]
             self.assertEqual([p["open_page_bytes"] for p in plans.values()], [0, 0, open_bytes, open_bytes, open_bytes])
             per_user = {t: p["kv_bytes_per_user"] - p["open_page_bytes"] for t, p in plans.items()}
             self.assertEqual(round(per_user["bf16"] / 1e9, 1), gigabytes)
             self.assertEqual(per_user["f32"], 2 * per_user["bf16"])
-            # Beside the halves and quarters, the scales: a float for each head of K and V, and two bytes for each 32 or 64 of int4.
+            # In addition to the halves and quarters there are the scales: a float for each head of K and V, and two bytes for each 32 or 64 values of
+            # int4.
             self.assertEqual(per_user["int8"], per_user["bf16"] // 2 + per_user["bf16"] // (2 * 128) * 4)
-            # K of int4 has two bytes for each channel of sixteen tokens, and a page sixteen scales.
+            # K of int4 has two bytes for each channel of sixteen tokens, and a page has sixteen scales.
             head_tokens = 80 * 8 * (int(n_ctx[:-1]) << 10)
             values = head_tokens * (64 + 2 * 2)
             self.assertEqual(per_user["int4"], values + head_tokens * (64 * 32 + 4 * 128 + 64) // 32)
@@ -107,7 +110,7 @@ class Plan(unittest.TestCase):
         self.assertNotIn("open pages", kvik.output("plan", "demo", "--kv-type", "bf16").decode())
 
     def test_windows_bound_what_a_user_needs(self):
-        """gemma3-27b keeps K and V of 1024 tokens in 52 of 62 layers."""
+        """gemma3-27b stores K and V of 1024 tokens only in 52 of 62 layers."""
         near, far = (plan("gemma3-27b", ctx=n, kv_type="bf16")["kv_bytes_per_user"] for n in ("32k", "128k"))
         self.assertLess(far, 0.3 * plan("gemma3-27b", kv_type="bf16")["kv_bytes_per_token"] * (128 << 10))
         self.assertLess(far / near, 4)
@@ -125,7 +128,7 @@ class Plan(unittest.TestCase):
         self.assertEqual([row[:2] for row in table], [[w, k] for w in ("bf16", "q8_0", "q4_k_m") for k in ("bf16", "int8", "int4")])
         sizes = [int(n) for n in head.split()[3::2]]
         self.assertEqual(sizes, [sizes[0] * 2**i for i in range(len(sizes))])
-        # A cell is what --memory would say.
+        # A cell of the table is the result of --memory with that size.
         at = sizes.index(128)
         row = next(r for r in table if r[:2] == ["q4_k_m", "int8"])
         self.assertEqual(int(row[2 + at].split()[0]), plan("llama-3.1-70b:q4_k_m", ctx="128k", kv_type="int8", memory="128GiB")["users_that_fit"])
@@ -136,7 +139,7 @@ class Plan(unittest.TestCase):
             kvik.output("plan", "llama-3.1-70b", "--ctx", "32k", "--svg", path)
             tree = xml.etree.ElementTree.parse(path)
         lines = [e for e in tree.iter("{http://www.w3.org/2000/svg}path") if e.get("class", "").startswith("line")]
-        self.assertEqual(len(lines), 2 * 9)  # with the legend's
+        self.assertEqual(len(lines), 2 * 9)  # including those of the legend
         done = kvik.run("plan", "demo", "--svg", "/nonexistent/x.svg")
         self.assertEqual(done.returncode, 1)
 
@@ -163,7 +166,7 @@ class Plan(unittest.TestCase):
             self.assertFalse(plan("demo", ctx=2048, kv_type=kv_type, users=n + 1, memory="512MiB")["fits"])
 
     def test_a_file_is_planned_by_its_table_alone(self):
-        """The weights may be anything: here a hole in the file, which takes no disk."""
+        """The values of the weights do not matter: they are a hole in the file, which takes no disk space."""
         path = kvik.preset("test-llama", "f32")
         with open(path, "rb") as f:
             whole = f.read()
@@ -180,7 +183,7 @@ class Plan(unittest.TestCase):
             self.assertIn(word, text)
 
     def test_it_names_what_pages_lose_of_a_trained_model(self):
-        """In the order of their sizes."""
+        """Orders the types by their sizes."""
         types = ("f32", "bf16", "int8", "int8/int4", "int4")
         plans = [plan("demo", kv_type=t) for t in types]
         self.assertEqual([p["kv_quality"] for p in plans], ["exact", "near lossless", "near lossless", "small loss", "small loss"])
@@ -230,7 +233,7 @@ def memory_of(server):
 
 
 class Resident(unittest.TestCase):
-    """RSS ≤ KV budget + packed weights + buffers, + 5% + 64 MiB, with the cache filled twice over."""
+    """RSS ≤ KV budget + packed weights + buffers, + 5% + 64 MiB, when more tokens than two cache sizes have been computed."""
     KV_TYPE, BUDGET_MIB = "f32", 64
 
     def assert_within_plan(self, model, max_peak=None, n_ctx=1024):
@@ -238,7 +241,7 @@ class Resident(unittest.TestCase):
         budget = max(self.BUDGET_MIB * MIB, math.ceil(1.5 * n_ctx * p["kv_bytes_per_token"]))  # a whole prompt fits
         bound = 1.05 * (budget + p["weights_bytes"] + p["buffers_bytes"]) + 64 * MIB
         flags = ("--threads", 2, "--kv-memory", f"{budget // 1024}KiB", "--kv-type", self.KV_TYPE, "--ctx", n_ctx)
-        with Server(model, *flags, ready_s=300 if kvik.LONG else 60) as server:  # the largest are made of 10 GB of words
+        with Server(model, *flags, ready_s=300 if kvik.LONG else 60) as server:  # the largest models are made of 10 GB of weights
             loaded = memory_of(server)
             if max_peak:
                 self.assertLessEqual(loaded["VmHWM"], max_peak * loaded["VmRSS"], "the peak while loading")
@@ -250,7 +253,7 @@ class Resident(unittest.TestCase):
             memory = memory_of(server)
             self.assertIn("memory: ", server.said())
         self.assertLessEqual(memory["VmHWM"], bound)
-        # The cache is in use: a test of an idle server would show nothing.
+        # The cache must be in use; an idle server would prove nothing.
         self.assertGreater(memory["VmRSS"], loaded["VmRSS"] + 0.8 * budget)
 
     def test_a_server_holds_what_the_plan_says_whatever_is_asked_of_it(self):
@@ -261,7 +264,7 @@ class Resident(unittest.TestCase):
 
 
 class ResidentFamilies(Resident):
-    """Real widths where there is time, cut to few layers; the test presets' else, whose pages are small."""
+    """Uses real widths with few layers in long runs, otherwise the test presets, whose pages are small."""
     BUDGET_MIB = 16
     LONG = ("llama-3.1-8b:q4_0:2", "mistral-7b:q4_0:2", "mixtral-8x7b:q4_0:1", "qwen2.5-1.5b:q8_0:4", "qwen1.5-moe-a2.7b:q4_0:2",
             "qwen3-0.6b:bf16:4", "qwen3-30b-a3b:q4_0:2", "gemma2-2b:q4_0:4", "gemma3-1b:q4_0:6", "phi-3-mini:q4_0:2", "granite-3.3-2b:q4_0:4",
@@ -279,19 +282,19 @@ class ResidentFamilies(Resident):
         self.assert_within_plan("synthetic:test-qwen2moe:q8_0", n_ctx=2048)
 
     def test_and_of_a_folder(self):
-        """Whose tensors are arranged in copies while they load."""
+        """Its tensors are rearranged in copies while they are loaded."""
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), kvik.demo_as("f32"), folder], check=True)
             self.assert_within_plan(folder)
 
     def test_and_of_one_of_floats_of_8_bits(self):
-        """A matrix is made while it loads, of its numbers and their scales."""
+        """A matrix is computed from its values and scales while it is loaded."""
         with tempfile.TemporaryDirectory() as root:
             folder = os.path.join(root, "folder")
             for tool, *arguments in (("make_hf_model.py", kvik.demo_as("bf16"), folder), ("block_floats.py", "--kind=fp8", folder, f"{folder}-fp8")):
                 subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make", tool), *arguments], check=True)
             wide, narrow = (json.loads(kvik.output("plan", m, "--json", "--ctx", 512))["weights_bytes"] for m in (folder, f"{folder}-fp8"))
-            self.assertLess(narrow, 0.7 * wide)  # embeddings stay
+            self.assertLess(narrow, 0.7 * wide)  # embeddings are not quantized
             self.assert_within_plan(f"{folder}-fp8")
 
 

@@ -1,4 +1,4 @@
-"""/metrics as a scraper sees it: the format, the names that dashboards know, and numbers that are true."""
+"""Tests /metrics as a scraper sees it: the format, names that dashboards expect, and correct numbers."""
 import os
 import re
 import shutil
@@ -37,7 +37,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual([line for line in done.stderr.decode().splitlines() if not line.startswith("vllm:")], [])
 
     def page_after(self, n_finished):
-        """An answer may be here a moment before the engine has shown what it counted."""
+        """Waits for the counters, because an answer may arrive a moment before the engine publishes them."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             page = self.server.metrics()

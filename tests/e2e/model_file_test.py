@@ -1,4 +1,4 @@
-"""Hostile model files: exit code 1, one sentence, no crash."""
+"""Tests hostile model files: exit code 1, one sentence, no crash."""
 import json
 import os
 import random
@@ -68,7 +68,7 @@ class ModelFile(unittest.TestCase):
                 self.assertEqual(done.stderr.count(b"\n"), done.returncode, done.stderr)
 
     def test_a_file_that_is_cut_while_it_is_read_ends_it_with_a_sentence(self):
-        """Cut at a moment of chance: the process had what it needed, or exits with 1; no signal ends it."""
+        """Truncates the file at a random moment: the process has already read what it needs, or exits with 1; no signal ends it."""
         rng = random.Random(2)
         whole = kvik.made("two-layers.gguf", "make_model.py", "--preset", "tinyllama-1.1b", "--type", "q8_0", "--layers", 2)
         path, codes = self.path + ".cut", set()

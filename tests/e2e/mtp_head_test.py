@@ -1,4 +1,4 @@
-"""The layer that guesses the token behind the next one: its values against the oracle, and that answers with it are those without."""
+"""Tests the MTP head, which drafts the token after the next one: its values against the oracle, and that answers do not change when it is used."""
 import itertools
 import json
 import os
@@ -16,7 +16,7 @@ from server import Server, in_parallel
 
 TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "mtp_head_logits")
 PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next")
-DIM, FIRST = 64, 4  # of test-qwen35; the first of the tokens that follow each other in a circle, one for each dimension
+DIM, FIRST = 64, 4  # of test-qwen35; first of DIM tokens that follow each other in a circle, one per dimension
 
 
 def model(name, element_type="f32", seed=0):
@@ -42,7 +42,8 @@ class Guesser(unittest.TestCase):
                 got = rows(guesses(path, tokens, 1))
                 self.assertEqual(got.shape, want.shape)
                 error = (np.abs(got - want).max(1) / np.abs(want).max(1)).max()
-                # Twice: what the model ends with is normed once more and projected, so that its errors come before those of a layer.
+                # Twice the bound: the model's final hidden state is normalized once more and projected, so its errors enter before those of the
+                # layer.
                 self.assertLess(error, 2 * kvik.f32_bound(meta, weights, tokens, want, guesses=True))
 
     def test_chunks_change_no_byte(self):
@@ -64,7 +65,7 @@ class Guesser(unittest.TestCase):
                     self.assertIn(b"guesses the token behind the next one", kvik.output("show", folder))
 
     def test_a_file_without_it_is_served_without(self):
-        """Whatever its keys say: quantised files may leave it out."""
+        """The MTP head is ignored whatever the metadata says: quantized files may leave out its tensors."""
         path = kvik.preset("test-qwen35")
         with tempfile.TemporaryDirectory() as root:
             for lost in (["eh_proj"], ["blk.5."]):
@@ -94,7 +95,7 @@ class Guesser(unittest.TestCase):
                 self.assertEqual(kvik.logits_text(folder, tokens, all=True), want)
 
     def test_without_layers_that_have_a_state_there_is_none(self):
-        """Nothing would keep what it needs of the newest token."""
+        """No layer would hold the state that the MTP head needs for the newest token."""
         file = gguf.Gguf(kvik.preset("test-qwen35"))
         file.set("qwen35.full_attention_interval", gguf.U32, 1)
         with tempfile.TemporaryDirectory() as root:
@@ -110,8 +111,9 @@ def folder_tensors(folder):
 
 
 def circle(folder, half):
-    """A model that says of each of DIM tokens the next in the circle, and whose guesser knows it: by the token (half 0) or by the hidden state
-    before it (half 1), whose dimensions it moves on by one more."""
+    """Makes a model that predicts, for each of DIM tokens, the next one in the circle. Its MTP head predicts correctly from the token (half 0) or
+    from the
+    hidden state before it (half 1), whose dimensions it shifts by one more."""
     file = gguf.Gguf(kvik.preset("test-qwen35"))
     data = bytearray(file.data)
 
@@ -130,7 +132,7 @@ def circle(folder, half):
             put(name, 0)
         elif name.endswith(("output_norm.weight", "enorm.weight", "hnorm.weight", "shared_head_norm.weight")):
             put(name, 1)
-    moved = np.roll(np.eye(DIM), 1, 0)  # dimension i to i + 1
+    moved = np.roll(np.eye(DIM), 1, 0)  # maps dimension i to i + 1
     put(next(t[0] for t in file.tensors if t[0].endswith("eh_proj.weight")),
         np.concatenate([np.eye(DIM), np.zeros((DIM, DIM))] if half == 0 else [np.zeros((DIM, DIM)), moved], 1))
     file.data = bytes(data)
@@ -141,14 +143,14 @@ def circle(folder, half):
 
 
 def next_rows(embedding):
-    """Rows of the head: that of a token meets the token before it in the circle."""
+    """Returns rows of the output head: the row of a token matches the token before it in the circle."""
     head = np.zeros_like(embedding)
     head[FIRST:FIRST + DIM] = np.roll(np.eye(DIM), 1, 0)
     return head
 
 
 class Circle(unittest.TestCase):
-    """A guesser that is right: all that it says must come true, whatever became of pages and states in between."""
+    """An MTP head that is always right: all its draft tokens must be accepted, whatever happened to pages and states in between."""
 
     def complete(self, server, prompt, n, **body):
         reply = server.complete(prompt, max_tokens=n, return_token_ids=True, ignore_eos=True, **body)
@@ -168,7 +170,7 @@ class Circle(unittest.TestCase):
                         self.assertEqual(ids, want)
                         self.assertEqual(rejected, 0)
                         self.assertGreater(accepted, 35)
-                        # The conversation goes on behind what is kept of it.
+                        # The conversation continues after its cached part.
                         ids, accepted, rejected, usage = self.complete(server, prompt + want[:40], 12)
                         self.assertEqual(ids, want[40:] + [FIRST + 58, FIRST + 59])
                         self.assertEqual(rejected, 0)

@@ -1,4 +1,4 @@
-"""Names and texts from outside: whatever their bytes, no terminal is steered, no line of a log forged, and JSON and metrics stay valid."""
+"""Tests external names and texts: whatever their bytes, they cannot control a terminal or forge a log line, and JSON and metrics stay valid."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ from gguf import STR
 from server import Server
 
 STEERING = "\x1b]0;owned\x07\x1b[2J\n2026-01-01 error forged\r\x9b31m\u202e"
-CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")  # but tab and end of line
+CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")  # except tab and end of line
 
 
 class Names(unittest.TestCase):
@@ -64,7 +64,7 @@ class Names(unittest.TestCase):
         shutil.copy(kvik.DEMO, path)
         with Server(path) as server:
             self.assertIsNone(CONTROLS.search(server.get("/metrics").body))
-            page = server.metrics()  # held against its format
+            page = server.metrics()  # its format is checked as well
             self.assertGreater(page.value("kvik_kv_pages", state="free"), 0)
             models = server.get("/v1/models").json["data"]
             shown = models[0]["id"]

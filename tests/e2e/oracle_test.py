@@ -1,4 +1,4 @@
-"""Values: the engine against a float64 forward pass that has no cache, on the same files."""
+"""Compares values of the engine with a float64 forward pass without a cache, on the same files."""
 import itertools
 import os
 import subprocess
@@ -15,32 +15,32 @@ N_VOCAB = 260  # of the toy vocabulary
 SEEDS = range(1, 11 if kvik.LONG else 4)
 LLAMAS = ("test-llama", "test-mqa", "test-mha")
 FEATURES = ("test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3")  # biases, QK norm, windows, soft caps
-ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # stretched frequencies; phi3: also fused tensors, a window of 60
-# qwen2moe: with one that all tokens share; dense-first: behind a layer without; granitemoe: scaled
+ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # scaled RoPE frequencies; phi3: also fused tensors and a window of 60
+# qwen2moe: with a shared expert; dense-first: after a layer without experts; granitemoe: scaled
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
 OLDER = ("test-mistral", "test-granite", "test-olmo2")
-# glm4moe: biases for choosing, one layer without experts, one that guesses tokens; gptoss: sinks, clamped gates, biases of experts
-# gemma4: heads of two widths, K = V, norms of V; gemma4-e: shared K and V, embeddings of layers; gemma4-moe: experts beside an MLP
+# glm4moe: router biases, one layer without experts, an MTP head; gptoss: attention sinks, clamped gates, biases of experts
+# gemma4: heads of two widths, K = V, norms of V; gemma4-e: KV sharing, per-layer embeddings; gemma4-moe: experts beside an MLP
 NEWER = tuple(name for name in kvik.PRESETS if name not in LLAMAS + FEATURES + ROPES + EXPERTS + OLDER)
 FAMILIES = (*OLDER, *ROPES, *EXPERTS, *NEWER)
 CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]
 
 
 def tokens_for(seed, n=None):
-    """Past one page of 32 tokens, and past the windows of 32; another length for every seed."""
+    """Returns tokens that exceed one page of 32 tokens and the windows of 32, with another length for every seed."""
     return kvik.random_tokens(n or 61 + 9 * seed, N_VOCAB, seed)
 
 
 class Oracle(unittest.TestCase):
     def assert_close(self, got, want, share):
-        """Every row within a share of its largest magnitude."""
+        """Checks that the error of every row is within a share of its largest magnitude."""
         self.assertEqual(got.shape, want.shape)
         self.assertTrue(np.isfinite(got).all())
         error = np.abs(got - want).max(1) / np.abs(want).max(1)
         self.assertLess(error.max(), share, f"row {error.argmax()} is off by {error.max():.2%} of its largest magnitude")
 
     def assert_same_choice(self, got, want, share):
-        """The same largest logit wherever the second is further behind than the error allows."""
+        """Checks that the largest logit is the same wherever its lead over the second exceeds the allowed error."""
         first, second = np.sort(want, 1)[:, -1], np.sort(want, 1)[:, -2]
         clear = first - second > share * np.abs(want).max(1)
         self.assertTrue(clear.any())
@@ -86,7 +86,7 @@ class Oracle(unittest.TestCase):
             self.assertIn(b"m-00002-of-00003.gguf", done.stderr)
 
     def test_a_tensor_for_each_expert_is_as_good_as_one_for_all(self):
-        """Mixtral's files of early 2024."""
+        """Mixtral files of early 2024 have a tensor per expert."""
         path, tokens = kvik.preset("test-mixtral"), tokens_for(1)
         old = gguf.Gguf(path)
         for stack in [t for t in old.tensors if "_exps" in t[0]]:
@@ -102,7 +102,7 @@ class Oracle(unittest.TestCase):
     def test_16_bit_weights_are_read_exactly(self):
         for name, element_type, isa in itertools.product(LLAMAS, ("f16", "bf16"), kvik.isas()):
             with self.subTest(preset=name, type=element_type, isa=isa):
-                # The bf16 instruction rounds the activations, too.
+                # The bf16 instruction also rounds the activations.
                 share = 1e-2 if (element_type, isa) == ("bf16", "avx512bf16") else 1e-3
                 self.assert_agrees(kvik.preset(name, element_type, 1), tokens_for(1), share, kv_type="f32", env={"KVIK_ISA": isa})
 
@@ -117,7 +117,7 @@ class Oracle(unittest.TestCase):
                 self.assert_agrees(kvik.preset(name, "q4_0", seed), tokens_for(seed), 0.08, kv_type="f32")
 
     def test_k_types_on_the_trained_model(self):
-        """Rows of the test presets are no whole super-blocks; the demo's are."""
+        """Rows of the test presets are not multiples of a super-block; those of the demo are."""
         tokens = kvik.random_tokens(100, 2048, 1)
         for element_type in (*(name for name, (_, (n, _), _) in kvik.gguf_file.IN_FILES.items() if n == 256), "q4_k_m"):
             with self.subTest(type=element_type):
@@ -126,7 +126,7 @@ class Oracle(unittest.TestCase):
     def test_small_blocks_on_the_trained_model(self):
         tokens = kvik.random_tokens(100, 2048, 1)
         small = [name for name, (_, (n, _), _) in kvik.gguf_file.IN_FILES.items() if 1 < n < 256]
-        for element_type in (name for name in small if name not in ("q8_0", "q4_0", "mxfp4")):  # elsewhere
+        for element_type in (name for name in small if name not in ("q8_0", "q4_0", "mxfp4")):  # tested elsewhere
             with self.subTest(type=element_type):
                 self.assert_agrees(kvik.demo_as(element_type), tokens, 0.03, kv_type="f32")
 
@@ -136,8 +136,8 @@ class Oracle(unittest.TestCase):
                 self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), 0.02, kv_type="bf16")
 
     def test_int8_pages_stay_close(self):
-        """The worst logit of a random model is a matter of chance: of 24 seeds of test-gemma3 five exceed 3%, of K and V without bases six.
-        The median of some seeds is none."""
+        """The largest logit error of a random model varies by chance: of 24 seeds of test-gemma3 five exceed 3%, and with K and V without bases
+        six. The median over some seeds does not exceed it."""
         for name in LLAMAS + FEATURES:
             with self.subTest(preset=name):
                 worst = []
@@ -151,7 +151,7 @@ class Oracle(unittest.TestCase):
                 self.assertLess(np.median(worst), 0.03)
 
     def test_int4_pages_stay_near(self):
-        """Sixteen levels move single logits of these small random models far; their mean is what holds."""
+        """Sixteen levels change single logits of these small random models considerably, so their mean is tested."""
         for name in LLAMAS + FEATURES:
             with self.subTest(preset=name):
                 path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)
@@ -161,15 +161,15 @@ class Oracle(unittest.TestCase):
                 self.assertLess(error.max(), 0.1)
 
     def test_experts_of_4_bits_are_read_exactly(self):
-        """But for the activations in 8 bits, by which some rows choose other experts."""
+        """Differs by the 8-bit activations, because of which some rows choose other experts."""
         path, tokens = kvik.preset("test-gptoss", "mxfp4", 1), tokens_for(1)
         got, want = kvik.logits(path, tokens, all=True, kv_type="f32"), kvik.reference(path, tokens)
         error = np.sort(np.abs(got - want).max(1) / np.abs(want).max(1))
         self.assertLess(error[len(error) * 3 // 4], 0.03)
 
     def test_every_newer_family_is_within_two_millionths(self):
-        """But for the delta rule, which takes the difference of what is stored and what comes (up to 2.9e-6 were seen), and Nemotron-H
-        (3.5e-6): there 4e-6, and no more than the conditioning of the model explains."""
+        """The exceptions are the delta rule, which subtracts the stored value from the new one (up to 2.9e-6 measured), and Nemotron-H (3.5e-6):
+        there the bound is 4e-6 and no more than the conditioning of the model explains."""
         for name in NEWER:
             with self.subTest(preset=name):
                 path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)

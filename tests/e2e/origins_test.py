@@ -1,4 +1,4 @@
-"""Web pages of other origins against a server without keys, in Chromium: THREATS 39."""
+"""Tests requests of web pages from other origins to a server without API keys, in Chromium."""
 import http.server
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import threading
 import unittest
 
-import kvik  # noqa: F401, which finds tools/
+import kvik  # noqa: F401, needed because it adds tools/ to the path
 from server import Server
 
 WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
@@ -17,7 +17,7 @@ FLAGS = ("--threads", 1, "--kv-memory", "16MiB")
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """The same page at every path."""
+    """Serves the same page at every path."""
 
     def do_GET(self):
         self.send_response(200)

@@ -1,4 +1,4 @@
-"""More than the machine can do, and clients that come and go: nothing hangs, nothing leaks, nobody waits to hear no."""
+"""Tests overload and clients that disconnect: nothing hangs, nothing leaks, and rejections come without delay."""
 import json
 import random
 import socket
@@ -16,7 +16,7 @@ N_DISCONNECTS = 10_000 if kvik.LONG else 300
 
 class Overload(unittest.TestCase):
     def test_a_full_queue_says_no_at_once_and_serves_those_that_it_took(self):
-        """Forty clients, where four run and four wait: those turned away come back until they are served."""
+        """Forty clients with four running and four waiting requests: rejected clients retry until they are served."""
         with Server("demo", "--max-running", 4, "--max-queue", 4, "--kv-memory", "64MiB") as server:
             want = server.text(PROMPT, max_tokens=200, ignore_eos=True)
             said_no, texts, refusals, lock = [], [], [], threading.Lock()
@@ -45,7 +45,7 @@ class Overload(unittest.TestCase):
                 self.assertEqual((answer.status, answer.error["type"], answer.error["code"]), (429, "rate_limit_error", "overloaded"))
                 self.assertGreaterEqual(int(answer.headers["retry-after"]), 1)
             said_no.sort()
-            # The worst ones belong to this process, whose forty threads share one interpreter.
+            # The slowest ones are caused by this process, whose forty threads share one interpreter.
             self.assertLess(said_no[len(said_no) // 2], 0.05)
             page = server.metrics()
             self.assertEqual(page.value("kvik_rejected_total", reason="queue_full"), len(refusals))
@@ -55,7 +55,7 @@ class Overload(unittest.TestCase):
         with Server("demo", "--max-connections", 8) as server:
             connection, answer = server.open_stream(PROMPT, max_tokens=300, ignore_eos=True)
             crowd = [server.connect() for _ in range(7)]
-            # Those that ask nothing make room for it.
+            # Idle connections are closed to make room for it.
             self.assertEqual(server.get("/version").status, 200)
             self.assertEqual(read_all(crowd[0]), b"")
             for s in crowd:
@@ -71,13 +71,13 @@ class Overload(unittest.TestCase):
 
 
 class Disconnects(unittest.TestCase):
-    """One budget for all: whatever moment clients leave at, no page stays behind."""
+    """One budget for all clients: no page leaks, whenever a client leaves."""
 
     def setUp(self):
         self.server = self.enterContext(Server("demo", "--kv-memory", "16MiB", "--max-queue", 64))
 
     def at_rest(self):
-        """The pages by state, once nothing runs."""
+        """Returns the number of pages by state, when no request is running."""
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             page = self.server.metrics()
@@ -92,7 +92,7 @@ class Disconnects(unittest.TestCase):
         data = json.dumps(body).encode()
         whole = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data
         with self.server.connect() as s:
-            if rng.random() < 0.5:  # a reset instead of an end
+            if rng.random() < 0.5:  # a reset instead of an orderly close
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             moment = rng.choice(("in the request", "at once", "a little later", "in the answer", "at the end"))
             if moment == "in the request":
@@ -104,7 +104,7 @@ class Disconnects(unittest.TestCase):
             elif moment == "in the answer":
                 s.recv(rng.randrange(1, 4000))
             elif moment == "at the end":
-                s.shutdown(socket.SHUT_WR)  # counts as gone: what is left is an answer's beginning, or nothing
+                s.shutdown(socket.SHUT_WR)  # counts as a disconnect: the client gets the beginning of an answer, or nothing
                 read_all(s)
 
     def test_no_page_stays_leased(self):

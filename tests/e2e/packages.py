@@ -1,4 +1,4 @@
-"""Python packages that only opt-in tests use, each set in a virtual environment of its own."""
+"""Installs Python packages used only by opt-in tests, each set in its own virtual environment."""
 import hashlib
 import os
 import subprocess
@@ -10,7 +10,7 @@ INSTALL_S = 900
 
 
 def python(*requirements):
-    """Returns the Python of an environment with these packages (pip's words, its flags too), or skips the test with the reason."""
+    """Returns the Python of an environment with these packages (arguments of pip, including flags), or skips the test with the reason."""
     name = hashlib.sha256(" ".join(requirements).encode()).hexdigest()[:12]
     venv = os.path.join(ROOT, name)
     path, mark = os.path.join(venv, "bin", "python"), os.path.join(venv, "installed")

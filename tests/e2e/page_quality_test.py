@@ -1,7 +1,7 @@
-"""How little compact pages lose of a trained model, so that no later change loses more.
+"""Tests the loss of a trained model with compact KV pages, so that no later change increases it.
 
-Weights are of f16: with quantized ones the rounding of activations answers any small change with a KL divergence of about
-0.005, which would hide the pages.
+Weights are f16. With quantized weights, the rounding of activations turns any small change into a KL divergence of about
+0.005, which would hide the effect of the pages.
 """
 import json
 import os
@@ -14,7 +14,7 @@ import kvik
 import trained
 
 N_TOKENS = 192
-# The expected KL divergence from f32 pages, and what other instruction sets or small changes of the arithmetic may make of it.
+# Expected KL divergence from f32 pages, and the tolerated factors for other instruction sets or small changes of the arithmetic.
 EXPECTED = {"int8": 0.0001, "int8/int4": 0.0015, "int4": 0.0042}
 LEAST, MOST = 0.6, 1.3
 

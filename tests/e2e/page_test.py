@@ -1,4 +1,4 @@
-"""The page in Chromium, against a real server. KVIK_SCREENSHOTS names a folder for pictures."""
+"""Tests the page in Chromium with a real server. KVIK_SCREENSHOTS names a folder for screenshots."""
 import gzip
 import http.client
 import json
@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-import kvik  # noqa: F401, which finds tools/
+import kvik  # noqa: F401, needed because it adds tools/ to the path
 from server import Server
 
 WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
@@ -25,7 +25,7 @@ class Units(unittest.TestCase):
 
 
 class Browser:
-    """One scenario of web/test/page.mjs."""
+    """Runs one scenario of web/test/page.mjs."""
 
     def __init__(self, scenario, port, *given):
         self.scenario = scenario
@@ -34,7 +34,7 @@ class Browser:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def line(self):
-        """What it says next."""
+        """Returns the scenario's next output line."""
         line = self.process.stdout.readline()
         if not line:
             raise AssertionError(f"{self.scenario}: {self.process.stderr.read()[-3000:]}")
@@ -162,7 +162,7 @@ class Page(unittest.TestCase):
             with Server("demo", "--threads", 1, "--kv-memory", "8MiB", "--disk", folder, "--disk-size", "200MiB") as server:
                 with Browser("disk", server.port) as browser:
                     self.assertEqual(browser.line(), {"ask": "fill"})
-                    for i in range(12):  # twice what memory holds
+                    for i in range(12):  # twice the capacity of memory
                         server.complete([(i * 131 + t * 7) % 1900 + 20 for t in range(900)], max_tokens=1)
                     browser.go_on()
                     saw = browser.line()
@@ -286,7 +286,7 @@ class Page(unittest.TestCase):
                 self.assertEqual(answer.status, 200)
                 alices, all_ = first_view(server, "key-of-alice"), first_view(server, "key-of-ops")
         self.assertEqual(alices, [])
-        of_tokens = [page for page in all_ if page[2] == 0]  # beside those of the last one's snapshot
+        of_tokens = [page for page in all_ if page[2] == 0]  # without those of the last sequence's snapshot
         self.assertEqual(len(of_tokens), 4)
         self.assertEqual(len([page for page in of_tokens if page[5] >= 0]), 3, "each but the first has a page before it")
 
@@ -316,7 +316,7 @@ class Page(unittest.TestCase):
         self.assertEqual(saw["complaints"], [])
 
     def test_an_answer_nested_without_end_leaves_the_page_working(self):
-        """20,000 ">" or a list of 1,200 levels made the page blank, also after each reload."""
+        """20,000 ">" or a list nested 1,200 levels deep must not blank the page, even after a reload."""
         with Server("demo", *FLAGS) as server:
             saw = seen("nested", server)
         for name, shown in saw["shown"].items():

@@ -1,4 +1,4 @@
-"""`bench/peers/compare.py`: who runs when, what a peer is asked, and what the table says. The peers are made up."""
+"""Tests `bench/peers/compare.py` with fake peers: the order of runs, the commands and the table."""
 import json
 import os
 import subprocess
@@ -10,7 +10,7 @@ import kvik
 
 COMPARE = os.path.join(kvik.ROOT, "bench/peers/compare.py")
 
-# Notes how it was called, and answers as llama-bench does; a sweep answers with its table.
+# Records its arguments, and prints the output of llama-bench or the table of a sweep.
 PEER = """import json, sys
 name, speed, *rest = sys.argv[1:]
 if "--help" in rest: print("-gp <pp,tg>" if name == "old" else "-d, --n-depth"); sys.exit()

@@ -1,8 +1,8 @@
-"""Adapters' logits against those of Hugging Face's PEFT, which tests/e2e/peft/*.json hold (tools/oracle/peft_values.py makes them).
+"""Compares adapters' logits with those of Hugging Face's PEFT in tests/e2e/peft/*.json (written by tools/oracle/peft_values.py).
 
-Each file is one adapter of a model of tests/e2e/transformers: its adapter_config.json, the names and shapes of its tensors, whose
-values tools/oracle/counter_weights.py makes, some tokens, and the logits of some of their positions. `python3 peft_test.py --table`
-prints the difference of each.
+Each file is one adapter for a model of tests/e2e/transformers: its adapter_config.json, the names and shapes of its tensors, whose
+values come from tools/oracle/counter_weights.py, some tokens, and the logits at some of their positions.
+`python3 peft_test.py --table` prints the difference of each.
 """
 import base64
 import glob
@@ -22,7 +22,7 @@ FOLDER = os.path.join(kvik.ROOT, "tests/e2e/peft")
 
 
 class PeftAdapter:
-    """One file of FOLDER, and the folders of the adapter and the base that it stands for."""
+    """One file of FOLDER, and the folders of its adapter and base model."""
 
     def __init__(self, name):
         with open(os.path.join(FOLDER, name + ".json"), encoding="utf-8") as f:
@@ -31,7 +31,7 @@ class PeftAdapter:
         self.logits = logits.reshape(len(self.all["positions"]), -1)
 
     def write(self, root):
-        """(base, adapter)"""
+        """Writes both folders and returns (base, adapter)."""
         base, adapter = os.path.join(root, "base"), os.path.join(root, "adapter")
         os.mkdir(base)
         os.mkdir(adapter)
@@ -42,17 +42,17 @@ class PeftAdapter:
         return base, adapter
 
     def error(self, model, **options):
-        """The largest difference from PEFT, as a share of the largest logit."""
+        """Returns the largest difference from PEFT, as a share of the largest logit."""
         got = kvik.logits(model, self.all["tokens"], all=True, kv_type="f32", threads=1, **options)[self.all["positions"]]
         return float(np.abs(got - self.logits).max() / np.abs(self.logits).max())
 
     def errors(self):
-        """{what was computed: the difference}, beside the base and merged into it."""
+        """Returns {variant: difference} for the adapter beside the base and merged into it."""
         with tempfile.TemporaryDirectory() as root:
             base, adapter = self.write(root)
             merged = os.path.join(root, "merged.gguf")
             kvik.output("adapter", "merge", base, adapter, merged, "--type", "f32")
-            if self.all["config"]["modules_to_save"]:  # beside the base they are refused
+            if self.all["config"]["modules_to_save"]:  # rejected beside the base
                 return {"merged": self.error(merged)}
             return {what: self.error(path, **options) for what, path, options in (
                 ("beside, scalar", base, {"adapter": adapter, "env": {"KVIK_ISA": "scalar"}}), ("beside", base, {"adapter": adapter}),
@@ -105,7 +105,7 @@ class Peft(unittest.TestCase):
         adapter = PeftAdapter("dora")
         with tempfile.TemporaryDirectory() as root:
             base, folder = adapter.write(root)
-            for kind, bound in (("q8_0", 0.03), ("q4_0", 0.08)):  # activations in 8 bits, as without an adapter
+            for kind, bound in (("q8_0", 0.03), ("q4_0", 0.08)):  # 8-bit activations, as without an adapter
                 narrow, merged = os.path.join(root, kind), os.path.join(root, kind + "-merged")
                 kvik.output("quantize", base, narrow, "--type", kind, "--pure")
                 kvik.output("adapter", "merge", narrow, folder, merged, "--type", "f32")

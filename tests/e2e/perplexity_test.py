@@ -1,4 +1,4 @@
-"""`kvik perplexity` against the same sums over what `kvik logits` prints."""
+"""Compares `kvik perplexity` with sums over the output of `kvik logits`."""
 import json
 import os
 import tempfile
@@ -17,7 +17,7 @@ def log_softmax(x):
 
 
 def held_back():
-    """The twentieth of the plays that the demo has not seen; without that file, some lines of our own."""
+    """Returns the twentieth of the plays that the demo model was not trained on or, without that file, some lines of our own."""
     path = os.path.join(kvik.DATA, "tinyshakespeare.txt")
     if not os.path.exists(path):
         return SPEECHES
@@ -37,7 +37,7 @@ class OnText(unittest.TestCase):
         return json.loads(kvik.output("perplexity", model, self.text, "--json", *more))
 
     def windows(self, n_ctx, n):
-        """As the help says: cut one behind the other, each with the begin token in front."""
+        """Returns consecutive windows as documented by --help, each with the BOS token first."""
         with open(self.text, "rb") as f:
             ids = [int(t) for t in kvik.output("tokenize", "demo", "--parse-special", "-", stdin=f.read()).split()]
         return [[kvik.DEMO_BOS, *ids[i * n_ctx + 1:(i + 1) * n_ctx]] for i in range(n)]

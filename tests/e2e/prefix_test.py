@@ -1,4 +1,4 @@
-"""Promise 1 over HTTP: a prefix is computed once, found again to the token, and changes no answer."""
+"""Tests prefix caching over HTTP: a prefix is computed once, is reused up to the last token, and changes no answer."""
 import random
 import unittest
 
@@ -9,25 +9,25 @@ TOKENS = kvik.random_tokens(400, kvik.DEMO_BOS, 11)
 
 
 class Prefix(unittest.TestCase):
-    """With bf16 pages, which are what they were computed as."""
+    """Tests bf16 pages, which hold K and V as they were computed."""
 
     def setUp(self):
         self.server = self.enterContext(Server("demo", "--kv-type", "bf16"))
 
     def ask(self, tokens, **fields):
-        """(text, cached tokens)"""
+        """Returns (text, number of cached tokens)."""
         got = self.server.complete(tokens, max_tokens=24, ignore_eos=True, **fields)
         return got["choices"][0]["text"], got["usage"]["prompt_tokens_details"]["cached_tokens"]
 
     def alone(self, tokens):
-        """The text by a program that has computed nothing before."""
+        """Returns the text of a program with an empty cache."""
         return kvik.demo_text(kvik.greedy("demo", tokens, 24, kv_type="bf16")).decode()
 
     def test_the_same_prompt_is_computed_once(self):
         text, cached = self.ask(TOKENS)
         self.assertEqual(cached, 0)
         again, cached = self.ask(TOKENS)
-        self.assertEqual((again, cached), (text, len(TOKENS) - 1))  # the last token makes the logits
+        self.assertEqual((again, cached), (text, len(TOKENS) - 1))  # the last token is computed for its logits
         self.assertEqual(text, self.alone(TOKENS))
 
     def test_a_prefix_is_found_to_the_token(self):
@@ -48,7 +48,7 @@ class Prefix(unittest.TestCase):
         for turn in range(4):
             got = self.server.complete(tokens, max_tokens=30, ignore_eos=True, return_token_ids=True)
             if turn:
-                # All that was said; the last token of an answer was never fed to the model.
+                # The whole conversation is cached, except that the last token of an answer was never computed.
                 self.assertGreaterEqual(got["usage"]["prompt_tokens_details"]["cached_tokens"], len(tokens) - 11)
             tokens = tokens + kvik.greedy("demo", tokens, 30, kv_type="bf16") + TOKENS[100 + 10 * turn:110 + 10 * turn]
 
@@ -67,13 +67,13 @@ class Prefix(unittest.TestCase):
             return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
         n = len(TOKENS)
-        self.assertEqual(cached(TOKENS, n=3), (n, 0))  # what its own choices share is no find
+        self.assertEqual(cached(TOKENS, n=3), (n, 0))  # pages shared by the request's own choices do not count as cached
         self.assertEqual(cached(TOKENS, n=3), (n, n - 1))
         self.assertEqual(cached(TOKENS, stream=True), (n, n - 1))
         self.assertEqual(cached(TOKENS, stream=True, n=2), (n, n - 1))
         other = kvik.random_tokens(100, kvik.DEMO_BOS, 12)
         self.assertEqual(cached([TOKENS, other]), (n + 100, n - 1))
-        self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))  # all logits are wanted: all is computed
+        self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))  # all logits are requested, so all tokens are computed
         self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))
 
     def test_cached_tokens_hold_no_find_of_what_the_own_choices_computed_though_memory_is_short(self):
@@ -83,7 +83,7 @@ class Prefix(unittest.TestCase):
                 prompts = [[rng.randrange(3, 2045) for _ in range(rng.choice([64, 100, 128, 160]))] for _ in range(4)]
                 calls = [lambda p=p: server.complete(p, max_tokens=20, n=2, temperature=1, seed=5, ignore_eos=True) for p in prompts]
                 found = [got["usage"]["prompt_tokens_details"]["cached_tokens"] for got in in_parallel(*calls)]
-                self.assertEqual(found, [0] * 4)  # no prompt was there before
+                self.assertEqual(found, [0] * 4)  # no prompt was cached before
 
     def explained(self, tokens, **fields):
         got = self.server.complete(tokens, max_tokens=1, kvik={"explain_cache": True}, **fields)
@@ -118,7 +118,8 @@ class Prefix(unittest.TestCase):
 
 
 class OpenPages(unittest.TestCase):
-    """With pages in levels each token attends to its own page in bf16. Kept are that in which a prompt ends, and an ended sequence's last one."""
+    """Tests quantized pages, with which each token attends to its own page in bf16. The open pages that are stored are the one in which a prompt
+    ends, and the last one of a finished sequence."""
 
     TYPES = ("int8", "int8/int4", "int4")
 
@@ -133,7 +134,7 @@ class OpenPages(unittest.TestCase):
         with Server("demo", "--kv-type", kv_type) as server:
             self.assertEqual(ask(TOKENS)[1], 0)
             self.assertEqual(ask(TOKENS)[1], len(TOKENS) - 1)
-            for n in (399, 200, 65, 64, 63, 33, 32, 31, 1):  # none begins as one before it ends
+            for n in (399, 200, 65, 64, 63, 33, 32, 31, 1):  # no length equals that of an earlier prompt
                 tokens = TOKENS[:n] + [7 if TOKENS[n] != 7 else 8] + TOKENS[:20]
                 with self.subTest(kv_type=kv_type, n=n):
                     (choice,), cached = ask(tokens, cache_salt="")
@@ -141,7 +142,7 @@ class OpenPages(unittest.TestCase):
                     self.assertEqual(choice["text"], alone(tokens))
             choices, cached = ask(TOKENS[5:90], n=3)
             self.assertEqual([choice["text"] for choice in choices], [alone(TOKENS[5:90])] * 3)
-            self.assertEqual(cached, 0)  # what its own choices share is no find
+            self.assertEqual(cached, 0)  # pages shared by the request's own choices do not count as cached
 
     def test_a_prefix_is_found_at_whole_pages_and_changes_no_answer(self):
         for kv_type in self.TYPES:
@@ -159,7 +160,7 @@ class OpenPages(unittest.TestCase):
                     alone = server.complete(tokens, cache_salt=f"turn {turn}", **fields)
                     self.assertEqual(alone["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
                     self.assertEqual(choice["token_ids"], alone["choices"][0]["token_ids"])
-                    n_said = usage["total_tokens"] - 1  # the last one was not computed
+                    n_said = usage["total_tokens"] - 1  # the last token was not computed
                     tokens += choice["token_ids"] + TOKENS[turn * 20:turn * 20 + 11]
 
     def test_where_prompts_part_is_told_to_the_token_all_the_same(self):

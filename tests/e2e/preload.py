@@ -1,17 +1,17 @@
-"""Libraries that a test loads into the program before its own, compiled from a few lines of C."""
+"""Compiles small C libraries that tests preload into the program."""
 import hashlib
 import os
 import subprocess
 import tempfile
 
-# Raises the signal $RAISE while the libraries are being initialized.
+# Raises the signal $RAISE while libraries are being initialized.
 RAISES_EARLY = """
 #include <signal.h>
 #include <stdlib.h>
 __attribute__((constructor)) static void early(void) { raise(atoi(getenv("RAISE"))); }
 """
 
-# fsync() of a file below $STALLED, and a listing of a folder below it, never return: a file server that is gone.
+# fsync() of a file in $STALLED and listing a folder in it never return, as with an unreachable file server.
 STALLS = """
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -38,7 +38,7 @@ DIR* opendir(const char* path) {
 }
 """
 
-# The time of day is off by the seconds that the file $CLOCK_STEP holds as a number of eight bytes: a clock that is set while the program runs.
+# Shifts the time of day by the number of seconds in the file $CLOCK_STEP (an eight-byte number), as if the clock were set while the program runs.
 STEPS_CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -76,8 +76,8 @@ int gettimeofday(struct timeval* now, void* zone) {
 }
 """
 
-# Refuses allocations at random, as a system without memory does: the program's new_handler is called first. The file
-# $REFUSED holds how many of a million are refused, as a number of four bytes.
+# Fails allocations at random like a system without memory: the program's new_handler is called first. The file $REFUSED holds the number of failures
+# per million as a four-byte number.
 REFUSES_MEMORY = """
 #include <fcntl.h>
 #include <stdint.h>
@@ -119,7 +119,7 @@ void operator delete[](void* memory, size_t, std::align_val_t) noexcept { free(m
 
 
 def library(source, language="c"):
-    """The path of a shared library, which is compiled once."""
+    """Returns the path of a shared library, which is compiled once."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     path = os.path.join(tempfile.gettempdir(), f"kvik-test-preload-{os.getuid()}-{digest}.so")
     if not os.path.exists(path):

@@ -1,6 +1,6 @@
-"""What the process is given and told by its caller: streams that are closed, full or left, signals, threads that are not to be had.
+"""Tests the process's environment: closed, full or abandoned streams, signals, and threads that cannot be started.
 
-Exit codes as documented: 0; 1 failed; 2 wrong usage; 130 interrupted.
+Exit codes are as documented: 0; 1 failed; 2 wrong usage; 130 interrupted.
 """
 import http.client
 import json
@@ -18,12 +18,12 @@ from server import Server, free_port
 RUN = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 5, "--seed", 1)
 PRINTING = (RUN, (*RUN, "--ids"), ("show", "demo"), ("tokenize", "demo", "ROMEO:"), ("plan", "demo"), ("logits", "demo", "--tokens", "1"),
             ("--help",), ("run", "--help"), ("--version",))
-SLOW_TO_LOAD = "synthetic:llama-3.2-1b:q4_k"  # seconds
+SLOW_TO_LOAD = "synthetic:llama-3.2-1b:q4_k"  # takes seconds
 NO_SPACE, BAD_DESCRIPTOR = b"No space left on device", b"Bad file descriptor"
 
 
 def call(*args, streams="", **options):
-    """With redirections of the shell's, such as 2>/dev/full."""
+    """Runs a command with redirections of the shell, such as 2>/dev/full."""
     return subprocess.run(["bash", "-c", f'exec "$0" "$@" {streams}', *kvik.command(*args)], stdin=subprocess.DEVNULL, capture_output=True,
                           env=kvik.environment(), timeout=60, **options)
 
@@ -65,7 +65,7 @@ class Streams(unittest.TestCase):
 
 
 class UnreadLog(unittest.TestCase):
-    """stderr is a pipe that is full, and nobody reads it."""
+    """Tests with stderr as a full pipe that no process reads."""
 
     def setUp(self):
         self.reader, self.writer = os.pipe()
@@ -114,7 +114,7 @@ class Signals(unittest.TestCase):
             log.close()
 
     def first_answer(self, port):
-        """The JSON of the first answer of /health; connections are refused until the port is bound."""
+        """Returns the JSON of the first answer of /health; connections are refused until the port is bound."""
         while True:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             try:
@@ -156,7 +156,7 @@ class Signals(unittest.TestCase):
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer's own beginning needs a stack of a size that is to be had")
 class Threads(unittest.TestCase):
     def test_threads_that_are_not_to_be_had_are_a_failure_in_one_sentence(self):
-        """A stack that no machine has room for: the system refuses every thread."""
+        """A stack size larger than the memory of any machine makes the system refuse every thread."""
         def no_threads():
             resource.setrlimit(resource.RLIMIT_STACK, (1 << 46, resource.RLIM_INFINITY))
 
@@ -195,7 +195,7 @@ class AccessLog(unittest.TestCase):
         reader = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
         try:
             with Server("demo", "--access-log", self.pipe) as server:
-                for i in range(600):  # more than a pipe holds
+                for i in range(600):  # more than the capacity of a pipe
                     self.assertEqual(server.get("/nowhere/" + "x" * 150).status, 404)
                 started = time.monotonic()
                 self.assertEqual(server.stop(), 0)

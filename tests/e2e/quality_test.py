@@ -1,4 +1,4 @@
-"""`tools/measure/quality.py`: its tables come from a text file and from the model built for recall."""
+"""Tests `tools/measure/quality.py`: it makes its tables from a text file and from a model built for recall."""
 import os
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`kvik quantize`: what it writes, what it refuses, and that a file is there whole or not at all."""
+"""Tests `kvik quantize`: its output, its errors, and that a file is either complete or absent."""
 import json
 import os
 import random
@@ -52,7 +52,7 @@ class Quantize(unittest.TestCase):
         self.assertTrue(said.startswith("kvik: "), said)
         return said
 
-    # --- what is written ---
+    # --- output ---
 
     def test_every_type_is_written_smaller_types_err_more_and_keys_stay_as_they_are(self):
         model = kvik.demo_as("f32")
@@ -83,7 +83,7 @@ class Quantize(unittest.TestCase):
         _, report = self.quantize(kvik.demo_as("f32"), "out.gguf", "--type", "q4_k")
         types = {t["name"]: t["to"] for t in report["tensors"]}
         self.assertEqual(types["output_norm.weight"], "f32")
-        self.assertEqual(types["token_embd.weight"], "q6_k")  # the demo's head
+        self.assertEqual(types["token_embd.weight"], "q6_k")  # the demo's output matrix
         self.assertEqual(types["blk.0.attn_q.weight"], "q4_k")
         self.assertEqual({types[f"blk.{i}.ffn_down.weight"] for i in range(6)}, {"q4_k", "q6_k"})
         _, report = self.quantize(kvik.demo_as("f32"), "pure.gguf", "--type", "q4_k", "--pure")
@@ -126,7 +126,7 @@ class Quantize(unittest.TestCase):
             tokens = kvik.random_tokens(40, 250, 3)
             got, want = kvik.logits(once, tokens, all=True, kv_type="f32"), kvik.reference(once, tokens)
             error = np.sort(np.abs(got - want).max(1) / np.abs(want).max(1))
-            self.assertLess(error[len(error) * 3 // 4], 0.03)  # of experts, near ties may choose others
+            self.assertLess(error[len(error) * 3 // 4], 0.03)  # routers near a tie may choose other experts
             twice, _ = self.quantize(once, f"{model}-twice.gguf", "--type", "nvfp4")
             self.assertEqual(self.bytes_of(once), self.bytes_of(twice))
 
@@ -162,7 +162,7 @@ class Quantize(unittest.TestCase):
         keys, tensors = kvik.reference_logits.load(self.path("i.gguf"))
         self.assertEqual(keys["general.type"], b"imatrix")
         self.assertEqual((keys["imatrix.chunk_count"], keys["imatrix.chunk_size"]), (2, n_ctx))
-        # The first layer's queries meet the normed embeddings.
+        # The inputs of the first layer's queries are the normalized embeddings.
         ids = [int(t) for t in kvik.output("tokenize", "demo", "--parse-special", "-", stdin=TEXT.encode()).split()]
         windows = [[kvik.DEMO_BOS, *ids[i * n_ctx + 1:(i + 1) * n_ctx]] for i in range(2)]
         _, weights = kvik.reference_logits.load(kvik.demo_as("f32"))
@@ -189,7 +189,7 @@ class Quantize(unittest.TestCase):
         np.testing.assert_array_equal(counts, tensors["blk.0.ffn_up_exps.weight.counts"].reshape(-1))
 
     def test_experts_that_share_a_tensor_count_each_for_themselves(self):
-        """Gates over ups in one tensor of a folder: their rows pass through the same memory when they are read."""
+        """Gates and ups share one tensor of a folder, so their rows are read through the same buffer."""
         model, files = kvik.preset("test-qwen3moe", "bf16"), []
         with open(self.path("long.txt"), "w") as f:
             f.write(TEXT)
@@ -235,7 +235,7 @@ class Quantize(unittest.TestCase):
         self.refused("demo", self.path("out.gguf"), "--type", "q4_0", "--importance", self.path("cut.gguf"))
         self.assertFalse(os.path.exists(self.path("out.gguf")))
 
-    # --- what is refused ---
+    # --- errors ---
 
     def test_wrong_usage_is_said_in_a_sentence(self):
         out = self.path("out.gguf")
@@ -284,7 +284,7 @@ class Quantize(unittest.TestCase):
             if done.returncode == 0:
                 os.unlink(self.path("out.gguf"))
 
-    # --- whole or not at all ---
+    # --- complete or absent ---
 
     def start(self, out):
         return subprocess.Popen(kvik.command("quantize", "synthetic:tinyllama-1.1b:bf16:1", out, "--type", "q4_k", "--threads", 1),

@@ -1,7 +1,7 @@
-"""Folders of quantized weights against the values of their authors' libraries (tools/oracle/quantized_values.py makes them).
+"""Compares folders of quantized weights with the values of their authors' libraries (written by tools/oracle/quantized_values.py).
 
 Each file of tests/e2e/quantized is one small model: its config.json, the names, types and shapes of its tensors, whose contents
-tools/oracle/counter_weights.py makes, some tokens, and the logits of some of their positions, computed without rounding activations.
+come from tools/oracle/counter_weights.py, some tokens, and the logits at some of their positions, computed without rounding activations.
 `python3 quantized_test.py --table` prints the difference of each.
 """
 import base64
@@ -14,7 +14,7 @@ import unittest
 
 import numpy as np
 
-import kvik  # which finds tools/
+import kvik  # adds tools/ to the path
 import counter_weights
 from transformers_test import write_tokenizer
 
@@ -26,7 +26,7 @@ BOUND, BF16_BOUND, INT8_BOUND = 2e-5, 5e-3, 0.03
 
 
 class Folder:
-    """One file of FOLDER, and the folder that it stands for."""
+    """One file of FOLDER, and its model folder."""
 
     def __init__(self, name):
         with open(os.path.join(FOLDER, name + ".json"), encoding="utf-8") as f:
@@ -41,7 +41,7 @@ class Folder:
         return BF16_BOUND if isa == "avx512bf16" and self.all["tensors"]["lm_head.weight"]["dtype"] == "BF16" else BOUND
 
     def write(self, folder, change=lambda config, tensors: None):
-        """The change is made to config.json and to {name: [dtype, shape, bytes]}."""
+        """Writes the folder after `change` has modified config.json and {name: [dtype, shape, bytes]}."""
         tensors = {name: [how["dtype"], how["shape"], counter_weights.stored(name, **how).tobytes()] for name, how in self.all["tensors"].items()}
         change(self.all["config"], tensors)
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
@@ -57,12 +57,12 @@ class Folder:
             f.write(len(text).to_bytes(8, "little") + text + b"".join(raw for _, _, raw in tensors.values()))
 
     def error(self, model, **options):
-        """The largest difference, as a share of the largest logit."""
+        """Returns the largest difference, as a share of the largest logit."""
         got = kvik.logits(model, self.all["tokens"], all=True, kv_type="f32", threads=1, **options)[self.all["positions"]]
         return float(np.abs(got - self.logits).max() / np.abs(self.logits).max())
 
     def errors(self):
-        """{the instruction set, or "f16" for the weights widened to it: (the difference, its bound)}"""
+        """Returns {instruction set, or "f16" for the weights widened to f16: (difference, its bound)}."""
         with tempfile.TemporaryDirectory() as folder:
             self.write(folder)
             wide = os.path.join(folder, "wide.gguf")

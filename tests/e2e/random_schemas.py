@@ -1,4 +1,4 @@
-"""Schemas at random whose values are short, so that answers to them come to an end at any temperature."""
+"""Generates random schemas whose values are short, so that answers end at any temperature."""
 import random
 
 NAMES = ["a", "name", "the kind of it", "größe", "x\"y", "n_1"]
@@ -56,7 +56,7 @@ def value(r, depth):
 
 
 def schema(seed):
-    """An object's, as clients ask for; its $defs stand at its root."""
+    """Returns an object schema like those of clients, with its $defs at the root."""
     r = random.Random(seed)
     made = object_(r, 3)
 

@@ -1,4 +1,4 @@
-"""A proxy that writes down what passes: requests as they came, and how they were answered."""
+"""A proxy that records requests and their answers."""
 import http.client
 import http.server
 import threading
@@ -48,7 +48,7 @@ class Recorder:
                         self.wfile.write(piece)
                         self.wfile.flush()
                 except OSError:
-                    pass  # either side went away; the record tells how far it came
+                    pass  # one side disconnected; the record holds what was transferred
                 finally:
                     exchange.ended = time.monotonic()
                     upstream.close()

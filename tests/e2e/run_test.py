@@ -1,4 +1,4 @@
-"""`kvik run`: text in, text out, in a terminal's pipes."""
+"""Tests `kvik run`: text in, text out, through a terminal's pipes."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ VERSE = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 200)
 
 
 def read_terminal(terminal):
-    """All that was written to it, once nobody has it open any more; closes it. What was written may come in parts, and late."""
+    """Reads everything written to the terminal until no process has it open, and closes it. The data may come in parts, and late."""
     seen = b""
     try:
         while piece := os.read(terminal, 65536):
@@ -29,7 +29,7 @@ def read_terminal(terminal):
 
 class Run(unittest.TestCase):
     def test_verse_streams_piece_by_piece(self):
-        """Computed slowly, so that this process reads pieces before the next ones come."""
+        """Generates slowly, so that this process reads each piece before the next one is written."""
         with subprocess.Popen(kvik.command(*VERSE, "--seed", 3), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env=kvik.environment(KVIK_ISA="scalar")) as process:
             pieces = list(iter(lambda: os.read(process.stdout.fileno(), 4096), b""))
@@ -60,7 +60,7 @@ class Run(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
         self.assertIn("reading the prompt", seen)
         self.assertIn("512 of 1456 tokens", seen)
-        self.assertTrue(seen.endswith("\r\x1b[K"), seen)  # and the bar is gone at the end
+        self.assertTrue(seen.endswith("\r\x1b[K"), seen)  # the progress bar is erased at the end
         self.assertEqual(kvik.run(*run).stderr, b"")
 
     def test_a_pipe_is_a_prompt(self):
@@ -139,7 +139,7 @@ class Run(unittest.TestCase):
 
 
 class Message(unittest.TestCase):
-    """Words behind the model are one message of a chat."""
+    """Tests that words after the model are one chat message."""
     OPTIONS = ("--temperature", 0, "--max-tokens", 40)
 
     def turn(self, *args, stdin=b""):
@@ -188,7 +188,7 @@ class Message(unittest.TestCase):
         with subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=child, stderr=subprocess.PIPE, env=kvik.environment()) as process:
             os.close(child)
             seen = b""
-            with contextlib.suppress(OSError):  # how a terminal's end reads
+            with contextlib.suppress(OSError):  # the error at a terminal's end
                 while piece := os.read(terminal, 65536):
                     seen += piece
         os.close(terminal)
@@ -209,7 +209,7 @@ class Message(unittest.TestCase):
 class Interruption(unittest.TestCase):
     @contextlib.contextmanager
     def slow(self):
-        """A run that lasts: every token recomputes all before it."""
+        """Starts a long run: without a cache every token recomputes all previous ones."""
         prompt = kvik.joined(kvik.random_tokens(60, 2045, 1))
         with subprocess.Popen(kvik.command("run", "demo", "--tokens", prompt, "--max-tokens", 900, "--ignore-eos", "--no-cache"),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=kvik.environment(KVIK_ISA="scalar")) as process:
@@ -238,7 +238,7 @@ class Interruption(unittest.TestCase):
 
 class WrongUse(unittest.TestCase):
     def refused(self, code, args, *words, stdin=b""):
-        """One sentence on stderr that names the trouble, and nothing on stdout."""
+        """Checks for one sentence on stderr that names the problem, and no output on stdout."""
         done = kvik.run(*args, stdin=stdin, timeout=60)
         said = done.stderr.decode()
         with self.subTest(args=args):

@@ -1,10 +1,10 @@
-"""A model that says what a test wants: a real GGUF file, served by the real binary, whose tokens are a script.
+"""Writes a model with scripted answers: a real GGUF file, served by the real binary.
 
-The chat template puts a mark behind each prompt that says how far the conversation has come: `<|say_0|>` where nothing
-was called yet, `<|say_1|>` behind the first result of a tool, and so on; `<|aside|>` where the task is not what is
-talked about (titles, summaries). Each piece of an answer is a token of its own, and the weights of one layer without
-attention say which token follows which: embeddings are random codes of ±1, and the row of a token in the output matrix
-is the sum of the codes of those before it. Neither temperature nor seed changes what is said.
+The chat template ends each prompt with a mark for the state of the conversation: `<|say_0|>` before the first call,
+`<|say_1|>` after the first tool result, and so on, or `<|aside|>` for side requests (titles, summaries) that do not concern the task.
+Each piece of an answer is one token, and the weights of one layer without attention encode which token follows which: embeddings are
+random codes of ±1, and a token's row in the output matrix is the sum of the codes of its predecessors. Temperature and seed do not
+change the answers.
 
     scripted_model.py out.gguf '{"answers": ["…", "…"], "task": "a word of the task", "format": "hermes"}'
 """
@@ -21,12 +21,12 @@ from gguf_file import ARR, F, F32, I32, STR, U32  # noqa: E402
 
 VOCABULARY = os.path.join(ROOT, "models/demo.gguf")
 DIM, FFN, HEAD, N_CTX = 192, 32, 32, 1 << 18
-CONFIDENCE = 0.5  # of the logits: the code that is meant has DIM times it, others some of sqrt(DIM)
-PIECE_BYTES = 6   # of a token of a script: calls come in many pieces, and characters are cut
+CONFIDENCE = 0.5  # scale of the logits: the matching code gives DIM times this value, others about sqrt(DIM) times
+PIECE_BYTES = 6   # bytes of a script token: calls are split into many pieces, and characters are cut
 CONTROL, NORMAL = 3, 1
 ASIDE = "Fine."
 
-# How calls are written, and what of the template writes those of earlier turns: tool calls of each format must be read back.
+# For each format, the template part that renders calls of earlier turns, and a function that writes a call. The server must parse each format.
 FORMATS = {
     "hermes": ("{{ '<tool_call>\\n{\"name\": ' + (call.function.name | tojson) + ', \"arguments\": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' }}",
                lambda name, arguments: f'<tool_call>\n{json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)}\n</tool_call>'),
@@ -36,7 +36,7 @@ FORMATS = {
             lambda name, arguments: f"<tool_call>\n<function={name}>\n" + "".join(
                 f"<parameter={key}>\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n</parameter>\n"
                 for key, value in arguments.items()) + "</function>\n</tool_call>"),
-    # Its marks are control tokens; no script says them, but a form may ask for them.
+    # Its markup consists of control tokens. No script contains them, but a grammar may require them.
     "kimi": ("{{ '<|tool_calls_section_begin|><|tool_call_begin|>' + call.id + '<|tool_call_argument_begin|>' + (call.function.arguments | tojson) + "
              "'<|tool_call_end|><|tool_calls_section_end|>' }}", None),
 }
@@ -54,17 +54,17 @@ TEMPLATE = """{{ bos_token }}{% if tools %}{{ '<|turn|>system\\n' }}{% for tool 
 
 
 def call(name, arguments, format="hermes"):
-    """A call as a model of that format writes it."""
+    """Returns a call as a model of that format writes it."""
     return FORMATS[format][1](name, arguments)
 
 
 def pieces(text, known):
-    """The text in pieces of some bytes, none of which is known or comes twice: no token of a vocabulary does."""
+    """Splits the text into pieces of some bytes, none of which is known or occurs twice, because tokens of a vocabulary are unique."""
     data, cut = text.encode(), []
     is_new = lambda piece: piece not in known and piece not in cut
     while data:
         n = next((n for n in range(min(PIECE_BYTES, len(data)), len(data) + 1) if is_new(data[:n])), None)
-        while n is None:  # what is left is known: it goes to the piece before
+        while n is None:  # the rest is a known token, so it is appended to the previous piece
             if not cut:
                 raise ValueError(f"{text!r} is said already, and no other token could say it")
             data = cut.pop() + data
@@ -80,7 +80,7 @@ BYTE_OF = {char: byte for byte, char in CHAR_OF.items()}
 
 
 def as_written(data):
-    """Bytes in the characters of GPT-2's vocabularies."""
+    """Returns the bytes in the characters of GPT-2 vocabularies."""
     return "".join(CHAR_OF[b] for b in data).encode()
 
 
@@ -89,7 +89,7 @@ def as_read(token):
 
 
 class Script:
-    """The vocabulary, and which token follows which."""
+    """The vocabulary, and the successor of each token."""
 
     def __init__(self, answers, marks=()):
         self.keys = {k: v for k, v in gguf_file.read_metadata(VOCABULARY).items() if k.startswith("tokenizer.ggml.")}
@@ -130,7 +130,8 @@ def weights(script):
 
 
 def write(path, answers, task, format="hermes"):
-    """answers[i] is said behind i results of tools, the last one behind more; ASIDE where no user's words hold `task` or there are no tools."""
+    """Writes the model. It answers with answers[i] after i tool results and with the last answer after more. It answers with ASIDE if no user
+    message contains `task`, or if there are no tools."""
     script = Script(answers, MARKS.get(format, ()))
     template = TEMPLATE.replace("CALL", FORMATS[format][0]).replace("TASK", task).replace("LAST", str(len(answers) - 1))
     metadata = {

@@ -1,4 +1,4 @@
-"""Sixteen users at once: no error, every token counted, and a clean end."""
+"""Tests sixteen users at once: no errors, every token counted, and a clean shutdown."""
 import json
 import os
 import subprocess
@@ -39,13 +39,14 @@ class Load(unittest.TestCase):
             self.assertEqual(round(got["output_tok_s"] * got["wall_s"]), 32 * 48)
 
     def test_memory_stays_within_the_budget(self):
-        """Pages, weights, buffers of the step and of the server: 32 + 6 + 26 MiB, and the 64 that are always allowed."""
+        """The memory is 32 MiB of pages, 6 MiB of weights and 26 MiB of buffers of the step and the server, plus the 64 MiB that are always
+        allowed."""
         with Server("demo", "--kv-memory", "32MiB") as server:
             load(server, users=16, requests=48, shared=100, own=100, out=100)
             self.assertLess(server.rss_bytes(), (32 + 6 + 26 + 64) * 2**20)
 
     def test_answers_in_company_are_those_of_each_request_alone(self):
-        """Greedy and seeded, short of memory and with a target that cuts prompts small; what is new is all that is computed."""
+        """Greedy and seeded requests, with little memory and with a latency target that splits prompts; only new tokens are computed."""
         for flags in [("--itl-target", "2ms"), ("--kv-memory", "9MiB"), ("--itl-target", "0", "--max-running", "3")]:
             with self.subTest(flags=flags), Server("demo", *flags) as server:
                 got = load(server, users=12, requests=24, shared=100, own=20, out=24, ids=True, sampled=True, verify=True)

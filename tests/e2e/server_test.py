@@ -1,4 +1,4 @@
-"""The server from outside: OpenAI's completions and what stands beside them."""
+"""Tests the server over HTTP: OpenAI's completions and the other routes."""
 import json
 import signal
 import socket
@@ -165,7 +165,7 @@ class Completions(Serving):
     def test_logprobs_of_the_prompt_are_those_of_the_echo(self):
         fields = {"max_tokens": 3, "ignore_eos": True, "cache_salt": "logprobs of the prompt"}
         echo = self.server.complete(PROMPT, echo=True, logprobs=4, **fields)["choices"][0]["logprobs"]
-        self.server.complete(PROMPT, **fields)  # now the cache knows it
+        self.server.complete(PROMPT, **fields)  # now the prompt is cached
         answer = self.server.complete(PROMPT, prompt_logprobs=4, n=2, **fields)
         ids = [int(i) for i in kvik.output("tokenize", "demo", PROMPT).split()]
         usage = answer["usage"]
@@ -217,7 +217,7 @@ class Completions(Serving):
 
 class Clients(unittest.TestCase):
     def test_a_client_that_leaves_gives_its_pages_back(self):
-        """The budget holds two whole contexts: pages that leaked would soon be missed."""
+        """The budget holds two whole contexts, so leaked pages would soon be missing."""
         with Server("demo", "--kv-memory", "7MiB") as server:
             want = server.text(PROMPT)
             for i in range(40):

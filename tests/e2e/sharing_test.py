@@ -1,4 +1,4 @@
-"""Who finds whose prompts: private until two know them, and what a key may see of others (threats 40 to 42)."""
+"""Tests the isolation of tenants: prompts are private until two tenants have computed them, and a key sees only permitted data of others."""
 import http.client
 import json
 import os
@@ -44,7 +44,7 @@ def prompt_of(n, seed):
 
 
 def ask(server, name, tokens, max_tokens=1, **fields):
-    """The JSON of a completion by NAME's key."""
+    """Returns the JSON of a completion with NAME's key."""
     body = {"prompt": tokens, "temperature": 0, "max_tokens": max_tokens, "ignore_eos": True, **fields}
     answer = server.post("/v1/completions", body, headers=header(name))
     if answer.status != 200:
@@ -73,12 +73,12 @@ class PrivateUntilTwoKnow(unittest.TestCase):
             self.assertEqual(cached(server, "dan", prompt[:100] + [7, 8, 9]), 96, "to the page")
 
     def test_what_one_key_said_and_was_answered_cannot_be_read_out(self):
-        """It took 309 requests: token by token, by what was cached of each guess."""
+        """Without isolation, this attack recovers the secret in 309 requests: token by token, from the number of cached tokens of each attempt."""
         with self.keys.server() as server:
             got = ask(server, "ann", TOKENS[:100], max_tokens=100, return_token_ids=True)
             secret = TOKENS[:100] + got["choices"][0]["token_ids"][:-1]
             self.assertEqual(cached(server, "ann", secret), len(secret) - 1)
-            longest = 0  # that Bob has sent
+            longest = 0  # longest prefix sent by Bob
             for n in [*range(1, 40), 64, 99, 150, len(secret)]:
                 report, = ask(server, "bob", secret[:n], kvik={"explain_cache": True})["kvik"]["cache"]
                 self.assertEqual(sum(report["cached_tokens"].values()), min(longest, n - 1))
@@ -86,7 +86,7 @@ class PrivateUntilTwoKnow(unittest.TestCase):
                 longest = n
 
     def test_guesses_are_answered_as_if_the_other_had_sent_something_else(self):
-        """Ten thousand of them in tests/engine; here with all that the server adds."""
+        """tests/engine repeats this ten thousand times; here it includes everything that the server adds."""
         secret, other = TOKENS[:90], TOKENS[:40] + prompt_of(50, 77)
         seen = []
         for sent in (secret, other):
@@ -133,7 +133,7 @@ class PrivateUntilTwoKnow(unittest.TestCase):
 
 
 class Stored(unittest.TestCase):
-    """Who knows a page travels with it."""
+    """The set of tenants that know a page is stored with it."""
 
     def setUp(self):
         self.keys = self.enterContext(Keys())
@@ -150,7 +150,7 @@ class Stored(unittest.TestCase):
             self.assertEqual(cached(server, "bob", private[:140]), 0)
             self.assertEqual(cached(server, "cat", public), 149)
             self.assertEqual(cached(server, "ann", private), 149)
-        with self.keys.server(*self.disk) as server:  # Bob computed most of it as well meanwhile
+        with self.keys.server(*self.disk) as server:  # meanwhile Bob has computed most of it as well
             self.assertEqual(cached(server, "cat", private[:129]), 128)
 
     def test_an_index_that_is_made_again_from_the_pages_reveals_nothing(self):
@@ -207,7 +207,7 @@ class OwnLines(unittest.TestCase):
 
 class Fairness(unittest.TestCase):
     def test_two_that_flood_with_the_highest_priority_do_not_shut_a_third_out(self):
-        """Threat 41: as long as they did, it had no answer."""
+        """Two tenants that flood the server with the highest priority must not keep a third from getting answers."""
         most = 1500
         with Keys() as keys, keys.server("--max-running", "8", "--max-queue", "64") as server:
             is_done, count, answered = threading.Event(), threading.Lock(), [0]
@@ -240,7 +240,7 @@ class Fairness(unittest.TestCase):
                     done = []
 
                     def call(who, seed, **fields):
-                        # Long enough that who ends first is seen first, however busy the machine is.
+                        # Long enough that requests are seen to end in their order, even on a busy machine.
                         ask(server, who, prompt_of(60, seed), **{"max_tokens": 200, **fields})
                         done.append((who, seed))
 
@@ -265,7 +265,7 @@ class Fairness(unittest.TestCase):
                     self.assertEqual(done.index((name, 2)), place + 1, done)
 
     def test_pins_of_one_key_leave_the_others_their_part(self):
-        """Threat 42: 60 pins of a day took the whole cache."""
+        """60 pins of a day each must not occupy the whole cache."""
         with Keys() as keys, keys.server("--kv-memory", "8MiB") as server:
             for i in range(60):
                 ask(server, "ann", prompt_of(500, 100 + i), kvik={"pin": {"ttl": "24h"}})

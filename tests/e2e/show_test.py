@@ -1,4 +1,4 @@
-"""`kvik show` and `tokenize`: what they print is what scripts rely on."""
+"""Tests `kvik show` and `tokenize`, whose output scripts rely on."""
 import json
 import os
 import unittest
@@ -72,7 +72,7 @@ class Tokenize(unittest.TestCase):
             self.assertEqual([int(i) for i in argument], self.ids("demo", text.encode(), "--no-bos"))
 
     def test_bytes_are_taken_as_they_are(self):
-        """A line end at the end is text, too; so is what is no UTF-8."""
+        """A trailing newline is part of the text, and so are bytes that are not UTF-8."""
         self.assertEqual(len(self.ids("demo", b"a\n", "--no-bos")), len(self.ids("demo", b"a", "--no-bos")) + 1)
         self.assertTrue(self.ids("demo", b"\xff\x00\x80", "--no-bos"))
         self.assertEqual(self.ids("demo", b"", "--no-bos"), [])

@@ -1,4 +1,4 @@
-"""Speculation cannot be noticed, but for the speed: what the program answers with guessed tokens is what it answers without."""
+"""Tests that speculation changes only the speed: the answers with draft tokens are those without."""
 import json
 import os
 import tempfile
@@ -7,7 +7,7 @@ import unittest
 import kvik
 from server import Server, in_parallel
 
-# What repeats itself is guessed; N guesses whatever they are worth, so that many are wrong.
+# Repetitions give draft tokens. A number N drafts whatever the expected acceptance, so that many are rejected.
 PROMPTS = ["ROMEO:\nO, speak again, bright angel! O, speak again, bright angel! O, speak",
            "one two three four five one two three four five one two three",
            "KING HENRY:\nOnce more unto the breach, dear friends, once more;\nKING HENRY:\nOnce more"]
@@ -47,13 +47,13 @@ class Run(unittest.TestCase):
 
 class Draft(unittest.TestCase):
     def test_a_draft_model_changes_nothing(self):
-        """The demo guesses for itself: right wherever draws are the same, so about every guess is accepted."""
+        """The demo model drafts for itself. Its drafts are right wherever draws are the same, so nearly all are accepted."""
         for way in WAYS[::2]:
             want = kvik.output("run", "demo", "-p", PROMPTS[0], "--ids", "--ignore-eos", "--max-tokens", 60, "--speculate", "off", *kvik.flags(way))
             done = kvik.run("run", "demo", "-p", PROMPTS[0], "--ids", "--ignore-eos", "--max-tokens", 60, "--speculate", 4, "--draft", "demo", "--stats", *kvik.flags(way))
             self.assertEqual(done.stdout, want)
             accepted, drafted = (int(done.stderr.decode().split(" guessed tokens")[0].split()[i]) for i in (-3, -1))
-            self.assertGreater(accepted, 20)  # how many are guessed follows what rows cost
+            self.assertGreater(accepted, 20)  # the number of draft tokens depends on the measured cost of rows
             self.assertLessEqual(accepted, drafted)
 
     def test_another_vocabulary_is_refused_in_a_sentence(self):
@@ -63,7 +63,7 @@ class Draft(unittest.TestCase):
 
 
 def without_times(answer):
-    """A completion but for what differs from one request to the next, and for how it was made."""
+    """Returns a completion without the fields that differ between requests or depend on speculation."""
     usage = dict(answer["usage"])
     details = dict(usage.pop("completion_tokens_details"))
     details.pop("accepted_prediction_tokens")

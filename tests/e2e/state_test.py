@@ -1,4 +1,4 @@
-"""Models that remember in a state: what a snapshot brings back is what would have been computed, whatever happened between."""
+"""Tests recurrent models: a restored state snapshot equals the computed state, whatever happened in between."""
 import os
 import shutil
 import tempfile
@@ -21,7 +21,7 @@ class State(unittest.TestCase):
         return server.complete(tokens, max_tokens=n, ignore_eos=True, temperature=0, return_token_ids=True, **fields)
 
     def expect(self, model, answer, tokens, n=12):
-        """What a process of its own says, which has no cache."""
+        """Compares the answer with that of a separate process without a cache."""
         self.assertEqual(answer["choices"][0]["token_ids"], kvik.greedy(model, tokens, n, no_cache=True))
 
     def test_a_conversation_computes_what_is_new(self):
@@ -60,7 +60,7 @@ class State(unittest.TestCase):
                 answer = self.ask(server, tokens, 30)
                 self.assertGreaterEqual(cached(answer), n_before - 1, f"turn {turn}")
                 self.expect(model, answer, tokens, 30)
-                time.sleep(2)  # the promise
+                time.sleep(2)  # the documented limit for storing pages
                 server.process.kill()
                 server.process.wait()
             tokens = tokens + answer["choices"][0]["token_ids"]
@@ -79,7 +79,7 @@ class State(unittest.TestCase):
                     texts[i] = tokens + answer["choices"][0]["token_ids"] + kvik.random_tokens(20, N_VOCAB, 200 + i)
 
     def test_a_small_context_is_there_to_its_end(self):
-        """What states take of a budget that is made for one conversation is that of one."""
+        """A budget planned for one conversation includes the state of one conversation."""
         model, tokens = kvik.preset("test-lfm2moe"), kvik.random_tokens(151, N_VOCAB, 1)
         for n_ctx in (192, 199, 224):
             self.assertEqual(len(kvik.greedy(model, tokens, 40, kv_type="f32", ctx=n_ctx)), 40, n_ctx)
@@ -95,7 +95,7 @@ class State(unittest.TestCase):
         self.assertIn("62.81 MiB are a user's state", plan)
 
     def test_guesses_change_nothing(self):
-        """Random models seldom repeat themselves, but what came behind a prompt the last time is guessed when it comes again."""
+        """Random models seldom repeat themselves, but the continuation of an earlier identical prompt is drafted."""
         for name in ("test-qwen35", "test-qwen3next", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe"):
             model, tokens = kvik.preset(name), kvik.random_tokens(70, N_VOCAB, 5)
             with Server(model, "--kv-type", "f32", "--kv-memory", "64MiB", "--speculate", "7") as server:
@@ -103,7 +103,7 @@ class State(unittest.TestCase):
                 self.assertEqual(first["choices"], again["choices"], name)
                 self.expect(model, again, tokens, 90)
                 self.assertGreater(again["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 20, name)
-                # What goes on from the guessed answer goes on from its state.
+                # A continuation of the drafted answer continues from its state.
                 longer = tokens + again["choices"][0]["token_ids"] + [9, 8, 7]
                 self.expect(model, self.ask(server, longer, 20), longer, 20)
 

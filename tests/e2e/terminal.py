@@ -1,4 +1,4 @@
-"""A terminal to type into and to look at: a tmux server of its own, on a socket of its own."""
+"""A terminal for typing and reading: a private tmux server on its own socket."""
 import os
 import pathlib
 import subprocess
@@ -8,18 +8,18 @@ import time
 import kvik
 
 PROMPT = ">>>"
-PATIENCE = 60  # seconds, for a machine that has much else to do
-# tmux does not always learn how its command ended: a pane may be dead without a status. What Ctrl-C is for the command, the shell survives.
+PATIENCE = 60  # timeout in seconds, for a busy machine
+# tmux does not always report how its command ended: a pane may be dead without a status. The shell survives a Ctrl-C meant for the command.
 KEEP_STATUS = 'trap : INT; "$@"; echo $? > "$0"'
 
 
 class Terminal:
-    """A pane in which a command runs. With `home` as the user's folder, and nothing else of the caller's environment."""
+    """A pane that runs a command, with `home` as the home folder and nothing else of the caller's environment."""
 
     def __init__(self, home, *command, width=120, height=50, **env):
         self.folder = tempfile.TemporaryDirectory()
         variables = {"HOME": home, "TERM": "tmux-256color", "PATH": os.environ["PATH"], **env}
-        # The pane is still there when its command has ended.
+        # The pane remains after its command has ended.
         self._tmux("-f", os.devnull, "-u", "new-session", "-d", "-x", str(width), "-y", str(height), "sleep", str(10 * PATIENCE))
         self._tmux("set-option", "-g", "remain-on-exit", "on")
         self._tmux("set-option", "-g", "history-limit", "10000")
@@ -41,11 +41,11 @@ class Terminal:
         self._tmux("send-keys", "-l", "--", text)
 
     def press(self, *keys):
-        """tmux's names: Enter, Left, C-c, M-Enter …"""
+        """Presses keys by tmux's names: Enter, Left, C-c, M-Enter …"""
         self._tmux("send-keys", *keys)
 
     def paste(self, text):
-        """As a mouse does it: bracketed, where the program asked for that."""
+        """Pastes like a mouse: bracketed if the program has requested it."""
         self._tmux("load-buffer", "-", stdin=text)
         self._tmux("paste-buffer", "-p")
 
@@ -53,7 +53,7 @@ class Terminal:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def screen(self, colours=False):
-        """All that was ever to be seen, without blanks at the end of lines."""
+        """Returns the whole scrollback, without trailing blanks."""
         text = self._tmux("capture-pane", "-p", "-S", "-10000", *(["-e"] if colours else []))
         return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
 
@@ -61,17 +61,17 @@ class Terminal:
         return pathlib.Path(self.folder.name, "status")
 
     def exit_code(self):
-        """None while the command runs."""
+        """Returns None while the command runs."""
         code = self._status().read_text() if self._status().exists() else ""
         return int(code) if code else None
 
     def pid(self):
-        """Of the command."""
+        """Returns the pid of the command."""
         shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
         return int(pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text())
 
     def wait(self, condition, what):
-        """What `condition` returns, once that is true."""
+        """Waits until `condition` returns a true value, and returns it."""
         deadline = time.monotonic() + PATIENCE
         while not (value := condition()):
             if time.monotonic() > deadline:
@@ -83,19 +83,19 @@ class Terminal:
         self.wait(lambda: text in self.screen(), repr(text))
 
     def wait_for_line(self, line):
-        """The last line is this one."""
+        """Waits until this is the last line."""
         self.wait(lambda: self.screen().split("\n")[-1] == line, f"the line {line!r}")
 
     def wait_for_end(self):
         return self.wait(lambda: (self.exit_code(),) if self.exit_code() is not None else None, "the end")[0]
 
     def enter(self, line=""):
-        """Types a line, and waits until it is worked off. What came meanwhile."""
+        """Types a line and waits until it is processed. Returns the output."""
         self.type(line)
         return self.send(line)
 
     def send(self, line):
-        """Return, behind a line that stands there. What came until the next prompt."""
+        """Presses Enter after a line that has been typed. Returns the output up to the next prompt."""
         self.wait_for_line(f"{PROMPT} {line}".rstrip())
         before = self.screen()
         self.press("Enter")
@@ -104,7 +104,7 @@ class Terminal:
 
 
 def chat(home, *flags, **options):
-    """`kvik run demo`, ready for its first line."""
+    """Starts `kvik run demo`, ready for its first line."""
     terminal = Terminal(home, *kvik.command("run", "demo", *flags), **options)
     terminal.wait_for_line(PROMPT)
     return terminal

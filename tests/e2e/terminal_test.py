@@ -1,4 +1,4 @@
-"""`kvik run demo` in a terminal: a person's session, typed into tmux and looked at."""
+"""Tests `kvik run demo` in a terminal: a user's session, typed into tmux and read from its screen."""
 import json
 import os
 import re
@@ -28,7 +28,7 @@ class TerminalCase(unittest.TestCase):
         return os.path.join(self.home, name)
 
     def saved(self, t, name="chat.json"):
-        """[(role, content)…] of the conversation so far."""
+        """Returns [(role, content)…] of the conversation so far."""
         t.enter(f"/save ~/{name}")
         with open(self.path(name), encoding="utf-8") as f:
             return [(m["role"], m["content"]) for m in json.load(f)["messages"]]
@@ -72,7 +72,7 @@ class Session(TerminalCase):
             self.assertEqual((n_again, n_cached), (n_prompt, n_prompt - 1))
 
     def test_an_answer_is_found_in_whatever_tokens_it_was_said(self):
-        """With this seed the demo says a word in other tokens than its tokenizer cuts it into."""
+        """With this seed the demo generates a word in other tokens than its tokenizer would."""
         question = "Who art thou?"
         ids = kvik.output("run", "demo", question, "--seed", UNUSUAL_SEED, "--ids").split()
         with chat(self.home, "--seed", UNUSUAL_SEED, "--stats") as t:
@@ -230,7 +230,7 @@ class Editing(TerminalCase):
 
 class Interruption(TerminalCase):
     def begin_answer(self, t):
-        """Asks for what takes minutes, and waits for its first words."""
+        """Sends a request that takes minutes and waits for its first words."""
         t.type("Tell me all")
         t.press("Enter")
         t.wait(lambda: len(t.screen().partition("Tell me all\n")[2]) > 10, "an answer")
@@ -343,7 +343,7 @@ class Looks(TerminalCase):
             t.wait_for("(cut at max_tokens)")
             t.wait_for_line(">>>")
             self.assertNotIn("\x1b", t.screen(colours=True))
-            self.assertRegex(t.screen(), "[\u2400-\u241f]")  # the pictures of what it tried
+            self.assertRegex(t.screen(), "[\u2400-\u241f]")  # control pictures in place of the control characters
 
     def test_a_terminal_that_only_prints_is_enough(self):
         with chat(self.home, *SEEDED, TERM="dumb") as t:

@@ -1,5 +1,5 @@
-"""The threats of threats_http_test.py on the routes of the other dialects: what they share is shared code, so each threat is
-tried on each of them.
+"""Repeats the attacks of threats_http_test.py on the routes of the other dialects. Their shared parts are shared code, so each attack is tried on
+each of them.
 """
 import json
 import os
@@ -14,7 +14,7 @@ USER = [{"role": "user", "content": "x"}]
 
 
 class Dialect:
-    """A route: a body that is answered, and what its fields are called."""
+    """A route: a body that is answered, and the names of its fields."""
 
     def __init__(self, path, body, prompt, max_tokens="max_tokens", is_anthropic=False, is_sampled=True):
         self.path, self.body, self.prompt, self.max_tokens = path, body, prompt, max_tokens
@@ -92,7 +92,7 @@ class Http(Threats):
                 self.assertEqual(answer.status, 405, (method, dialect.path))
                 self.assertEqual(answer.headers["allow"], "POST")
             for path in (dialect.path + "x", dialect.path + "/x", dialect.path.upper()):
-                # A kept response has a path below its dialect's, which is not posted to.
+                # A stored response has a path below its dialect's, which does not accept POST.
                 want = (404, 405) if path == "/v1/responses/x" else (404,)
                 self.assertIn(self.server.post(path, dialect.body).status, want, path)
 

@@ -1,6 +1,6 @@
-"""Forms that mean harm: each is refused, or kept, within 64 MiB and the steps that compiling may take; none is ever left out. Whether
-all work is counted in steps shows beside a form that takes all of them, right after it in the same server: a machine that is slow, or shared,
-is so for both."""
+"""Tests hostile grammars and schemas: each is rejected or enforced within 64 MiB and the allowed number of compile steps; none is ever ignored. To
+test that all work is counted in steps, the time is compared with that of a grammar that uses all steps, measured right afterwards in the same
+server, so that a slow or shared machine affects both."""
 import json
 import os
 import unittest
@@ -10,8 +10,8 @@ from server import Server
 
 MIB = 1 << 20
 ALL_STEPS = "lookaheads that must hold together"
-MOST_TIMES = 2  # the processor time of the form with all steps: steps of one kind may be slower than those of another
-N_TIMES = 3  # of which one must do: the vocabulary is read once
+MOST_TIMES = 2  # multiple of the processor time of the grammar with all steps, because steps differ in speed
+N_TIMES = 3  # attempts, one of which must succeed: the vocabulary is read once
 
 
 def nested(n, inner, make):
@@ -21,7 +21,7 @@ def nested(n, inner, make):
 
 
 def deep(n):
-    """A schema of n arrays in each other, as text: no Python of ours goes that deep."""
+    """Returns a schema of n nested arrays as text, because Python's JSON encoder cannot nest that deep."""
     return '{"items":' * n + "{}" + "}" * n
 
 
@@ -106,11 +106,11 @@ class HostileForms(unittest.TestCase):
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
 
     def ask(self, fields):
-        """The answer, with the processor's seconds and the memory that it took."""
+        """Returns the answer, the processor seconds and the memory used."""
         with open(self.proc("clear_refs"), "w", encoding="utf-8") as file:
-            file.write("5")  # the peak is that of now
+            file.write("5")  # resets the peak memory
         before_s, before_bytes = self.cpu_s(), self.status_bytes("VmRSS")
-        # Of what is kept the first token is enough: no more is asked of the model.
+        # The first token is enough to check an accepted grammar.
         answer = self.server.post("/v1/completions", {"prompt": "O", "max_tokens": 1, **fields})
         return answer, self.cpu_s() - before_s, self.status_bytes("VmHWM") - before_bytes
 
@@ -122,11 +122,11 @@ class HostileForms(unittest.TestCase):
             self.assertIn(answer.status, statuses, answer.body[:300])
             if kvik.SANITIZED:
                 return answer
-            # What a body itself takes is counted elsewhere.
+            # The memory of the body itself is counted elsewhere.
             self.assertLess(n_bytes / MIB - 3 * body_mib, 64, "MiB")
             if seconds <= self.all_steps_s:
                 return answer
-            all_steps = self.ask(REFUSED[ALL_STEPS])[1]  # at this moment
+            all_steps = self.ask(REFUSED[ALL_STEPS])[1]  # measured at this moment
             took.append((seconds, all_steps))
             if seconds <= MOST_TIMES * all_steps + 0.01 * body_mib:
                 return answer

@@ -1,10 +1,10 @@
-"""Grammars that take more than their limits allow: one status for their own request, whatever else runs, and nothing for others."""
+"""Tests grammars that exceed their limits: only their own request fails, whatever else is running, and other requests are not affected."""
 import json
 import resource
 import threading
 import unittest
 
-import kvik  # which finds tools/
+import kvik  # adds tools/ to the path
 from hostile_grammars import EXHAUSTING, GRAMMARS
 from server import Server, in_parallel
 
@@ -86,7 +86,7 @@ class Memory(unittest.TestCase):
 
     @unittest.skipIf(kvik.SANITIZED, "a sanitizer ends a program that has none left")
     def test_no_memory_for_a_mask_does_not_end_the_server(self):
-        """Answers may take long: an allocator that is refused new memory asks again each time."""
+        """Answers may take long, because an allocator without memory asks the system again each time."""
         with Server("demo", *FLAGS) as server:
             want = server.text(PROMPT)
             for _ in range(3):
@@ -96,7 +96,7 @@ class Memory(unittest.TestCase):
                         status = server.post("/v1/completions", {**BODY, "n": 2, **GRAMMARS[name]}, timeout=4).status
                         self.assertIn(status, (400, 500, 503))
                     except OSError:
-                        pass  # cut off, or not in time
+                        pass  # cut off or timed out
                     self.assertIsNone(server.process.poll(), server.said()[-2000:])
                 resource.prlimit(server.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
                 self.assertEqual(server.text(PROMPT), want)

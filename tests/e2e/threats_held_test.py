@@ -1,5 +1,5 @@
-"""What the server holds for clients beside running requests: answers that they asked to be kept, connections that say nothing, texts that
-are only counted. All of it is within what `kvik plan` says. The numbers are those of the list of threats: 36 to 38."""
+"""Tests memory held for clients apart from running requests: stored responses, silent connections, and texts that are only counted. All of it must
+be within the memory that `kvik plan` reports."""
 import http.client
 import json
 import resource
@@ -16,7 +16,7 @@ from server import Answer, Server
 
 MIB = 1 << 20
 FLAGS = ("--threads", 1, "--kv-memory", "16MiB")
-SLACK = 8 * MIB  # what the allocator keeps
+SLACK = 8 * MIB  # memory retained by the allocator
 
 
 def planned(name):
@@ -29,7 +29,7 @@ def status(server, name):
 
 
 def at_rest(server):
-    """Resident bytes, once the system got back what was freed."""
+    """Returns the resident bytes after freed memory has been returned to the system."""
     least = status(server, "VmRSS")
     for _ in range(12):
         time.sleep(0.2)
@@ -54,7 +54,7 @@ class TlsServer(Server):
 
 
 class HalfARecord:
-    """A client that says the first half of an encrypted message, and the rest when it is told to."""
+    """A client that sends the first half of an encrypted message, and the rest on request."""
 
     def __init__(self, port, context, message):
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -94,17 +94,17 @@ class Texts(unittest.TestCase):
                                    ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": text}]})):
                     before = at_rest(server)
                     with open(f"/proc/{server.process.pid}/clear_refs", "w") as f:
-                        f.write("5")  # the peak counts from now on
+                        f.write("5")  # resets the peak memory
                     body = json.dumps(body, ensure_ascii=False).encode()
                     self.assertEqual(server.post(path, body).status, 200)
-                    most = 12 if name in ("words", "letters") else 24  # the others have no place to cut them at
+                    most = 12 if name in ("words", "letters") else 24  # the other texts have no place to split them
                     self.assertLess(status(server, "VmHWM") - before, most * len(body), f"{path}: {name}")
 
 
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer takes memory of its own")
 class KeptResponses(unittest.TestCase):
     def test_38_kept_responses_are_within_the_plan(self):
-        """Five keys have ten times as much kept as there is room for; the newest of each are there."""
+        """Five keys store ten times the capacity; the newest responses of each remain."""
         with tempfile.TemporaryDirectory() as folder:
             with open(f"{folder}/keys", "w") as f:
                 f.write("".join(f"key-{i} name-{i}\n" for i in range(5)))

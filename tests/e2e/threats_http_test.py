@@ -1,7 +1,6 @@
-"""Hostile requests: each gets its status, and the next normal request is answered as ever.
+"""Tests hostile requests: each gets the right status, and the next normal request is answered as usual.
 
-The numbers are those of the list of threats that the project keeps: HTTP 1–9, JSON 10–13, sampling
-14–18, text 19 and 20.
+The numbers in test names group attacks: HTTP 1–9, JSON 10–13, sampling 14–18, text 19 and 20.
 """
 import json
 import resource
@@ -17,7 +16,7 @@ HUGE = 2**63
 
 
 def post(body, *headers):
-    """The bytes of a POST to /v1/completions that says Connection: close."""
+    """Returns the bytes of a POST to /v1/completions with Connection: close."""
     lines = ["POST /v1/completions HTTP/1.1", "Host: localhost", "Connection: close", "Content-Type: application/json", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
@@ -51,7 +50,7 @@ class Threats(unittest.TestCase):
         return got
 
     def refused(self, body, param=None, status=400):
-        """A completion that is refused in OpenAI's shape."""
+        """Checks that a completion is rejected with an error in OpenAI's format."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         answer = self.server.post("/v1/completions", data)
         with self.subTest(body=data[:100]):
@@ -96,7 +95,7 @@ class Http(Threats):
                 self.assertIn(status_of(self.server.raw(post(body, f"Content-Length: {length}"))), (400, 413))
 
     def test_05_a_byte_a_second(self):
-        """Both at once: it lasts as long as the longer timeout."""
+        """Runs both at the same time, which takes as long as the longer timeout."""
         def dribble(start, rest, at_most):
             with self.server.connect(timeout=at_most) as s:
                 s.sendall(start)
@@ -114,7 +113,7 @@ class Http(Threats):
             self.assertEqual(status_of(got), 408, got)
 
     def test_06_a_reader_that_does_not_read(self):
-        """What it does not take is bounded; others get their tokens as ever."""
+        """The unread output is bounded, and other clients get their tokens as usual."""
         before = self.server.rss_bytes()
         body = json.dumps({"prompt": "x", "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 8, "logprobs": 20}).encode()
         with socket.socket() as s:
@@ -139,7 +138,7 @@ class Http(Threats):
         try:
             for _ in range(1200):
                 crowd.append(self.server.connect(timeout=5))
-            # Whoever asks something comes in; the oldest of those that do not have gone.
+            # A client with a request is accepted; the oldest idle connections have been closed.
             self.assertEqual(self.server.get("/version").status, 200)
             self.assertEqual([read_all(s) for s in crowd[:100]], [b""] * 100)
             self.assertEqual(list(reader)[-1], "[DONE]")
@@ -148,7 +147,7 @@ class Http(Threats):
                 s.close()
             running.close()
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:  # the server needs a moment to see that they left
+        while time.monotonic() < deadline:  # the server needs a moment to notice the disconnects
             try:
                 if self.server.get("/health").status == 200:
                     break
@@ -264,7 +263,7 @@ class Text(Threats):
                 self.assertEqual(answer.status, 200)
                 self.assertLess(took, 5)
                 if text in ("a", "\u4eca"):
-                    some = answer.json["tokens"][:100_000]  # as many as a request may hold
+                    some = answer.json["tokens"][:100_000]  # the maximum of a request
                     back = self.server.post("/detokenize", {"tokens": some}).json["content"].rstrip("\ufffd")
                     self.assertTrue(long.startswith(back))
                     self.assertTrue(len(back) > 30_000 or back == long)

@@ -1,5 +1,5 @@
-"""Small requests that ask for much, and clients that hold what they can: memory stays within the plan, goes back
-afterwards, and others are served meanwhile. The numbers are those of the list of threats: 36 to 38."""
+"""Tests small requests that need much memory, and clients that hold as much as possible: memory stays within the plan, is returned afterwards, and
+other clients are served in the meantime."""
 import http.client
 import json
 import os
@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-import kvik  # which finds tools/
+import kvik  # adds tools/ to the path
 from hostile_grammars import EXHAUSTING, GRAMMARS
 import preload
 from server import Server, in_parallel, read_all, status_of
@@ -30,7 +30,7 @@ def ids(n, seed):
 
 
 class Memory(unittest.TestCase):
-    """One server for all: what one attack leaves behind the next one finds."""
+    """Uses one server for all tests, so that leaks of one attack affect the next."""
 
     @classmethod
     def setUpClass(cls):
@@ -44,7 +44,7 @@ class Memory(unittest.TestCase):
 
     def setUp(self):
         with open(f"/proc/{self.server.process.pid}/clear_refs", "w") as f:
-            f.write("5")  # the peak counts from now on
+            f.write("5")  # resets the peak memory
 
     def tearDown(self):
         self.assertIsNone(self.server.process.poll(), "the server died")
@@ -52,7 +52,7 @@ class Memory(unittest.TestCase):
         if kvik.SANITIZED:
             return
         self.assertLessEqual(self.status("VmHWM"), 1.05 * self.plan + 64 * MIB)
-        deadline = time.monotonic() + 20  # the system gets back what was freed once a second
+        deadline = time.monotonic() + 20  # freed memory is returned to the system once a second
         while self.status("VmRSS") > self.at_rest and time.monotonic() < deadline:
             time.sleep(0.1)
         self.assertLessEqual(self.status("VmRSS"), self.at_rest)
@@ -78,7 +78,7 @@ class Memory(unittest.TestCase):
         self.refused(COMPLETIONS, {"prompt": prompts, "echo": True, "n": 17, "max_tokens": 1}, "n")
         self.refused(COMPLETIONS, {"prompt": "x", "n": 128, "logprobs": 20, "max_tokens": 900}, "logprobs")
         self.refused(CHAT, {**SAID[CHAT], "n": 128, "logprobs": True, "top_logprobs": 20, "max_tokens": 900}, "logprobs")
-        # Texts count as well, once they are tokens.
+        # Texts count as well, after tokenization.
         self.refused(COMPLETIONS, {"prompt": ["to be or not " * 150 + str(i) for i in range(64)], "prompt_logprobs": 20, **common}, "prompt_logprobs")
 
     def test_36_a_large_answer_that_is_allowed_is_whole(self):
@@ -125,7 +125,7 @@ class Memory(unittest.TestCase):
             "/detokenize", {"tokens": answer.json["tokens"][:5000]}).json["content"])])
 
     def test_38_bodies_that_never_end(self):
-        """Forty clients hold what they may; a small request is served meanwhile."""
+        """Forty clients hold the allowed maximum; a small request is served in the meantime."""
         head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (15 * MIB)
         crowd = [self.server.connect() for _ in range(40)]
         try:
@@ -133,7 +133,7 @@ class Memory(unittest.TestCase):
                 try:
                     s.sendall(head + b" " * (14 * MIB))
                 except OSError:
-                    pass  # told 503 before it had said all
+                    pass  # got 503 before it had sent everything
             in_parallel(*(lambda s=s: send(s) for s in crowd))
             self.assertGreater(self.server.metrics().value("kvik_http_responses_total", code="503"), 30)
         finally:
@@ -141,7 +141,7 @@ class Memory(unittest.TestCase):
                 s.close()
 
     def test_38_readers_who_do_not_read(self):
-        """Large answers that nobody takes: they are counted, and what finds no room is refused."""
+        """Large unread answers are counted, and requests that exceed the limit are rejected."""
         body = json.dumps({"prompt": [ids(990, i) for i in range(12)], "prompt_logprobs": 20, "max_tokens": 1}).encode()
         whole = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
         crowd = []
@@ -174,7 +174,7 @@ class Memory(unittest.TestCase):
                 crowd.append(self.server.connect(timeout=5))
             for path in ("/health", "/version"):
                 self.assertEqual(self.server.get(path).status, 200)
-            for s in crowd[-2000:]:  # a header that does not end, as long as it may be
+            for s in crowd[-2000:]:  # an unfinished header of the maximum length
                 s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 32_000)
             for path in ("/health", "/version"):
                 self.assertEqual(self.server.get(path).status, 200)
@@ -184,8 +184,8 @@ class Memory(unittest.TestCase):
 
 
 def limit_data(server, room):
-    """Gives the server so many bytes more than it has, or all. Unlike RLIMIT_AS this counts what malloc takes of the address space that it
-    has set aside: tens of MiB for each arena, so that another machine would have more of it left."""
+    """Limits the server's memory to its current size plus `room` bytes (None: no limit). Unlike RLIMIT_AS, this counts what malloc uses of the
+    address space that it has reserved. The reservation is tens of MiB for each arena and differs between machines."""
     most = resource.RLIM_INFINITY
     if room is not None:
         with open(f"/proc/{server.process.pid}/status") as f:
@@ -201,13 +201,13 @@ class NoMemory(unittest.TestCase):
             long = json.dumps({"messages": [{"role": "user", "content": "a b " * (MIB - 100)}], "max_tokens": 1}).encode()
             many = b'{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"x":[' + b"[]," * 60_000 + b"[]]}}"
             seen = set()
-            for room in (24, 12, 6, 3):  # MiB: a part of what such requests take, if none of it is left of earlier ones
+            for room in (24, 12, 6, 3):  # MiB: a part of the requests' memory, if nothing is left from earlier ones
                 limit_data(server, room * MIB)
                 for body in (long, many) * 6:
                     try:
                         seen.add(server.post(CHAT, body).status)
                     except OSError:
-                        seen.add(0)  # closed, where no word could be said
+                        seen.add(0)  # closed without an answer
                 self.assertLessEqual(seen, {0, 200, 400, 503})
                 self.assertIsNone(server.process.poll(), server.said()[-2000:])
                 if 503 in seen:
@@ -244,7 +244,7 @@ class NoMemory(unittest.TestCase):
 
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer has an operator new of its own")
 class Refused(unittest.TestCase):
-    """Any allocation may be refused: it costs the requests that wanted it, never the process, and nothing afterwards."""
+    """Tests that any failed allocation affects only the requests that needed it, never the process or later requests."""
 
     def bodies(self, chance):
         for name in chance.sample(sorted(GRAMMARS), 2) + [EXHAUSTING[0]]:
@@ -260,7 +260,7 @@ class Refused(unittest.TestCase):
                 try:
                     self.assertIn(server.post(path, body, timeout=1).status, (200, 400, 500, 503))
                 except (OSError, http.client.HTTPException):
-                    pass  # cut off, or not in time
+                    pass  # cut off or timed out
 
     def test_memory_refused_at_random_ends_no_process_and_changes_no_answer(self):
         with tempfile.NamedTemporaryFile() as share:

@@ -1,10 +1,10 @@
-"""Tools and kept conversations that mean harm: they cost the server no more than others do, and other requests go on."""
+"""Tests hostile tools and stored conversations: they cost the server no more than others, and other requests continue."""
 import json
 import os
 import tempfile
 import unittest
 
-import kvik  # noqa: F401, which finds tools/
+import kvik  # noqa: F401, needed because it adds tools/ to the path
 import scripted_model
 from server import Server
 
@@ -21,12 +21,12 @@ def tool_of(x, definition):
 
 
 def circle(n):
-    """A tool whose parameter is a choice of itself, n times."""
+    """Returns a tool whose parameter schema is a choice of n references to itself."""
     return tool_of(CIRCLE, {"anyOf": [CIRCLE] * n})
 
 
 class Schemas(unittest.TestCase):
-    """Each request has 30 s; before, 64 references took longer than the age of the universe."""
+    """Each request must finish within 30 s, although the number of paths through the references is exponential."""
 
     def answer(self, answers, format, tool, **fields):
         with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ class Schemas(unittest.TestCase):
 
 
 def seconds_of(server, thread):
-    """Processor time of the server's threads of that name."""
+    """Returns the processor time of the server's threads with that name."""
     ticks = 0
     for task in os.listdir(f"/proc/{server.process.pid}/task"):
         with open(f"/proc/{server.process.pid}/task/{task}/stat") as file:

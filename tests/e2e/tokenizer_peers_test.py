@@ -1,7 +1,6 @@
-"""Ids are those of Hugging Face's library for generated texts, and every difference from the other
-peers is of a kind that docs/reference/tokenizers.md explains. Runs with KVIK_TEST_LONG where node and the
-packages of bench/peers are installed (npm install --prefix bench/peers), or KVIK_TEST_PEERS names a
-folder that has them."""
+"""Tests that ids match Hugging Face's library on generated texts, and that every difference from the other peers is explained in
+docs/reference/tokenizers.md. Runs with KVIK_TEST_LONG where node and the packages of bench/peers are installed
+(npm install --prefix bench/peers), or with KVIK_TEST_PEERS set to a folder with these packages."""
 
 import json
 import os
@@ -17,17 +16,17 @@ PACKAGES = pathlib.Path(os.environ.get("KVIK_TEST_PEERS", ROOT / "bench" / "peer
 TOOL = pathlib.Path(os.environ.get("KVIK_BUILD", ROOT / "build")) / "tests" / "tokenizer_tool"
 N_TEXTS = 5000
 
-# Characters that came after Unicode 15.0, which is ICU 72.
+# Characters newer than Unicode 15.0, the version of ICU 72.
 NEWER_UNICODE = r"[\u2ffc-\u2fff\u31ef\u1b7f\u2427-\u2429\u1c89\u1c8a\ua7cb-\ua7cd\ua7da-\ua7dc\U00010d40-\U00010d8f\U000105c0-\U000105ff]"
 BLANKS = r"[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-# By vocabulary as compared, then by peer: what the least text that still differs looks like.
+# For each vocabulary and peer, a pattern of the shortest text that still differs.
 EXPLAINED = {
     "": {"tokenizers": NEWER_UNICODE, "tokenizers-js": rf"[\ufeff\x85]|{NEWER_UNICODE}", "llama.cpp": NEWER_UNICODE},
     "falcon": {"tokenizers-js": r"\x0b", "llama.cpp": r"\x0b"},
     "deepseek-llm": {"llama.cpp": BLANKS},
     "phi-3": {"llama.cpp": r"</s>"},
     "unigram": {"tokenizers": "\u2581"},
-    "word-piece": {"tokenizers": r"[^\x00-\u02ff]"},  # other versions of Unicode say what a mark is
+    "word-piece": {"tokenizers": r"[^\x00-\u02ff]"},  # the definition of a mark depends on the version of Unicode
 }
 
 

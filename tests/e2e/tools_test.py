@@ -1,4 +1,4 @@
-"""Tools and state as agents use them, against the real server: calls in the model's own tokens, kept responses, side requests."""
+"""Tests tools and state as agents use them with the real server: calls in the model's own tokens, stored responses, side requests."""
 import json
 import os
 import tempfile
@@ -20,7 +20,7 @@ USER = [{"role": "user", "content": f"{TASK}: paint it."}]
 
 
 class Scripted(unittest.TestCase):
-    """A server for the class, of a scripted model."""
+    """Runs a server with a scripted model for the class."""
     answers = ["I would rather talk."]
     format = "hermes"
     flags = ()
@@ -43,7 +43,7 @@ class Scripted(unittest.TestCase):
         return answer.json["choices"][0]
 
     def stream(self, **fields):
-        """The events of a streamed chat."""
+        """Returns the events of a streamed chat."""
         answer = self.server.post("/v1/chat/completions", {"messages": USER, "max_tokens": 1000, "stream": True, **fields})
         self.assertEqual(answer.status, 200, answer.body)
         data = [line[6:] for line in answer.body.decode().splitlines() if line.startswith("data: ")]
@@ -99,12 +99,12 @@ class ForcedCalls(Scripted):
 
 
 class OwnFormat(ForcedCalls):
-    """The same in XML with parameters."""
+    """Repeats the tests with calls in XML with parameters."""
     format = "xml"
 
 
 class OwnTokens(ForcedCalls):
-    """The same where the marks of calls are special tokens: calls come in these."""
+    """Repeats the tests with a format whose markup consists of special tokens, which calls must use."""
     format = "kimi"
 
     def test_the_marks_are_the_models_own_tokens(self):
@@ -123,8 +123,8 @@ class Answers(Scripted):
     def test_json_that_was_asked_for_does_not_keep_a_model_from_calling(self):
         schema = {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"], "additionalProperties": False}
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-        # The marks come in the tokenizer's own tokens, which the script does not know: it is lost behind them, and what follows is
-        # drawn. Strict tools leave nothing to draw but calls that keep to their schemas, so every seed must have called.
+        # The markup comes in the tokenizer's own tokens, which the script does not contain, so the tokens after it are sampled at random. With strict
+        # tools only calls that match their schemas can be sampled, so every seed must give a call.
         tools = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in (PAINT, STOP)]
         for seed in range(20):
             with self.subTest(seed=seed):
@@ -171,11 +171,11 @@ class Answers(Scripted):
 
 
 class CallsInPieces(Scripted):
-    """A call that is streamed, and one that is cut off."""
+    """A streamed call, and one that is cut off."""
     answers = [scripted_model.call("paint", {"colour": "red", "coats": 2}) + "\n"]
 
     def test_a_call_that_max_tokens_cuts_is_a_partial_call(self):
-        """It used to come back as raw markup in the content."""
+        """The call must not appear as raw markup in the content."""
         whole = '{"colour": "red", "coats": 2}'
         seen = set()
         for n in range(1, 14):
@@ -199,7 +199,7 @@ class CallsInPieces(Scripted):
 
 
 class BareCalls(Scripted):
-    """Calls as trained models write them where their template has markup."""
+    """Calls as trained models write them instead of their template's markup."""
     answers = ['```json\n{\n  "name": "paint",\n  "arguments": {\n    "colour": "red",\n    "coats": 2\n  }\n}\n```']
 
     def test_a_json_block_is_a_call(self):
@@ -248,7 +248,7 @@ class Overflow(Scripted):
     flags = ("--ctx", "512")
 
     def test_a_prompt_that_is_too_long_is_refused_in_openais_words(self):
-        """litellm and LangChain look for these words, to fall back on another model."""
+        """litellm and LangChain search for these words to fall back to another model."""
         for path, body in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 2000}]}),
                            ("/v1/completions", {"prompt": "word " * 2000})):
             answer = self.server.post(path, body)
@@ -276,7 +276,7 @@ class KeptResponses(unittest.TestCase):
                 second = server.post("/v1/responses", {"input": "Go on.", "previous_response_id": first["id"], "max_output_tokens": 5})
                 self.assertEqual(second.status, 200, second.body)
                 self.assertGreater(second.json["usage"]["input_tokens"], first["usage"]["input_tokens"])
-                # The first turn's pages outlive the restart as well.
+                # The pages of the first turn also survive the restart.
                 self.assertGreater(second.json["usage"]["input_tokens_details"]["cached_tokens"], 0)
 
     def test_a_damaged_file_costs_what_it_kept_and_nothing_else(self):
@@ -315,7 +315,7 @@ class SideRequests(unittest.TestCase):
             thread.join()
             took = ended[0] - begun
             self.assertGreaterEqual(len(waits), 3, took)
-            # Each waits for the step that runs, and no more: a small part of the prompt.
+            # Each waits only for the running step, which is a small part of the prompt.
             self.assertLess(sorted(waits)[len(waits) // 2], took / 5, (waits, took))
 
 

@@ -2,16 +2,16 @@
 import os
 import unittest
 
-import kvik  # which finds tools/
+import kvik  # adds tools/ to the path
 import fetch_models
 
 ALL = bool(os.environ.get("KVIK_TEST_MODELS_ALL"))  # set by ./test --models
-TEXT = os.path.join(kvik.ROOT, "tests/e2e/texts/harbor.txt")  # prose written for these tests, which no model was trained on
+TEXT = os.path.join(kvik.ROOT, "tests/e2e/texts/harbor.txt")  # prose written for these tests, on which no model was trained
 
 
 def model(name="smollm2"):
-    """Returns the path of `smollm2`, `gemma3` or `qwen2.5-coder`, or skips the test with the reason. A run of the continuous
-    check (CI is set) fails without smollm2 instead."""
+    """Returns the path of `smollm2`, `gemma3` or `qwen2.5-coder`, or skips the test with the reason. In continuous integration (CI is set), a
+    missing smollm2 fails the test instead."""
     if name != "smollm2" and not ALL:
         raise unittest.SkipTest(f"{name} is tested by ./test --models")
     path = os.path.join(fetch_models.folder(), fetch_models.MODELS[name].file)

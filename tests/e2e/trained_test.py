@@ -22,14 +22,14 @@ WITH_TOOLS = (
                   {"role": "tool", "content": "12:00", "tool_call_id": "c1"}], "tools": [TOOL]},
 )
 
-# Perplexity of tests/e2e/texts/harbor.txt in windows of 256 tokens, measured with f32 pages, and how far from it one may be: other
-# instruction sets and int8 pages move it by less than 1%, a wrong rope base or a dropped bias by far more.
+# Perplexity of tests/e2e/texts/harbor.txt in windows of 256 tokens, measured with f32 pages, and the tolerance: other instruction sets and int8 pages
+# change it by less than 1%, a wrong RoPE base or a missing bias by far more.
 PERPLEXITY = {"smollm2": 36.71, "gemma3": 30.86, "qwen2.5-coder": 30.51}
 TOLERANCE = 0.02
 
 
 class Trained:
-    """The tests of every model; a subclass has its name."""
+    """The tests of every model; a subclass sets its name."""
 
     def setUp(self):
         self.path = trained.model(self.name)
@@ -69,7 +69,7 @@ class Chats:
                     want = template({"tools": None, "add_generation_prompt": True, **conversation})["text"]
                     sent = json.loads(json.dumps(conversation))
                     for message in sent["messages"]:
-                        for call in message.get("tool_calls", ()):  # as clients send them
+                        for call in message.get("tool_calls", ()):  # in the form that clients send
                             call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
                     self.assertEqual(server.post("/apply-template", sent).json["prompt"], want)
 
@@ -78,7 +78,7 @@ class SmolLM2(Chats, Trained, unittest.TestCase):
     name = "smollm2"
 
     def test_answers_of_a_chat_are_sensible(self):
-        # Questions whose answer no page type changes; "The capital of France" is a near tie of two first tokens.
+        # Questions whose answers do not depend on the KV type; for "The capital of France" two first tokens are nearly tied.
         for question, word in (("What is the capital of Japan?", "Tokyo"), ("What is 2+2?", "4"), ("How many days are in a week?", "7"),
                                ("What is the opposite of hot?", "cold")):
             with self.subTest(question=question):

@@ -1,7 +1,7 @@
-"""Logits against those of Hugging Face's Transformers, which tests/e2e/transformers/*.json hold (tools/oracle/ makes them).
+"""Compares logits with those of Hugging Face's Transformers in tests/e2e/transformers/*.json (written by tools/oracle/).
 
-Each file is one small model: its config.json, the names and shapes of its tensors, whose values tools/oracle/counter_weights.py makes,
-some tokens, and the logits of some of their positions. `python3 transformers_test.py --table` prints the difference of each.
+Each file is one small model: its config.json, the names and shapes of its tensors, whose values come from tools/oracle/counter_weights.py,
+some tokens, and the logits at some of their positions. `python3 transformers_test.py --table` prints the difference of each.
 """
 import base64
 import glob
@@ -13,11 +13,11 @@ import unittest
 
 import numpy as np
 
-import kvik  # which finds tools/
+import kvik  # adds tools/ to the path
 import counter_weights
 
 FOLDER = os.path.join(kvik.ROOT, "tests/e2e/transformers")
-BOUND = 2e-5  # of the largest logit
+BOUND = 2e-5  # relative to the largest logit
 
 
 def write_safetensors(path, shapes):
@@ -35,7 +35,7 @@ def write_safetensors(path, shapes):
 
 
 def write_tokenizer(path, n_vocab):
-    """A vocabulary of single characters: the models get token ids, but a GGUF file needs one."""
+    """Writes a vocabulary of single characters. The tests use token ids, but a GGUF file needs a vocabulary."""
     vocab = {chr(33 + i): i for i in range(n_vocab)}
     with open(path, "w", encoding="utf-8") as f:
         json.dump({"version": "1.0", "added_tokens": [], "normalizer": None,
@@ -44,7 +44,7 @@ def write_tokenizer(path, n_vocab):
 
 
 class Variant:
-    """One file of FOLDER, and the folder of a model that it stands for."""
+    """One file of FOLDER, and its model folder."""
 
     def __init__(self, name):
         with open(os.path.join(FOLDER, name + ".json"), encoding="utf-8") as f:
@@ -60,12 +60,12 @@ class Variant:
         write_safetensors(os.path.join(folder, "model.safetensors"), self.all["tensors"])
 
     def error(self, model, **options):
-        """The largest difference from Transformers, as a share of the largest logit."""
+        """Returns the largest difference from Transformers, as a share of the largest logit."""
         got = kvik.logits(model, self.tokens, all=True, kv_type="f32", threads=1, **options)[self.positions]
         return float(np.abs(got - self.logits).max() / np.abs(self.logits).max())
 
     def errors(self):
-        """{what was computed: the difference}, as a folder of f32 and as a GGUF file of f16, which holds the same values."""
+        """Returns {variant: difference} for a folder in f32 and for a GGUF file in f16, which holds the same values."""
         with tempfile.TemporaryDirectory() as folder:
             self.write(folder)
             gguf = os.path.join(folder, "model.gguf")

@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kBytes = 2 * 4 * sizeof(float);  // of a matrix
 
-// Three matrices [2, 4], the values of each its number, and a stack of them. `base` is borrowed.
+// Three matrices [2, 4], each filled with its number, and a stack of them. `base` is borrowed.
 struct Stack {
   MemorySource* base;
   std::unique_ptr<ModelSource> source;

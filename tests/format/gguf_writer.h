@@ -17,8 +17,8 @@
 
 namespace kvik {
 
-// Writes small GGUF files into memory, for tests; also broken ones: every field of the header can
-// be given a value of its own.
+// Writes small GGUF files into memory for tests, including invalid ones: every field of the header
+// can be overridden.
 //
 //   GgufWriter file;
 //   file.key("llama.block_count", uint32_t{2});
@@ -29,17 +29,17 @@ class GgufWriter {
   struct Tensor {
     std::string name;
     uint32_t type_id;
-    std::vector<uint64_t> axes;  // as in the file: the fastest first
+    std::vector<uint64_t> axes;  // as in the file: fastest axis first
     std::vector<std::byte> data;
-    std::optional<uint64_t> offset = {};  // where it is not the next free place
+    std::optional<uint64_t> offset = {};  // if it differs from the next free offset
   };
 
   uint32_t version = 3;
-  uint64_t alignment = 32;  // where data is laid out; the key is the caller's to add
+  uint64_t alignment = 32;  // alignment of the data; the caller adds the key
   std::optional<uint64_t> n_keys_claimed = {};
   std::optional<uint64_t> n_tensors_claimed = {};
 
-  // A value of the GGUF type that the C++ type names, or an array of them.
+  // Adds a value, or an array of values, of the GGUF type that corresponds to the C++ type.
   template <class T>
   GgufWriter& key(std::string_view name, const T& value) {
     std::vector<std::byte> payload;
@@ -67,7 +67,7 @@ class GgufWriter {
     return *this;
   }
 
-  // shape: last axis fastest. The reference lasts until the next tensor is added.
+  // Adds a tensor. shape: last axis fastest. The reference is valid until the next tensor is added.
   Tensor& tensor(std::string name, ElementType type, std::vector<uint64_t> shape,
                  std::span<const std::byte> data) {
     tensors_.push_back({std::move(name), traits(type).gguf_id,
@@ -76,7 +76,7 @@ class GgufWriter {
     return tensors_.back();
   }
 
-  // The values, stored as `type`.
+  // Adds a tensor with the values, stored as `type`.
   Tensor& tensor(std::string name, std::vector<uint64_t> shape, std::span<const float> values,
                  ElementType type = ElementType::kF32) {
     const auto n_bytes = bytes_of(type, shape);
@@ -86,7 +86,7 @@ class GgufWriter {
     return tensor(std::move(name), type, std::move(shape), data);
   }
 
-  // The whole file. Nothing follows the last tensor.
+  // Returns the whole file, without padding after the last tensor.
   std::vector<std::byte> bytes() const {
     std::vector<std::byte> out;
     for (const char c : std::string_view("GGUF")) put(out, c);
@@ -110,7 +110,7 @@ class GgufWriter {
     return out;
   }
 
-  // Bytes of `value` at the end of `out`, little endian.
+  // Appends `value` to `out` in little endian.
   template <class T>
   static void put(std::vector<std::byte>& out, const T& value) {
     const auto* from = reinterpret_cast<const std::byte*>(&value);
@@ -131,7 +131,7 @@ class GgufWriter {
     if constexpr (std::same_as<T, float>) return 6;
     if constexpr (std::same_as<T, double>) return 12;
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
-      constexpr uint32_t kUnsignedIds[] = {0, 2, 4, 10};  // of 8, 16, 32 and 64 bits
+      constexpr uint32_t kUnsignedIds[] = {0, 2, 4, 10};  // for 8, 16, 32 and 64 bits
       constexpr size_t kWidth = sizeof(T) == 8 ? 3 : sizeof(T) / 2;
       return kUnsignedIds[kWidth] + (std::is_signed_v<T> ? 1 : 0);
     }

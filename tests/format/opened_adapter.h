@@ -14,12 +14,12 @@
 
 namespace kvik {
 
-// Keeps the bytes that a source reads.
+// An opened adapter source and the bytes that it reads.
 struct Opened {
   std::vector<std::byte> bytes;
   Result<std::unique_ptr<AdapterSource>> source;
 
-  // What was said against it; empty where it was read.
+  // Returns the error message, or an empty string if it was read.
   std::string refusal() const { return source ? "" : source.error().message; }
 };
 

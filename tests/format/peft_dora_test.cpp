@@ -23,7 +23,7 @@ std::string refusal_of(const Opened& opened) {
 
 constexpr const char* kDora = R"(, "use_dora": true)";
 
-// The tensors of a module with magnitudes.
+// Returns the tensors of a module with magnitudes.
 SafetensorsWriter dora_tensors(const std::string& module, uint64_t n, uint64_t k,
                                const std::vector<float>& magnitudes) {
   auto file = peft_tensors(module, n, k, 1);
@@ -40,7 +40,7 @@ TEST(PeftDora, magnitudes_of_dora_are_in_the_order_of_the_rows) {
   EXPECT_TRUE((*opened.source)->pairs()[0].has_magnitudes);
   const auto factors = (*opened.source)->read(0);
   ASSERT_TRUE(factors.has_value());
-  for (size_t row = 0; row < 32; ++row) {  // b counts up from -1 as magnitudes do from 5
+  for (size_t row = 0; row < 32; ++row) {  // b counts up from -1, and magnitudes from 5
     EXPECT_EQ(factors->magnitudes[row], factors->b[row] + 6);
   }
 }

@@ -1,4 +1,5 @@
-// Files that others wrote: the demo model, tools/make/make_model.py's, llama.cpp's vocabularies.
+// Files written by other programs: the demo model, files of tools/make/make_model.py, vocabularies
+// of llama.cpp.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -76,7 +77,7 @@ TEST(RealFiles, vocabularies_of_llama_cpp_open_where_they_are) {
   }
 }
 
-// What make_model.py writes and what is made in memory differ in the values only.
+// Files of make_model.py and synthetic models in memory differ only in their values.
 TEST(RealFiles, a_model_of_make_model_py_matches_the_synthetic_one_of_its_name) {
   const TemporaryFolder folder;
   for (const std::string preset :

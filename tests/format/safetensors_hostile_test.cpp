@@ -1,5 +1,4 @@
-// Files that nobody should send: each is refused with one sentence that names what is wrong
-// (THREATS 24).
+// Hostile files: each is rejected with one sentence that names the problem.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,8 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Opens a copy on the heap, of exactly that many bytes, so that the address sanitizer sees one
-// more.
+// Opens a heap copy of exactly that size, so that the address sanitizer detects reads past its end.
 Result<std::unique_ptr<ModelSource>> open_copy(std::span<const std::byte> bytes,
                                                std::unique_ptr<std::byte[]>& copy) {
   copy = std::make_unique_for_overwrite<std::byte[]>(bytes.size());

@@ -73,7 +73,7 @@ TEST(Safetensors, data_that_begins_at_any_byte_can_be_loaded) {
   }
 }
 
-// The file of two numbers.
+// Writes a file with one tensor of two values and returns its path.
 std::string written(const TemporaryFolder& folder, const std::string& name,
                     const std::vector<float>& values) {
   const std::string path = folder.path() + "/" + name;

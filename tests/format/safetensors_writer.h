@@ -16,11 +16,11 @@
 
 namespace kvik {
 
-// Writes small safetensors files into memory, for tests; also broken ones.
+// Writes small safetensors files into memory for tests, including invalid ones.
 class SafetensorsWriter {
  public:
-  std::optional<uint64_t> length_claimed = {};  // of the header
-  std::string header_end = "}";                 // what closes it; blanks may follow
+  std::optional<uint64_t> length_claimed = {};  // length of the header
+  std::string header_end = "}";                 // closing text of the header; blanks may follow
 
   SafetensorsWriter& tensor(const std::string& name, const std::string& dtype,
                             const std::vector<uint64_t>& shape, std::span<const std::byte> data) {
@@ -35,13 +35,13 @@ class SafetensorsWriter {
     return tensor(name, "F32", shape, std::as_bytes(std::span(values)));
   }
 
-  // Any JSON under a name.
+  // Adds an entry with any JSON.
   SafetensorsWriter& entry(const std::string& name, const std::string& json) {
     header_ += fmt::format("{}\"{}\":{}", header_.size() == 1 ? "" : ",", name, json);
     return *this;
   }
 
-  // Bytes that belong to no tensor.
+  // Adds bytes that belong to no tensor.
   SafetensorsWriter& more_data(size_t n_bytes) {
     data_.resize(data_.size() + n_bytes);
     return *this;

@@ -26,7 +26,7 @@ std::vector<TensorInfo> layers(uint32_t n, uint64_t n_value_rows) {
   return tensors;
 }
 
-// The types that one part of the layers gets, as in "q6_k q4_k q4_k".
+// Returns the types of one part in all layers, such as "q6_k q4_k q4_k".
 std::string types_of(std::string_view part, const char* target, uint32_t n_layers,
                      uint64_t n_value_rows = 512) {
   const auto tensors = layers(n_layers, n_value_rows);

@@ -15,5 +15,5 @@ for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA):
     client = instructor.from_openai(OpenAI(base_url=os.environ["KVIK_URL"], api_key="none", timeout=120, max_retries=0), mode=mode)
     person = client.chat.completions.create(model="kvik", response_model=Person, temperature=0, max_retries=0,
                                             messages=[{"role": "user", "content": "Bob is 42 years old."}])
-    assert (person.name, person.age) == ("Bob", 42), person  # of a class that instructor derives
+    assert (person.name, person.age) == ("Bob", 42), person  # an instance of a class that instructor derives
     print(mode.value, "ok")

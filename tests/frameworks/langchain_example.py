@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: a tool that is forced, an agent that calls one, and structured output."""
+"""LangChain and LangGraph: a forced tool, an agent that calls one, and structured output."""
 import os
 
 from langchain.agents import create_agent

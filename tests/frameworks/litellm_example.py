@@ -1,4 +1,4 @@
-"""litellm: a tool that is forced, a JSON schema, and the exception for a prompt that is too long."""
+"""litellm: a forced tool, a JSON schema, and the exception for a prompt that is too long."""
 import json
 import os
 

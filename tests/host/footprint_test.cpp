@@ -25,7 +25,7 @@ uint64_t part_of(const MemoryPlan& plan, const std::string& name) {
   return 0;
 }
 
-// A synthetic model of that name that is planned for before it is loaded.
+// A synthetic model that is planned before it is loaded.
 struct Planned {
   explicit Planned(const std::string& name, EngineOptions engine_options, uint32_t n_threads = 2)
       : options(engine_options), source(MemorySource(**make_synthetic("synthetic:" + name))) {
@@ -34,7 +34,7 @@ struct Planned {
     plan = footprint->plan(options);
   }
 
-  // Divisors of rotation frequencies are weights that stay on the host.
+  // Returns the bytes of weights that remain on the host, such as divisors of RoPE frequencies.
   uint64_t host_weight_bytes() const {
     uint64_t n_bytes = 0;
     for (const TensorInfo& tensor : source.tensors()) {
@@ -61,7 +61,7 @@ TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
     for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
       Planned planned(family + ":" + type, {});
       for (const MemorySource::Use& use : planned.source.uses()) EXPECT_EQ(use.n_bytes_read, 0u);
-      // For f32 pages loading computes nothing, which would take memory for kernels.
+      // With f32 pages, loading computes nothing, so kernels need no memory.
       const auto model =
           Model::load(planned.source, *planned.backend, nullptr, {.kv_type = KvType::kF32});
       ASSERT_TRUE(model.has_value());
@@ -75,7 +75,7 @@ TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
   }
 }
 
-// A tied embedding has no second copy for the head.
+// A tied embedding has no second copy for the output matrix.
 TEST(Footprint, a_tied_embedding_is_held_once) {
   Planned tied("test-gemma3:f32", {});
   uint64_t file_bytes = 0;
@@ -86,16 +86,16 @@ TEST(Footprint, a_tied_embedding_is_held_once) {
   const auto model = Model::load(tied.source, *tied.backend, nullptr, {.kv_type = KvType::kF32});
   ASSERT_TRUE(model.has_value());
   EXPECT_EQ(&(*model)->head(), &(*model)->embedding());
-  // Panels are padded to 32 columns: a few percent, where a second embedding of 260 x 64 would be
-  // more.
+  // Panels are padded to 32 columns, which adds a few percent; a second embedding of 260 x 64 would
+  // be larger.
   const uint64_t embedding_bytes = uint64_t{260} * 64 * sizeof(float);
   EXPECT_LT(held_bytes(*tied.backend), file_bytes + embedding_bytes);
 }
 
 class EngineMemory : public testing::TestWithParam<const char*> {};
 
-// What the plan says of weights, pages, decoder and kernels is what an engine's backend holds, and
-// no step takes more.
+// The engine's backend holds the planned memory for weights, pages, decoder and kernels, and no
+// step allocates more.
 TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
   for (const KvType type : kAllKvTypes) {
     Planned planned(GetParam(), {.kv_budget_bytes = uint64_t{3} << 20,
@@ -109,8 +109,8 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
     auto engine = Engine::create(std::move(*model), *planned.backend, planned.options, clock);
     ASSERT_TRUE(engine.has_value());
     const uint64_t after_start = held_bytes(*planned.backend);
-    // Beside the logits, a hidden state, the rope tables, the routes to experts and the statistics
-    // of K on the host, which are the decoder's and not the backend's.
+    // In addition to the logits, the host holds a hidden state, the RoPE tables, the routes to
+    // experts and the statistics of K, which belong to the decoder and not to the backend.
     const uint64_t on_host =
         planned.host_weight_bytes() +
         (is_quantized(type) ? KeyStatistics::bytes(planned.footprint->config()) : 0) +
@@ -118,7 +118,7 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
          planned.footprint->config().model_dim) *
             sizeof(float) +
         RopeTables::bytes(planned.footprint->config(), 128) / 2 +
-        uint64_t{128} * sizeof(float) +  // the temperature of each row's attention
+        uint64_t{128} * sizeof(float) +  // attention temperature of each row
         (planned.footprint->config().experts()
              ? ExpertRouter::buffer_bytes(*planned.footprint->config().experts(), 128)
              : 0);
@@ -131,7 +131,7 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
       Request request = greedy_request(some_tokens(n_tokens, n_tokens), 20);
       if (n_tokens == 40) request.logits = Request::Logits::kAll;
       if (n_tokens == 300) request.wants = Request::Wants::kHiddenStates;
-      if (!(*engine)->check(request)) continue;  // a budget of f32 pages holds less
+      if (!(*engine)->check(request)) continue;  // a budget of f32 pages holds fewer tokens
       (*engine)->submit(RequestId{++id}, std::move(request), std::make_shared<RecordingSink>());
     }
     while ((*engine)->step()) {
@@ -167,7 +167,7 @@ TEST(Footprint, a_type_that_cannot_be_computed_with_is_named) {
   EXPECT_NE(footprint.error().message.find("blk.1.ffn_up.weight"), std::string::npos);
 }
 
-// Users are what a memory holds beside what an engine takes without any.
+// The number of users follows from the memory beyond the fixed part of an engine.
 TEST(Footprint, publishing_kv_events_is_a_part_that_grows_with_the_pages) {
   struct Log final : PageLog {
     void on_stored(const Stored&) override {}

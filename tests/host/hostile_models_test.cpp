@@ -40,7 +40,7 @@ const std::vector<Metadata::Value> kHostileValues = {
     true,
 };
 
-// Whatever the keys of a file say, planning and loading end in a model or in one sentence.
+// Whatever the values of a file's keys, planning and loading give a model or one sentence.
 TEST(HostileModels, keys_with_any_value_are_an_error_or_a_model) {
   std::mt19937 random(1);
   uint32_t n_refused = 0, n_loaded = 0;

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 class AdapterShelfTest : public testing::Test {
  protected:
-  // A file with one pair of that rank.
+  // Writes a file with one pair of that rank and returns its path.
   std::string file(const std::string& name, uint64_t rank = 4, const std::string& below = "") {
     const std::string folder = folder_.path() + below;
     std::filesystem::create_directories(folder);
@@ -108,7 +108,7 @@ TEST_F(AdapterShelfTest, those_in_use_stay_and_the_budget_holds) {
   auto b = all.take("bb");
   EXPECT_EQ(all.add("ccc", file("ccc"), AdapterOrigin::kOperator).error().code,
             ErrorCode::kExhausted);
-  // Without its name it still takes its room, until nobody holds it.
+  // A removed adapter uses memory until its last user releases it.
   ASSERT_TRUE(all.remove("a").has_value());
   EXPECT_EQ(all.held_bytes(), 2 * bytes);
   EXPECT_FALSE(all.add("ccc", file("ccc"), AdapterOrigin::kOperator).has_value());

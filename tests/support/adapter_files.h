@@ -25,7 +25,7 @@ inline std::vector<float> counted(size_t n, float first) {
   return values;
 }
 
-// A file of llama.cpp with the pair of one matrix, [n, k].
+// Returns a LoRA GGUF file as llama.cpp writes it, with the factors of one matrix of shape [n, k].
 inline GgufWriter gguf_adapter(const std::string& matrix, uint64_t n, uint64_t k, uint64_t rank,
                                double alpha = 8) {
   GgufWriter file;
@@ -38,7 +38,7 @@ inline GgufWriter gguf_adapter(const std::string& matrix, uint64_t n, uint64_t k
   return file;
 }
 
-// Tensors of PEFT with the pair of one module.
+// Returns tensors as PEFT names them, with the factors of one module of shape [n, k].
 inline SafetensorsWriter peft_tensors(const std::string& module, uint64_t n, uint64_t k,
                                       uint64_t rank) {
   SafetensorsWriter file;
@@ -47,7 +47,7 @@ inline SafetensorsWriter peft_tensors(const std::string& module, uint64_t n, uin
   return file;
 }
 
-// An adapter_config.json with more keys at its end, such as R"(, "use_dora": true)".
+// Returns an adapter_config.json. `more` is appended to its keys, such as R"(, "use_dora": true)".
 inline std::string peft_config(uint64_t rank, const std::string& more = "") {
   return fmt::format(
       R"({{"peft_type": "LORA", "r": {}, "lora_alpha": 8, "base_model_name_or_path": "tiny"{}}})",

@@ -11,13 +11,13 @@
 
 namespace kvik {
 
-// A form for tests without text: the n-th token of an answer is one whose id leaves n when divided
-// by three. Counts what it is asked.
+// A constraint for tests without text: the n-th token of an answer must be congruent to n modulo 3.
+// Counts the calls that it receives.
 class CountingConstraint final : public Constraint {
  public:
   struct Options {
     uint32_t n_vocab = 260;
-    uint32_t may_end_at = UINT32_MAX;  // tokens
+    uint32_t may_end_at = UINT32_MAX;  // in tokens
     uint32_t must_end_at = UINT32_MAX;
   };
   struct Counts {
@@ -60,7 +60,7 @@ class CountingConstraint final : public Constraint {
 
   Options options_;
   uint32_t n_ = 0;
-  std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();  // of all forks together
+  std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();  // shared by all forks
 };
 
 }  // namespace kvik

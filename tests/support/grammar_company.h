@@ -14,10 +14,10 @@
 
 namespace kvik::constrain {
 
-// Random grammars whose answers meet the limits, and matchers of one grammar that take turns: each
-// must say what it says alone.
+// Interleaved matchers of one random grammar whose limits are small enough to be met. The test
+// checks that each matcher gives the same answers as it does alone.
 //
-// The tokens of a text, and the reason why there are no more.
+// The tokens of a text and the reason why it ended.
 struct Transcript {
   enum class End : uint8_t { kOpen, kStuck, kExhausted };
   std::vector<TokenId> tokens = {};
@@ -34,7 +34,8 @@ inline std::shared_ptr<const VocabularyTrie> company_vocabulary() {
   return vocabulary;
 }
 
-// A matcher as the engine drives it: small efforts first, draws by its own seed.
+// Drives a matcher as the engine does: it tries the small effort first. Tokens are drawn from the
+// seed given to the constructor.
 class Walker {
  public:
   Walker(const CompiledGrammar& compiled, uint32_t seed)
@@ -52,7 +53,7 @@ class Walker {
     seed_ = seed_ * 1'664'525 + 1'013'904'223;
     next_ = allowed[(seed_ >> 16) % allowed.size()];
     if (!attempt(&Walker::take)) return end(Transcript::End::kExhausted);
-    CHECK(is_taken_);  // what the mask allows is never refused
+    CHECK(is_taken_);  // the matcher accepts each token that its mask allows
     transcript_.tokens.push_back(next_);
     return true;
   }
@@ -88,7 +89,7 @@ class Walker {
   Transcript transcript_;
 };
 
-// Repeats in repeats, alternatives and recursion, as someone writes them who means harm.
+// Returns a hostile grammar: nested repetitions, alternatives and recursion.
 inline std::string random_grammar(std::mt19937& random) {
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   static constexpr const char* kLeaves[] = {"[a-z ]", "[ab]", "\"ab\"", "[^x]", "(\"a\" | \"ab\")"};
@@ -120,10 +121,11 @@ inline Limits random_limits(std::mt19937& random) {
 struct Company {
   uint32_t seed = 0;
   uint32_t n_matchers = 1;
-  uint32_t n_steps = 6;  // of each matcher, on average
+  uint32_t n_steps = 6;  // average number of steps of each matcher
 };
 
-// Returns whether some matcher met a limit. What each one says in company is what it says alone.
+// Returns whether at least one matcher met a limit. Checks that each interleaved matcher gives the
+// same answers as it does alone.
 inline bool try_company(const Grammar& grammar, const Company& company, std::mt19937& random) {
   const auto compiled = CompiledGrammar::make(grammar, company_vocabulary());
   std::vector<Walker> walkers;
@@ -146,7 +148,7 @@ inline bool try_company(const Grammar& grammar, const Company& company, std::mt1
   return has_met_limit;
 }
 
-// The same with a random grammar.
+// Does the same with a random grammar.
 inline bool try_company(const Company& company) {
   std::mt19937 random(company.seed);
   const std::string text = random_grammar(random);

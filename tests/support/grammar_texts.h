@@ -10,7 +10,7 @@
 
 namespace kvik::constrain {
 
-// Whether texts are in a grammar, whole; and where they leave it.
+// Tests whether a grammar accepts a whole text, and finds the first byte that it rejects.
 class GrammarTexts {
  public:
   explicit GrammarTexts(Grammar grammar) {
@@ -28,7 +28,7 @@ class GrammarTexts {
     CHECK(is_complete.has_value());
     return *n_read == text.size() && *is_complete;
   }
-  // How many of its bytes can stand at the beginning of some text.
+  // Returns the length of the longest prefix of `text` that begins some text of the grammar.
   size_t n_read(std::string_view text) const {
     GrammarMatcher matcher = constraint_->start();
     const auto n_read = matcher.accept_bytes(text);

@@ -10,13 +10,13 @@
 
 namespace kvik {
 
-// Knows how answers go on and lies now and then: drafts of any length whose first tokens are right
-// and whose rest may be wrong.
+// A drafter that knows the answers and is sometimes wrong: its drafts have any length, a correct
+// beginning and possibly an incorrect rest.
 class ScriptedDrafter final : public Drafter {
  public:
   ScriptedDrafter(uint32_t n_vocab, uint32_t seed) : n_vocab_(n_vocab), random_(seed) {}
 
-  // Prompt and answer of a sequence that will be asked about.
+  // Adds the prompt and the answer of a sequence that the drafter will be called for.
   void know(std::vector<TokenId> tokens) { known_.push_back(std::move(tokens)); }
 
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override {

@@ -14,9 +14,9 @@
 
 namespace kvik {
 
-// A model source in memory whose parts a test may change, and that counts what is done with it.
-// Bytes live from being read to release() or being read again, so that a later use is one after
-// free.
+// A model source in memory. Tests may change its parts, and it counts reads and releases. The bytes
+// of a tensor live from read() until release() or the next read(), so that a later access is a use
+// after free.
 class MemorySource final : public ModelSource {
  public:
   struct Use {
@@ -51,7 +51,7 @@ class MemorySource final : public ModelSource {
     TensorInfo info;
     std::vector<std::byte> bytes;
   };
-  // Takes a tensor out; add() puts it back.
+  // Removes a tensor and returns it; add() inserts it again.
   Tensor take(const std::string& name) {
     const size_t at = index_of(name);
     const auto index = static_cast<ptrdiff_t>(at);
@@ -64,7 +64,7 @@ class MemorySource final : public ModelSource {
   }
   TensorInfo& info(const std::string& name) { return own_.infos[index_of(name)]; }
 
-  // Gives a key another value.
+  // Changes the value of a key.
   void set(const std::string& key, Metadata::Value value) {
     Metadata changed;
     changed.insert(key, std::move(value));

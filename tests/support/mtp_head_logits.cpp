@@ -1,8 +1,8 @@
-// What a model's guesser makes of each token but the first, which e2e/mtp_head_test.py compares with
-// the oracle.
-//   mtp_head_logits MODEL IDS CHUNK   IDS: ids with commas between; CHUNK: tokens a step
-// A line of logits for each: of the token behind it, as guessed behind a step that ended before it.
-// f32 pages. CHUNK 0: behind the first token all others are guessed behind each other.
+// Prints the logits of a model's MTP head; e2e/mtp_head_test.py compares them with the oracle.
+//   mtp_head_logits MODEL IDS CHUNK   IDS: ids separated by commas; CHUNK: tokens per step
+// Prints one line of logits per step of CHUNK tokens. The MTP head gets the token that follows the
+// step and predicts the one after it. Pages are f32. With CHUNK 0 there is one step of one token;
+// the head then runs for all other tokens, each time from its own previous row.
 
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ void print(std::span<const float> logits) {
   std::printf("\n");
 }
 
-// One sequence, its pages and its state.
+// One sequence with its pages and its recurrent state.
 class Guesses {
  public:
   Guesses(const Model& model, Backend& backend)

@@ -14,10 +14,10 @@
 
 namespace kvik {
 
-// A backend whose attention depends on each row's open page, byte for byte, whatever the kernels
-// make of it: write_kv() leaves a hash of K and V there with the row's position, and attention()
-// checks the positions of the page's tokens up to the row and adds to the output what their hashes
-// come to. Sees no hidden state that depends on anything else. CPU memory.
+// A backend whose attention output depends on every byte of each row's open page, independently of
+// the kernels. write_kv() stores there a hash of K and V and the row's position. attention() checks
+// the positions of the page's tokens up to the row and adds a value derived from their hashes to
+// the output. The hash covers K and V only. Needs CPU memory.
 class OpenPageBackend final : public ForwardingBackend {
  public:
   explicit OpenPageBackend(std::unique_ptr<Backend> next)
@@ -49,7 +49,7 @@ class OpenPageBackend final : public ForwardingBackend {
     }
   }
 
-  uint64_t n_written = 0;  // notes
+  uint64_t n_written = 0;  // number of stored hashes
   uint64_t n_runs_without = 0;
 
  private:
@@ -64,7 +64,7 @@ class OpenPageBackend final : public ForwardingBackend {
     return runs;
   }
 
-  // Heads take no more room so.
+  // Without per-channel keys a head needs no more space than in the original geometry.
   static KvGeometry without_open(KvGeometry geometry) {
     geometry.keys_by_channel = false;
     return geometry;
@@ -78,7 +78,8 @@ class OpenPageBackend final : public ForwardingBackend {
     return sum;
   }
 
-  // Of a token's note in the open page of `position`; null where the run has no open pages.
+  // Returns the address of a token's note in the open page of `position`, or null if the run has no
+  // open pages.
   std::byte* place(const KvTarget& kv, const KvRun& run, uint32_t position, uint32_t token) {
     if (run.open.empty()) {
       ++n_runs_without;
@@ -88,7 +89,7 @@ class OpenPageBackend final : public ForwardingBackend {
     EXPECT_LT(index, run.open.size());
     const KvGeometry& g = kv.geometry;
     EXPECT_LT(kv.layer, g.n_layers);
-    // A token's own K in bf16 is no shorter.
+    // A note fits in the bytes of one token's bf16 K.
     EXPECT_GE(g.n_kv_heads * g.head_dim * sizeof(uint16_t), sizeof(Note));
     return run.open[index] + (kv.layer * kPageTokens + token % kPageTokens) * sizeof(Note);
   }
@@ -113,7 +114,7 @@ class OpenPageBackend final : public ForwardingBackend {
   std::unique_ptr<Backend> next_;
 };
 
-// The tiny model, computed by such a backend.
+// Returns the tiny model with its backend wrapped in an OpenPageBackend.
 inline TinyModel with_open_page_backend(TinyModel tiny) {
   tiny.backend = std::make_unique<OpenPageBackend>(std::move(tiny.backend));
   return tiny;

@@ -13,7 +13,7 @@
 
 namespace kvik {
 
-// An adapter in memory: a pair for every matrix of the model that is wanted.
+// An adapter in memory with random factors for every matrix of the model that `is_wanted` selects.
 class RandomAdapter final : public AdapterSource {
  public:
   using Wanted = std::function<bool(TensorId)>;

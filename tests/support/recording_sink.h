@@ -12,13 +12,13 @@
 
 namespace kvik {
 
-// For what must happen at once: a test that waits this long has failed.
+// Timeout for events that should happen at once; a test that waits longer fails.
 inline constexpr std::chrono::seconds kTestPatience{60};
 
-// Writes down all that happens to one request. Any thread may look and wait.
+// Records all events of one request. Any thread may read them and wait for them.
 class RecordingSink final : public EventSink {
  public:
-  // Called with each token, on the engine thread and without a lock; may hold the engine up.
+  // Called with each token on the engine thread, without a lock held. It may block the engine.
   using OnToken = std::function<Verdict(const TokenEvent&)>;
   explicit RecordingSink(OnToken on_token = nullptr) : on_token_(std::move(on_token)) {}
 
@@ -47,7 +47,7 @@ class RecordingSink final : public EventSink {
     logits_.emplace_back(position, std::vector<float>(logits.begin(), logits.end()));
   }
 
-  // False where the patience was over first.
+  // Waits for n tokens. Returns false on timeout.
   bool wait_for_tokens(size_t n) const {
     return wait([&] { return events_.size() >= n; });
   }
@@ -62,16 +62,16 @@ class RecordingSink final : public EventSink {
     return ids;
   }
   std::vector<TokenEvent> events() const { return locked(events_); }
-  // (tokens computed, tokens in all) after each step of the prompt.
+  // Returns (tokens computed, tokens in total) after each step of the prompt.
   std::vector<std::pair<uint32_t, uint32_t>> prompt_progress() const {
     return locked(prompt_progress_);
   }
   std::vector<FinishReason> finishes() const { return locked(finishes_); }
   bool is_finished() const { return !finishes().empty(); }
   Usage usage() const { return locked(usage_); }
-  // (position, row), as they came.
+  // Returns (position, row) pairs in the order of their arrival.
   std::vector<std::pair<uint32_t, std::vector<float>>> logits() const { return locked(logits_); }
-  // Nothing came after the finish.
+  // Returns whether no event followed the finish.
   bool is_in_order() const { return locked(is_in_order_); }
 
  private:
@@ -87,7 +87,7 @@ class RecordingSink final : public EventSink {
   }
 
   const OnToken on_token_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   mutable std::condition_variable changed_;
   std::vector<std::pair<uint32_t, uint32_t>> prompt_progress_;
   std::vector<TokenEvent> events_;

@@ -18,7 +18,7 @@ extern char** environ;
 
 namespace kvik {
 
-// A redis-server of its own on a socket in a folder of its own.
+// Runs a private redis-server on a Unix socket in a temporary folder.
 class RedisProcess {
  public:
   explicit RedisProcess(std::vector<std::string> more = {}) {

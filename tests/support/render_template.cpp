@@ -1,6 +1,6 @@
-// Renders chat templates for a test in another language: each line of stdin is a JSON object with
-// "source", "variables" and "now" (seconds since 1970); each line of stdout is one with
-// "text", or "error".
+// Renders chat templates for tests in another language. Each line of stdin is a JSON object with
+// "source", "variables" and "now" (seconds since 1970). Each line of stdout is an object with
+// "text" or "error".
 
 #include <boost/json.hpp>
 #include <iostream>

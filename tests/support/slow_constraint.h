@@ -14,11 +14,11 @@
 
 namespace kvik {
 
-// A CountingConstraint whose parts take long at some tokens: a small effort does not suffice, and a
-// full one ends when the test says so. No clock is involved.
+// A CountingConstraint with slow parts at some tokens: a small effort does not suffice there, and a
+// full effort ends when the test opens the gate. No clock is involved.
 class SlowConstraint final : public Constraint {
  public:
-  // Where the full effort waits.
+  // Blocks full efforts until it is opened.
   class Gate {
    public:
     void open() {
@@ -47,10 +47,10 @@ class SlowConstraint final : public Constraint {
   struct Options {
     CountingConstraint::Options form = {};
     std::shared_ptr<Gate> gate = nullptr;   // null: a full effort does not wait
-    uint32_t slow_mask_at = UINT32_MAX;     // after so many tokens
-    uint32_t slow_advance_at = UINT32_MAX;  // at that token
-    uint32_t slow_every = 0;                // both, at each multiple; 0: at none
-    Trouble trouble = Trouble::kNone;       // what the slow part leads to
+    uint32_t slow_mask_at = UINT32_MAX;     // number of tokens after which the mask is slow
+    uint32_t slow_advance_at = UINT32_MAX;  // number of the token whose advance is slow
+    uint32_t slow_every = 0;                // both are slow at each multiple; 0: never
+    Trouble trouble = Trouble::kNone;       // result of the slow part
   };
 
   explicit SlowConstraint(Options options)

@@ -8,8 +8,8 @@
 
 namespace kvik {
 
-// A folder that is gone with its object. In memory where the machine has such a place: tests write
-// much and keep nothing.
+// A folder that is deleted with its object. It is in /dev/shm if that exists, because tests write
+// much data and keep none.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -7,7 +7,7 @@
 
 namespace kvik {
 
-// The small models that tests use, at least one of each family: "test-llama", "test-mqa", …
+// Returns the small models used by tests, at least one per family: "test-llama", "test-mqa", …
 inline std::vector<std::string> test_presets() {
   std::vector<std::string> names;
   for (const ModelPreset& preset : model_presets()) {

@@ -16,7 +16,7 @@
 
 namespace kvik {
 
-// Each look at it is a millisecond later than the one before.
+// Advances by one millisecond each time it is read.
 class TickingClock final : public Clock {
  public:
   TimePoint now() const override { return now_ += std::chrono::milliseconds(1); }
@@ -38,11 +38,11 @@ struct TinyEngineOptions {
   uint32_t max_queue = 1024;
   std::vector<TierPlace> tiers = {};
   SpeculationOptions speculation = {};
-  std::string draft = {};  // a draft model, as TinyModelOptions::name; empty: none
+  std::string draft = {};  // draft model, in the syntax of TinyModelOptions::name; empty: none
   Sharing sharing = Sharing::kAll;
 };
 
-// An engine over a tiny model, with a budget counted in pages. The backend outlives the engine.
+// An engine with a tiny model and a budget counted in pages. The backend outlives the engine.
 struct TinyEngine {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Clock> clock;
@@ -53,7 +53,8 @@ inline EngineOptions engine_options(const TinyEngineOptions& options, const Tiny
   const KvLayout layout = kv_layout(tiny.model->config(), options.kv_type, *tiny.backend);
   const uint64_t page_budget = uint64_t{options.n_pages} * layout.n_groups() * layout.page_bytes;
   uint64_t budget = page_budget;
-  // Open pages lie beside these pages, for as many sequences as have them in such a budget.
+  // Open pages are stored beside the pages, for as many sequences as have open pages within this
+  // budget.
   const uint32_t n_running = std::min(options.max_running, options.max_step_tokens);
   for (uint32_t n = 1; layout.has_open_pages(); ++n) {
     budget = page_budget + n * layout.open_slot_bytes();
@@ -85,7 +86,7 @@ inline TinyEngine make_tiny_engine(const TinyEngineOptions& options, TinyModel t
   return {std::move(tiny.backend), std::move(clock), std::move(*engine)};
 }
 
-// Steps an engine by hand, on the test's own thread.
+// Steps an engine on the test's own thread.
 class EngineRig {
  public:
   explicit EngineRig(const TinyEngineOptions& options = {})
@@ -106,7 +107,7 @@ class EngineRig {
     while (engine().step()) {
     }
   }
-  // Submits, and steps until nothing is left to do.
+  // Submits a request and steps until no work is left.
   std::shared_ptr<RecordingSink> run(Request request, RecordingSink::OnToken on_token = nullptr) {
     auto sink = submit(std::move(request), std::move(on_token));
     run();

@@ -15,16 +15,16 @@
 
 namespace kvik {
 
-// A model of a few thousand random weights, and what computes it.
+// A model with a few thousand random weights, and the backend that computes it.
 struct TinyModel {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;
 };
 
 struct TinyModelOptions {
-  std::string name = "test-llama:f32";  // what stands behind "synthetic:"
+  std::string name = "test-llama:f32";  // the part after "synthetic:"
   uint32_t n_threads = 1;
-  std::string isa = {};  // empty: the best here
+  std::string isa = {};  // empty: the best available
 };
 
 inline std::unique_ptr<Backend> make_test_backend(uint32_t n_threads = 1, std::string isa = {}) {
@@ -48,7 +48,7 @@ inline TinyModel load_tiny(const TinyModelOptions& options = {}) {
   return load_tiny(**source, options.n_threads, options.isa);
 }
 
-// n ids below 256 that look like text: no period shorter than the list.
+// Returns n token ids below 256 that resemble text: the list has no shorter period.
 inline std::vector<TokenId> some_tokens(uint32_t n, uint32_t seed = 1) {
   std::vector<TokenId> tokens(n);
   uint32_t state = seed * 2654435761u + 12345u;

@@ -15,10 +15,10 @@
 
 namespace kvik {
 
-// Writes down what happens to one completion. Any thread may look and wait.
+// Records the events of one completion. Any thread may read them and wait for them.
 class RecordingCompletionSink final : public CompletionSink {
  public:
-  // Called with each chunk, on the engine thread and without a lock; may hold the engine up.
+  // Called with each chunk on the engine thread, without a lock held. It may block the engine.
   using OnChunk = std::function<void(const CompletionChunk&)>;
   explicit RecordingCompletionSink(OnChunk on_chunk = nullptr) : on_chunk_(std::move(on_chunk)) {}
 
@@ -36,10 +36,11 @@ class RecordingCompletionSink final : public CompletionSink {
     changed_.notify_all();
   }
 
-  // False where the patience was over first.
+  // Waits for the end of the completion. Returns false on timeout.
   bool wait_until_done() const {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    // Slow masks are made at low priority, which takes minutes here beside other tests.
+    // Slow masks are computed at low priority, which takes minutes under a sanitizer while other
+    // tests run.
     constexpr std::chrono::seconds kFetchTimeBase = 10 * kTestPatience;
 #else
     constexpr std::chrono::seconds kFetchTimeBase = kTestPatience;
@@ -50,7 +51,7 @@ class RecordingCompletionSink final : public CompletionSink {
 
   std::vector<CompletionChunk> chunks() const { return locked(chunks_); }
   std::vector<Usage> usages() const { return locked(usages_); }
-  // No chunk came after the end.
+  // Returns whether no chunk followed the end.
   bool is_in_order() const { return locked(is_in_order_); }
 
  private:
@@ -61,14 +62,14 @@ class RecordingCompletionSink final : public CompletionSink {
   }
 
   const OnChunk on_chunk_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   mutable std::condition_variable changed_;
   std::vector<CompletionChunk> chunks_;
   std::vector<Usage> usages_;
   bool is_in_order_ = true;
 };
 
-// One choice of a finished completion, its chunks put together.
+// One choice of a finished completion, concatenated from its chunks.
 struct Choice {
   std::string text;
   std::vector<TokenId> token_ids;
@@ -81,11 +82,11 @@ struct Choice {
 struct Answered {
   std::vector<Choice> choices;
   Usage usage;
-  uint32_t prompt_tokens = 0;  // as the handle said
+  uint32_t prompt_tokens = 0;  // as reported by the completion handle
 };
 
-// A service over a tiny model on an engine thread of its own, with the toy vocabulary: <unk>, <s>,
-// </s>, <pad>, then one token per byte.
+// A service with a tiny model, its own engine thread and the toy vocabulary: <unk>, <s>, </s>,
+// <pad>, then one token per byte.
 class ServiceRig {
  public:
   explicit ServiceRig(const TinyEngineOptions& options = {}) {
@@ -112,10 +113,10 @@ class ServiceRig {
   Service& service() { return instance_->service(); }
   const Tokenizer& tokenizer() const { return instance_->tokenizer(); }
   EngineThread& thread() { return instance_->engine(); }
-  // Takes no new work; false where what runs did not end.
+  // Stops admitting requests and waits for the running ones. Returns false on timeout.
   bool drain() { return thread().drain(kTestPatience); }
 
-  // Completes and waits for the end. A request that is refused is a bug of the test.
+  // Completes a request and waits for its end. The request must not be rejected.
   Answered answer(const CompletionRequest& request) {
     const auto sink = std::make_shared<RecordingCompletionSink>();
     const auto completion = service().complete(request, sink);
@@ -139,7 +140,7 @@ class ServiceRig {
     return answered;
   }
 
-  // Why the request is refused; its sink must not hear of an end.
+  // Returns the error of a request that must be rejected. Its sink must not receive an end.
   Error error_of(const CompletionRequest& request) {
     const auto sink = std::make_shared<RecordingCompletionSink>();
     const auto completion = service().complete(request, sink);
@@ -152,17 +153,17 @@ class ServiceRig {
   std::unique_ptr<Instance> instance_;
 };
 
-// The toy vocabulary's token of a byte.
+// Returns the toy vocabulary's token for a byte.
 inline TokenId byte_token(char byte) { return 4 + static_cast<uint8_t>(byte); }
 
-// Biases that leave these bytes and nothing else.
+// Returns logit biases that allow only these bytes.
 inline std::vector<std::pair<TokenId, float>> only_bytes(const std::string& bytes) {
   std::vector<std::pair<TokenId, float>> bias;
   for (const char byte : bytes) bias.emplace_back(byte_token(byte), 100.0f);
   return bias;
 }
 
-// Draws letters by a seed: texts to search in.
+// Returns a request that generates random letters from a seed, as texts to search in.
 inline CompletionRequest letters_request(uint64_t max_tokens, uint64_t seed = 1) {
   CompletionRequest request;
   request.prompt = "Once upon a time";

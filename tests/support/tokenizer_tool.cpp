@@ -1,12 +1,12 @@
-// What tools/measure/tokenizer_peers.mjs asks of Kvik about one vocabulary.
-//   tokenizer_tool ids VOCABULARY.gguf AS    stdin: texts, each behind its length in bytes (u32,
-//                                            little endian); stdout: a line of ids for each
-//   tokenizer_tool back VOCABULARY.gguf AS   the same texts; a line for each: 1 where its ids spell
-//                                            it again, byte for byte
-//   tokenizer_tool json VOCABULARY.gguf AS   the vocabulary as tokenizer.json
-//   tokenizer_tool gguf VOCABULARY.gguf AS   the vocabulary as a GGUF file without tensors
-// AS: "itself"; "unigram", "gemma4" or "word-piece", which are derived from it; or the name of
-// another pre-tokenizer.
+// Answers the queries of tools/measure/tokenizer_peers.mjs about one vocabulary.
+//   tokenizer_tool ids VOCABULARY.gguf AS    stdin: texts, each after its byte count (u32, little
+//                                            endian); stdout: one line of ids per text
+//   tokenizer_tool back VOCABULARY.gguf AS   reads the same; prints one line per text: 1 if the
+//                                            ids decode to the same bytes, otherwise 0
+//   tokenizer_tool json VOCABULARY.gguf AS   writes the vocabulary as tokenizer.json
+//   tokenizer_tool gguf VOCABULARY.gguf AS   writes the vocabulary as a GGUF file without tensors
+// AS: "itself"; "unigram", "gemma4" or "word-piece", which are derived from the vocabulary; or the
+// name of another pre-tokenizer.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -60,7 +60,7 @@ void print_whether_text_comes_back(const Tokenizer& tokenizer) {
   }
 }
 
-// Numbers in the types that converters give them.
+// Writes numbers with the types that converters use.
 void print_gguf(const Metadata& metadata) {
   GgufWriter file;
   if (!metadata.contains("general.architecture")) file.key("general.architecture", "bert");

@@ -13,7 +13,7 @@ namespace kvik {
 
 inline constexpr TokenId kEnd = 300, kWord = 400;
 
-// A byte is a token, but "ab" is one too, and the template's "<e>" is a control token.
+// Each byte is a token, "ab" is one token as well, and the template's "<e>" is a control token.
 class ToyTokenizer final : public Tokenizer {
  public:
   explicit ToyTokenizer(std::string chat_template) : template_(std::move(chat_template)) {}

@@ -12,10 +12,10 @@
 #include "tensor/e4m3.h"
 #include "tensor/element_type.h"
 
-// The types that weights may have, and blocks of them, for tests of all types.
+// Weight types, and random blocks of them, for tests that cover all types.
 namespace kvik::testing {
 
-// Returns the types of element_types() that can be read, in their order.
+// Returns the readable types of element_types(), in their order.
 inline std::vector<ElementType> weight_types() {
   std::vector<ElementType> types;
   for (const ElementTraits& t : element_types()) {
@@ -24,14 +24,14 @@ inline std::vector<ElementType> weight_types() {
   return types;
 }
 
-// Returns the same without floats that lie one by one.
+// Returns the readable types that are stored in blocks, that is without f32, f16 and bf16.
 inline std::vector<ElementType> quantised_types() {
   std::vector<ElementType> types = weight_types();
   std::erase_if(types, [](ElementType type) { return traits(type).block_elements == 1; });
   return types;
 }
 
-// Fills a block of small floats under a scale that is a number; all bytes are numbers, too.
+// Fills a block with a small finite scale followed by random E4M3 values, none of which is NaN.
 inline void make_random_floats(std::span<std::byte> block, std::mt19937& generator) {
   const float scale = std::ldexp(1.0f + static_cast<float>(generator() % 1000) / 1000, -9);
   std::memcpy(block.data(), &scale, sizeof(scale));
@@ -41,8 +41,7 @@ inline void make_random_floats(std::span<std::byte> block, std::mt19937& generat
   }
 }
 
-// Fills a block with bytes that take scales, minima, zeros and levels to all the values they can
-// have.
+// Fills a block with random bytes that cover all valid values of scales, minima, zeros and levels.
 inline void make_random_block(ElementType type, std::span<std::byte> block,
                               std::mt19937& generator) {
   const BlockFormat* format = block_format(type);
@@ -52,12 +51,12 @@ inline void make_random_block(ElementType type, std::span<std::byte> block,
   read_block(*format, block.data(), numbers);
   numbers.scale &= 0xbfff;  // no infinities: f16 below 2
   numbers.minimum &= 0xbfff;
-  // Scales of eight bits reach past what f32 holds, and 255 is no number.
+  // Eight-bit scales exceed the range of f32, and 255 is NaN.
   if (format->to_f32 != f16_to_f32) numbers.scale = (numbers.scale & 63) | 64;
-  if (format->factor_to_f32) {  // E4M3 without a sign
+  if (format->factor_to_f32) {  // unsigned E4M3
     for (uint8_t& factor : numbers.factors) factor &= 0x77;
   }
-  if (traits(type).gguf_id == kNoGgufId) {  // groups of integers have a zero
+  if (traits(type).gguf_id == kNoGgufId) {  // groups of integers have a zero point
     numbers.zero = static_cast<uint16_t>(generator() % (format->top == 255 ? 257 : 17));
   }
   format->block.write(numbers, block.data());

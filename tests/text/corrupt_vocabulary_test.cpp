@@ -5,7 +5,7 @@
 
 #include "text/vocabularies.h"
 
-// Each broken file is refused with one sentence that names the key at fault.
+// Each invalid file is rejected with one sentence that names the faulty key.
 
 namespace kvik {
 namespace {

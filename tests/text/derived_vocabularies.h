@@ -4,16 +4,16 @@
 
 namespace kvik {
 
-// Vocabularies of kinds of which no real one lies at hand, made of one that does: as large as real
-// ones, of the same words. For benchmarks and comparisons.
+// Vocabularies of kinds without a real one at hand, derived from one that exists: as large as real
+// ones, with the same words. For benchmarks and comparisons.
 
-// A "llama" vocabulary as "t5" (Unigram): a token's score falls with its number.
+// Converts a "llama" vocabulary to "t5" (Unigram): a token's score decreases with its id.
 Metadata as_unigram(const Metadata& llama);
 
-// A "llama" vocabulary as "gemma4": its joins written out as merges.
+// Converts a "llama" vocabulary to "gemma4": its joins become merges.
 Metadata as_gemma4(const Metadata& llama);
 
-// A "gpt2" vocabulary as "bert" (WordPiece), in small letters.
+// Converts a "gpt2" vocabulary to "bert" (WordPiece) in lower case.
 Metadata as_word_piece(const Metadata& gpt2);
 
 }  // namespace kvik

@@ -22,7 +22,8 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// What one token per byte decodes to, piece by piece and then what was held back.
+// Returns the decoded text of one token per byte, piece by piece, followed by the text that was
+// held back.
 std::vector<std::string> push_bytes(std::string_view bytes) {
   const auto tokenizer = load(toy_bpe());
   Detokenizer detokenizer(*tokenizer, Position::kStart, Special::kHide);

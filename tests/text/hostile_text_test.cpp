@@ -5,7 +5,8 @@
 #include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/vocabularies.h"
 
-// A megabyte of what tokenizers choke on. Nothing here is timed: a quadratic step would take hours.
+// A megabyte of text that is hard for tokenizers. Nothing is timed here: a quadratic step would
+// take hours.
 
 namespace kvik {
 namespace {
@@ -16,7 +17,8 @@ std::string repeat(std::string_view unit) {
   return text;
 }
 
-// Toys in which every power of two of a letter joins, the longest chains that merges can make.
+// Returns toy vocabularies in which every power-of-two run of a letter is a token, which gives the
+// longest chains of merges.
 std::unique_ptr<Tokenizer> chain_bpe() {
   std::vector<std::string> merges;
   for (std::string half = "a"; half.size() <= 4096; half += half)
@@ -57,7 +59,7 @@ TEST_P(HostileText, a_megabyte_of_it_is_searched_for_special_tokens) {
 
 TEST_P(HostileText, much_of_it_is_cut_into_words_by_every_pre_tokenizer) {
   const std::string_view text = std::string_view(text_).substr(0, size_t{1} << 18);
-  // One name of each behaviour: those that differ in names alone follow each other.
+  // One pre-tokenizer of each behavior: those that differ only in name are adjacent.
   Matcher seen = nullptr;
   for (const PreTokenizer& pre_tokenizer : pre_tokenizers()) {
     if (std::exchange(seen, pre_tokenizer.rules.back().match) == pre_tokenizer.rules.back().match) {

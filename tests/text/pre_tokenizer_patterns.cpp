@@ -8,7 +8,7 @@ constexpr std::string_view kContraction =
 const std::string kGpt2 =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// The camelCase patterns: how numbers, symbols' tails and contractions are written.
+// Returns the camelCase patterns with the given parts for numbers, symbol tails and contractions.
 std::string cased(std::string_view number, std::string_view tail, std::string_view suffix) {
   return replace_all(
       replace_all(

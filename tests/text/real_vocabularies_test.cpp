@@ -9,8 +9,8 @@
 #include "base/utf8.h"
 #include "text/vocabularies.h"
 
-// Each real vocabulary lies beside texts (.inp) and the ids that llama.cpp makes of them (.out),
-// without BOS and without reading special tokens.
+// Each real vocabulary comes with texts (.inp) and the ids that llama.cpp gives for them (.out),
+// without BOS and without parsing special tokens.
 
 namespace kvik {
 namespace {
@@ -58,7 +58,7 @@ TEST(RealVocabularies, text_comes_back_from_its_ids) {
   for (const std::string& file : vocabulary_files()) {
     SCOPED_TRACE(file);
     const auto tokenizer = load(*metadata_of_file(file));
-    if (tokenizer->describe().starts_with("bert")) continue;  // keeps neither case nor accents
+    if (tokenizer->describe().starts_with("bert")) continue;  // lower-cases and removes accents
     for (const std::string& text : read_cases(file + ".inp")) {
       const auto ids = tokenizer->tokenize(text, {});
       EXPECT_EQ(tokenizer->detokenize(ids, Tokenizer::Special::kHide), text);
@@ -66,7 +66,7 @@ TEST(RealVocabularies, text_comes_back_from_its_ids) {
   }
 }
 
-// Characters of all planes, the common ones often, and bytes that are none.
+// Returns random text with characters of all planes, common ones more often, and invalid bytes.
 std::string random_text(std::mt19937& random) {
   std::string text;
   for (size_t n = random() % 40; n > 0; --n) {
@@ -91,8 +91,8 @@ TEST(RealVocabularies, generated_text_comes_back_byte_for_byte_where_the_vocabul
   for (const std::string& file : vocabulary_files()) {
     SCOPED_TRACE(file);
     const auto tokenizer = load(*metadata_of_file(file));
-    if (tokenizer->describe().starts_with("bert")) continue;  // keeps neither case nor accents
-    std::array<bool, 256> has_token{};                        // Falcon has none for some bytes
+    if (tokenizer->describe().starts_with("bert")) continue;  // lower-cases and removes accents
+    std::array<bool, 256> has_token{};                        // Falcon has no token for some bytes
     for (int byte = 0; byte < 256; ++byte) {
       const char c = static_cast<char>(byte);
       has_token[byte] = !tokenizer->tokenize(std::string_view(&c, 1), {.add_bos = false}).empty();
@@ -101,7 +101,7 @@ TEST(RealVocabularies, generated_text_comes_back_byte_for_byte_where_the_vocabul
     for (int i = 0; i < n_texts; ++i) {
       const std::string text = random_text(random);
       const bool is_allowed =
-          text.find("\xE2\x96\x81") == text.npos &&  // a blank's mark is a blank
+          text.find("\xE2\x96\x81") == text.npos &&  // the mark of a blank is decoded as a blank
           std::all_of(text.begin(), text.end(),
                       [&](char c) { return has_token[static_cast<uint8_t>(c)]; });
       if (!is_allowed) continue;
@@ -140,7 +140,7 @@ TEST(RealVocabularies, bos_and_the_end_are_those_of_the_model) {
     SCOPED_TRACE(expected.name);
     const auto metadata =
         metadata_of_file(folder + "/ggml-vocab-" + std::string(expected.name) + ".gguf");
-    if (!metadata) continue;  // another folder
+    if (!metadata) continue;  // missing in another folder
     const auto tokenizer = load(*metadata);
     const auto ends = tokenizer->end_tokens();
     EXPECT_EQ(tokenizer->bos(), expected.bos);

@@ -10,7 +10,7 @@ namespace {
 constexpr TokenizeOptions kPlain = {.add_bos = false};
 constexpr TokenizeOptions kSpecial = {.add_bos = false, .parse_special = true};
 
-// A toy vocabulary with further tokens of the given kind, from id 258 on.
+// Returns a toy vocabulary with further tokens of the given kind, from id 258 on.
 Metadata with_tokens(const std::vector<std::string>& texts, int64_t kind) {
   const Metadata metadata = toy_bpe();
   auto tokens = **metadata.get_strings("tokenizer.ggml.tokens");

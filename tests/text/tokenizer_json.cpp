@@ -31,7 +31,7 @@ bool flag_of(const Metadata& metadata, std::string_view key, bool otherwise) {
   return value && *value ? **value : otherwise;
 }
 
-// What a GGUF file says, unwrapped.
+// The contents of a GGUF vocabulary.
 struct Source {
   explicit Source(const Metadata& metadata)
       : metadata(metadata),
@@ -92,7 +92,7 @@ json::object split(json::object pattern, const char* behavior) {
   return part;
 }
 
-// "\x{E9}" → "é", which every dialect of expressions reads alike.
+// Replaces "\x{E9}" by "é", which all regex dialects interpret equally.
 std::string spell_out(std::string pattern) {
   for (size_t at = 0; (at = pattern.find("\\x{", at)) != pattern.npos;) {
     const size_t end = pattern.find('}', at);
@@ -149,7 +149,7 @@ json::array listed_merges(const Metadata& metadata) {
   return merges;
 }
 
-// Every pair that makes a token, the highest score first.
+// Returns every pair that forms a token, highest score first.
 json::array merges_of_scores(const Source& source) {
   std::unordered_map<std::string_view, size_t> plain;
   std::vector<size_t> order;
@@ -245,7 +245,8 @@ void express_t5(const Source& source, json::object& all) {
   json::object model = of_type("Unigram");
   json::array vocab;
   for (size_t id = 0; id < source.tokens.size(); ++id) {
-    // That model would make control tokens of plain text, so they get names that no text has.
+    // The library's model would produce control tokens from plain text, so they get names that no
+    // text contains.
     const bool is_text = source.is_plain(id) || source.kinds[id] == 5;
     const std::string name =
         is_text ? source.tokens[id] : "\xEE\x80\x80token " + std::to_string(id);
@@ -288,7 +289,7 @@ void express_bert(const Source& source, json::object& all) {
   all["model"] = std::move(model);
 }
 
-// As in the file that Phi-3 comes with.
+// Returns whether the token strips blanks, as in Phi-3's own file.
 bool eats_blanks(const Source& source, size_t id) {
   const std::string& text = source.tokens[id];
   return string_of(source.metadata, "general.name").starts_with("Phi3") && text != "<s>" &&

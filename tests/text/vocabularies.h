@@ -10,10 +10,10 @@
 
 namespace kvik {
 
-// Vocabularies for tests: real ones from files, and toy ones made by hand.
+// Vocabularies for tests: real ones from files, and hand-made toy ones.
 
-// tokenizer.ggml.* of a toy "gpt2" vocabulary: the 256 bytes, then what the merges join, then
-// "<|begin|>" (BOS) and "<|end|>" (EOS), both control tokens.
+// Returns tokenizer.ggml.* of a toy "gpt2" vocabulary: the 256 bytes, then the results of the
+// merges, then the control tokens "<|begin|>" (BOS) and "<|end|>" (EOS).
 Metadata toy_bpe(const std::vector<std::string>& merges = {});
 
 struct ToyPiece {
@@ -22,25 +22,25 @@ struct ToyPiece {
   int64_t kind = 1;  // as in tokenizer.ggml.token_type
 };
 
-// A toy "llama" vocabulary: <unk>, <s>, </s>, the 256 byte tokens, then `pieces`.
+// Returns a toy "llama" vocabulary: <unk>, <s>, </s>, the 256 byte tokens, then `pieces`.
 Metadata toy_spm(const std::vector<ToyPiece>& pieces = {});
 
-// `metadata` with the value under `key` replaced, or gone where there is no value.
+// Returns `metadata` with the value of `key` replaced, or removed if there is no value.
 Metadata with(const Metadata& metadata, const std::string& key,
               std::optional<Metadata::Value> value);
 
-// Fails the test where it does not load.
+// Loads a tokenizer. Fails the test if it cannot be loaded.
 std::unique_ptr<Tokenizer> load(const Metadata& metadata);
 
-// The tokenizer.ggml.* of a GGUF file; nothing where there is no such file.
+// Returns the tokenizer.ggml.* of a GGUF file, or nothing if the file does not exist.
 std::optional<Metadata> metadata_of_file(const std::string& path);
 
-// "models/demo.gguf", which always exists.
+// Loads "models/demo.gguf", which always exists.
 std::unique_ptr<Tokenizer> load_demo();
 
-// The folder of llama.cpp's vocabularies with their expected ids; empty where this checkout comes
-// without them, which a continuous-integration run (CI in the environment) fails for. Another
-// folder may be named by KVIK_TEST_VOCABULARIES.
+// Returns the folder of llama.cpp's vocabularies with their expected ids. It is empty if this
+// checkout does not have them; with CI in the environment, the test then fails.
+// KVIK_TEST_VOCABULARIES may name another folder.
 std::string vocabulary_folder();
 std::vector<std::string> vocabulary_files();
 

@@ -1,4 +1,4 @@
-"""`./test` counts right: what it says is what ran."""
+"""Tests that `./test` counts correctly: it reports the tests that ran."""
 import os
 import sys
 import unittest

@@ -1,4 +1,4 @@
-"""What a lock guards is touched under it alone: clang's thread-safety analysis reads the units that hold locks."""
+"""Tests that guarded data is accessed only with its lock held, with clang's thread-safety analysis of the units that use locks."""
 import concurrent.futures
 import os
 import re
@@ -45,7 +45,7 @@ def complaints(path):
 
 
 def units_with_locks():
-    """Those that name a lock, and those beside a header that does: they may be where its members are written."""
+    """Yields the units that name a lock, and units in the folder of a header that does, because they may define its members."""
     names = re.compile(r"\b(Mutex|MutexLock|CondVar|GUARDED_BY)\b")
     headers = {p for p in TREE.sources("src/") if p.endswith(".h") and names.search(TREE.text(p))}
     for path in TREE.sources("src/"):

@@ -1,4 +1,4 @@
-"""The hash of what decides the bits: it changes with the sources and flags that do, and with nothing else."""
+"""Tests the hash of the sources and flags that determine the bits: it changes with them and with nothing else."""
 import os
 import re
 import subprocess

@@ -1,7 +1,6 @@
-"""The rules of the tree, each a function from (path, text) to the sentences that say what is wrong.
+"""The rules of the tree. Each is a function from (path, text) to sentences that report violations.
 
-Paths are relative to the root and use '/'. Nothing here reads a file but `Tree`, so that every rule
-can be tried on a line or two.
+Paths are relative to the root and use '/'. Only `Tree` reads files, so that every rule can be tested on a line or two.
 """
 import collections
 import fnmatch
@@ -15,7 +14,7 @@ TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "template", "constrain", "kv", "tier", "model", "engine",
           "service", "host", "study", "server", "cli", "main")
 
-# Includes allowed to a floor beside its own files, `base` and `tensor`: a floor, a folder of it, or one header.
+# Allowed includes of a floor in addition to its own files, `base` and `tensor`: a floor, a folder of it, or one header.
 MAY_INCLUDE = {
     "base": (),
     "tensor": (),
@@ -38,21 +37,21 @@ MAY_INCLUDE = {
     "main": FLOORS,
 }
 
-# Headers of values, which travel up: they include `base`, `tensor` and each other alone, so who reaches one reaches nothing else.
+# Headers of value types, which are visible to higher floors. They include only `base`, `tensor` and each other, so that they expose nothing else.
 VALUE_HEADERS = (
     "engine/request/request.h", "engine/speculate/speculation_counters.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "engine/watch/step_hooks.h", "kv/cache_report.h", "kv/memory_kind.h",
     "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_history.h", "kv/pin.h", "tier/tier_counters.h",
     "model/max_layer_groups.h", "text/tokenize_options.h",
 )
 
-# What a floor reaches through headers that it may include, though it may not write it: the model's are written in these words.
+# Headers that a floor reaches indirectly through allowed headers, but may not include itself.
 MAY_REACH = {
     "model": ("backend/copy_lane.h",),
     "engine": ("catalogue", "backend/backend.h", "backend/copy_lane.h", "backend/forwarding_backend.h", "backend/memory.h", "backend/ops",
                "format/model_source.h"),
 }
 
-# Headers that compile slowly or tie a floor to a library stay on the floors that need them.
+# Headers that compile slowly or depend on a library are limited to the floors that need them.
 LIBRARIES = {
     "boost/": ("server", "main"),
     "boost/json": ("base", "format", "text", "study", "server", "cli", "main"),
@@ -72,12 +71,12 @@ LIBRARIES = {
 KERNEL_FILE = re.compile(r"_avx\w+\.(cpp|h)$|\.inl$|\.cpp\.in$")
 KERNEL_HEADERS = {"immintrin.h", "cstdint", "cstddef"}
 MAX_LINES, MANY_LINES = 800, 500
-MAX_FILES = 40  # of a folder itself
+MAX_FILES = 40  # directly in a folder
 SOURCE = (".cpp", ".h", ".inl", ".cu", ".cuh")
 
 
 class Tree:
-    """The files of a checkout; build folders and version control left out."""
+    """The files of a checkout, without build folders and version control."""
 
     SKIPPED = {".git", "__pycache__", "node_modules"}
 
@@ -112,12 +111,12 @@ TOKEN = re.compile(
 
 
 def without_comments(text):
-    """Comments give way to blanks, lines stay where they are."""
+    """Replaces comments with blanks, so that line numbers do not change."""
     return TOKEN.sub(lambda m: blank(m[0]) if m[0].startswith(("//", "/*")) else m[0], text)
 
 
 def code_alone(text):
-    """Without comments and without what stands in quotes."""
+    """Replaces comments and quoted text with blanks."""
     return TOKEN.sub(lambda m: blank(m[0]), text)
 
 
@@ -126,7 +125,7 @@ def blank(text):
 
 
 def includes(text):
-    """(line, name, whether in quotes) of each #include."""
+    """Returns (line, name, whether in quotes) of each #include."""
     found = re.finditer(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', without_comments(text), re.M)
     return [(line_of(text, m.start()), m[2], m[1] == '"') for m in found]
 
@@ -147,7 +146,7 @@ def grep(path, text, pattern, sentence):
 # --- the rules ---
 
 def include_arrows(path, text):
-    """A floor includes only what stands below it."""
+    """A floor includes only floors below it."""
     floor, wrong = floor_of(path), []
     for line, name, quoted in includes(text):
         where = f"{path}:{line}: "
@@ -173,7 +172,7 @@ def may_include(floor, name):
 
 
 def reached_arrows(texts):
-    """texts: path → text of all sources. What a floor reaches through headers lies below it too, or is a value."""
+    """texts: path → text of all sources. Headers that a floor reaches indirectly are below it as well, or are value headers."""
     arrows = {p: [n for _, n, quoted in includes(t) if quoted] for p, t in texts.items()}
     wrong = {}
 
@@ -196,7 +195,7 @@ def reached_arrows(texts):
 
 
 def value_headers(texts):
-    """texts: path → text of all headers. Those that are listed are there, and hold values alone."""
+    """texts: path → text of all headers. The listed value headers exist and include only value headers."""
     wrong = [f"src/{name} is listed as a header of values and does not exist" for name in VALUE_HEADERS if "src/" + name not in texts]
     for name in VALUE_HEADERS:
         for line, included, quoted in includes(texts.get("src/" + name, "")):
@@ -206,13 +205,13 @@ def value_headers(texts):
 
 
 def folder_sizes(paths):
-    """A folder of the sources that holds many files wants to be divided."""
+    """A folder of the sources with too many files must be divided."""
     counts = collections.Counter(p.rpartition("/")[0] for p in paths if p.startswith("src/"))
     return [f"{folder}: {n} files, more than {MAX_FILES}" for folder, n in sorted(counts.items()) if n > MAX_FILES]
 
 
 def include_cycles(texts):
-    """texts: path → text of all headers. No header includes itself by way of others."""
+    """texts: path → text of all headers. No header includes itself through others."""
     arrows = {p: ["src/" + n for _, n, quoted in includes(t) if quoted] for p, t in texts.items()}
     done, cycles = set(), []
 
@@ -230,7 +229,7 @@ def include_cycles(texts):
 
 
 def mutual_folders(texts):
-    """texts: path → text of all sources. Of two folders of a floor, neither within the other, at most one includes the other."""
+    """texts: path → text of all sources. Of two folders of a floor, neither inside the other, at most one includes the other."""
     arrows = {}
     for path, text in texts.items():
         for _, name, quoted in includes(text):
@@ -248,7 +247,7 @@ def environment(path, text):
 
 
 def family_branches(path, text):
-    """A family of models is a set of features; its name means nothing past the catalogue."""
+    """Only the catalogue uses the names of model families; elsewhere a family is a set of features."""
     if path.startswith("src/catalogue/"):
         return []
     found = grep(path, without_comments(text), r'\barch\w*(\(\))?\s*[!=]=\s*"|"\s*[!=]=\s*\w*\.?arch\w*|\barch\w*(\(\))?\.starts_with\(',
@@ -260,35 +259,35 @@ def family_branches(path, text):
 
 
 def throws(path, text):
-    """A new_handler has no other way to refuse."""
+    """A new_handler has no other way to report failure."""
     if path == "src/base/process/memory_reserve.cpp":
         return []
     return grep(path, code_alone(text), r"\bthrow\b", "nothing of ours throws")
 
 
 def variants(path, text):
-    """What clients send may be large, and is copied where memory may run out."""
+    """Data from clients may be large and is copied where memory may run out."""
     if not path.startswith(("src/server/", "src/service/")):
         return []
     return grep(path, code_alone(text), r"\bstd::variant<[^;{}]*\bstd::(string|vector)\b", "a variant of strings or vectors is that of base/variant.h")
 
 
 def locks(path, text):
-    """Those of base/mutex.h say what they guard, and clang checks it."""
+    """The locks of base/mutex.h declare which data they guard, and clang checks it."""
     if path == "src/base/mutex.h":
         return []
     return grep(path, code_alone(text), r"\bstd::(\w*mutex|condition_variable\w*|lock_guard|unique_lock|scoped_lock|shared_lock)\b",
                 "locks are those of base/mutex.h")
 
 
-# The one room that owns them, and who draws or edits a line in a terminal.
+# The folder that owns streams, signals and threads, and the files that draw on a terminal or edit a line in it.
 PROCESS = "src/base/process/"
 DRAWS = ("src/main/run_once.cpp", "src/main/terminal_console.cpp", "src/cli/line_editor.h", "src/cli/line_editor.cpp", "src/host/progress_bar.cpp",
          "src/base/log.cpp", "src/base/check.cpp")
 
 
 def process(path, text):
-    """Standard streams, signals and the beginning of threads: what may fail there fails in one place, and nothing throws."""
+    """Standard streams, signals and thread starts belong to one folder, so that their failures are handled in one place, without exceptions."""
     if path.startswith(PROCESS):
         return []
     code = code_alone(text)
@@ -308,12 +307,12 @@ def regexes(path, text):
 
 
 def promises(path, text):
-    """Comments say what is, not what may come."""
+    """Comments describe the code, not future plans."""
     return grep(path, text, r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", "no notes to self: do it, or leave it out")
 
 
 def standard_library_in_kernels(path, text):
-    """Their inline functions, compiled for a newer CPU, could become the copy that all the program calls."""
+    """An inline function of the standard library, compiled for a newer CPU, could become the copy that the whole program calls."""
     if not KERNEL_FILE.search(path):
         return []
     found = [f"{path}:{line}: <{name}> in a file compiled for one instruction set"
@@ -323,14 +322,14 @@ def standard_library_in_kernels(path, text):
 
 
 def shared_symbols(listing, namespace_of):
-    """listing: `nm -C --defined-only` of a kernel's object file. Weak symbols are merged across the
-    program, so each must lie in the namespace of its instruction set."""
+    """listing: `nm -C --defined-only` of a kernel's object file. Weak symbols are merged across the program, so each must be in the namespace of
+    its instruction set."""
     weak = (line.split(maxsplit=2)[2] for line in listing.splitlines() if re.match(r"[0-9a-f]+ [WVu] ", line))
     return [f"{symbol} is shared with code for other CPUs" for symbol in weak if namespace_of not in symbol]
 
 
 def length(path, text):
-    """(errors, warnings)"""
+    """Returns (errors, warnings)."""
     n = text.count("\n")
     if re.search(r"generated by", "\n".join(text.splitlines()[:5]), re.I):
         return [], []
@@ -372,19 +371,20 @@ def stale_names(path, text, words):
 
 
 def workplace(path, text):
-    """The tree stands for itself: no folder of the machine it was written on, but for one neighbour."""
+    """The tree is self-contained: it names no folder of the development machine, except one neighbor with test data."""
     here = re.escape(TREE_ROOT)
     found = grep(path, text, here + r"|/" r"root/|(?<![\w.])/home/\w+", "names a folder of one machine")
     return found + grep(path, text, r"\.\./shared/(?!data\b)", "reads beside the tree what is not test data")
 
 
-# Modules of Debian's python3-* packages, by the package that tools/packages.sh has to list.
+# Modules of Debian's python3-* packages, with the package that tools/packages.sh must list.
 PYTHON_PACKAGES = {"numpy": "python3-numpy", "jinja2": "python3-jinja2", "zmq": "python3-zmq", "msgpack": "python3-msgpack",
                    "jsonschema": "python3-jsonschema"}
 
 
 def python_of_debian(path, text):
-    """Scripts run Debian's Python, which has Debian's modules, even if another one comes first on the PATH; torch is not in Debian's list."""
+    """Scripts run Debian's Python with Debian's modules, even if another Python comes first on the PATH. Scripts that use torch are exempt,
+    because Debian does not have it."""
     if path.endswith(".py"):
         is_other = text.startswith("#!/usr/bin/env python3\n") and "import torch" not in text
         return [f"{path}:1: starts with the first Python on the PATH, not with #!/usr/bin/python3"] if is_other else []
@@ -399,7 +399,7 @@ def unlisted_packages(path, text, packages):
 
 
 def unformatted(root, paths):
-    """What clang-format would change; None where it is not installed."""
+    """Returns the changes that clang-format would make, or None if it is not installed."""
     try:
         done = subprocess.run(["clang-format", "--dry-run", "-Werror", *paths], cwd=root, capture_output=True, text=True)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The tree obeys its own rules, and every rule can fail."""
+"""Tests that the tree follows its own rules, and that every rule can fail."""
 import glob
 import os
 import subprocess
@@ -106,7 +106,7 @@ class TheTree(unittest.TestCase):
     def test_packages_of_the_tests_are_listed(self):
         packages = TREE.text("tools/packages.sh").split()
         self.holds([w for p in TREE.matching("tests/*.py", "tools/*.py") for w in rules.unlisted_packages(p, TREE.text(p), packages)])
-        self.assertIn("json-schema-test-suite", packages)  # tests/e2e/constrain_test.py
+        self.assertIn("json-schema-test-suite", packages)  # for tests/e2e/constrain_test.py
 
     def test_clang_format_has_nothing_to_change(self):
         wrong = rules.unformatted(ROOT, TREE.sources("src/", "tests/", "bench/"))
@@ -116,7 +116,7 @@ class TheTree(unittest.TestCase):
 
 
 class EveryRuleCanFail(unittest.TestCase):
-    """Each rule on a line that breaks it, and on its innocent neighbour."""
+    """Tests each rule on a line that breaks it, and on a similar valid line."""
 
     def rejects(self, rule, path, *texts):
         for text in texts:

@@ -1,4 +1,4 @@
-"""The binary, and the environment that it runs in."""
+"""The binary under test and its environment."""
 import os
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -6,7 +6,7 @@ BINARY = os.environ.get("KVIK_BINARY", os.path.join(ROOT, "build/kvik"))
 
 
 def environment(**extra):
-    """The caller's own, without settings of Kvik that would leak into a test."""
+    """Returns the caller's environment without Kvik's settings, which would affect a test, plus `extra`."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("KVIK_")}
     return {**clean, **{k: str(v) for k, v in extra.items() if v is not None}}
 

@@ -1,4 +1,4 @@
-"""Reads Prometheus' text format (version 0.0.4) and refuses what its specification or `promtool check metrics` would."""
+"""Parses Prometheus' text format (version 0.0.4) and rejects what its specification or `promtool check metrics` rejects."""
 import re
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -8,7 +8,7 @@ TYPES = ("counter", "gauge", "histogram")
 
 
 class Page:
-    """samples: (name, frozenset of (label, value)) → number; types: family → type."""
+    """samples: {(name, frozenset of (label, value)): number}; types: {family: type}."""
 
     def __init__(self, text):
         assert text.endswith("\n"), "the last line has no end"
@@ -59,11 +59,11 @@ class Page:
             assert (name + "_sum", labels) in self.samples, name
 
     def value(self, name, **labels):
-        """The one sample of that name with these labels among its own."""
+        """Returns the only sample with that name and these labels."""
         found = [v for (n, own), v in self.samples.items() if n == name and set(labels.items()) <= own]
         assert len(found) == 1, (name, labels, found)
         return found[0]
 
     def values(self, name, label):
-        """The label's values → samples."""
+        """Returns {value of the label: sample}."""
         return {dict(own)[label]: v for (n, own), v in self.samples.items() if n == name}

@@ -1,4 +1,4 @@
-"""A running `kvik serve`, and clients for it: plain, streaming, and raw."""
+"""Runs `kvik serve`, and has clients for it: plain, streaming, and raw."""
 import http.client
 import json
 import os
@@ -81,7 +81,7 @@ class Server:
         self.process.send_signal(number)
 
     def stop(self, at_most=30):
-        """The exit code after SIGINT."""
+        """Sends SIGINT and returns the exit code."""
         if self.process.poll() is None:
             self.interrupt()
         try:
@@ -102,7 +102,7 @@ class Server:
             self.log.close()
 
     def metrics(self):
-        """The page of /metrics, held against its format."""
+        """Returns /metrics, after checking its format."""
         answer = self.get("/metrics")
         if answer.status != 200:
             raise AssertionError(f"{answer.status}: {answer.body[:500]!r}")
@@ -131,7 +131,7 @@ class Server:
         return self.request("POST", path, body, **more)
 
     def complete(self, prompt, **fields):
-        """The JSON of a completion that must succeed."""
+        """Returns the JSON of a completion that must succeed."""
         answer = self.post("/v1/completions", {"prompt": prompt, "temperature": 0, "max_tokens": 20, **fields})
         if answer.status != 200:
             raise AssertionError(f"{answer.status}: {answer.body[:500]!r}")
@@ -141,7 +141,7 @@ class Server:
         return self.complete(prompt, **fields)["choices"][0]["text"]
 
     def open_stream(self, prompt, **fields):
-        """A connection with the answer's head read; iterate `events`."""
+        """Opens a stream and reads the answer's header; iterate `events`."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         body = {"prompt": prompt, "temperature": 0, "max_tokens": 20, "stream": True, **fields}
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
@@ -163,18 +163,18 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
     def raw(self, *pieces, timeout=300):
-        """What comes back until the server closes, for bytes sent as they are."""
+        """Sends raw bytes and returns everything received until the server closes the connection."""
         with self.connect(timeout) as s:
             try:
                 for piece in pieces:
                     s.sendall(piece)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # it answered before it had heard all
+                pass  # the server answered before it had received everything
             return read_all(s)
 
 
 def events(answer):
-    """The data of each server-sent event."""
+    """Yields the data of each server-sent event."""
     for line in answer:
         if line.startswith(b"data: "):
             yield line[6:].strip().decode()
@@ -191,12 +191,12 @@ def read_all(s):
 
 
 def status_of(response):
-    """The status code of raw bytes; 0 where nothing came."""
+    """Returns the status code of a raw response, or 0 if it is empty."""
     return int(response.split(b" ", 2)[1]) if response.startswith(b"HTTP/1.") else 0
 
 
 def in_parallel(*calls):
-    """The results of all, or the first exception."""
+    """Runs the calls in parallel and returns their results, or raises the first exception."""
     results = [None] * len(calls)
 
     def work(i):

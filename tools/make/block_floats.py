@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""A Hugging Face folder with its matrices as floats of 8 or 4 bits and scales, and what they stand for.
+"""Converts a Hugging Face folder to one with 8-bit or 4-bit floats and scales, and writes the values that they represent.
 
     make_hf_model.py m.gguf FOLDER && block_floats.py --kind fp8 --block 32 FOLDER OUT
 
-OUT holds E4M3 with a scale for each block of rows and columns, as DeepSeek-V3 is stored (`--block 0`: one for the matrix, `--rows`: one for
-each row), or NVFP4 as Modelopt writes it; OUT-widened the same numbers as f32, or as bf16 where Kvik widens them itself: E4M3 whose scales are
-not of multiples of 32 columns, NVFP4 whose rows are no multiple of 64. Kvik must compute the same bits from both, but for NVFP4, whose
-activations have 8 bits. Experts in one tensor (make_hf_model.py --fused-experts) stay in one, their scales in another. `--scales` says how
-scales are stored: as DeepSeek-V4 has them (e8m0), or Mistral (bf16, a number with no axis where it is one for the matrix, and one of
-activations beside it). `--compressed` names and describes all of it as llm-compressor does. Needs numpy only.
+OUT holds E4M3 with a scale for each block of rows and columns, as in DeepSeek-V3 (`--block 0`: one per matrix, `--rows`: one per row),
+or NVFP4 as written by Modelopt. OUT-widened holds the same values as f32, or as bf16 where Kvik widens them itself: E4M3 whose scale
+blocks are not multiples of 32 columns, and NVFP4 whose rows are not multiples of 64. Kvik must compute the same bits from both, except for
+NVFP4, whose activations have 8 bits. Experts in one tensor (make_hf_model.py --fused-experts) remain in one, and their scales are in
+another. `--scales` selects the type of the scales: e8m0 as in DeepSeek-V4, or bf16 as in Mistral (a scalar if there is one per matrix,
+with an activation scale beside it). `--compressed` uses the names and the config of llm-compressor. Needs numpy only.
 """
 import argparse
 import json
@@ -41,15 +41,15 @@ def values(t, x):
 
 
 def nearest(levels, x):
-    """Codes of the nearest levels to |x|, with the sign as the bit behind them, and their values."""
+    """Returns the codes of the levels nearest to |x|, with the sign in the next higher bit, and their values."""
     at = np.clip(np.searchsorted((levels[1:] + levels[:-1]) / 2, np.abs(x)), 0, len(levels) - 1)
     bit = 1 << int(np.ceil(np.log2(len(levels))))
     return (at + bit * (x < 0)).astype(np.uint8), np.copysign(levels[at], x)
 
 
 def stored_scales(scales, kind):
-    """As the file holds them, and as numbers."""
-    if kind == "e8m0":  # the next power of two
+    """Returns the scales as stored in the file, and as numbers."""
+    if kind == "e8m0":  # rounded up to a power of two
         bits = np.clip(np.ceil(np.log2(np.maximum(scales, 1e-38))) + 127, 0, 254).astype(np.uint8)
         return ("F8_E8M0", bits), np.ldexp(np.float32(1), bits.astype(np.int32) - 127)
     if kind == "bf16":
@@ -58,7 +58,7 @@ def stored_scales(scales, kind):
 
 
 def fp8_codes(w, block, kind="f32"):
-    """Codes, their levels, the scales as stored, and each element's."""
+    """Returns codes, their levels, the stored scales, and the scale of each element."""
     edge = [e or n for n, e in zip(w.shape, block)]
     of_row, of_col = (np.arange(n) // e for n, e in zip(w.shape, edge))
     scales = np.zeros([-(-n // e) for n, e in zip(w.shape, edge)], np.float32)
@@ -69,7 +69,7 @@ def fp8_codes(w, block, kind="f32"):
 
 
 def fp8(w, block, kind):
-    """A matrix, or a stack of them: codes, scales as stored, and what they stand for."""
+    """Returns codes, stored scales and represented values of a matrix or a stack of matrices."""
     if w.ndim == 3:
         codes, scales, wide = zip(*(fp8(m, block, kind) for m in w))
         return np.stack(codes), (scales[0][0], np.stack([x for _, x in scales])), np.stack(wide)
@@ -83,7 +83,7 @@ def exact_fp8(w, block):
 
 
 def nvfp4_codes(w):
-    """Codes and levels in groups of sixteen, the groups' scales as bits and numbers, and that of all."""
+    """Returns codes and levels in groups of sixteen, the groups' scales as bits and as numbers, and the scale of the matrix."""
     of_all = np.float32(np.abs(w).max() / (6 * 448))
     groups = w.reshape(w.shape[0], -1, 16)
     scales, rounded = nearest(E4M3, np.abs(groups).max(2) / 6 / of_all)
@@ -117,12 +117,12 @@ def fp8_config(a):
 
 
 def fp8_tensors(name, w, a):
-    """The parts of a matrix by their names, and what they stand for."""
+    """Returns the named parts of a matrix and the values that they represent."""
     codes, (t, scales), wide = fp8(w, (1, 0) if a.rows else (a.block, a.block), a.scales)
     is_one = w.ndim == 2 and a.block == 0 and not a.rows
     parts = {name: ("F8_E4M3", codes), name + ("_scale" if a.compressed else "_scale_inv"):
              (t, scales.reshape(() if a.scales == "bf16" else -1) if is_one else scales)}
-    if a.scales == "bf16":  # of activations, which Kvik leaves out
+    if a.scales == "bf16":  # scales of activations, which Kvik ignores
         of_inputs = name.removesuffix("weight") + ("input_scale" if a.compressed else "activation_scale" if w.ndim == 2 else "_activation_scale")
         parts[of_inputs] = (BF16, np.full(len(w) if w.ndim == 3 else (), 0x3F00, np.uint16))
     return parts, wide

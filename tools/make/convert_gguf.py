@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Re-encodes the matrices of a GGUF model in another type; vectors and metadata stay as they are.
+"""Converts the matrices of a GGUF model to another type; vectors and metadata are copied.
 
     convert_gguf.py --type q4_0 models/demo.gguf demo-q4_0.gguf
 
-Needs numpy only. Reads what reference_logits.py reads, writes what make_model.py writes.
+Needs numpy only. Reads the types of reference_logits.py and writes those of make_model.py.
 """
 import argparse
 import struct
@@ -19,14 +19,14 @@ ALIGNMENT = 32
 
 
 def target_types(weights, wanted):
-    """name → element type: vectors stay f32, matrices are as make_model.py has them."""
+    """Returns {name: element type}: f32 for vectors, and the type chosen by make_model.py for matrices."""
     tied = "output.weight" not in weights
     n_layers = sum(name.endswith(".attn_norm.weight") for name in weights)
     return {name: F32 if values.ndim < 2 else matrix_type(wanted, name, values.shape[-1], n_layers, tied) for name, values in weights.items()}
 
 
 def write(path, metadata, tensors):
-    """metadata: key → (type, value); tensors: name → (values, element type)."""
+    """metadata: {key: (type, value)}; tensors: {name: (values, element type)}."""
     data = {name: encode(np.asarray(values, np.float32), t) for name, (values, t) in tensors.items()}
     with open(path, "wb") as f:
         f.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata)))

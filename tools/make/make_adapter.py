@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes random LoRA adapters for a GGUF model, for tests and benchmarks: speed does not depend on values.
+"""Writes random LoRA adapters for a GGUF model, for tests and benchmarks (speed does not depend on the values).
 
     make_adapter.py model.gguf adapter.gguf --rank 16 --type f16     # as llama.cpp's convert_lora_to_gguf.py writes them
-    make_adapter.py model.gguf FOLDER --rank 16 --seed 7             # the same numbers as PEFT saves them
+    make_adapter.py model.gguf FOLDER --rank 16 --seed 7             # the same values as PEFT saves them
 
-Every matrix gets a pair, or those whose names, behind "blk.N.", begin with one of --only. Needs numpy only.
+Every matrix gets a pair of factors, or only those whose names after "blk.N." begin with one of --only. Needs numpy only.
 """
 import argparse
 import os
@@ -20,7 +20,7 @@ from make_hf_model import DTYPES, write_json, write_safetensors
 from gguf_file import BF16, F, F16, F32, STR, to_bf16
 
 TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
-# Matrices, behind "blk.N."; of stacks each expert has a pair of its own.
+# Names of matrices after "blk.N.". In stacks, each expert has its own pair.
 MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_output.weight", "attn_q_a.weight",
             "attn_q_b.weight", "attn_kv_a_mqa.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "ffn_gate_inp.weight",
             "ffn_gate_inp_shexp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
@@ -28,14 +28,14 @@ MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"
             "ssm_alpha.weight", "ssm_ba.weight", "ssm_in.weight", "ssm_out.weight", "shortconv.in_proj.weight", "shortconv.out_proj.weight")
 TOP = ("token_embd.weight", "output.weight", "per_layer_model_proj.weight")
 
-# One module of a folder for two matrices of a GGUF file, which have one A then.
+# Modules of a folder that hold two matrices of a GGUF file; both then have the same A.
 FUSED = {"qwen3next": {("attn_qkv.weight", "attn_gate.weight"): "linear_attn.in_proj_qkvz.weight"},
          "granitehybrid": {("ffn_gate_shexp.weight", "ffn_up_shexp.weight"): "shared_mlp.input_linear.weight",
                            ("ffn_gate.weight", "ffn_up.weight"): "shared_mlp.input_linear.weight"}}
 
 
 class Names(make_hf_model.Folder):
-    """What a folder of the model would call its tensors; no tensor is read."""
+    """Maps tensor names to those of a Hugging Face folder, without reading tensors."""
 
     def add(self, name, shape, t, data):
         pass
@@ -45,7 +45,7 @@ class Names(make_hf_model.Folder):
         super().__init__(path)
 
     def stacks(self, prefix):
-        """The module whose parameters are all experts of the layer."""
+        """Returns the module whose parameters are all experts of the layer."""
         return prefix + {"lfm2moe": "feed_forward.experts", "gemma4": "experts"}.get(self.arch, "mlp.experts")
 
     def layer_name(self, part):
@@ -57,7 +57,7 @@ class Names(make_hf_model.Folder):
 
 
 def shapes(path):
-    """name → shape, rows first; K and V of latent heads as the one matrix that adapters are made for."""
+    """Returns {name: shape, rows first}. K and V of MLA heads are given as the one matrix that adapters modify."""
     out = {}
     for name, shape, _, _ in make_hf_model.read_tensors(path):
         layer, _, part = name.rpartition("attn_k_b.weight")
@@ -72,7 +72,7 @@ def shapes(path):
 
 
 def rounded(x, kind):
-    """[…] float32 that the type holds exactly."""
+    """Returns x [...] rounded to float32 values that the type represents exactly."""
     x = x.astype(np.float32)
     if kind == "f16":
         return x.astype(np.float16).astype(np.float32)
@@ -86,7 +86,7 @@ def is_wanted(name, only):
 
 
 def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
-    """name of the matrix → (a [rank, k], b [n, rank]), with a stack's axis before both. b · a is about as large as gain times a weight."""
+    """Returns {matrix name: (a [rank, k], b [n, rank])}; stacks have their axis first. b · a is about as large as gain times a weight."""
     rng, out, layers = np.random.default_rng(seed), {}, set()
     for name, shape in shapes(path).items():
         if name.startswith("blk."):
@@ -102,7 +102,7 @@ def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
         *stack, n, k = shape
         a = rng.standard_normal((*stack, rank, k)) / np.sqrt(n if name == "token_embd.weight" else k)
         b = rng.standard_normal((*stack, n, rank)) * gain / np.sqrt(rank)
-        if name == "token_embd.weight":  # whose rows have deviation 1
+        if name == "token_embd.weight":  # its rows have deviation 1
             a *= np.sqrt(n)
         out[name] = rounded(a, kind), rounded(b, kind)
         block, _, part = name.rpartition(".weight")[0].rpartition(".")
@@ -112,7 +112,7 @@ def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
 
 
 def merge(weights, pairs, scale):
-    """What reference_logits.load() gives of the model, changed: W + scale · b · a in float64."""
+    """Returns the weights of reference_logits.load() with the adapter applied: W + scale · b · a in float64."""
     out = dict(weights)
     for name, (a, b) in pairs.items():
         delta = scale * (b.astype(np.float64) @ a.astype(np.float64))
@@ -124,7 +124,7 @@ def merge(weights, pairs, scale):
             out[v] = weights[v] + delta[:, still:]
             continue
         if name == "token_embd.weight" and "output.weight" not in weights:
-            out.setdefault("output.weight", weights[name])  # a tied head stays as it was
+            out.setdefault("output.weight", weights[name])  # a tied output matrix is not changed
         base = out.get(name, weights.get("token_embd.weight"))
         out[name] = base + delta.reshape(base.shape)
     return out
@@ -143,7 +143,7 @@ def write_gguf(path, model, pairs, alpha, kind, architecture=None):
     tensors = []
     for name, (a, b) in pairs.items():
         if name == "token_embd.weight":
-            a, b = b, np.ascontiguousarray(a.T)  # as llama.cpp has them: of the tokens, and to the model's width
+            a, b = b, np.ascontiguousarray(a.T)  # llama.cpp's order: first the factor over tokens, then the one of the model's width
         for half, x in (("lora_a", a), ("lora_b", b)):
             x = np.ascontiguousarray(encode(x, kind))
             tensors.append((f"{name}.{half}", x.shape, TYPES[kind], x.tobytes))
@@ -151,7 +151,7 @@ def write_gguf(path, model, pairs, alpha, kind, architecture=None):
 
 
 def fused_modules(names, pairs, all_shapes):
-    """([(module, a, b)], the pairs that are in none of them): of parts that lie in one module, those without a pair are changed by nothing."""
+    """Returns ([(module, a, b)], the other pairs) for matrices that share a module. A part without a pair gets zeros."""
     modules, rest = [], dict(pairs)
     for parts, module in FUSED.get(names.arch, {}).items():
         for upper in [n for n in all_shapes if n.startswith("blk.") and n.endswith("." + parts[0])]:
@@ -174,7 +174,7 @@ def fused_modules(names, pairs, all_shapes):
 
 
 def in_order_of_folder(names, part, a, b):
-    """The pair of a matrix of a recurrent layer: value heads lie elsewhere there."""
+    """Returns the pair of a matrix of a recurrent layer, with value heads in the folder's order."""
     if part == "ssm_out.weight":
         (name, a), = state_layers.folder_tensors(names.arch, names.key, part, a, names.pending).items()
     else:
@@ -183,13 +183,13 @@ def in_order_of_folder(names, part, a, b):
 
 
 def halves(modules, kind):
-    """PEFT's tensors of [(module, a, b)]."""
+    """Returns PEFT's tensors of [(module, a, b)]."""
     return {f"base_model.model.{m.removesuffix('.weight')}.lora_{half}.weight": (TYPES[kind], np.ascontiguousarray(encode(x, kind)))
             for m, a, b in modules for half, x in (("A", a), ("B", b))}
 
 
 def module_tensors(names, name, a, b, kind):
-    """PEFT's tensors of one matrix."""
+    """Returns PEFT's tensors of one matrix."""
     prefix, t = "base_model.model.", TYPES[kind]
     if name == "token_embd.weight":
         return {f"{prefix}model.embed_tokens.lora_embedding_A": (t, encode(b.T, kind)), f"{prefix}model.embed_tokens.lora_embedding_B": (t, encode(a.T, kind))}
@@ -214,13 +214,14 @@ def module_tensors(names, name, a, b, kind):
 
 
 def flat_stack(a, b):
-    """PEFT's (lora_A, lora_B) of a parameter of all experts, of a [experts, rank, in] and b [experts, out, rank] (ParamWrapper.get_delta_weight)."""
+    """Returns PEFT's (lora_A, lora_B) of a parameter of all experts, from a [experts, rank, in] and b [experts, out, rank]
+    (ParamWrapper.get_delta_weight)."""
     return a.reshape(-1, a.shape[-1]), np.ascontiguousarray(b.transpose(1, 2, 0)).reshape(b.shape[1], -1)
 
 
 def stacked_modules(names, pairs):
-    """([(module, lora_A, lora_B)] of experts as parameters, [parameters], the other pairs). Gates and ups, which have an A each, become one pair of
-    twice the rank, as PEFT makes it of old adapters of single experts."""
+    """Returns ([(module, lora_A, lora_B)] of experts as parameters, [parameters], the other pairs). Gates and ups, which each have an A, become
+    one pair of twice the rank, as PEFT converts old adapters of single experts."""
     modules, parameters, rest = [], [], dict(pairs)
     granite = names.arch in ("granitemoe", "granitehybrid")
     for gate in [n for n in pairs if n.endswith("ffn_gate_exps.weight")]:

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Writes a GGUF model as a Hugging Face folder: the same weights under other names and in another order.
+"""Writes a GGUF model as a Hugging Face folder: the same weights with other names and in another order.
 
     make_model.py --preset test-llama --type bf16 m.gguf && make_hf_model.py m.gguf FOLDER
     make_hf_model.py --shards 3 m.gguf FOLDER
 
-config.json, tokenizer.json, tokenizer_config.json, generation_config.json and *.safetensors are what transformers writes for
-such a model; Kvik must compute the same bits from both. Reads F32, F16 and BF16 tensors, the architectures of make_model.py,
+config.json, tokenizer.json, tokenizer_config.json, generation_config.json and *.safetensors have the contents that transformers writes
+for such a model; Kvik must compute the same bits from both. Reads F32, F16 and BF16 tensors, the architectures of make_model.py,
 and vocabularies of the models "llama" and "gpt2". Needs numpy only.
 """
 import argparse
@@ -23,11 +23,12 @@ from gguf_file import BF16, F16, F32, MXFP4, nbytes, read_metadata
 from reference_logits import llama3_divisors
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
-PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
+# GGUF files rotate neighbors, (2i, 2i + 1) of a head; folders rotate (i, i + half).
+PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES}
-SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # whose routers score by them
+SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # architectures with sigmoid router scores
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
        "per_layer_token_embd.weight": "model.embed_tokens_per_layer.weight", "per_layer_model_proj.weight": "model.per_layer_model_projection.weight",
@@ -56,12 +57,12 @@ LAYER = {
     "proj.weight": "per_layer_projection.weight", "post_norm.weight": "post_per_layer_input_norm.weight", "layer_output_scale.weight": "layer_scalar",
 }
 GUESSER = {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight", "nextn.hnorm.weight": "pre_fc_norm_hidden.weight",
-           "nextn.shared_head_norm.weight": "norm.weight"}  # Qwen's
+           "nextn.shared_head_norm.weight": "norm.weight"}  # Qwen's names
 EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
 
 
 def read_tensors(path):
-    """[(name, shape rows-first, type, bytes)] in the file's order."""
+    """Returns [(name, shape rows-first, type, bytes)] in the file's order."""
     with open(path, "rb") as f:
         raw = f.read()
     metadata = read_metadata(path)
@@ -81,7 +82,7 @@ def read_tensors(path):
 
 
 class Folder:
-    """What a folder will hold: keys of config.json and tensors by their names in it."""
+    """The contents of a folder: keys of config.json, and tensors by their names."""
 
     def __init__(self, path):
         self.metadata = {k: v[1] for k, v in read_metadata(path).items()}
@@ -167,14 +168,14 @@ class Folder:
         self.tensors[prefix + self.layer_name(part)] = (t, self.less_one(part, t, x))
 
     def add_latent_up(self, prefix, part, t, x):
-        """One matrix for K and V of all heads, K's part the other way round."""
+        """Combines K and V of all heads into one matrix, with K's part transposed."""
         if part == "attn_k_b.weight":
             self.pending[prefix] = x.swapaxes(1, 2)
         else:
             self.tensors[prefix + "self_attn.kv_b_proj.weight"] = (t, np.concatenate([self.pending.pop(prefix), x], 1).reshape(-1, x.shape[2]))
 
     def add_interleaved(self, prefix, part, t, x):
-        """gpt-oss: gates and ups take turns, weights are transposed or in blocks of 4 bits."""
+        """gpt-oss: gates and ups are interleaved; weights are transposed or in 4-bit blocks."""
         is_bias = part.endswith(".bias")
         name = prefix + ("down_proj" if "down" in part else "gate_up_proj") + ("_bias" if is_bias else "")
         if "up" in part:
@@ -218,7 +219,7 @@ class Folder:
         return LAYER[part]
 
     def less_one(self, name, t, x):
-        """Gemma's norms are stored less one; nothing may be lost by that."""
+        """Subtracts one from Gemma's norms, as folders store them. The subtraction must be exact."""
         if name == "ffn_gate_inp_shexp.weight":
             return x.reshape(1, -1)
         if self.arch not in (*GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
@@ -283,7 +284,7 @@ class Folder:
         return {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
 
     def with_layer_kinds(self, config):
-        """Gemma 4's keys of layers that differ."""
+        """Returns the config keys of Gemma 4's differing layers."""
         windowed = self.key("attention.sliding_window_pattern")[1]
         of_layers = lambda name: self.key(name)[1] if isinstance(self.key(name), tuple) else [self.key(name)] * len(windowed)
         kv, ffn, width = of_layers("attention.head_count_kv"), of_layers("feed_forward_length"), self.key("embedding_length_per_layer_input")
@@ -329,7 +330,7 @@ class Folder:
 
 
 def fuse_experts(tensors):
-    """One tensor for all experts of a layer, gate and up together, as transformers 5 holds them."""
+    """Replaces a layer's experts by one tensor each for gates and ups and for downs, as in transformers 5."""
     stacks = {}
     for name in [n for n in tensors if ".experts." in n and ".shared_experts." not in n]:
         prefix, rest = name.split(".experts.")
@@ -350,7 +351,7 @@ def fuse_experts(tensors):
 # --- files ---
 
 def write_safetensors(path, tensors, padding=True):
-    """tensors: name → (type, array). The header is padded to 8 bytes, as most writers do."""
+    """tensors: {name: (type, array)}. The header is padded to 8 bytes, as most writers do."""
     header, at = {"__metadata__": {"format": "pt"}}, 0
     for name, (t, x) in tensors.items():
         header[name] = {"dtype": t if isinstance(t, str) else DTYPES[t][0], "shape": list(x.shape), "data_offsets": [at, at + x.nbytes]}
@@ -383,7 +384,7 @@ def write_json(path, value):
 
 
 def spm_merges(tokens, scores):
-    """Pairs of tokens that are one together, best first: what BPE of characters does, said as merges."""
+    """Returns pairs of tokens whose concatenation is a token, best first: the merges equivalent to SentencePiece's BPE of characters."""
     rank = {token: i for i, token in enumerate(tokens)}
     merges = [(-scores[i], len(token[:cut]), token[:cut], token[cut:]) for i, token in enumerate(tokens)
               for cut in range(1, len(token)) if token[:cut] in rank and token[cut:] in rank]

@@ -1,12 +1,11 @@
 #!/usr/bin/python3
-"""Makes replays for `kvik bench MODEL --replay FILE`: lines of {"prompt", "answer"}, made of what is
-at hand, the same lines each time.
+"""Makes replays for `kvik bench MODEL --replay FILE`: lines of {"prompt", "answer"}. The same sources give the same lines.
 
   edits   this repository's history: a file and a commit's message, then the new file
-  agents  a file read, written and written again, as calls of tools: three versions of its history
+  agents  a file that is read and written twice with tool calls: three versions of its history
   quotes  a document and a question, then an answer that quotes it
-  json    scenes of a play, then who says what, as JSON
-  prose   a play goes on
+  json    scenes of a play, then their speakers and speeches as JSON
+  prose   the continuation of a play
 
   tools/make/make_replay.py edits out.jsonl [--repository .] [--plays FILE] [--turns 8] [--chars 2200]
 """
@@ -24,7 +23,7 @@ def git(repository, *words):
 
 
 def versions(repository, chars):
-    """(path, [(commit, message)], newest first) of sources that changed often and are small."""
+    """Returns (path, [(commit, message)], newest first) of small sources that changed often."""
     log = git(repository, "log", "--no-merges", "--diff-filter=M", "--format=%x01%H%x02%s%n%b%x03",
               "--name-only", "--", "src", "tests", "tools")
     by_path = {}

@@ -1,15 +1,15 @@
-"""The geometries that make_model.py can write, and what their families have."""
+"""The geometries that make_model.py can write, and the features of their families."""
 
-# name: arch, layers, dim, heads, KV heads, head, ffn, context, rope base, what else the geometry has:
-#   window: tokens that attention sees; experts: number, used, ffn of each (and of one shared by all); dense_layers: so many come
-#   first, without experts; rope_dims: dimensions that turn;
-#   keys: more of the file's; guessing_layers: so many come last, which guess further tokens;
-#   rope: keys of the scaling; factors: "llama3" or "long", tensors of divisors of the frequencies;
-#   delta: layers with a state: key heads, value heads, width of a key and of a value, taps, and one layer in how many attends;
-#   scales: of embedding, residual, attention and logits;
-#   kinds: of layers that differ: "every": one in so many has no window, and its heads are as wide as stated, those of the others
-#   "head"; "global_kv": its KV heads; "k_is_v": it has no V; "sharing": so many come last and read the K and V of others, with MLPs
-#   of "sharing_ffn"; "per_layer": width of what each layer knows of a token
+# name: (arch, layers, dim, heads, KV heads, head dim, ffn, context, rope base, other features of the geometry):
+#   window: sliding window in tokens; experts: number, experts per token, ffn of each (and of a shared expert); dense_layers: number of
+#   leading layers without experts; rope_dims: dimensions that RoPE rotates;
+#   keys: further metadata keys; guessing_layers: number of trailing MTP layers;
+#   rope: keys of the RoPE scaling; factors: "llama3" or "long", tensors of frequency divisors;
+#   delta: recurrent layers: key heads, value heads, dimension of a key and of a value, convolution taps, and the interval of attention layers;
+#   scales: scales of embedding, residual, attention and logits;
+#   kinds: layers that differ: "every": interval of layers without a window, which have the stated head dim, while the others have
+#   "head"; "global_kv": KV heads of layers without a window; "k_is_v": these have no V; "sharing": number of trailing layers that read the K
+#   and V of other layers and have MLPs of width "sharing_ffn"; "per_layer": width of the per-layer embeddings
 LONG_ROPE = {"factors": "long", "rope": {"original_context_length": 4096}}
 GRANITE = {"embedding": 12.0, "residual": 0.22, "attention": 0.015625, "logit": 8.0}
 PRESETS = {
@@ -149,7 +149,7 @@ PRESETS = {
                         "keys": {"expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 1.5}}),
     "test-minimaxm2": ("minimax-m2", 2, 64, 4, 2, 16, 96, 2048, 5e6,
                        {"experts": (8, 3, 96), "rope_dims": 8, "keys": {"expert_gating_func": 2}}),
-    # MLA: latent (rank, q rank, still, turning, value) of a head
+    # MLA: latent (kv_lora_rank, q_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim)
     "test-mla":       ("deepseek2", 3, 64, 4, 4, 32, 160, 2048, 1e4,
                        {"latent": (32, 24, 16, 16, 24), "experts": (16, 3, 96, 96), "dense_layers": 1,
                         "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 512, "yarn_log_multiplier": 0.1},
@@ -169,7 +169,7 @@ PRESETS = {
                        {"convs": (3, (2,)), "experts": (8, 3, 96), "dense_layers": 1, "keys": {"expert_gating_func": 2}}),
     "test-granitehybrid": ("granitehybrid", 4, 64, 4, 2, 16, 96, 2048, 1e4,
                            {"space": (4, 32, 2, 16, 4, (2,)), "experts": (6, 2, 96, 96), "scales": {**GRANITE, "attention": 0.2}}),
-    # a letter for each layer: Mamba, attention, MLP, experts
+    # One letter per layer: Mamba, attention (*), MLP (-), experts.
     "test-nemotronh": ("nemotron_h", 6, 64, 4, 2, 16, 160, 2048, 1e4, {"space": (4, 32, 2, 16, 4, "M-M*-M")}),
     "test-nemotronhmoe": ("nemotron_h_moe", 7, 64, 4, 2, 16, 96, 2048, 1e4,
                           {"space": (4, 32, 2, 16, 4, "MEM*EME"), "experts": (8, 3, 96, 160),
@@ -178,7 +178,7 @@ PRESETS = {
                        {"window": 32, "experts": (8, 3, 96), "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 124}}),
 }
 
-# What the families have beyond a plain decoder. "norms": before attention and MLP, behind them, or both.
+# Features of the families beyond a plain decoder. "norms": before attention and MLP, after them ("behind"), or both.
 FAMILIES = {
     "llama":    {},
     "qwen2":    {"eps": 1e-6, "bias": True},

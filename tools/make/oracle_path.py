@@ -1,4 +1,4 @@
-"""Lets the scripts of this folder import those of tools/oracle, which read models and their types of weights."""
+"""Adds tools/oracle to the path, whose scripts read models and weight types."""
 import os
 import sys
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Quantises a Hugging Face folder as AutoAWQ's "gemm" files are laid out, and writes what it stands for as a folder of F32.
+"""Quantizes a Hugging Face folder in the layout of AutoAWQ's "gemm" files, and writes the represented values as a folder of F32.
 
     pack_awq.py --group-size 128 FOLDER PACKED TWIN
 
-Rounds to the nearest level of each group and scales nothing by activations: for tests of readers, not for use. Source of the
+Rounds to the nearest level of each group and does not scale by activations: for tests of readers, not for real use. Source of the
 layout: AutoAWQ, WQLinear_GEMM.from_linear. Needs numpy only.
 """
 import argparse
@@ -12,12 +12,12 @@ import numpy as np
 
 from pack_gptq import column_groups, dequantise, pack_folder, quantise
 
-ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # which of eight outputs is in each nibble, the lowest first
+ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # output in each nibble of a word, lowest nibble first
 BITS = 4
 
 
 def words(x):
-    """[n, outputs] → [n, outputs / 8] int32."""
+    """Packs [n, outputs] into [n, outputs / 8] int32."""
     out = np.zeros((len(x), x.shape[1] // 8), np.uint32)
     for nibble, output in enumerate(ORDER):
         out |= x[:, output::8].astype(np.uint32) << np.uint32(BITS * nibble)

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Quantises a Hugging Face folder as compressed-tensors' "pack-quantized" files are laid out, and writes what it stands for as a folder of F32.
+"""Quantizes a Hugging Face folder in the layout of compressed-tensors' "pack-quantized" files, and writes the represented values as a folder of
+F32.
 
     pack_compressed.py --group-size 32 FOLDER PACKED TWIN
 
-Rounds to the nearest level of each group and searches nothing: for tests of readers, not for use. Levels, and zeros where there are
-some, are those that pack_gptq.py finds. Source of the layout: compressed-tensors, PackedQuantizationCompressor. Needs numpy only.
+Rounds to the nearest level of each group and searches nothing: for tests of readers, not for real use. Levels, and zero points if there
+are any, are those of pack_gptq.py. Source of the layout: compressed-tensors, PackedQuantizationCompressor. Needs numpy only.
 """
 import numpy as np
 

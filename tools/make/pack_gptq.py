@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Quantises a Hugging Face folder as AutoGPTQ's files are laid out, and writes what it stands for as a folder of F32.
+"""Quantizes a Hugging Face folder in the layout of AutoGPTQ's files, and writes the represented values as a folder of F32.
 
     pack_gptq.py --bits 4 --group-size 128 --act-order FOLDER PACKED TWIN
 
-Rounds to the nearest level of each group and searches nothing: for tests of readers, not for use. Every matrix of a layer is
-packed but for routers. Sources of the layout: AutoGPTQ, QuantLinear.pack; GPTQModel for "gptq_v2". Needs numpy only.
+Rounds to the nearest level of each group and searches nothing: for tests of readers, not for real use. Packs every matrix of a layer
+except routers. Sources of the layout: AutoGPTQ, QuantLinear.pack; GPTQModel for "gptq_v2". Needs numpy only.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ KEPT = ("norm.weight", ".gate.weight", "shared_expert_gate.weight", "embed_token
 
 
 def read_folder(folder):
-    """name → f32 array, of model.safetensors."""
+    """Returns {name: f32 array} of model.safetensors."""
     with open(f"{folder}/model.safetensors", "rb") as f:
         raw = f.read()
     n = struct.unpack("<Q", raw[:8])[0]
@@ -43,8 +43,8 @@ def is_packed(name, x):
 
 
 def column_groups(name, w, group, by_activation):
-    """The group of each column: those of the largest weights come first, as those of the largest activations do in GPTQ. The
-    experts of a layer share one order."""
+    """Returns the group of each column. Columns with the largest weights come first, as those with the largest activations do in GPTQ. The experts
+    of a layer share one order."""
     n = w.shape[1]
     order = np.arange(n)
     if by_activation and ".experts." in name:
@@ -57,7 +57,7 @@ def column_groups(name, w, group, by_activation):
 
 
 def quantise(w, groups, bits, sym):
-    """[n_rows, n_cols] → quants of that shape, scales f16 and zeros [n_groups, n_rows]."""
+    """Quantizes [n_rows, n_cols]: returns levels of that shape, f16 scales and zero points [n_groups, n_rows]."""
     top = 2**bits - 1
     n_groups = groups.max() + 1
     quants = np.empty(w.shape, np.uint32)
@@ -70,7 +70,7 @@ def quantise(w, groups, bits, sym):
             low = -high
         scales[g] = np.maximum((high - low) / top, 1e-7)
         scale = scales[g].astype(np.float32)
-        # A zero of 0 cannot be said by files that hold it less one.
+        # Files that store zero points minus one cannot represent 0.
         zeros[g] = 2**(bits - 1) if sym else np.clip(np.rint(-low / scale), 1, top)
         quants[:, groups == g] = np.clip(np.rint(x / scale[:, None]) + zeros[g][:, None], 0, top)
     return quants, scales, zeros
@@ -82,7 +82,7 @@ def dequantise(quants, groups, scales, zeros):
 
 
 def words_along(x, bits, axis):
-    """Neighbours along an axis in one int32, the first one lowest."""
+    """Packs neighbors along an axis into one int32, the first one lowest."""
     x = np.moveaxis(x, axis, 0)
     per_word = 32 // bits
     words = np.zeros((len(x) // per_word, *x.shape[1:]), np.uint32)
@@ -109,7 +109,7 @@ def write(source, folder, tensors, quantization=None):
 
 
 def pack_folder(source, packed, twin, quantization, pack_matrix, is_wanted=is_packed):
-    """pack_matrix(name, weights) → the file's tensors by the ends of their names, and what they stand for."""
+    """pack_matrix(name, weights) returns the file's tensors by name suffix, and the represented values."""
     out, plain = {}, {}
     for name, x in read_folder(source).items():
         if not is_wanted(name, x):
@@ -124,7 +124,7 @@ def pack_folder(source, packed, twin, quantization, pack_matrix, is_wanted=is_pa
 
 
 def arguments_of(description):
-    """What packers of integers are all told."""
+    """Returns the argument parser shared by the integer packers."""
     ap = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("folder", help="of make_hf_model.py, in one file")
     ap.add_argument("packed", help="will be made")

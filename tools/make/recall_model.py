@@ -1,10 +1,10 @@
-"""A model built by hand, not trained, that does one thing: tell what it was told of a key.
+"""Builds, without training, a model that recalls the value stated for a key.
 
-One Llama layer. A statement token says "key i has value j"; a question token asks for key i; the logits behind it
-name the value. Keys are random codes in the dimensions of a head that RoPE leaves alone (its base is 1e30), so that
-the question's query meets the statement's key at whatever distance, among as many other keys as the context holds:
-what is left of the right answer's probability says how well pages keep keys apart. One channel of K is large in
-all tokens where `outlier` says so, as it is in real models. All matrices f32, no MLP to speak of.
+It has one Llama layer. A statement token means "key i has value j"; a question token asks for key i; the logits after it
+identify the value. Keys are random codes in dimensions of a head that RoPE does not rotate (its base is 1e30), so that
+the question's query matches the statement's key at any distance, among as many other keys as the context holds. The remaining
+probability of the right answer measures how well quantized pages distinguish keys. With `outlier`, one channel of K is large for
+all tokens, as in real models. All matrices are f32; the MLP has no effect.
 """
 import struct
 
@@ -15,9 +15,9 @@ from gguf_file import ARR, F, F32, I32, STR, U32, encode, nbytes, pack_str, pack
 
 N_KEYS, N_VALUES = 1000, 4
 CODE, HEAD, DIM, FFN, N_HEADS, N_KV = 48, 64, 192, 32, 4, 2
-KEY, QUESTION, VALUE, ANSWER, CONSTANT = 0, CODE, 2 * CODE, 2 * CODE + N_VALUES, 2 * CODE + 2 * N_VALUES  # in the residual
-FIRST_CODE = HEAD - CODE  # of a head's dimensions
-SHARPNESS, CONFIDENCE = 0.3, 6.0  # of the match against the noise of others; of the answer
+KEY, QUESTION, VALUE, ANSWER, CONSTANT = 0, CODE, 2 * CODE, 2 * CODE + N_VALUES, 2 * CODE + 2 * N_VALUES  # offsets in the residual
+FIRST_CODE = HEAD - CODE  # first of a head's dimensions that hold a code
+SHARPNESS, CONFIDENCE = 0.3, 6.0  # scale of the match relative to the noise of other keys; scale of the answer's logit
 
 N_STATEMENTS = N_KEYS * N_VALUES
 FIRST_QUESTION, FIRST_ANSWER = N_STATEMENTS, N_STATEMENTS + N_KEYS
@@ -47,7 +47,7 @@ def tensors(seed, outlier):
             embedding[statement(key, value), VALUE + value] = 1
         embedding[question(key), QUESTION:QUESTION + CODE] = codes[key]
     embedding[:, CONSTANT] = 1
-    # RMS norm divides all by the same figure, for statements and questions alike.
+    # RMS norm divides all tokens by the same value, statements and questions alike.
     embedding[:, -1] = np.sqrt(np.maximum(0, CODE + 2 - (embedding * embedding).sum(1)))
     norm = np.full(DIM, np.sqrt((CODE + 2) / DIM), np.float32)
 
@@ -65,7 +65,7 @@ def tensors(seed, outlier):
     for j in range(N_VALUES):
         output[ANSWER + j, [head * HEAD + j for head in range(N_HEADS)]] = 1 / N_HEADS
         head_matrix[answer(j), ANSWER + j] = CONFIDENCE
-    head_matrix[:FIRST_ANSWER, CONSTANT] = -1000  # nothing but answers is ever said
+    head_matrix[:FIRST_ANSWER, CONSTANT] = -1000  # only answers have a chance
     zeros = lambda *shape: np.zeros(shape, np.float32)
     return {"token_embd.weight": embedding, "blk.0.attn_norm.weight": norm, "blk.0.attn_q.weight": q, "blk.0.attn_k.weight": k,
             "blk.0.attn_v.weight": v, "blk.0.attn_output.weight": output, "blk.0.ffn_norm.weight": norm, "blk.0.ffn_gate.weight": zeros(FFN, DIM),

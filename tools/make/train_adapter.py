@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Trains a LoRA adapter on the demo's quantised weights, so that it writes another author's text (QLoRA in small).
+"""Trains a LoRA adapter on the demo's quantized weights, so that it writes another author's text (a small QLoRA).
 
-    train_adapter.py --text other.txt --kvik build/kvik --out adapter/        # a folder of PEFT; *.gguf: as llama.cpp has them
+    train_adapter.py --text other.txt --kvik build/kvik --out adapter/        # a PEFT folder; *.gguf: llama.cpp's format
     kvik run demo --adapter adapter/ -p "The "
 
-Pairs on all seven projections of each layer; the weights stay as they are dequantised. Forward and backward pass are written out
-for numpy. The last tenth of the text is held back, and the loss on it is told before and after. Any Llama of make_model.py's
-kind serves in the demo's place where it fits in memory as f32.
+Adapts all seven projections of each layer; the base weights are the dequantized ones and do not change. The forward and backward passes
+are written in numpy. The last tenth of the text is held out, and its loss is printed before and after. Any Llama of make_model.py's
+kind can replace the demo if it fits in memory as f32.
 """
 import argparse
 import math
@@ -23,7 +23,7 @@ PROJECTIONS = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", 
 
 
 class Model:
-    """Loss of a batch of ids [B, T + 1], and the gradients of the adapter's matrices."""
+    """Computes the loss of a batch of ids [B, T + 1] and the gradients of the adapter's matrices."""
 
     def __init__(self, path, rank, scale, length, seed):
         meta, weights = reference_logits.load(path)
@@ -131,7 +131,7 @@ class Model:
 
 
 def check_gradients(model, ids, rng):
-    """The largest error of some derivatives against differences, in parts of the largest derivative."""
+    """Compares some derivatives with finite differences. Returns the largest error relative to the largest derivative."""
     for x in model.p.values():
         x[...] = rng.standard_normal(x.shape) * 0.05
     _, grads = model.loss(ids)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Trains a draft model for the demo: a Llama of 0.6M parameters with the demo's vocabulary, on the same plays, as GGUF.
+"""Trains a draft model for the demo: a Llama of 0.6M parameters with the demo's vocabulary, on the same plays, written as GGUF.
 
     train_draft_model.py --text plays.txt --kvik build/kvik --out draft.gguf      # some minutes on one core
     kvik run demo --draft draft.gguf --stats -p "ROMEO:"
 
-Two layers, dim 128, 2 query heads of 64 and one KV head, FFN 320, tied embedding. Forward and backward pass are
-written out for numpy, since that is all that is needed for so little: with OpenBLAS (Debian: libopenblas0-pthread)
-it takes a tenth of the time. AdamW, a cosine schedule; the last twentieth of the plays is held back.
+Two layers, dim 128, 2 query heads of 64 and one KV head, FFN 320, tied embedding. The forward and backward passes are
+written in numpy, which suffices for such a small model; OpenBLAS (Debian: libopenblas0-pthread) makes it ten times
+faster. AdamW with a cosine schedule; the last twentieth of the plays is held out.
 """
 import argparse
 import math
@@ -44,7 +44,7 @@ def norm_back(dy, saved):
 
 
 def rope(x, cos, sin):
-    """x [B, heads, T, HD], interleaved pairs as in llama GGUF files; with -sin the way back."""
+    """Rotates x [B, heads, T, HD], interleaved pairs as in llama GGUF files; -sin gives the inverse."""
     a, b = x[..., 0::2], x[..., 1::2]
     out = np.empty_like(x)
     out[..., 0::2], out[..., 1::2] = a * cos - b * sin, a * sin + b * cos
@@ -52,7 +52,7 @@ def rope(x, cos, sin):
 
 
 class Step:
-    """Loss and gradients of one batch of ids [B, T + 1]."""
+    """Computes loss and gradients of one batch of ids [B, T + 1]."""
 
     def __init__(self, p, length):
         self.p = p

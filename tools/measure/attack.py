@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Attacks a server of its own as an outsider would, and says what it cost everybody else.
+"""Attacks its own server as an outsider would, and reports the effect on other clients.
 
     tools/measure/attack.py                          100,000 requests by 12 clients in an hour
     tools/measure/attack.py --minutes 1 --requests 1500
-    tools/measure/attack.py --kinds                  what it does, and how often
+    tools/measure/attack.py --kinds                  lists the kinds of requests and their weights
 
-It starts `kvik serve` on loopback with keys, a small cache and a disk tier. First 12 clients behave (that is what the user is held
-against), then the same number mean harm as often as not: answers and fields that are too large, bodies of 31 MiB, slow and silent
-connections, floods of priorities, pins, guesses at others' prompts, bytes that are no HTTP, clients that leave at any moment.
-Meanwhile a user who behaves streams one answer after the other, and a watch samples memory, files and threads. At the end every page
-must be accounted for. The last line is 'held' (exit code 0), or 'broken' (1) behind a line for each promise that was.
+It starts `kvik serve` on loopback with keys, a small cache and a disk tier. First 12 well-behaved clients run, to measure the user's
+latency for comparison. Then the same number of clients is hostile in about half of their requests: oversized answers and fields, bodies of
+31 MiB, slow and silent connections, floods of priorities, pins, guesses of others' prompts, bytes that are not HTTP, clients that disconnect
+at any moment. Meanwhile a well-behaved user streams one answer after the other, and a watch samples memory, files and threads. At the end
+every page must be accounted for. The last line is 'held' (exit code 0), or 'broken' (1) after a line for each broken promise.
 """
 import argparse
 import asyncio
@@ -46,11 +46,11 @@ def key_file(folder):
     return path
 
 
-# --- the clients: processes of their own, so that the user's clock does not wait for them ---
+# --- the clients: separate processes, so that the user's clock does not wait for them ---
 
 def clients(target, options, seed, out):
-    """One process of clients. Sends (kind, outcome) counts now and then, and ends on the event."""
-    os.nice(10)  # the machine is the server's
+    """Runs one process of clients. Reports (kind, outcome) counts from time to time, and ends on the event."""
+    os.nice(10)  # leaves the machine to the server
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(run_clients(target, options, seed, out))
 
@@ -70,9 +70,9 @@ async def run_clients(target, options, seed, out):
 
 
 async def run_client(target, options, rng, counts):
-    """One request after the other, as many a second as are wanted, until the time is over and there were enough; half as long again at most."""
+    """Sends requests at the target rate until the time is over and enough were sent, but for at most one and a half times the planned time."""
     kinds = [k for k in KINDS if k.is_hostile or not options["hostile"]]
-    first = [k for k in kinds if options["hostile"]]  # each once, however rare
+    first = [k for k in kinds if options["hostile"]]  # each kind once, even rare ones
     rng.shuffle(first)
     weights = [k.weight for k in kinds]
     due, done = time.monotonic(), options["done"]
@@ -96,7 +96,7 @@ async def run_client(target, options, rng, counts):
 
 
 async def outcome(kind, target, rng):
-    """A status, or why there was none."""
+    """Returns a status, or the reason why there is none."""
     try:
         return str(await asyncio.wait_for(kind.act(target, rng), 120))
     except (ConnectionError, asyncio.IncompleteReadError, EOFError):
@@ -106,7 +106,7 @@ async def outcome(kind, target, rng):
 
 
 class Crowd:
-    """Client processes, and what they reported."""
+    """The client processes and their reports."""
 
     def __init__(self, target, n_clients, requests, seconds, hostile, seed):
         self.counts = collections.Counter()
@@ -125,7 +125,7 @@ class Crowd:
             p.start()
 
     def join(self, watch):
-        """Until all are done, or the server is."""
+        """Waits until all clients have finished or the server has exited."""
         left = len(self.processes)
         deadline = self.until + self.seconds / 2 + 180
         while left and watch.server_lives() and time.monotonic() < deadline:
@@ -146,22 +146,22 @@ class Crowd:
 # --- the user ---
 
 class User(threading.Thread):
-    """Streams one answer after the other; every one must be the first."""
+    """Streams one answer after the other; all answers must be the same."""
 
     def __init__(self, server, **fields):
-        """fields: further fields of its requests."""
+        """fields: additional fields of its requests."""
         super().__init__(daemon=True)
         self.server, self.fields, self.ends = server, fields, threading.Event()
         self.gaps, self.firsts, self.texts, self.troubles = [], [], collections.Counter(), collections.Counter()
         self.start()
 
     def run(self):
-        with contextlib.suppress(PermissionError):  # waits for no core, as if it had a machine of its own
+        with contextlib.suppress(PermissionError):  # high priority: the user does not wait for a core, as if it had its own machine
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         while not self.ends.is_set():
             try:
                 self.answer()
-            except Exception as e:  # noqa: BLE001: whatever it is, the user sees it
+            except Exception as e:  # noqa: BLE001: the user sees every error
                 self.troubles[f"{type(e).__name__}: {e}"[:120]] += 1
                 time.sleep(0.1)
 
@@ -198,7 +198,7 @@ def quantiles(seconds):
 
 
 class UserServer(Server):
-    """Whoever asks through it has the key."""
+    """A server whose requests carry a key."""
 
     def __init__(self, key, *args, **options):
         self.key = key
@@ -222,7 +222,7 @@ class UserServer(Server):
 # --- the watch ---
 
 class Watch(threading.Thread):
-    """Samples the server's memory, files and threads, and how long /health takes."""
+    """Samples the server's memory, files and threads, and the latency of /health."""
 
     def __init__(self, server, every_s):
         super().__init__(daemon=True)
@@ -256,7 +256,7 @@ class Watch(threading.Thread):
 
 
 def planned_bytes(said):
-    """What the server said that it would take: 'memory: 1.50 GiB = …'."""
+    """Returns the memory that the server planned, from its line 'memory: 1.50 GiB = …'."""
     unit = {"B": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}
     for line in said.splitlines():
         if " memory: " in line:
@@ -266,7 +266,7 @@ def planned_bytes(said):
 
 
 def pages_at_rest(server):
-    """The pages by state once nothing runs; None where something never ends."""
+    """Returns the pages by state when no request is running, or None if one never ends."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         page = server.metrics()
@@ -276,7 +276,7 @@ def pages_at_rest(server):
     return None
 
 
-# --- what is held against what ---
+# --- the verdict ---
 
 class Verdict:
     def __init__(self):
@@ -314,8 +314,8 @@ def judge(run):
     verdict.hold(run.rest_bytes <= plan + 64 * MIB, f"at rest {mib(run.rest_bytes)}, within plan + 64 MiB = {mib(plan + 64 * MIB)}")
     middle, last = thirds(watch.samples, 1)
     verdict.hold(last <= middle * 1.02 + 8 * MIB, f"memory is flat: median {mib(middle)} in the middle third, {mib(last)} in the last")
-    # What may be one more for good: the disk tier's segments stay open, each an eighth of its size, and its index's log and the map of
-    # that; and the two threads that make masks start with the first grammar. Whatever else stays is a leak.
+    # Allowed permanent growth: the disk tier's segments remain open, each an eighth of its size, as do its index's log and the log's memory map; and
+    # the first grammar starts the two threads that compute masks. Any other growth is a leak.
     for column, name, more in ((2, "file descriptors", 8 + 2), (3, "threads", 2)):
         before, after = run.first[column], run.last[column]
         verdict.hold(after <= before + more,

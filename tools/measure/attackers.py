@@ -1,6 +1,7 @@
-"""What clients do to a server in tools/measure/attack.py: each kind one function of (target, rng) that returns a status, or what came instead.
+"""The requests of tools/measure/attack.py. Each kind is a function of (target, rng) that returns a status or the reason why there is none. Its
+docstring is its description in `attack.py --kinds`.
 
-Nothing here waits for ever, and no answer is kept: what is read is counted and dropped.
+No function waits forever, and answers are counted and discarded.
 """
 import asyncio
 import collections
@@ -14,11 +15,11 @@ MAX_PRIORITY = 2**31 - 1
 
 
 class Target:
-    """Where the server is, and the keys of those who mean harm."""
+    """The server's address and the keys of the hostile clients."""
 
     def __init__(self, port, keys, scale=1.0):
         self.port, self.keys, self.scale = port, keys, scale
-        self.more_requests = 0  # than kinds that acted
+        self.more_requests = 0  # requests sent in addition to one per kind
 
     def large(self, n):
         return max(int(n * self.scale), 1)
@@ -42,7 +43,7 @@ def kind_named(name):
 # --- bytes on the wire ---
 
 class Wire:
-    """A connection that is closed, or reset, whatever happens."""
+    """A connection that is always closed or reset."""
 
     def __init__(self, target, receive_bytes=None, reset=False):
         self.target, self.receive_bytes, self.reset = target, receive_bytes, reset
@@ -71,14 +72,14 @@ class Wire:
             await self.writer.drain()
 
     async def status(self):
-        """Of the next answer."""
+        """Returns the status of the next answer."""
         line = await self.reader.readline()
         if not line:
             return "closed"
         return int(line.split(b" ", 2)[1])
 
     async def answer(self):
-        """The status, with all behind it read: what comes until the server closes."""
+        """Returns the status, after reading until the server closes the connection."""
         status = await self.status()
         while await self.reader.read(1 << 16):
             pass
@@ -90,7 +91,7 @@ def head(method, path, *headers):
 
 
 def post(target, rng, path, body, *headers, key=None):
-    """The bytes of a request; `body` bytes, or what is to be JSON."""
+    """Returns the bytes of a request; `body` is bytes, or an object to encode as JSON."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return head("POST", path, "Content-Type: application/json", f"Content-Length: {len(data)}", f"x-api-key: {key or rng.choice(target.keys)}", *headers) + data
 
@@ -100,7 +101,7 @@ async def ask(target, rng, path, body, *headers):
         try:
             await wire.send(post(target, rng, path, body, *headers))
         except ConnectionError:
-            pass  # it answered before it had heard all
+            pass  # the server answered before it had received everything
         return await wire.answer()
 
 
@@ -117,11 +118,11 @@ def ids(rng, n):
     return [rng.randrange(4, 2000) for _ in range(n)]
 
 
-# --- those who behave ---
+# --- well-behaved clients ---
 
 @kind(0, hostile=False)
 async def behave(target, rng):
-    """completions, chats, other dialects, embeddings, tokens; one in ten leaves early"""
+    """sends completions, chats, other dialects, embeddings, tokens; one in ten disconnects early"""
     if rng.random() < 0.1:
         return await leave(target, rng)
     what = rng.random()
@@ -141,7 +142,7 @@ async def behave(target, rng):
 
 
 async def leave(target, rng):
-    """At any moment."""
+    """Disconnects at a random moment."""
     whole = post(target, rng, "/v1/completions", completion(rng, max_tokens=rng.randrange(1, 300), ignore_eos=True, n=rng.choice((1, 1, 2, 3))))
     async with Wire(target, reset=rng.random() < 0.5) as wire:
         moment = rng.choice(("in the request", "at once", "later", "in the answer", "half closed"))
@@ -163,7 +164,7 @@ async def leave(target, rng):
 
 @kind(1)
 async def huge_answer(target, rng):
-    """prompts × choices × log probabilities"""
+    """requests prompts × choices × log probabilities"""
     n = rng.choice((1, 4, 16))
     body = {"prompt": [ids(rng, 990) for _ in range(target.large(rng.choice((4, 32, 64))))], "n": n, "max_tokens": 1,
             **rng.choice(({"prompt_logprobs": 20}, {"echo": True, "logprobs": 20}))}
@@ -172,7 +173,7 @@ async def huge_answer(target, rng):
 
 @kind(1)
 async def slow_reader(target, rng):
-    """asks for much and reads it byte by byte, or not at all"""
+    """requests much output and reads it byte by byte, or not at all"""
     body = completion(rng, prompt=[ids(rng, 900)], max_tokens=60, ignore_eos=True, n=4, stream=rng.random() < 0.5, logprobs=20, echo=True)
     async with Wire(target, receive_bytes=4096, reset=True) as wire:
         await wire.send(post(target, rng, "/v1/completions", body))
@@ -187,7 +188,7 @@ async def slow_reader(target, rng):
 
 @kind(0.4)
 async def huge_field(target, rng):
-    """a text of 30 MiB where a name is meant, for many choices"""
+    """sends a text of 30 MiB in place of a name, for many choices"""
     value = "x" * target.large(rng.choice((1, 8, 30)) << 20)
     field = rng.choice(("cache_salt", "user", "model", "stop", "prompt_cache_key", "suffix"))
     return await ask(target, rng, "/v1/completions", completion(rng, n=rng.choice((1, 128)), **{field: value}))
@@ -195,7 +196,7 @@ async def huge_field(target, rng):
 
 @kind(1)
 async def many_of_a_field(target, rng):
-    """a million stops, biases, ids, messages, tools"""
+    """sends a million stops, biases, ids, messages or tools"""
     n = target.large(rng.choice((1_000, 100_000, 1_000_000)))
     path, fields = rng.choice((
         ("/v1/completions", {"stop": ["x"] * n}), ("/v1/completions", {"logit_bias": {str(i): 1 for i in range(n)}}),
@@ -210,7 +211,7 @@ async def many_of_a_field(target, rng):
 
 @kind(0.4)
 async def huge_body(target, rng):
-    """31 MiB to tokenize, nine million empty lists, one deep list"""
+    """sends 31 MiB to tokenize, nine million empty lists, or one deep list"""
     n = target.large(31 << 20)
     path, body = rng.choice((
         ("/tokenize", lambda: b'{"content":"' + b"a b" * (n // 3) + b'"}'),
@@ -225,7 +226,7 @@ async def huge_body(target, rng):
 
 @kind(0.4)
 async def body_without_end(target, rng):
-    """chunks until it is told to stop"""
+    """sends chunks until the server stops it"""
     async with Wire(target) as wire:
         try:
             await wire.send(head("POST", "/v1/completions", "Transfer-Encoding: chunked", f"x-api-key: {rng.choice(target.keys)}"))
@@ -240,7 +241,7 @@ async def body_without_end(target, rng):
 
 @kind(0.3)
 async def silent(target, rng):
-    """a hundred connections that say nothing for a while"""
+    """opens a hundred connections that stay silent for a while"""
     held = []
     try:
         for _ in range(target.large(100)):
@@ -255,7 +256,7 @@ async def silent(target, rng):
 
 @kind(0.5)
 async def slow_request(target, rng):
-    """a head or a body byte by byte"""
+    """sends a header or a body byte by byte"""
     whole = post(target, rng, "/v1/completions", completion(rng))
     at = rng.choice((10, len(whole) - 5))
     async with Wire(target) as wire:
@@ -268,13 +269,13 @@ async def slow_request(target, rng):
 
 @kind(14)
 async def leaver(target, rng):
-    """leaves in the request, in the prompt or in the answer"""
+    """disconnects in the request, in the prompt or in the answer"""
     return await leave(target, rng)
 
 
 @kind(1)
 async def live_watcher(target, rng):
-    """opens the live page's stream and does not read it"""
+    """opens the stream of the live page and does not read it"""
     async with Wire(target, receive_bytes=4096, reset=True) as wire:
         await wire.send(head("GET", "/kvik/live", f"x-api-key: {rng.choice(target.keys)}"))
         await asyncio.sleep(rng.uniform(0, 3))
@@ -285,7 +286,7 @@ async def live_watcher(target, rng):
 
 @kind(1)
 async def priority_flood(target, rng):
-    """twenty requests before everybody else"""
+    """sends twenty requests with priority over all others"""
     body = completion(rng, priority=rng.choice((-MAX_PRIORITY - 1, -1, MAX_PRIORITY)), max_tokens=60, ignore_eos=True, stream=False)
     answers = await asyncio.gather(*(ask(target, rng, "/v1/completions", body) for _ in range(20)), return_exceptions=True)
     target.more_requests += len(answers) - 1
@@ -294,21 +295,21 @@ async def priority_flood(target, rng):
 
 @kind(3)
 async def pin(target, rng):
-    """keeps a prompt for a day, or the longest that is allowed"""
+    """pins a prompt for a day, or for the longest allowed time"""
     block = {"type": "text", "text": text(rng, 350), "cache_control": {"type": "ephemeral", "ttl": rng.choice(("5m", "1h", "1d"))}}
     return await ask(target, rng, "/v1/messages", {"messages": [{"role": "user", "content": [block]}], "max_tokens": 1})
 
 
 @kind(14)
 async def probe(target, rng):
-    """guesses what others sent"""
+    """guesses prompts of other users"""
     guess = "ROMEO:\nO, speak again, " + text(rng, rng.randrange(1, 4))
     return await ask(target, rng, "/v1/completions", {"prompt": guess, "max_tokens": 1, "kvik": {"explain_cache": True}})
 
 
 @kind(6)
 async def another_origin(target, rng):
-    """a web page of somebody else's: rebound names, plain text, preflights"""
+    """acts as a foreign web page: rebound names, plain text, preflights"""
     body = json.dumps(completion(rng)).encode()
     headers = rng.choice((["Host: evil.example"], ["Host: localhost", "Origin: https://evil.example"], ["Host: localhost", "Origin: null"],
                           ["Host: 127.0.0.1.evil.example:80", "Origin: http://127.0.0.1.evil.example"]))
@@ -322,18 +323,18 @@ async def another_origin(target, rng):
 
 @kind(8)
 async def wrong_key(target, rng):
-    """no key, a wrong one, another's"""
+    """sends no key, a wrong one, or another user's"""
     async with Wire(target) as wire:
         await wire.send(post(target, rng, rng.choice(("/v1/completions", "/metrics", "/kvik/live", "/tokenize")), completion(rng),
                              key=rng.choice(("wrong", "", "user-kez", "x" * 5000))))
         return await wire.answer()
 
 
-# --- what is no HTTP, no JSON, no number ---
+# --- invalid HTTP, JSON and numbers ---
 
 @kind(12)
 async def no_http(target, rng):
-    """framing that two readers understand differently, folded headers, noise"""
+    """sends ambiguous framing, folded headers or noise"""
     key = f"x-api-key: {target.keys[0]}"
     whole = rng.choice((
         b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"GET /health HTTP/1.1\r\n\r\n", b"GET /health HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n",
@@ -355,7 +356,7 @@ async def no_http(target, rng):
 
 @kind(16)
 async def no_sense(target, rng):
-    """JSON that is cut, deep, huge or of the wrong type"""
+    """sends JSON that is truncated, deep, huge or of the wrong type"""
     body = rng.choice((
         b"{", b'{"prompt": NaN}', b'{"prompt": "\xff"}', b'{"prompt": "x", "temperature": 1e999}', b"[" * 100_000, b'{"prompt": "\\ud800"}', b"null", b"",
         b'{"prompt": "x", "prompt": "y"}', {"prompt": None}, {"prompt": {}}, {"prompt": [[]]}, {"prompt": [[1, "x"]]}, {"prompt": [-1]}, {"prompt": [2**63]},
@@ -368,7 +369,7 @@ async def no_sense(target, rng):
 
 @kind(4)
 async def template_kwargs(target, rng):
-    """variables of the template that are its own, huge or nested"""
+    """sends template variables that shadow its own, are huge or are nested"""
     kwargs = rng.choice(({"messages": []}, {"bos_token": "x" * 100_000}, {"add_generation_prompt": "\x00"}, {"a": [[[[[[]]]]]] * 1000},
                          {"tools": "x"}, {"raise_exception": 1}, {str(i): i for i in range(5000)}))
     return await ask(target, rng, "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2, "chat_template_kwargs": kwargs})
@@ -376,7 +377,7 @@ async def template_kwargs(target, rng):
 
 @kind(3)
 async def grammar(target, rng):
-    """constraints that blow up, where the server takes any"""
+    """sends constraints of exponential size"""
     deep = {"type": "array", "items": {"type": "string"}}
     for _ in range(rng.choice((3, 200))):
         deep = {"type": "array", "items": deep}

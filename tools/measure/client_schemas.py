@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Writes tests/e2e/client_schemas.json: 300 JSON schemas as Pydantic, Zod and people write them, each with a question that fits.
+"""Writes tests/e2e/client_schemas.json: 300 JSON schemas in the style of Pydantic, Zod and people, each with a matching question.
 
     python3 -m venv V && V/bin/pip install pydantic
     (mkdir Z && cd Z && npm install zod@4)
     V/bin/python tools/measure/client_schemas.py --zod Z > tests/e2e/client_schemas.json
 
-The committed list is what the tests read; this tool only makes it again, or more of it (--each N)."""
+The tests read the committed list; this tool regenerates it, or a longer one (--each N)."""
 import argparse
 import json
 import random
@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Optional, Union
 
 from pydantic import BaseModel, Field, create_model
 
-# (subject, facts, fields). A field: name, kind, and what the kind needs.
+# (subject, facts, fields). A field is its name, its kind and the arguments of the kind.
 DOMAINS = [
     ("customer", "Maria Keller is 34, lives in Lisbon, writes from maria@example.com and has been a gold member since 2021-03-04.",
      [("name", "str"), ("age", "int", 0, 120), ("city", "str"), ("email", "email"), ("level", "enum", ["bronze", "silver", "gold"]),
@@ -89,7 +89,7 @@ DOMAINS = [
 
 
 def pick(r, fields):
-    """Some of the fields in their order, at least two."""
+    """Returns some of the fields in their order, at least two."""
     n = r.randint(2, min(6, len(fields)))
     chosen = set(r.sample(range(len(fields)), n))
     return [field for i, field in enumerate(fields) if i in chosen]
@@ -99,7 +99,7 @@ def camel(name):
     return "".join(word.capitalize() for word in name.replace(" ", "_").split("_"))
 
 
-# Pydantic
+# --- Pydantic ---
 def pydantic_type(r, name, kind, more):
     if kind in ("int", "number"):
         plain = int if kind == "int" else float
@@ -131,7 +131,7 @@ def pydantic_model(r, name, fields, p_required):
     return create_model(name, __base__=BaseModel, **made)
 
 
-# Zod, as code
+# --- Zod, as code ---
 def zod_type(r, kind, more):
     if kind in ("int", "number"):
         code = "z.number().int()" if kind == "int" and r.random() < 0.5 else "z.int()" if kind == "int" else "z.number()"
@@ -167,14 +167,14 @@ def zod_object(r, fields, p_required):
 
 
 def zod_schemas(folder, codes):
-    """Each with the side that it was converted for: answers are closed, inputs are not."""
+    """Converts each schema for its direction: answers are closed, inputs are not."""
     lines = [f"console.log(JSON.stringify(z.toJSONSchema({code}, {{io: '{io}'}})));" for code, io in codes]
     program = 'import { z } from "zod";\n' + "\n".join(lines)
     said = subprocess.run(["node", "--input-type=module", "-"], input=program, cwd=folder, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in said.stdout.splitlines()]
 
 
-# By hand: what people leave out and add
+# --- hand-written style: with common omissions and additions ---
 def hand_type(r, kind, more):
     if kind in ("int", "number"):
         made = {"type": "integer" if kind == "int" else "number"}
@@ -217,7 +217,7 @@ def hand_object(r, fields, p_required):
 
 
 def with_definitions(schema):
-    """The first nested object by reference, as older generators write it."""
+    """Makes the first nested object a reference, as older generators do."""
     for name, its in schema["properties"].items():
         if its.get("type") == "object" and "properties" in its:
             return {"$schema": "http://json-schema.org/draft-07/schema#", **schema, "definitions": {camel(name): its},

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Asks two builds of Kvik the same requests, some 160, in every dialect, streams and bad requests among them, and says which answers differ.
+"""Sends about 160 identical requests to two builds of Kvik, in every dialect, including streams and invalid requests, and reports the answers that
+differ.
 
     tools/measure/compare_answers.py OLD/kvik NEW/kvik [MODEL …]
 
-Models are the demo unless others are named. Identifiers, times and versions are left out of the comparison, as are drafts, which depend
-on speed. Exit code 1 where an answer differs."""
+The default model is the demo. The comparison leaves out identifiers, times and versions, and counts of draft tokens, which depend on
+speed. The exit code is 1 if an answer differs."""
 import argparse
 import json
 import os
@@ -65,7 +66,7 @@ BAD_CHATS = (b"{}", b'{"messages":[]}', b'{"messages":[{"role":"x","content":"a"
 
 
 def without_chance(body):
-    """Bad requests that are answered after all are answered greedily."""
+    """Adds temperature 0, so that invalid requests that are answered after all are answered greedily."""
     return b'{"temperature":0,' + body[1:] if body.startswith(b'{"') and b"temperature" not in body else body
 
 

@@ -1,17 +1,19 @@
 #!/usr/bin/python3
-"""Many conversations through a KV budget that holds few of them: does all end, are the answers right, what was found?
+"""Runs many conversations with a KV budget that holds only a few of them, and reports errors, wrong answers and cached tokens.
 
     tools/measure/conversations.py KVIK MODEL [--conversations 64] [--turns 8] [--held 10] [--users 64] [--verify 32]
 
-Starts `kvik serve` with a KV budget for `--held` conversations at their full length. Each turn sends all that was said before:
-`--system` ids that all share, then `--own` new ones a turn and the answers of `--out`. `--users` requests are under way at a
-time, of whoever is next at random among the conversations that wait for nothing. `found` is what the server says of its cache,
-`lru` what an LRU over whole conversations (as llama.cpp keeps them in host memory) would have found in the same trace with
-memory for as many tokens (and as many states, where the model has one), simulated in its favour: found by longest common prefix, no page
-rounding (but whole pages in front of the last one where the type has open pages, which take of its memory as well); `lru_beside` that those that run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
-`differ` counts the answers that changed. Where `--held` is all of them, `new` are the prompt tokens that nobody had computed before: the
-least that can be computed. `rss` is the most that the server's anonymous memory was, `planned` what `kvik plan`
-states for weights, buffers and this budget.
+Starts `kvik serve` with a KV budget for `--held` conversations at their full length. Each turn sends the whole conversation so far:
+`--system` common ids, then `--own` new ids per turn and the answers of `--out` tokens. `--users` requests run at a time, chosen at random
+among the conversations that are not waiting for an answer.
+
+`found` is the number of cached tokens that the server reports. `lru` is the number of cached tokens of an LRU over whole conversations (as llama.cpp
+stores them in host memory) for the same trace, with memory for as many tokens (and states, if the model is recurrent). It is simulated
+in its favor: longest common prefix without page rounding (but whole pages before the last one if the type has open pages, which use its
+memory as well). `lru_beside` is the same with separate memory for running conversations. `--verify` repeats so many requests afterwards,
+one at a time with their own salts, so that nothing is cached; `differ` counts the answers that changed. If `--held` covers all conversations,
+`new` is the number of prompt tokens that were never computed before, which is the minimum. `rss` is the peak of the server's anonymous
+memory; `planned` is the amount that `kvik plan` reports for weights, buffers and this budget.
 """
 import argparse
 import asyncio
@@ -31,8 +33,8 @@ PAGE_TOKENS = 32
 
 
 class Sizes:
-    """Bytes of tokens, of the state behind them where the model has one (else 0), and of the two open pages of one that runs where the type has them,
-    one of which is kept."""
+    """Bytes per token, bytes of the recurrent state (0 if there is none), and bytes of the two open pages of a running sequence (0 if the type has
+    none), one of which is cached."""
 
     def __init__(self, token, state, open=0):
         self.token, self.state, self.open = token, state, open
@@ -45,11 +47,11 @@ class Sizes:
 
 
 class WholeConversations:
-    """An LRU whose entries are all the tokens of a conversation, with the last state, which serves those alone who say all that is before it."""
+    """An LRU whose entries are all tokens of a conversation and its last state, which only serves prompts that continue the whole conversation."""
 
     def __init__(self, n_bytes, sizes):
-        self.n_bytes, self.sizes, self.held = n_bytes, sizes, []  # the one used longest ago first
-        self.running = 0  # bytes of those that run, where they take of the same memory
+        self.n_bytes, self.sizes, self.held = n_bytes, sizes, []  # least recently used first
+        self.running = 0  # bytes of running conversations, if they use the same memory
 
     def found(self, prompt, held):
         n = min(common_prefix(prompt, held), len(prompt) - 1)
@@ -66,13 +68,13 @@ class WholeConversations:
             n_held -= self.sizes.of_kept(len(self.held.pop(0)))
 
     def keep(self, tokens):
-        # What it was before goes on in it; one that only begins alike is kept beside it.
+        # A continued conversation replaces its previous version; one that only shares a prefix is stored beside it.
         self.held = [held for held in self.held if common_prefix(held, tokens) < len(held)] + [tokens]
 
 
 def found_by_lru(runs, n_bytes, sizes, running_share):
-    """Prompt tokens found in a trace of (t_first, t_end, prompt, answer): looked up when its turn has come, not when it was sent.
-    Those that run take this share of what they need from the same memory: 1 or 0."""
+    """Returns the cached prompt tokens of a trace of (t_first, t_end, prompt, answer). Lookups happen when a request starts to run, not when it
+    was sent. Running conversations take this share of their size from the same memory: 1 or 0."""
     lru = WholeConversations(n_bytes, sizes)
     events = [(run[0], 1, run) for run in runs] + [(run[1], 0, run) for run in runs]
     found = 0
@@ -120,7 +122,7 @@ class Server:
 
 
 async def converse(args, server):
-    """Plays all conversations; returns runs, times and the error messages."""
+    """Runs all conversations; returns runs, times and the error messages."""
     rng = random.Random(args.seed)
 
     def some(n):
@@ -168,7 +170,7 @@ def body(prompt, n, **fields):
 
 
 async def verify(args, server, runs):
-    """How many of the answers are others when they are computed alone, from nothing."""
+    """Returns the number of answers that differ when they are computed alone with an empty cache."""
     some = random.Random(args.seed).sample(runs, min(args.verify, len(runs)))
     n_differ = 0
     for i, (_, _, prompt, answer) in enumerate(some):

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""Conversations through HAProxy before three servers, of which one is killed and one drained in the middle.
+"""Runs conversations through HAProxy and three servers, one of which is killed and one drained during the run.
 
-    tools/measure/fleet.py                                   24 conversations of 8 turns, each way of routing
+    tools/measure/fleet.py                                   24 conversations of 8 turns, each routing mode
     tools/measure/fleet.py --conversations 6 --turns 4 --ways affinity,both --json figures.json
 
-The ways: `round robin`; `affinity`, as deploy/haproxy.cfg has it; `redis`, which is round robin with one Redis behind all; `both`.
-Each turn sends all that was said before: `--system` ids that all share, then `--own` new ones a turn and the answers. After a third of
-the turns one server is killed (SIGKILL), after two thirds one is drained (SIGTERM). A client that gets no answer or half of one asks
-again, twice at most, as the official ones do; a turn without an answer then is counted as lost, and ends its conversation. Answers must be the same in every way: what is cached changes none.
+The modes: `round robin`; `affinity`, with deploy/haproxy.cfg; `redis`, which is round robin with one Redis shared by all servers; `both`.
+Each turn sends the whole conversation so far: `--system` common ids, then `--own` new ids per turn and the answers. After a third of
+the turns one server is killed (SIGKILL), after two thirds one is drained (SIGTERM). A client that gets no answer or a partial one retries
+at most twice, like the official clients. A turn without an answer after that is counted as lost and ends its conversation. Answers must be
+the same in every mode, because the cache changes no answer.
 """
 import argparse
 import concurrent.futures
@@ -28,12 +29,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tools", "client"))
 from server import Server, free_port  # noqa: E402
 
-ATTEMPTS = 3  # as the official clients do: after half a second, and after one
+ATTEMPTS = 3  # like the official clients: retries after half a second and after one second
 WAYS = {"round robin": (False, False), "affinity": (True, False), "redis": (False, True), "both": (True, True)}
 
 
 class Redis:
-    """At a socket in the folder, or on loopback, where `tc` can make it as slow as a network."""
+    """Runs Redis on a socket in the folder, or on loopback, where `tc` can slow it down to the speed of a network."""
 
     def __init__(self, folder, is_tcp=False):
         path, port = os.path.join(folder, "redis.sock"), free_port() if is_tcp else 0
@@ -52,7 +53,7 @@ class Redis:
 
 
 class Proxy:
-    """HAProxy with deploy/haproxy.cfg; without affinity its one line is another."""
+    """Runs HAProxy with deploy/haproxy.cfg; without affinity, its balance line is replaced."""
 
     def __init__(self, folder, servers, affinity):
         with open(os.path.join(ROOT, "deploy", "haproxy.cfg")) as f:
@@ -81,7 +82,7 @@ class Proxy:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request(method, path, body and json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        answer.connection = connection  # lives as long as its answer
+        answer.connection = connection  # must live as long as its answer
         return answer
 
     def stop(self):
@@ -115,7 +116,7 @@ class Figures:
 
 
 def one_answer(proxy, conversation, prompt):
-    """Its ids, how many tokens of the prompt were found, and seconds to the first."""
+    """Returns the answer's ids, the number of cached prompt tokens, and the seconds to the first token."""
     began = time.monotonic()
     body = {"prompt": prompt, "max_tokens": conversation.out, "temperature": 0, "ignore_eos": True, "stream": True, "return_token_ids": True,
             "stream_options": {"include_usage": True}, "prompt_cache_key": conversation.name}

@@ -1,23 +1,23 @@
 #!/usr/bin/python3
-"""Many servers on paper: what routing and a shared tier find, how long prompts wait, how evenly the work lies.
+"""Simulates fleets of servers: hit rates of routing and of a shared tier, waiting times of prompts, and the balance of the load.
 
     tools/measure/fleet_sim.py                                    1, 10, 100 servers, 500 conversations each
     tools/measure/fleet_sim.py --servers 1,10,100,1000 --per-server 1000    a million conversations each; an hour of processor time
 
-A server computes prompts one after the other at --prefill tokens a second and keeps --held tokens, the least recently used
-conversation going first (a system prompt goes when nobody behind it is left). Conversations come by a Poisson process that gives every
-server --load of the work that computing all of them without any cache but one's own would be; they begin with one of --prefixes system
-prompts (Zipf), have turns with pauses, and send everything that was said. What no memory holds comes from the tier, where there is one,
-at --tier tokens a second, or is computed. The ways to route:
+A server computes prompts one after the other at --prefill tokens a second and caches --held tokens, evicting the least recently used
+conversation (and a system prompt after the last conversation that uses it). Conversations arrive by a Poisson process that gives every
+server a load of --load, measured as the work of computing each conversation with only its own cache. They begin with one of --prefixes
+system prompts (Zipf), have turns with pauses, and send the whole conversation so far. Tokens that are not in memory are read from the tier,
+if there is one, at --tier tokens a second, or computed. The routing modes:
 
-    round robin     whoever is next
+    round robin     the next server
     session         a hash of the conversation
-    prefix          a hash of the system prompt, on a ring with bounded load (1.5 of the mean, as deploy/haproxy.cfg)
+    prefix          a hash of the system prompt, on a ring with bounded load (1.5 times the mean, as in deploy/haproxy.cfg)
     session bound   a hash of the conversation, with the same bound
-    events          whoever would answer first, by what KV events tell of eight servers at random, of the one that had the last
-                    turn and of the one that had the system prompt last
+    events          the server that would answer first, according to KV events of eight random servers, of the server of the last
+                    turn and of the server that used the system prompt last
 
-Imbalance is the busiest server's work over the mean. Decoding is not in it: it takes all servers alike.
+Imbalance is the busiest server's work divided by the mean. Decoding is not simulated, because it affects all servers alike.
 """
 import argparse
 import heapq
@@ -32,11 +32,11 @@ class Server:
     __slots__ = ("held", "n_held", "prefixes", "free_at", "busy_s", "running")
 
     def __init__(self):
-        self.held = OrderedDict()  # conversation -> (system prompt, tokens of its own), the one used longest ago first
-        self.prefixes = {}         # system prompt -> conversations behind it
+        self.held = OrderedDict()  # conversation -> (system prompt, tokens of its own), least recently used first
+        self.prefixes = {}         # system prompt -> number of conversations that use it
         self.n_held = 0
         self.free_at = self.busy_s = 0.0
-        self.running = 0           # prompts that wait or are computed
+        self.running = 0           # prompts that wait or are being computed
 
     def finds(self, prefix, conversation, n_system):
         own = self.held.get(conversation)
@@ -69,7 +69,7 @@ class Router:
         self.n_running = 0
 
     def ring(self, key):
-        """The first server behind the key's place that has not half as much again to do as the mean."""
+        """Returns the first server after the key's position whose load is below 1.5 times the mean."""
         n = len(self.servers)
         bound = 1.5 * (self.n_running + 1) / n
         order = random.Random(key)
@@ -107,12 +107,12 @@ def simulate(n_servers, way, has_tier, o):
     n_conversations = n_servers * o.per_server
     weights = list(itertools.accumulate(1 / (i + 1) for i in range(o.prefixes)))
     mean_turns = (o.turns + 1) / 2
-    new_tokens = o.system + mean_turns * o.own  # that a conversation computes with a cache of its own
+    new_tokens = o.system + mean_turns * o.own  # tokens that a conversation computes with a cache of its own
     rate = n_servers * o.load * o.prefill / new_tokens  # conversations a second
     begins, events = 0.0, []
     for c in range(n_conversations):
         begins += rng.expovariate(rate)
-        events.append((begins, c, 0))  # when, whose, turn; turn -1: a prompt is done
+        events.append((begins, c, 0))  # (time, conversation, turn); turn -1: a prompt is finished
     heapq.heapify(events)
     begun = {}
     n_prompt_tokens = n_found = n_tier = n_computed = 0

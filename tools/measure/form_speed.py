@@ -1,11 +1,10 @@
 #!/usr/bin/python3
-"""What forms cost a server, and what text that must come saves: requests with a form and without turn about, in one run.
+"""Measures the cost of structured output and the savings from forced text: requests with and without it alternate in one run.
 
     tools/measure/form_speed.py MODEL [--kvik build/kvik] [--threads 2] [--turns 4] [--key-turns 4]
 
-16 users: the time between tokens without a form, with a schema of one long string and with one of a list of objects that differ, speculation
-off. One user: tokens a second of a schema with long keys,
-whose text mostly must come, and of as many tokens without a form."""
+16 users: the time between tokens without a schema, with a schema of one long string and with a schema of a list of different objects, without
+speculation. One user: tokens a second with a schema of long keys, most of whose text is forced, and with as many tokens without a schema."""
 import argparse
 import concurrent.futures
 import http.client
@@ -17,7 +16,7 @@ import time
 
 FREE_TEXT = {"type": "object", "properties": {"title": {"type": "string", "minLength": 4000}, "body": {"type": "string"}},
              "required": ["title", "body"], "additionalProperties": False}
-# States that are met for the first time again and again.
+# A schema that leads to new grammar states again and again.
 RECORDS = {"type": "array", "minItems": 1000, "uniqueItems": True, "items": {
     "type": "object", "required": ["id", "kind", "tags"], "additionalProperties": False,
     "properties": {"id": {"type": "integer", "minimum": 0}, "kind": {"enum": ["cat", "dog", "bird"]}, "note": {"type": "string", "maxLength": 40},
@@ -39,7 +38,7 @@ class Client:
         self.port = port
 
     def wait_until_ready(self):
-        """Returns when the server has loaded its model."""
+        """Waits until the server has loaded its model."""
         for _ in range(600):
             try:
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -52,7 +51,7 @@ class Client:
         raise SystemExit("the server is not ready after a minute")
 
     def stream(self, **fields):
-        """Times at which tokens came, their number and the seconds to the end."""
+        """Returns the arrival times of tokens, their number and the seconds to the end."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         body = {"prompt": "Tell me of it.", "temperature": 1, "stream": True, "return_token_ids": True,
                 "stream_options": {"include_usage": True}, **fields}
@@ -73,11 +72,11 @@ class Client:
 
 
 def between(client, users, n_tokens, **fields):
-    """The median time between tokens, in ms, of users that all decode."""
+    """Returns the median and the mean time between tokens in ms, while all users decode."""
     with concurrent.futures.ThreadPoolExecutor(users) as pool:
         runs = list(pool.map(lambda seed: client.stream(max_tokens=n_tokens, ignore_eos=True, seed=seed, speculate=False, **fields)[0],
                              range(users)))
-    # From when the last one has begun to when the first one ends.
+    # From the begin of the last stream to the end of the first one.
     first, last = max(times[0] for times in runs), min(times[-1] for times in runs)
     gaps = [b - a for times in runs for a, b in zip(times, times[1:]) if a >= first and b <= last]
     return statistics.median(gaps) * 1e3, statistics.fmean(gaps) * 1e3
@@ -106,7 +105,7 @@ def main():
         kinds = {"without a form": {}, "one long string": {"guided_json": FREE_TEXT}, "a list of objects": {"guided_json": RECORDS}}
         rows = {name: [] for name in kinds}
         for turn in range(arguments.turns):
-            # Whoever comes first is another one in each turn.
+            # The order rotates from turn to turn.
             order = list(kinds)[turn % len(kinds):] + list(kinds)[:turn % len(kinds)]
             for name in order:
                 rows[name].append(between(client, arguments.users, arguments.tokens, **kinds[name]))

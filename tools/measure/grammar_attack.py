@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Measures what one key's grammars cost another key's user.
+"""Measures the effect of one key's grammars on the user of another key.
 
     tools/measure/grammar_attack.py                  30 hostile grammars, 8 s each
     tools/measure/grammar_attack.py --seconds 3 --only "regex"
-    tools/measure/grammar_attack.py --trials 1000    random grammars, choices and company instead, until so many requests are answered
+    tools/measure/grammar_attack.py --trials 1000    random grammars, choices and batches instead, until so many requests are answered
 
-It starts `kvik serve` on loopback with keys. A user streams one answer after the other; first alone, then beside as many clients as attack, which ask for
-the same without a grammar, then beside these clients with each grammar. The user's ITL p99 with a grammar may be twice that without one, resident
-memory the plan, 5% and 64 MiB. Beside a grammar of more than 32 KiB stands what requests of as many bytes cost without one, for comparison. The last
-line is 'held' (exit code 0), or 'broken' (1) after a line for each promise that was.
+It starts `kvik serve` on loopback with keys. A user streams one answer after the other: first alone, then with as many clients as there are
+attackers, which send the same requests without a grammar, then with these clients and each grammar. The user's ITL p99 with a grammar may be twice
+that without one; resident memory may be the plan, 5% and 64 MiB. For a grammar of more than 32 KiB, requests of the same size without one are
+measured for comparison. The last line is 'held' (exit code 0), or 'broken' (1) after a line for each broken promise.
 """
 import argparse
 import http.client
@@ -31,9 +31,9 @@ LARGE_BYTES = 32 << 10
 
 
 class Attackers:
-    """Clients that ask one after the other, with a key of their own.
+    """Clients that send one request after the other with their own key.
 
-    In a process of their own: in the user's, the interpreter's lock would hold up the user while they write large grammars.
+    They run in a separate process: in the user's process, the interpreter's lock would delay the user while they write large grammars.
     """
 
     def __init__(self, port, n, grammar="", fields_of=None):
@@ -43,7 +43,7 @@ class Attackers:
         self.process.start()
 
     def stop(self):
-        """Returns the number of answers by status."""
+        """Stops the clients and returns the number of answers by status."""
         self.ends.set()
         statuses = self.results.get(timeout=240)
         self.process.join(60)
@@ -54,7 +54,7 @@ class Attackers:
 
 
 def attack_until(ends, counter, results, port, n, grammar, fields_of):
-    """`grammar` is JSON, which is added to each request as it is."""
+    """`grammar` is JSON text that is inserted into each request."""
     statuses, lock = {}, threading.Lock()
 
     def run(i):
@@ -86,7 +86,7 @@ def attack_until(ends, counter, results, port, n, grammar, fields_of):
 
 
 class Memory(threading.Thread):
-    """The most that the server held, ten times a second."""
+    """Samples the server's memory ten times a second and keeps the maximum."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -102,10 +102,10 @@ class Memory(threading.Thread):
 
 
 def look(server, seconds, n_attackers, grammar=None):
-    """The user's gaps and the attackers' statuses."""
+    """Returns the user's gaps and the attackers' statuses."""
     attackers = Attackers(server.port, n_attackers, "," + json.dumps(grammar)[1:-1] if grammar else "")
     time.sleep(1)
-    user = User(server, speculate=False)  # so that a gap is a step
+    user = User(server, speculate=False)  # without speculation, so that a gap is a step
     time.sleep(seconds)
     user.stop()
     statuses = attackers.stop()
@@ -166,7 +166,7 @@ def random_fields(rng):
 
 
 def trials(options):
-    """Random grammars in company: the server lives, and every answer has one of the statuses that it may have."""
+    """Runs random grammars at the same time: the server must survive, and every answer must have one of the allowed statuses."""
     with UserServer(USER, options.model, "--kv-memory", options.kv_memory, *options.flags) as server:
         attackers = Attackers(server.port, options.attackers, fields_of=random_fields)
         while attackers.n_answers() < options.trials and server.process.poll() is None:

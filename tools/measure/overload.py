@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""More requests than an OpenAI-compatible completions server can serve: who is refused, how fast, and what the others get.
+"""Sends more requests than an OpenAI-compatible completions server can serve: measures rejections, their latency, and the service of the others.
 
     overload.py --url http://127.0.0.1:8080 --rate 20 --seconds 20 --own 64 --out 64
 
-Requests arrive at --rate a second (Poisson), whatever becomes of those before; a refused one does not
-come back. Give ten times what the server serves. Standard library only; loopback only.
+Requests arrive at --rate a second (Poisson), independently of earlier ones; rejected requests are not
+retried. Use ten times the rate that the server can serve. Standard library only; loopback only.
 """
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from serve_load import WORDS, pct
 
 
 async def ask(url, body, key):
-    """(status, seconds to the status, seconds to the first token, seconds between tokens, whether it ended well)"""
+    """Returns (status, seconds to the status, seconds to the first token, seconds between tokens, whether it ended normally)."""
     t0 = time.perf_counter()
     r, w = await asyncio.open_connection(url.hostname, url.port)
     try:

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""What weight types, int8 activations and page types cost in quality: Kvik against the float64 oracle.
+"""Measures the loss of quality from weight types, int8 activations and KV types: Kvik against the float64 oracle.
 
     quality.py tables --text plays.txt --plays --last 0.05      # perplexity and KL divergence, every type
-    quality.py needle --text plays.txt --plays --last 0.05      # a line said again, by distance and page type
-    quality.py recall                                           # one key among thousands, by page type
+    quality.py needle --text plays.txt --plays --last 0.05      # repeated text, by distance and KV type
+    quality.py recall                                           # one key among thousands, by KV type
 
-Runs `kvik logits --all` over windows of a text that the model has not seen and compares each position's
+Runs `kvik logits --all` on windows of a held-out text and compares each position's
 distribution with tools/oracle/reference_logits.py on the same weights. Perplexities are of the windows' tokens; KL is
-KL(oracle || Kvik) in nats, mean over positions and the largest; `same token` is how often both rank the same token
-first. --plays reads blank lines as the end of a speech, as train_demo_model.py does, and --last 0.05 takes the
-part that it held back. Any model and text do. `recall` asks a model that is built for it (recall_model.py) for what
-one token of a long context said. Needs numpy only.
+KL(oracle || Kvik) in nats, mean over positions and maximum; `same token` is the share of positions where both have the same
+most likely token. --plays treats blank lines as the end of a speech, as train_demo_model.py does, and --last 0.05 selects the
+part that it held out. Any model and text can be used. `recall` asks a model built for it (recall_model.py) for the
+value of one token in a long context. Needs numpy only.
 """
 import argparse
 import contextlib
@@ -44,7 +44,7 @@ class Kvik:
         return [int(t) for t in self.run("tokenize", model, "--no-bos", "--parse-special", "-", stdin=text.encode()).split()]
 
     def log_probabilities(self, model, tokens, kv_type):
-        """[tokens, n_vocab] float64"""
+        """Returns log probabilities as [tokens, n_vocab] float64."""
         out = self.run("logits", model, "--all", "--kv-type", kv_type, "--tokens", ",".join(map(str, tokens)))
         return log_softmax(np.array(out.split(), np.float64).reshape(len(tokens), -1))
 
@@ -63,7 +63,7 @@ def log_softmax(x):
 
 
 def held_back(kvik, a):
-    """The tokens of the text's last part."""
+    """Returns the tokens of the last part of the text."""
     with open(a.text, encoding="utf-8") as f:
         text = f.read()
     if a.plays:
@@ -73,7 +73,7 @@ def held_back(kvik, a):
 
 
 def windows_of(tokens, begin, a):
-    """Evenly spaced over the text, each after a begin token."""
+    """Returns windows evenly spaced over the text, each after a BOS token."""
     n_own = a.length - 1
     starts = np.linspace(0, len(tokens) - n_own, a.windows).astype(int)
     return [[begin, *tokens[i:i + n_own]] for i in starts]
@@ -82,7 +82,7 @@ def windows_of(tokens, begin, a):
 # --- tables ---
 
 class Score:
-    """Sums over positions of how a distribution predicts, and how far it is from the oracle's."""
+    """Sums of the log-likelihood and of the distance from the oracle, over positions."""
 
     def __init__(self):
         self.nll, self.kl, self.same = [], [], []
@@ -99,7 +99,7 @@ class Score:
 
 @contextlib.contextmanager
 def converted(model, element_type):
-    """The path of the model with its matrices in another type."""
+    """Yields the path of the model with its matrices in another type."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.gguf")
         subprocess.run([sys.executable, os.path.join(TOOLS, "make/convert_gguf.py"), "--type", element_type, model, path], check=True)
@@ -145,7 +145,7 @@ def begin_token(model):
 # --- needle ---
 
 class Needles:
-    """Some needles at the front, text between, the same needles again; and the same without those in front."""
+    """Some needles, then other text, then the same needles again; and a copy without the needles in front."""
 
     COUNT, LENGTH = 8, 12
 
@@ -157,7 +157,7 @@ class Needles:
         self.with_needles = [begin, *sum(needles, []), *between, *sum(needles, [])]
         self.without = [begin, *sum(others, []), *between, *sum(needles, [])]
         first = len(self.with_needles) - self.COUNT * self.LENGTH
-        # The first half of each is the cue; positions of the tokens of the second halves.
+        # The first half of each needle is the cue; these are the positions of the second halves' tokens.
         self.asked = [first + i for i in range(self.COUNT * self.LENGTH) if i % self.LENGTH >= self.LENGTH // 2]
 
     def piece(self, tokens, n):
@@ -165,7 +165,7 @@ class Needles:
         return list(tokens[at:at + n])
 
     def log_probability(self, tokens, log_p):
-        """Mean over the asked tokens, nats."""
+        """Returns the mean over the tested tokens in nats."""
         return np.mean([log_p[i - 1, tokens[i]] for i in self.asked])
 
 
@@ -191,7 +191,7 @@ def needle(kvik, a):
 # --- recall ---
 
 def recall_trial(n_keys, rng):
-    """A statement somewhere among n_keys others, then the question for it → tokens, the answer's token."""
+    """Returns the tokens of one statement among n_keys others followed by its question, and the token of the answer."""
     key, value = int(rng.integers(1, recall_model.N_KEYS)), int(rng.integers(recall_model.N_VALUES))
     others = [k for k in rng.integers(1, recall_model.N_KEYS, n_keys) if k != key]
     tokens = [recall_model.statement(int(k), int(rng.integers(recall_model.N_VALUES))) for k in others]

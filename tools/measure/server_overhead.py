@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""What the server costs beside the model: HTTP, JSON, scheduling, detokenizing, per token.
+"""Measures the server's cost per token in addition to the model: HTTP, JSON, scheduling, detokenizing.
 
   tools/measure/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages] [--tools | --system CHARS]
 
-Streams run side by side against `kvik serve demo --threads 1`. Afterwards /proc tells the processor time of each thread
-of the server between the first token of the last stream and the last token of the first. The network thread does HTTP
-and JSON alone. The engine thread plans, computes, samples, detokenizes and wakes the other; the computing is what
-`kvik bench` takes for the same batch at the middle of the depths, twice right after, and is taken off.
+Concurrent streams run against `kvik serve demo --threads 1`. The processor time of each server thread is read from /proc between
+the first token of the last stream and the last token of the first. The network thread only does HTTP
+and JSON. The engine thread plans, computes, samples, detokenizes and wakes the network thread; the time of the computation, measured by
+`kvik bench` for the same batch at the middle depth, twice and right afterwards, is subtracted.
 
-ITL: the client's mean, over all streams, beside the engine's own mean (sum and count of its histogram); and how long
-after the engine's clock a token could be later, as the difference of the two.
+ITL: the client's mean over all streams and the engine's own mean (sum and count of its histogram). Their difference bounds the
+additional delay of a token after the engine.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def threads_of(pid):
-    """{tid: (nice, CPU seconds)}; schedstat counts nanoseconds, stat only ticks."""
+    """Returns {tid: (nice, CPU seconds)}; schedstat counts nanoseconds, stat only ticks."""
     found = {}
     for tid in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{tid}/stat") as f:
@@ -44,16 +44,16 @@ def tool(api):
 
 def request(api, i, n_tokens, has_tools, n_system):
     words = f"Speak of the {i}th crown, my lord."
-    # Guessed tokens that came true leave together, as one event.
+    # Without speculation, because accepted draft tokens are sent together as one event.
     common = {"max_tokens": n_tokens, "ignore_eos": True, "stream": True, "temperature": 0, "speculate": False}
     chat = {"messages": [{"role": "user", "content": words}], **common}
-    if n_system:  # as long a prompt as tools make
+    if n_system:  # as long as a prompt with tools
         text = ("The king is dead, long live the king. " * (n_system // 38 + 1))[:n_system]
         if api == "messages":
             chat["system"] = text
         else:
             chat["messages"].insert(0, {"role": "system", "content": text})
-    if has_tools:  # calls are looked for in the answer
+    if has_tools:  # the answer is searched for tool calls
         chat["tools"] = [tool(api)]
     path, body = {"completions": ("/v1/completions", {"prompt": words, **common}),
                   "chat": ("/v1/chat/completions", chat), "messages": ("/v1/messages", chat)}[api]
@@ -62,7 +62,7 @@ def request(api, i, n_tokens, has_tools, n_system):
 
 
 class Reader:
-    """Counts the events of one stream by their marks and notes when each came."""
+    """Counts the events of one stream by their marks and records their arrival times."""
     MARKS = {"completions": b'"text":"', "chat": b'"delta":{', "messages": b'_delta","text"'}
 
     def __init__(self, port, i, options):
@@ -90,7 +90,7 @@ def metrics(port):
 
 
 def forward_us(kvik, n_streams, depth):
-    """Microseconds of one thread for a token of a batch, without a server."""
+    """Returns the microseconds of one thread per token of a batch, without a server."""
     done = subprocess.run([kvik, "bench", "demo", "--prefill", "0", "--decode", "64", "--depth", str(depth), "--batch", str(n_streams),
                            "--repeat", "3", "--threads", "1", "--fill", "--json"], capture_output=True, text=True, check=True)
     speed = next(r for r in json.loads(done.stdout) if r["test"] == "decode")
@@ -103,7 +103,7 @@ def measure(server, port, options):
     for reader in readers:
         selector.register(reader.socket, selectors.EVENT_READ, reader)
     before = threads_before = after = threads_after = None
-    # Blanks that may stand before a call come with the words behind them: there are fewer events than tokens.
+    # Blanks that may precede a call are sent with the following words, so there are fewer events than tokens.
     n_events = options.tokens * (5 if options.tools else 9) // 10
     n_open = len(readers)
     while n_open:

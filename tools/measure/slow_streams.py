@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""What thousands of connections that want little cost a Kvik server, and those who want answers now.
+"""Measures the cost of thousands of slow connections for a Kvik server and for quick streams.
 
     slow_streams.py --url http://127.0.0.1:8080 --pid $(pidof kvik) --streams 2000 --kind slow
 
-Measures the time between tokens of --users quick streams, without and with the crowd, and the
-server's resident memory per stream of the crowd: give it little --kv-memory, which is filled first. The crowd is one of
+Measures the time between tokens of --users quick streams with and without the crowd, and the
+server's resident memory per stream of the crowd. Start the server with a small --kv-memory, which is filled first. The crowd is one of
   idle     connected, keep-alive, a /health every 30 s
-  waiting  requests behind all that the engine runs together: start the server with
-           --max-running equal to --users and a --max-queue that holds the crowd, and let --out
-           last for all measurements
+  waiting  requests that wait because the engine is full: start the server with
+           --max-running equal to --users and a --max-queue that holds the crowd, and make --out
+           long enough for all measurements
   slow     readers of 256 bytes a second, of answers longer than the kernel's buffers
-Python's standard library only; traffic goes to a loopback address alone.
+Python's standard library only; traffic goes only to a loopback address.
 """
 import argparse
 import asyncio
@@ -30,7 +30,7 @@ from serve_load import WORDS, pct
 
 
 def metrics(a):
-    """name → value; of labelled samples 'name{state="free"}' without the model's name."""
+    """Returns {name: value}; labeled samples are 'name{state="free"}' without the model's name."""
     head = {"Authorization": f"Bearer {a.key}"} if a.key else {}
     with urllib.request.urlopen(urllib.request.Request(a.url + "/metrics", headers=head), timeout=30) as f:
         text = f.read().decode()
@@ -39,7 +39,7 @@ def metrics(a):
 
 
 def touch_all_pages(a):
-    """Prompts until no page is free: from now on, resident memory grows by other things alone."""
+    """Sends prompts until no page is free, so that resident memory afterwards grows only for other reasons."""
     while metrics(a)['kvik_kv_pages{state="free"}'] > 0:
         body = {"prompt": [random.randrange(10, 1000) for _ in range(500)], "max_tokens": 1}
         head = {"Authorization": f"Bearer {a.key}"} if a.key else {}
@@ -53,7 +53,7 @@ def resident_bytes(a):
 
 
 def processor_s(pid):
-    """Of each of a process's threads: id → user and system seconds."""
+    """Returns {thread id: user and system seconds} of a process."""
     out = {}
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/stat") as f:
@@ -81,7 +81,7 @@ def crowd_request(a):
 
 
 def crowd(a, commands):
-    """A process of its own: opens the streams, says so, and looks after them until it is told to end."""
+    """Runs in its own process: opens the streams, reports it, and serves them until told to end."""
     url, sockets = urlparse(a.url), []
     for _ in range(a.streams):
         s = socket.socket()
@@ -91,7 +91,7 @@ def crowd(a, commands):
         s.setblocking(False)
         sockets.append(s)
     commands.send("open")
-    turn, turns = 0, {"idle": 300, "waiting": 10, "slow": 10}[a.kind]  # of 100 ms
+    turn, turns = 0, {"idle": 300, "waiting": 10, "slow": 10}[a.kind]  # in units of 100 ms
     n_ended = 0
     while not commands.poll(0.1):
         for s in sockets[turn::turns]:
@@ -112,10 +112,10 @@ def crowd(a, commands):
 
 
 class QuickUsers:
-    """A thread with --users that stream one answer after the other, and note when each token came."""
+    """A thread with --users streams, one answer after the other each, that records the arrival time of each token."""
 
     def __init__(self, a):
-        self.a, self.gaps, self.failures, self.is_over = a, [], [], False  # gaps: (when, seconds since the token before)
+        self.a, self.gaps, self.failures, self.is_over = a, [], [], False  # gaps: (time, seconds since the previous token)
         self.thread = threading.Thread(target=lambda: asyncio.run(self.run()))
         self.thread.start()
 
@@ -168,7 +168,7 @@ def measure(a, users, name, crowd_pid=None):
 
 
 def wait_until_settled(a):
-    """Until the crowd's answers are made, and the memory stands still."""
+    """Waits until the crowd's answers are generated and the memory no longer changes."""
     if a.kind == "waiting":
         time.sleep(2)
         return

@@ -1,31 +1,31 @@
 #!/usr/bin/python3
-"""Tries where to keep the state of sequences, for models that have one: tokens found, and bytes of snapshots that took.
+"""Compares policies for placing state snapshots of recurrent models: cached tokens and bytes of snapshots.
 
     snapshot_policies.py                     # all workloads, all policies, at several budgets
     snapshot_policies.py --json
 
-Workloads are trees of texts as servers see them: chats whose thoughts are dropped when they come back, an agent's loop of tool
-results with branches, a document with many questions, all over system prompts that users share. A request is found as far as a
-snapshot of its beginning is kept; K and V of all tokens count as there, so that the policy alone is measured. Snapshots are of
-one size; the cache holds so many and gives up the one that was used longest ago. The policies:
+Workloads are trees of texts such as servers get: chats whose reasoning is removed when they are sent again, an agent's loop of tool
+results with branches, a document with many questions, all with system prompts shared by users. A request hits up to the
+latest snapshot of its beginning. K and V of all tokens are assumed to be cached, so that only the policy is measured. Snapshots have
+one size; the cache holds a fixed number of them and evicts the least recently used. The policies:
 
-    kvik      as src/engine/schedule/snapshot_policy.cpp has it: before what the template begins an answer with, where a second
-              prompt leaves a known one, on a sparse grid, at the end of an answer
-    every-N   behind every N tokens of a prompt, and at its end
-    last      at the end of each answer alone
+    kvik      like src/engine/schedule/snapshot_policy.cpp: before the template's beginning of an answer, where a second
+              prompt diverges from a known one, on a sparse grid, and at the end of an answer
+    every-N   after every N tokens of a prompt, and at its end
+    last      only at the end of each answer
     slots     llama.cpp's: checkpoints of four slots, each with its own, near the end of a prompt and every 8,192 tokens of it; a
-              prompt goes to the slot that shares most with it
+              prompt goes to the slot with the longest common prefix
 """
 import argparse
 import json
 import random
 
-GENERATION = 5  # tokens that the template begins an answer with
+GENERATION = 5  # tokens with which the template begins an answer
 GRID = 3200     # tokens whose K and V are as large as a snapshot
 
 
 class Text:
-    """A list of tokens, as pieces (id, length); equal pieces are equal tokens."""
+    """A list of tokens in pieces (id, length); equal pieces are equal tokens."""
 
     def __init__(self, pieces=()):
         self.pieces = tuple(pieces)
@@ -58,8 +58,8 @@ def shared(a, b):
 
 
 class Cache:
-    """Snapshots by the text before them. Those that were superseded go first, then those that nobody found, each the longest unused
-    first, then those that somebody found; these first where they are three quarters."""
+    """Snapshots by the text before them. Eviction order: superseded ones, then those without a hit, then those with hits, each least recently used
+    first. Those with hits are evicted first if they are three quarters of all."""
 
     def __init__(self, size):
         self.size, self.kept, self.n_kept = size, {}, 0
@@ -84,7 +84,7 @@ class Cache:
         return next(k for k, v in self.kept.items() if v[1] == 1)
 
     def find(self, text, limit):
-        """Tokens found, and the entry."""
+        """Returns the number of cached tokens and the entry."""
         best = None
         for key, (n, _, _) in self.kept.items():
             if n <= limit and (best is None or n > self.kept[best][0]) and text.prefix(n) == key:
@@ -102,7 +102,7 @@ class Policy:
         self.cache, self.seen = Cache(size), []
 
     def run(self, prompt, border, answer):
-        """Tokens found of a prompt; border: where its last message ends; answer: it with its answer."""
+        """Returns the cached tokens of a prompt. border: end of its last message; answer: the prompt with its answer."""
         found, entry = self.cache.find(prompt, len(prompt) - 1)
         self.keep(prompt, border, answer, found, entry)
         self.seen.append(answer)
@@ -116,7 +116,7 @@ class Kvik(Policy):
         self.taken, self.found, self.wished = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
 
     def pays(self, kind):
-        """Whether places of that kind are gone on from: those that are not are tried now and then."""
+        """Returns whether prompts continue from places of this kind; kinds without hits are retried now and then."""
         self.wished[kind] += 1
         return self.taken[kind] < 8 or self.found[kind] * 16 >= self.taken[kind] or self.wished[kind] % 16 == 0
 
@@ -139,14 +139,14 @@ class Kvik(Policy):
             self.taken["border"] += 1
         if known >= found + 64 and known < len(prompt):
             places[known] = "branch"
-        goes_on = bool(entry) and entry[2] in ("border", "end")  # a text that went on will go on again
+        goes_on = bool(entry) and entry[2] in ("border", "end")  # a text that was continued once will be continued again
         for at in sorted(places):
             self.cache.keep(prompt, at, places[at], 2 if places[at] == "branch" or (goes_on and places[at] == "border") else 1)
         if self.pays("end"):
             self.cache.keep(answer, len(answer) - 1, "end", 2 if goes_on else 1)
             self.taken["end"] += 1
         if entry and entry[2] in ("border", "end") and len(prompt) - found > 1:
-            entry[1] = 0  # superseded by those of its own answer
+            entry[1] = 0  # superseded by the snapshots of its own answer
 
 
 class Every(Policy):
@@ -173,7 +173,7 @@ class Slots(Policy):
     def run(self, prompt, border, answer):
         i = max(range(self.n_slots), key=lambda i: shared(prompt, self.slots[i][0]))
         if shared(prompt, self.slots[i][0]) < len(prompt) // 10:
-            i = 0  # the one that was used longest ago
+            i = 0  # the least recently used slot
         _, cache = self.slots.pop(i)
         found, _ = cache.find(prompt, len(prompt) - 1)
         before = cache.n_kept
@@ -187,7 +187,7 @@ class Slots(Policy):
 
 
 def chats(rng):
-    """40 users of three system prompts, 8 turns each; what was thought before an answer does not come back."""
+    """40 users of three system prompts, 8 turns each; reasoning before an answer is not sent again."""
     turns = []
     for user in range(40):
         text = Text([(f"system {user % 3}", 600 + 900 * (user % 3))])
@@ -219,7 +219,7 @@ def agents(rng):
 
 
 def documents(rng):
-    """5 documents of 20,000 tokens, 25 questions to each in turn."""
+    """5 documents of 20,000 tokens, with 25 questions to each in turn."""
     requests = []
     for question in range(25):
         for document in range(5):
@@ -245,7 +245,7 @@ def main():
     rows = []
     for name, make in WORKLOADS.items():
         requests = make(random.Random(1))
-        seen, most = [], 0  # what a cache without limits would find
+        seen, most = [], 0  # hits of an unlimited cache
         for prompt, _, answer in requests:
             most += max((min(shared(prompt, text), len(prompt) - 1) for text in seen), default=0)
             seen.append(answer)

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""An agent's session on a running server: a long prefix, turns with tool results, two branches; what each turn found and how long it took.
+"""Runs an agent's session on a server: a long prefix, turns with tool results, two branches; reports cached tokens and latency of each turn.
 
     kvik serve synthetic:qwen3.6-35b-a3b:q4_0:8 --kv-memory 2GiB --ctx 65536 &
     state_session.py --port 8080 --prefix 30000 --turns 20
 
-Prompts are token ids, so that a random model will do. "reusable" are the tokens that this prompt shares with what was computed before;
-found over reusable is what a cache makes of them. A random model's words may come late: with --answer 1 the time to the first token is right.
---llama asks a server of llama.cpp's family, by its own /completion; what it found it does not say (`prompt_n` is of its last batch).
-Needs Python alone.
+Prompts are token ids, so that a random model can be used. "reusable" is the common prefix of a prompt with everything computed before;
+cached over reusable tokens measures the cache. A random model's text may be delayed by detokenization: with --answer 1 the time to the first
+token is exact. --llama uses a server of the llama.cpp family through its own /completion, which does not report cached tokens (`prompt_n` is of
+its last batch). Needs only Python.
 """
 import argparse
 import http.client
@@ -32,7 +32,7 @@ class Client:
         connection.close()
 
     def complete(self, prompt, n):
-        """(answer's ids, tokens found or None, seconds to the first token)"""
+        """Returns (ids of the answer, cached tokens or None, seconds to the first token)."""
         body = {"prompt": prompt, "max_tokens": n, "temperature": 0, "ignore_eos": True, "stream": True, "return_token_ids": True,
                 "stream_options": {"include_usage": True}}
         begin, first, ids, found = time.monotonic(), None, [], 0

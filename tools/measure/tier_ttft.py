@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""TTFT of prompts: computed, found in memory, and found in each tier by a server that did not compute them; what the tier costs for it.
+"""Measures the TTFT of prompts that are computed, cached in memory, or read from each tier by a server that did not compute them, and the tier's
+cost.
 
     tools/measure/tier_ttft.py KVIK MODEL [--tokens 1024] [--kv-type int8] [--vocabulary 32000] [--tiers disk,shared,redis] [--samples 3]
 
-Of each tier: a server computes --samples prompts, another one, just started, is asked for them: its first request is one of them. Then
-Redis is stopped (SIGSTOP), and prompts that nobody knows are asked: the first one waits for it, the others should not. Bytes and processor
-time, of the tier's own threads, are for a thousand tokens.
+For each tier, one server computes --samples prompts, and a server that was just started gets them as its first requests. Then
+Redis is stopped (SIGSTOP) and new prompts are sent: the first one waits for Redis, the others should not. Bytes and processor
+time of the tier's own threads are per thousand tokens.
 """
 import argparse
 import http.client
@@ -43,7 +44,7 @@ class Server:
             connection.close()
 
     def ask(self, tokens, n=17):
-        """TTFT and ITL in ms, cached tokens, and what was answered: ids and log probabilities."""
+        """Returns TTFT and ITL in ms, cached tokens, and the answer: ids and log probabilities."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         body = {"prompt": tokens, "max_tokens": n, "temperature": 0, "ignore_eos": True, "stream": True, "return_token_ids": True,
                 "logprobs": 5, "stream_options": {"include_usage": True}}
@@ -63,7 +64,7 @@ class Server:
         return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, said
 
     def metric(self, name, **labels):
-        """Of all that have these labels, together."""
+        """Returns the sum of all samples with these labels."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("GET", "/metrics")
         page = Page(connection.getresponse().read().decode())
@@ -71,7 +72,7 @@ class Server:
         return sum(value for (its, pairs), value in page.samples.items() if its == name and labels.items() <= dict(pairs).items())
 
     def wait_until_written(self):
-        """Until nothing waits to be written, five times in a row: the engine hands pages on as there is room."""
+        """Waits until no page is waiting to be written, five times in a row, because the engine passes pages on when there is room."""
         n, before = 0, None
         while n < 5:
             now = (self.metric("kvik_tier_queue_pages"), self.metric("kvik_tier_bytes_total", direction="written"))
@@ -80,7 +81,7 @@ class Server:
             time.sleep(0.1)
 
     def seconds_of(self, ending):
-        """Processor time of the threads whose names end so."""
+        """Returns the processor time of the threads whose names have this ending."""
         nanoseconds = 0
         for task in os.listdir(f"/proc/{self.process.pid}/task"):
             with open(f"/proc/{self.process.pid}/task/{task}/comm") as f:
@@ -121,7 +122,7 @@ class Run:
         n_bytes, seconds = server.metric("kvik_tier_bytes_total", direction="written"), server.seconds_of("-w")
         self.show(f"computed, {name}", computed, f"; written for 1,000 tokens: {n_bytes / a_thousand / 1e6:.2f} MB in {1e3 * seconds / a_thousand:.1f} ms of processor time")
         if name == "disk":
-            server.stop()  # a folder has one server
+            server.stop()  # a folder can be used by only one server
         other = Server(args, flags)
         found = [other.ask(tokens) for tokens in prompts]
         n_bytes, seconds = other.metric("kvik_tier_bytes_total", direction="read"), other.seconds_of("-r")

@@ -1,11 +1,11 @@
-// Compares Kvik's tokenizers with other libraries' on generated texts.
+// Compares Kvik's tokenizers with other libraries on generated texts.
 //   npm install --prefix bench/peers
 //   node tools/measure/tokenizer_peers.mjs VOCABULARY.gguf [--as KIND] [--texts 100000] [--seed 1]
 //        [--peers tokenizers,tokenizers-js,llama.cpp] [--tool build/tests/tokenizer_tool] [--packages bench/peers]
-// KIND as tests/support/tokenizer_tool.cpp has it. The peers read the same vocabulary: a GGUF file
-// (llama.cpp) or a tokenizer.json that says the same (Hugging Face's library in Rust and in JavaScript).
-// Prints one JSON object: per peer how many texts differ, and the differing texts cut down, character
-// by character, to the least that still differs, with both lists of ids.
+// KIND is AS of tests/support/tokenizer_tool.cpp. The peers read the same vocabulary: a GGUF file (llama.cpp) or an equivalent
+// tokenizer.json (Hugging Face's library in Rust and in JavaScript).
+// Prints one JSON object: for each peer the number of differing texts, and some of these texts reduced character by character to the
+// shortest text that still differs, with both lists of ids.
 import {spawnSync} from 'node:child_process';
 import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
@@ -29,7 +29,7 @@ const {values: options, positionals} = parseArgs({
   },
 });
 const VOCABULARY = positionals[0];
-const MOST_REDUCED = 300;  // differing texts that are cut down
+const MOST_REDUCED = 300;  // number of differing texts that are reduced
 
 function kvik(what, texts) {
   const parts = [];
@@ -50,7 +50,7 @@ function kvikIds(texts) {
   return lines.slice(0, texts.length);
 }
 
-// Each peer: texts → lines of ids.
+// Each peer maps texts to lines of ids.
 const packages = createRequire(join(resolve(options.packages), 'package.json'));
 const PEERS = {
   async tokenizers() {
@@ -82,8 +82,8 @@ const PEERS = {
   },
 };
 
-// Changes every text from left to right, for as long as it still differs: change(characters, at)
-// gives the characters to try in place of these, and with nothing gained the next place is tried.
+// Reduces every text from left to right while it still differs. change(characters, at) returns the characters to try instead; if they do
+// not differ, the next position is tried.
 async function shrink(texts, peer, change) {
   let current = texts.map(text => ({text: [...text], at: 0}));
   const done = [];
@@ -103,7 +103,7 @@ async function shrink(texts, peer, change) {
   return done;
 }
 
-// The least that still differs, with as many letters "a" in it as possible.
+// Returns the shortest texts that still differ, with as many letters "a" as possible.
 async function reduce(texts, peer) {
   const without = (text, at) => [...text.slice(0, at), ...text.slice(at + 1)];
   const plainer = (text, at) => [...text.slice(0, at), 'a', ...text.slice(at + 1)];

@@ -1,5 +1,5 @@
-// Texts for comparing tokenizers: all scripts, emoji sequences, combining marks, digits, blanks,
-// code, and what looks like special tokens. The same seed gives the same texts.
+// Generates texts for comparing tokenizers: all scripts, emoji sequences, combining marks, digits, blanks, code, and text that resembles
+// special tokens. The same seed gives the same texts.
 
 export function generator(seed) {
   let state = seed >>> 0;
@@ -68,7 +68,7 @@ function punctuation(r) {
   return signs;
 }
 
-// One text, as a string without lone surrogates.
+// Returns one text, as a string without lone surrogates.
 export function text(r) {
   let all = '';
   for (let n = 1 + r.below(14); n > 0; --n) {
@@ -90,7 +90,7 @@ export function text(r) {
   return all;
 }
 
-// The same with bytes that are not UTF-8 in it.
+// Returns a text with some bytes that are not UTF-8.
 export function invalid(r) {
   const bytes = [...Buffer.from(text(r))];
   for (let n = 1 + r.below(4); n > 0; --n) {

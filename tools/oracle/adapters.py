@@ -1,4 +1,4 @@
-"""The adapters whose logits peft_values.py writes: {name: (base, a name of variants.py; settings of PEFT's LoraConfig)}."""
+"""The adapters whose logits peft_values.py writes: {name: (base, a name in variants.py; settings of PEFT's LoraConfig)}."""
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 ALL = ATTENTION + MLP

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""How far products in f32 alone move a model's logits: the oracle (reference_logits.py) with each matrix product as one chain of f32
-multiply-adds in ascending k, as the engine's are, and everything else in float64.
+"""Measures the error that f32 products alone cause in a model's logits: the oracle (reference_logits.py) with each matrix product computed as one
+chain of f32 multiply-adds in ascending k, like the engine's, and everything else in float64.
 
     f32_products.py MODEL.gguf 1 15 27 ...
 
-Prints the largest error over all tokens, as a share of the largest logit of its token. No engine that multiplies so comes closer, but by luck.
+Prints the largest error over all tokens, as a share of the largest logit of its token. No engine with such products is closer, except by chance.
 """
 import argparse
 
@@ -18,7 +18,7 @@ def rounded(x):
 
 
 class Chained(np.ndarray):
-    """A weight, x @ of which is a chain of f32 numbers; as a plain array in anything else."""
+    """A weight w for which x @ w is computed by chain(); in all other operations it is a plain array."""
 
     def __array_ufunc__(self, function, method, *inputs, **more):
         if function is np.matmul and method == "__call__" and isinstance(inputs[1], Chained) and inputs[1].ndim == 2:
@@ -27,8 +27,8 @@ class Chained(np.ndarray):
 
 
 def chain(x, w):
-    """x [..., k], w [k, n] of f32 numbers -> [..., n]. A product of two of them is exact in float64: rounding its sum is a fused step, but for
-    ties that were rounded before, one in 2^29."""
+    """Returns x [..., k] @ w [k, n] of f32 values as [..., n]. The product of two f32 values is exact in float64, so rounding the sum is a fused
+    step, except for ties that were rounded before (one in 2^29)."""
     x, sum_so_far = rounded(x), np.zeros((*x.shape[:-1], w.shape[1]))
     for k in range(w.shape[0]):
         sum_so_far = rounded(sum_so_far + x[..., k:k + 1] * w[k])

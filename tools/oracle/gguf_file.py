@@ -1,4 +1,4 @@
-"""GGUF files as the tools read and write them: element types and their blocks, values of the metadata, whole files.
+"""Reads and writes GGUF files: element types and their blocks, metadata values, whole files.
 
 Needs numpy only. Names and formats follow the GGUF specification (ggml, docs/gguf.md).
 """
@@ -15,8 +15,8 @@ import small_quants
 
 
 def weight_types():
-    """Name -> (GGUF's number, block, file type) of the types that models are made of, by Kvik's own list. Block: elements and bytes; the number
-    is None where no GGUF file holds the type."""
+    """Returns {name: (GGUF type id, block, file type)} of Kvik's weight types, read from Kvik's sources. A block is (elements, bytes). The id is
+    None if no GGUF file holds the type."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/tensor/element_enum.h")
     with open(path) as f:
         rows = re.findall(r'row\(k\w+, "(\w+)", (\w+), (\d+), (\d+), (\d+|kGuessedFileType)\)', f.read())
@@ -28,7 +28,7 @@ WEIGHT_TYPES = weight_types()
 IN_FILES = {name: row for name, row in WEIGHT_TYPES.items() if row[0] is not None}
 TYPES = {name: number for name, (number, _, _) in IN_FILES.items()}
 BLOCK = {number: block for number, block, _ in IN_FILES.values()}
-MIXES = {"q4_k_m": (TYPES["q4_k"], TYPES["q6_k"]), "q5_k_m": (TYPES["q5_k"], TYPES["q6_k"])}  # most matrices, and those that matter more
+MIXES = {"q4_k_m": (TYPES["q4_k"], TYPES["q6_k"]), "q5_k_m": (TYPES["q5_k"], TYPES["q6_k"])}  # type of most matrices, and of the more important ones
 FILE_TYPE = {**{name: file_type for name, (_, _, file_type) in IN_FILES.items()}, "q4_k_m": 15, "q5_k_m": 17}
 F32, F16, BF16, Q4_0, Q8_0, MXFP4, NVFP4 = (TYPES[name] for name in ("f32", "f16", "bf16", "q4_0", "q8_0", "mxfp4", "nvfp4"))
 
@@ -39,7 +39,7 @@ def to_bf16(x):
 
 
 def quantize_q8_0(x):
-    """[..., n] f32 -> blocks of 32: f16 scale, 32 x int8."""
+    """Encodes [..., n] f32 as blocks of 32: f16 scale, 32 x int8."""
     b = x.reshape(-1, 32)
     d = np.abs(b).max(1) / 127.0
     q = np.where(d[:, None] > 0, np.round(b / np.where(d == 0, 1, d)[:, None]), 0).astype(np.int8)
@@ -50,7 +50,7 @@ def quantize_q8_0(x):
 
 
 def quantize_q4_0(x):
-    """[..., n] f32 -> blocks of 32: f16 scale, 16 bytes; element j in the low, j + 16 in the high nibble."""
+    """Encodes [..., n] f32 as blocks of 32: f16 scale, 16 bytes with element j in the low and j + 16 in the high nibble."""
     b = x.reshape(-1, 32)
     peak = b[np.arange(b.shape[0]), np.abs(b).argmax(1)]
     d = peak / -8.0
@@ -101,7 +101,7 @@ def pack_value(t, v):
 
 
 def read_metadata(path):
-    """Key -> (type, value) of a GGUF file; strings stay bytes."""
+    """Returns {key: (type, value)} of a GGUF file; strings remain bytes."""
     with open(path, "rb") as f:
         assert f.read(4) == b"GGUF", f"{path} is no GGUF file"
         _, _, n_kv = struct.unpack("<IQQ", f.read(20))

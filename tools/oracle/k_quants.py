@@ -1,10 +1,10 @@
-"""The K-quants of GGUF (ggml's block_q4_K, block_q5_K, block_q6_K) in numpy: written and read.
+"""Encodes and decodes GGUF's K-quants (ggml's block_q4_K, block_q5_K, block_q6_K) in numpy.
 
-Super-blocks of 256 values. Q4_K and Q5_K: eight sub-blocks of 32 with a scale and a minimum of 6 bits each,
+Super-blocks have 256 values. Q4_K and Q5_K: eight sub-blocks of 32, each with a 6-bit scale and a 6-bit minimum,
 value = d · scale · q − dmin · minimum. Q6_K: sixteen sub-blocks of 16, value = d · scale · (q − 32).
 
-The quantisers try some scales per sub-block and keep the one of least squared error. Every operation is one of
-float32, sums run in ascending order: src/tensor/round.cpp gives the same bytes.
+The encoders try several scales per sub-block and keep the one with the least squared error. Every operation is a float32
+operation and sums run in ascending order, so that src/tensor/round.cpp gives the same bytes.
 """
 import numpy as np
 
@@ -17,7 +17,7 @@ def _levels(values, low, high):
 
 
 def _sum(terms):
-    """Over the first axis, in ascending order; numpy's own order is another."""
+    """Returns the sum over the first axis in ascending order; numpy uses another order."""
     total = np.zeros(terms.shape[1:], F)
     for term in terms:
         total = total + term
@@ -25,12 +25,12 @@ def _sum(terms):
 
 
 def _divide(a, b):
-    """a / b, and 0 where b is 0."""
+    """Returns a / b, or 0 where b is 0."""
     return np.where(b == 0, F(0), a / np.where(b == 0, F(1), b)).astype(F)
 
 
 def _scale_and_minimum(x, top):
-    """x [32, n] → the scale and offset [n] of scale · q + offset, q in 0 … top, offset ≤ 0."""
+    """Returns scale and offset [n] for x [32, n] ≈ scale · q + offset, with q in 0 … top and offset ≤ 0."""
     low = np.minimum(x.min(0), F(0))
     width = x.max(0) - low
     best = _sum((low - x) * (low - x))
@@ -52,13 +52,13 @@ def _scale_and_minimum(x, top):
 
 
 def _six_bit(values):
-    """[8, n] ≥ 0 → the f16 unit [n] and the numbers of 6 bits."""
+    """Quantizes [8, n] ≥ 0: returns the f16 unit [n] and 6-bit integers."""
     peak = values.max(0)
     return (peak / F(63)).astype(np.float16), _levels(_divide(F(63), peak) * values, 0, 63)
 
 
 def _pack_scales(scales, minima):
-    """[8, n] numbers of 6 bits each → [n, 12] bytes."""
+    """Packs two [8, n] arrays of 6-bit integers into [n, 12] bytes."""
     s, m = scales.astype(np.uint8), minima.astype(np.uint8)
     rows = [s[j] | (s[j + 4] >> 4) << 6 for j in range(4)]
     rows += [m[j] | (m[j + 4] >> 4) << 6 for j in range(4)]
@@ -67,7 +67,7 @@ def _pack_scales(scales, minima):
 
 
 def _unpack_scales(b):
-    """[n, 12] bytes → scales and minima, [n, 8]."""
+    """Unpacks [n, 12] bytes into scales and minima, [n, 8]."""
     b = b.astype(np.uint8)
     s = np.concatenate([b[:, :4] & 63, (b[:, 8:] & 15) | (b[:, :4] >> 6) << 4], 1)
     m = np.concatenate([b[:, 4:8] & 63, (b[:, 8:] >> 4) | (b[:, 4:8] >> 6) << 4], 1)
@@ -79,7 +79,7 @@ def _half(b):
 
 
 def _quantize_with_minima(x, top):
-    """x [n · 256] → d, dmin [n] f16, packed scales [n, 12], levels [n, 8, 32]."""
+    """Encodes x [n · 256]: returns d, dmin [n] f16, packed scales [n, 12], levels [n, 8, 32]."""
     x = np.ascontiguousarray(x.reshape(-1, 8, 32).transpose(2, 1, 0))  # [32, 8, n]
     scale, offset = _scale_and_minimum(x.reshape(32, -1), top)
     d, scales = _six_bit(scale.reshape(8, -1))
@@ -90,7 +90,7 @@ def _quantize_with_minima(x, top):
 
 
 def _nibbles(q):
-    """[n, 8, 32] levels → [n, 128]: sub-blocks 2j in the low halves, 2j + 1 in the high ones."""
+    """Packs [n, 8, 32] levels into [n, 128]: sub-blocks 2j in the low halves, 2j + 1 in the high ones."""
     return ((q[:, 0::2] & 15) | (q[:, 1::2] & 15) << 4).reshape(len(q), 128)
 
 
@@ -112,7 +112,7 @@ def quantize_q5_k(x):
 
 
 def _scale_of_16(x):
-    """x [16, n] → the scale [n] of scale · q, q in −32 … 31."""
+    """Returns the scale [n] for x [16, n] ≈ scale · q, with q in −32 … 31."""
     peak = np.take_along_axis(x, np.abs(x).argmax(0)[None], 0)[0]
     best, scale = np.zeros_like(peak), np.zeros_like(peak)
     for step in range(-4, 5):
@@ -140,7 +140,7 @@ def quantize_q6_k(x):
 
 
 def _with_minima(b, q):
-    """b: [n, …] blocks, q: [n, 8, 32] levels → [n, 256] float64."""
+    """Decodes b [n, …] blocks with levels q [n, 8, 32] to [n, 256] float64."""
     s, m = _unpack_scales(b[:, 4:16])
     d, dmin = _half(b[:, 0:2]).astype(np.float64), _half(b[:, 2:4]).astype(np.float64)
     return ((d * s)[:, :, None] * q - (dmin * m)[:, :, None]).reshape(-1, BLOCK)

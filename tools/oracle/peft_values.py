@@ -5,9 +5,9 @@
     VENV/bin/python tools/oracle/peft_values.py [NAME…]
 
 The base is a model of variants.py. The adapter is made from its configuration and saved, its tensors are replaced by those of
-counter_weights.py under the names and shapes that save_pretrained() gave them, and it is loaded again: names and configs are
-those of files on a hub. The forward pass is in float64; how far one in float32 and one without the
-adapter are from it is beside it.
+counter_weights.py with the names and shapes that save_pretrained() wrote, and it is loaded again, so that names and configs are
+those of files on a hub. The forward pass runs in float64. The file also holds the differences of a float32 pass and of a pass
+without the adapter.
 """
 import argparse
 import base64

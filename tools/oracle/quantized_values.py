@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/e2e/quantized/NAME.json: the logits of folders of quantized weights, as their authors' libraries read them.
+"""Writes tests/e2e/quantized/NAME.json: the logits of folders of quantized weights, as read by their authors' libraries.
 
     python3 -m venv VENV && VENV/bin/pip install torch transformers compressed-tensors numpy safetensors
     VENV/bin/python tools/oracle/quantized_values.py [NAME…]
 
-A small Llama is quantized by compressed-tensors and saved, its tensors are replaced by those of counter_weights.py under the names,
-types and shapes of that file, and the folder is loaded by Transformers, which has compressed-tensors dequantize it. Activations
-are not quantized. The forward pass is in float64.
+A small Llama is quantized by compressed-tensors and saved, its tensors are replaced by those of counter_weights.py with the names,
+types and shapes of that file, and the folder is loaded by Transformers, which dequantizes it with compressed-tensors. Activations
+are not quantized. The forward pass runs in float64.
 """
 import argparse
 import base64
@@ -34,7 +34,7 @@ def integers(bits, strategy, **more):
     return {"num_bits": bits, "type": "int", "strategy": strategy, "symmetric": True, **more}
 
 
-# name → a preset of compressed-tensors, or the scheme of its weights.
+# Maps a name to a preset of compressed-tensors or to the scheme of its weights.
 SCHEMES = {
     "ct-mxfp4": "MXFP4",
     "ct-mxfp8": "MXFP8",
@@ -45,25 +45,26 @@ SCHEMES = {
     "ct-packed-4-zeros": integers(4, "group", group_size=32, symmetric=False),
     "ct-packed-8": integers(8, "channel"),
 }
-# The same of GPTQ and AWQ: "quantization_config" of config.json. Their tensors are named here; GPTQModel and AutoAWQ dequantize
-# them (pip install gptqmodel, autoawq).
+# The same for GPTQ and AWQ: "quantization_config" of config.json. Their tensors are named here, and GPTQModel and AutoAWQ dequantize them (pip
+# install gptqmodel, autoawq).
 WORDS = {
     "gptq-8-ordered": {"quant_method": "gptq", "bits": 8, "group_size": 32, "desc_act": True, "sym": False, "checkpoint_format": "gptq"},
     "gptq-4-ordered": {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": True, "sym": False, "checkpoint_format": "gptq"},
     "awq-4": {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm", "zero_point": True},
 }
-LARGEST = {"F8_E4M3": 9, "I8": 7}  # exponents of the largest level; four bits: 3
+LARGEST = {"F8_E4M3": 9, "I8": 7}  # exponent of the largest level; 3 for four bits
 
 
 def fill_of(name, tensor, tensors):
-    """How counter_weights.stored() fills a tensor of such a name."""
+    """Returns the way in which counter_weights.stored() fills a tensor with such a name."""
     dtype, leaf = DTYPES[tensor.dtype], name.rsplit(".", 1)[-1]
     if leaf == "weight_shape":
         return {"fill": "values", "values": tensor.tolist()}
     if leaf.endswith("global_scale"):
         return {"fill": "powers", "first": 5, "n": 1}
     if leaf == "weight_scale" and dtype == "U8":
-        return {"fill": "bytes", "first": 116 if name.replace("_scale", "") in tensors else 120, "n": 3}  # beside E4M3: of 448
+        # With E4M3 weights, whose largest level is 448.
+        return {"fill": "bytes", "first": 116 if name.replace("_scale", "") in tensors else 120, "n": 3}
     if leaf == "weight_scale" and dtype == "F8_E4M3":
         return {"fill": "bytes", "first": 0x30, "n": 16}  # 0.5 … 1.875
     if leaf == "weight_scale":
@@ -89,10 +90,10 @@ def quantize(folder, scheme):
 
 
 def words_of(stem, shape, how):
-    """{name: how it is made} of a matrix of words of 32 bits."""
+    """Returns {name: arguments of counter_weights.stored()} for a matrix packed in 32-bit words."""
     rows, cols = shape
     n, groups, is_gptq = 32 // how["bits"], cols // how["group_size"], how["quant_method"] == "gptq"
-    # GPTQ's zeros are stored less one, and libraries differ about those that wrap: the middle everywhere.
+    # GPTQ stores zero points minus one, and libraries differ where the value wraps around, so all zero points are in the middle.
     middle = (1 << how["bits"] - 1) - 1
     word = sum(middle << i for i in range(0, 32, how["bits"]))
     zeros = {"fill": "values", "values": [word] * (groups * rows // n)} if is_gptq else {"fill": "bits"}
@@ -111,7 +112,7 @@ def dequantized(stem, tensors, how):
     from gptqmodel.nn_modules.qlinear.torch import TorchLinear
     scales, order = tensors[stem + ".scales"], tensors[stem + ".g_idx"]
     layer = TorchLinear(bits=how["bits"], group_size=how["group_size"], desc_act=True, sym=False, in_features=len(order), out_features=scales.shape[1])
-    zeros = tensors[stem + ".qzeros"] + sum(1 << i for i in range(0, 32, how["bits"]))  # as GPTQModel adds one when it loads a file
+    zeros = tensors[stem + ".qzeros"] + sum(1 << i for i in range(0, 32, how["bits"]))  # GPTQModel adds one when it loads a file
     layer.qweight, layer.qzeros, layer.scales, layer.g_idx = tensors[stem + ".qweight"], zeros, scales, order
     return layer.dequantize_weight().T
 
@@ -138,7 +139,7 @@ def values_of_words(name):
 
 
 def count_weights(folder):
-    """Returns {name: how it is made} of the file, after replacing its tensors."""
+    """Returns {name: arguments of counter_weights.stored()} of the file, after replacing its tensors."""
     path = os.path.join(folder, "model.safetensors")
     tensors = safetensors.torch.load_file(path)
     made = {name: {"dtype": DTYPES[x.dtype], "shape": list(x.shape), **fill_of(name, x, tensors)} for name, x in sorted(tensors.items())}

@@ -1,7 +1,7 @@
-"""More block formats of GGUF in numpy, written and read: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS, MXFP4, NVFP4.
+"""Encodes and decodes further GGUF block formats in numpy: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS, MXFP4, NVFP4.
 
-Written by rounding to the nearest level of scales that reach each block's peak: every operation is one of float32, and
-src/tensor/round.cpp gives the same bytes. Read in float64.
+Encoding rounds to the nearest level of scales that reach each block's peak. Every operation is a float32 operation, so that
+src/tensor/round.cpp gives the same bytes. Decoding is in float64.
 """
 import numpy as np
 
@@ -9,18 +9,18 @@ F = np.float32
 IQ4_LEVELS = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
 IQ4_MIDDLES = ((IQ4_LEVELS[1:] + IQ4_LEVELS[:-1]) / 2).astype(F)
 
-FP4_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 12])  # twice E2M1's
+FP4_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 12])  # twice the values of E2M1
 FP4_LEVELS = np.concatenate([FP4_SIZES, -FP4_SIZES])
 FP4_MIDDLES = ((FP4_SIZES[1:] + FP4_SIZES[:-1]) / 2).astype(F)
 
 
 def _half(b):
-    """[n, 2] bytes → [n, 1] float64."""
+    """Decodes f16 bytes [n, 2] to [n, 1] float64."""
     return b.copy().view(np.float16).astype(np.float64)
 
 
 def _bytes_of(values):
-    """[n] → f16 as [n, 2] bytes."""
+    """Encodes [n] as f16 bytes [n, 2]."""
     return values.astype(np.float16).view(np.uint8).reshape(-1, 2)
 
 
@@ -37,11 +37,11 @@ def _nearest(values, low, high):
 
 
 def _peak(x):
-    """The first of largest magnitude along the last axis, with its sign."""
+    """Returns the first value of largest magnitude along the last axis, with its sign."""
     return np.take_along_axis(x, np.abs(x).argmax(-1)[..., None], -1)[..., 0]
 
 
-# Blocks of 32: element i in the low half of byte i, i + 16 in the high one; fifth bits in four bytes of their own.
+# Blocks of 32: element i is in the low half of byte i, and i + 16 in the high half; fifth bits are in four separate bytes.
 
 def _nibbles(q):
     return q[:, :16] & 15 | (q[:, 16:] & 15) << 4
@@ -116,13 +116,13 @@ def dequantize_iq4_nl(raw):
 # Super-blocks of 256.
 
 def _numbers(values, at_peak, low, high):
-    """[n, subs] → the f16 unit [n] and small integers [n, subs] as f32: values ≈ unit · number."""
+    """Quantizes [n, subs]: returns the f16 unit [n] and small integers [n, subs] as f32, with values ≈ unit · integer."""
     peak = _peak(values)
     return (peak / F(at_peak)).astype(np.float16), _nearest(_divide(F(at_peak), peak)[:, None] * values, low, high)
 
 
 def _pairs(q):
-    """[n, 256] numbers of 2 bits → [n, 64]: of 128, byte i has those of i, 32 + i, 64 + i, 96 + i."""
+    """Packs [n, 256] 2-bit integers into [n, 64]: in each half of 128, byte i holds elements i, 32 + i, 64 + i, 96 + i."""
     q = q.reshape(-1, 2, 4, 32)
     return (q[:, :, 0] | q[:, :, 1] << 2 | q[:, :, 2] << 4 | q[:, :, 3] << 6).reshape(-1, 64)
 
@@ -198,11 +198,11 @@ def dequantize_iq4_xs(raw):
 
 
 def quantize_mxfp4(x):
-    """OCP's microscaling: a power of two by which the peak becomes 8 to 12 half steps."""
+    """Encodes OCP's microscaling format: the scale is a power of two by which the peak becomes 8 to 12 half steps."""
     x = x.reshape(-1, 32)
     peak = np.abs(x).max(1)
     e = np.where(peak > 0, np.clip(np.frexp(peak)[1] + 124, 0, 254), 0).astype(np.int64)
-    with np.errstate(over="ignore", invalid="ignore"):  # zeros by the inverse of the least scale
+    with np.errstate(over="ignore", invalid="ignore"):  # zeros times the inverse of the smallest scale
         size = np.where(x == 0, F(0), np.abs(x) * np.ldexp(F(1), (128 - e).astype(np.int32))[:, None].astype(F))
     q = np.searchsorted(FP4_MIDDLES, size).astype(np.uint8)
     q |= ((q > 0) & (x < 0)).astype(np.uint8) << 3
@@ -214,12 +214,12 @@ def dequantize_mxfp4(raw):
     return np.ldexp(1.0, b[:, :1].astype(np.int64) - 128) * FP4_LEVELS[_levels(b[:, 1:])]
 
 
-# The numbers of E4M3, by their bits.
+# The values of E4M3, by their bits.
 E4M3 = np.array([(8 + f) * 2.0 ** (e - 10) if e else f * 2.0**-9 for e in range(16) for f in range(8)][:127], F)
 
 
 def _nearest_e4m3(x):
-    """The bits of the nearest numbers, of two the even one."""
+    """Returns the bits of the nearest values, ties to even."""
     at = np.clip(np.searchsorted(E4M3, x), 1, 126)
     low, high = E4M3[at - 1], E4M3[at]
     is_low = (x - low < high - x) | ((x - low == high - x) & (at % 2 == 1))
@@ -227,7 +227,7 @@ def _nearest_e4m3(x):
 
 
 def quantize_nvfp4(x):
-    """Four scales in E4M3 by which the peaks of sixteen become 12 half steps."""
+    """Encodes four E4M3 scales, by which the peaks of sixteen values become 12 half steps."""
     x = x.reshape(-1, 4, 16)
     s = _nearest_e4m3(np.minimum(np.abs(x).max(2) / F(6), F(448)))
     size = np.abs(x) * _divide(np.full(s.shape, 2, F), E4M3[s])[..., None]

@@ -1,6 +1,7 @@
-"""Layers that remember in a state, for make_model.py and reference_logits.py: tensors, keys, and what they compute in float64.
+"""Recurrent layers for make_model.py and reference_logits.py: tensors, metadata keys, and their computation in float64.
 
-Formulas: Yang et al. 2024 (Gated Delta Networks), Dao and Gu 2024 (Mamba 2), Liquid AI 2025 (LFM2). Everything is computed token by token from an empty state.
+Formulas: Yang et al. 2024 (Gated Delta Networks), Dao and Gu 2024 (Mamba 2), Liquid AI 2025 (LFM2). Everything is computed token by token from an
+empty state.
 """
 import numpy as np
 
@@ -14,7 +15,7 @@ def sigmoid(x):
 
 
 def convolution(x, taps):
-    """x [T, channels], taps [channels, n], the oldest first; zeros stand before the first token."""
+    """Causal convolution of x [T, channels] with taps [channels, n], the oldest first; zeros precede the first token."""
     n = taps.shape[1]
     padded = np.concatenate([np.zeros((n - 1, x.shape[1])), x])
     return sum(padded[i:i + len(x)] * taps[:, i] for i in range(n))
@@ -25,7 +26,7 @@ def unit(x):
 
 
 def delta_rule(q, k, v, decay, rate):
-    """q, k [T, heads, key], v [T, heads, value], decay, rate [T, heads] -> [T, heads, value]"""
+    """Applies the delta rule: q, k [T, heads, key], v [T, heads, value], decay, rate [T, heads] -> [T, heads, value]."""
     state = np.zeros((v.shape[1], q.shape[2], v.shape[2]))
     out = np.empty_like(v)
     for t in range(len(q)):
@@ -43,7 +44,7 @@ def delta_layer(g, L, h, eps):
     mixed = silu(convolution(h @ L("attn_qkv.weight").T, L("ssm_conv1d.weight")))
     q, k, v = np.split(mixed, [n_k * key, 2 * n_k * key], axis=1)
     q, k, v = unit(q.reshape(T, n_k, key)) / np.sqrt(key), unit(k.reshape(T, n_k, key)), v.reshape(T, n_v, value)
-    if L("ssm_ba.weight") is not None:  # of each key head β, then the decay's; neighbours share a key head
+    if L("ssm_ba.weight") is not None:  # for each key head β, then the decay; neighboring value heads share a key head
         both = (h @ L("ssm_ba.weight").T).reshape(T, n_k, 2, n_v // n_k)
         b, a = both[:, :, 0].reshape(T, n_v), both[:, :, 1].reshape(T, n_v)
         q, k = np.repeat(q, n_v // n_k, 1), np.repeat(k, n_v // n_k, 1)
@@ -81,7 +82,8 @@ def space_layer(g, L, h, eps):
     return out.reshape(T, inner) @ L("ssm_out.weight").T
 
 
-LISTED = ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe")  # which layers attend stands in a list of their KV heads
+# Architectures whose list of KV heads shows which layers have attention.
+LISTED = ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
 SPACES = ("granitehybrid", *HALVED)
 
@@ -104,7 +106,7 @@ def layer(arch, g, L, h, eps):
     return delta_layer(g, L, h, eps)
 
 
-# --- what make_hf_model.py writes ---
+# --- for make_hf_model.py ---
 
 FOLDER_TYPES = {"qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text", "qwen3next": "qwen3_next"}
 FOLDER_NAMES = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in_proj_z.weight", "ssm_beta.weight": "in_proj_b.weight",
@@ -132,7 +134,7 @@ TOP_NAMES = {"lfm2": {"token_embd_norm.weight": "model.embedding_norm.weight"},
 
 
 def plain_tensor(arch, part, x):
-    """(name behind "layers.N.", array) of what a GGUF file's tensor becomes where it is one; None where usual names do."""
+    """Returns (name after "layers.N.", array) of a folder's tensor for a GGUF tensor, or None if the usual names apply."""
     if part in SPACE_NAMES and arch in SPACES:
         name = ("mamba." if arch == "granitehybrid" else "mixer.") + SPACE_NAMES[part]
         if part == "ssm_a":
@@ -145,7 +147,7 @@ def plain_tensor(arch, part, x):
 
 
 def other_config(arch, g, config):
-    """The keys of families whose layers are listed."""
+    """Returns the config keys of families with a list of layers."""
     heads = g("attention.head_count_kv")[1]
     config = {**config, "num_key_value_heads": max(heads)}
     if arch.startswith("lfm2"):
@@ -179,7 +181,7 @@ def decay_of(logarithm):
 
 
 def logarithm_of(decay):
-    """Numbers of 32 bits that decay_of() makes these of."""
+    """Returns 32-bit values from which decay_of() computes exactly `decay`."""
     guess = np.log(-decay.astype(np.float64)).astype(np.float32)
     for step in (0, 1, -1, 2, -2):
         other = guess + np.float32(step) * np.spacing(guess)
@@ -189,14 +191,14 @@ def logarithm_of(decay):
 
 
 def grouped(x, axis, n_k, n_v):
-    """Value heads that share a key head become neighbours."""
+    """Reorders value heads so that those sharing a key head are neighbors."""
     width = x.shape[axis] // n_v
     split = x.reshape(*x.shape[:axis], n_v // n_k, n_k, width, *x.shape[axis + 1:])
     return np.ascontiguousarray(split.swapaxes(axis, axis + 1)).reshape(x.shape)
 
 
 def folder_tensors(arch, g, part, x, pending):
-    """name behind "linear_attn." -> array of what a GGUF file's tensor becomes; pending: kept for the next."""
+    """Returns {name after "linear_attn.": array} of a folder for a GGUF tensor; `pending` holds parts until the next one."""
     n_k, n_v = g("ssm.group_count"), g("ssm.time_step_rank")
     name = FOLDER_NAMES[part]
     if part == "ssm_a":
@@ -225,10 +227,10 @@ def folder_config(g):
             "linear_num_value_heads": n_v, "linear_value_head_dim": g("ssm.inner_size") // n_v, "full_attention_interval": g("full_attention_interval")}
 
 
-# --- what make_model.py writes ---
+# --- for make_model.py ---
 
 def keys(arch, extra, u32, u32s):
-    """u32, u32s: type a number, a list of them"""
+    """u32 and u32s convert a number and a list of numbers to metadata values."""
     if "convs" in extra:
         return {"shortconv.l_cache": u32(extra["convs"][0])}
     if "space" in extra:
@@ -245,7 +247,7 @@ def keys(arch, extra, u32, u32s):
 
 
 def tensors(out, p, arch, dim, extra):
-    """The tensors of a recurrent layer but for its feed-forward."""
+    """Adds the tensors of a recurrent layer except its feed-forward."""
     if "convs" in extra:
         out.vec(p + "attn_norm.weight", dim, 1)
         out.mat(p + "shortconv.in_proj.weight", 3 * dim, dim)
@@ -286,13 +288,13 @@ def space_tensors(out, p, dim, heads, width, groups, n, taps):
 
 
 def feeds_alone(extra, layer):
-    """Whether a layer of make_model.py's presets is a feed-forward and nothing else."""
+    """Returns whether a layer of make_model.py's presets is only a feed-forward."""
     pattern = extra.get("space", [None])[-1]
     return isinstance(pattern, str) and pattern[layer] in "-E"
 
 
 def attends(extra, layer, n_layers):
-    """Whether a layer of make_model.py's presets attends."""
+    """Returns whether a layer of make_model.py's presets has attention."""
     if "space" in extra and isinstance(extra["space"][-1], str):
         return extra["space"][-1][layer] == "*"
     if "delta" in extra:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/e2e/transformers/NAME.json: the logits that Hugging Face's Transformers computes for each of variants.py.
+"""Writes tests/e2e/transformers/NAME.json: the logits that Hugging Face's Transformers computes for each model of variants.py.
 
     python3 -m venv VENV && VENV/bin/pip install torch transformers numpy safetensors
     VENV/bin/python tools/oracle/transformers_values.py [NAME…]
 
-A model is made from its configuration, saved, its weights are replaced by those of counter_weights.py under the names and
-shapes that save_pretrained() gave them, and it is loaded again: names and configs are those of files on a hub. The forward
-pass is in float64 where Transformers lets it, and in float32; how far these two are apart is written beside the values.
+A model is made from its configuration and saved, its weights are replaced by those of counter_weights.py with the names and
+shapes that save_pretrained() wrote, and it is loaded again, so that names and configs are those of files on a hub. The forward
+pass runs in float64 if Transformers allows it, and in float32; the difference of the two is stored with the values.
 """
 import argparse
 import base64

@@ -1,7 +1,7 @@
 """The small models whose logits Transformers computes for tests/e2e/transformers_test.py.
 
-VARIANTS: name → (model type, settings of its configuration, change of the config.json that is written). A change rewrites keys
-into an older spelling that Transformers reads too, and the values are computed from the rewritten file.
+VARIANTS: {name: (model type, settings of its configuration, change of the written config.json)}. A change converts keys to an older
+spelling that Transformers also reads, and the values are computed from the converted file.
 """
 
 SMALL = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -12,7 +12,7 @@ VISION = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "n
 
 
 def old_rope(config):
-    """rope_parameters → rope_theta and rope_scaling, as before Transformers 5."""
+    """Converts rope_parameters to rope_theta and rope_scaling, as before Transformers 5."""
     rope = config.pop("rope_parameters")
     config["rope_theta"] = rope.pop("rope_theta")
     if "partial_rotary_factor" in rope:
@@ -22,7 +22,7 @@ def old_rope(config):
 
 
 def old_rope_type(config):
-    """As Transformers before 4.43 wrote it: rope_scaling with "type"."""
+    """Converts to the form before Transformers 4.43: rope_scaling with "type"."""
     old_rope(config)
     config["rope_scaling"]["type"] = config["rope_scaling"].pop("rope_type")
 
@@ -151,7 +151,7 @@ VARIANTS = {
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
         "mscale": 1.0, "mscale_all_dim": 1.0}}, None),
     "deepseek-v3-no-q-rank": ("deepseek_v3", {**MLA, "q_lora_rank": None, "n_group": 4, "topk_group": 2}, None),
-    # Transformers norms the two latent vectors with an epsilon of 1e-6 whatever rms_norm_eps says; vLLM, SGLang and llama.cpp take rms_norm_eps.
+    # Transformers normalizes the two latent vectors with an epsilon of 1e-6 and ignores rms_norm_eps; vLLM, SGLang and llama.cpp use rms_norm_eps.
     "glm4-moe-lite": ("glm4_moe_lite", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "rms_norm_eps": 1e-6}, None),
     "glm4-moe-lite-epsilon": ("glm4_moe_lite", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1}, None),
     "lfm2": ("lfm2", {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "block_multiple_of": 32}, None),

@@ -31,7 +31,7 @@ type Tab = "chat" | "cache" | "explain";
 interface Shown {
   tab: Tab;
   onTab: (tab: Tab) => void;
-  isFolded: boolean; // the dashboard
+  isFolded: boolean; // whether the dashboard is folded
   onFold: (isFolded: boolean) => void;
 }
 
@@ -105,7 +105,7 @@ function Tiles() {
   );
 }
 
-// Renders the place of a panel that cannot be rendered itself.
+// Returns a replacement for a panel that failed to render.
 function failed(what: string, place: string): (error: Error) => VNode {
   return (error) => (
     <div class={`${place} failed`}>
@@ -116,7 +116,7 @@ function failed(what: string, place: string): (error: Error) => VNode {
   );
 }
 
-// Chat and cache side by side where there is room, else one of them; or the explanation alone.
+// Shows chat and cache side by side if there is room, otherwise one of them; or only the explanation.
 export function App() {
   const [tab, setTab] = useState<Tab>("chat");
   const [isFolded, setFolded] = useState(storage.get(kFolded) === "yes");

@@ -1,14 +1,14 @@
 import { Component, type ComponentChildren } from "preact";
 
 interface Props {
-  // Shown instead of the children once they have failed to render.
+  // Rendered instead of the children after they have failed to render.
   fallback: (error: Error) => ComponentChildren;
-  // The children are tried again when this changes.
+  // The children are rendered again when this value changes.
   of?: unknown;
   children: ComponentChildren;
 }
 
-// Keeps an error in one part of the page from taking the rest with it.
+// Confines a rendering error to one part of the page.
 export class Boundary extends Component<Props, { error: Error | null }> {
   override state: { error: Error | null } = { error: null };
 

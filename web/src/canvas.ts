@@ -1,7 +1,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-// The width of an element, as long as it is there.
+// Returns the width of an element and follows its changes.
 export function useWidth(ref: RefObject<HTMLElement>): number {
   const [width, setWidth] = useState(0);
   useEffect(() => {
@@ -13,7 +13,7 @@ export function useWidth(ref: RefObject<HTMLElement>): number {
   return width;
 }
 
-// A cleared context whose unit is a CSS pixel.
+// Returns a cleared context whose unit is a CSS pixel.
 export function prepared(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = window.devicePixelRatio || 1;
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];

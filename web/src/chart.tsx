@@ -9,18 +9,18 @@ import { Term, type TermName } from "./tooltip";
 
 export interface Series {
   label: string;
-  term?: TermName; // that explains the label
-  color: string; // a custom property
+  term?: TermName; // the term that explains the label
+  color: string; // name of a CSS custom property
   dash?: number[];
   fill?: boolean;
   values: (number | null)[];
 }
 
 const kHeight = 118;
-const kSpan = 120; // seconds, once so many passed
+const kSpan = 120; // seconds, when that many have passed
 const kFirstSpan = 30;
 
-// The last two minutes. `format` writes values and the axis.
+// Draws the last two minutes. `format` formats the values and the axis labels.
 export function Chart(props: { title: ComponentChildren; name: string; t: number[]; series: Series[]; format: (v: number) => string }) {
   const { title, name, t, series, format } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -64,7 +64,7 @@ export function Chart(props: { title: ComponentChildren; name: string; t: number
   );
 }
 
-// Without one the scale is made up, and says nothing.
+// Without values the chart's scale is arbitrary, so it has no labels.
 const hasValues = (u: uPlot) => u.data.slice(1).some((values) => values.some((v) => v));
 
 function optionsFor(series: Series[], format: (v: number) => string, _theme: string): Omit<uPlot.Options, "width" | "height"> {

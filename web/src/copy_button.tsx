@@ -1,13 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
 
-// Browsers offer navigator.clipboard to pages of https and of this machine alone.
+// Copies a text. Browsers offer navigator.clipboard only to https pages and to pages of this machine.
 export async function copyText(text: string): Promise<boolean> {
   if (navigator.clipboard) {
     try {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      // Not allowed here: the old way may be.
+      // Not allowed here; the older method may be.
     }
   }
   const area = document.createElement("textarea");
@@ -23,7 +23,7 @@ export async function copyText(text: string): Promise<boolean> {
 
 const kShownMs = 1500;
 
-// Copies what `text` returns, and says for a moment that it did.
+// Copies the result of `text` and shows a short confirmation.
 export function CopyButton({ label, text }: { label: string; text: () => string }) {
   const [state, setState] = useState<"" | "Copied" | "Not copied">("");
   useEffect(() => {

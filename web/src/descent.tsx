@@ -1,14 +1,14 @@
 import { count, plural } from "./format";
 import { type Pages, State, kPageTokens } from "./pages";
 
-// Pages that follow each other without a fork, as one bar.
+// Consecutive pages without a fork, drawn as one bar.
 interface Run {
-  first: number; // page
+  first: number; // first page
   pages: number;
-  depth: number; // pages before it
+  depth: number; // number of pages before the run
   row: number;
-  parentRow: number; // -1 above the first
-  texts: number; // that go on in it
+  parentRow: number; // -1 if there is no parent
+  texts: number; // number of texts that continue in it
 }
 
 const kRows = 10;
@@ -18,11 +18,11 @@ const kBar = 9;
 interface Tree {
   runs: Run[];
   deepest: number;
-  hidden: number; // runs that found no row
+  hidden: number; // number of runs for which there is no row
   selectedRow: number;
 }
 
-// The tree of texts that a page is in: from the first page of its text on, all that go on behind.
+// Returns the tree of texts that contain a page: it begins with the first page of its text and has all continuations.
 function treeOf(pages: Pages, selected: number): Tree {
   const root = pages.ancestors(selected).at(-1) ?? selected;
   const children = pages.childrenOf(root);

@@ -26,7 +26,7 @@ export function duration(ms: number): string {
 }
 
 export function percent(share: number): string {
-  // All but one token is not all.
+  // Rounds down, so that less than everything is never shown as 100%.
   return `${share > 0 && share < 0.1 ? (100 * share).toFixed(1) : Math.floor(100 * share)}%`;
 }
 

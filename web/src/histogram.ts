@@ -1,16 +1,16 @@
-// As the server sends them: bounds grow by √2 from `first` on.
+// A histogram as sent by the server: bounds grow by √2, beginning with `first`.
 export interface Histogram {
   first: number;
   count: number;
   sum: number;
-  buckets: number[]; // bucket, values, bucket, values …
+  buckets: number[]; // bucket, count, bucket, count …
 }
 
 export function bound(first: number, bucket: number): number {
   return first * Math.SQRT2 ** bucket;
 }
 
-// The value below which a share of what was recorded between the two lies; null where nothing was.
+// Returns the quantile `share` of the values recorded between the two histograms, or null if there are none.
 export function quantileSince(older: Histogram | null, newer: Histogram, share: number): number | null {
   const counts = new Map<number, number>();
   for (let i = 0; i + 1 < newer.buckets.length; i += 2) counts.set(newer.buckets[i]!, newer.buckets[i + 1]!);

@@ -1,6 +1,6 @@
 import { createStore } from "./store";
 
-// The API key, for as long as the tab is open.
+// The API key is stored for as long as the tab is open.
 const kName = "kvik.key";
 
 export const keyStore = createStore({ key: sessionStorage.getItem(kName) ?? "", isWanted: false, wasRefused: false });
@@ -15,7 +15,7 @@ export function authorization(): Record<string, string> {
   return key ? { Authorization: `Bearer ${key}` } : {};
 }
 
-// The server said 401: to the key that we have, or because we have none.
+// Called after status 401: the stored key was rejected, or there is none.
 export function askForKey(): void {
   const { key, wasRefused } = keyStore.get();
   sessionStorage.removeItem(kName);

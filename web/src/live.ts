@@ -4,7 +4,7 @@ import { Pages } from "./pages";
 import { readEvents } from "./sse";
 import { createStore } from "./store";
 
-// One event of GET /kvik/live; src/server/live_json.h says what stands in the arrays.
+// One event of GET /kvik/live; src/server/operate/live_json.h documents the arrays.
 interface View {
   now: number;
   whole: number;
@@ -29,7 +29,7 @@ interface View {
   reserved_bytes: Record<string, number>;
   ttft_s: Histogram;
   itl_s: Histogram;
-  tiers: Record<string, Tier>; // disk, shared, redis: those that there are
+  tiers: Record<string, Tier>; // the existing ones of disk, shared and redis
   steps: number[];
   sequences: number[];
   pages: number[];
@@ -53,8 +53,8 @@ export interface Step {
   prefillRows: number;
   decodeRows: number;
   sequences: number;
-  drafted: number; // of the decode rows: guessed tokens
-  accepted: number; // of these: right
+  drafted: number; // draft tokens among the decode rows
+  accepted: number; // accepted draft tokens
 }
 
 export const enum Phase {
@@ -72,7 +72,7 @@ export interface Sequence {
   generated: number;
   maxTokens: number;
   head: number;
-  ageMs: number; // when it was seen last
+  ageMs: number; // time since it was last seen
 }
 
 export type Link = "connecting" | "up" | "down" | "locked" | "busy";
@@ -81,17 +81,17 @@ export interface Live {
   link: Link;
   model: string;
   context: number;
-  backend: string; // that computes: "cpu/avx512"
+  backend: string; // for example "cpu/avx512"
   view: View | null;
-  pages: Pages; // changes in place; `version` says when
+  pages: Pages; // modified in place; `version` changes with it
   version: number;
   steps: Step[];
   sequences: Sequence[];
-  ended: Sequence[]; // the last ones, newest first
+  ended: Sequence[]; // the most recently ended ones, newest first
   history: History;
 }
 
-// Once a second: what the charts show. Times in seconds since the page was opened.
+// Values of the charts, once a second. Times are in seconds since the page was opened.
 export interface History {
   t: number[];
   ttftP50: (number | null)[];
@@ -109,7 +109,7 @@ export interface History {
 const kSteps = 240;
 const kEnded = 4;
 const kHistory = 180;
-const kWindow = 10; // seconds that quantiles and the hit rate look back
+const kWindow = 10; // seconds covered by quantiles and the hit rate
 
 export const liveStore = createStore<Live>({
   link: "connecting",
@@ -185,7 +185,7 @@ function show(view: View): void {
     const n = view.free + view.leased + view.sealed + view.cached;
     const isFirst = live.view === null || view.step_count < live.view.step_count || live.pages.n !== n;
     live.pages.resize(n);
-    live.pages.apply(view.pages, -1e9); // nothing of this is news
+    live.pages.apply(view.pages, -1e9); // these are not shown as new changes
     if (isFirst) samples.splice(0, samples.length, { at: at / 1000, view });
   } else {
     live.pages.apply(view.pages, at);
@@ -230,7 +230,7 @@ function readSequences(list: number[]): Sequence[] {
   return sequences;
 }
 
-// The views of the last seconds, one a second.
+// The views of the last seconds, one per second.
 const samples: { at: number; view: View }[] = [];
 
 function sample(): void {

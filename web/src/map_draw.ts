@@ -62,7 +62,8 @@ export function drawMap(
   if (selection) drawDescent(context, pages, layout, colors, selection);
 }
 
-// An inner square that grows with those who share the page; a bar below for a copy on disk.
+// Draws an inner square that grows with the number of sequences sharing the page, and a bar at the bottom for a copy
+// on disk.
 function drawMarks(
   context: CanvasRenderingContext2D, pages: Pages, page: number,
   { x, y, size }: { x: number; y: number; size: number }, colors: Palette,
@@ -81,7 +82,7 @@ function drawMarks(
   }
 }
 
-// From the first page of the text to the selected one, and on to all that go on behind it.
+// Draws lines from the first page of the text to the selected page, and on to all continuations.
 function drawDescent(
   context: CanvasRenderingContext2D, pages: Pages, layout: Layout, colors: Palette, selection: Selection,
 ): void {
@@ -101,7 +102,7 @@ function drawDescent(
   context.globalAlpha = 0.6;
   context.setLineDash([3, 2]);
   context.beginPath();
-  // Of many, those that are not faint say enough.
+  // If there are many continuations, only the path to the selected page is drawn.
   const few = selection.descendants.length <= kFewLines ? selection.descendants : [];
   for (const page of few) {
     const parent = pages.parentOf(page);

@@ -1,16 +1,16 @@
-// Where the cells of a map lie: as large as fits the height, in rows of the whole width.
+// Arranges the cells of a map: as large as fits the height, in rows of the whole width.
 export interface Layout {
   cell: number; // pitch in pixels
   columns: number;
   rows: number;
-  shown: number; // pages
+  shown: number; // number of pages
 }
 
 const kSizes = [18, 16, 14, 12, 10, 8, 7, 6, 5, 4, 3];
 const kFew = 192;
 
 export function layoutFor(width: number, maxHeight: number, used: number, n: number): Layout {
-  // Pages never taken are told, not drawn: a large budget would drown the rest.
+  // Pages that were never used are counted, not drawn: with a large budget they would hide the others.
   const wanted = Math.min(n, Math.max(kFew, Math.ceil(used * 1.15)));
   for (const cell of kSizes) {
     const columns = Math.max(1, Math.floor(width / cell));

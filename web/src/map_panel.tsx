@@ -62,7 +62,7 @@ function Legend({ live }: { live: Live }) {
   );
 }
 
-// The canvas itself; a grid of cells that arrow keys walk.
+// The canvas of the map, whose cells can be selected with the arrow keys.
 function MapCanvas(props: {
   live: Live; layout: Layout; width: number; selection: Selection | null; onSelect: (page: number | null) => void;
 }) {

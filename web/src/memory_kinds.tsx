@@ -2,8 +2,8 @@ import { bytes } from "./format";
 import { liveStore } from "./live";
 import { useStore } from "./store";
 
-// The use of each byte of --kv-memory, from the server's ledger: pages by state, and pages on their way to a slower
-// tier or back.
+// Shows the use of each byte of --kv-memory, from the server's memory accounting: pages by state, and pages being
+// moved to or from a slower tier.
 export function MemoryKinds() {
   const { view } = useStore(liveStore);
   if (!view) return null;

@@ -1,4 +1,4 @@
-// The pages of the server's cache, as far as its live stream told.
+// The pages of the server's cache, as received from its live stream.
 export const enum State {
   Free = 0,
   Leased = 1,
@@ -7,12 +7,12 @@ export const enum State {
 }
 
 export const kPageTokens = 32;
-const kFields = 9; // numbers for each page, in the order of src/server/live_json.h
+const kFields = 9; // numbers per page, in the order of src/server/operate/live_json.h
 
 export class Pages {
   n = 0;
-  groups = 256; // of layers; pages of a group behind them hold snapshots of states
-  used = 0; // pages beyond this one were never taken, as far as is known
+  groups = 256; // number of layer groups; higher group numbers hold state snapshots
+  used = 0; // pages from this index on were never used, as far as is known
   state = new Uint8Array(0);
   group = new Uint8Array(0);
   owners = new Uint16Array(0);
@@ -23,7 +23,7 @@ export class Pages {
   tier = new Uint8Array(0);
   changed = new Float64Array(0); // performance.now() of the last change of state or owners
 
-  // Of each page: how many ends of known texts lie at it or below it, and how deep it lies.
+  // For each page: the number of ends of known texts at it or below it, and its depth.
   branches = new Uint16Array(0);
   depth = new Uint16Array(0);
 
@@ -65,7 +65,8 @@ export class Pages {
     return this.state[page] !== State.Free && this.group[page]! >= this.groups;
   }
 
-  // The page before this one in its text. One that was taken after its child is another's by now.
+  // Returns the previous page of the text, or -1. A parent that was taken after its child now belongs to another
+  // text.
   parentOf(page: number): number {
     const parent = this.parent[page] ?? -1;
     const holds = parent >= 0 && this.state[parent] !== State.Free && this.taken[parent]! <= this.taken[page]!;
@@ -78,7 +79,7 @@ export class Pages {
     return line;
   }
 
-  // The children of a page and of all below it, each list by page.
+  // Returns the children of a page and of all its descendants, as lists by page.
   childrenOf(page: number): Map<number, number[]> {
     const all = new Map<number, number[]>();
     for (let i = 0; i < this.used; ++i) {
@@ -104,12 +105,12 @@ export class Pages {
     return [...this.childrenOf(page).values()].flat();
   }
 
-  // How many use a page, or would find it: those that run now, or texts that go on behind it.
+  // Returns the number of running sequences that use a page, or of texts that continue after it, whichever is larger.
   sharing(page: number): number {
     return Math.max(this.owners[page]!, this.branches[page]!);
   }
 
-  // From the leaves up, each page after all of its children.
+  // Counts from the leaves up, each page after all of its children.
   private count(): void {
     const nChildren = new Uint32Array(this.used);
     this.branches.fill(0);

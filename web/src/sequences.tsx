@@ -3,12 +3,12 @@ import { Phase, type Sequence, liveStore } from "./live";
 import { useStore } from "./store";
 import { Term } from "./tooltip";
 
-// One sequence as a strip: the cached, computed and missing parts of its prompt, then its answer.
+// Shows one sequence as a strip: the cached, computed and pending parts of its prompt, then its answer.
 const kPhases = ["prefill", "decode", "ended"];
 
 function Strip({ sequence }: { sequence: Sequence }) {
   const { prompt, found, cached, generated, maxTokens } = sequence;
-  // An answer that may be long would leave no room for what is there.
+  // A long maximum length would leave no room for the tokens that exist.
   const all = prompt + Math.max(generated, Math.min(maxTokens, Math.max(32, 2 * generated, prompt / 4)));
   const computed = Math.max(0, Math.min(cached, prompt) - found);
   const parts: [string, number][] = [

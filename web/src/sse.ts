@@ -1,5 +1,5 @@
-// Server-sent events out of a response's body. EventSource would do but for the key: it can send no
-// headers.
+// Reads server-sent events from a response body. EventSource cannot be used, because it cannot send headers such as
+// the API key.
 export interface ServerEvent {
   name: string;
   data: string;
@@ -25,7 +25,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
   }
 }
 
-// Null for one that is all comments: a heartbeat.
+// Returns null for an event that only has comments (a heartbeat).
 function parseEvent(text: string): ServerEvent | null {
   let name = "message";
   const data: string[] = [];

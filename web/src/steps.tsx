@@ -8,9 +8,9 @@ import { Term } from "./tooltip";
 
 const kHeight = 92;
 const kPitch = 5;
-const kFewRows = 7; // fewer do not fill the height
+const kFewRows = 7; // with fewer rows, bars do not fill the height
 
-// On a logarithmic scale: a decode step may have one row, a prefill chunk hundreds.
+// The scale is logarithmic: a decode step may have one row, a prefill chunk hundreds.
 const heightOf = (rows: number, most: number) => (rows <= 0 ? 0 : Math.log2(rows + 1) / Math.log2(most + 1));
 
 function drawSteps(context: CanvasRenderingContext2D, steps: Step[], width: number): void {

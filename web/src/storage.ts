@@ -1,4 +1,4 @@
-// Wraps localStorage. A browser may forbid it or have no room: then nothing is stored.
+// Wraps localStorage. If the browser forbids it or has no room, nothing is stored.
 export const storage = {
   get(name: string): string | null {
     try {
@@ -8,7 +8,7 @@ export const storage = {
     }
   },
 
-  // False where it could not be kept.
+  // Returns false if the value could not be stored.
   set(name: string, value: string): boolean {
     try {
       localStorage.setItem(name, value);
@@ -22,7 +22,7 @@ export const storage = {
     try {
       localStorage.removeItem(name);
     } catch {
-      // Nothing was kept either.
+      // Nothing was stored either.
     }
   },
 };

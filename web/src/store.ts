@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-// A value that components look at.
+// A value to which components subscribe.
 export interface Store<T> {
   get(): T;
   set(value: T): void;

@@ -32,7 +32,7 @@ export function startTheme(): void {
   dark.addEventListener("change", () => apply(themeStore.get().choice));
 }
 
-// The value of a custom property, for canvases and charts.
+// Returns the value of a custom property, for canvases and charts.
 export function color(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

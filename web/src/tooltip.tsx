@@ -42,7 +42,7 @@ export function Term({ of, children }: { of: TermName | { text: string }; childr
 
 const kGap = 8;
 
-// The explanation that is shown now, near its word and inside the window.
+// The current explanation, near its word and inside the window.
 export function Tooltip() {
   const { text, anchor } = useStore(tooltipStore);
   const box = useRef<HTMLDivElement>(null);

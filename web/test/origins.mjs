@@ -1,12 +1,12 @@
-// Pages of other origins that call a server, in a browser: node test/origins.mjs SERVER ELSEWHERE. SERVER is its address,
-// ELSEWHERE that of a page which is not its own. Prints as one line of JSON what each of them got;
-// tests/e2e/origins_test.py judges it.
+// Calls a server from pages of other origins in a browser: node test/origins.mjs SERVER ELSEWHERE. SERVER is its
+// address, ELSEWHERE that of a page from another origin. Prints the results as one line of JSON;
+// tests/e2e/origins_test.py checks it.
 import { chromium } from "playwright-core";
 
 const [, , server, elsewhere] = process.argv;
 const rebound = "evil.example";
 
-// What a page got that asks like this: a status with the answer's first words, or the browser's refusal.
+// Returns the result of a page's request: the status with the beginning of the answer, or the browser's error.
 async function ask(page, url, options = {}) {
   return page.evaluate(
     async ([to, how]) => {
@@ -40,10 +40,10 @@ try {
   saw.json = await ask(page, `${server}v1/completions`, post(json));
   saw.key = await ask(page, `${server}v1/completions`, post({ ...json, Authorization: "Bearer x", "x-stainless-os": "Linux" }));
   saw.text = await ask(page, `${server}v1/completions`, post({ "Content-Type": "text/plain" }));
-  // Without a question first, and without an answer that could be read: what counts is whether it ran.
+  // A request without a preflight and with an unreadable answer: the test checks whether it ran.
   saw.blind = await ask(page, `${server}v1/completions`, post({ "Content-Type": "text/plain" }, { mode: "no-cors" }));
 
-  // A name of somebody else's that points here, as DNS rebinding makes it: to the browser it is one origin.
+  // A foreign host name that resolves to this server, as in DNS rebinding: for the browser it is one origin.
   const port = new URL(server).port;
   await page.goto(`http://${rebound}:${port}/health`);
   saw.rebound = await ask(page, "/v1/models");

@@ -1,6 +1,6 @@
-// What a person does with the page, in a browser: node test/page.mjs SCENARIO URL [TEXT]. Prints what was seen
-// as one line of JSON; tests/e2e/page_test.py judges it. Where a scenario says "ask NAME", it waits for
-// a line on stdin. KVIK_SCREENSHOTS: a folder for pictures.
+// Uses the page in a browser like a user: node test/page.mjs SCENARIO URL [TEXT]. Prints the results as one line of
+// JSON; tests/e2e/page_test.py checks it. When a scenario prints "ask NAME", it waits for a line on stdin.
+// KVIK_SCREENSHOTS is a folder for screenshots.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -17,7 +17,7 @@ async function ask(name) {
   await answers.next();
 }
 
-// A page whose complaints are collected: what the policy forbids is one of them.
+// Opens a page and collects its errors, including violations of the content security policy.
 async function open(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 960 }, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
@@ -48,7 +48,7 @@ async function setSystem(page, text, maxTokens) {
 
 const button = (page, name) => page.getByRole("button", { name, exact: true });
 
-// Sends and waits for the end of the answer; what stands under the prompt and under the answer.
+// Sends a message and waits for the end of the answer. Returns the texts below the prompt and below the answer.
 async function say(page, text) {
   const before = await page.locator(".message.assistant").count();
   await page.getByLabel("Message", { exact: true }).fill(text);
@@ -79,13 +79,13 @@ async function titles(page) {
   return all;
 }
 
-// Answers do not end before their limit: the demo is laconic.
+// Makes answers continue up to their limit, because the demo's answers are short.
 async function makeTalkative(page) {
   await page.route("**/v1/chat/completions", (route) =>
     route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) }));
 }
 
-// An answer as the server streams it, all at once.
+// Returns an answer as the server streams it, in one piece.
 function streamOf(text) {
   return [{ delta: { role: "assistant", content: text } }, { delta: {}, finish_reason: "stop" }]
     .map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`).join("") + "data: [DONE]\n\n";
@@ -100,7 +100,7 @@ async function picture(page, name) {
 }
 
 const scenarios = {
-  // The text grows while it is made; the second message finds the first one.
+  // The text grows while it is generated, and the second message hits the cache.
   async chat(browser) {
     const page = await open(browser);
     await makeTalkative(page);
@@ -110,7 +110,7 @@ const scenarios = {
       const note = () => window.lengths.add(document.querySelector(".message.assistant .markdown")?.textContent.length);
       new MutationObserver(note).observe(document.querySelector(".log"), { subtree: true, childList: true, characterData: true });
     });
-    // As slowly as a larger model speaks, however busy the machine is.
+    // Throttles the stream to the speed of a larger model, independently of the machine's load.
     const network = await page.context().newCDPSession(page);
     const throttle = (bytesPerSecond) => network.send("Network.emulateNetworkConditions",
       { offline: false, latency: 0, downloadThroughput: bytesPerSecond, uploadThroughput: -1 });
@@ -137,7 +137,7 @@ const scenarios = {
     const second = await say(page, "What is the hour?");
     await page.waitForFunction(
       (n) => Number(document.querySelector("[data-count=shared]").textContent.replaceAll(",", "")) > n, before);
-    // By keyboard: the first page of the text that both chats begin with.
+    // Selects by keyboard the first page of the text that both chats begin with.
     await page.locator(".map-canvas").focus();
     await page.keyboard.press("ArrowRight");
     await page.locator("#page-detail dl").waitFor();
@@ -147,7 +147,7 @@ const scenarios = {
     return { first, second, before, after: await count(page, "shared"), detail, isDeselected, complaints: page.complaints };
   },
 
-  // Others talk with the server while the page looks on.
+  // Other clients use the server while the page is open.
   async others(browser) {
     const page = await open(browser);
     await page.evaluate(() => {
@@ -174,7 +174,7 @@ const scenarios = {
     return { tokens, most: await page.evaluate(() => window.most), strip: await page.locator(".strip.over").first().innerText() };
   },
 
-  // The pictures of the README: two chats with one beginning, while others talk.
+  // Takes the screenshots of the README: two chats with a common beginning, while other clients are active.
   async portrait(browser) {
     for (const colorScheme of ["light", "dark"]) {
       const page = await open(browser, { colorScheme, viewport: { width: 1440, height: 1010 } });
@@ -218,7 +218,8 @@ const scenarios = {
       ends.push(await toGo());
     }
     const height = await log.evaluate((el) => el.scrollHeight - el.clientHeight);
-    // Who scrolls up while an answer comes stays there, and sending a message leads back. The demo is fast.
+    // The view does not follow the answer after the user scrolls up, and sending a message scrolls to the end. The
+    // demo is fast.
     const network = await page.context().newCDPSession(page);
     const slowDown = (bytes) => network.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: bytes, uploadThroughput: -1 });
     await slowDown(10_000);
@@ -242,7 +243,7 @@ const scenarios = {
     const page = await open(browser);
     await makeTalkative(page);
     await setSystem(page, kSystem, 700);
-    // The demo is fast, and a browser on a busy machine may see its answer when it has ended.
+    // The demo is fast, and a browser on a busy machine may show its answer only after it has ended.
     const network = await page.context().newCDPSession(page);
     await network.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: 30_000, uploadThroughput: -1 });
     await page.evaluate(() => {  // as soon as there are words
@@ -260,7 +261,7 @@ const scenarios = {
     return { facts: await page.locator(".message.assistant .facts").innerText(), complaints: page.complaints };
   },
 
-  // Pages that memory has no room for come back from disk.
+  // Pages that do not fit in memory are read from disk.
   async disk(browser) {
     const page = await open(browser);
     await setSystem(page, kSystem, 16);
@@ -268,11 +269,11 @@ const scenarios = {
     await page.waitForFunction(() => document.querySelector("[data-count=cached]").textContent !== "0");
     await page.locator(".map-canvas").focus();
     for (let n = await count(page, "cached"); n > 0; --n) await page.keyboard.press("ArrowRight");
-    // The last page is saved when the engine has nothing to do any more.
+    // The last page is saved when the engine is idle.
     await page.getByText("memory, and saved on disk").waitFor();
     await page.keyboard.press("Escape");
     await ask("fill");
-    // The device takes its time where others use it too.
+    // Writing takes time when other programs use the disk.
     await page.waitForFunction(() => Number(document.querySelector("[data-count=disk]").textContent.replaceAll(",", "")) > 100);
     const onDisk = await count(page, "disk");
     await button(page, "New chat").click();
@@ -327,10 +328,10 @@ const scenarios = {
     return { refusal, answer: await say(page, "Who goes there?"), hasDialog: await page.getByRole("dialog").isVisible() };
   },
 
-  // Nothing has happened yet, and nothing pretends that it has.
+  // Before the first request, no chart shows values.
   async empty(browser) {
     const page = await open(browser);
-    await page.waitForTimeout(1500); // a second's sample
+    await page.waitForTimeout(1500); // time for one sample
     const inked = await page.evaluate(() => [...document.querySelectorAll(".chart")].map((chart) => {
       const canvas = chart.querySelector("canvas");
       if (!canvas) return null;
@@ -344,7 +345,7 @@ const scenarios = {
     return { inked, promise };
   },
 
-  // Chats are kept by the browser until they are deleted.
+  // The browser stores chats until they are deleted.
   async reload(browser) {
     const page = await open(browser);
     await setSystem(page, kSystem, 16);
@@ -366,7 +367,7 @@ const scenarios = {
     return { before, after, other, again, left, complaints: page.complaints };
   },
 
-  // Renaming, deleting, undoing and exporting; many chats, of which the shown one is in view.
+  // Renaming, deleting, undoing and exporting; many chats, with the current one in view.
   async manage(browser) {
     const page = await open(browser);
     await setSystem(page, "", 4);
@@ -413,7 +414,7 @@ const scenarios = {
     return { isInView, title, renamed, markdown, json, notice, afterDelete, afterUndo, shownAgain, isHidden, isSideShown, staysHidden, complaints: page.complaints };
   },
 
-  // Copying, editing, asking again and going on.
+  // Copying, editing, regenerating and continuing.
   async revise(browser) {
     const page = await open(browser, { permissions: ["clipboard-read", "clipboard-write"] });
     await setSystem(page, kSystem, 12);
@@ -451,7 +452,7 @@ const scenarios = {
     return { first, copied, copiedFrom, nAfterRegenerate, beforeContinue, afterContinue, continuedTokens, afterEdit, afterUndo, bodies, complaints: page.complaints };
   },
 
-  // A message that the context has no room for, and an answer that failed.
+  // A message that does not fit the context, and an answer that failed.
   async refused(browser) {
     const page = await open(browser);
     await setSystem(page, kSystem, 12);
@@ -478,7 +479,7 @@ const scenarios = {
     return { notice, isBack, nBefore, nAfter, shorter, error, nErrors, complaints: page.complaints };
   },
 
-  // The words of the field are explained where they stand, to a mouse and to a keyboard.
+  // Technical terms are explained in place, with a mouse and with a keyboard.
   async terms(browser) {
     const page = await open(browser);
     await setSystem(page, "You are a pirate.", 77);
@@ -500,7 +501,7 @@ const scenarios = {
     return { settings, explained, complaints: page.complaints };
   },
 
-  // A model that calls a tool twice at once, and goes on when both results were typed.
+  // A model that makes two tool calls at once, and continues when both results have been typed.
   async tools(browser) {
     const page = await browser.newPage();
     page.setDefaultTimeout(kPatience);
@@ -544,7 +545,7 @@ const scenarios = {
     return { complaint, isFolded, asks, nBeforeBoth, given, results: await page.locator(".message.tool summary").allInnerTexts(), bodies };
   },
 
-  // The tab that shows one answer with the cache, without it and once more, on the loaded model.
+  // The tab that shows one answer with the cache, without it and repeated, on the loaded model.
   async explain(browser) {
     const page = await open(browser);
     await button(page, "Explain").click();
@@ -553,7 +554,7 @@ const scenarios = {
     await page.locator(".explain-form input").blur();
     await page.locator(".explain-form").getByRole("button", { name: "Explain" }).click();
     await page.locator(".story").waitFor();
-    await page.waitForFunction(() => document.querySelectorAll(".story svg[role=img]").length >= 6);  // drawn once their width is known
+    await page.waitForFunction(() => document.querySelectorAll(".story svg[role=img]").length >= 6);  // drawn when their width is known
     const seen = await page.evaluate(() => ({
       steps: [...document.querySelectorAll(".story .step h2")].map((e) => e.textContent),
       tiles: [...document.querySelectorAll(".story .tiles > div")].map((e) => e.innerText),
@@ -562,7 +563,7 @@ const scenarios = {
       nonsense: document.querySelector(".story").innerText.match(/NaN|undefined|Infinity/g) ?? [],
     }));
     await picture(page, "explain");
-    // It is still there after a look at the rest; a longer one can be stopped.
+    // The result remains after other tabs were opened; a longer run can be stopped.
     await button(page, "Explain").first().click();
     await page.locator(".chat").waitFor();
     const isHidden = (await page.locator(".story").count()) === 0;
@@ -577,7 +578,7 @@ const scenarios = {
     return { ...seen, isHidden, isBack, error, complaints: page.complaints, hosts: [...page.hosts] };
   },
 
-  // Answers that would do harm if they were read as HTML.
+  // Answers that would be harmful if they were parsed as HTML.
   async markdown(browser) {
     const page = await open(browser);
     await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body: streamOf(given) }));
@@ -594,7 +595,7 @@ const scenarios = {
     return { ...seen, complaints: page.complaints };
   },
 
-  // Answers that are nested without end, each also after a reload.
+  // Answers with extreme nesting, also after a reload.
   async nested(browser) {
     const list = Array.from({ length: 1200 }, (_, i) => `${" ".repeat(2 * i)}- item ${i}`).join("\n");
     const texts = {
@@ -620,7 +621,7 @@ const scenarios = {
         return (await last.innerText()).includes("THE END");
       };
       shown[name] = { isWhole: await isWhole(), ms: Date.now() - began };
-      await page.waitForTimeout(600); // it is stored
+      await page.waitForTimeout(600); // until it is stored
       await page.reload();
       shown[name].isWholeAfterReload = await isWhole();
       await button(page, "New chat").click();
@@ -636,7 +637,7 @@ const scenarios = {
         { id: 2, messages: [{ role: "user", text: "I am still here" }, { role: "assistant", text: "So am I", end: "stop" }] },
         { id: 3, messages: [null] },
       ];
-      // The page stores its chats when it is left; that must not overwrite these.
+      // The page stores its chats when it is closed; that must not overwrite these.
       localStorage.setItem("kvik.chats", JSON.stringify({ chats, current: 2 }));
       Storage.prototype.setItem = Storage.prototype.removeItem = () => undefined;
     });
@@ -657,7 +658,7 @@ const scenarios = {
     };
   },
 
-  // Serious faults in each colour and width, with something on every part of the page.
+  // Serious accessibility violations in each color scheme and width, with every part of the page in use.
   async access(browser) {
     const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
     const faults = [];
@@ -687,7 +688,7 @@ const scenarios = {
         await look("chat");
         await button(page, "Dashboard").click();
       }
-      await page.waitForTimeout(2500); // the charts have a line then
+      await page.waitForTimeout(2500); // until the charts have a line
       await page.locator(".map-canvas").focus();
       await page.keyboard.press("ArrowRight");
       await look("cache");
@@ -702,7 +703,7 @@ const scenarios = {
     return { faults, overflow };
   },
 
-  // How long until something is painted, at best of several: other work on this machine is not the page's.
+  // Returns the minimum time until the first paint, because other work on the machine does not count.
   async paint(browser) {
     const times = [];
     for (let i = 0; i < 5; ++i) {

@@ -1,5 +1,5 @@
-// A report of `kvik explain` in a browser: node test/report.mjs FILE. Prints what was seen as one line of
-// JSON; tests/e2e/explain_test.py judges it. KVIK_SCREENSHOTS: a folder for pictures.
+// Opens a report of `kvik explain` in a browser: node test/report.mjs FILE. Prints the results as one line of JSON;
+// tests/e2e/explain_test.py checks it. KVIK_SCREENSHOTS is a folder for screenshots.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -25,12 +25,12 @@ async function open(browser, options) {
   page.on("request", (request) => { if (!/^(data|file):/.test(request.url())) page.requests.push(request.url()); });
   await page.goto(pathToFileURL(file).href);
   await page.locator(".plot svg").first().waitFor();
-  // Each is drawn when its box has been measured, not all in one frame.
+  // Each plot is drawn when its box has been measured, not all in one frame.
   await page.waitForFunction(() => [...document.querySelectorAll(".plot")].every((plot) => plot.querySelector("svg[role=img]")));
   return page;
 }
 
-// Under the page's own policy: what it says and asks for, and whether the keyboard gets through it.
+// Reads the report under its own policy: its text and requests, and whether it can be used with the keyboard.
 async function read(browser) {
   const page = await open(browser, kViews.light);
   const seen = await page.evaluate(() => ({

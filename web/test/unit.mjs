@@ -1,5 +1,5 @@
-// node test/unit.mjs: the tests of web/test/unit, which need no browser. esbuild makes one module of each, and
-// node's own runner runs them.
+// node test/unit.mjs: runs the tests of web/test/unit, which need no browser. esbuild makes one module of each, and
+// Node's own test runner runs them.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";

@@ -13,10 +13,10 @@ using testing::placed;
 using testing::PlacedRows;
 using testing::random_floats;
 
-// A sequence with tokens in pages and new ones; its first pages may be another one's.
+// A sequence with cached and new tokens; its first pages may be those of another sequence.
 struct Sequence {
   uint32_t n_cached = 0, n_new = 1;
-  uint32_t n_shared_pages = 0;  // with the sequence before
+  uint32_t n_shared_pages = 0;  // shared with the previous sequence
 };
 
 struct Scene {
@@ -27,7 +27,7 @@ struct Scene {
   bool has_open_pages = false;
 };
 
-// Pages and their tables, in a backend's memory. What no token was written to is garbage.
+// Pages and their tables in a backend's memory. Positions without a token contain garbage.
 class Pages {
  public:
   Pages(Backend& backend, const Scene& scene)
@@ -44,7 +44,7 @@ class Pages {
     const KvGeometry open = scene.kv.of_open_pages();
     const size_t open_bytes = backend.page_bytes(open), open_begin = n_pages * page_bytes_;
     const size_t n_open = scene.has_open_pages ? n_pages : 0;
-    host_.assign(open_begin + n_open * open_bytes, std::byte{0xff});  // a NaN
+    host_.assign(open_begin + n_open * open_bytes, std::byte{0xff});  // NaN
     memory_ = backend.memory().allocate(host_.size());
     backend.memory().copy_in(memory_.data(), host_);
     for (const std::vector<uint32_t>& table : numbers_) {
@@ -58,7 +58,8 @@ class Pages {
   }
 
   const std::vector<std::byte*>& table(size_t sequence) const { return tables_[sequence]; }
-  // From the page of that position on; empty where the scene has none.
+  // Returns the open pages from the page of that position on, or none if the scene has no open
+  // pages.
   std::span<std::byte* const> open(size_t sequence, uint32_t first_position) const {
     const std::span<std::byte* const> all = open_[sequence];
     return all.empty() ? all : all.subspan(first_position / kPageTokens);
@@ -77,7 +78,7 @@ class Pages {
   Buffer memory_;
 };
 
-// What attention gives, and behind it the bytes of all pages.
+// Returns the output of attention, followed by the bytes of all pages.
 std::vector<float> attended(Backend& backend, const Scene& scene) {
   const KvGeometry& kv = scene.kv;
   Pages pages(backend, scene);
@@ -164,8 +165,8 @@ TEST(CudaAttention, heads_change_their_basis_to_the_cpus_bits) {
   }
 }
 
-// Decoding and chunks whose rows see different splits; few processors attend whole slices, many
-// split them.
+// Covers decoding and chunks whose rows see different splits. With few processors, blocks attend
+// whole slices; with many, the slices are split.
 TEST(CudaAttention, splits_are_merged_in_their_order_however_rows_are_attended) {
   for (const uint32_t n_processors : {1u, 100u}) {
     BothBackends both({.n_processors = n_processors});
@@ -226,7 +227,7 @@ TEST(CudaAttention, what_was_reserved_is_enough_for_open_pages) {
     BothBackends both({.n_processors = 100});
     Scene scene = scene_of({type, true}, 1, 2, 32);
     scene.sequences = {{0, 1}};
-    attended(both.cuda(), scene);  // lists take a piece of memory
+    attended(both.cuda(), scene);  // lists use part of the memory
     scene.sequences = {{1060, 15}};
     both.cuda().reserve({.n_rows = 15,
                          .n_sequences = 1,
@@ -239,7 +240,7 @@ TEST(CudaAttention, what_was_reserved_is_enough_for_open_pages) {
   }
 }
 
-// Where weights are alike and many, 255 steps are enough for them: from 128 tokens on.
+// From 128 tokens on, similar weights are quantized to 255 levels.
 TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
   BothBackends both;
   for (const KvType type : {KvType::kInt8, KvType::kInt4}) {
@@ -252,7 +253,7 @@ TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
   }
 }
 
-// A window's pages that slid out may be gone.
+// Pages that have left the window may have been released.
 TEST(CudaAttention, pages_that_nobody_sees_are_not_touched) {
   BothBackends both;
   for (const PageKind kind : kPageKinds) {
@@ -266,7 +267,7 @@ TEST(CudaAttention, pages_that_nobody_sees_are_not_touched) {
       backend.write_kv({scene.kv, 0, {&all, 1}}, k.rows, k.rows);
       std::vector<std::byte*> table = pages.table(0);
       for (size_t i = 0; i < 5; ++i) table[i] = nullptr;
-      if (kind.open) table[6] = nullptr;  // its own
+      if (kind.open) table[6] = nullptr;  // the row's own page
       const KvRun last = {table, 199, 0, 1, pages.open(0, 199)};
       PlacedRows out(backend, 1, 32);
       backend.attention({scene.kv, 0, {&last, 1}}, scene.shape, k.rows.slice(0, 1), out.rows);
@@ -275,7 +276,7 @@ TEST(CudaAttention, pages_that_nobody_sees_are_not_touched) {
   }
 }
 
-// Scores that a row of zeros and a huge row make.
+// Scores of a row of zeros and of a row of huge values.
 TEST(CudaAttention, unusual_queries_have_the_cpus_bits) {
   BothBackends both;
   for (const PageKind kind : kPageKinds) {

@@ -11,8 +11,8 @@
 #include "backend/random_matrix.h"
 #include "host_run/host_device.h"
 
-// Every operation by the CPU's scalar set, which is the specification, and by the CUDA backend's
-// own kernels in the host run: the same bytes.
+// Runs every operation with the CPU's scalar instruction set, which is the specification, and with
+// the CUDA backend's kernels in the host run. Both must give the same bytes.
 namespace kvik::testing {
 
 class BothBackends {
@@ -30,7 +30,8 @@ class BothBackends {
   Backend& cuda() { return *cuda_; }
   host_run::HostDevice& device() { return *device_; }
 
-  // function(backend) → what it computed, whatever the order of blocks and threads.
+  // Checks that function(backend) returns the same on all backends, in any order of blocks and
+  // threads.
   template <class Function>
   ::testing::AssertionResult agree(const Function& function) {
     const auto expected = function(*cpu_);
@@ -53,7 +54,7 @@ class BothBackends {
   host_run::HostDevice* device_;
 };
 
-// Rows in a backend's memory, with columns behind them that nobody may touch.
+// Rows in a backend's memory, with further columns that must not be modified.
 class PlacedRows {
  public:
   static constexpr uint32_t kBehind = 3;
@@ -70,7 +71,7 @@ class PlacedRows {
     memory_.copy_in(buffer_.data(), std::as_bytes(std::span(host_)));
   }
 
-  // All of them, and what stands behind.
+  // Returns all values, including the further columns.
   std::vector<float> values() {
     memory_.copy_out(std::as_writable_bytes(std::span(host_)), buffer_.data());
     return host_;
@@ -84,7 +85,7 @@ class PlacedRows {
   Buffer buffer_;
 };
 
-// Floats in a backend's memory.
+// Copies floats to a backend's memory.
 inline Buffer placed(Backend& backend, const std::vector<float>& values) {
   Buffer buffer = backend.memory().allocate(std::max<size_t>(1, values.size()) * sizeof(float));
   backend.memory().copy_in(buffer.data(), std::as_bytes(std::span(values)));

@@ -9,14 +9,14 @@
 #include "tier/stored_pages.h"
 #include "tier/tier_queue.h"
 
-// Copies beside the operations, on a device whose side streams are as late as they may be.
+// Copies in parallel with operations, on a device whose side streams are as late as possible.
 namespace kvik {
 namespace {
 
 using host_run::HostDevice;
 using Bytes = std::vector<std::byte>;
 
-constexpr size_t kBytes = 1000;  // of a page, which no kernel knows
+constexpr size_t kBytes = 1000;  // of a page; the contents do not matter
 constexpr size_t kSystemPage = 4096;
 
 struct Gpu {
@@ -27,7 +27,7 @@ struct Gpu {
   }
   Memory& memory() const { return backend->memory(); }
 
-  // What the thread of operations waited for since it began to count.
+  // Counts of waits of the thread of operations.
   struct Waits {
     uint64_t n_all, n_copies, n_other_sequences;
     friend bool operator==(const Waits&, const Waits&) = default;
@@ -104,7 +104,7 @@ TEST(CudaCopyLane, what_goes_out_is_what_stood_there_when_it_began) {
   }
 }
 
-// As a tier that fails leaves those that wait for it.
+// A failing tier releases the slots of pages that wait for it.
 TEST(CudaCopyLane, a_slot_that_was_given_up_goes_out_again) {
   const Gpu gpu;
   Pages pages(gpu.memory(), 1);
@@ -123,7 +123,7 @@ TEST(CudaCopyLane, what_is_placed_stands_in_the_order_of_operations) {
   Lane lane(gpu.memory(), 1);
   pages.write(0, bytes_of(0));
   for (uint32_t i = 1; i < 4; ++i) {
-    ASSERT_TRUE(lane->finish(0));  // of the one before, which nobody waited for
+    ASSERT_TRUE(lane->finish(0));  // waits for the previous copy
     std::ranges::copy(bytes_of(i), lane.slot(0).begin());
     ASSERT_TRUE(lane->begin_in(0));
     const auto before = gpu.waits();
@@ -136,7 +136,7 @@ TEST(CudaCopyLane, what_is_placed_stands_in_the_order_of_operations) {
   }
 }
 
-// As a fetch that was cancelled leaves it.
+// A canceled fetch leaves its slot without placing it.
 TEST(CudaCopyLane, a_slot_that_was_not_placed_is_filled_again) {
   const Gpu gpu;
   Pages pages(gpu.memory(), 1);
@@ -150,7 +150,7 @@ TEST(CudaCopyLane, a_slot_that_was_not_placed_is_filled_again) {
   EXPECT_EQ(pages.read(0), bytes_of(1));
 }
 
-// Against a plain model of who holds what: a slot is free, or on its way with the bytes of a seed.
+// Compares with a plain model: a slot is free, or has a copy in flight with the bytes of a seed.
 TEST(CudaCopyLane, many_slots_in_any_order) {
   constexpr uint32_t kSlots = 5;
   const Gpu gpu;
@@ -234,7 +234,7 @@ TEST(CudaCopyLane, says_on_any_thread_that_the_device_is_gone_and_ends_on_that_o
               "the GPU is gone.*without the device nothing can go on");
 }
 
-// A tier in memory, which can be made to wait before it writes.
+// A tier in memory that can be blocked before it writes.
 class HeldTier final : public Tier {
  public:
   Get get(TierPage& wanted, SharingMark, std::span<std::byte> slot, size_t) override {
@@ -278,7 +278,7 @@ class HeldTier final : public Tier {
   }
 
  private:
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::map<std::array<std::byte, 32>, Bytes> pages_;
   size_t n_puts_ = 0;
@@ -288,7 +288,7 @@ class HeldTier final : public Tier {
 constexpr std::chrono::seconds kFetchTimeBase{60};
 const PageKey kRoot = root_key("a model", "");
 
-// A queue between a tier and a device, and the engine's side of it.
+// A queue between a tier and a device, used as the engine uses it.
 class TierRig {
  public:
   explicit TierRig(uint32_t n_slots)
@@ -306,7 +306,7 @@ class TierRig {
   void save(const TierPage& page, const std::byte* bytes) {
     while (!queue_.save(page, bytes)) wait();
   }
-  // Places the pages of a chain one behind the other; returns how many came.
+  // Places the pages of a chain one after the other. Returns the number of pages that were read.
   uint32_t fetch(std::span<const StoredPage> chain, const Pages& into) {
     std::vector<TokenId> tokens;
     for (const StoredPage& page : chain) {
@@ -354,7 +354,7 @@ TEST(CudaTierQueue, pages_go_and_come_while_the_engine_thread_waits_for_nothing)
   constexpr uint32_t kPages = 40, kSlots = 4;
   TierRig rig(kSlots);
   EXPECT_EQ(rig.staging_bytes(), 2 * kSlots * kBytes);
-  // What the budget has for them.
+  // The memory that the budget reserves for them.
   EXPECT_LE(rig.staging_bytes(), 2 * kSlots * TierQueue::bytes_per_slot(rig.tier(), kBytes));
   Memory& memory = rig.gpu().memory();
   const auto chain = chain_of_pages(kRoot, 32 * kPages, 1, kBytes);

@@ -31,7 +31,8 @@ DeviceCounters difference(const DeviceCounters& a, const DeviceCounters& b) {
           .bytes_out = b.bytes_out - a.bytes_out};
 }
 
-// Of one step that decodes a token of one sequence, a few tokens into its first page.
+// Returns the counts of one step that decodes one token of one sequence, a few tokens into its
+// first page.
 DeviceCounters of_a_decode_step(const std::string& model) {
   auto own = std::make_unique<HostDevice>();
   HostDevice& device = *own;
@@ -54,24 +55,24 @@ DeviceCounters of_a_decode_step(const std::string& model) {
   request.sampling.temperature = 0;
   const auto sink = std::make_shared<CountingSink>();
   (*engine)->submit(RequestId{0}, std::move(request), sink);
-  while (sink->n_tokens < 3) (*engine)->step();  // the second decode step makes the graph
+  while (sink->n_tokens < 3) (*engine)->step();  // the second decode step records the graph
   const DeviceCounters before = device.counters();
   const uint64_t n_waits = device.n_waits();
   (*engine)->step();
-  EXPECT_EQ(device.n_waits() - n_waits, 1u);  // or the engine would learn from half a step
+  EXPECT_EQ(device.n_waits() - n_waits, 1u);  // else the engine would measure a part of the step
   EXPECT_EQ(sink->n_tokens, 4u);
   return difference(before, device.counters());
 }
 
-// What docs/design/cuda.md says of TinyLlama's 22 layers: each layer is as many launches as the one before
-// it, and what travels is the same for any number of layers.
+// Checks the numbers in docs/design/cuda.md for TinyLlama's 22 layers: every layer has the same
+// number of launches, and transfers do not depend on the number of layers.
 TEST(CudaCounters, a_greedy_decode_step_of_tinyllama_is_445_launches_and_brings_back_one_id) {
   const DeviceCounters one = of_a_decode_step("synthetic:tinyllama-1.1b:q4_0:1");
   const DeviceCounters two = of_a_decode_step("synthetic:tinyllama-1.1b:q4_0:2");
   const uint64_t per_layer = two.n_launches - one.n_launches;
   RecordProperty("launches", fmt::format("{} + {} a layer", one.n_launches - per_layer, per_layer));
   EXPECT_EQ(one.n_launches + 21 * per_layer, 445u);
-  EXPECT_EQ(one.n_graph_runs, 1u);  // all of them
+  EXPECT_EQ(one.n_graph_runs, 1u);  // one for all launches
   EXPECT_EQ(one.n_graphs, 0u);
   EXPECT_EQ(one.n_graph_changes, 0u);
   EXPECT_EQ(two.n_graph_changes, 0u);
@@ -80,11 +81,11 @@ TEST(CudaCounters, a_greedy_decode_step_of_tinyllama_is_445_launches_and_brings_
   EXPECT_EQ(two.bytes_out, one.bytes_out);
   EXPECT_EQ(two.bytes_in, one.bytes_in);
   EXPECT_EQ(two.n_copies_in, one.n_copies_in);
-  EXPECT_EQ(one.n_copies_in, 2u);  // the angles; the token and where it stands
+  EXPECT_EQ(one.n_copies_in, 2u);  // the RoPE angles; the token and its position
   EXPECT_LE(one.bytes_in, 288u);
 }
 
-// Softmax and sigmoid, with a shared expert, with a bias and groups.
+// Covers softmax and sigmoid scores, a shared expert, a bias, and groups of experts.
 TEST(CudaCounters, a_decode_step_of_a_mixture_of_experts_brings_back_nothing_but_its_id) {
   for (const char* preset : {"test-qwen3moe", "test-qwen2moe", "test-glm4moe", "test-mla",
                              "test-granitemoe", "test-gemma4-moe", "test-granitehybrid"}) {

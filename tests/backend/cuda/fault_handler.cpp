@@ -5,7 +5,7 @@
 namespace kvik {
 namespace {
 
-// What a GPU leaves undefined fails the test that runs.
+// Undefined behavior of GPU code fails the running test.
 const bool kIsSet = [] {
   host_run::set_fault_handler([](const std::string& sentence) { ADD_FAILURE() << sentence; });
   return true;

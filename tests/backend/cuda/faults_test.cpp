@@ -13,7 +13,7 @@ using host_run::HostDevice;
 using testing::PlacedRows;
 using testing::random_floats;
 
-// A backend, and the device that it computes on.
+// A backend, and the device on which it computes.
 struct OnDevice {
   explicit OnDevice(const host_run::HostDeviceOptions& options = {}) {
     auto own = std::make_unique<HostDevice>(options);
@@ -42,7 +42,7 @@ TEST(CudaFaults, a_plan_is_held_against_what_the_device_has_left) {
   OnDevice on({.memory_bytes = cuda::kSpareBytes + (uint64_t{8} << 20)});
   const MemoryPlan fits = {uint64_t{8} << 20, 0, {}};
   EXPECT_TRUE(check_device_memory(fits, *on.backend));
-  // What lies in the host's memory needs no room there.
+  // Data in host memory does not count against the device.
   EXPECT_TRUE(check_device_memory({fits.weights_bytes, 0, {{"requests", 1}}}, *on.backend));
   EXPECT_FALSE(check_device_memory({fits.weights_bytes, 0, {{"kernels", 1, true}}}, *on.backend));
   const Buffer some = on.backend->memory().allocate(1);
@@ -92,7 +92,8 @@ TEST(CudaFaults, a_device_that_disappears_ends_the_process_with_a_sentence) {
   EXPECT_EXIT(said_on_stderr([&] { x.values(); }), ::testing::ExitedWithCode(1), "the GPU is gone");
 }
 
-// What a GPU's memory would do to host code that follows a pointer into it.
+// Host code that dereferences a pointer into the GPU's memory must crash, as it would with a real
+// GPU.
 TEST(CudaFaults, memory_of_the_device_is_closed_to_the_host) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   OnDevice on;

@@ -145,7 +145,7 @@ TEST(HostRun, a_barrier_of_the_warp_orders_its_own_lanes_alone) {
                          all.get(threadIdx.x % 32);
                        }),
               HasSubstr("used since the last barrier"));
-  // A shuffle is no barrier for memory.
+  // A shuffle is not a memory barrier.
   EXPECT_THAT(fault_of(32,
                        [] {
                          __shared__ Shared<float, 32> all;
@@ -217,7 +217,7 @@ TEST(HostRun, products_of_packed_integers_are_signed) {
   EXPECT_EQ(__dp2a_hi(0x7fff8000, 0x7f80fe03, 5), 32767 * 127 + -32768 * -128 + 5);
 }
 
-// A and B are laid out by the words of the PTX ISA, element by element, and multiplied plainly.
+// A and B are laid out element by element as the PTX ISA specifies, and multiplied by a plain loop.
 TEST(HostRun, a_matrix_product_takes_the_documented_fragments) {
   int a[16][32], b[32][8], c[16][8];
   uint32_t state = 1;

@@ -23,7 +23,7 @@ std::unique_ptr<PackedMatrix> packed(Backend& backend, std::span<const FileMatri
   return std::move(*matrix);
 }
 
-// Blocks of k around the number that warps multiply between two barriers.
+// Returns values of k around the number of blocks that warps multiply between two barriers.
 std::vector<uint32_t> some_k(ElementType type) {
   const auto block = static_cast<uint32_t>(traits(type).block_elements);
   if (block == 1) return {1, 2, 63, 64, 65, 200};
@@ -114,10 +114,10 @@ TEST(CudaMatmul, parts_that_lie_like_one_are_one_kernel) {
   PlacedRows out(both.cuda(), 1, 128);
   const uint64_t before = both.device().counters().n_launches;
   both.cuda().matmul(x.rows, *matrix, out.rows);
-  EXPECT_EQ(both.device().counters().n_launches - before, 2u);  // levels, and the product
+  EXPECT_EQ(both.device().counters().n_launches - before, 2u);  // quantization, and the product
 }
 
-// GPTQ's act-order: column j of a product takes x[gather[j]].
+// GPTQ's act-order: column j of a product uses x[gather[j]].
 TEST(CudaMatmul, activations_are_taken_in_the_order_that_weights_ask_for) {
   BothBackends both;
   std::vector<uint32_t> order(256);
@@ -139,7 +139,7 @@ TEST(CudaMatmul, rows_of_experts_meet_their_own_matrices) {
   BothBackends both;
   for (const ElementType type : {ElementType::kQ4_K, ElementType::kMXFP4, ElementType::kF16}) {
     std::vector<FileMatrix> experts;
-    for (uint32_t i = 0; i < 4; ++i) {  // gate and up of each
+    for (uint32_t i = 0; i < 4; ++i) {  // gate and up of each expert
       experts.push_back(random_matrix(type, 40, 256, 2 * i));
       experts.push_back(random_matrix(type, 40, 256, 2 * i + 1));
     }
@@ -152,7 +152,7 @@ TEST(CudaMatmul, rows_of_experts_meet_their_own_matrices) {
       backend.grouped_matmul(x.rows, *matrix, {rows, groups, 4}, out.rows);
       return out.values();
     })) << traits(type).name;
-    EXPECT_TRUE(both.agree([&](Backend& backend) {  // rows in order, and many of them
+    EXPECT_TRUE(both.agree([&](Backend& backend) {  // many rows in order
       const auto matrix = packed(backend, experts);
       PlacedRows x(backend, 90, 256, random_rows(90, 256, 6));
       PlacedRows out(backend, 90, 80);
@@ -195,7 +195,7 @@ TEST(CudaMatmul, rows_of_a_table_are_dequantised_as_on_the_cpu) {
   }
 }
 
-// Rows of zeros, of one huge value, of tiny ones: what decides the scale of a row.
+// Rows of zeros, with one huge value, and of tiny values, which test the scale of a row.
 TEST(CudaMatmul, unusual_activations_become_the_cpus_levels) {
   BothBackends both;
   const FileMatrix w = random_matrix(ElementType::kQ4_K, 33, 512, 1);
@@ -237,7 +237,7 @@ TEST(CudaMatmul, a_matrix_that_is_times_a_number_is_refused) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }
 
-// More than a grid has rows.
+// More rows than a grid can have.
 TEST(CudaMatmul, any_number_of_rows_is_looked_up) {
   BothBackends both;
   for (const ElementType type : {ElementType::kF32, ElementType::kQ8_0}) {

@@ -10,10 +10,10 @@ namespace {
 
 using host_run::HostDevice;
 
-// What an engine says to some requests.
+// The output of an engine for a request.
 struct Said {
   std::vector<TokenId> ids;
-  std::vector<float> logits;  // of all positions of the prompts and of what was generated
+  std::vector<float> logits;  // logits of all positions of prompts and of generated tokens
 };
 
 class SayingSink final : public EventSink {
@@ -37,8 +37,8 @@ struct ModelCase {
   KvType kv_type;
 };
 
-// Three requests side by side: a long prompt in chunks, a short one that is soon decoding, and one
-// that shares the first's beginning.
+// Runs three concurrent requests: a long prompt in chunks, a short one that soon decodes, and one
+// that shares the beginning of the first.
 std::vector<Said> all_said(const ModelCase& c, std::unique_ptr<Backend> backend) {
   const auto source = open_model(c.model);
   EXPECT_TRUE(source);
@@ -100,7 +100,7 @@ std::vector<std::string> test_presets() {
 
 class CudaPreset : public ::testing::TestWithParam<std::string> {};
 
-// Types of weights and pages in turn.
+// Combines weight types and KV types in rotation.
 TEST_P(CudaPreset, says_what_the_cpu_says_to_the_byte) {
   constexpr const char* kTypes[] = {"f32", "q8_0", "q4_0", "bf16", "f16"};
   const std::vector<std::string> names = test_presets();

@@ -19,7 +19,7 @@ using testing::random_matrix;
 constexpr uint32_t kIn = 64, kMiddle = 64, kOut = 33;
 constexpr float kNoNumber = 123456.0f;
 
-// Rows with their scores, and how experts are chosen by them.
+// Rows with their scores, and the routing rule.
 struct RouteCase {
   ExpertsConfig config;
   uint32_t n_rows = 1;
@@ -36,7 +36,7 @@ RouteCase random_case(const ExpertsConfig& config, uint32_t n_rows, uint32_t see
   return {.config = config, .n_rows = n_rows, .scores = random_scores(config, n_rows, seed)};
 }
 
-// Half of the experts' probabilities are out of reach of the others.
+// Returns a bias that separates half of the experts from the others.
 std::vector<float> correction_bias(const RouteCase& c) {
   std::vector<float> bias = random_floats(c.has_correction_bias ? c.config.n_experts : 0, 21);
   for (size_t i = 0; i < bias.size(); i += 2) bias[i] *= 0.1f;
@@ -81,8 +81,8 @@ struct Experts {
   std::vector<FileMatrix> up, down;
 };
 
-// What rows get of experts, with what every step on the way gives: through lists that a device
-// made, or that the host's router did.
+// Returns the output of the experts and of every intermediate step, with lists made by the device
+// or by the host's router.
 std::vector<float> through_experts(Backend& backend, const RouteCase& c, const Experts& experts) {
   const ExpertsConfig& config = c.config;
   const uint32_t n = c.n_rows * config.n_used;
@@ -120,7 +120,7 @@ std::vector<float> through_experts(Backend& backend, const RouteCase& c, const E
     const std::vector<float> values = rows->values();
     all.insert(all.end(), values.begin(), values.end());
   }
-  // Which of the bits of a NaN an operation keeps is nobody's promise.
+  // The payload bits of a NaN are unspecified.
   for (float& value : all) value = std::isnan(value) ? kNoNumber : value;
   return all;
 }
@@ -201,7 +201,7 @@ TEST(CudaRoute, ties_go_to_the_lower_number) {
                                  .n_groups = n_groups,
                                  .n_groups_used = std::min(n_groups, 2u)},
                                 30);
-      for (float& score : c.scores) score = std::round(score);  // zeros of both signs among them
+      for (float& score : c.scores) score = std::round(score);  // includes zeros of both signs
       EXPECT_TRUE(agrees(both, c)) << n_groups;
       std::ranges::fill(c.scores, 0.25f);
       EXPECT_TRUE(agrees(both, c)) << n_groups << " of equal scores";
@@ -209,7 +209,7 @@ TEST(CudaRoute, ties_go_to_the_lower_number) {
   }
 }
 
-// Whatever the router makes of them.
+// The result of such scores does not matter, as long as it is the same.
 TEST(CudaRoute, scores_that_are_no_numbers_or_infinite_choose_as_on_the_host) {
   BothBackends both;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -237,7 +237,7 @@ TEST(CudaRoute, scores_that_are_no_numbers_or_infinite_choose_as_on_the_host) {
   }
 }
 
-// By every kernel: of few rows, of many, of floats.
+// Covers every kernel: for few rows, for many rows, for floats.
 TEST(CudaRoute, all_rows_may_go_to_one_expert) {
   for (const bool multiplies_fragments : {true, false}) {
     BothBackends both({.multiplies_fragments = multiplies_fragments});

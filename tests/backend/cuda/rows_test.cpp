@@ -17,7 +17,7 @@ std::vector<float> random_rows(uint32_t n_rows, uint32_t n_cols, uint32_t seed) 
   return random_floats(size_t{n_rows} * n_cols, seed);
 }
 
-// Values at which exp and tanh change their ways.
+// Returns values at which exp and tanh switch between formulas.
 std::vector<float> extreme_rows(uint32_t n_rows, uint32_t n_cols) {
   constexpr float kValues[] = {0.0f,  -0.0f,  1e-30f, -1e-6f, 3.0f,  -7.5f,  20.5f,   -20.5f,
                                87.0f, -87.4f, 88.4f,  -90.0f, 1e20f, -1e20f, 0.3333f, 5e-39f};
@@ -107,7 +107,7 @@ TEST(CudaRows, soft_caps_and_activations_have_the_cpus_bits_also_where_they_satu
   }
 }
 
-// Of equal ones the first; infinities and what is no number are left out.
+// Ties go to the first; infinities and NaN are ignored.
 TEST(CudaRows, the_largest_number_of_a_row_is_the_cpus) {
   BothBackends both;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -178,7 +178,7 @@ TEST(CudaRows, weighted_rows_are_added_in_their_order) {
   }));
 }
 
-// What later layers ask for again does not travel again.
+// Lists that later layers use again are not copied again.
 TEST(CudaRows, the_same_list_travels_to_the_device_once) {
   BothBackends both;
   Backend& backend = both.cuda();

@@ -15,7 +15,7 @@ constexpr uint32_t kRows = 4, kColumns = 40;
 
 std::vector<float> some_rows() { return random_floats(size_t{kRows} * kColumns, 1); }
 
-// A backend on a device, and rows that steps work on.
+// A backend on a device, and the rows that steps modify.
 class Steps {
  public:
   Steps() {
@@ -25,8 +25,7 @@ class Steps {
     x_ = std::make_unique<PlacedRows>(*backend_, kRows, kColumns, some_rows());
   }
 
-  // n scalings of as many rows, each row by a factor of its own: a list; then the rows are looked
-  // at.
+  // Scales n_rows rows n times, each row by a factor from a list, and then reads the rows.
   std::vector<float> step(uint32_t n, uint32_t n_rows, float factor) {
     const std::vector<float> factors(n_rows, factor);
     backend_->begin_step();
@@ -54,14 +53,14 @@ TEST(CudaSteps, hold_back_what_nobody_needs_yet) {
   const uint64_t n_copies = steps.counters().n_copies_in;
   const std::vector<float> values = steps.x().values();
   EXPECT_EQ(steps.counters().n_launches, 3u);
-  EXPECT_EQ(steps.counters().n_copies_in - n_copies, 1u);  // one list, for all of them
+  EXPECT_EQ(steps.counters().n_copies_in - n_copies, 1u);  // one list for all of them
   for (size_t i = 0; i < kColumns; ++i) EXPECT_EQ(values[i], 8 * some_rows()[i]);
   steps.backend().scale_rows(steps.x().rows, factors);
-  EXPECT_EQ(steps.counters().n_launches, 3u);  // the step goes on
+  EXPECT_EQ(steps.counters().n_launches, 3u);  // the step continues
   steps.backend().wait();
   EXPECT_EQ(steps.counters().n_launches, 4u);
   steps.backend().scale_rows(steps.x().rows, factors);
-  EXPECT_EQ(steps.counters().n_launches, 5u);  // outside one nothing is held back
+  EXPECT_EQ(steps.counters().n_launches, 5u);  // operations outside a step are launched at once
 }
 
 TEST(CudaSteps, what_another_thread_copies_hands_nothing_over) {
@@ -96,13 +95,14 @@ TEST(CudaSteps, are_a_graph_from_the_second_one_of_their_kind_on) {
   EXPECT_EQ(steps.step(6, 2, 3.0f), values_of(3.0f, 6, 2));
   EXPECT_EQ(steps.counters().n_graphs, 1u);
   EXPECT_EQ(steps.counters().n_graph_runs, 1u);
-  // Other lists at the same places: the graph stays as it is, and only they travel.
+  // With other lists at the same addresses, the graph does not change and only the lists are
+  // copied.
   const uint64_t bytes_in = steps.counters().bytes_in;
   EXPECT_EQ(steps.step(6, 2, 0.5f), values_of(0.5f, 6, 2));
   EXPECT_EQ(steps.counters().n_graph_runs, 2u);
   EXPECT_EQ(steps.counters().n_graph_changes, 0u);
   EXPECT_LE(steps.counters().bytes_in - bytes_in, 16u);
-  // Another grid: each of its launches is changed. Then back.
+  // With another grid, each of its launches is updated, and again when the first grid returns.
   EXPECT_EQ(steps.step(6, 3, 2.0f), values_of(2.0f, 6, 3));
   EXPECT_EQ(steps.counters().n_graph_changes, 6u);
   EXPECT_EQ(steps.step(6, 2, 0.5f), values_of(0.5f, 6, 2));
@@ -133,12 +133,12 @@ TEST(CudaSteps, of_a_device_that_makes_no_graphs_are_handed_over_launch_by_launc
   for (const float factor : {3.0f, 0.5f, 2.0f}) {
     EXPECT_EQ(steps.step(6, 2, factor), other.step(6, 2, factor));
   }
-  EXPECT_EQ(steps.counters().n_graphs, 1u);  // it is asked once
+  EXPECT_EQ(steps.counters().n_graphs, 1u);  // the device is asked only once
   EXPECT_EQ(steps.counters().n_graph_runs, 0u);
   EXPECT_EQ(steps.counters().n_launches, other.counters().n_launches);
 }
 
-// Layers of experts that the host chooses look at scores: the same kernels, again and again.
+// Layers with experts routed by the host read scores, so the same kernels repeat after each read.
 TEST(CudaSteps, of_several_pieces_that_are_alike_have_a_graph_for_each) {
   Steps steps;
   const auto step = [&] {
@@ -166,7 +166,7 @@ TEST(CudaSteps, that_are_broken_off_do_nothing_more) {
   EXPECT_EQ(steps.step(1, kRows, 2.0f)[0], 2 * some_rows()[0]);
 }
 
-// Lists of more bytes than a piece of the tables has.
+// Lists larger than a chunk of the list memory.
 TEST(CudaSteps, have_room_for_lists_of_any_size) {
   constexpr uint32_t kMany = 100000;
   Steps steps;

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-// Before what knows of kvik::testing.
+// Included first, because later headers declare kvik::testing.
 #include "support/temporary_folder.h"
 
 #include "backend/cuda/both_backends.h"
@@ -19,7 +19,7 @@ namespace {
 using host_run::HostDevice;
 using host_run::MemoryLedger;
 
-// A file says what others hold.
+// Other processes' memory is recorded in a file.
 class WithOthers final : public host_run::Surroundings {
  public:
   explicit WithOthers(const std::string& path) : ledger_(path) {}
@@ -32,7 +32,7 @@ class WithOthers final : public host_run::Surroundings {
   MemoryLedger ledger_;
 };
 
-// It goes after a launch.
+// The device disappears after one launch.
 class ForOneLaunch final : public host_run::Surroundings {
  public:
   bool is_device_there() override { return std::exchange(is_there_, false); }
@@ -83,7 +83,7 @@ TEST_F(SharedDevice, what_a_process_held_is_given_back_however_it_ends) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_EQ(here.held_by_others(), 0u);
   EXPECT_TRUE(here.take(100, 100));
-  EXPECT_EQ(MemoryLedger(path()).held_by_others(), 100u);  // in the row that it had
+  EXPECT_EQ(MemoryLedger(path()).held_by_others(), 100u);  // in the same row as before
 }
 
 TEST_F(SharedDevice, has_left_what_nobody_holds) {
@@ -116,7 +116,7 @@ TEST(CudaFaults, a_device_that_goes_between_two_launches_ends_the_process_with_a
   EXPECT_EXIT(again(), ::testing::ExitedWithCode(1), "the GPU is gone");
 }
 
-// Tiers copy on threads of their own.
+// Tiers copy on their own threads.
 TEST(CudaFaults, a_device_that_several_threads_miss_is_one_sentence) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto miss_it = [] {
@@ -132,7 +132,7 @@ TEST(CudaFaults, a_device_that_several_threads_miss_is_one_sentence) {
     for (std::thread& thread : threads) thread.join();
   };
   using ::testing::HasSubstr;
-  for (int i = 0; i < 20; ++i) {  // where all may say it, two do in one of five
+  for (int i = 0; i < 20; ++i) {  // without the fix, two threads report it in one of five runs
     EXPECT_EXIT(miss_it(), ::testing::ExitedWithCode(1),
                 AllOf(HasSubstr("it is gone: without the device nothing can go on"),
                       Not(::testing::ContainsRegex("it is gone.*\n.*it is gone"))));

@@ -1,4 +1,4 @@
-// Before what knows of kvik::testing.
+// Included first, because later headers declare kvik::testing.
 #include "support/temporary_folder.h"
 #include "support/tiny_engine.h"
 
@@ -13,7 +13,7 @@ using host_run::HostDevice;
 
 enum class On { kProcessor, kGpu };
 
-// An engine over a disk tier, as after a start of the process.
+// An engine with a disk tier, as after a start of the process.
 class TieredEngine {
  public:
   TieredEngine(const TemporaryFolder& folder, const std::string& model, KvType kv_type, On on) {
@@ -54,7 +54,7 @@ class TieredEngine {
  private:
   std::unique_ptr<DiskTier> tier_;
   HostDevice* device_ = nullptr;
-  std::unique_ptr<EngineRig> rig_;  // gone first
+  std::unique_ptr<EngineRig> rig_;  // destroyed first
 };
 
 struct TierCase {
@@ -88,7 +88,7 @@ TEST(CudaTiers, pages_that_one_device_computed_serve_the_other) {
   }
 }
 
-// A first request is done and on the disk when the device goes in the middle of a second one.
+// The first request is finished and on disk when the device disappears during the second one.
 void lose_the_device(const TemporaryFolder& folder) {
   log::init("info");
   TieredEngine(folder, "test-llama:q4_0", KvType::kInt8, On::kGpu).run(some_tokens(70));

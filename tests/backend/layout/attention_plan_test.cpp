@@ -12,10 +12,11 @@ namespace {
 constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
 constexpr uint32_t kUnlimited = 1000;
 
-// Sequences with one query row each; pages are named by numbers and never read.
+// Sequences with one query row each. Pages are identified by numbers and never read.
 class Batch {
  public:
-  // Its row stands at the last of n_tokens; `pages` are repeated with numbers nobody else has.
+  // Adds a row at the last of n_tokens. Pages beyond `pages` get numbers that no other sequence
+  // uses.
   void add(uint32_t n_tokens, std::vector<size_t> pages = {}, const std::byte* open = nullptr) {
     const size_t n_pages = (n_tokens + kPageTokens - 1) / kPageTokens;
     std::vector<const std::byte*> table;
@@ -59,7 +60,7 @@ TEST(AttentionPlan, sequences_with_own_pages_stand_alone) {
   for (const uint32_t n : {1, 40, 600}) batch.add(n);
   const AttentionPlan plan = batch.plan();
   EXPECT_FALSE(plan.shares());
-  EXPECT_EQ(plan.units().size(), 4u);  // the third sees two splits
+  EXPECT_EQ(plan.units().size(), 4u);  // the third sequence has two splits
 }
 
 TEST(AttentionPlan, a_shared_prefix_is_one_unit_in_each_of_its_splits) {
@@ -109,7 +110,7 @@ TEST(AttentionPlan, pages_behind_the_window_need_not_agree) {
   const auto prefix = pages_from(1, kSplitPages);
   batch.add(505, prefix);
   batch.add(512, prefix);
-  batch.lose_pages_before(0, 12);  // a window of 100 sees tokens from 405 on, in page 12
+  batch.lose_pages_before(0, 12);  // a window of 100 begins at token 405, in page 12
   batch.lose_pages_before(1, 10);
   const AttentionPlan plan = batch.plan(100);
   ASSERT_EQ(plan.units().size(), 1u);
@@ -148,7 +149,7 @@ TEST(AttentionPlan, every_row_stands_once_in_each_split_that_it_sees_among_equal
     Batch batch;
     const std::byte open{};
     const std::byte* own_page = round % 2 == 0 ? nullptr : &open;
-    const uint32_t first_tokens = own_page ? 33 : 1;  // so that each sees a split
+    const uint32_t first_tokens = own_page ? 33 : 1;  // so that each row sees a split
     const size_t n = 1 + random() % 9;
     for (size_t i = 0; i < n; ++i) {
       const auto n_tokens = static_cast<uint32_t>(first_tokens + random() % 1700);

@@ -41,7 +41,7 @@ TEST(KvLayout, sizes_count_padded_v) {
             (KvBlockLayout{KvType::kInt8, 576, 512}.head_bytes()));
 }
 
-// Elements of a page of one head, found as kernels.h says.
+// Reads elements of one head's page at the addresses documented in kernels.h.
 class PageReader {
  public:
   PageReader(const KvBlockLayout& layout, const std::vector<std::byte>& block)
@@ -117,7 +117,7 @@ void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
   for (uint32_t t = 0; t < kPageTokens; t += 3) {
     isa.attention.write_token(layout, block.data(), t, &k[t * head_dim], &v[t * head_dim]);
   }
-  // A page of int4 holds what becomes of it by turning.
+  // An int4 page holds rotated values.
   const auto in_page = [&](KvType of, const std::vector<float>& x) {
     return of == KvType::kInt4 ? in_int4(turned(x, head_dim), head_dim)
                                : as_stored(of, x, head_dim);
@@ -128,7 +128,7 @@ void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
   for (uint32_t t = 0; t < kPageTokens; ++t) {
     for (uint32_t d = 0; d < (head_dim + 15) / 16 * 16; ++d) {
       const bool holds = t % 3 == 0 && d < head_dim;
-      // Beyond the head int4 has some level that is not read.
+      // Beyond the head, int4 holds levels that are not read.
       if (value_type(type) == KvType::kInt4 && d >= head_dim) continue;
       ASSERT_FLOAT_EQ(page.v(t, d), holds ? v_stored[t * head_dim + d] : 0.0f);
       if (d >= head_dim) continue;
@@ -137,7 +137,7 @@ void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
   }
 }
 
-// Pages of one head that hold K by channel, and the bf16 page that they are made of.
+// A page of one head with K by channel, and the bf16 page from which it is made.
 struct ChannelPage {
   ChannelPage(const InstructionSet& isa, const std::vector<float>& k, uint32_t head_dim)
       : layout{KvType::kInt4, head_dim, 0, true}, block(layout.head_bytes(), std::byte{0xff}) {
@@ -156,7 +156,7 @@ struct ChannelPage {
 TEST(KvLayout, k_by_channel_is_within_half_a_step_of_its_channel_and_half_a_level) {
   for (const uint32_t head_dim : {8u, 21u, 64u, 80u, 128u, 512u}) {
     auto k = random_floats(size_t{kPageTokens} * head_dim, 20);
-    for (size_t i = 0; i < k.size(); ++i) {  // channels differ in place and in size
+    for (size_t i = 0; i < k.size(); ++i) {  // channels differ in offset and in size
       const size_t d = i % head_dim;
       k[i] = k[i] * (d % 5 == 0 ? 3.0f : d % 7 == 0 ? 0.01f : 0.5f) + (d % 3 == 0 ? -4.0f : 1.0f);
       k[i] = bf16_to_f32(f32_to_bf16(k[i]));
@@ -183,7 +183,7 @@ TEST(KvLayout, k_by_channel_is_within_half_a_step_of_its_channel_and_half_a_leve
         for (uint32_t t = 0; t < kPageTokens; ++t) {
           const float exact = k[size_t{t} * head_dim + d];
           const float step = (high[t / 16] - low[t / 16]) / 15;
-          // A grid may be wider than the range by 4%.
+          // A grid may be 4% wider than the range.
           ASSERT_NEAR(page.k(t, d), exact, 0.51f * (1.04f * step + level) + 0.07f * level)
               << head_dim << " d " << d << " token " << t;
           ASSERT_FLOAT_EQ(page.k(t, d), expected[size_t{t} * head_dim + d]);
@@ -199,8 +199,8 @@ TEST(KvLayout, k_by_channel_takes_any_number_without_harm) {
   for (const float odd : {inf, -inf, nan, 0.0f, 1e-44f, std::numeric_limits<float>::max()}) {
     std::vector<float> k(size_t{kPageTokens} * 16, 1.0f);
     for (uint32_t t = 0; t < kPageTokens; ++t) {
-      k[t * 16] = odd;                      // all of a channel
-      k[t * 16 + 1] = t == 5 ? odd : 2.0f;  // one of it
+      k[t * 16] = odd;                      // a whole channel
+      k[t * 16 + 1] = t == 5 ? odd : 2.0f;  // one value of a channel
       k[t * 16 + 2] = t == 9 ? -odd : odd;
     }
     std::vector<std::byte> first;

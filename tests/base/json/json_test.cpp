@@ -51,7 +51,7 @@ TEST(Json, members_keep_their_order_and_the_last_of_one_name_counts) {
 TEST(Json, strings_are_utf8_with_their_escapes_read) {
   EXPECT_EQ(parse_json(R"("\"\\\/\b\f\n\r\t\u0000é\u20AC\ud83d\ude00")")->text(),
             std::string("\"\\/\b\f\n\r\t\0é€\xf0\x9f\x98\x80", 18));
-  // A surrogate without its other half, a byte that UTF-8 has nowhere, and a control character.
+  // An unpaired surrogate, a byte that is invalid in UTF-8, and a control character.
   EXPECT_EQ(error_of(R"("a\udc00")"), "not JSON at byte 5: expected a string's character");
   EXPECT_EQ(error_of(R"("\ud800\u0041")"), "not JSON at byte 9: expected a string's character");
   EXPECT_EQ(error_of(R"("\ud800")"), "not JSON at byte 7: expected a string's character");

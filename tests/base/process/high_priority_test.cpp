@@ -12,7 +12,7 @@
 namespace kvik {
 namespace {
 
-// (policy, nice value) of the calling thread.
+// Returns (policy, nice value) of the calling thread.
 std::pair<int, int> standing() {
   return {sched_getscheduler(0) & ~SCHED_RESET_ON_FORK, getpriority(PRIO_PROCESS, 0)};
 }

@@ -11,7 +11,7 @@ namespace kvik {
 namespace {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // their operator new asks nobody
+    !defined(__SANITIZE_THREAD__)  // their operator new calls no handler
 
 TEST(MemoryReserve, is_released_once_when_memory_is_short_and_restored) {
   MemoryReserve::keep(size_t{1} << 20);
@@ -45,7 +45,7 @@ TEST(MemoryReserve, a_patient_thread_waits_before_it_is_refused) {
   }).join();
 }
 
-// Thrown there, std::bad_alloc would end the process.
+// An std::bad_alloc thrown during unwinding would end the process.
 TEST(MemoryReserve, a_destructor_asks_again_while_an_exception_passes) {
   MemoryReserve::keep(size_t{1} << 20);
   const std::new_handler on_shortage = std::get_new_handler();

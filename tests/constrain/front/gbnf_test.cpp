@@ -22,7 +22,7 @@ std::string refusal(std::string_view text) {
   return grammar ? "" : grammar.error().message;
 }
 
-// As llama.cpp's documentation writes such things.
+// A grammar in the style of llama.cpp's documentation.
 constexpr std::string_view kArithmetic = R"gbnf(# sums of numbers
 root  ::= (expr "=" ws term "\n")+
 expr  ::= term ([-+*/] term)*
@@ -53,7 +53,7 @@ TEST(Gbnf, parts_repeat) {
   EXPECT_TRUE(texts_of("root ::= \"ab\"+").has("abab")) << "a text repeats as a whole";
 }
 
-// What repeats may be empty, and more of it may follow.
+// The repeated part may be empty, and more repetitions may follow.
 TEST(Gbnf, empty_texts_repeat_without_end) {
   for (const char* text : {"root ::= part+\npart ::= \"(\" part \")\" | [a-z]*\n",
                            "root ::= (part \"\")+\npart ::= [a-z]* [0-9]{0,3}\n"}) {
@@ -105,7 +105,7 @@ TEST(Gbnf, what_is_none_is_refused_with_its_line) {
         "root ::= \"a\"{2,1}", "root ::= \"a\"{", "root ::= \"a\"{9999999}",
         "root ::= \"a\"\nroot ::= \"b\"", "root ::= <think>", "root ::= \"\xFF\"", "root ::= root",
         "root = \"a\""}) {
-    if (std::string_view(text) == "root ::=") continue;  // the empty text alone
+    if (std::string_view(text) == "root ::=") continue;  // accepts only the empty text
     EXPECT_FALSE(refusal(text).empty()) << text;
   }
 }
@@ -115,13 +115,13 @@ TEST(Gbnf, of_any_depth_and_size_there_is_an_answer_at_once) {
   std::string many = "root ::= ";
   for (int i = 0; i < 200'000; ++i) many += "[a]";
   EXPECT_FALSE(refusal(many).empty());
-  std::string sequence = "root ::=";  // of parts that do not join
+  std::string sequence = "root ::=";  // parts that cannot be merged
   for (int i = 0; i < 20'000; ++i) sequence += " [a-z] [0-9]";
   EXPECT_TRUE(parse_gbnf(sequence, {}).has_value());
   std::string chain = "root ::= r0\n";
   for (int i = 0; i < 20'000; ++i) chain += fmt::format("r{} ::= r{} [x-z]\n", i, i + 1);
   EXPECT_FALSE(refusal(chain + "r20000 ::= [a-z]").empty());
-  std::string doubled = "root ::= r0\n";  // 2^60 texts long
+  std::string doubled = "root ::= r0\n";  // texts of length 2^60
   for (int i = 0; i < 60; ++i) doubled += fmt::format("r{} ::= r{} r{}\n", i, i + 1, i + 1);
   doubled += "r60 ::= \"a\"";
   const auto large = parse_gbnf(doubled, {});

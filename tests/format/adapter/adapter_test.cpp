@@ -77,7 +77,7 @@ TEST(Adapter, a_folder_of_peft_gives_the_same_pairs) {
   EXPECT_EQ(source.read(0)->a, counted(4 * 160, 1));
 }
 
-// Llama's GGUF files have the rows of a head that turn together side by side.
+// In Llama's GGUF files, the rows of a head that RoPE rotates together are adjacent.
 TEST(Adapter, rows_of_heads_with_rope_are_paired_as_in_the_model) {
   auto opened =
       open_peft(peft_config(1), peft_tensors("model.layers.0.self_attn.k_proj", 32, 64, 1));
@@ -96,7 +96,7 @@ TEST(Adapter, rows_of_heads_with_rope_are_paired_as_in_the_model) {
   EXPECT_EQ((*halves.source)->read(0)->b, in_file);
 }
 
-// Factors of the tensors that a module of PEFT with a pair of rank 1 changes.
+// Returns the factors of the tensors changed by a PEFT module with a pair of rank 1.
 std::map<TensorId, LowRankFactors> factors_of(const std::string& preset, const std::string& module,
                                               uint64_t n, uint64_t k) {
   auto opened = open_peft(peft_config(1), peft_tensors(module, n, k, 1), preset);
@@ -113,7 +113,8 @@ std::vector<float> slice(const std::vector<float>& all, size_t first, size_t n) 
   return {begin, begin + static_cast<ptrdiff_t>(n)};
 }
 
-// Qwen 3.5's GGUF files have value heads as far apart as there are key heads, folders side by side.
+// In Qwen 3.5's GGUF files, value heads of the same key head are separated by the number of key
+// heads; in folders they are adjacent.
 TEST(Adapter, value_heads_are_in_the_order_of_the_model) {
   constexpr size_t kOrder[] = {0, 2, 1, 3};
   const std::string layer = "model.language_model.layers.1.linear_attn.";
@@ -141,7 +142,7 @@ TEST(Adapter, a_module_of_several_tensors_changes_each_of_them) {
   ASSERT_EQ(qkvz.size(), 2u);
   const auto all = counted(192, -1);
   for (const auto& [tensor, factors] : qkvz) EXPECT_EQ(factors.a, counted(64, 1));
-  for (size_t head = 0; head < 2; ++head) {  // of each: q, k, v, gate
+  for (size_t head = 0; head < 2; ++head) {  // for each head: q, k, v, gate
     const auto& qkv = qkvz.at({TensorRole::kQkv, 0}).b;
     EXPECT_EQ(slice(qkv, 16 * head, 16), slice(all, 96 * head, 16));
     EXPECT_EQ(slice(qkv, 32 + 16 * head, 16), slice(all, 96 * head + 16, 16));
@@ -156,7 +157,7 @@ TEST(Adapter, a_module_of_several_tensors_changes_each_of_them) {
   EXPECT_EQ(shared.at({TensorRole::kSharedUp, 0}).b, slice(all, 96, 96));
 }
 
-// A module's rows are all of its tensors'.
+// The rows of a module are all rows of its tensors.
 TEST(Adapter, a_part_of_a_module_is_refused) {
   EXPECT_THAT(refusal(open_peft(peft_config(1),
                                 peft_tensors("model.layers.0.linear_attn.in_proj_qkvz", 128, 64, 1),
@@ -176,7 +177,7 @@ TEST(Adapter, modules_of_families_whose_folders_are_not_read) {
                   .contains({kStateOutput, 0}));
 }
 
-// As the same parts of the model itself.
+// The same parts of the model itself are ignored as well.
 TEST(Adapter, pairs_of_vision_parts_are_ignored) {
   auto file = peft_tensors("model.visual.blocks.0.attn.qkv", 96, 32, 4);
   EXPECT_THAT(refusal(open_peft(peft_config(4), file, "test-qwen35:f32")), HasSubstr("no pair"));
@@ -254,7 +255,7 @@ TEST(Adapter, an_embedding_is_called_as_the_family_does) {
   }
 }
 
-// PEFT saves them by default where embed_tokens or lm_head are among the target modules.
+// PEFT saves them by default if embed_tokens or lm_head are among the target modules.
 TEST(Adapter, copies_of_base_weights_are_ignored) {
   SafetensorsWriter peft;
   for (const char* module : {"model.embed_tokens", "lm_head"}) {
@@ -338,7 +339,7 @@ TEST(Adapter, unsupported_kinds_of_lora_are_rejected_by_name) {
         R"({"peft_type": "LORA", "r": 4, "lora_alpha": 1e300})"}) {
     EXPECT_FALSE(read_peft_config(text).has_value()) << text;
   }
-  // What PEFT writes of an ordinary one.
+  // PEFT writes these fields for an ordinary adapter.
   EXPECT_TRUE(read_peft_config(peft_config(4, R"(, "use_dora": false, "bias": "none",
       "modules_to_save": null, "rank_pattern": {}, "alpha_pattern": {}, "layer_replication": null,
       "init_lora_weights": true, "trainable_token_indices": null, "target_modules": ["q_proj"])"))

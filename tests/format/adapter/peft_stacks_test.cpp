@@ -12,7 +12,7 @@
 #include "support/adapter_files.h"
 #include "support/temporary_folder.h"
 
-// Adapters of PEFT whose patterns are expressions, and those of stacked parameters.
+// PEFT adapters whose patterns are regular expressions, and adapters of stacked parameters.
 
 namespace kvik {
 namespace {
@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using enum TensorRole;
 
-// What Python's re.match(rf"(.*\.)?({key})$", name) says.
+// The expected result is that of Python's re.match(rf"(.*\.)?({key})$", name).
 TEST(NamePattern, means_what_peft_means_by_it) {
   struct Case {
     const char *key, *name;
@@ -93,7 +93,7 @@ TEST(PeftPatterns, the_first_that_means_a_module_counts) {
   EXPECT_THAT(slow.refusal(), AllOf(HasSubstr("steps"), HasSubstr(kDownModule)));
 }
 
-// Which modules have pairs, the tensors tell.
+// The tensors show which modules have pairs, so target_modules may have any form.
 TEST(PeftPatterns, target_modules_may_be_a_list_an_expression_or_all) {
   for (const char* modules : {R"(["down_proj"])", R"("down_proj")", R"("all-linear")", "null",
                               R"("model\\.layers\\.\\d+\\.mlp\\.(up|down)_proj")"}) {
@@ -106,9 +106,8 @@ TEST(PeftPatterns, target_modules_may_be_a_list_an_expression_or_all) {
 
 using Matrix = std::vector<float>;
 
-// Of each expert the change of its matrix, [outputs, inputs], as PEFT has it:
-// einsum("o r e, e r i -> e o i", B.reshape(outputs, rank, experts), A.reshape(experts, rank,
-// inputs)).
+// Returns the change of each expert's matrix, [outputs, inputs], as PEFT computes it: einsum("o r
+// e, e r i -> e o i", B.reshape(outputs, rank, experts), A.reshape(experts, rank, inputs)).
 std::vector<Matrix> changes(const Matrix& a, const Matrix& b, size_t n_experts, size_t rank) {
   const size_t n_in = a.size() / n_experts / rank;
   const size_t n_out = b.size() / n_experts / rank;
@@ -132,7 +131,7 @@ Matrix transposed(const Matrix& m, size_t n_cols) {
   return out;
 }
 
-// What the pairs of a source come to, by tensor and part.
+// Returns the products of the pairs of a source, by tensor and part.
 std::map<std::pair<TensorId, uint32_t>, Matrix> products(AdapterSource& source) {
   std::map<std::pair<TensorId, uint32_t>, Matrix> out;
   for (size_t p = 0; p < source.pairs().size(); ++p) {
@@ -167,7 +166,7 @@ constexpr const char* kExperts = "model.layers.1.mlp.experts";
 constexpr const char* kBoth =
     R"(, "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])";
 
-// The outer pair is that of the parameter that the module defines last.
+// The outer pair belongs to the parameter that the module defines last.
 TEST(PeftStacks, every_expert_has_its_part_of_the_pair) {
   const Stack gate_up{8, 2, 64, 192}, down{8, 2, 96, 64};
   SafetensorsWriter file;
@@ -189,7 +188,7 @@ TEST(PeftStacks, every_expert_has_its_part_of_the_pair) {
   EXPECT_FLOAT_EQ((*opened.source)->pairs()[0].scale, 4.0f);
 }
 
-// Until 0.19.1 PEFT took the first axis behind the experts for the inputs.
+// Until 0.19.1, PEFT interpreted the first axis after the experts as the inputs.
 TEST(PeftStacks, a_pair_may_be_that_of_the_transposed_matrices) {
   const Stack gate_up{8, 2, 192, 64};
   SafetensorsWriter file;
@@ -198,7 +197,7 @@ TEST(PeftStacks, a_pair_may_be_that_of_the_transposed_matrices) {
                           file, "test-qwen35moe:f32");
   ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
   auto found = products(**opened.source);
-  const auto want = changes(gate_up.a(), gate_up.b(), 8, 2);  // [inputs, outputs] of each
+  const auto want = changes(gate_up.a(), gate_up.b(), 8, 2);  // [inputs, outputs] of each expert
   for (uint32_t e = 0; e < 8; ++e) {
     const Matrix both = transposed(want[e], 192);
     EXPECT_EQ((found[{{kExpertGate, 1}, e}]), Matrix(both.begin(), both.begin() + 96 * 64));
@@ -242,7 +241,7 @@ TEST(PeftStacks, gate_and_up_rows_may_alternate) {
   }
 }
 
-// Of Granite each stack is a module's only weight; patterns mean the parameter.
+// In Granite, each stack is the only weight of a module; patterns match the parameter.
 TEST(PeftStacks, a_module_may_be_one_stack) {
   const Stack down{6, 3, 96, 64};
   SafetensorsWriter file;
@@ -256,7 +255,7 @@ TEST(PeftStacks, a_module_may_be_one_stack) {
   for (uint32_t e = 0; e < 6; ++e) EXPECT_EQ((found[{{kExpertDown, 0}, e}]), want[e]);
 }
 
-// The same numbers as a module's pair.
+// The values are those of a pair of the module.
 TEST(PeftStacks, a_parameter_may_be_one_matrix) {
   auto opened = open_peft(peft_config(2, R"(, "target_parameters": ["down_proj.weight"],
                                        "alpha_pattern": {"down_proj.weight": 6, "down_proj": 1})"),

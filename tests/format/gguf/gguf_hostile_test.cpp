@@ -1,4 +1,4 @@
-// Files that nobody should send: each is refused with one sentence that names what is wrong.
+// Hostile files: each is rejected with one sentence that names the problem.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,8 +17,7 @@ using ::testing::Not;
 
 const std::vector<float> kOnes(32, 1.0f);
 
-// Opens a copy on the heap, of exactly that many bytes, so that the address sanitizer sees one
-// more.
+// Opens a heap copy of exactly that size, so that the address sanitizer detects reads past its end.
 Result<std::unique_ptr<ModelSource>> open_copy(std::span<const std::byte> bytes,
                                                std::unique_ptr<std::byte[]>& copy) {
   copy = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
@@ -40,7 +39,7 @@ void expect_corrupt(const GgufWriter& file, std::initializer_list<std::string> p
   expect_refused(file.bytes(), ErrorCode::kCorrupt, parts);
 }
 
-// Reads all that there is to read: metadata, names and every byte of every tensor.
+// Reads all metadata, names and bytes of tensors.
 size_t read_everything(ModelSource& source) {
   size_t sum = source.metadata().values().size();
   for (size_t t = 0; t < source.tensors().size(); ++t) {
@@ -252,7 +251,7 @@ TEST(GgufHostile, a_product_of_dimensions_that_overflows_names_its_tensor) {
   GgufWriter file;
   file.tensor("huge", {1, 32}, kOnes).axes = {1ULL << 42, 1ULL << 22};
   expect_corrupt(file, {"'huge'", "4194304, 4398046511104"});
-  GgufWriter wraps_to_small;  // 2^64 + 32 elements, were it not for the wrap
+  GgufWriter wraps_to_small;  // 2^64 + 32 elements, which wrap around to 32
   wraps_to_small.tensor("huge", {1, 32}, kOnes).axes = {1ULL << 32, 1ULL << 32, 1, 1};
   expect_corrupt(wraps_to_small, {"'huge'"});
 }

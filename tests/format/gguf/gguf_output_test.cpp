@@ -22,7 +22,7 @@ std::vector<std::byte> content_of(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Writes what the source holds as it is.
+// Writes the contents of the source unchanged.
 Result<void> copy(ModelSource& source, const std::string& path, size_t piece_bytes) {
   const std::vector<TensorInfo> tensors(source.tensors().begin(), source.tensors().end());
   TRY_ASSIGN(auto output, GgufOutput::create(path, source.metadata(), tensors));
@@ -37,7 +37,8 @@ Result<void> copy(ModelSource& source, const std::string& path, size_t piece_byt
   return output.commit();
 }
 
-// Every value type, alone and in arrays, empty ones too; keys ascend.
+// Returns a file with every value type, as single values and in arrays, including empty arrays;
+// keys are sorted.
 GgufWriter every_type() {
   GgufWriter file;
   file.key("a.f32", 0.1f).key("a.f64", 0.1).key("a.flag", true).key("a.text", "a \"word\"");
@@ -65,7 +66,7 @@ TEST(GgufOutput, a_file_that_is_read_and_written_again_is_the_same_bytes) {
   const TemporaryFolder folder;
   auto source = open_gguf_bytes("test", bytes);
   ASSERT_TRUE(source.has_value()) << source.error().message;
-  bytes.resize((bytes.size() + 31) / 32 * 32);  // ours ends with the last tensor's padding
+  bytes.resize((bytes.size() + 31) / 32 * 32);  // GgufOutput pads the last tensor as well
   for (const size_t piece : {1u, 7u, 1000u}) {
     ASSERT_TRUE(copy(**source, folder.path() + "/copy.gguf", piece).has_value());
     EXPECT_EQ(content_of(folder.path() + "/copy.gguf"), bytes);

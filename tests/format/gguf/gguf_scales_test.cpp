@@ -23,7 +23,7 @@ std::vector<std::string> names_in(const ModelSource& source) {
   return names;
 }
 
-// As open_gguf() has it. `bytes`: of the file, for as long as the source.
+// Opens the file as open_gguf() does. `bytes` holds the file and must outlive the source.
 Result<std::unique_ptr<ModelSource>> opened(const GgufWriter& file, std::vector<std::byte>& bytes) {
   bytes = file.bytes();
   TRY_ASSIGN(auto source, open_gguf_bytes("m.gguf", bytes));
@@ -32,7 +32,7 @@ Result<std::unique_ptr<ModelSource>> opened(const GgufWriter& file, std::vector<
   return source;
 }
 
-// The scales once the tensor was read.
+// Returns the scales after reading the tensor.
 std::vector<float> scales_in(ModelSource& source, std::string_view name) {
   const size_t index = source.find(name).value();
   EXPECT_TRUE(source.read(index));
@@ -93,7 +93,7 @@ TEST(GgufScales, a_name_that_means_something_else_in_the_model_keeps_its_meaning
     const auto source = make_synthetic(model);
     return source && gguf_scales_of(down, (*source)->metadata()).has_value();
   };
-  EXPECT_FALSE(has_scales("synthetic:test-gemma4-moe:f32"));  // of its router
+  EXPECT_FALSE(has_scales("synthetic:test-gemma4-moe:f32"));  // these scales belong to its router
   EXPECT_TRUE(has_scales("synthetic:test-qwen3moe:f32"));
   EXPECT_EQ(gguf_scales_of(down, {})->name, "blk.0.ffn_down_exps.scale");
 }

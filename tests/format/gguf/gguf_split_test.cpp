@@ -28,7 +28,7 @@ GgufWriter piece(uint16_t no, uint16_t count, int32_t n_tensors) {
   return file;
 }
 
-// A model of three pieces with a tensor each.
+// A model split into three files with one tensor each.
 class GgufSplitTest : public testing::Test {
  protected:
   GgufSplitTest() {

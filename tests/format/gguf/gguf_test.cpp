@@ -182,7 +182,7 @@ TEST(Gguf, tensors_may_lie_in_any_order_and_leave_gaps) {
   GgufWriter file;
   file.tensor("a", {8}, ramp(8)).offset = 64;
   file.tensor("b", {8}, ramp(8)).offset = 0;
-  const auto written = file.bytes();  // the data of both lie at 0 and 32; 64 is past them
+  const auto written = file.bytes();  // the data of both begin at 0 and 32; 64 is past them
   auto bytes = written;
   bytes.resize(bytes.size() + 32);
   const auto source = open_gguf_bytes("test", bytes);
@@ -216,7 +216,7 @@ TEST(Gguf, ranges_of_a_file_are_what_the_whole_has_there) {
   const auto source = open_gguf(on_disk.path());
   ASSERT_TRUE(source) << source.error().message;
   constexpr uint64_t kRowBytes = 1000 * sizeof(float);
-  // Forwards, backwards, longer, in what is there already, and all of it.
+  // Forward, backward, longer, within the part that is already read, and everything.
   for (const auto& [first, n] :
        {std::pair<size_t, size_t>{0, 2}, {2, 2}, {3, 1}, {1, 1}, {0, 4}, {9, 1}, {0, 10}, {4, 3}}) {
     for (const size_t index : {0, 1}) {
@@ -244,7 +244,7 @@ TEST(Gguf, reading_a_truncated_file_is_an_error) {
   EXPECT_NE(gone.error().message.find("was cut while it was read"), std::string::npos);
 }
 
-// A file with holes costs its sender nothing, however long it says that it is.
+// A sparse file costs its sender nothing, whatever its length.
 TEST(Gguf, a_sparse_file_of_gigabytes_does_not_make_us_allocate_them) {
   GgufWriter file;
   std::vector<std::byte> payload;

@@ -1,4 +1,4 @@
-// Floats of 8 bits and their scales in a folder's tensors → tensors of blocks, or of bf16.
+// 8-bit floats and their scales in a folder's tensors become tensors of blocks or of bf16.
 #include "format/hf/block_floats.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::vector<std::byte> exponents(std::initializer_list<int> powers) {
   return out;
 }
 
-// A folder's tensors, joined. The writer must outlive it.
+// The joined tensors of a folder. The writer must outlive it.
 struct Joined {
   Joined(const SafetensorsWriter& file, const BlockFloats& how) : bytes(file.bytes()) {
     auto base = open_safetensors_bytes("m", bytes);
@@ -40,7 +40,7 @@ struct Joined {
     }
   }
 
-  // Rows of the one tensor, [n][columns].
+  // Returns the rows of the only tensor, [n][columns].
   std::vector<std::vector<float>> rows() {
     const TensorInfo& info = source->tensors()[0];
     const auto data = source->read(0);
@@ -62,7 +62,7 @@ struct Joined {
 };
 
 TEST(BlockFloats, each_matrix_of_a_stack_has_a_grid_of_its_own) {
-  // Two matrices of 3 rows, whose second block of rows is a short one.
+  // Two matrices of 3 rows, whose second block of rows is incomplete.
   SafetensorsWriter file;
   file.tensor("experts.up", "F8_E4M3", {2, 3, 64}, ones(384))
       .floats("experts.up_scale_inv", {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})

@@ -1,4 +1,4 @@
-// Words of GPTQ, AWQ and compressed-tensors files → blocks of integer groups.
+// Words of GPTQ, AWQ and compressed-tensors files become blocks of integer groups.
 #include "format/hf/group_words.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ Quantization awq() {
   return how;
 }
 
-// The matrix as floats, [n_rows][n_cols].
+// Returns the matrix as floats, [n_rows][n_cols].
 std::vector<std::vector<float>> values(const GroupWords& words,
                                        const std::vector<uint32_t>& order = {}) {
   const ElementType type = *group_type(words.how.bits, words.group, words.n_cols);
@@ -150,7 +150,7 @@ TEST(GroupWords, a_group_is_as_many_blocks_as_it_needs_and_the_last_may_be_short
   const std::vector<uint32_t> quants(12 * 8, 0x11111111);  // 96 columns in groups of 64
   const std::vector<uint32_t> zeros(2);
   std::vector<uint16_t> scales(2 * 8, kOne);
-  scales[8 + 1] = kTwo;  // row 1, the second group
+  scales[8 + 1] = kTwo;  // row 1, second group
   const auto rows = values({gptq(4, 0), 8, 96, 64, quants, zeros, scales});
   EXPECT_EQ(rows[1][63], 1);
   EXPECT_EQ(rows[1][64], 2);

@@ -1,4 +1,5 @@
-// config.json of a folder → the keys of a GGUF file, with what its makers leave unsaid.
+// config.json of a folder becomes the keys of a GGUF file, including defaults that config.json
+// leaves out.
 #include "format/hf/config.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A config.json with `more` keys behind those of a small model.
+// Returns the config.json of a small model with the keys `more` at its end.
 std::string config(std::string_view type, std::string_view more = "") {
   return fmt::format(R"({{"model_type":"{}","hidden_size":64,"intermediate_size":160,
     "num_hidden_layers":6,"num_attention_heads":4,"vocab_size":260,"max_position_embeddings":2048{}{}}})",
@@ -172,7 +173,7 @@ TEST(HfConfig, layer_types_must_be_those_of_the_family) {
               HasSubstr("6 layers"));
 }
 
-// transformers from 5.20 on.
+// Written by transformers from 5.20 on.
 TEST(HfConfig, gemma_4_has_keys_per_layer) {
   constexpr const char* kMore =
       R"("head_dim":16,"num_key_value_heads":2,"sliding_window":32,"vocab_size_per_layer_input":260,

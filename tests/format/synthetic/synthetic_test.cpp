@@ -93,7 +93,7 @@ TEST(Synthetic, a_mix_gives_more_bits_to_what_matters_more_as_llama_cpp_does) {
 }
 
 TEST(Synthetic, rows_that_are_no_whole_super_blocks_fall_back_to_q8_0) {
-  const auto source = made("synthetic:qwen2.5-0.5b:q4_k_m");  // 896 wide, 4864 in the MLP
+  const auto source = made("synthetic:qwen2.5-0.5b:q4_k_m");  // model_dim 896, ffn_dim 4864
   EXPECT_EQ(type_of(*source, "blk.0.attn_q.weight"), ElementType::kQ8_0);
   EXPECT_EQ(type_of(*source, "blk.0.ffn_down.weight"), ElementType::kQ6_K);
   EXPECT_EQ(type_of(*source, "blk.4.ffn_down.weight"), ElementType::kQ4_K);
@@ -247,7 +247,8 @@ TEST(Synthetic, values_have_the_mean_and_deviation_of_their_tensor) {
       EXPECT_NEAR(m.mean, mean, tolerance * deviation) << type << " " << name;
       EXPECT_NEAR(m.deviation, deviation, tolerance * deviation) << type << " " << name;
     };
-    // Fewer than three bits, and scales that are powers of two, add their noise to the deviation.
+    // Types with fewer than three bits, and power-of-two scales, add quantization noise to the
+    // deviation.
     const ElementTraits& most = traits(made_of.most);
     const bool has_noise =
         most.type == ElementType::kMXFP4 || 8.0 * most.block_bytes / most.block_elements < 3;

@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-// Reads batches, as a router does, and keeps the set of blocks.
+// Reads batches like a router and maintains the set of blocks.
 class Listener {
  public:
   Listener(const std::string& events, const std::string& replay) : context_(zmq_ctx_new()) {
@@ -50,7 +50,7 @@ class Listener {
     zmq_ctx_term(context_);
   }
 
-  // Asks for all batches from a number on and applies them.
+  // Requests all batches from a number on and applies them.
   void replay(uint64_t first) {
     std::string number;
     for (int shift = 56; shift >= 0; shift -= 8)
@@ -137,7 +137,7 @@ TEST(KvEvents, tell_exactly_what_the_cache_holds) {
   cache.pages().set_log(publisher->get());
   std::mt19937 random(1);
   const PageKey root = root_key("test", "");
-  for (int i = 0; i < 20'000; ++i) {  // some begin like others, all make room in the end
+  for (int i = 0; i < 20'000; ++i) {  // some have common prefixes, and all are evicted in the end
     std::vector<TokenId> tokens(20 + random() % 300);
     for (TokenId at = 0; TokenId & token : tokens) token = at++ / 40 * (random() % 8 == 0);
     PageTable table;
@@ -152,7 +152,7 @@ TEST(KvEvents, tell_exactly_what_the_cache_holds) {
   EXPECT_GT(cache.pages().n_evictions(), 10'000u);
 }
 
-// A peer that speaks the protocol byte by byte, to say what no library would.
+// A peer that sends protocol bytes directly, including sequences that no library would send.
 class RawPeer {
  public:
   RawPeer(const std::string& path, std::string_view type) : fd_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
@@ -176,7 +176,7 @@ class RawPeer {
   }
   ~RawPeer() { ::close(fd_); }
 
-  // False: the other side has closed the connection, or takes no more.
+  // Returns false if the other side has closed the connection or accepts no more data.
   bool send(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -191,8 +191,7 @@ class RawPeer {
       head.push_back(static_cast<char>(uint64_t{body.size()} >> shift));
     return send(head) && send(body);
   }
-  // Returns what comes until the connection is closed, or those bytes come, or nothing comes for a
-  // while.
+  // Returns the received data up to the end of the connection, the bytes `end`, or a timeout.
   std::string read_until(std::string_view end = {}) const {
     std::string all;
     std::array<char, 65536> bytes;
@@ -214,7 +213,7 @@ size_t resident_bytes() {
   return n_resident * 4096;
 }
 
-// A publisher at two sockets in a folder, with a listener that hears all.
+// A publisher with two sockets in a folder, and a listener that receives everything.
 struct Published {
   TemporaryFolder folder;
   std::string events = folder.path() + "/events", replay = folder.path() + "/replay";
@@ -228,7 +227,7 @@ struct Published {
       publisher->on_stored({.key = key, .parent = nullptr, .tokens = tokens});
     }
   }
-  // A reader that comes now is served.
+  // Checks that a new reader is served.
   void expect_alive() const {
     const RawPeer peer(replay, "DEALER");
     peer.send_frame("", 1);
@@ -282,7 +281,7 @@ TEST(KvEvents, long_questions_take_no_memory) {
   peer.send_frame("", 1);
   peer.send_frame(question);
   const RawPeer other(published.replay, "DEALER");
-  for (int i = 0; i < 1'000'000 && other.send_frame("", 1); ++i) {  // parts without an end
+  for (int i = 0; i < 1'000'000 && other.send_frame("", 1); ++i) {  // message parts without an end
   }
   published.expect_alive();
   EXPECT_LT(resident_bytes(), before + kSomeMemory);
@@ -313,7 +312,7 @@ TEST(KvEvents, stalled_readers_use_bounded_memory_and_block_no_one) {
   EXPECT_LT(resident_bytes(), before + KvEventPublisher::most_bytes(kPages));
 }
 
-// The counts once they are such, or the last ones after a while.
+// Returns the counts when they satisfy the condition, or the last ones after a timeout.
 template <class Are>
 PageLogCounts counts_when(const KvEventPublisher& publisher, const Are& are) {
   PageLogCounts counts = publisher.counts();
@@ -355,13 +354,13 @@ TEST(KvEvents, what_waits_and_what_was_dropped_is_counted) {
   ASSERT_TRUE(silent.read_until("BlockStored").contains("BlockStored"));
   const std::vector<TokenId> tokens(kPageTokens, 7);
   const PageKey key = child_key(root_key("m", ""), std::vector<TokenId>{9});
-  // More at once than may wait, of which little is held.
+  // More events than may wait, although few pages are held at a time.
   for (int i = 0; i < 20'000; ++i) {
     published.publisher->on_stored({.key = key, .parent = nullptr, .tokens = tokens});
     published.publisher->on_removed(key);
   }
   EXPECT_GT(published.publisher->counts().n_resets, 0u);
-  // More batches than are remembered, before the reader goes on.
+  // More batches than are stored for replay, before the reader continues.
   const std::vector<TokenId> long_tokens(kPageTokens, 1'000'000);
   for (uint32_t i = 10; i < 170'000; ++i) {
     const PageKey page = child_key(root_key("m", ""), std::vector<TokenId>{i});

@@ -15,7 +15,7 @@ std::string random_bytes(std::mt19937& random, size_t n) {
   return bytes;
 }
 
-// The bytes of all pieces in a row: what a detokenizer sees before it mends bad UTF-8.
+// Returns the concatenated bytes of all pieces, before a detokenizer repairs invalid UTF-8.
 std::string pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   std::string bytes;
   for (const TokenId id : ids) bytes += tokenizer.piece(id, Tokenizer::Special::kShow);
@@ -85,7 +85,7 @@ TEST(BpeTokenizer, bos_and_eos_come_where_both_the_caller_and_the_vocabulary_ask
 }
 
 TEST(BpeTokenizer, llama_3_takes_whole_words_before_merges_and_adds_bos) {
-  // "abc" is a token that no merge makes.
+  // "abc" is a token that no merge produces.
   Metadata metadata = toy_bpe({"a b", "b c"});
   auto tokens = **metadata.get_strings("tokenizer.ggml.tokens");
   tokens.push_back("abc");
@@ -114,7 +114,7 @@ TEST(BpeTokenizer, a_file_without_a_pre_tokenizer_means_the_default_one) {
   }
 }
 
-// Gemma 4's: characters in place of bytes, blanks as U+2581.
+// Gemma 4's vocabulary has characters in place of bytes, and blanks as U+2581.
 TEST(BpeTokenizer, gemma_4_joins_characters_and_spells_unknown_ones_in_bytes) {
   const std::string mark = "\xE2\x96\x81";
   Metadata metadata = toy_spm({{"a"}, {"\xC3\xA9"}, {mark}, {mark + "a"}, {"\n"}, {"\n\n"}});

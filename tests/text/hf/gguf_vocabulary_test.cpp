@@ -11,7 +11,7 @@
 namespace kvik {
 namespace {
 
-// As a folder with this tokenizer.json would say it.
+// Returns the metadata of a folder with this tokenizer.json.
 Metadata folder_of(std::string json) {
   Metadata folder;
   folder.insert("tokenizer.huggingface.json", std::move(json));
@@ -26,7 +26,7 @@ constexpr std::string_view kTexts[] = {
     "いろはにほへと ちりぬるを 漢字 ＡＢＣ １２３ 😀👩‍👩‍👧",
 };
 
-// A text that is no UTF-8 is left out: a tokenizer.json sees U+FFFD there, GGUF's kinds the bytes.
+// Texts that are not UTF-8 are skipped: a tokenizer.json sees U+FFFD there, GGUF's kinds the bytes.
 void expect_alike(const Metadata& folder) {
   const auto expressed = gguf_vocabulary(folder);
   ASSERT_TRUE(expressed.has_value()) << expressed.error().message;
@@ -47,7 +47,7 @@ void expect_alike(const Metadata& folder) {
   }
 }
 
-// A folder that says what this file does, BOS and EOS with it.
+// Returns a folder equivalent to the file, including BOS and EOS.
 Metadata folder_of(const Metadata& file) {
   Metadata folder = folder_of(tokenizer_json(file, Specials::kAdd));
   const auto tokenizer = load(file);

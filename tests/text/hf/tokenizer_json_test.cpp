@@ -28,7 +28,7 @@ std::string error_of(const std::string& json) {
   return tokenizer.error().message;
 }
 
-// A tokenizer.json of these parts; `more` are members beside the model.
+// Returns a tokenizer.json with the model and the members `more`.
 std::string file(const std::string& model, const std::string& more = "") {
   return R"({"version": "1.0", )" + more + R"("model": )" + model + "}";
 }
@@ -40,7 +40,7 @@ std::string bpe(const std::string& vocab, const std::string& merges, const std::
 const std::string kAbc = bpe(R"({"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, " ": 5, "?": 6})",
                              R"(["a b", ["ab", "c"]])");
 
-// Texts in which every part of a tokenizer has something to do.
+// Returns texts that exercise every part of a tokenizer.
 std::vector<std::string> texts() {
   const std::vector<std::string> parts = {"the ",     "Hello",     " world",
                                           "'LL",      "don't",     "  ",
@@ -81,7 +81,7 @@ TEST(TokenizerJson, says_the_same_as_the_vocabulary_that_it_expresses) {
       ASSERT_EQ(same->tokenize(text, kPlain), ours->tokenize(text, kPlain)) << text;
       const auto ids = ours->tokenize(text, kPlain);
       if (name == "as word-piece")
-        continue;  // the file marks what begins a word, GGUF what does not
+        continue;  // tokenizer.json marks the continuations of words, GGUF their beginnings
       ASSERT_EQ(same->detokenize(ids, Tokenizer::Special::kHide),
                 ours->detokenize(ids, Tokenizer::Special::kHide));
     }
@@ -168,7 +168,7 @@ TEST(TokenizerJson, its_config_has_the_last_word_about_frames_and_ends) {
   EXPECT_EQ(without->tokenize("a", {}), Ids{0});
   const auto both = read(file(kAbc, more), {.eos_token = "</s>", .adds_eos = true});
   EXPECT_EQ(both->tokenize("a", {}), (Ids{7, 0, 8}));
-  EXPECT_FALSE(read(file(kAbc), {.adds_bos = true})->adds_bos());  // there is none
+  EXPECT_FALSE(read(file(kAbc), {.adds_bos = true})->adds_bos());  // the vocabulary has no BOS
   const auto ends = read(file(kAbc, more), {.eos_token = "</s>", .end_ids = {8, 4, 9, 1ull << 40}});
   EXPECT_EQ(std::vector(ends->end_tokens().begin(), ends->end_tokens().end()), (Ids{8, 4}));
 }
@@ -205,8 +205,8 @@ TEST(TokenizerJson, it_may_stand_in_the_metadata_of_a_model) {
   EXPECT_EQ((*tokenizer)->chat_template(), "{{x}}");
 }
 
-// What a pre-tokenizer makes of a text, seen through a vocabulary of one character a token with a
-// token for each whole word that is looked for.
+// Returns the pieces of a pre-tokenizer, made visible by a vocabulary with one token per character
+// and one for each expected word.
 Ids cut(const std::string& pre_tokenizer, const std::string& text) {
   const std::string model = bpe(
       R"({"a": 0, "b": 1, "-": 2, " ": 3, "1": 4, "aa": 5, "a-": 6, "-a": 7, "--": 8, "11": 9, "▁": 10, "▁a": 11})",
@@ -250,7 +250,7 @@ TEST(TokenizerJson, normalizers_change_text_as_theirs_do) {
     const auto tokenizer =
         read(file(bpe(R"({"<unk>": 0})", "[]", R"(, "unk_token": "<unk>", "byte_fallback": false)"),
                   R"("normalizer": )" + normalizer + ", "));
-    return tokenizer->tokenize(text, kPlain).size();  // one unknown token a character
+    return tokenizer->tokenize(text, kPlain).size();  // one unknown token per character
   };
   EXPECT_EQ(normal(R"({"type": "NFC"})", "e\xCC\x81"), 1u);
   EXPECT_EQ(normal(R"({"type": "NFD"})", "\xC3\xA9"), 2u);
@@ -276,7 +276,7 @@ TEST(TokenizerJson, a_regex_that_never_ends_gives_up) {
   EXPECT_EQ(tokenizer->tokenize(std::string(5000, 'a') + "b", kPlain).size(), 5000u);
 }
 
-// Nothing here is timed: a quadratic step would take hours.
+// Nothing is timed here: a quadratic step would take hours.
 TEST(TokenizerJson, a_megabyte_of_anything_is_cut_as_the_scanners_cut_it) {
   for (const char* pre : {"gpt-2", "llama-bpe", "deepseek-v3", "gpt-4o"}) {
     SCOPED_TRACE(pre);

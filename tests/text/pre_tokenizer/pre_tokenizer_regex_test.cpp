@@ -9,7 +9,7 @@
 #include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/pre_tokenizer_patterns.h"
 
-// The scanners against the expressions that they stand for, run by PCRE2 on generated text.
+// Compares the scanners with the equivalent regular expressions, run by PCRE2 on generated text.
 
 namespace kvik {
 namespace {
@@ -23,7 +23,8 @@ struct CodeFree {
 using Code = std::unique_ptr<pcre2_code, CodeFree>;
 
 Code compile(std::string pattern) {
-  // Inside a class \s becomes its list, outside a class of its own; no pattern has \S in a class.
+  // Inside a class, \s becomes a list of characters; outside, it becomes a class. No pattern has \S
+  // in a class.
   for (const std::string_view negated : {R"([^\s)", R"([^(\s)"}) {
     const std::string list = replace_all(std::string(negated), "\\s", kBlank);
     pattern = replace_all(std::move(pattern), negated, list);
@@ -39,7 +40,7 @@ Code compile(std::string pattern) {
   return code;
 }
 
-// The words with dots behind them.
+// Returns the words, each followed by a dot.
 std::string split(const std::vector<Code>& codes, const std::string& text) {
   std::vector<std::string> pieces = {text};
   for (const Code& code : codes) {
@@ -68,7 +69,8 @@ std::string split(const std::vector<Code>& codes, const std::string& text) {
   return dotted;
 }
 
-// Characters of all kinds that patterns tell apart, the common ones often.
+// Returns random text with characters of all kinds that patterns distinguish, common ones more
+// often.
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> parts = {" ",
                                                  " ",
@@ -187,7 +189,7 @@ TEST(PreTokenizerRegex, scanners_cut_as_the_expressions_that_they_stand_for) {
   }
 }
 
-// No name without a test: each shares its rules with one that the expressions above describe.
+// Every name is covered: it shares its rules with one that the expressions above describe.
 TEST(PreTokenizerRegex, every_name_shares_the_rules_of_one_that_is_compared) {
   const auto matchers = [](const PreTokenizer& pre_tokenizer) {
     std::vector<Matcher> all;

@@ -95,7 +95,7 @@ TEST(PreTokenizer, a_text_cut_at_a_seam_has_the_words_of_the_whole) {
         ASSERT_EQ(parts, whole) << pre_tokenizer.name << " at " << at;
       }
     }
-    // Words of superbpe are what lies between numbers.
+    // Words of superbpe are the text between numbers.
     if (pre_tokenizer.name != "superbpe") {
       EXPECT_GT(n_seams, 100u) << pre_tokenizer.name;
     }

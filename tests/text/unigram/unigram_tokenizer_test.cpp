@@ -31,8 +31,8 @@ const std::vector<ToyPiece> kPieces = {{kMark, -2},        {"a", -3},  {"b", -3}
 
 TEST(UnigramTokenizer, the_cut_with_the_highest_sum_of_scores_wins) {
   const auto tokenizer = load(toy_unigram(kPieces));
-  EXPECT_EQ(names(*tokenizer, "ab"), (Names{" ", "ab"}));  // -6, where " ab" is -9
-  EXPECT_EQ(names(*tokenizer, "a"), (Names{" ", "a"}));    // -5, where " a" is -6
+  EXPECT_EQ(names(*tokenizer, "ab"), (Names{" ", "ab"}));  // -6; " ab" has -9
+  EXPECT_EQ(names(*tokenizer, "a"), (Names{" ", "a"}));    // -5; " a" has -6
   EXPECT_EQ(names(*tokenizer, "aba"), (Names{" ", "ab", "a"}));
 }
 
@@ -54,7 +54,8 @@ TEST(UnigramTokenizer, an_end_token_follows_unless_the_file_says_otherwise) {
   EXPECT_EQ(names(*tokenizer, "a", {}), (Names{" ", "a", "</s>"}));
 }
 
-// A charsmap that replaces `from` by `to`: a chain of nodes, each 256 units behind the one before.
+// Returns a charsmap that replaces `from` by `to`: a chain of nodes, each 256 units after the
+// previous one.
 std::vector<int64_t> charsmap(const std::string& from, const std::string& to) {
   std::vector<uint32_t> units(256 * (from.size() + 2));
   const auto base = [](size_t depth) { return static_cast<uint32_t>(256 * (depth + 1)); };
@@ -65,7 +66,7 @@ std::vector<int64_t> charsmap(const std::string& from, const std::string& to) {
     const uint32_t is_last = depth + 1 == from.size() ? 1u << 8 : 0;
     units[node] = (node ^ base(depth + 1)) << 10 | is_last | label;
   }
-  units[base(from.size())] = 1u << 31;  // the replacement at 0
+  units[base(from.size())] = 1u << 31;  // the replacement is at offset 0
   std::vector<int64_t> bytes;
   const auto add = [&](uint32_t value) {
     for (int i = 0; i < 4; ++i) bytes.push_back(value >> (8 * i) & 0xFF);

@@ -35,7 +35,7 @@ function payload(chat: Chat, settings: Settings): object {
 
 const asCall = ({ id, name, arguments: given }: ToolCall) => ({ id, type: "function", function: { name, arguments: given } });
 
-// A message as a request has it.
+// Converts a message to the form that requests use.
 function spoken({ role, text, thought, calls, answers }: Message): object {
   if (role === "tool") return { role, tool_call_id: answers!.id, content: text };
   return {
@@ -63,8 +63,8 @@ interface Chunk {
   error?: { message?: string; code?: string | null };
 }
 
-// Sends a message in the chat that is shown: to the model, or as the result of the tool that it called. The model
-// answers when it has all results.
+// Sends a message in the current chat: to the model, or as the result of a tool call. The model answers when it has
+// all results.
 export async function send(text: string): Promise<void> {
   const { chat, isBusy } = shown();
   if (isBusy || !text.trim()) return;
@@ -75,24 +75,24 @@ export async function send(text: string): Promise<void> {
   else await answerTo(asked, { before: chat, text });
 }
 
-// Sends another text in the place of message `index`; what came after it is removed.
+// Replaces the text of message `index` and sends it; later messages are removed.
 export async function editMessage(index: number, text: string): Promise<void> {
   const { chat, isBusy } = shown();
   if (isBusy || !text.trim()) return;
-  const nLater = chat.messages.length - index - 2; // beside its answer
+  const nLater = chat.messages.length - index - 2; // without its answer
   const asked: Chat = { ...chat, messages: [...chat.messages.slice(0, index), { role: "user", text }] };
   const isKept = await answerTo(asked, { before: chat, text });
   if (isKept && nLater > 0 && shown().chat.id === chat.id) offerUndo(`${plural(nLater, "later message")} removed.`, chat);
 }
 
-// Has the model answer once more in the place of its last answer.
+// Generates the last answer again.
 export async function regenerate(): Promise<void> {
   const { chat, isBusy } = shown();
   const last = chat.messages.findLastIndex((m) => m.role !== "assistant");
   if (!isBusy && last >= 0) await answerTo({ ...chat, messages: chat.messages.slice(0, last + 1) });
 }
 
-// Has the model continue its last answer.
+// Continues the last answer.
 export async function continueAnswer(): Promise<void> {
   const { chat, isBusy } = shown();
   if (!isBusy && chat.messages.at(-1)?.role === "assistant") await answerTo(chat);
@@ -103,14 +103,14 @@ function shown(): { chat: Chat; isBusy: boolean } {
   return { chat: chats.find((chat) => chat.id === current)!, isBusy: isAnswering };
 }
 
-// The chat before a text was sent, to which a text that is too long returns.
+// The chat before a text was sent. It is restored if the text is too long.
 interface Sent {
   before: Chat;
   text: string;
 }
 
-// Streams the answer to the last message, or the rest of an answer that is the last message. False where the message
-// was taken back.
+// Streams the answer to the last message, or the continuation if the last message is an answer. Returns false if the
+// message was removed because it is too long.
 async function answerTo(asked: Chat, sent?: Sent): Promise<boolean> {
   const state = chatStore.get();
   const last = asked.messages.at(-1)!;
@@ -151,13 +151,13 @@ class ServerError extends Error {
     super(message);
   }
 
-  // The prompt does not fit the context, or the request the server's limit.
+  // True if the prompt exceeds the context, or the request exceeds the server's limit.
   get isTooLong(): boolean {
     return this.code === "context_length_exceeded" || this.status === 413;
   }
 }
 
-// One answer on its way: what came since the last frame is shown with the next one.
+// An answer that is being streamed. Text that arrived since the last frame is shown with the next one.
 class Answer {
   private readonly asked = performance.now();
   private first = 0;
@@ -170,7 +170,7 @@ class Answer {
   private calls: ToolCall[] = [];
   private frame = 0;
 
-  // `begun`: the message that the model continues, or null.
+  // `begun` is the message that the model continues, or null.
   constructor(private readonly chat: number, private readonly index: number, private readonly begun: Message | null) {}
 
   async stream(body: object, signal: AbortSignal): Promise<void> {
@@ -201,12 +201,12 @@ class Answer {
     this.change((m) => (wasStopped ? { ...m, end: "stopped" } : { ...m, end: "error", error: message }));
   }
 
-  // Shows what came since the last frame.
+  // Shows what has arrived since the last frame.
   flush(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
     const ttftMs = this.first ? this.first - this.asked : undefined;
-    // Tokens that came all at once say nothing of the time between them.
+    // Tokens that arrive together give no time between tokens.
     const n = this.nTokens || this.nEvents;
     const itlMs = this.nReads > 2 && n > 1 ? (this.last - this.first) / (n - 1) : undefined;
     const calls = this.calls.length > 0 ? [...this.calls] : undefined;
@@ -215,7 +215,7 @@ class Answer {
     this.change((m) => ({ ...m, text: this.text, thought: this.thought || undefined, calls, ttftMs, itlMs }));
   }
 
-  // True for the chunk that ends the answer.
+  // Processes a chunk. Returns true for the last chunk of the answer.
   private take(chunk: Chunk): boolean {
     const choice = chunk.choices?.[0];
     const { content, reasoning_content: thought, tool_calls: calls = [] } = choice?.delta ?? {};
@@ -244,7 +244,7 @@ class Answer {
     this.nTokens = usage.completion_tokens;
     const tokens = (this.begun?.tokens ?? 0) + usage.completion_tokens;
     this.change((m) => ({ ...m, tokens }));
-    if (this.begun) return; // the prompt's cost is that of the whole answer's first part
+    if (this.begun) return; // the cost of the prompt was recorded with the first part of the answer
     const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
     const miss = chunk.kvik?.cache?.[0]?.miss;
     const cost = { cached, computed: usage.prompt_tokens - cached, miss: miss?.reason ?? null };

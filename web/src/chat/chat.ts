@@ -1,22 +1,22 @@
-// The prompt's part of an answer's usage.
+// The part of an answer's usage that concerns the prompt.
 export interface PromptCost {
   cached: number;
   computed: number;
-  miss: string | null; // why no more was found
+  miss: string | null; // reason why no more tokens were cached
 }
 
 export interface ToolCall {
   id: string;
   name: string;
-  arguments: string; // JSON, as far as it has come
+  arguments: string; // JSON, possibly incomplete while it is streamed
 }
 
 export interface Message {
   role: "user" | "assistant" | "tool";
   text: string;
   thought?: string;
-  calls?: ToolCall[]; // of an assistant
-  answers?: ToolCall; // of a tool: the call whose result this is
+  calls?: ToolCall[]; // tool calls of an assistant message
+  answers?: ToolCall; // for a tool message: the call whose result it is
   cost?: PromptCost; // of the whole prompt that ended with this message
   ttftMs?: number;
   itlMs?: number; // mean

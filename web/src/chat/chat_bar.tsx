@@ -7,7 +7,7 @@ import { deleteChat, newChat, openChat, renameChat, titleOf } from "./chats";
 import { asJson, asMarkdown, fileName } from "./export";
 import { Menu } from "./menu";
 
-// All chats, the newest first, with the one that is shown scrolled into view.
+// Lists all chats, the newest first, and scrolls the current one into view.
 export function ChatList({ chats, current }: { chats: Chat[]; current: number }) {
   const list = useRef<HTMLUListElement>(null);
   useLayoutEffect(() => {
@@ -33,7 +33,7 @@ export function ChatList({ chats, current }: { chats: Chat[]; current: number })
   );
 }
 
-// The title of the chat; a form while it is renamed.
+// Shows the title of the chat, or a form while it is being renamed.
 function Title({ chat, isRenamed, onDone }: { chat: Chat; isRenamed: boolean; onDone: () => void }) {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -41,7 +41,7 @@ function Title({ chat, isRenamed, onDone }: { chat: Chat; isRenamed: boolean; on
   }, [isRenamed]);
   if (!isRenamed) return <h2 class="chat-title" title={titleOf(chat)}>{titleOf(chat)}</h2>;
   const save = () => {
-    if (!input.current) return; // saved already: a field that is removed loses the focus
+    if (!input.current) return; // already saved: removing a focused field also fires blur
     renameChat(chat.id, input.current.value);
     onDone();
   };

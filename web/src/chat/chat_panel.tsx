@@ -28,7 +28,7 @@ function Empty({ hasOthers }: { hasOthers: boolean }) {
   );
 }
 
-// Says that stored chats could not be read, and lets the user save or delete them.
+// Reports stored chats that could not be read, and lets the user save or delete them.
 function Unreadable({ chats }: { chats: string[] }) {
   if (chats.length === 0) return null;
   const save = () => download("kvik-unreadable-chats.json", chats.join("\n"), "application/json");
@@ -53,12 +53,11 @@ function UndoBar({ text, isAnswering }: { text: string; isAnswering: boolean }) 
 
 const kNearEnd = 40; // pixels
 
-// The messages. Sending one jumps to the end, and the view follows the answer until the user scrolls
-// up.
+// Shows the messages. Sending one scrolls to the end, and the view follows the answer until the user scrolls up.
 function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolean; hasOthers: boolean }) {
   const log = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
-  const lastTop = useRef(0); // where the view stood when it was last looked at
+  const lastTop = useRef(0); // scroll position at the last scroll event
   const [isAway, setAway] = useState(false);
   const toEnd = () => {
     follows.current = true;
@@ -82,8 +81,8 @@ function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolea
   }, []);
   const onScroll = () => {
     const el = log.current!;
-    // The event of a jump to the end may come when more text has made the end farther away, so only
-    // a move upwards is the user's.
+    // More text may move the end before the event of a jump to the end is handled, so only an upward movement is the
+    // user's.
     const toGo = el.scrollHeight - el.scrollTop - el.clientHeight;
     if (el.scrollTop < lastTop.current && toGo > 1) follows.current = false;
     else if (toGo < kNearEnd) follows.current = true;

@@ -8,24 +8,24 @@ export interface Settings {
   temperature: number;
   topP: number;
   maxTokens: number;
-  seed: string; // empty: another one each time
+  seed: string; // empty: a new one for each request
   tools: string; // a JSON list as in a request, or empty
 }
 
 export interface Chats {
   chats: Chat[];
-  current: number; // id
+  current: number; // id of the current chat
   isAnswering: boolean;
   settings: Settings;
   unreadable: string[]; // stored chats that this page cannot read
   undo: Undo | null;
 }
 
-// A chat as it was before it was deleted or shortened.
+// A chat before it was deleted or shortened.
 export interface Undo {
-  text: string; // says what was done
+  text: string; // text that describes the action
   chat: Chat;
-  place: number; // among the chats
+  place: number; // index among the chats
 }
 
 const kSettings = "kvik.settings";
@@ -40,7 +40,7 @@ const kDefaults: Settings = {
   tools: "",
 };
 
-// Settings of another type than the default's are left out.
+// Returns the stored settings. Those with another type than the default are ignored.
 function storedSettings(): Settings {
   const settings: Record<string, string | number> = { ...kDefaults };
   try {
@@ -49,7 +49,7 @@ function storedSettings(): Settings {
       if (typeof stored?.[name] === typeof value) settings[name] = stored[name] as string | number;
     }
   } catch {
-    // The defaults serve.
+    // The defaults are used.
   }
   return settings as unknown as Settings;
 }
@@ -76,7 +76,7 @@ function keep(): void {
   if (!isAbandoned) storeChats(chatStore.get().chats, chatStore.get().current);
 }
 
-// Sets all stored chats apart and begins anew.
+// Moves all stored chats aside and starts without chats.
 export function abandonChats(): void {
   keep();
   isAbandoned = true;
@@ -106,7 +106,7 @@ export function changeSettings(change: Partial<Settings>): void {
   chatStore.set({ ...state, settings });
 }
 
-// Another conversation with the same system prompt; an empty one serves again.
+// Opens a new chat with the same system prompt. An existing empty chat is reused.
 export function newChat(): void {
   const state = chatStore.get();
   const empty = state.chats.find((chat) => chat.messages.length === 0);
@@ -121,7 +121,7 @@ export function openChat(id: number): void {
 
 const kMostTitle = 60; // characters
 
-// The name that the user gave, or the beginning of the first message.
+// Returns the title given by the user, or the beginning of the first message.
 export function titleOf(chat: Chat): string {
   if (chat.title) return chat.title;
   const first = chat.messages.find((m) => m.role === "user")?.text.trim().split("\n")[0] ?? "";
@@ -135,14 +135,14 @@ export function changeChat(id: number, change: (chat: Chat) => Chat): void {
   chatStore.set({ ...state, chats: state.chats.map((chat) => (chat.id === id ? change(chat) : chat)) });
 }
 
-// An empty title gives the chat its automatic one back.
+// Renames a chat. An empty title restores the automatic one.
 export function renameChat(id: number, title: string): void {
   changeChat(id, ({ title: _, ...chat }) => (title.trim() ? { ...chat, title: title.trim().slice(0, 200) } : chat));
 }
 
 let undoTimer = 0;
 
-// Offers for a while to bring `chat` back as it is now.
+// Offers for a limited time to restore `chat` to its current content.
 export function offerUndo(text: string, chat: Chat): void {
   const state = chatStore.get();
   const place = state.chats.findIndex((other) => other.id === chat.id);
@@ -159,7 +159,7 @@ export function undo(): void {
   const state = chatStore.get();
   if (!state.undo || state.isAnswering) return;
   const { chat, place } = state.undo;
-  // The empty chat that stood in for the last one goes again.
+  // The empty chat that replaced the last one is removed.
   const others = state.chats.filter((other) => other.id !== chat.id && other.messages.length > 0);
   const chats = [...others.slice(0, place), chat, ...others.slice(place)];
   chatStore.set({ ...state, undo: null, chats, current: chat.id });
@@ -175,14 +175,14 @@ export function deleteChat(id: number): void {
   chatStore.set({ ...state, ...(current === undefined ? freshAfter(id) : { chats, current }) });
 }
 
-// One empty chat, with an id of its own.
+// Returns one empty chat with a new id.
 const freshAfter = (id: number): Pick<Chats, "chats" | "current"> => ({ chats: [{ id: id + 1, messages: [] }], current: id + 1 });
 
 export function changeMessage(chatId: number, index: number, change: (message: Message) => Message): void {
   changeChat(chatId, (chat) => ({ ...chat, messages: chat.messages.map((m, i) => (i === index ? change(m) : m)) }));
 }
 
-// The first call at the end of a chat whose result is still missing.
+// Returns the first tool call at the end of a chat whose result is missing.
 export function openCall(chat: Chat): ToolCall | undefined {
   const last = chat.messages.findLastIndex((m) => m.role === "assistant");
   const results = chat.messages.slice(last + 1);
@@ -190,7 +190,7 @@ export function openCall(chat: Chat): ToolCall | undefined {
   return chat.messages[last]?.calls?.[results.length];
 }
 
-// The tools of the settings; an Error says what is wrong with them.
+// Parses the tools of the settings. Throws an Error with a description if they are invalid.
 export function readTools(text: string): unknown[] {
   if (!text.trim()) return [];
   const tools = JSON.parse(text) as unknown;

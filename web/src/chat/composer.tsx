@@ -4,7 +4,7 @@ import { send, stop } from "./answer";
 import type { ToolCall } from "./chat";
 import { clearNotice, draftStore, setDraft } from "./draft";
 
-// The input box. A message that the server refused as too long is back in it.
+// The input box. A message that the server rejected as too long is restored in it.
 export function Composer({ isAnswering, call }: { isAnswering: boolean; call: ToolCall | undefined }) {
   const { text, notice } = useStore(draftStore);
   const area = useRef<HTMLTextAreaElement>(null);

@@ -1,13 +1,13 @@
 import { createStore } from "../store";
 
-// The text in the input box, and a sentence above it that says why it is there.
+// The text in the input box, and the notice above it if the text was restored.
 export const draftStore = createStore({ text: "", notice: "" });
 
 export function setDraft(text: string): void {
   draftStore.set({ ...draftStore.get(), text });
 }
 
-// Puts a text that could not be sent into the input box, before what was typed since.
+// Restores a text that could not be sent, before any text typed since.
 export function restoreDraft(text: string, notice: string): void {
   const typed = draftStore.get().text;
   draftStore.set({ text: typed.trim() ? `${text}\n${typed}` : text, notice });

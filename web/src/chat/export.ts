@@ -3,13 +3,13 @@ import { titleOf } from "./chats";
 
 const kSpeakers: Record<Message["role"], string> = { user: "You", assistant: "Assistant", tool: "Tool" };
 
-// A name that every file system takes.
+// Returns a name that is valid in every file system.
 export function fileName(chat: Chat, suffix: string): string {
   const words = titleOf(chat).normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60).toLowerCase();
   return `${words || "chat"}.${suffix}`;
 }
 
-// A fence longer than any in the text.
+// Encloses the text in a fence longer than any fence in it.
 function fenced(text: string): string {
   let longest = 2;
   for (const run of text.match(/`{3,}/g) ?? []) longest = Math.max(longest, run.length);
@@ -30,7 +30,7 @@ export function asMarkdown(chat: Chat, model: string): string {
   return `${[head, ...chat.messages.map(section)].join("\n\n")}\n`;
 }
 
-// The messages as a request has them, with what the page measured beside each.
+// Returns the messages in the form of requests, with the page's measurements.
 export function asJson(chat: Chat): string {
   const messages = chat.messages.map(({ role, text, thought, calls, answers, ...figures }) => ({
     role,

@@ -8,7 +8,7 @@ import { Markdown } from "../markdown/blocks";
 import { Term } from "../tooltip";
 import { continueAnswer, editMessage, regenerate } from "./answer";
 
-// Why a prompt has no more cached tokens.
+// Reasons why no more prompt tokens were cached.
 const kMisses: Record<string, string> = {
   diverged: "the rest is new: other tokens followed there before",
   never_seen: "the rest is new",
@@ -61,7 +61,7 @@ function pretty(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), null, 2);
   } catch {
-    return json; // still on its way
+    return json; // incomplete while it is streamed
   }
 }
 
@@ -76,10 +76,10 @@ function CallView({ call }: { call: ToolCall }) {
 
 interface Props {
   message: Message;
-  index: number; // in its chat
+  index: number; // index in its chat
   isLast: boolean;
-  isRunning: boolean; // the answer is on its way
-  isBusy: boolean; // some answer is
+  isRunning: boolean; // whether this answer is being streamed
+  isBusy: boolean; // whether any answer is being streamed
 }
 
 // The buttons below a message.
@@ -127,8 +127,8 @@ function Editor({ message, index, onDone }: { message: Message; index: number; o
 
 const kMostShown = 200_000; // characters of a message that could not be rendered
 
-// One message. It renders again when it changes itself, not with every token of another one; one that cannot be
-// rendered is shown as plain text.
+// One message. It is rendered again only when its own properties change, not with every token of another message. A
+// message that fails to render is shown as plain text.
 export class MessageView extends Component<Props> {
   override shouldComponentUpdate(next: Props): boolean {
     return (Object.keys(next) as (keyof Props)[]).some((name) => next[name] !== this.props[name]);

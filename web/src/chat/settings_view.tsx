@@ -19,7 +19,7 @@ function NumberField(props: {
   );
 }
 
-// The tools that a model may call, as a request has them; results are typed by hand.
+// The tools that a model may call, in the form of requests; results are typed by the user.
 function ToolsField({ text }: { text: string }) {
   let error = "";
   try {
@@ -38,7 +38,7 @@ function ToolsField({ text }: { text: string }) {
   );
 }
 
-// The settings of all chats. Closed, it says the values that change every answer.
+// The settings of all chats. When closed, it shows the values that affect every answer.
 export function SettingsView({ settings }: { settings: Settings }) {
   const system = settings.system.trim();
   return (

@@ -1,17 +1,17 @@
 import { storage } from "../storage";
 import type { Chat, Message, PromptCost, ToolCall } from "./chat";
 
-// Chats as this browser keeps them. A chat that cannot be read, because another version of the page wrote it or
-// something changed it, is set apart under a name of its own: it never keeps the page from working, and it is not lost.
+// Chats stored in this browser. A chat that cannot be read, because another version of the page wrote it or because
+// it was modified, is moved to a separate entry: it cannot break the page, and it is not lost.
 
 const kChats = "kvik.chats";
 const kApart = "kvik.chats.unreadable";
-const kMostCharacters = 2_000_000; // of all chats that are kept: a browser gives a site about five million
+const kMostCharacters = 2_000_000; // of all stored chats: a browser gives a site about five million
 
 export interface ReadChats {
   chats: Chat[];
   current: number | null; // id of the chat that was shown last
-  unreadable: string[]; // JSON, or the whole stored text where it is no JSON
+  unreadable: string[]; // JSON, or the whole stored text if it is not JSON
 }
 
 type Fields = Record<string, unknown>;
@@ -33,7 +33,7 @@ function readCost(value: unknown): PromptCost | undefined {
 
 const kEnds = ["stop", "length", "stopped", "error"] as const;
 
-// Null for a value that is no message. Figures that cannot be read are left out.
+// Returns null if the value is not a message. Invalid figures are ignored.
 function readMessage(value: unknown): Message | null {
   if (!isObject(value) || !isText(value["text"])) return null;
   const role = (["user", "assistant", "tool"] as const).find((known) => known === value["role"]);
@@ -56,7 +56,7 @@ function readMessage(value: unknown): Message | null {
     if (isNumber(figure)) message[name] = figure;
   }
   const end = kEnds.find((known) => known === value["end"]);
-  // An answer that was on its way when the page was left ended there.
+  // An answer that was being streamed when the page was closed ended there.
   if (end) message.end = end;
   else if (role === "assistant") message.end = "stopped";
   return message;
@@ -71,7 +71,7 @@ function readChat(value: unknown): Chat | null {
   return chat;
 }
 
-// Null for a value that is nested too deeply.
+// Returns null if the value is nested too deeply.
 function jsonOf(value: unknown): string | null {
   try {
     return JSON.stringify(value);
@@ -110,7 +110,7 @@ function apart(): string[] {
   }
 }
 
-// The chats that were kept, those apart included that could not be read.
+// Returns the stored chats, including unreadable ones, which are moved to their entry.
 export function loadChats(): ReadChats {
   const read = readChats(storage.get(kChats));
   const known = apart();
@@ -122,7 +122,7 @@ export function loadChats(): ReadChats {
   return { ...read, unreadable };
 }
 
-// Sets all stored chats apart, for a page that they keep from working.
+// Moves all stored chats aside, because the page cannot show them.
 export function setAllApart(): void {
   const stored = storage.get(kChats);
   if (stored === null) return;
@@ -135,7 +135,7 @@ export function forgetUnreadable(): void {
   storage.remove(kApart);
 }
 
-// Keeps the newest chats that there is room for.
+// Stores the newest chats that fit.
 export function storeChats(chats: Chat[], current: number): void {
   let room = kMostCharacters;
   const kept = chats.filter((chat) => chat.messages.length > 0).reverse().filter((chat) => {

@@ -13,11 +13,11 @@ export interface Bar {
 
 const kBar = 16;
 const kTop = 4;
-const kNarrow = 520; // notes stand on a line of their own
+const kNarrow = 520; // in narrower drawings, notes have their own line
 const kAxis = 40;
 
-// Horizontal bars on one axis: the least time of the repeats, with a whisker to the most. Other programs only ever
-// make a repeat slower.
+// Draws horizontal bars on one axis: the minimum time of the repeats, with a whisker to the maximum. The minimum is
+// used because other programs can only slow down a repeat.
 export function Bars(props: { title: string; bars: Bar[]; label: string; format: (value: number) => string; note?: string }) {
   const { title, bars, label, format, note } = props;
   const box = useRef<HTMLDivElement>(null);

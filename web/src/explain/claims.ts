@@ -1,11 +1,11 @@
 import type { Columns, Fit, Run } from "./report";
 
-// Decides which sentences the measured numbers support. A sentence that teaches a rule is written only where the bars
-// beside it show that rule.
+// Decides which sentences the measurements support. A sentence that states a rule is shown only if the bars beside it
+// show that rule.
 
 const kLeastRSquared = 0.8;
 
-// The fit, where a power law explains the times.
+// Returns the fit if a power law explains the times, otherwise null.
 export function powerOf(fit: Fit | null | undefined): Fit | null {
   return fit && fit.r_squared >= kLeastRSquared ? fit : null;
 }
@@ -15,14 +15,14 @@ export function median(values: number[]): number {
   return sorted[sorted.length >> 1] ?? 0;
 }
 
-// The median time of a token in the first and in the last quarter of an answer, its first token apart.
+// Returns the median time per token in the first and in the last quarter of an answer, without its first token.
 export function growth(run: Columns): { first: number; last: number } {
   const rest = run.ms.slice(1);
   const n = Math.max(1, rest.length >> 2);
   return { first: median(rest.slice(0, n)), last: median(rest.slice(-n)) };
 }
 
-const kAlike = 1.15; // times within this factor of each other are not told apart
+const kAlike = 1.15; // times within this factor are considered equal
 
 export const isSlower = (a: number, b: number) => a > kAlike * b;
 
@@ -39,11 +39,11 @@ export interface Cost {
 
 export interface Verdict {
   kind: "confirmed" | "mixed" | "contradicted";
-  against?: { fewer: Cost; more: Cost }; // the clearest pair that took longer with fewer bytes
+  against?: { fewer: Cost; more: Cost }; // the clearest pair in which fewer bytes took longer
 }
 
-// Decides whether fewer bytes took less time. "confirmed": no pair says the contrary, and the smallest is faster than the
-// largest.
+// Decides whether fewer bytes took less time. It is "confirmed" if no pair contradicts it and the smallest is faster
+// than the largest.
 export function fewerBytesVerdict(costs: Cost[]): Verdict {
   let against: Verdict["against"];
   let worst = kAlike;

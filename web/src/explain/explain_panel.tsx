@@ -6,7 +6,7 @@ import { explain, explainStore, stopExplaining } from "./live_explain";
 import { type Way, kNames } from "./report";
 import { Story, TokenTimes } from "./story";
 
-// Long enough for the cost of computing it again to stand out.
+// Long enough for the cost of recomputing it to be visible.
 const kExample =
   "To be, or not to be, that is the question: Whether 'tis nobler in the mind to suffer the slings and arrows of outrageous " +
   "fortune, or to take arms against a sea of troubles, and by opposing end them. To die, to sleep, no more; and by a sleep to " +
@@ -56,7 +56,7 @@ export function ExplainPanel() {
             <input type="number" min={4} max={kMostTokens} value={tokens}
               onChange={(e) => setTokens(Math.min(kMostTokens, Math.max(4, Math.round(Number(e.currentTarget.value)) || kTokens)))} />
           </label>
-          {/* Two buttons, not one that changes: it would be a submit button by the time that its click ends. */}
+          {/* Two buttons instead of one that changes: it would become a submit button before its click ends. */}
           {isRunning
             ? <button key="stop" type="button" class="stop" onClick={stopExplaining}>Stop</button>
             : <button key="go" type="submit" class="primary" disabled={!prompt.trim()}>Explain</button>}

@@ -7,8 +7,8 @@ export type Progress = Columns & { way: Way };
 
 export interface Explaining {
   isRunning: boolean;
-  runs: Progress[]; // as far as they have come
-  repeat: { number: number; of: number } | null; // all ways are run once more, for the least times
+  runs: Progress[]; // possibly incomplete
+  repeat: { number: number; of: number } | null; // all variants are repeated to find the minimum times
   report: Report | null;
   error: string | null;
 }
@@ -37,7 +37,7 @@ function withTokens(runs: Progress[], news: Progress): Progress[] {
   return runs.map((run) => (run === known ? longer : run));
 }
 
-// Runs it on the loaded model with the lowest priority, so that chats come first.
+// Runs the explanation on the loaded model with the lowest priority, so that chats come first.
 export async function explain(prompt: string, maxTokens: number): Promise<void> {
   if (explainStore.get().isRunning) return;
   running = new AbortController();

@@ -123,7 +123,7 @@ const kShapes: Record<string, string> = {
   "a window": "a sliding window",
 };
 
-// Says what the bars show about bytes and time, also where that is not the rule.
+// States what the bars show about bytes and time, including contradictions of the rule.
 function BytesAndTime({ costs }: { costs: Cost[] }) {
   const { kind, against } = fewerBytesVerdict(costs);
   const contrary = against && (
@@ -185,7 +185,7 @@ function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
   );
 }
 
-// What `kvik explain` alone measures.
+// The steps that only `kvik explain` measures.
 export function MachineSteps({ figures, next }: { figures: Figures; next: Stepper }) {
   return (
     <>

@@ -4,7 +4,7 @@ import { type Scale, linear, logarithmic, roundUp } from "./scale";
 
 export interface Line {
   name: string;
-  color: string; // a custom property
+  color: string; // name of a CSS custom property
   dash?: string;
   width?: number;
   points: [number, number][];
@@ -14,7 +14,7 @@ export interface Line {
 export interface Axis {
   label: string;
   format: (value: number) => string;
-  base?: number; // logarithmic
+  base?: number; // base of a logarithmic axis
   max?: number;
 }
 
@@ -90,7 +90,7 @@ export function scales(lines: Line[], xAxis: Axis, yAxis: Axis, width: number): 
   };
 }
 
-// Lines over axes with units. `summary` says in words what is seen.
+// Draws lines over axes with units. `summary` describes the plot in words.
 export function Plot(props: { title: string; summary: string; lines: Line[]; x: Axis; y: Axis; note?: string }) {
   const { title, summary, lines, x: xAxis, y: yAxis, note } = props;
   const box = useRef<HTMLDivElement>(null);

@@ -1,5 +1,5 @@
 // The output of `kvik explain --json` and POST /kvik/explain; src/server/operate/explain_json.h and
-// src/study/explain/explain_report.h write it. The server leaves out what only the command measures.
+// src/study/explain/explain_report.h write it. The server leaves out fields that only the command measures.
 export interface Fit {
   exponent: number;
   exponent_error: number;
@@ -83,7 +83,7 @@ export interface Report extends Partial<Figures> {
   prompt: Words;
   answer: Words;
   runs: Run[];
-  repeats?: number; // of all runs; each token has the least of its times
+  repeats?: number; // of all runs; each token has its minimum time
   bits: { compared: number; different: number; equal: boolean };
 }
 
@@ -97,8 +97,8 @@ export function figuresOf(report: Report): Figures | null {
   return report.memory ? (report as Report & Figures) : null;
 }
 
-// The median of all tokens but the first. A mean would be that of the one token during which another program used the
-// machine.
+// Returns the median time of all tokens except the first. A mean would be dominated by a single token during which
+// another program used the machine.
 export function itl(run: Columns): number {
   const rest = run.ms.slice(1).sort((a, b) => a - b);
   return rest[rest.length >> 1] ?? 0;

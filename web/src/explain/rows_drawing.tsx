@@ -9,8 +9,8 @@ const kHeight = 210;
 const kLeft = 46;
 const kBottom = 44;
 
-// What each step computed and what it read: a row for each token of the answer, from the first step
-// down; across, the tokens of the text. Counted by the engine.
+// Draws what each step computed and read: one row for each token of the answer, with the first step on top and the
+// tokens of the text from left to right. The engine counts these.
 function Drawing({ run, title, width }: { run: Run; title: string; width: number }) {
   const n = run.n_seen.length;
   const last = run.n_seen.at(-1) ?? 1;

@@ -1,4 +1,4 @@
-// Maps values to pixels, and chooses where an axis has its marks.
+// Maps values to pixels and chooses the tick marks of an axis.
 export interface Scale {
   at(value: number): number;
   ticks: number[];
@@ -25,7 +25,7 @@ export function logarithmic([min, max]: [number, number], [from, to]: [number, n
   return { at: (v) => from + ((Math.log(v) - low) / (high - low || 1)) * (to - from), ticks };
 }
 
-// A round number at or above.
+// Returns a round number that is at least the value.
 export function roundUp(value: number): number {
   if (value <= 0) return 1;
   const step = niceStep(value, 4);

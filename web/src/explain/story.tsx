@@ -17,7 +17,7 @@ export const kLines: Record<Way, { color: string; dash?: string; width?: number 
 const signed = (v: number) => v.toFixed(2).replace("-", "−");
 const times = (v: number) => `${v >= 10 ? v.toFixed(0) : v.toFixed(1)} times`;
 
-// Milliseconds of every token, as far as they are known; the fitted powers where they are.
+// Plots the known milliseconds of every token, and the fitted power laws if there are any.
 export function TokenTimes({ runs }: { runs: (Columns & { way: Way; n_seen?: number[]; fit?: Run["fit"] })[] }) {
   const lines = runs.map((run) => ({
     name: kNames[run.way], ...kLines[run.way],
@@ -69,7 +69,7 @@ function Tiles({ report }: { report: Report }) {
   );
 }
 
-// The exponent, where a power law explains the times; else the times themselves.
+// States the exponent if a power law explains the times, otherwise the times themselves.
 function Exponents({ run, what }: { run: Run; what: string }) {
   if (!run.fit) return null;
   const { first, last } = growth(run);
@@ -180,7 +180,7 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
   );
 }
 
-// TTFT and ITL of this very run.
+// TTFT and ITL of this run.
 function Phases({ report, next }: { report: Report; next: Stepper }) {
   const cold = runOf(report, "cold");
   const n = report.prompt.tokens;
@@ -223,7 +223,7 @@ function Numbers({ report }: { report: Report }) {
   );
 }
 
-// The whole report. What only the command measures is left out where it is not there.
+// The whole report. Parts that only the command measures are left out if they are missing.
 export function Story({ report }: { report: Report }) {
   const figures = figuresOf(report);
   const shared = report.runs.some((run) => run.beside.some((n) => n > 0));

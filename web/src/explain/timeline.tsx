@@ -5,10 +5,10 @@ import { linear } from "./scale";
 import { Ticks, plain, time } from "./ticks";
 
 const kRow = 58;
-const kTokens = 10; // of the slowest run are seen whole
+const kTokens = 10; // number of tokens of the slowest run that fit
 const kColors: Record<Way, string> = { cold: "sealed", naive: "leased", warm: "cached" };
 
-// When the first tokens came: a bar until the first one, then a mark for each.
+// Shows when the first tokens arrived: a bar until the first one, then a mark for each.
 export function Timeline({ runs }: { runs: Run[] }) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);

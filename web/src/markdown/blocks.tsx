@@ -3,13 +3,13 @@ import { CodeBlock } from "./code_block";
 import { inline } from "./inline";
 import { Formula, kMaxFormula } from "./math";
 
-// Markdown as models write it, made into elements one by one: nothing of a text is ever read as HTML. What is
-// not understood stays as it is written.
+// Renders Markdown as elements, created one by one: no part of a text is ever parsed as HTML. Unknown syntax is shown
+// as it is written.
 export function Markdown({ text }: { text: string }) {
   return <div class="markdown">{blocks(text.split("\n"), 0)}</div>;
 }
 
-// Quotes and lists inside each other; what is nested deeper is text. Each level reads its lines once more.
+// Quotes and lists nested more deeply than this are shown as text. Each level reads its lines once more.
 const kMaxDepth = 10;
 const kMaxFormulaLines = 100;
 
@@ -30,7 +30,7 @@ export function blocks(lines: string[], depth: number): VNode[] {
   return out;
 }
 
-// The block that begins at a line, and the line after it.
+// Returns the block that begins at a line, and the number of the line after it.
 function oneBlock(lines: string[], at: number, depth: number): [VNode | null, number] {
   const line = lines[at]!;
   if (!line.trim()) return [null, at + 1];
@@ -48,7 +48,7 @@ function oneBlock(lines: string[], at: number, depth: number): [VNode | null, nu
   return paragraph(lines, at);
 }
 
-// The page has headings of its own above these.
+// Headings are lower in rank than the page's own.
 function headingOf(level: number, content: ComponentChildren): VNode {
   return level <= 2 ? <h3>{content}</h3> : level === 3 ? <h4>{content}</h4> : <h5>{content}</h5>;
 }
@@ -61,7 +61,7 @@ function code(lines: string[], at: number, fence: string, language: string): [VN
   return [<CodeBlock text={text} language={language} isOpen={end === lines.length} />, end + 1];
 }
 
-// A formula on lines of its own, from $$ to $$ or from \[ to \].
+// Returns a formula on its own lines, from $$ to $$ or from \[ to \].
 function formulaEnd(lines: string[], at: number, opener: string): [VNode, number] | null {
   const closer = opener === "$$" ? "$$" : "\\]";
   const last = Math.min(lines.length, at + kMaxFormulaLines);
@@ -71,7 +71,7 @@ function formulaEnd(lines: string[], at: number, opener: string): [VNode, number
     nCharacters += line.length;
     const place = line.indexOf(closer);
     if (place < 0) continue;
-    if (line.slice(place + 2).trim()) return null; // text follows it: a part of a paragraph
+    if (line.slice(place + 2).trim()) return null; // followed by text: part of a paragraph
     const source = lines.slice(at, end + 1).join("\n").trim();
     const tex = source.slice(2, -2).trim();
     return tex ? [<Formula tex={tex} isDisplay source={source} />, end + 1] : null;
@@ -102,7 +102,7 @@ function list(lines: string[], at: number, depth: number): [VNode, number] {
   return [isOrdered ? <ol start={Number.parseInt(first[2]!, 10)}>{items}</ol> : <ul>{items}</ul>, end];
 }
 
-// The lines of an item after its first one: those that are indented more than it, also after a blank line.
+// Returns the lines of an item after its first one: those with more indentation, also after a blank line.
 function itemLines(lines: string[], from: number, indent: number): [string[], number] {
   let end = from;
   for (;;) {
@@ -121,7 +121,7 @@ function afterBlanks(lines: string[], from: number): number {
 
 const leading = (line: string) => line.length - line.trimStart().length;
 
-// An item's text without its indentation; "[ ]" and "[x]" are the boxes of a list of tasks.
+// Returns an item's text without its indentation; "[ ]" and "[x]" become check boxes.
 function unindented(first: string, rest: string[]): string[] {
   let n = Infinity;
   for (const line of rest) if (line.trim()) n = Math.min(n, leading(line));

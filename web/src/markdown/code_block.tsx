@@ -4,8 +4,7 @@ import { highlighted } from "./highlight";
 
 const kMaxOpen = 6000; // characters that are highlighted again with every piece that arrives
 
-// Code with its language, a button that copies it, and colors where the language is known. `isOpen`: its end has
-// not come yet.
+// Code with its language, a copy button, and colors if the language is known. `isOpen`: the end has not arrived yet.
 export function CodeBlock({ text, language, isOpen }: { text: string; language: string; isOpen: boolean }) {
   const isTooLong = isOpen && text.length > kMaxOpen;
   const pieces = useMemo(() => (isTooLong ? null : highlighted(text, language)), [text, language, isTooLong]);

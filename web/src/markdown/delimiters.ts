@@ -2,42 +2,43 @@ import type { ComponentChild } from "preact";
 
 export type Tag = { name: "strong" | "em" | "del" } | { name: "a"; href: string };
 
-// A run of equal delimiters: "**".
+// A run of equal delimiters such as "**".
 export interface Run {
   char: string;
-  left: number; // delimiters that are not part of a pair
+  left: number; // number of delimiters that are not part of a pair
   canOpen: boolean;
   canClose: boolean;
 }
 
-// A piece of the text: elements that end before it, the piece itself, elements that begin after it.
+// A piece of the text: the number of elements that end before it, the piece itself, and the elements that begin after
+// it.
 export interface Token {
   closes: number;
   content: ComponentChild;
   opens: Tag[]; // innermost first
   run?: Run; // instead of content
-  plain?: string | undefined; // the text of an address, which is no link inside another link
+  plain?: string | undefined; // text of an address, which is not a link inside another link
 }
 
 // An entry of the stack: a run or a bracket that may begin an element.
 interface Opener {
   token: Token;
-  at: number; // of the token
+  at: number; // index of the token
   run: Run | null; // null for a bracket
-  length: number; // of the run as it was written
+  length: number; // original length of the run
   height: number; // the deepest nesting between this opener and the next one
 }
 
 const kMaxNesting = 12;
 
-// Pairs delimiters as CommonMark's "process emphasis" does: a closer takes the nearest opener of its kind, and all
-// openers between the two are dropped. A search that failed is not repeated (`floors_`), which keeps the time
-// linear. A pair that would nest too deeply is left as text.
+// Pairs delimiters like CommonMark's "process emphasis": a closer is paired with the nearest opener of its kind, and
+// all openers between the two are dropped. A failed search is not repeated (`floors`), which keeps the time linear. A
+// pair that would nest too deeply is left as text.
 export class Delimiters {
   readonly tokens: Token[] = [];
   private readonly stack: Opener[] = [];
-  private brackets: number[] = []; // their places in the stack
-  private readonly floors = new Map<string, number>(); // of the stack, by kind of closer
+  private brackets: number[] = []; // their indices in the stack
+  private readonly floors = new Map<string, number>(); // lowest stack index to search, by kind of closer
 
   addRun(run: Run): void {
     const length = run.left;
@@ -54,7 +55,7 @@ export class Delimiters {
     this.push(token, null, 1);
   }
 
-  // Handles "]". Returns true where it ends a link, whose text begins at the last bracket.
+  // Handles "]". Returns true if it ends a link, whose text begins at the last bracket.
   closeBracket(href: string | null): boolean {
     const at = this.brackets.pop();
     if (at === undefined || href === null) return false;
@@ -71,7 +72,7 @@ export class Delimiters {
     opener.token.content = "";
     opener.token.opens.push({ name: "a", href });
     this.tokens.push({ closes: 1, content: "", opens: [] });
-    this.brackets = []; // no link holds another one
+    this.brackets = []; // links are not nested
     return true;
   }
 
@@ -79,7 +80,7 @@ export class Delimiters {
     this.stack.push({ token, at: this.tokens.length - 1, run, length, height: 0 });
   }
 
-  // Makes one element that ends with `closer`; false where there is no opener for it.
+  // Makes one element that ends with `closer`. Returns false if there is no opener for it.
   private pair(token: Token, closer: Run, length: number): boolean {
     const kind = `${closer.char}${closer.canOpen ? 1 : 0}${length % 3}`;
     const floor = this.floors.get(kind) ?? 0;
@@ -123,7 +124,7 @@ export class Delimiters {
 function isOpenerOf(opener: Opener, closer: Run, length: number): boolean {
   const { run } = opener;
   if (!run || run.char !== closer.char) return false;
-  // "A run that can both open and close": the rule of three.
+  // CommonMark's "rule of three" for runs that can both open and close.
   const isAmbiguous = run.canClose || closer.canOpen;
   return !(isAmbiguous && (opener.length + length) % 3 === 0 && (opener.length % 3 !== 0 || length % 3 !== 0));
 }

@@ -1,11 +1,11 @@
-// Searches whose total time is linear in the text, as long as the positions they are asked for grow.
+// Searches whose total time is linear in the text if the requested positions increase.
 
 export class TextSearch {
   private readonly found = new Map<string, number>();
 
   constructor(private readonly text: string) {}
 
-  // The first place of `needle` at `from` or later; Infinity where there is none.
+  // Returns the first position of `needle` at `from` or later, or Infinity.
   next(needle: string, from: number): number {
     const known = this.found.get(needle) ?? -1;
     if (known >= from) return known;
@@ -16,7 +16,7 @@ export class TextSearch {
   }
 }
 
-// Finds the run of exactly `length` backticks at `from` or later, or -1.
+// Finds the run of exactly `length` backticks at `from` or later, or returns -1.
 export function codeSpanEnds(text: string): (length: number, from: number) => number {
   const places = new Map<number, { list: number[]; next: number }>();
   for (const match of text.matchAll(/`+/g)) {

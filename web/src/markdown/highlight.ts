@@ -21,13 +21,13 @@ const lowlight = createLowlight({ bash, c, cpp, css, diff, go, java, javascript,
 
 export interface Piece {
   text: string;
-  kind: string; // a class of highlight.js, "hljs-keyword", or empty
+  kind: string; // a class of highlight.js such as "hljs-keyword", or empty
 }
 
 type Node = ReturnType<typeof lowlight.highlight>["children"][number];
 
-// Code as pieces of one kind each; null where the language is not known or the code is too long. The tree that
-// highlight.js makes is flattened, since nothing bounds its depth.
+// Splits code into pieces with one class each. Returns null if the language is unknown or the code is too long. The
+// tree of highlight.js is flattened, because its depth is unbounded.
 export function highlighted(code: string, language: string): Piece[] | null {
   const name = language.toLowerCase();
   if (code.length > kMaxHighlighted || !lowlight.registered(name)) return null;

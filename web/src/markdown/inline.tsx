@@ -3,13 +3,13 @@ import { Delimiters, type Run, type Tag, type Token } from "./delimiters";
 import { TextSearch, codeSpanEnds } from "./finders";
 import { Formula, kMaxFormula } from "./math";
 
-// Markdown inside a paragraph, made into elements one by one: nothing of a text is ever read as HTML. Text that
-// is no markdown stays as it was written.
+// Renders Markdown inside a paragraph as elements, created one by one: no part of a text is ever parsed as HTML. Text
+// that is not Markdown is shown as it is written.
 //
-// One pass over the text makes tokens, `Delimiters` pairs them, and build() makes the tree with a stack of its
-// own. So the time is linear in the text and the nesting is bounded, whatever a model writes.
+// One pass over the text makes tokens, `Delimiters` pairs them, and build() makes the tree with an explicit stack.
+// The time is therefore linear in the text and the nesting is bounded for any model output.
 
-// Every character with a meaning, and the beginnings of bare addresses.
+// All special characters, and the beginnings of bare addresses.
 const kSpecial = /[\\`*_~[\]$<\n]|!\[|https?:\/\//g;
 const kEscapable = /[!-/:-@[-`{-~]/;
 const kDestination =
@@ -91,7 +91,7 @@ class Scanner {
     this.add(next);
   }
 
-  // True where a formula begins at `at`: an opener of n characters, and a closer soon enough.
+  // Returns true if a formula begins at `at`: an opener of n characters, and a closer within the maximum length.
   private formula(at: number, n: number, closer: string, kind: "inline" | "display"): boolean {
     const end = this.search.next(closer, at + n);
     const tex = end - at > kMaxFormula ? "" : this.text.slice(at + n, end).trim();
@@ -101,8 +101,8 @@ class Scanner {
     return true;
   }
 
-  // $x$ and $$x$$. As in pandoc, a price is no formula: no blank on the inner side of either sign, and no digit or
-  // letter on the outer side of both; nor is a number with words after it.
+  // Parses $x$ and $$x$$. As in pandoc, a price is not a formula: there must be no blank on the inner side of either
+  // sign and no digit or letter on the outer side of both, and a number followed by words does not count.
   private dollar(): void {
     const { text, at } = this;
     if (text[at + 1] === "$") {
@@ -141,7 +141,7 @@ class Scanner {
     this.add(link(address, address), address);
   }
 
-  // An address that stands in the text alone; punctuation at its end belongs to the sentence.
+  // Parses a bare address; punctuation at its end belongs to the sentence.
   private address(at: number): void {
     kAddress.lastIndex = at;
     const found = kAddress.exec(this.text)?.[0];
@@ -181,7 +181,7 @@ function runLength(text: string, at: number): number {
 const kSpace = /\s/;
 const kPunctuation = /[\p{P}\p{S}]/u;
 
-// Decides by CommonMark's rules for left- and right-flanking runs whether a run may begin and end emphasis.
+// Decides by CommonMark's rules for left- and right-flanking runs whether a run can open and close emphasis.
 function flanks(before: string, after: string, char: string): Pick<Run, "canOpen" | "canClose"> {
   const [spaceBefore, spaceAfter] = [kSpace.test(before), kSpace.test(after)];
   const [punctBefore, punctAfter] = [kPunctuation.test(before), kPunctuation.test(after)];
@@ -193,7 +193,7 @@ function flanks(before: string, after: string, char: string): Pick<Run, "canOpen
 
 function withoutPunctuation(address: string): string {
   let end = address.length;
-  let open = 0; // parentheses that the address closes itself stay
+  let open = 0; // parentheses that are balanced within the address are kept
   for (const c of address) open += c === "(" ? 1 : c === ")" ? -1 : 0;
   while (end > 0) {
     const last = address[end - 1]!;
@@ -204,7 +204,7 @@ function withoutPunctuation(address: string): string {
   return address.slice(0, end);
 }
 
-// No javascript:, no data:, nothing on this server.
+// Rejects javascript:, data: and links to this server.
 function safeLink(link: string): string | null {
   return /^(https?:\/\/|mailto:)/i.test(link) ? link : null;
 }

@@ -2,10 +2,10 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import temml from "temml";
 
 export const kMaxFormula = 4000; // characters
-const kMaxDepth = 60; // of elements: browsers lay them out recursively
+const kMaxDepth = 60; // nesting of elements: browsers lay them out recursively
 const kMaxElements = 4000;
 
-// Commands that define others: a few of them make a formula of any size.
+// Commands that define others: a few of them can expand to a formula of any size.
 const kDefines = /\\([gex]?def|(re|provide)?newcommand|providecommand|let|futurelet|global)(?![A-Za-z])/;
 
 function isTooLarge(root: Element): boolean {
@@ -28,19 +28,19 @@ function isTooLarge(root: Element): boolean {
   }
 }
 
-// A formula as MathML, which Temml makes as elements; null where it cannot be read.
+// Returns a formula as MathML elements made by Temml, or null if it is invalid.
 function mathOf(tex: string, isDisplay: boolean): Element | null {
   if (tex.length > kMaxFormula || kDefines.test(tex)) return null;
   const box = document.createElement("span");
   try {
     temml.render(tex, box, { displayMode: isDisplay, throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 20], macros: {} });
   } catch {
-    return null; // not LaTeX, or nested beyond all measure
+    return null; // not LaTeX, or nested too deeply
   }
   return isTooLarge(box) ? null : box.firstElementChild;
 }
 
-// A formula between its signs; where it cannot be read, its source.
+// A formula without its delimiters, or its source if it is invalid.
 export function Formula(props: { tex: string; isDisplay: boolean; source: string }) {
   const { tex, isDisplay, source } = props;
   const host = useRef<HTMLSpanElement>(null);

@@ -4,11 +4,11 @@ import type { ComponentChild, VNode } from "preact";
 import { Markdown } from "../../src/markdown/blocks";
 
 interface Drawn {
-  html: string; // without attributes but href
-  depth: number; // of elements
+  html: string; // without attributes except href
+  depth: number; // nesting of elements
 }
 
-// Renders a text. Components are named instead of being rendered.
+// Renders a text. Components are represented by their names.
 function drawn(text: string): Drawn {
   let deepest = 0;
   const parts: string[] = [];
@@ -116,7 +116,7 @@ for (const piece of [...kCharacters, ...kMixtures]) {
 }
 
 test("pairs of runs in every order take time in proportion", () => {
-  // Openers first, then closers; nesting beyond the bound; what is refused must not be searched again.
+  // Openers first, then closers; nesting beyond the limit; failed searches must not be repeated.
   const n = kLength / 8;
   for (const [open, close] of [["*a ", "b* "], ["_a ", "b_ "], ["**a ", "b** "], ["*a _a ", "b* "], ["[ *a ", "b*]"], ["~~a *", "b~~ "],
     ["[", "](https://x)"], ["*a [", "](https://x) b*"], ["`", "``"]] as const) {

@@ -5,8 +5,8 @@ import { MachineSteps } from "../../src/explain/machine_steps";
 import type { Figures, Fit, Report, Run, Way } from "../../src/explain/report";
 import { Story } from "../../src/explain/story";
 
-// All text of a report, and the names of its lines. Hooks need a browser: parts with hooks are not rendered, and their
-// properties are read instead.
+// Returns all text of a report, and the names of its lines. Hooks need a browser, so parts with hooks are not
+// rendered, and their properties are read instead.
 function words(node: ComponentChild): string {
   if (Array.isArray(node)) return (node as ComponentChild[]).map(words).join("");
   if (node === null || node === undefined || typeof node === "boolean") return "";

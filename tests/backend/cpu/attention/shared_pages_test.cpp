@@ -4,7 +4,7 @@
 #include "backend/page_kinds.h"
 #include "backend/random_matrix.h"
 
-// Sequences that lease the same pages are attended together, and nobody can tell by the bits.
+// Sequences that lease the same pages are attended together, with the same bits as alone.
 namespace kvik {
 namespace {
 
@@ -24,15 +24,15 @@ std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
 }
 
 struct Wish {
-  uint32_t n_shared;  // tokens of whole pages that all have in common
-  uint32_t n_own;     // tokens behind them
-  uint32_t n_rows;    // the last ones, that are attended
+  uint32_t n_shared;  // tokens of whole pages shared by all sequences
+  uint32_t n_own;     // tokens after them
+  uint32_t n_rows;    // number of last tokens that are attended
   uint32_t n_tokens() const { return n_shared + n_own; }
 };
 
 enum class Prefix { kShared, kCopied };
 
-// Sequences over one prefix, whose pages are the same or copies.
+// Sequences with one prefix, whose pages are shared or copied.
 class Users {
  public:
   Users(Backend& backend, PageKind kind, std::vector<Wish> wishes, Prefix prefix)
@@ -64,7 +64,7 @@ class Users {
     }
   }
 
-  // All in one batch.
+  // Attends all sequences in one batch.
   std::vector<float> attend_together(uint32_t window) {
     std::vector<KvRun> runs;
     std::vector<float> q;
@@ -74,7 +74,7 @@ class Users {
     }
     return attend(runs, q, window);
   }
-  // One after the other.
+  // Attends the sequences one after the other.
   std::vector<float> attend_alone(uint32_t window) {
     std::vector<float> all;
     for (size_t i = 0; i < wishes_.size(); ++i) {
@@ -136,11 +136,11 @@ class Users {
   const std::vector<Wish> wishes_;
   std::vector<Buffer> buffers_;
   std::vector<std::vector<std::byte*>> tables_;
-  std::vector<std::vector<std::byte*>> open_;  // of each one's own tokens
+  std::vector<std::vector<std::byte*>> open_;  // open pages of each sequence's own tokens
   std::vector<std::vector<float>> queries_;
 };
 
-// On every instruction set and KV type: together, alone and with copies of the pages.
+// Compares on every instruction set and KV type: together, alone, and with copies of the pages.
 void check(const std::vector<Wish>& wishes, uint32_t window) {
   for (const PageKind kind : kPageKinds) {
     std::vector<float> first;
@@ -150,7 +150,7 @@ void check(const std::vector<Wish>& wishes, uint32_t window) {
       Users copied(*backend, kind, wishes, Prefix::kCopied);
       if (first.empty()) first = copied.attend_alone(window);
       EXPECT_TRUE(same_bytes(shared.attend_together(window), first)) << isa << name_of(kind);
-      if (isa == "scalar") continue;  // slow, and the same as the others
+      if (isa == "scalar") continue;  // slow, and covered by the other sets
       EXPECT_TRUE(same_bytes(copied.attend_together(window), first)) << isa << name_of(kind);
       EXPECT_TRUE(same_bytes(shared.attend_alone(window), first)) << isa << name_of(kind);
     }

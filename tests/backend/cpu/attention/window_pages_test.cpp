@@ -4,7 +4,7 @@
 #include "backend/page_kinds.h"
 #include "backend/random_matrix.h"
 
-// Pages that no row of a run can see may have been given back: their entries are null.
+// Pages that no row of a run can see may have been released: their entries are null.
 namespace kvik {
 namespace {
 
@@ -22,7 +22,7 @@ std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
   return std::move(*backend);
 }
 
-// One sequence whose pages may be taken away.
+// One sequence whose pages can be removed.
 class WindowedSequence {
  public:
   WindowedSequence(Backend& backend, PageKind kind, uint32_t n_tokens)
@@ -48,7 +48,7 @@ class WindowedSequence {
     }
   }
 
-  // Writes and attends n tokens from `first` on.
+  // Writes and attends n tokens, beginning with `first`.
   std::vector<float> step(uint32_t first, uint32_t n, uint32_t window) {
     KvRun run{pages_, first, 0, n};
     if (kind_.open) run.open = std::span(open_).subspan(first / kPageTokens);
@@ -63,13 +63,13 @@ class WindowedSequence {
     return out.values();
   }
 
-  // Takes away what rows from `next` on cannot see.
+  // Removes the pages that rows from `next` on cannot see.
   void slide(uint32_t next, uint32_t window) {
     const uint32_t first_seen = next + 1 > window ? next + 1 - window : 0;
     for (uint32_t page = 0; page < first_seen / kPageTokens; ++page) pages_[page] = nullptr;
   }
 
-  // All tokens in chunks, sliding behind each of them or not at all.
+  // Runs all tokens in chunks, with or without releasing pages before each chunk.
   enum class Pages { kKept, kSlid };
   std::vector<float> run_in_chunks(uint32_t chunk, uint32_t window, Pages pages) {
     std::vector<float> all;

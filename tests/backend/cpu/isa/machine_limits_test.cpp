@@ -15,7 +15,7 @@ TEST(MachineProbe, each_take_is_of_the_looks_since_the_one_before) {
     for (const double limit :
          {limits.read_bytes_per_s, limits.f32_ops_per_s, limits.int8_ops_per_s}) {
       EXPECT_TRUE(std::isfinite(limit));
-      EXPECT_GT(limit, 1e6);  // any machine's: what it is worth is not for a test to say
+      EXPECT_GT(limit, 1e6);  // exceeded by every machine; the actual value is not tested
     }
     EXPECT_TRUE(std::isfinite(limits.bf16_ops_per_s));
   }

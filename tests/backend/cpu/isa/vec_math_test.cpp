@@ -5,8 +5,8 @@
 
 #include "backend/cpu/isa/vec_scalar.h"
 
-// exp and tanh as the scalar vocabulary computes them. That the other instruction sets give the
-// same bits is tested through the row kernels (rows_test.cpp).
+// exp and tanh of the scalar instruction set. The row kernels' tests (rows_test.cpp) check that the
+// other instruction sets give the same bits.
 namespace kvik::cpu::scalar {
 namespace {
 
@@ -15,7 +15,7 @@ namespace {
 float exp_of(float x) { return exp(set1(x)).lane[5]; }
 float tanh_of(float x) { return tanh(set1(x)).lane[5]; }
 
-// Distance in units of the last place of the exact value.
+// Returns the distance from the exact value in units in the last place.
 double ulps(float value, double exact) {
   int exponent = 0;
   std::frexp(exact, &exponent);

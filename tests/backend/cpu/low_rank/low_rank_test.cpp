@@ -34,7 +34,7 @@ struct Change {
     b = held(random_floats(size_t{rows} * rank, seed + 1));
   }
 
-  // As the type holds them.
+  // Returns the values after rounding to the type.
   std::vector<float> held(std::vector<float> values) const {
     std::vector<std::byte> bytes(values.size() * 4);
     quantize_row(type, values, bytes.data());
@@ -62,7 +62,7 @@ struct Change {
     return {packed, packed->matrix.get()};
   }
 
-  // What is added to a row.
+  // Returns the change that the factors add to a row.
   std::vector<double> apply(const float* x) const {
     std::vector<double> out(n_rows);
     for (uint32_t r = 0; r < rank; ++r) {
@@ -86,7 +86,7 @@ std::unique_ptr<Backend> backend_for(const std::string& isa, uint32_t n_threads)
   return std::move(*backend);
 }
 
-// out += the change of n_rows rows of x.
+// Returns `before` plus the change of n_rows rows of x.
 std::vector<float> added(Backend& backend, const Change& change, const std::vector<float>& x,
                          const std::vector<float>& before, uint32_t n_rows) {
   OwnedRows in(backend.memory(), n_rows, change.n_cols, x);
@@ -162,7 +162,8 @@ TEST(LowRank, a_row_has_its_bits_alone_and_in_company) {
   }
 }
 
-// Rows of several adapters in any order, of other rows of x, and columns that begin anywhere.
+// Terms of several adapters have output rows in any order, other input rows, and columns at any
+// offset.
 TEST(LowRank, terms_find_their_own_rows_and_columns) {
   const auto backend = backend_for("", 2);
   const Change first(40, 64, 4, 31);

@@ -38,7 +38,7 @@ Stack random_stack(Backend& backend, ElementType type, uint32_t n, uint32_t k) {
   return stack;
 }
 
-// Rows of a batch for each expert, from none to many: what a router gives.
+// Rows of a batch for each expert, from none to many, as a router selects them.
 struct Grouping {
   std::vector<uint32_t> rows;
   std::vector<RowGroup> groups;
@@ -58,8 +58,8 @@ Grouping random_grouping(uint32_t n_rows, uint32_t seed) {
   return g;
 }
 
-// Each row of a grouped product is the row that a plain product with its expert gives, to the bit:
-// in whatever company, for any type and on any instruction set.
+// Each row of a grouped product has the same bits as in a plain product with its expert: in any
+// batch, for any type and on any instruction set.
 TEST(GroupedMatmul, a_row_gets_what_its_expert_alone_would_give_it) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = *make_cpu_backend({.n_threads = 2, .isa = std::string(isa)});

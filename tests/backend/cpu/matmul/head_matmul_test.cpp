@@ -14,8 +14,8 @@ using testing::same_bytes;
 
 constexpr uint32_t kHeads = 3;
 
-// Each head of each row gets what a plain product with its matrix gives, wherever the heads lie in
-// their rows.
+// Each head of each row gets the result of a plain product with its matrix, wherever the heads are
+// in their rows.
 TEST(HeadMatmul, a_head_gets_what_its_matrix_alone_would_give_it) {
   constexpr uint32_t n = 37, k = 64;
   for (const std::string_view isa : cpu_isa_names()) {

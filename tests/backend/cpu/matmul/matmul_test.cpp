@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-// The least number ≥ k of whole blocks.
+// Returns k rounded up to whole blocks.
 uint32_t whole_blocks(ElementType type, uint32_t k) {
   const uint32_t block = traits(type).block_elements;
   return (k + block - 1) / block * block;

@@ -14,7 +14,8 @@ using testing::same_bytes;
 
 constexpr uint32_t kHeadDims[] = {1, 4, 20, 33, 64, 80, 96, 128, 160, 256, 1024};
 
-// The scalar result, after a comparison by bytes with every other instruction set here.
+// Returns the scalar result, after comparing it with every other available instruction set byte by
+// byte.
 template <class Function>
 std::vector<float> on_all(const std::vector<float>& head, Function function) {
   std::vector<float> expected;

@@ -19,7 +19,8 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 using RowFunction = std::function<std::vector<float>(const RowKernels&)>;
 
-// The scalar result, after a comparison by bytes with every other instruction set here.
+// Returns the scalar result, after comparing it with every other available instruction set byte by
+// byte.
 std::vector<float> on_all(const RowFunction& function) {
   std::vector<float> expected;
   for (const InstructionSet& isa : instruction_sets()) {

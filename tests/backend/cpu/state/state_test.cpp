@@ -10,15 +10,15 @@
 #include "backend/exact_math.h"
 #include "backend/random_matrix.h"
 
-// Recurrences in f32 beside the formulas in double, and with the same bits however their tokens are
-// cut into steps.
+// Compares recurrences in f32 with the formulas in double. The bits must not depend on how the
+// tokens are divided into steps.
 namespace kvik::cpu {
 namespace {
 
 using testing::random_floats;
 using testing::same_bytes;
 
-constexpr uint32_t kTokens = 70;  // more than are gathered together
+constexpr uint32_t kTokens = 70;  // more than the kernels process at a time
 constexpr float kLengthEps = 1e-6f;
 
 struct Geometry {
@@ -33,7 +33,7 @@ constexpr Geometry kGeometries[] = {
     {{.n_heads = 1, .n_key_heads = 1, .key_dim = 16, .value_dim = 16}},
 };
 
-// What kTokens tokens bring.
+// The inputs of kTokens tokens.
 struct Tokens {
   explicit Tokens(const Geometry& g)
       : q(random_floats(kTokens * g.keys(), 1)),
@@ -58,7 +58,8 @@ struct Result {
   std::vector<float> state, out;
 };
 
-// The recurrence from a random state on, in steps of so many tokens, of which so many are guesses.
+// Runs the recurrence from a random state, in steps of n_rows tokens, n_draft_tokens of which are
+// draft tokens.
 struct Cut {
   uint32_t n_rows, n_draft_tokens = 0;
 };
@@ -88,7 +89,7 @@ Result recur(const StateKernels& kernels, const Geometry& g, bool is_delta,
   return result;
 }
 
-// A head's numbers, brought to a length if it is a delta rule that meets them.
+// Returns a head's values, normalized to a length for the delta rule.
 std::vector<double> head_of(const float* x, uint32_t n, bool is_delta, double length) {
   double squares = 0;
   for (uint32_t i = 0; i < n; ++i) squares += double{x[i]} * x[i];
@@ -98,7 +99,7 @@ std::vector<double> head_of(const float* x, uint32_t n, bool is_delta, double le
   return head;
 }
 
-// The same token by token in double.
+// Computes the same token by token in double.
 Result plainly(const Geometry& g, bool is_delta) {
   const Tokens tokens(g);
   const auto& s = g.shape;
@@ -107,7 +108,7 @@ Result plainly(const Geometry& g, bool is_delta) {
   Result result{{}, std::vector<float>(kTokens * g.values())};
   for (uint32_t head = 0; head < s.n_heads; ++head) {
     for (uint32_t column = 0; column < s.value_dim; ++column) {
-      // Blocks of columns lie one behind the other.
+      // Blocks of columns are stored one after the other.
       const uint32_t block = column / kStateColumns * kStateColumns;
       const uint32_t width = std::min(kStateColumns, s.value_dim - block);
       std::vector<double> matrix(s.key_dim);
@@ -174,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Recurrence, ::testing::Bool(), [](const auto& in
 });
 
 TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
-  constexpr uint32_t kHeads = 37;  // several of no kind of vector
+  constexpr uint32_t kHeads = 37;  // not a multiple of any vector length
   const auto factors = random_floats(kHeads, 1), biases = random_floats(kHeads, 2);
   auto a = random_floats(kHeads, 3), b = random_floats(kHeads, 4);
   for (float& x : a) x *= 40;
@@ -221,7 +222,7 @@ TEST(ShortConv, cuts_and_guesses_leave_the_bits_of_one_step) {
     for (uint32_t c = 0; c < kChannels; ++c) {
       double sum = bias[c];
       for (uint32_t i = 0; i < kTaps; ++i) {
-        const uint32_t row = t + i;  // of the earlier inputs, then of x
+        const uint32_t row = t + i;  // a row of the earlier inputs, then of x
         sum +=
             double{taps[i * kChannels + c]} *
             (row < kTaps - 1 ? begin[row * kChannels + c] : x[(row - kTaps + 1) * kChannels + c]);
