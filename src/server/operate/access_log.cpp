@@ -118,8 +118,8 @@ uint64_t AccessLog::lines_left_out() const {
   return n_left_out_;
 }
 
-// Returns whether the file accepts PIPE_BUF bytes at once. Returns false if a pipe is not read and
-// the log ends.
+// Waits until the file accepts PIPE_BUF bytes at once. Returns false if the log ends while a pipe
+// is not read.
 bool AccessLog::wait_for_room() {
   constexpr std::chrono::milliseconds kLook{100};
   std::optional<TimePoint> end;  // set when the log ends

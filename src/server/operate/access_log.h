@@ -39,7 +39,7 @@ class AccessLog {
   // kIo.
   static Result<std::unique_ptr<AccessLog>> open(const std::string& path);
 
-  ~AccessLog();  // writes waiting lines as far as they are accepted
+  ~AccessLog();  // writes the waiting lines; waits up to two seconds for a pipe that is not read
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
 
@@ -62,7 +62,7 @@ class AccessLog {
   std::thread writer_;
 };
 
-// {"time":"2026-11-21T20:00:00.123Z","request_id":…}; unknown fields are omitted.
+// Returns {"time":"2026-11-21T20:00:00.123Z","request_id":…}; unknown fields are omitted.
 std::string access_line(const AccessRecord& record);
 
 }  // namespace kvik

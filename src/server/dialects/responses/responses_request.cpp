@@ -76,7 +76,7 @@ Result<void> refuse_unsupported(const JsonFields& fields) {
   return {};
 }
 
-// Metadata is repeated in every answer. The bounds are OpenAI's, and some more.
+// Limits the size of metadata, which every answer repeats, to more than OpenAI allows.
 Result<void> check_metadata(const JsonFields& fields) {
   constexpr size_t kMaxBytes = size_t{16} << 10;
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
