@@ -18,7 +18,7 @@ class ResponseArchive;
 struct ApiKey {
   std::string secret;
   std::string name = {};        // the tenant to which its requests belong
-  std::string cache_salt = {};  // if not empty: shares no page with requests of another salt
+  std::string cache_salt = {};  // not empty: no page is shared with other salts
   bool is_operator = false;     // may see global information: metrics, the live view
   // its priorities apply among all tenants, not only among its own requests
   bool may_outrank = false;
@@ -40,9 +40,9 @@ struct PlannedMemory {
 struct ServerOptions {
   std::string host = "127.0.0.1";               // an address or a name; "localhost" is 127.0.0.1
   uint16_t port = 8080;                         // 0: any free port
-  std::string version = "0";                    // for /version
+  std::string version = "0";                    // version reported by /version
   std::vector<std::string> allowed_hosts = {};  // names besides loopback and `host`; "*": all
-  std::vector<std::string> cors_origins = {};   // of pages that may send requests; "*": all
+  std::vector<std::string> cors_origins = {};   // origins of pages that may send requests; "*": all
   std::optional<TlsFiles> tls;                  // present: HTTPS only
 
   // a file for one line of JSON per request, "-" for stdout; empty: none
@@ -58,7 +58,7 @@ struct ServerOptions {
   // loaded. Borrowed.
   const LoadProgress* loading = nullptr;
 
-  std::vector<PlannedMemory> memory_plan = {};  // for /metrics; empty: not known
+  std::vector<PlannedMemory> memory_plan = {};  // planned memory for /metrics; empty: not known
 
   std::optional<Prices> prices;  // absent: answers state no cost
 
@@ -88,7 +88,7 @@ struct ServerOptions {
   std::chrono::milliseconds turned_away_timeout{1'000};
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{75'000};   // between two requests of a connection
-  std::chrono::milliseconds write_timeout{30'000};  // for each 64 KiB of an answer
+  std::chrono::milliseconds write_timeout{30'000};  // time for each 64 KiB of an answer
   std::chrono::milliseconds heartbeat{10'000};      // interval of comments in a silent stream
   std::chrono::milliseconds linger{2'000};  // lets a rejected client read the reason before closing
   std::chrono::milliseconds tidy_every{1'000};  // interval of returning freed memory to the system

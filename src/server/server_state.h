@@ -77,7 +77,7 @@ struct ServerState {
   OldestFirst<Connection> waiting;        // connections without a whole request
   OldestFirst<Connection> writing;        // connections that send an answer in pieces
   std::atomic<bool> is_draining{false};   // any thread
-  bool is_aborting = false;               // only final events are sent
+  bool is_aborting = false;               // true: only final events are sent
   Census census;                          // any thread
   HttpCounts counts;                      // any thread
   const KeyAccounts accounts;             // any thread

@@ -101,7 +101,7 @@ class FakeCall {
 
  private:
   std::shared_ptr<CompletionSink> sink_;
-  std::map<uint32_t, AnswerSplitter> splitters_;  // by choice
+  std::map<uint32_t, AnswerSplitter> splitters_;  // one per choice
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_cancelled_ = false;

@@ -65,10 +65,10 @@ class CompletionMailbox {
   mutable Mutex mutex_;
   const std::optional<size_t> limit_bytes_;
   size_t n_running_ GUARDED_BY(mutex_);
-  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all chunks but the oldest
+  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // size of all waiting chunks but the oldest
   std::deque<CompletionChunk> chunks_ GUARDED_BY(mutex_);
-  size_t held_bytes_ GUARDED_BY(mutex_) = 0;   // of everything counted in the share
-  size_t taken_bytes_ GUARDED_BY(mutex_) = 0;  // of the chunk that a stream is writing
+  size_t held_bytes_ GUARDED_BY(mutex_) = 0;   // bytes counted in the share
+  size_t taken_bytes_ GUARDED_BY(mutex_) = 0;  // bytes of the chunk that a stream is writing
   std::vector<Usage> usages_ GUARDED_BY(mutex_);
   ByteShare share_ GUARDED_BY(mutex_);
   PromptProgress prompt_ GUARDED_BY(mutex_);

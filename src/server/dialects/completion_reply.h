@@ -19,7 +19,7 @@ struct RunningCompletions {
   std::vector<std::unique_ptr<Completion>> completions;
   std::vector<std::string> relaxed;   // Completion::relaxed() of all of them
   ByteShare share;                    // memory that the engine holds for them
-  bool has_room = true;               // whether the share had room
+  bool has_room = true;               // false: the share had no room
   std::vector<std::string> left_out;  // CompletionCall::left_out
   std::string form_param;             // StructuredOutput::param; empty: none
 

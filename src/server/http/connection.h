@@ -93,7 +93,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string remote_;          // the client's address
   const std::shared_ptr<Peer> peer_;  // shared with its pump
   bool is_rejected_ = false;
-  std::optional<OldestFirst<Connection>::Place> place_;  // while it has not sent a whole request
+  std::optional<OldestFirst<Connection>::Place>
+      place_;                        // present until a whole request has been sent
   PendingReply* running_ = nullptr;  // borrowed from the coroutine while it answers
   ByteShare share_;
   ByteShare body_share_;

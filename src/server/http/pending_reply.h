@@ -16,8 +16,8 @@ namespace kvik {
 
 // Properties of an answer for statistics.
 struct ReplyFacts {
-  std::string id;              // as known to the client; empty: none
-  std::optional<Usage> usage;  // absent if it did not end normally
+  std::string id;              // id that the client sees; empty: none
+  std::optional<Usage> usage;  // absent if the answer did not end normally
   std::optional<TimePoint> first_token_at;
 };
 

@@ -9,6 +9,7 @@
 
 namespace kvik {
 
+// Maximum sizes of a request.
 struct RequestLimits {
   size_t header_bytes;
   uint32_t header_fields;

@@ -25,7 +25,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr size_t kMaxWaiting = 8192;
-constexpr std::chrono::milliseconds kLastWait{2000};  // for a reader, when the log ends
+constexpr std::chrono::milliseconds kLastWait{
+    2000};  // time for the reader of a pipe when the log ends
 
 // Limits warnings to one per minute, because a full disk fails at each line. Writer thread.
 class Complaints {

@@ -18,16 +18,16 @@ namespace kvik {
 
 // One request and its answer.
 struct AccessRecord {
-  std::chrono::system_clock::time_point time;  // of the request
+  std::chrono::system_clock::time_point time;  // start of the request
   std::string request_id;
   std::string remote;  // the client's address
   std::string method;
   std::string path;
   unsigned status = 0;  // 499: the client left first
-  double ms = 0;        // from its first byte to the end of its answer
+  double ms = 0;        // time from its first byte to the end of its answer
   std::string key;      // the API key's name; empty without one
   std::optional<TraceParent> trace;
-  std::optional<double> ttft_ms;  // from its first byte to the first token
+  std::optional<double> ttft_ms;  // time from its first byte to the first token
   ReplyFacts facts;
 };
 

@@ -17,11 +17,11 @@ struct OutputItem {
   Kind kind;
   bool is_custom = false;  // a call of a tool that takes a text
   std::string id;
-  std::string text = {};  // for a call: its arguments, or its input
+  std::string text = {};  // text; of a call: its arguments or input
   std::string name = {}, call_id = {};
   std::string_view status = kInProgress;
   std::string sealed = {};  // the encrypted reasoning, if requested
-  CustomInput input = {};   // of a custom tool
+  CustomInput input = {};   // parser of the arguments of a custom tool
 
   static OutputItem of(Kind kind);
   // Returns the item of a call, without its arguments.

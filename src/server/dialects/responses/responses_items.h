@@ -50,9 +50,10 @@ class ResponsesItems {
   const StoredResponses& kept_;
   CacheMarks marks_;
   std::vector<Message> messages_;
-  int depth_ = 0;  // of item references
+  int depth_ = 0;  // nesting depth of item references
 };
 
+// Properties of the tools of a request that its answer needs.
 struct ResponsesTools {
   std::set<std::string, std::less<>> custom;  // names of custom tools
   std::vector<std::string> left_out;          // types of tools that only their vendor can run
