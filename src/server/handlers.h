@@ -12,6 +12,7 @@
 
 namespace kvik {
 
+// The parts of the server that handlers use. Borrows everything; any thread.
 struct HandlerContext {
   ServiceApi& service;
   const ServerOptions& options;
@@ -21,8 +22,8 @@ struct HandlerContext {
   ResponseStore& responses;
 };
 
-// One function per route; those with a body receive it parsed. Any thread; none of them blocks
-// beyond its own work.
+// Handlers, one per route. A handler of a route with a body receives the parsed body. Any thread. A
+// handler never waits for the engine: it returns a PendingReply or a DeferredReply instead.
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body);
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request,
@@ -33,7 +34,7 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
                        const RequestBody& body);
 Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body);
-// a stored response
+// Returns or deletes a stored response, or lists its input items.
 Reply handle_response(const HandlerContext& context, const HttpRequest& request);
 Reply handle_messages(const HandlerContext& context, const HttpRequest& request,
                       const RequestBody& body);
@@ -46,7 +47,7 @@ Reply handle_model(const HandlerContext& context, const HttpRequest& request);
 Reply handle_adapters(const HandlerContext& context, const HttpRequest& request,
                       const RequestBody& body);
 Reply handle_adapter(const HandlerContext& context,
-                     const HttpRequest& request);  // a single adapter
+                     const HttpRequest& request);  // returns or unloads one adapter
 Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request,
                                const RequestBody& body);
 Reply handle_unload_lora_adapter(const HandlerContext& context, const HttpRequest& request,

@@ -23,7 +23,7 @@ class LoadingServer {
   LoadingServer(const LoadingServer&) = delete;
   LoadingServer& operator=(const LoadingServer&) = delete;
 
-  // Any thread.
+  // Sets the progress to n_done of n_all bytes. Any thread.
   void show(uint64_t n_done, uint64_t n_all);
 
  private:

@@ -38,7 +38,7 @@ bool is_allowed(const Route& route, std::string_view method) {
   return takes(method) || (method == "HEAD" && takes("GET"));
 }
 
-// "GET, DELETE"
+// Returns the methods of a path for the Allow header: "GET, DELETE".
 std::string methods_of(const Route& route) {
   std::string methods;
   for (const Route& other : routes()) {

@@ -23,7 +23,7 @@ class Router {
                   .origins = context.options.cors_origins}) {}
 
   // Returns a response that needs only the head: a CORS preflight (204), 401, 403, 404, 405, 503.
-  // std::nullopt: continue reading.
+  // Returns std::nullopt if the body must be read.
   std::optional<HttpResponse> answer_head(const HttpRequest& head) const;
 
   // Returns the origin that may read the answer; empty: none.
@@ -31,9 +31,10 @@ class Router {
     return callers_.allowed_origin(head);
   }
 
-  // Answers a request that was not rejected.
+  // Answers a request that answer_head() did not reject.
   Reply handle(const HttpRequest& request) const;
-  // The same without a time limit, continuing a deferred reply, or from the start.
+  // Makes a reply on another thread than the network thread. `deferred` is a reply of handle();
+  // null if the request has not been handled yet. The reply may be a slow DeferredReply.
   Reply make(const HttpRequest& request, DeferredReply* deferred) const;
 
   // Returns the error format of a path.
@@ -43,7 +44,8 @@ class Router {
   // stored conversation.
   static bool is_heavy(std::string_view path);
 
-  // Returns whether it is a health probe, which is not logged.
+  // Returns whether the path needs no API key: health probes and the page. Their requests are
+  // logged at debug level only.
   static bool is_probe(std::string_view path);
 
  private:

@@ -50,8 +50,8 @@ constexpr size_t kWorthTrimming = size_t{4} << 20;
 // disconnected.
 constexpr std::chrono::seconds kReadingTime{10};
 
-// Connections are files; Debian's default of 1,024 files would end accept() before our own limit.
-// Errors: kIo if the limit is too low to serve any connection.
+// Raises the limit of open files, because every connection is one: Debian's default of 1,024 is
+// lower than our limit of connections. Errors: kIo if the limit is too low to serve any connection.
 Result<void> allow_open_files(uint32_t max_connections) {
   constexpr rlim_t kOtherFiles = 256, kFewest = 32;
   rlimit limit{};
@@ -212,7 +212,7 @@ class Server::Impl {
     }
   }
 
-  // Returns false if there is no memory for it.
+  // Returns false if there is no memory for the connection.
   bool try_admit(tcp::socket socket) {
     try {
       admit(std::move(socket));
@@ -338,7 +338,7 @@ Server::~Server() { stop(Duration::zero()); }
 
 Result<void> Server::check(const ServerOptions& options) {
   std::error_code ignored;
-  // The reader of a pipe would take this for its end.
+  // Opening and closing a pipe would signal the end to its reader.
   const bool is_pipe = std::filesystem::is_fifo(options.access_log, ignored);
   if (!options.access_log.empty() && !is_pipe) TRY(AccessLog::open(options.access_log));
   if (options.tls) TRY(make_tls_context(*options.tls));

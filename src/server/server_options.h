@@ -18,7 +18,7 @@ class ResponseArchive;
 struct ApiKey {
   std::string secret;
   std::string name = {};        // the tenant to which its requests belong
-  std::string cache_salt = {};  // if not empty: shares no page with requests of another salt
+  std::string cache_salt = {};  // not empty: no page is shared with other salts
   bool is_operator = false;     // may see global information: metrics, the live view
   // its priorities apply among all tenants, not only among its own requests
   bool may_outrank = false;
@@ -40,24 +40,25 @@ struct PlannedMemory {
 struct ServerOptions {
   std::string host = "127.0.0.1";               // an address or a name; "localhost" is 127.0.0.1
   uint16_t port = 8080;                         // 0: any free port
-  std::string version = "0";                    // for /version
+  std::string version = "0";                    // version reported by /version
   std::vector<std::string> allowed_hosts = {};  // names besides loopback and `host`; "*": all
-  std::vector<std::string> cors_origins = {};   // of pages that may send requests; "*": all
+  std::vector<std::string> cors_origins = {};   // origins of pages that may send requests; "*": all
   std::optional<TlsFiles> tls;                  // present: HTTPS only
 
   // a file for one line of JSON per request, "-" for stdout; empty: none
   std::string access_log = {};
 
-  // Absent: no key is needed. Present: every route except health, livez and readyz needs one of
-  // these.
+  // Absent: no key is needed. Present: every route except the health probes and the page needs one
+  // of these.
   std::optional<std::vector<ApiKey>> api_keys;
 
   ResponseArchive* responses = nullptr;  // stores responses persistently; borrowed
 
-  // Null: the model is loaded. Otherwise every route except /livez returns 503; borrowed.
+  // progress while the model is being loaded: every route except /livez returns 503; null: it is
+  // loaded. Borrowed.
   const LoadProgress* loading = nullptr;
 
-  std::vector<PlannedMemory> memory_plan = {};  // for /metrics; empty: not known
+  std::vector<PlannedMemory> memory_plan = {};  // planned memory for /metrics; empty: not known
 
   std::optional<Prices> prices;  // absent: answers state no cost
 
@@ -73,26 +74,25 @@ struct ServerOptions {
   // larger bodies are parsed and tokenized on other threads
   size_t offload_body_bytes = size_t{8} << 10;
 
-  // A stream whose unsent results exceed this, for each of its choices, is canceled because its
-  // reader is too slow. Results of a reader that is far behind are little more than text, so this
+  // Limit of a stream's unsent results, per choice. A stream that exceeds it is canceled because
+  // its reader is too slow. Waiting results are merged to little more than their text, so this
   // holds about 6,000 tokens.
   size_t stream_buffer_bytes = size_t{32} << 10;
-  // The kernel's buffer for a connection, of which it uses twice as much; in addition to
-  // stream_buffer_bytes.
+  // SO_SNDBUF of a connection, which the kernel doubles. In addition to stream_buffer_bytes.
   int socket_send_buffer_bytes = 16 << 10;
 
-  // From the connection to the first byte of its first request, and from that to the end of the
-  // header.
+  // Time from the connection to the first byte of its first request, and from that byte to the end
+  // of the header.
   std::chrono::milliseconds header_timeout{10'000};
   // the same for connections beyond max_connections
   std::chrono::milliseconds turned_away_timeout{1'000};
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{75'000};   // between two requests of a connection
-  std::chrono::milliseconds write_timeout{30'000};  // for each 64 KiB of an answer
-  std::chrono::milliseconds heartbeat{10'000};      // a silent stream sends a comment
+  std::chrono::milliseconds write_timeout{30'000};  // time for each 64 KiB of an answer
+  std::chrono::milliseconds heartbeat{10'000};      // interval of comments in a silent stream
   std::chrono::milliseconds linger{2'000};  // lets a rejected client read the reason before closing
   std::chrono::milliseconds tidy_every{1'000};  // interval of returning freed memory to the system
-  // for the final events of streams canceled by stop()
+  // time for the final events of streams that stop() cancels
   std::chrono::milliseconds abort_grace{1'000};
 };
 

@@ -65,7 +65,7 @@ struct ServerState {
         responses(bounds_of_kept(service.card(), options), options.responses),
         router({service, options, counts, memory, accounts, responses}, is_draining) {}
 
-  // With several keys, none may use all of it.
+  // Returns the bounds of stored responses. With API keys, one key may use a quarter of the memory.
   static ResponseStore::Bounds bounds_of_kept(const ModelCard& card, const ServerOptions& options) {
     const size_t n_bytes = RequestBounds::kept_bytes(card.n_ctx_max);
     return {.total_bytes = n_bytes, .bytes_of_key = options.api_keys ? n_bytes / 4 : n_bytes};
@@ -74,10 +74,10 @@ struct ServerState {
   const ServerOptions options;
   const size_t body_limit_bytes;
   HttpMemory memory;                      // any thread
-  OldestFirst<Connection> waiting;        // for a whole request
-  OldestFirst<Connection> writing;        // an answer in pieces
+  OldestFirst<Connection> waiting;        // connections without a whole request
+  OldestFirst<Connection> writing;        // connections that send an answer in pieces
   std::atomic<bool> is_draining{false};   // any thread
-  bool is_aborting = false;               // only final events are sent
+  bool is_aborting = false;               // true: only final events are sent
   Census census;                          // any thread
   HttpCounts counts;                      // any thread
   const KeyAccounts accounts;             // any thread

@@ -22,9 +22,9 @@
 
 namespace kvik {
 
-constexpr std::chrono::seconds kTestPatience{20};  // for what must happen at once
+constexpr std::chrono::seconds kTestPatience{20};  // timeout for immediate events
 
-// One completion that the server asked for. The test plays the engine.
+// A completion that the server has requested. The test acts as the engine.
 class FakeCall {
  public:
   FakeCall(CompletionRequest request, std::shared_ptr<CompletionSink> sink)
@@ -36,7 +36,7 @@ class FakeCall {
     chunk.text = std::move(text);
     send(std::move(chunk));
   }
-  // In parts where they are asked for, as the service does it.
+  // Splits the text into answer parts if the request asks for them, as the service does.
   void send(CompletionChunk chunk) {
     if (request.output.answer_begin) {
       AnswerSplitter& splitter =
@@ -52,7 +52,7 @@ class FakeCall {
   }
   void trace(const TokenTrace& token) { sink_->on_trace(token); }
 
-  // The prompt is computed: 3 tokens, 1 of which was found.
+  // Reports that the prompt is computed: 3 tokens, 1 of them cached.
   void begin() { sink_->on_prompt({.n_done = 3, .n_all = 3, .n_cached = 1}); }
 
   void finish(FinishReason reason = FinishReason::kStop, uint32_t choice = 0) {
@@ -63,7 +63,7 @@ class FakeCall {
   }
 
   void done(const Usage& usage = FakeCall::usage()) { sink_->on_done(usage); }
-  // The end of a completion that was let go.
+  // Ends a canceled completion.
   void abandon() { sink_->on_abandoned(usage()); }
 
   static Usage usage() {
@@ -91,7 +91,7 @@ class FakeCall {
     return is_cancelled_;
   }
 
-  // Whether the server let go of the completion, within the patience.
+  // Returns true as soon as the server cancels the completion; false after kTestPatience.
   bool wait_cancelled() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kTestPatience, [this] { return is_cancelled_; });
@@ -101,13 +101,14 @@ class FakeCall {
 
  private:
   std::shared_ptr<CompletionSink> sink_;
-  std::map<uint32_t, AnswerSplitter> splitters_;  // by choice
+  std::map<uint32_t, AnswerSplitter> splitters_;  // one per choice
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_cancelled_ = false;
 };
 
-// A service without a model: it hands the calls to the test, or to a thread that answers by itself.
+// A service without a model. Completions are answered by the test, or by the script of
+// answer_with(). Any thread.
 class FakeService final : public ServiceApi {
  public:
   ~FakeService() override {
@@ -138,13 +139,13 @@ class FakeService final : public ServiceApi {
       return fail(ErrorCode::kInvalidArgument, "a form that cannot be kept", request.form->param);
     return !request.form || request.form->text != "long";
   }
-  // Of the threads that called complete().
+  // Returns the nice values of the threads that called complete().
   std::vector<int> nice_values() const {
     const std::scoped_lock lock(mutex_);
     return nice_values_;
   }
 
-  // An embedding is (number of tokens, pooling), at once.
+  // Returns the embedding (number of tokens / 4, pooling) at once.
   Result<std::unique_ptr<Completion>> embed(EmbeddingRequest request,
                                             std::shared_ptr<EmbeddingSink> sink) override {
     const std::scoped_lock lock(mutex_);
@@ -185,9 +186,8 @@ class FakeService final : public ServiceApi {
     return text;
   }
 
-  // A model whose template writes "role: content" in lines, tools as "tool NAME", calls of them as
-  // "call NAME ARGUMENT=…", and opens a thought where the request's
-  // chat_template_kwargs say so.
+  // Renders messages as lines of "role: content", tools as "tool NAME" and tool calls as "call NAME
+  // ARGUMENT=…". Opens reasoning if chat_template_kwargs request it.
   Result<std::string> apply_template(const ChatRequest& request) const override {
     std::string text;
     for (const Message& given : request.messages) {
@@ -218,7 +218,7 @@ class FakeService final : public ServiceApi {
       prompt.answer_syntax.calls = {&hermes_format()};
       prompt.answer_syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
     }
-    // A pin is as long as the marked words.
+    // A pin covers one token per byte of the message's text up to the mark.
     for (const Message& message : request.messages) {
       Message marked{.role = message.role, .parts = {}};
       for (const MessagePart& part : message.parts) {
@@ -234,7 +234,7 @@ class FakeService final : public ServiceApi {
 
   const ModelCard& card() const override { return card_; }
   AdapterRegistry* adapters() const override { return book; }
-  AdapterRegistry* book = nullptr;  // the test's
+  AdapterRegistry* book = nullptr;  // set by the test
   EngineSnapshot snapshot() const override {
     const std::scoped_lock lock(mutex_);
     return snapshot_;
@@ -246,7 +246,7 @@ class FakeService final : public ServiceApi {
     changed_.notify_all();
     return {};
   }
-  // The newest watcher, once there is one; null where it is gone or the patience is over.
+  // Waits for a watcher and returns the newest one; null if it is gone or after kTestPatience.
   std::shared_ptr<LiveSink> wait_for_watcher() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kTestPatience, [&] { return !watcher_.expired(); });
@@ -262,21 +262,21 @@ class FakeService final : public ServiceApi {
     snapshot_ = snapshot;
   }
 
-  // Every completion is refused with this, once `n_accepted` have been accepted.
+  // Fails every completion with this error after `n_accepted` have been accepted.
   void refuse(Error error, size_t n_accepted = 0) {
     const std::scoped_lock lock(mutex_);
     refusal_ = std::move(error);
     n_accepted_ = n_accepted;
   }
 
-  // A thread of its own plays this to every completion from now on.
+  // Answers every completion from now on with `script`, on a separate thread.
   void answer_with(std::function<void(FakeCall&)> script) {
     const std::scoped_lock lock(mutex_);
     answer_ = std::move(script);
     engine_ = std::thread([this] { answer_all(); });
   }
 
-  // The i-th completion, once the server has asked for it; null when the patience is over.
+  // Waits for the i-th completion; null after kTestPatience.
   std::shared_ptr<FakeCall> wait_for_call(size_t i = 0) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kTestPatience, [&] { return calls_.size() > i; });
@@ -298,7 +298,7 @@ class FakeService final : public ServiceApi {
     uint32_t prompt_tokens() const override { return 0; }
   };
 
-  // A function's name and its arguments.
+  // Returns a function's name and its arguments, if any.
   static std::string function_text(const jinja::Value& value) {
     const jinja::Dict& function = *value.dict()->find(std::string_view("function"))->dict();
     std::string text = jinja::to_text(*function.find(std::string_view("name"))).bytes();

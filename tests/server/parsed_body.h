@@ -7,7 +7,7 @@
 
 namespace kvik {
 
-// A body of a test, which no budget bounds.
+// A parsed request body whose memory is counted in no ledger.
 class ParsedBody {
  public:
   explicit ParsedBody(std::string text) : text_(std::move(text)) {}

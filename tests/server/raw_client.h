@@ -29,7 +29,7 @@ struct RawResponse {
     return found == headers.end() ? "" : found->second;
   }
 
-  // The data of a stream's events, in order, named or not.
+  // Returns the data of a stream's events, named or not, in order.
   std::vector<std::string> events() const {
     std::vector<std::string> events;
     std::string_view rest = body;
@@ -43,13 +43,14 @@ struct RawResponse {
   }
 };
 
-// Speaks HTTP by hand, so that it can speak it wrong. Every read gives up after 20 s of silence.
+// An HTTP client over a raw socket, so that tests can send invalid HTTP. Every read fails after 20
+// s without data.
 class RawClient {
  public:
   explicit RawClient(uint16_t port, int receive_buffer_bytes = 0) {
     fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
     CHECK(fd_ >= 0);
-    // Before connect(), which settles the window.
+    // Set before connect(), which negotiates the TCP window.
     if (receive_buffer_bytes > 0)
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
     sockaddr_in address{};
@@ -67,7 +68,7 @@ class RawClient {
   }
   void shutdown_send() { ::shutdown(fd_, SHUT_WR); }
 
-  // False where the server has closed.
+  // Returns false if the server has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -83,7 +84,7 @@ class RawClient {
     return ::poll(&entry, 1, wait_ms) > 0;
   }
 
-  // All up to and with `mark`; empty where the server closes first.
+  // Returns everything up to and including `mark`; empty if the server closes first.
   std::string read_until(std::string_view mark) {
     size_t end = buffer_.find(mark);
     while (end == std::string::npos && read_more()) end = buffer_.find(mark);
@@ -144,7 +145,7 @@ class RawClient {
     return read_response();
   }
 
-  // Empty: the last one, or the end.
+  // Returns the data of the next chunk; std::nullopt after the last one or if the server closes.
   std::optional<std::string> read_chunk() {
     const std::string line = read_until("\r\n");
     const size_t size = std::strtoul(line.c_str(), nullptr, 16);

@@ -1,4 +1,4 @@
-// Adapters by name: lists, loading and unloading, and who may.
+// Adapters by name: listing, loading, unloading, and the permissions for them.
 #include <gtest/gtest.h>
 
 #include <map>

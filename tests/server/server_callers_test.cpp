@@ -115,7 +115,7 @@ TEST_F(ServerCallers, the_servers_own_page_may_call) {
 TEST_F(ServerCallers, a_page_that_was_allowed_may_ask_first_and_read_the_answer) {
   options.cors_origins = {"https://Chat.example/"};
   options.api_keys = std::vector<ApiKey>{{.secret = "sesame", .name = "a"}};
-  const std::string wanted(300, 'x');  // clients of OpenAI send a dozen names
+  const std::string wanted(300, 'x');  // OpenAI's client libraries send a dozen header names
   RawClient c = client();
   c.send(
       "OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://chat.example\r\n"
@@ -132,7 +132,7 @@ TEST_F(ServerCallers, a_page_that_was_allowed_may_ask_first_and_read_the_answer)
   EXPECT_EQ(answer.header("vary"), "Origin");
   expect_error(client().get("/version", "Origin: https://other.example\r\nx-api-key: sesame\r\n"),
                403);
-  // A key is asked for all the same, and the page may read that.
+  // A key is required nevertheless, and the page may read the 401.
   const RawResponse keyless = client().get("/version", "Origin: https://chat.example\r\n");
   expect_error(keyless, 401);
   EXPECT_EQ(keyless.header("access-control-allow-origin"), "https://chat.example");

@@ -4,7 +4,7 @@
 
 #include "server_fixture.h"
 
-// Calls of tools in the words of each dialect: in pieces, cut off, and in OpenAI's older form.
+// Tool calls in each dialect: streamed, cut off, and in OpenAI's older format (function_call).
 namespace kvik {
 namespace {
 
@@ -40,7 +40,7 @@ class ServerCalls : public ServerFixture {
            kSchema + R"(},{"type":"custom","name":"patch"}])" + more + "}";
   }
 
-  // The strings at that place of all events that have one.
+  // Returns the non-empty strings at that JSON pointer of all events.
   static std::vector<std::string> all_at(const std::vector<std::string>& events,
                                          const char* pointer) {
     std::vector<std::string> all;
@@ -89,7 +89,7 @@ TEST_F(ServerCalls, custom_tools_input_is_streamed_as_it_comes) {
   EXPECT_EQ(all_at(events, "/input"), std::vector<std::string>{"*** \u00e9\nb\"c"});
 }
 
-// It used to come back as raw markup in the content.
+// The content must not contain the raw markup of the call.
 TEST_F(ServerCalls, cut_call_is_a_partial_call_with_the_reason_length) {
   say({"<tool_call>\n{\"name\": \"write\", \"arguments\": {\"path\": \"a\", \"text\": \"one"},
       FinishReason::kLength);
@@ -185,7 +185,7 @@ TEST_F(ServerCalls, tokenize_takes_a_conversation_and_a_prompt_as_completions_do
   const std::string text = "user: Hi\nassistant:";
   EXPECT_EQ(chat.at("count"), text.size());
   EXPECT_EQ(chat.at("tokens").as_array().size(), text.size());
-  // 1: the beginning of a text; 2: special tokens in it are meant.
+  // The fake adds token 1 for add_bos and token 2 for parse_special.
   const auto prompt = json(client().post("/tokenize", R"({"prompt":"a"})").body);
   EXPECT_EQ(boost::json::serialize(prompt.at("tokens")), "[1,2,97]");
   const auto without =

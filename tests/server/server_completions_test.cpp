@@ -14,7 +14,7 @@ constexpr const char* kPath = "/v1/completions";
 
 class ServerCompletions : public ServerFixture {
  protected:
-  // Every completion says "Hello" in two pieces and stops.
+  // Answers every completion with "Hello" in two chunks.
   void say_hello() {
     service.answer_with([](FakeCall& call) {
       for (uint32_t choice = 0; choice < call.request.n; ++choice) {
@@ -132,7 +132,7 @@ TEST_F(ServerCompletions, logprobs_come_in_the_legacy_shape) {
             R"("top_logprobs":[{"a":-5E-1,"x":-1.5E0},{}],"text_offset":[0,1]})");
 }
 
-// lm-eval and others leave the first token out because it is null.
+// lm-eval and other clients skip the first token because its logprob is null.
 TEST_F(ServerCompletions, first_token_of_an_echo_has_no_logprob) {
   service.answer_with([](FakeCall& call) {
     CompletionChunk chunk;

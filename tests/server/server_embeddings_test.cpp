@@ -15,7 +15,7 @@ TEST_F(ServerEmbeddings, an_answer_has_openais_shape) {
   const RawResponse response =
       client().post(kPath, R"({"input":["a","bcd"],"model":"tiny/model"})");
   EXPECT_EQ(response.status, 200);
-  // The model's beginning is a token too.
+  // The BOS token of each text counts as well.
   EXPECT_EQ(response.body,
             R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,0]},)"
             R"({"object":"embedding","index":1,"embedding":[1,0]}],"model":"tiny/model",)"

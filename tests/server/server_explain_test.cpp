@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class ServerExplain : public ServerFixture {
  protected:
-  // Plays runs of `n` tokens: every way computes as much.
+  // Answers each run with max_tokens tokens of equal cost, whatever its way.
   void play_runs() {
     service.answer_with([](FakeCall& call) {
       const std::vector<float> logits(128, 0.5f);
@@ -34,7 +34,7 @@ class ServerExplain : public ServerFixture {
   }
 };
 
-// The data of the event of that name.
+// Returns the data of the first event with that name.
 std::string event(const std::string& body, const std::string& name) {
   const size_t at = body.find("event: " + name + "\ndata: ");
   if (at == body.npos) return "";

@@ -14,12 +14,12 @@
 
 namespace kvik {
 
-// A server over a fake service, on any free port.
+// A server with a fake service, on any free port.
 class ServerFixture : public testing::Test {
  protected:
   ServerFixture() { options.port = 0; }
 
-  // To be called once, after `options` are set; client() does it where the test does not.
+  // Starts the server. Called once, after `options` are set: by the test, or else by client().
   Server& start() {
     auto started = Server::start(service, options);
     EXPECT_TRUE(started.has_value()) << (started ? "" : started.error().message);
@@ -46,7 +46,7 @@ class ServerFixture : public testing::Test {
     return {found->get_string().data(), found->get_string().size()};
   }
 
-  // An error in OpenAI's shape, with this status; returns its "param".
+  // Expects an error in OpenAI's format with this status, and returns its "param".
   static std::string expect_error(const RawResponse& response, int status) {
     EXPECT_EQ(response.status, status) << response.body;
     EXPECT_EQ(response.header("content-type"), "application/json");
@@ -59,7 +59,7 @@ class ServerFixture : public testing::Test {
     return string_at(value, "/error/param");
   }
 
-  // The next normal request is answered right.
+  // Expects that the server still answers a request on a new connection.
   void expect_alive() {
     RawClient fresh = client();
     EXPECT_EQ(fresh.get("/health").status, 200);

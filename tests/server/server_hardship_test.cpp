@@ -22,7 +22,7 @@ TEST_F(ServerHardship, a_streaming_client_that_goes_away_cancels_its_completion)
   EXPECT_NE(c.read_until("\"a\""), "");
   c.close();
   EXPECT_TRUE(call->wait_cancelled());
-  call->send("late");  // the engine may not have noticed yet
+  call->send("late");  // the engine may not have noticed the cancellation yet
   call->finish(FinishReason::kCancelled);
   call->done();
   expect_alive();
@@ -74,7 +74,7 @@ TEST_F(ServerHardship, a_reader_that_takes_nothing_is_cancelled_after_the_write_
   RawClient c = client(4096);
   c.send_post(kPath, kStream);
   const auto call = service.wait_for_call();
-  call->send(std::string(4 << 20, 'a'));  // one piece may be larger than the buffer
+  call->send(std::string(4 << 20, 'a'));  // a single chunk may exceed the limit of the mailbox
   EXPECT_TRUE(call->wait_cancelled());
 }
 

@@ -76,7 +76,7 @@ TEST_F(ServerHttp, head_gets_the_headers_of_get_and_no_body) {
   const RawResponse head = c.read_head();
   EXPECT_EQ(head.status, 200);
   EXPECT_EQ(head.header("content-length"), "15");
-  EXPECT_EQ(c.get("/health").status, 200);  // nothing came between
+  EXPECT_EQ(c.get("/health").status, 200);  // no body came between
 }
 
 TEST_F(ServerHttp, a_sane_request_id_comes_back_and_another_is_replaced) {
@@ -90,7 +90,7 @@ TEST_F(ServerHttp, two_requests_share_a_connection) {
   RawClient c = client();
   EXPECT_EQ(c.get("/health").status, 200);
   EXPECT_EQ(c.get("/version").status, 200);
-  expect_error(c.get("/nothing"), 404);  // has no body, so the connection can stay
+  expect_error(c.get("/nothing"), 404);  // it has no body, so the connection stays open
   EXPECT_EQ(c.post("/tokenize", R"({"content":"a"})").status, 200);
 }
 
@@ -300,7 +300,7 @@ TEST_F(ServerHttp, over_the_limit_those_that_ask_nothing_go_the_oldest_first) {
   RawClient silent = client();
   RawClient slow = client();
   slow.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n{");
-  EXPECT_EQ(asked.get("/health").status, 200);  // waits anew from now on
+  EXPECT_EQ(asked.get("/health").status, 200);  // its idle time starts again
   RawClient fourth = client();
   EXPECT_EQ(fourth.get("/version").status, 200);
   EXPECT_EQ(silent.read_to_end(), "");

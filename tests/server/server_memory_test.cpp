@@ -10,10 +10,10 @@
 namespace kvik {
 namespace {
 
-// What clients may make the server hold, and that it says so where it is too much.
+// Limits of the memory that the server holds for clients, and the errors beyond them.
 class ServerMemory : public ServerFixture {
  protected:
-  // Of /metrics.
+  // Returns the bytes held for that purpose, according to /metrics.
   double held(std::string_view kind = "all") {
     const std::string page = client().get("/metrics").body;
     const size_t metric = page.find("\nkvik_request_memory_bytes{");
@@ -157,7 +157,7 @@ TEST_F(ServerMemory, a_large_answer_comes_in_pieces_that_are_one_json) {
     EXPECT_EQ(string_at(answer, "/choices/0/finish_reason"), "stop");
     EXPECT_EQ(answer.at_pointer("/usage/prompt_tokens").as_int64(), 3);
     c.close();
-    while (held("answers") > 0) continue;  // given back when it is sent
+    while (held("answers") > 0) continue;  // released after the answer is sent
   }
 }
 

@@ -44,7 +44,7 @@ class ServerMessages : public ServerFixture {
     return text;
   }
 
-  // An error in Anthropic's shape; returns its type.
+  // Expects an error in Anthropic's format with this status, and returns its type.
   static std::string error_type(const RawResponse& response, int status) {
     EXPECT_EQ(response.status, status) << response.body;
     const auto value = json(response.body);
@@ -94,7 +94,7 @@ TEST_F(ServerMessages, a_stream_has_the_events_that_anthropics_clients_expect) {
             R"("usage":{"input_tokens":2,"cache_creation_input_tokens":0,)"
             R"("cache_read_input_tokens":1,"output_tokens":2}})");
   EXPECT_EQ(events[6], R"({"type":"message_stop"})");
-  // Each event bears its type as its name.
+  // The name of an event is its type.
   EXPECT_TRUE(response.body.starts_with("event: message_start\ndata: {\"type\":\"message_start\""));
 }
 
@@ -185,7 +185,7 @@ TEST_F(ServerMessages, cache_control_of_the_request_pins_the_whole_prompt) {
                                            R"("messages":[{"role":"user","content":"Hi"}]})")
                               .body);
   EXPECT_EQ(service.wait_for_call()->request.pin_ttl, minutes(60));
-  // What was computed of it is what was put into the cache.
+  // All computed prompt tokens are reported as written to the cache.
   EXPECT_EQ(boost::json::serialize(value.at("usage")),
             R"({"input_tokens":0,"cache_creation_input_tokens":2,)"
             R"("cache_read_input_tokens":1,"output_tokens":2})");

@@ -12,7 +12,7 @@ constexpr const char* kPath = "/v1/completions";
 
 class ServerMetrics : public ServerFixture {
  protected:
-  // name and labels → value; the label that all samples carry is left out.
+  // Returns the value of each name with labels, without the label that all samples have.
   std::map<std::string, double> samples() {
     const RawResponse response = client().get("/metrics");
     EXPECT_EQ(response.status, 200);

@@ -14,7 +14,7 @@
 
 namespace {
 
-// The number of allocations of other threads than the test's until one fails; negative: none does.
+// Number of allocations in the server's threads before one fails; negative: none fails.
 std::atomic<int> n_until_failure = -1;
 
 const std::thread::id test_thread = std::this_thread::get_id();
@@ -23,7 +23,7 @@ bool is_servers_thread() { return std::this_thread::get_id() != test_thread; }
 
 }  // namespace
 
-// Asio takes the memory of its operations and coroutines here, unless it has kept some.
+// Asio allocates its operations and coroutines with this function, unless it can reuse memory.
 extern "C" void* aligned_alloc(size_t alignment, size_t n_bytes) noexcept {
   if (n_until_failure.load() >= 0 && is_servers_thread() && n_until_failure.fetch_sub(1) == 0) {
     errno = ENOMEM;
@@ -37,7 +37,7 @@ extern "C" void* aligned_alloc(size_t alignment, size_t n_bytes) noexcept {
 namespace kvik {
 namespace {
 
-// A server whose network thread has no memory once.
+// Lets one allocation of the server's threads fail.
 class ServerNoMemory : public ServerFixture {
  protected:
   ServerNoMemory() { options.tidy_every = std::chrono::milliseconds(1); }
@@ -46,8 +46,8 @@ class ServerNoMemory : public ServerFixture {
   static void fail_after(int n_allocations) { n_until_failure = n_allocations; }
   static bool has_failed() { return n_until_failure < 0; }
 
-  // Returns whether the reserve is set aside again after it was used: the server does that from
-  // time to time.
+  // Uses up the memory reserve and returns whether the server restores it, which it does
+  // periodically.
   static bool restores_reserve() {
     if (MemoryReserve::is_kept()) std::get_new_handler()();
     for (int i = 0; i < 5000 && !MemoryReserve::is_kept(); ++i)
@@ -78,10 +78,10 @@ TEST_F(ServerNoMemory, it_goes_on_whatever_had_none_for_a_connection) {
     ASSERT_LT(n, 1000);
     fail_after(n);
     {
-      std::vector<RawClient> crowd;  // uses what Asio has kept
+      std::vector<RawClient> crowd;  // uses up the memory that Asio would reuse
       for (int i = 0; i < 4; ++i) crowd.push_back(client());
       for (RawClient& c : crowd) c.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-      for (RawClient& c : crowd) static_cast<void>(c.read_until("\r\n\r\n"));  // or its end
+      for (RawClient& c : crowd) static_cast<void>(c.read_until("\r\n\r\n"));  // or until the end
     }
     was_asked = has_failed();
     n_until_failure = -1;

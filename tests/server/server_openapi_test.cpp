@@ -43,7 +43,7 @@ TEST_F(ServerOpenApi, a_path_without_its_id_is_still_its_route) {
   EXPECT_EQ(expect_error(client().get("/v1/models/"), 404), "model");
 }
 
-// The rows of a path are one route, which the first of them answers.
+// The rows of a path form one route, and its first row handles all requests.
 TEST(Routes, rows_of_one_path_have_one_handler_and_its_traits) {
   for (const Route& route : routes()) {
     for (const Route& other : routes()) {

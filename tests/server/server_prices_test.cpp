@@ -5,7 +5,7 @@
 namespace kvik {
 namespace {
 
-// Of the fake's usage: 2 computed, 1 cached, 2 generated.
+// Cost of the fake's usage: 2 computed, 1 cached and 2 generated tokens.
 constexpr double kCost = (2 * 3 + 1 * 0.5 + 2 * 15) / 1e6;
 
 class ServerPrices : public ServerFixture {
@@ -45,7 +45,7 @@ TEST_F(ServerPrices, every_dialect_tells_what_a_request_cost) {
   EXPECT_NEAR(cost_of(ask("/v1/chat/completions", chat)), kCost, 1e-12);
   EXPECT_NEAR(cost_of(ask("/v1/messages", chat)), kCost, 1e-12);
   EXPECT_NEAR(cost_of(ask("/v1/responses", R"({"input":"x"})")), kCost, 1e-12);
-  // Two tokens, all computed.
+  // The input has two tokens, both computed.
   EXPECT_NEAR(cost_of(ask("/v1/embeddings", R"({"input":"x"})")), 2 * 3 / 1e6, 1e-12);
 }
 

@@ -17,7 +17,7 @@ class ServerTenants : public ServerFixture {
                         {.secret = "k3", .name = "bill", .cache_salt = "b"}};
   }
 
-  // What the service is asked for, for a body with these fields beside its prompt.
+  // Returns the service's request for a body with a prompt and these fields.
   CompletionRequest asked(const std::string& fields, const std::string& key = "") {
     const std::string header = key.empty() ? "" : "x-api-key: " + key + "\r\n";
     clients_.push_back(client());

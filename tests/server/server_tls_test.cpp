@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
 using asio::ip::tcp;
 
-// Trusts this certificate alone.
+// A TLS client that trusts only this certificate.
 class TlsClient {
  public:
   TlsClient(uint16_t port, const TlsFiles& files) {
@@ -31,7 +31,7 @@ class TlsClient {
 
   void send(std::string_view bytes) { asio::write(stream_, asio::buffer(bytes)); }
 
-  // Up to the server's farewell; without one there is none.
+  // Returns everything up to the server's close_notify, which must come.
   std::string read_to_farewell() {
     std::string text;
     boost::system::error_code error;

@@ -14,7 +14,7 @@
 
 namespace kvik {
 
-// A key and a certificate for "localhost" that it signs itself, in files.
+// Writes files with a key and a self-signed certificate for "localhost".
 class TestCertificate {
  public:
   explicit TestCertificate(const char* password = nullptr)

@@ -10,7 +10,7 @@ namespace {
 using Kind = AnswerPart::Kind;
 using Parts = std::vector<AnswerPart>;
 
-// The parts of a text that comes in pieces of n bytes.
+// Returns the parts of a text that arrives in pieces of n bytes.
 Parts parts_of(AnswerBegin begin, const std::string& text, size_t n) {
   AnswerSplitter splitter(begin);
   Parts all;

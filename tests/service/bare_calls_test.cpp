@@ -5,7 +5,7 @@
 
 #include "service/answer_parts.h"
 
-// Calls as trained models write them where the template's markup should stand.
+// Bare calls: tool calls that models write without the markup of their template.
 namespace kvik {
 namespace {
 
@@ -36,7 +36,7 @@ AnswerSyntax syntax_of(const std::string& format) {
   return syntax;
 }
 
-// However the answer is cut, its parts are the same.
+// Returns the parts of an answer, which must not depend on how it is split into pieces.
 Parts parts_of(const std::string& answer, Ending ending = Ending::kWhole,
                const std::string& format = "hermes") {
   const AnswerSyntax syntax = syntax_of(format);
@@ -111,7 +111,7 @@ TEST(BareCalls, call_after_text_is_a_call) {
             "Use { or [ here:\n" + std::string(kParisCall));
 }
 
-// "add" was called for "What is 2+2?", though no such tool was declared.
+// For "What is 2+2?", a model called "add" although no such tool was declared.
 TEST(BareCalls, undeclared_name_stays_text) {
   const std::string answer = R"({"name": "subtract", "arguments": {"a": 2, "b": 2}})";
   EXPECT_EQ(shown(parts_of(answer)), answer + "\n");

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::minutes;
 
-// Tools come behind the first message's words, as with Qwen; words are trimmed.
+// Tools follow the text of the first message, as in Qwen's templates; texts are trimmed.
 constexpr const char* kTemplate =
     "{% for m in messages %}[{{ m.content | trim }}{% if loop.first and tools %}"
     "{% for t in tools %}({{ t.function.name }}){% endfor %};{% endif %}]{% endfor %}";
@@ -20,8 +20,8 @@ Json tool(const char* name) {
 
 class ChatMarks : public testing::Test {
  protected:
-  // The prompt's text up to where the pin of its only mark ends; a token is a byte. "none" where
-  // there is no pin.
+  // Returns the prompt's text up to the end of the pin of its only mark; "none" if there is no pin.
+  // A token is a byte.
   std::string marked(std::vector<Message> messages, std::optional<Duration> tools_pin_ttl = {}) {
     ChatRequest request;
     request.messages = std::move(messages);
@@ -35,7 +35,7 @@ class ChatMarks : public testing::Test {
   }
 
   static Message plain(std::string text) { return text_message("user", std::move(text)); }
-  // With a mark between the two texts.
+  // Returns a message with a mark between the two texts.
   static Message marked_after(std::string first, std::string second = "") {
     Message message{.role = "user", .parts = {TextPart{std::move(first), minutes(5)}}};
     if (!second.empty()) message.parts.push_back(TextPart{std::move(second)});

@@ -1,4 +1,4 @@
-// Conversations with tools through the templates of real models, where these are at hand.
+// Conversations with tools, rendered by the templates of real models if these are available.
 
 #include <gtest/gtest.h>
 
@@ -103,7 +103,7 @@ TEST_P(ChatTools, the_model_is_told_of_its_tools_and_its_way_of_calling_is_known
             !GetParam().writes_tools);
 }
 
-// call → template → the same call
+// Renders a call and parses it again.
 TEST_P(ChatTools, what_the_template_writes_is_read_as_it_was_meant) {
   ChatRequest request = asked();
   const ChatPrompt before = prompt(request);
@@ -115,7 +115,8 @@ TEST_P(ChatTools, what_the_template_writes_is_read_as_it_was_meant) {
   without.add_generation_prompt = false;
   const std::string asked_text = prompt(without).text;
   const size_t at = std::ranges::mismatch(all, asked_text).in1 - all.begin();
-  // What the prompt opened belongs to the answer where the template closes it otherwise.
+  // If the template renders a finished answer differently from the generation prompt, the answer
+  // begins at the first difference.
   ChatPrompt plain = before;
   plain.answer_begin = AnswerBegin::kText;
   std::string answer = all.substr(std::min(at, all.size()));
@@ -129,7 +130,7 @@ TEST_P(ChatTools, what_the_template_writes_is_read_as_it_was_meant) {
   EXPECT_EQ(canonical(parts[0].text), canonical(to_json(call.arguments)));
 }
 
-// These templates write either words or calls of a message.
+// Returns whether the template omits the text of a message that has tool calls.
 bool drops_words_beside_calls(const std::string& name) {
   constexpr std::string_view kNames[] = {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use",
                                          "meta-llama-Llama-3.1-8B-Instruct",
@@ -173,7 +174,7 @@ TEST_P(ChatTools, a_system_message_between_stands_where_it_was) {
   EXPECT_NE(all.find("Three."), all.npos);
 }
 
-// What the template wrote of the conversation so far stays when it goes on.
+// The prompt of a longer conversation must begin with the earlier prompt, so that it is cached.
 TEST_P(ChatTools, the_prompt_begins_with_the_one_before_in_a_loop_of_tools) {
   ChatRequest request = asked();
   request.messages.push_back({.role = "assistant", .parts = {TextPart{}, call_of("a")}});
@@ -188,7 +189,7 @@ TEST_P(ChatTools, the_prompt_begins_with_the_one_before_in_a_loop_of_tools) {
   EXPECT_GT(n + 40, first.size()) << first.substr(n);
 }
 
-// None without the templates: they are not this project's to hand on.
+// Returns no models if the templates are missing: this project may not redistribute them.
 std::vector<Model> models_at_hand() {
   if (!std::filesystem::exists(kTemplates)) return {};
   return {{"Qwen-Qwen2.5-7B-Instruct", "hermes"},

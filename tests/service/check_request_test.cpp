@@ -39,7 +39,7 @@ void expect_fine(const Spoil& change) {
   EXPECT_TRUE(checked.has_value()) << checked.error().message;
 }
 
-// The field is named as `param` and in the sentence, the value in the sentence.
+// Expects an error whose `param` is the field and whose message has the field and the value.
 void expect_refused(const std::string& param, const std::string& value, const Spoil& spoil) {
   CompletionRequest r = request();
   spoil(r);

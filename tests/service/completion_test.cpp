@@ -7,11 +7,11 @@
 
 #include "support/tiny_service.h"
 
-// The life of a running completion: its end, its cancellation, and what is refused half-way.
+// Running completions: how they end, cancellation, and choices that the queue cannot accept.
 namespace kvik {
 namespace {
 
-// Holds the engine up in the first chunk.
+// Blocks the engine thread in the first chunk until open().
 class Gate {
  public:
   std::shared_ptr<RecordingCompletionSink> sink() {
@@ -77,7 +77,7 @@ TEST(Completion, once_it_is_destroyed_its_sink_hears_no_more) {
   ASSERT_TRUE(rig.drain());
   EXPECT_EQ(sink->chunks().size(), n_chunks);
   EXPECT_TRUE(sink->usages().empty());
-  EXPECT_EQ(sink.use_count(), 1);  // nobody keeps it
+  EXPECT_EQ(sink.use_count(), 1);  // no other reference remains
 }
 
 TEST(Completion, destroying_a_finished_one_disturbs_nobody) {

@@ -117,7 +117,7 @@ TEST(Embedding, one_that_is_let_go_is_cut_off) {
   ServiceRig rig;
   const auto sink = std::make_shared<FutureSink>();
   { const auto running = rig.service().embed(request_of(200), sink); }
-  sink->got.get_future().wait();  // whole, or cut off: in any case it ends
+  sink->got.get_future().wait();  // it ends, completed or canceled
   EXPECT_TRUE(rig.drain());
 }
 

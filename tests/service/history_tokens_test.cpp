@@ -11,7 +11,8 @@ using testing::ElementsAre;
 
 class Spoken : public testing::Test {
  protected:
-  // The prompt of "Q" and of what was answered, where the model spoke `spoken`.
+  // Returns the prompt of "Q" and `answer`, where `spoken` has the stored tokens of its
+  // beginning.
   std::vector<TokenId> ids(const ChatFormat& format, const std::string& answer,
                            HistoryTokens spoken) const {
     ChatRequest request;
@@ -44,7 +45,7 @@ TEST_F(Spoken, text_that_the_prompt_does_not_begin_with_is_nothing) {
 TEST_F(Spoken, tokens_end_only_where_a_special_one_follows) {
   const std::vector<TokenId> want = {'Q', '.', kWord, '.'};
   EXPECT_EQ(ids(ChatFormat(without), "ab", {"Q.ab", {'Q', '.', 'a', 'b'}}), want);
-  // Half of what was said is not what was said.
+  // The stored tokens end in the middle of the answer, so they are not used.
   EXPECT_THAT(ids(ChatFormat(with_ends), "abab", {"Q<e>ab", {'Q', kEnd, 'a', 'b'}}),
               ElementsAre('Q', kEnd, kWord, kWord, kEnd));
 }

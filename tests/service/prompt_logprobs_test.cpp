@@ -18,7 +18,7 @@ CompletionRequest request_of(std::vector<TokenId> prompt, uint32_t n_prompt_logp
   return request;
 }
 
-// The engine's own logits behind each token of the prompt.
+// Returns the engine's logits after each token of the prompt.
 std::vector<std::vector<float>> logits_of(const std::vector<TokenId>& prompt) {
   EngineRig engine;
   Request plain = greedy_request(prompt, 0);

@@ -52,7 +52,7 @@ TEST(ReasoningTokens, a_token_that_holds_both_counts) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n<think>a", "b</think>c", "d"}), 2u);
 }
 
-// A choice that says this text, a token for each byte. What the usage tells of it.
+// Returns the usage of a choice that generates this text, one token per byte.
 Usage usage_of(const ServiceRig& rig, const std::string& text, const OutputOptions& output) {
   const auto sink = std::make_shared<RecordingCompletionSink>();
   const auto state = std::make_shared<CompletionState>();
@@ -79,7 +79,7 @@ TEST(Thoughts, are_counted_in_tokens_whatever_becomes_of_the_chunks) {
   EXPECT_EQ(usage.completion_tokens, thought.size() + 5);
 }
 
-// What a prompt by that template tells of thoughts that the model may open itself.
+// Returns whether the model may begin reasoning after a prompt of that template.
 bool may_reason(const char* source, const ReasoningOptions& wish = {}) {
   ChatRequest request;
   request.messages = {text_message("user", "a")};
@@ -102,7 +102,7 @@ TEST(Thoughts, are_the_models_to_open_where_its_template_neither_opens_nor_close
   EXPECT_FALSE(may_reason(qwen.c_str(), no_effort));
   EXPECT_FALSE(may_reason((qwen + "<think>\n").c_str()));
   EXPECT_FALSE(may_reason("{% for m in messages %}{{ m.content }}{% endfor %}"));
-  // What a client says is not the template's.
+  // The template's source has the closing tag, though its output does not.
   EXPECT_TRUE(may_reason("{{ messages[0].content }}{% if false %}</think>{% endif %}"));
 }
 
@@ -133,7 +133,7 @@ TEST(Thoughts, that_end_within_a_stop_string_end_there) {
 
 TEST(Thoughts, of_all_choices_are_added) {
   ServiceRig rig;
-  CompletionRequest request = letters_request(10);  // letters alone: the thought never ends
+  CompletionRequest request = letters_request(10);  // only letters, so the reasoning never ends
   request.n = 3;
   request.output.answer_begin = AnswerBegin::kReasoning;
   EXPECT_EQ(rig.answer(request).usage.reasoning_tokens, 30u);

@@ -68,7 +68,7 @@ TEST(ServiceLogprobs, offsets_point_into_the_text_also_behind_bytes_that_are_no_
     last = logprob.text_offset;
     ASSERT_LE(last, choice.text.size());
     if (logprob.bytes != "x" && logprob.bytes != "y" && logprob.bytes != "z") continue;
-    // A letter also ends what could not become a character: its U+FFFD then stands before it.
+    // A letter also ends an incomplete character: the U+FFFD then precedes the letter.
     const std::string_view rest = std::string_view(choice.text).substr(last);
     EXPECT_TRUE(rest.starts_with(logprob.bytes) || rest.starts_with("\uFFFD" + logprob.bytes));
     ++n_letters;
@@ -88,7 +88,7 @@ TEST(ServiceLogprobs, with_echo_cover_the_prompt_too) {
   EXPECT_FALSE(choice.logprobs[0].logprob.has_value());  // no token precedes it
   EXPECT_TRUE(choice.logprobs[0].top.empty());
 
-  // What the engine itself says of each prompt token.
+  // The engine's logits for each prompt token.
   EngineRig engine;
   Request plain = greedy_request(prompt, 0);
   plain.logits = Request::Logits::kAll;

@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The text of an answer's tokens.
+// Returns the text of an answer's tokens.
 std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
   Detokenizer detokenizer(tokenizer, Detokenizer::Position::kContinuation,
                           Tokenizer::Special::kHide);
@@ -52,7 +52,8 @@ TEST(Service, token_ids_come_only_where_asked_for) {
 }
 
 TEST(Service, characters_are_never_cut) {
-  // Bytes of "é", "€" and "😀" in any order: whole characters, and much that is none.
+  // The model generates bytes of "é", "€" and "😀" in any order, with many invalid
+  // sequences.
   ServiceRig rig;
   CompletionRequest request = letters_request(300);
   request.engine.sampling.logit_bias = only_bytes("é€😀");

@@ -73,7 +73,7 @@ TEST(StopMatcher, of_stops_that_end_together_the_longest_wins) {
 }
 
 TEST(StopMatcher, a_stop_inside_a_longer_one_wins_however_the_text_is_cut) {
-  // It is whole first: the text need not go on until the longer one is.
+  // "bc" ends first, so it matches before the rest of "abcd" arrives.
   StopMatcher in_one({"abcd", "bc"});
   EXPECT_EQ(in_one.push("abcd"), "a");
   EXPECT_EQ(in_one.matched(), "bc");
@@ -89,7 +89,7 @@ TEST(StopMatcher, bytes_of_longer_characters_are_bytes_like_others) {
   EXPECT_EQ(stops.matched(), "。");
 }
 
-// The definition: the first place where a stop is whole, and of those that end there the longest.
+// Reference: the first position at which a stop string ends, and the longest that ends there.
 struct Naive {
   std::string sent;
   std::optional<std::string> matched;

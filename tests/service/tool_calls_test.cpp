@@ -67,7 +67,7 @@ Parts parts_of(const AnswerSyntax& syntax, const std::vector<std::string_view>& 
   return all;
 }
 
-// For messages: parts as text, arguments in one form.
+// Returns parts as text for comparison, with arguments as normalized JSON.
 std::string shown(const Parts& parts) {
   std::string text;
   for (const AnswerPart& part : parts) {
@@ -88,7 +88,7 @@ std::string shown(const MeantCall& call) {
   return shown(Parts{{Kind::kCall, json_of(call), call.name}});
 }
 
-// However the answer is cut, the result is the same, and is `expected`.
+// Expects the parts `expected`, however the answer is split into pieces.
 void expect(const ToolDialect& dialect, const std::string& answer, const std::string& expected,
             Ending ending = Ending::kWhole) {
   SCOPED_TRACE(dialect.name + ": " + answer);
@@ -124,16 +124,16 @@ const MeantCall kUnicode = {"write_file",
                              {"content", "\"\U0001f600 it's \u00ab50%\u00bb\""}}};
 const MeantCall kEscapes = {
     "write_file", {{"path", "\"x\""}, {"content", "\"line one\\nline \\\"two\\\" \\\\ end\""}}};
-// What a tool may be asked to write looks like a mark itself.
+// An argument that contains the marks of several formats.
 const MeantCall kMarks = {
     "write_file",
     {{"path", "\"x\""}, {"content", "\"a </parameter> b </tool_call> c } ] < <| </think>\""}}};
 const MeantCall kBare = {"now", {}};
 
 class ToolCalls : public testing::TestWithParam<ToolDialect> {};
-class SeveralToolCalls : public ToolCalls {};   // of formats whose answers may hold more than one
-class UnmarkedToolCalls : public ToolCalls {};  // of formats whose text has no marks around it
-class ToolCallsWithin : public ToolCalls {};    // of formats whose calls may begin anywhere in text
+class SeveralToolCalls : public ToolCalls {};   // formats that allow several calls per answer
+class UnmarkedToolCalls : public ToolCalls {};  // formats whose text is not framed
+class ToolCallsWithin : public ToolCalls {};    // formats whose calls may begin anywhere in text
 
 std::vector<ToolDialect> dialects_where(bool (*holds)(const ToolDialect&)) {
   std::vector<ToolDialect> some;
@@ -180,7 +180,7 @@ TEST_P(SeveralToolCalls, come_in_their_order) {
          shown(kOne) + shown(kNested) + shown(kBare) + shown(kOne));
 }
 
-// JSON without a mark is a call where it is all of the answer; behind text it is text.
+// JSON without marks is a call only if it is the whole answer; after text it is text.
 TEST_P(ToolCalls, text_before) {
   const std::string call = GetParam().write({kOne});
   expect(GetParam(), framed(GetParam().text_frame, "Let me look.\n\nFirst:") + call,
@@ -208,11 +208,11 @@ TEST_P(ToolCalls, a_thought_before) {
          "thought Hm, <b> so\n" + shown(kOne));
 }
 
-// Wherever max_tokens cuts an answer, a client gets a part of the call and no markup.
+// Wherever max_tokens cuts off the answer, the client gets a partial call and no markup.
 TEST_P(ToolCalls, a_call_that_was_cut_off_is_a_partial_call) {
   const std::string whole = GetParam().write({kNested});
   const Parts all = parts_of(syntax_of(GetParam()), {whole});
-  constexpr size_t kShownAsText = 4;  // bytes of a mark that may be anything yet
+  constexpr size_t kShownAsText = 4;  // a shorter beginning of a mark may be shown as text
   bool has_begun = false;
   for (size_t n = kShownAsText; n < whole.size(); ++n) {
     const std::string answer = whole.substr(0, n);

@@ -16,7 +16,8 @@ std::string joined(const Calls& calls, std::string_view between,
   return text;
 }
 
-// A string as it is, anything else as JSON: what templates do with `value if string else tojson`.
+// Returns the text of a string, and any other value as JSON, like templates with `value if value is
+// string else value | tojson`.
 std::string plain(const std::string& value) {
   const json::value parsed = json::parse(value);
   return parsed.is_string() ? std::string(parsed.get_string().c_str()) : value;

@@ -8,31 +8,31 @@
 
 namespace kvik {
 
-// A call as a test means it: its arguments' values are JSON.
+// A tool call that a model intends to make. The values of its arguments are JSON.
 struct MeantCall {
   std::string name;
   std::vector<std::pair<std::string, std::string>> arguments = {};
 };
 
-// How the models of a format write calls, said once more and independently of the reader.
+// Writes calls as the models of a tool format do. Independent of the parser under test.
 struct ToolDialect {
-  std::string name;          // of the format, as --tool-format has it
-  std::string_view thought;  // with "%" for the words
+  std::string name;          // name of the format, as in --tool-format
+  std::string_view thought;  // reasoning, with "%" for its text
   std::string (*write)(const std::vector<MeantCall>& calls);
-  // A beginning that goes on otherwise than calls do.
+  // beginning of a call that is not continued as one: text
   std::string_view broken;
   bool writes_several = true;
-  std::string_view text_frame = "%";  // around what is said: harmony's message
+  std::string_view text_frame = "%";  // text, with "%" for its words; harmony: a message
 };
 
 inline void PrintTo(const ToolDialect& dialect, std::ostream* out) { *out << dialect.name; }
 
 const std::vector<ToolDialect>& tool_dialects();
 
-// The words in the place of "%".
+// Returns the frame with "%" replaced by the words.
 std::string framed(std::string_view frame, std::string_view words);
 
-// {"key": value, …}
+// Returns the arguments as a JSON object.
 std::string json_of(const MeantCall& call);
 
 }  // namespace kvik

@@ -27,7 +27,7 @@ struct AnswerEnvelope {
   bool wants_token_ids = false;
   bool include_usage = false;
   bool names_function_call = false;
-  std::optional<CacheReach> explain_cache;  // if requested
+  std::optional<CacheReach> explain_cache;  // present if an explanation is requested
   FindText find_text;                       // text of the prompts, for the explanation
   std::optional<Prices> prices;
   uint32_t n_marked = 0;  // prompt tokens up to the last cache_control mark
@@ -37,16 +37,17 @@ struct AnswerEnvelope {
 // single chunk.
 struct CompletionChoice {
   std::string text;
-  std::vector<AnswerPart> parts;  // for answers to chats
+  std::vector<AnswerPart> parts;  // only for answers to chats
   std::vector<TokenId> token_ids;
   std::vector<ChunkLogprob> logprobs;
-  std::vector<std::vector<PromptLogprob>> prompt_logprobs;  // for the first choice of a prompt
+  std::vector<std::vector<PromptLogprob>> prompt_logprobs;  // only in the first choice of a prompt
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;
 
   void append(CompletionChunk chunk);
 };
 
+// All choices of an answer that is not streamed.
 struct WholeAnswer {
   std::vector<CompletionChoice> choices;  // choices[i] has index i
   std::vector<Usage> usages;              // usages[i] belongs to prompt i

@@ -21,8 +21,8 @@ struct CompletionCall {
   bool include_usage = false;        // a stream ends with a chunk that contains it
   bool explain_cache = false;        // the answer explains what the cache did
   bool names_function_call = false;  // a chat's tool call is "function_call", OpenAI's older form
-  size_t kept_bytes = 0;             // of the body, repeated in the answer
-  size_t stored_bytes = 0;           // stored with the answer
+  size_t kept_bytes = 0;             // bytes of the body that the answer repeats
+  size_t stored_bytes = 0;           // bytes stored with the answer
   // Tools that only their vendor can run: they are not shown to the model, and listed in a response
   // header.
   std::vector<std::string> left_out = {};

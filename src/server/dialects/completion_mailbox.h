@@ -17,12 +17,11 @@ namespace kvik {
 // Passes the results of one call's completions from the engine thread to the network thread.
 // Neither waits for the other beyond a short lock.
 //
-// With a limit, for a stream: a slightly late reader receives every chunk separately; for a reader
-// that is far behind, chunks of a choice are merged, so that waiting results take little more than
-// their text. The limit bounds the waiting results; a single chunk may be larger. Without a limit,
-// all results are kept until the answer is sent, and the ledger counts them. Beyond the limit, or
-// if the ledger has no room, everything is dropped and has_overflowed() remains true: the answer is
-// incomplete.
+// With a limit, for a stream: a slightly late reader receives every chunk separately. For a slower
+// reader, chunks of a choice are merged, so that waiting results take little more than their text.
+// The limit bounds the waiting results; a single chunk may be larger. Without a limit, all results
+// are kept until the answer is sent, and the ledger counts them. Beyond the limit, or if the ledger
+// has no room, everything is dropped and has_overflowed() remains true: the answer is incomplete.
 class CompletionMailbox {
  public:
   CompletionMailbox(size_t n_completions, std::optional<size_t> limit_bytes, ByteShare share = {})
@@ -32,10 +31,10 @@ class CompletionMailbox {
         share_(std::move(share)) {}
 
   // Any thread. `completion` is an index in the order of the call's prompts.
-  void set_prompt(const PromptProgress& prompt);  // of the first prompt, when it is done
+  void set_prompt(const PromptProgress& prompt);  // called when the first prompt is computed
   void add(CompletionChunk chunk);
   void add_usage(size_t completion, const Usage& usage);
-  // Called if there is no memory for a result.
+  // Drops everything, as beyond the limit. Called if there is no memory for a result.
   void overflow();
 
   // Returns the oldest waiting chunk.
@@ -66,10 +65,10 @@ class CompletionMailbox {
   mutable Mutex mutex_;
   const std::optional<size_t> limit_bytes_;
   size_t n_running_ GUARDED_BY(mutex_);
-  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all chunks but the oldest
+  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // size of all waiting chunks but the oldest
   std::deque<CompletionChunk> chunks_ GUARDED_BY(mutex_);
-  size_t held_bytes_ GUARDED_BY(mutex_) = 0;   // of everything counted in the share
-  size_t taken_bytes_ GUARDED_BY(mutex_) = 0;  // of the chunk that a stream is writing
+  size_t held_bytes_ GUARDED_BY(mutex_) = 0;   // bytes counted in the share
+  size_t taken_bytes_ GUARDED_BY(mutex_) = 0;  // bytes of the chunk that a stream is writing
   std::vector<Usage> usages_ GUARDED_BY(mutex_);
   ByteShare share_ GUARDED_BY(mutex_);
   PromptProgress prompt_ GUARDED_BY(mutex_);
@@ -82,7 +81,7 @@ class CompletionMailbox {
 // The engine's side of a mailbox, for one completion. Its choices are numbered from `first_choice`.
 class MailboxSink final : public CompletionSink {
  public:
-  // Shared, because the engine may hold it longer than the connection exists.
+  // The mailbox is shared, because the engine may hold this longer than the connection exists.
   MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, std::shared_ptr<KeyAccount> account,
               size_t completion, uint32_t first_choice)
       : mailbox_(std::move(mailbox)),

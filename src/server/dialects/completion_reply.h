@@ -19,9 +19,9 @@ struct RunningCompletions {
   std::vector<std::unique_ptr<Completion>> completions;
   std::vector<std::string> relaxed;   // Completion::relaxed() of all of them
   ByteShare share;                    // memory that the engine holds for them
-  bool has_room = true;               // whether the share had room
-  std::vector<std::string> left_out;  // of the CompletionCall
-  std::string form_param;             // of the StructuredOutput; empty: none
+  bool has_room = true;               // false: the share had no room
+  std::vector<std::string> left_out;  // CompletionCall::left_out
+  std::string form_param;             // StructuredOutput::param; empty: none
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -74,9 +74,9 @@ class StreamedCompletion final : public CompletionReply {
   bool take_output();
   CompletionChunk cut(CompletionChunk& chunk);
 
-  std::optional<CompletionChunk> chunk_;  // being written
-  size_t n_cut_ = 0;                      // of its log probabilities
-  AnswerWriter::Events events_;           // waiting to be sent
+  std::optional<CompletionChunk> chunk_;  // chunk being written
+  size_t n_cut_ = 0;                      // number of its log probabilities written
+  AnswerWriter::Events events_;           // events waiting to be sent
   bool has_begun_ = false;
   bool has_ended_ = false;
 };
@@ -92,7 +92,7 @@ class WholeCompletion final : public CompletionReply {
  private:
   std::vector<CompletionChoice> choices_;
   std::optional<Error> error_;
-  bool has_memory_ = true;  // for the whole answer
+  bool has_memory_ = true;  // false: the answer did not fit
 };
 
 }  // namespace kvik

@@ -20,12 +20,13 @@ boost::json::string to_json_string(std::string_view text);
 // Returns the id that the model gave its call, else a generated one.
 std::string call_id(const AnswerPart& call, std::string_view prefix);
 
-// "stop", "length" or null.
+// Returns "stop", "length" or null.
 boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 
-// JSON has no infinity; other servers write -9999 for a masked token.
+// Returns -9999 for the infinite value of a masked token, as other servers do: JSON has no
+// infinity.
 double finite_logprob(float logprob);
-// Null if the token has none.
+// Returns null if the token has none.
 boost::json::value optional_logprob_json(std::optional<float> logprob);
 
 // Adds "prompt_logprobs" of a choice in vLLM's format: for each prompt token, the alternatives by
@@ -33,10 +34,10 @@ boost::json::value optional_logprob_json(std::optional<float> logprob);
 void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t choice,
                          JsonBody& body);
 
-// OpenAI's usage of completions and chats.
+// Returns OpenAI's usage of completions and chats.
 boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);
-// Draft tokens, under OpenAI's names for predicted tokens: accepted ones are part of the answer,
-// rejected ones are not counted elsewhere.
+// Returns the counts of draft tokens, under OpenAI's names for predicted tokens. Accepted ones are
+// part of the answer; rejected ones are not counted elsewhere.
 boost::json::object draft_tokens_json(const Usage& usage);
 // Adds "kvik": {"cost": …} to the usage of any dialect if there are prices.
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
@@ -58,7 +59,7 @@ void add_explanation(const AnswerEnvelope& envelope, std::span<const Usage> usag
 // Final event of Kvik's own streams.
 inline constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
 
-// "data: …\n\n", and "event: NAME\ndata: …\n\n".
+// Return "data: …\n\n", and "event: NAME\ndata: …\n\n".
 std::string event_of(std::string_view data);
 std::string event_of(std::string_view name, std::string_view data);
 

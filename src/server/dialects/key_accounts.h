@@ -44,7 +44,7 @@ class KeyAccounts {
   std::span<const Entry> all() const { return accounts_; }
 
  private:
-  std::vector<Entry> accounts_;  // by name, never by key
+  std::vector<Entry> accounts_;  // with the names of keys, never the keys
 };
 
 }  // namespace kvik

@@ -80,7 +80,7 @@ class Counter {
 
   JsonBudget& budget_;
   size_t charged_bytes_ = 0;
-  std::string field_;  // of the body, currently parsed
+  std::string field_;  // field of the body being parsed
 };
 
 // A parser handler that counts.
@@ -205,7 +205,7 @@ class BodyValues : public CountedValues {
   }
 
  private:
-  static constexpr size_t kKeyBytes = 64;  // of a key, as far as it is significant
+  static constexpr size_t kKeyBytes = 64;  // longest beginning of a key that is compared
 
   void hear_key(Text part, size_t n_bytes) {
     if (n_bytes == part.size()) key_.clear();
@@ -225,8 +225,8 @@ class BodyValues : public CountedValues {
 
   json::value_stack made_;
   size_t depth_ = 0;
-  std::string key_;                                         // of the next value
-  std::optional<json::basic_parser<CountedValues>> inner_;  // of arguments being read
+  std::string key_;                                         // key of the next value
+  std::optional<json::basic_parser<CountedValues>> inner_;  // parser of arguments being read
 };
 
 }  // namespace

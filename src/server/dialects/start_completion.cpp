@@ -58,7 +58,8 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   };
 }
 
-// The key determines what the body may choose only without keys.
+// Sets tenant, salt and priority scope by the API key. A salt in the body is combined with the
+// key's.
 void apply_key(const ApiKey& key, CompletionCall& call) {
   for (CompletionRequest& request : call.requests) {
     request.engine.tenant = key.name;

@@ -99,7 +99,7 @@ class ByteShare {
   size_t n_bytes_ = 0;
 };
 
-// The ledgers of one server. No kind of use may take the memory of the others.
+// The ledgers of one server. Each kind of use is limited to a part, so that none can take it all.
 struct HttpMemory {
   explicit HttpMemory(size_t limit_bytes)
       : all(limit_bytes),

@@ -27,7 +27,7 @@ class ByteStream {
   // Closes the sending side; the client may still send.
   virtual void end_sending() = 0;
 
-  // Ends pending operations.
+  // Closes the connection, which ends pending operations.
   virtual void close() = 0;
   virtual bool is_open() const = 0;
   // Memory of an idle connection: measured, rounded up.

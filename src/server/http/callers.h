@@ -10,6 +10,7 @@
 
 namespace kvik {
 
+// Host names and origins to accept.
 struct CallerOptions {
   std::string host = {};                // address that the server binds
   std::vector<std::string> hosts = {};  // further accepted names; "*": all

@@ -22,7 +22,7 @@ namespace {
 // Bytes that may wait in addition to the largest header: of a body, or of pipelined requests.
 constexpr size_t kInputSlackBytes = size_t{64} << 10;
 
-// Counts something during its lifetime.
+// Calls a function in its destructor.
 template <class Undo>
 class Scoped {
  public:
@@ -373,7 +373,7 @@ void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
   if (key) exchange.key = key->name;
 }
 
-// Health probes are frequent and are not logged.
+// Probes are frequent: they are logged at debug level. The access log has them.
 void Connection::record(const Exchange& exchange) {
   state_.counts.add_response(exchange.status);
   const double ms = to_ms(steady_clock::now() - exchange.start);

@@ -27,7 +27,7 @@ struct Exchange {
   std::chrono::system_clock::time_point wall_start = std::chrono::system_clock::now();
   unsigned status = 0;
   std::string summary = {};
-  std::string key = {};  // its name
+  std::string key = {};  // name of the API key
   std::optional<TraceParent> trace = {};
   ReplyFacts facts = {};
 };
@@ -67,7 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<bool> wait_for_request(Duration at_most);
   boost::asio::awaitable<After> serve_one();
   boost::asio::awaitable<void> serve_request(Exchange& exchange);
-  // Returns the rejection of a request that was not read completely, or may not be answered.
+  // Reads a request into the parser. Returns a response if the request must be rejected.
   boost::asio::awaitable<std::optional<HttpResponse>> read_request(Exchange& exchange,
                                                                    RequestParser& parser);
   boost::asio::awaitable<std::optional<HttpFault>> read_to(RequestParser::Stage goal,
@@ -84,7 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Writes a line to the log, and to the access log if there is one.
   void record(const Exchange& exchange);
   void describe(Exchange& exchange, const HttpRequest& head) const;
-  // Frees its memory on another thread.
+  // Destroys the source on another thread, because that may take long.
   void let_go(std::unique_ptr<BodySource> source);
   void watch(PendingReply& reply);
   void on_news();
@@ -93,7 +93,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string remote_;          // the client's address
   const std::shared_ptr<Peer> peer_;  // shared with its pump
   bool is_rejected_ = false;
-  std::optional<OldestFirst<Connection>::Place> place_;  // while it has not sent a whole request
+  std::optional<OldestFirst<Connection>::Place>
+      place_;                        // present until a whole request has been sent
   PendingReply* running_ = nullptr;  // borrowed from the coroutine while it answers
   ByteShare share_;
   ByteShare body_share_;

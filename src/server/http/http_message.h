@@ -20,7 +20,7 @@ struct HttpRequest {
   std::string method;
   std::string path;       // without query, percent-decoded
   std::string query;      // as sent, without the question mark
-  int minor_version = 1;  // of HTTP/1
+  int minor_version = 1;  // minor version of HTTP/1
   bool keep_alive = true;
   bool has_body = false;
   bool expects_continue = false;
@@ -42,6 +42,7 @@ struct HttpError {
   std::string_view code = {};  // a literal for clients; empty: the status suffices
 };
 
+// A response as made by handlers.
 struct HttpResponse {
   unsigned status = 200;
   std::string body;

@@ -5,8 +5,8 @@
 
 namespace kvik {
 
-// Returns the address to bind for a host as written by a person: "localhost" → "127.0.0.1", "[::1]"
-// → "::1".
+// Returns the address to bind for a host as given by the user: "localhost" → "127.0.0.1",
+// "[::1]" → "::1".
 std::string bind_address(std::string_view host);
 
 }  // namespace kvik

@@ -79,7 +79,7 @@ class Offload {
   std::vector<std::thread> threads_;
 };
 
-// Suspends the caller while its function runs.
+// A function, its suspended caller, and its result.
 template <class Function>
 class Offload::Call final : public Task, public std::enable_shared_from_this<Call<Function>> {
  public:
@@ -108,7 +108,8 @@ class Offload::Call final : public Task, public std::enable_shared_from_this<Cal
   }
 
  private:
-  // Waits for memory as long as necessary: other requests end and free theirs.
+  // Resumes the caller. If there is no memory for that, retries until other requests have freed
+  // theirs.
   void resume() {
     constexpr std::chrono::milliseconds kPause{2};
     for (;;) {

@@ -7,8 +7,8 @@
 
 namespace kvik {
 
-// A list of objects by the time that they have been doing something: when room is needed, the
-// oldest one is removed. Borrows them. Network thread.
+// A list of objects in the order in which they were added, from which the oldest is removed when
+// connections or memory run out. Borrows the objects. Network thread.
 template <class T>
 class OldestFirst {
  public:

@@ -145,7 +145,7 @@ asio::awaitable<void> Peer::linger(std::chrono::milliseconds at_most) {
 void Peer::close() {
   stream_->close();
   room_.cancel();
-  write_timer_.cancel();  // of a write that was lost for lack of memory
+  write_timer_.cancel();  // it may belong to a write that was lost for lack of memory
   notify();
 }
 

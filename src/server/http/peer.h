@@ -37,9 +37,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
   // Returns true if the peer has closed its sending side or the connection.
   bool is_gone() const { return is_gone_; }
-  // Action when the peer closes its sending side. It may still be reading, and a short answer is
-  // sent nevertheless; but while a model works for it, it counts as gone: kClose ends even a write
-  // in progress.
+  // Action when the peer closes its sending side. kNote: only is_gone() is set, because the peer
+  // may still read a short answer. kClose: the connection is closed, which also ends a write in
+  // progress; set while the model works for the peer.
   enum class WhenGone { kNote, kClose };
   void when_gone(WhenGone policy);
 

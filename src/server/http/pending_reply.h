@@ -16,8 +16,8 @@ namespace kvik {
 
 // Properties of an answer for statistics.
 struct ReplyFacts {
-  std::string id;              // as known to the client; empty: none
-  std::optional<Usage> usage;  // absent if it did not end normally
+  std::string id;              // id that the client sees; empty: none
+  std::optional<Usage> usage;  // absent if the answer did not end normally
   std::optional<TimePoint> first_token_at;
 };
 
@@ -31,7 +31,8 @@ class PendingReply {
   virtual ~PendingReply() = default;
   virtual Kind kind() const = 0;
 
-  // `wake` is called from any thread when there are new results; at once if there are some already.
+  // Sets the function that is called, from any thread, when there are new results; it is called at
+  // once if there are some already.
   virtual void set_wake(std::function<void()> wake) = 0;
 
   // Processes new results. A stream appends the next event to `out`, and is called again until
@@ -41,16 +42,17 @@ class PendingReply {
   // Returns true if results were dropped because the stream's reader is too slow.
   virtual bool has_overflowed() const { return false; }
 
-  // kWhole, when done: the response. kStream: status and headers, before the first byte.
+  // kWhole: returns the response, when done. kStream: returns status and headers, before the first
+  // event.
   virtual HttpResponse response() = 0;
 
-  // kStream: keeps a silent stream open; clients ignore it.
+  // kStream: returns a comment that keeps a silent stream open; clients ignore it.
   virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
 
-  // kStream: tells the client that the rest will not follow.
+  // kStream: returns the event of an answer that ends early because of an error.
   virtual std::string final_error_event(const Error& error) const = 0;
 
-  // For the access log.
+  // Returns a short description for the log.
   virtual std::string summary() const = 0;
   virtual ReplyFacts facts() const { return {}; }
 };

@@ -5,7 +5,7 @@
 
 namespace kvik {
 
-// "cmpl-" → "cmpl-3f9a…": the prefix and 24 random hexadecimal digits. Any thread.
+// Returns the prefix followed by 24 random hexadecimal digits: "cmpl-" → "cmpl-3f9a…". Any thread.
 std::string random_id(std::string_view prefix);
 
 }  // namespace kvik

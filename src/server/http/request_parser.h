@@ -9,6 +9,7 @@
 
 namespace kvik {
 
+// Maximum sizes of a request.
 struct RequestLimits {
   size_t header_bytes;
   uint32_t header_fields;
@@ -30,7 +31,7 @@ class RequestParser {
   std::expected<size_t, HttpFault> feed(std::string_view bytes);
 
   Stage stage() const;
-  // Complete except for the body from kBody on, with the body at kDone.
+  // Returns the request: without its body from kBody on, complete at kDone.
   HttpRequest& request();
 
  private:

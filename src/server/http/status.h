@@ -9,7 +9,7 @@
 
 namespace kvik {
 
-// The only mapping of errors to HTTP statuses.
+// Returns the HTTP status of an error. There is no other mapping.
 unsigned http_status(ErrorCode code);
 
 // Errors that exist in HTTP but not in ErrorCode: 401, 405, 408, 413, 431…
@@ -23,13 +23,14 @@ HttpError http_error(const Error& error);
 // Returns 503 for a request for which there is no memory now.
 HttpFault no_memory();
 
-// OpenAI's format: {"error":{"message","type","param","code"}}; Anthropic's:
+// Returns the error in OpenAI's format: {"error":{"message","type","param","code"}}; or
+// Anthropic's:
 // {"type":"error","error":{"type","message"},"request_id"}.
 std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id);
 
-// Responses whose body is written when the dialect is known.
+// Return a response whose body is written when the dialect is known.
 HttpResponse error_response(const Error& error);
-// A 429 or 503 with Retry-After; the default is one second.
+// With a Retry-After header for 429 and 503; the default is one second.
 HttpResponse error_response(const Error& error, std::chrono::seconds retry_after);
 HttpResponse error_response(const HttpFault& fault);
 

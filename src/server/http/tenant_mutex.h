@@ -95,7 +95,7 @@ class TenantMutex {
   }
 
   bool is_locked_ = false;
-  std::list<Queue> queues_;  // of waiting tenants, the next one first
+  std::list<Queue> queues_;  // queues of waiting tenants, the next one first
 };
 
 }  // namespace kvik

@@ -57,8 +57,8 @@ struct TlsStream::Session : std::enable_shared_from_this<TlsStream::Session> {
   tcp::socket socket;
   const std::unique_ptr<SSL, decltype(&SSL_free)> tls;
   ByteShare read_share;
-  bool is_ready = false;     // otherwise there was no memory, and it never opens
-  bool holds_input = false;  // of a partially received record
+  bool is_ready = false;     // false: there was no memory, and open() fails
+  bool holds_input = false;  // a record is partially received
 };
 
 // OpenSSL's own socket BIO would raise SIGPIPE, and identify a closed socket by a descriptor that

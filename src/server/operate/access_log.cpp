@@ -25,7 +25,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr size_t kMaxWaiting = 8192;
-constexpr std::chrono::milliseconds kLastWait{2000};  // for a reader, when the log ends
+constexpr std::chrono::milliseconds kLastWait{
+    2000};  // time for the reader of a pipe when the log ends
 
 // Limits warnings to one per minute, because a full disk fails at each line. Writer thread.
 class Complaints {
@@ -118,8 +119,8 @@ uint64_t AccessLog::lines_left_out() const {
   return n_left_out_;
 }
 
-// Returns whether the file accepts PIPE_BUF bytes at once. Returns false if a pipe is not read and
-// the log ends.
+// Waits until the file accepts PIPE_BUF bytes at once. Returns false if the log ends while a pipe
+// is not read.
 bool AccessLog::wait_for_room() {
   constexpr std::chrono::milliseconds kLook{100};
   std::optional<TimePoint> end;  // set when the log ends

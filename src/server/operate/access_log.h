@@ -18,16 +18,16 @@ namespace kvik {
 
 // One request and its answer.
 struct AccessRecord {
-  std::chrono::system_clock::time_point time;  // of the request
+  std::chrono::system_clock::time_point time;  // start of the request
   std::string request_id;
   std::string remote;  // the client's address
   std::string method;
   std::string path;
   unsigned status = 0;  // 499: the client left first
-  double ms = 0;        // from its first byte to the end of its answer
+  double ms = 0;        // time from its first byte to the end of its answer
   std::string key;      // the API key's name; empty without one
   std::optional<TraceParent> trace;
-  std::optional<double> ttft_ms;  // from its first byte to the first token
+  std::optional<double> ttft_ms;  // time from its first byte to the first token
   ReplyFacts facts;
 };
 
@@ -39,7 +39,7 @@ class AccessLog {
   // kIo.
   static Result<std::unique_ptr<AccessLog>> open(const std::string& path);
 
-  ~AccessLog();  // writes waiting lines as far as they are accepted
+  ~AccessLog();  // writes the waiting lines; waits up to two seconds for a pipe that is not read
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
 
@@ -62,7 +62,7 @@ class AccessLog {
   std::thread writer_;
 };
 
-// {"time":"2026-11-21T20:00:00.123Z","request_id":…}; unknown fields are omitted.
+// Returns {"time":"2026-11-21T20:00:00.123Z","request_id":…}; unknown fields are omitted.
 std::string access_line(const AccessRecord& record);
 
 }  // namespace kvik

@@ -94,7 +94,7 @@ Result<LoadCall> parse_load(const RequestBody& body, const NameFields& words) {
   return call;
 }
 
-// Reads a file, so not on the network thread. Borrows the context.
+// Loads an adapter on another thread, because it reads a file. Borrows the context.
 class LoadedLater final : public DeferredReply {
  public:
   using Answer = std::function<HttpResponse(const AdapterCard&)>;

@@ -97,8 +97,8 @@ class ExplainReply final : public PendingReply {
   const ServiceApi& service_;
   std::unique_ptr<CacheExperiment> experiment_;
   const ByteShare share_;
-  size_t n_runs_shown_ = 0;    // whole runs
-  size_t n_tokens_shown_ = 0;  // of the run after them
+  size_t n_runs_shown_ = 0;    // number of complete runs
+  size_t n_tokens_shown_ = 0;  // number of tokens of the run after them
   uint32_t n_repeats_shown_ = 1;
 };
 

@@ -9,8 +9,8 @@
 
 namespace kvik {
 
-// Tokens of a run starting at `first`: {"way", "first", "ms", "kv_rows", "kv_bytes"}, the last
-// three with one number each.
+// Returns the tokens of a run from `first` on: {"way", "first", "ms", "kv_rows", "kv_bytes"}, the
+// last three with one number per token.
 boost::json::object traced_tokens_json(const TracedRun& run, size_t first);
 
 // Describes a finished experiment for `kvik explain` and POST /kvik/explain:
@@ -22,7 +22,7 @@ boost::json::object traced_tokens_json(const TracedRun& run, size_t first);
 //   bits: {compared, different, equal}
 boost::json::object experiment_json(const ServiceApi& service, const CacheExperiment& experiment);
 
-// {exponent, exponent_error, factor, r_squared, from, to, points}, or null.
+// Returns {exponent, exponent_error, factor, r_squared, from, to, points}, or null.
 boost::json::value fit_json(const std::optional<PowerFit>& fit);
 
 }  // namespace kvik

@@ -14,7 +14,7 @@ class LoadProgress {
         n_all == 0 ? 0 : static_cast<double>(std::min(n_done, n_all)) / static_cast<double>(n_all));
   }
 
-  // From 0 to 1.
+  // Returns the share, from 0 to 1.
   double share() const { return share_.load(); }
 
  private:

@@ -27,7 +27,7 @@ class MetricsPage {
     double value;
   };
   struct Part {
-    std::string value;  // of the metric's own label
+    std::string value;  // value of the metric's label
     Sample sample;
   };
   // A metric with one sample per value of `label`. Several calls for one metric are distinguished

@@ -7,7 +7,7 @@
 
 #include "service/request_bounds.h"
 
-// The form of an answer, in the words of each dialect.
+// Structured output in the fields of each dialect.
 namespace kvik {
 namespace {
 
@@ -20,7 +20,7 @@ Result<std::optional<StructuredOutput>> read(Read reader, const std::string& fie
   return reader(JsonFields(body.get_object()), text);
 }
 
-// A request without one has none, which is a bug of the test.
+// Returns the constraint of a request with these fields, which must have one.
 StructuredOutput form_of(const std::string& fields, Read reader = read_answer_form) {
   const auto form = read(reader, fields);
   EXPECT_TRUE(form.has_value()) << fields;

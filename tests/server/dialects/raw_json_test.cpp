@@ -34,7 +34,7 @@ TEST(RawJson, of_members_of_one_name_the_last_counts_however_it_is_spelled) {
   EXPECT_EQ(raw_value(R"({"a":{"b":1},"a":{"b":2}})", "a.b"), "2");
 }
 
-// Another reader's judgement of the same text.
+// Compares with Boost.JSON, an independent parser.
 TEST(RawJson, is_the_value_that_boost_reads) {
   std::mt19937 random(7);
   const auto pick = [&](size_t n) { return random() % n; };

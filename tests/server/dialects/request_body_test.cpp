@@ -28,7 +28,7 @@ std::string repeated(std::string_view piece, size_t n) {
   return text;
 }
 
-// A body whose field holds so many of that element.
+// Returns a body whose field is an array of `n` such elements.
 std::string body_of(std::string_view field, std::string_view element, size_t n) {
   return R"({"model":"m",")" + std::string(field) + "\":[" +
          repeated(std::string(element) + ",", n - 1) + std::string(element) + "]}";

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kTraceParent =
     "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
 
-// The log's lines are there when the server is gone.
+// Reads the log after the server has ended, when all its lines are written.
 class AccessLogTest : public ServerFixture {
  protected:
   AccessLogTest() { options.access_log = folder.path() + "/access.jsonl"; }
@@ -113,7 +113,7 @@ TEST_F(AccessLogTest, where_nobody_reads_the_oldest_lines_are_left_out_and_count
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
-  constexpr uint64_t kLines = 20000;  // more than wait, and than a pipe holds
+  constexpr uint64_t kLines = 20000;  // more than the queue and a pipe hold
   auto log = AccessLog::open(pipe);
   ASSERT_TRUE(log.has_value());
   for (unsigned i = 0; i < kLines; ++i) {

@@ -52,7 +52,7 @@ std::vector<uint32_t> numbers(const std::vector<PageCell>& pages) {
   return out;
 }
 
-// --- putting views together ---
+// --- merging views ---
 
 TEST(MergedViews, the_newer_state_of_a_page_counts) {
   LiveView older, newer;
@@ -152,11 +152,11 @@ TEST(LiveJson, a_disk_is_told_of_where_there_is_one) {
   EXPECT_EQ(json.at("tiers").at("disk").at("pages").as_int64(), 7);
 }
 
-// --- over the wire ---
+// --- over HTTP ---
 
 class ServerLive : public ServerFixture {
  protected:
-  // A client whose stream has begun, and the server's end of it.
+  // Returns a client whose stream has begun. Sets `head`.
   RawClient watching(std::string_view headers = "") {
     RawClient watcher = client();
     watcher.send("GET /kvik/live HTTP/1.1\r\nHost: localhost\r\n" + std::string(headers) + "\r\n");
@@ -184,7 +184,7 @@ TEST_F(ServerLive, streams_a_view_as_an_event) {
   EXPECT_THAT(watcher.read_chunk().value_or(""), HasSubstr(R"("pages":[8,3,)"));
 }
 
-// What two see of the same view: a key, and an operator's.
+// Compares what an ordinary key and an operator's key see of the same view.
 class ServerLiveKeys : public ServerLive {
  protected:
   void SetUp() override {

@@ -21,7 +21,7 @@ CacheExperiment::Options options_for(uint32_t n_prompt, uint32_t max_tokens) {
   return options;
 }
 
-// Waits as a connection does: advance() is called after each wake, never under it.
+// Waits for wakes, as a connection does: advance() is called after a wake, never inside it.
 class Bell {
  public:
   void ring() {
@@ -42,7 +42,7 @@ class Bell {
   bool has_rung_ = false;
 };
 
-// All runs to their end; the error of the one that had one.
+// Runs the experiment to its end or to its first error.
 Result<void> run(CacheExperiment& experiment) {
   Bell bell;
   experiment.set_wake([&] { bell.ring(); });
@@ -100,8 +100,8 @@ TEST(CacheExperiment, holds_every_logit_against_the_first_run_byte_for_byte) {
   }
 }
 
-// A service whose logits change with the run, as a wrong cache would make them, and whose tokens
-// take as long as a test says.
+// A fake service whose second run has different bits in a logit, as with a faulty cache, and whose
+// tokens take the times that the test sets.
 class UnequalService final : public ServiceApi {
  public:
   Result<std::unique_ptr<Completion>> complete(CompletionRequest request,
@@ -125,7 +125,8 @@ class UnequalService final : public ServiceApi {
     return std::make_unique<Nothing>();
   }
   void finish_with(FinishReason reason) { finish_ = reason; }
-  // By run, in the order of their beginning; further runs take 1 ms a token.
+  // Sets the milliseconds per token of the runs, in the order in which they start; further runs
+  // take 1 ms.
   void take_ms(std::vector<int> token_ms) { token_ms_ = std::move(token_ms); }
   const std::vector<std::string>& salts() const { return salts_; }
 
@@ -190,7 +191,7 @@ TEST(CacheExperiment, each_token_has_the_least_time_of_all_repeats) {
 TEST(CacheExperiment, repeats_end_when_the_time_is_spent) {
   UnequalService service;
   service.take_ms({10, 20, 10, /**/ 10, 20, 10});
-  CacheExperiment::Options options = options_for(1, 5);  // 200 ms for all three ways
+  CacheExperiment::Options options = options_for(1, 5);  // a repeat of all three ways takes 200 ms
   options.repeats = 100;
   options.most_ms = 500;
   CacheExperiment experiment(service, options);

@@ -29,7 +29,7 @@ TEST(PowerFit, finds_the_exponent_that_points_were_made_with) {
   }
 }
 
-// Against numpy's polyfit of the logarithms.
+// The expected values are from numpy.polyfit of the logarithms.
 TEST(PowerFit, says_how_far_noise_lets_it_see) {
   const std::vector<double> x = {1, 2, 4, 8, 16};
   const std::vector<double> y = {1.1, 1.8, 4.4, 7.2, 17.6};

@@ -6,7 +6,7 @@
 #include "service/structured_output/grammar_compiler.h"
 #include "support/tiny_service.h"
 
-// GrammarCompiler::try_compile(): what is compiled at once, and for whom.
+// GrammarCompiler::try_compile(): which grammars it compiles at once, and for which tenants.
 namespace kvik {
 namespace {
 
@@ -23,7 +23,7 @@ class FormAttempts : public testing::Test {
   GrammarCompiler compiler{rig.tokenizer()};
 };
 
-// 256 ways to name four properties.
+// A schema of 4^4 = 256 alternatives, which takes long to compile.
 constexpr const char* kLongSchema = R"({"allOf": [
   {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}, {"required": ["d"]}]},
   {"anyOf": [{"required": ["e"]}, {"required": ["f"]}, {"required": ["g"]}, {"required": ["h"]}]},
@@ -60,7 +60,7 @@ TEST_F(FormAttempts, attempts_are_for_tenants_that_have_not_used_up_their_time) 
   EXPECT_EQ(compiler.try_compile(short_form, {.tenant = "bob", .salt = ""}), true);
 }
 
-// Neither more steps nor a thread of low priority would change the answer.
+// Such errors are final: compile() on the low-priority thread would return the same ones.
 TEST_F(FormAttempts, a_form_that_cannot_be_kept_is_refused_by_the_attempt) {
   using Kind = StructuredOutput::Kind;
   const std::vector<StructuredOutput> refused = {
@@ -84,7 +84,7 @@ TEST_F(FormAttempts, a_form_that_cannot_be_kept_is_refused_by_the_attempt) {
   }
 }
 
-// Whether enough items differ is worked out last, by steps of its own.
+// The check that the items have enough distinct values runs last and takes further steps.
 TEST_F(FormAttempts, a_form_that_takes_more_steps_at_its_end_is_not_refused_by_the_attempt) {
   std::string schema = R"({"uniqueItems": true, "minItems": 3, "items": {"enum": [0)";
   for (int i = 1; i < 3000; ++i) schema += ", " + std::to_string(i);

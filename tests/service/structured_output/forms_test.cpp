@@ -12,7 +12,7 @@
 #include "service/structured_output/grammar_compiler.h"
 #include "support/tiny_service.h"
 
-// Answers that keep to a form, whatever the model would rather say.
+// Structured output: answers satisfy their schema or grammar, whatever the model prefers.
 namespace kvik {
 namespace {
 
@@ -27,7 +27,8 @@ constexpr const char* kSchema = R"({
   "additionalProperties": false
 })";
 
-// In any order and without white space: texts are then told by their bytes alone.
+// Returns a constraint with properties in any order and without white space, so that tests can
+// compare answers byte by byte.
 StructuredOutput schema_form(std::string schema) {
   return {.kind = Kind::kJsonSchema,
           .text = std::move(schema),
@@ -56,7 +57,7 @@ std::set<std::string> pets() {
   return all;
 }
 
-// Goes on with the bytes of a text, each of which must be allowed.
+// Advances the constraint by the bytes of a text, each of which must be allowed.
 void say(Constraint& constraint, std::string_view text) {
   for (const char byte : text) {
     ASSERT_TRUE(constraint.allows(byte_token(byte))) << byte;
@@ -88,7 +89,7 @@ class Forms : public testing::Test {
     return {compiled->vocabulary, compiled->grammar,
             compiled->vocabulary->lead(begin, syntax, form.includes_header)};
   }
-  // In which the model may open a thought, with a mark that it has as tokens of its own.
+  // Returns a constraint under which the model may begin with reasoning, opened by its mark.
   AnswerConstraint offering(const StructuredOutput& form) {
     auto compiled = compiler_.compile(form);
     CHECK(compiled.has_value());

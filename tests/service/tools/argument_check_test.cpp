@@ -8,14 +8,14 @@
 #include "service/tools/tool_format.h"
 #include "service/tools/tool_schemas.h"
 
-// Schemas of tools that a client writes to keep the server busy.
+// Tool schemas that a malicious client writes to keep the server busy.
 namespace kvik {
 namespace {
 
 Json text(std::string words) { return {std::move(words)}; }
 Json object(Json::Fields fields) { return {std::move(fields)}; }
 
-// An object with a parameter x, whose schema is `x`, and the definition a, which is `a`.
+// Returns the schema of an object with one property "x" and one definition "a".
 Json parameters(Json x, Json a) {
   return object({{"type", text("object")},
                  {"properties", object({{"x", std::move(x)}})},
@@ -24,7 +24,7 @@ Json parameters(Json x, Json a) {
 
 Json reference() { return object({{"$ref", text("#/$defs/a")}}); }
 
-// A definition that is a choice of itself, `n` times.
+// Returns a definition whose alternatives are `n` references to itself.
 Json circle(size_t n) { return object({{"anyOf", {Json::List(n, reference())}}}); }
 
 TEST(ArgumentCheck, choices_that_lead_back_to_themselves_do_not_fit) {

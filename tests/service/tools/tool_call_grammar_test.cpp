@@ -16,8 +16,8 @@
 #include "service/tools/call_writer.h"
 #include "service/tools/tool_schemas.h"
 
-// Calls that are made to come: whatever a model would rather say, what it says is read back as
-// calls that keep to their tools' schemas.
+// Grammars of tool calls: whatever the model prefers, its answer is parsed as calls that satisfy
+// the schemas of their tools.
 namespace kvik {
 namespace {
 
@@ -45,7 +45,8 @@ Json tool(const std::string& name, Json::Fields properties,
   return {Json::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
 }
 
-// A string, one of some, a number, a flag: the second may be left out, and the last.
+// Returns two tools: get_weather with a string, an enum, an integer and a Boolean, of which the
+// enum and the Boolean are optional; and now without parameters.
 std::vector<Json> flat_tools() {
   Json unit = {Json::Fields{{"type", text("string")}, {"enum", list({"C", "F and more"})}}};
   return {tool("get_weather",
@@ -84,8 +85,8 @@ struct Template {
 
 void PrintTo(const Template& of, std::ostream* out) { *out << of.format << of.telltale; }
 
-// Says anything that is allowed: bytes, and whole marks of the syntax more often than chance
-// would, for no other way ends a text.
+// Generates random text that the grammar allows: bytes, and whole marks of the syntax. Marks are
+// preferred, because random bytes would hardly ever complete one and end the text.
 class FixedAnswerServer {
  public:
   FixedAnswerServer(const GrammarRules& grammar, std::vector<std::string> marks)
@@ -107,7 +108,7 @@ class FixedAnswerServer {
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
 
-  // Empty where it does not end in time.
+  // Returns a random text; empty if it does not end within 4,000 tokens.
   std::string say(uint32_t seed) {
     if (!compiled_) return "";
     std::mt19937 random(seed);
@@ -168,7 +169,7 @@ class CallForms : public testing::TestWithParam<Template> {
     return {form.form->rules, marks};
   }
 
-  // A call of a tool without parameters, without what stands around all calls of an answer.
+  // Returns a call of a tool without parameters, without the marks that enclose all calls.
   std::string bare_call_of(const std::string& name) const {
     const CallSyntax& s = syntax();
     const std::string number = s.has_numbered_names ? ":0" : "";
@@ -191,9 +192,8 @@ class CallForms : public testing::TestWithParam<Template> {
   std::vector<const ToolFormat*> formats_;
 };
 
-class FormsOfSeveralCalls : public CallForms {};  // of formats whose answers may hold more than one
-class CallFormsAmongText : public CallForms {
-};  // of formats without channels: those are not constrained
+class FormsOfSeveralCalls : public CallForms {};  // formats that allow several calls per answer
+class CallFormsAmongText : public CallForms {};   // calls that are not forced
 
 TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
   const ToolCallGrammar form =
@@ -227,8 +227,8 @@ TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
   EXPECT_GE(most, 2u);
 }
 
-// Models that are done write a newline after a call, and repeated the call where nothing but
-// another one could follow it.
+// Models write a newline after their last call. When the grammar allowed only another call after
+// it, they repeated the call.
 TEST_P(FormsOfSeveralCalls, may_end_wherever_another_call_may_begin) {
   const ToolCallGrammar form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
   FixedAnswerServer model = babbler(form);
@@ -257,7 +257,7 @@ TEST_P(CallForms, one_call_that_is_wanted_stays_one) {
   EXPECT_FALSE(model.allows(begin + call + between + call + end));
 }
 
-// A strict tool that a model calls without its format's markup is held to its schema as well.
+// The schema of a strict tool also applies to a call without the format's markup.
 TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
   if (format().has_channels) return;
   const Names strict = {"get_weather"};
@@ -276,7 +276,7 @@ TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
   EXPECT_TRUE(model.allows(R"(It is {"name": "now", "arguments": 3}, or {"city": "Paris"}.)"));
 }
 
-// The writer and the reader of a format are made from the same row.
+// The writer and the parser of a format are made from the same row of the table.
 TEST_P(CallForms, calls_that_are_written_are_read_back) {
   const Json::Fields weather = {
       {"city", text("L'Aquila \\ {x}")}, {"days", {int64_t{3}}}, {"exact", {true}}};
@@ -327,7 +327,7 @@ TEST_P(CallFormsAmongText, calls_of_strict_tools_keep_to_their_schemas) {
   EXPECT_GT(n_calls, 0);
 }
 
-// One for each syntax that a template may have.
+// Returns one for each syntax that a template may have.
 std::vector<Template> templates() {
   std::vector<Template> all;
   for (const ToolFormat& format : tool_formats()) {

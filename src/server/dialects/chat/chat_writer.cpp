@@ -110,8 +110,8 @@ class ChatWriter final : public AnswerWriter {
   void say_arguments(uint32_t choice, std::string_view arguments, Events& events);
 
   const AnswerEnvelope envelope_;
-  std::set<uint32_t> begun_;              // choices
-  std::map<uint32_t, uint32_t> n_calls_;  // by choice
+  std::set<uint32_t> begun_;              // choices that have begun
+  std::map<uint32_t, uint32_t> n_calls_;  // number of calls of each choice
 };
 
 void ChatWriter::whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) {

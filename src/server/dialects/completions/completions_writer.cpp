@@ -119,7 +119,8 @@ class CompletionsWriter final : public AnswerWriter {
     if (envelope_.wants_prompt_logprobs) {
       const size_t n_prompts = std::max<size_t>(1, answer->usages.size());
       const size_t n_each = std::max<size_t>(1, answer->choices.size() / n_prompts);
-      add_prompt_logprobs(answer, i - i % n_each, body);  // of the same prompt's first choice
+      add_prompt_logprobs(answer, i - i % n_each,
+                          body);  // those of the first choice of the same prompt
     }
     body.text("}");
   }

@@ -128,7 +128,7 @@ HttpResponse EmbeddingsReply::response() {
       return error_response(Error{ErrorCode::kUnavailable, "this request was cut off"});
     usage_.prompt_tokens += result.usage.prompt_tokens;
   }
-  constexpr size_t kGrowth = 3;  // from four bytes to a decimal number
+  constexpr size_t kGrowth = 3;  // ratio of a decimal number to its four bytes
   const size_t weight_bytes = kGrowth * share_.n_bytes();
   auto body = std::make_unique<JsonBody>(weight_bytes, std::move(share_));
   body->text(R"({"object":"list","data":[)");

@@ -72,9 +72,9 @@ class EmbeddingsReply final : public PendingReply {
   const std::optional<Prices> prices_;
   std::shared_ptr<EmbeddingsMailbox> mailbox_;  // shared with the sinks, which the engine holds
   std::vector<std::unique_ptr<Completion>> running_;  // in the order of the texts
-  ByteShare share_;                                   // of the numbers
+  ByteShare share_;                                   // memory of the embeddings
   std::optional<Error> error_;
-  Usage usage_;  // sum of all
+  Usage usage_;  // sum of all texts
 };
 
 }  // namespace kvik

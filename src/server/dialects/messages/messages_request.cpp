@@ -31,7 +31,8 @@ Json function_of(const json::object& tool) {
   return {Json::Fields{{"type", {"function"}}, {"function", {std::move(function)}}}};
 }
 
-// Only the vendor knows the arguments of a tool of such a type, and can run some of them.
+// Returns whether the tool has a type of a vendor and no schema: only the vendor knows its
+// arguments.
 bool is_vendor_tool(const json::object& tool) {
   const std::string_view type = text_at(tool, "type");
   const bool is_ours = type.empty() || type == "custom" || type == "function";
@@ -97,7 +98,8 @@ Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view
   return chat;
 }
 
-// Uses the wording by which clients recognize that they must shorten the conversation.
+// Returns an error with the wording by which clients recognize that they must shorten the
+// conversation.
 Result<void> check_length(const CompletionCall& call, const ModelCard& card) {
   const auto* ids = std::get_if<std::vector<TokenId>>(&call.requests.front().prompt);
   if (!ids || ids->size() < card.n_ctx_max) return {};

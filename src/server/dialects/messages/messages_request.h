@@ -13,7 +13,7 @@ namespace kvik {
 //   tools, tool_choice    → functions, as templates expect them; tools that only their vendor
 //                           can run are left out, and named in the call
 //   thinking, output_config.effort → reasoning effort for the template
-//   stop_sequences, metadata.user_id → what OpenAI calls stop and user
+//   stop_sequences, metadata.user_id → OpenAI's stop and user
 //
 // The other fields are those of chats, including cache_control; beta fields that do not change the
 // answer (context_management, container, …) are ignored like unknown ones. Errors:

@@ -95,7 +95,7 @@ class MessagesWriter final : public AnswerWriter {
   const AnswerEnvelope envelope_;
   uint32_t n_blocks_ = 0;
   std::string_view open_;  // kind of the open block; empty: none
-  std::string thought_;    // of the open block
+  std::string thought_;    // reasoning of the open block
   bool has_called_ = false;
   std::optional<FinishReason> finish_;
   std::optional<std::string> stop_string_;
@@ -168,7 +168,7 @@ void MessagesWriter::say(std::string_view kind, std::string_view text, Events& e
   events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
 }
 
-// Its input starts empty and follows as JSON text.
+// Begins a tool_use block. Its input starts empty and follows as JSON text.
 void MessagesWriter::open_call(const AnswerPart& call, Events& events) {
   close_block(events);
   has_called_ = true;

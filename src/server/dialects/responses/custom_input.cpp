@@ -9,9 +9,9 @@ namespace kvik {
 namespace {
 
 constexpr std::string_view kOpening = "{\"input\":\"";
-constexpr size_t kEscape = 2;      // \n
-constexpr size_t kCodePoint = 6;   // \u00e9
-constexpr size_t kTwoHalves = 12;  // of a surrogate pair
+constexpr size_t kEscape = 2;      // size of \n
+constexpr size_t kCodePoint = 6;   // size of \u00e9
+constexpr size_t kTwoHalves = 12;  // size of a surrogate pair
 
 // Returns the length in bytes of a JSON string's first character, 0 if it is incomplete.
 size_t n_bytes_of_character(std::string_view json) {

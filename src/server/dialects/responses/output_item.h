@@ -17,14 +17,14 @@ struct OutputItem {
   Kind kind;
   bool is_custom = false;  // a call of a tool that takes a text
   std::string id;
-  std::string text = {};  // for a call: its arguments, or its input
+  std::string text = {};  // text; of a call: its arguments or input
   std::string name = {}, call_id = {};
   std::string_view status = kInProgress;
   std::string sealed = {};  // the encrypted reasoning, if requested
-  CustomInput input = {};   // of a custom tool
+  CustomInput input = {};   // parser of the arguments of a custom tool
 
   static OutputItem of(Kind kind);
-  // Without its arguments.
+  // Returns the item of a call, without its arguments.
   static OutputItem of_call(const AnswerPart& call, bool is_custom);
 
   // Adds arguments of a call; returns what they add to the text.
@@ -35,10 +35,10 @@ struct OutputItem {
   // Returns the prefix of the events with a call's text.
   std::string event_kind() const;
 
-  // Its only part; not for calls.
+  // Returns its only part; not for calls.
   boost::json::object part_json() const;
 
-  // Without content while it has none.
+  // Returns the item; without content while there is none.
   boost::json::object json() const;
 };
 

@@ -21,10 +21,10 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kPartBytes = size_t{512} << 10;  // of a record in one row
+constexpr size_t kPartBytes = size_t{512} << 10;  // maximum size of the part of a record in one row
 constexpr size_t kMaxIdBytes = 256;
 constexpr size_t kMaxWaitingBytes = size_t{16} << 20;
-constexpr size_t kChangesAtOnce = 256;           // in one transaction
+constexpr size_t kChangesAtOnce = 256;           // maximum number of changes in one transaction
 constexpr std::chrono::milliseconds kIdle{100};  // between two deletions of old records
 constexpr std::chrono::seconds kEndTime{3};
 constexpr int64_t kVersion = 2;
@@ -122,7 +122,7 @@ std::string encoded(std::string_view id, const ResponseStore::Record& record) {
 // Returns whether the items that a record claims fit into n_left bytes of the file and max_bytes of
 // memory, so that nothing is allocated for a false claim.
 bool is_possible(uint64_t n_items, size_t n_left, size_t max_bytes) {
-  constexpr size_t kItemBytes = 2 * sizeof(std::string);  // and that of its id
+  constexpr size_t kItemBytes = 2 * sizeof(std::string);  // an item and its id
   return n_items <= n_left / (2 * kLengthBytes) && n_items <= max_bytes / kItemBytes;
 }
 

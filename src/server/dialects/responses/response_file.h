@@ -64,7 +64,7 @@ class ResponseFile final : public ResponseArchive {
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<Change> waiting_ GUARDED_BY(mutex_);
-  size_t n_bytes_ GUARDED_BY(mutex_) = 0;            // of queued records and those being written
+  size_t n_bytes_ GUARDED_BY(mutex_) = 0;  // size of queued records and those being written
   std::optional<TimePoint> end_ GUARDED_BY(mutex_);  // deadline of the thread; absent: it runs
   std::thread writer_;
 };

@@ -16,7 +16,8 @@ namespace {
 
 namespace json = boost::json;
 
-// The results of vendor tools are contained in the answers that followed.
+// Returns whether the item belongs to a tool that only its vendor can run. Such items are ignored:
+// the answers that followed contain the results.
 bool is_vendors_item(std::string_view type) {
   constexpr std::array<std::string_view, 9> kTypes = {
       "web_search_call", "file_search_call",     "image_generation_call",

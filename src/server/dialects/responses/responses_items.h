@@ -15,7 +15,7 @@
 
 namespace kvik {
 
-// Kept earlier answers of the requesting client; null functions if nothing is kept.
+// Earlier answers stored for the requesting client; the functions are null if nothing is stored.
 struct StoredResponses {
   // Return the items of the conversation up to that response, and one item; std::nullopt if they no
   // longer exist.
@@ -50,16 +50,17 @@ class ResponsesItems {
   const StoredResponses& kept_;
   CacheMarks marks_;
   std::vector<Message> messages_;
-  int depth_ = 0;  // of item references
+  int depth_ = 0;  // nesting depth of item references
 };
 
-// Tools of /v1/responses in the form for templates. A custom tool, which takes a text, becomes a
-// function with one text argument "input"; tools that only their vendor can run are left out and
-// listed by type.
+// Properties of the tools of a request that its answer needs.
 struct ResponsesTools {
-  std::set<std::string, std::less<>> custom;
-  std::vector<std::string> left_out;
+  std::set<std::string, std::less<>> custom;  // names of custom tools
+  std::vector<std::string> left_out;          // types of tools that only their vendor can run
 };
+// Adds the tools of /v1/responses to the chat, in the form for templates. A custom tool, which
+// takes a text, becomes a function with one text argument "input"; tools that only their vendor can
+// run are left out. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
 Result<ResponsesTools> read_responses_tools(const JsonFields& fields, ChatRequest& chat);
 
 }  // namespace kvik

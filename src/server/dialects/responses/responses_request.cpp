@@ -76,7 +76,7 @@ Result<void> refuse_unsupported(const JsonFields& fields) {
   return {};
 }
 
-// Metadata is repeated in every answer. The bounds are OpenAI's, and some more.
+// Limits the size of metadata, which every answer repeats, to more than OpenAI allows.
 Result<void> check_metadata(const JsonFields& fields) {
   constexpr size_t kMaxBytes = size_t{16} << 10;
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
@@ -171,7 +171,7 @@ ChatRequest shortened(const ChatRequest& chat, size_t begin) {
 // Keeps as much of the end of the conversation as fits into the context with room for an answer.
 Result<CompletionCall> with_fitting_prompt(const ServiceApi& service, const ChatRequest& chat,
                                            const CompletionCall& call) {
-  constexpr size_t kAnswerShare = 8;  // of the context
+  constexpr size_t kAnswerShare = 8;  // an eighth of the context is left for the answer
   const size_t n_ctx = service.card().n_ctx_max;
   const auto fits = [&](const CompletionCall& made) {
     const auto& ids = std::get<std::vector<TokenId>>(made.requests.front().prompt);

@@ -16,7 +16,7 @@ namespace kvik {
 struct ResponsesCall {
   CompletionCall call;
   boost::json::object echo;  // fields that the answer repeats: instructions, temperature, …
-  boost::json::array items;  // of the input, without the earlier conversation
+  boost::json::array items;  // items of the input, without the earlier conversation
   std::string previous;      // previous_response_id
   bool is_stored = true;
   bool includes_encrypted_reasoning = false;        // reasoning.encrypted_content is included

@@ -28,11 +28,12 @@ class ResponseStore {
   // Borrows the archive; null: none.
   explicit ResponseStore(Bounds bounds, ResponseArchive* archive = nullptr);
 
+  // A stored answer.
   struct Record {
     std::string owner;                  // owner_id(): a digest that reveals no name
     std::string response;               // the body
     std::vector<std::string> items;     // JSON of input and output
-    std::vector<std::string> item_ids;  // of items that have one, else empty
+    std::vector<std::string> item_ids;  // id of each item; empty if it has none
     std::string previous = {};          // id of the response that this one continues
 
     // Memory including the store's overhead.
@@ -73,7 +74,7 @@ class ResponseStore {
   Order order_ GUARDED_BY(mutex_);
   // Ids of responses by owner and item id, because clients choose the ids of their items.
   std::map<std::string, std::string, std::less<>> holders_ GUARDED_BY(mutex_);
-  std::map<std::string, size_t, std::less<>> bytes_ GUARDED_BY(mutex_);  // by owner
+  std::map<std::string, size_t, std::less<>> bytes_ GUARDED_BY(mutex_);  // bytes by owner
   size_t n_bytes_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -151,7 +151,7 @@ void ResponsesWriter::add_event(std::string_view type, json::object data, Events
   events.push_back(event_of(type, json::serialize(out)));
 }
 
-// Event of the only part of the last item.
+// Adds an event of the only part of the last item.
 void ResponsesWriter::item_event(std::string_view type, json::object data, Events& events) {
   json::object out{
       {"item_id", items_.back().id}, {"output_index", items_.size() - 1}, {"content_index", 0}};

@@ -18,7 +18,7 @@ ChatRequest chat_of(const std::string& messages) {
   return chat ? *chat : ChatRequest();
 }
 
-// A message as the template would write it with `| tojson`.
+// Returns a message as a template would write it with `| tojson`.
 std::string shown(const std::string& message) {
   const ChatRequest chat = chat_of(message);
   jinja::Runtime runtime({}, 0);

@@ -15,12 +15,12 @@ CompletionCall parse(const std::string& body) {
   return call ? std::move(*call) : CompletionCall{.requests = {CompletionRequest{}}};
 }
 
-// The request with these fields beside its prompt.
+// Returns the request of a body with a prompt and these fields.
 CompletionRequest parse_fields(const std::string& fields) {
   return parse(R"({"prompt":"a",)" + fields + "}").requests.at(0);
 }
 
-// The field at fault; "" where none was named, "accepted" where there was no error.
+// Returns the `param` of the error; "" if it names none, "accepted" if there is no error.
 std::string refused(const std::string& body) {
   const auto call = parse_completions_call(ParsedBody(body));
   if (call) return "accepted";

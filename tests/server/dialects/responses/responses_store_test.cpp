@@ -63,7 +63,7 @@ TEST(ResponseStore, a_store_begins_with_what_its_archive_has) {
   EXPECT_EQ(store.response("me", "a"), "first");
   EXPECT_EQ(store.response("another", "a"), std::nullopt);
   EXPECT_THAT(store.conversation("me", "b").value(), ElementsAre("1", "1"));
-  EXPECT_THAT(archive.ids(), ElementsAre("a", "b"));  // and does not tell it again
+  EXPECT_THAT(archive.ids(), ElementsAre("a", "b"));  // loaded records are not written again
 }
 
 TEST(ResponseStore, what_an_archive_has_beyond_the_bounds_goes_there_as_well) {
