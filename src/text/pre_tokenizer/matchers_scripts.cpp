@@ -90,8 +90,8 @@ size_t deepseek3_signs(Piece piece, size_t at) {
   return end > at ? run_end(piece, end, is_newline) : at;
 }
 
-// Numbers are handled together with scripts: runs of either, of both and of neither are four kinds
-// of words.
+// Matches CJK characters and numbers in one pass. A character may be in both classes: a word is a
+// run of characters that are in the first class only, in the second only, in both, or in neither.
 size_t deepseek_cjk_then_numbers(Piece piece, size_t at) {
   const bool cjk = is_deepseek_cjk(piece[at]), number = is_number(piece[at]);
   if (!cjk && !number) return at;
