@@ -221,8 +221,8 @@ class Finisher {
     }
   }
 
-  // A property is possible if its value and the values of all properties that it needs are
-  // possible.
+  // Returns whether any object matches. A property is possible if its value and the values of all
+  // properties that it needs are possible.
   bool is_productive_object(const ObjectParts& object) {
     if (count_bits(object.required) > object.max || object.min > object.max) return false;
     uint64_t n_possible = 0;

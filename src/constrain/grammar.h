@@ -134,7 +134,7 @@ class Builder {
 
   // Returns a node for the texts themselves, in UTF-8.
   Node text(Regular text);
-  // `text` must be valid UTF-8.
+  // Returns a node for one text, which must be valid UTF-8.
   Node literal(std::string_view text);
   // Returns a node for JSON strings including their quotes. `meaning` is the set of the unescaped
   // values.

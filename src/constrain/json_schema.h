@@ -8,7 +8,7 @@
 
 namespace kvik::constrain {
 
-// How a JSON Schema is compiled.
+// The options of compiling a JSON Schema.
 struct SchemaOptions {
   Limits limits;
   Whitespace whitespace;

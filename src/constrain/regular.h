@@ -133,7 +133,7 @@ class RegularPool {
   void allow_bytes(size_t n_bytes) { max_bytes_ = n_bytes; }
   uint32_t size() const { return base_size_ + static_cast<uint32_t>(expressions_.size()); }
   size_t bytes() const;
-  // memory of sets and numbers, which depends on the size of the grammar only
+  // Returns the memory of sets and numbers, which depends only on the size of the grammar.
   size_t bytes_of_sets() const;
 
  private:

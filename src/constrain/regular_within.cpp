@@ -101,8 +101,8 @@ Regular RegularPool::within_intersection(Regular r, uint32_t n_characters) {
   return r;
 }
 
-// If only n_characters are read, all x{m,n} with m above n_characters are equivalent, and all with
-// n above it are equivalent to no upper bound.
+// If only n_characters are read, all x{m,n} with m > n_characters are equivalent, and an upper
+// bound n > n_characters has no effect.
 Regular RegularPool::within(Regular r, uint32_t n_characters) {
   const Expression e = get(r);
   if (e.kind == Kind::kSequence) {

@@ -53,7 +53,7 @@ std::optional<uint32_t> ThreadStepper::stack_behind(const Thread& thread) {
   if (thread.kind == Thread::kString) {
     return Comparer(m_).with_value(thread.stack, m_.string_value(thread.text));
   }
-  // Whether the number is allowed depends on its value, which is not known.
+  // The decision depends on the number's value, which is not known.
   if (thread.low != 0 && thread.text == Machine::kForgotten) m_.asked_for_forgotten_ = true;
   return Comparer(m_).with_value(thread.stack, m_.plain_value(thread.text));
 }

@@ -115,7 +115,8 @@ Result<std::optional<TokenId>> read_special(const Metadata& metadata, std::strin
   return std::optional(static_cast<TokenId>(*id));
 }
 
-// Some files mark control tokens as other kinds, which plain text could become.
+// Makes a token a control token. Some files mark control tokens as other kinds, which plain text
+// could become.
 void mark_as_control(Vocabulary& vocabulary, std::optional<TokenId> id) {
   if (id && vocabulary.kinds[*id] != TokenKind::kUnknown) {
     vocabulary.kinds[*id] = TokenKind::kControl;

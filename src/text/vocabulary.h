@@ -62,14 +62,14 @@ struct Vocabulary : TokenTexts {  // texts: [n_vocab]
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(texts.size()); }
 
-  // is_plain() returns whether text that a model reads or writes may become the token: it is normal
-  // or user-defined. is_of_text() includes unused tokens, which are recognized in a text as well.
+  // is_plain() returns whether the token is normal or user-defined, so that plain text may become
+  // it. is_of_text() includes unused tokens, which are recognized in a text as well.
   bool is_plain(TokenId id) const {
     return kinds[id] == TokenKind::kNormal || kinds[id] == TokenKind::kUserDefined;
   }
   bool is_of_text(TokenId id) const { return is_plain(id) || kinds[id] == TokenKind::kUnused; }
 
-  // Like find(), restricted to plain tokens.
+  // Returns the plain token with this text; std::nullopt if there is none.
   std::optional<TokenId> find_plain(std::string_view text) const;
 };
 

@@ -31,7 +31,7 @@ class VocabularyTokenizer : public Tokenizer {
  protected:
   explicit VocabularyTokenizer(Vocabulary vocabulary);
 
-  // What precedes a plain text: nothing, a special token, or other plain text.
+  // The context before a plain text: nothing, a special token, or other plain text.
   enum class After { kNothing, kToken, kText };
 
   // Appends the ids of `text`, which is not empty and at most kMaxPartBytes long.

@@ -117,8 +117,8 @@ bool Comparer::completes_array(uint32_t form, uint32_t list, uint32_t value, siz
   return std::ranges::any_of(lists, [&](uint32_t end) { return m_.can_close_array(form, end); });
 }
 
-// If the form has an order, the names are tried in this order, unlisted ones last. Otherwise any
-// order is allowed, and one is tried.
+// Tries the names in the order of the form, unlisted ones last. If the form has no order, any order
+// is allowed, so it is enough to try one.
 bool Comparer::completes_object(uint32_t form, uint32_t list, uint32_t value,
                                 const Values& record) {
   const ObjectParts& object = parts_.objects[form];

@@ -55,8 +55,8 @@ SomeValues Comparer::of_node(Node node, size_t n) {
       (!known->second.values.are_many || known->second.n_asked >= n)) {
     return cut(known->second.values);
   }
-  // A value may contain values of its own node. Substitutes the values known so far, and the caller
-  // repeats this until no new ones are found.
+  // A value may contain values of its own node. Substitutes the values known so far, and the outer
+  // call repeats this until no new ones are found.
   for (size_t i = 0; i < open_.size(); ++i) {
     if (open_[i].first != id) continue;
     lowest_assumed_ = std::min(lowest_assumed_, i);

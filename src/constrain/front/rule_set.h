@@ -29,7 +29,7 @@ struct Production {
 
   static Production of(Node node) { return {.kind = Kind::kNode, .node = node}; }
   static Production of_rule(uint32_t rule) { return {.kind = Kind::kRule, .rule = rule}; }
-  // sequence() and choice() return the part itself if there is only one.
+  // Return a sequence, a choice and a repetition. A sequence or choice of one part is that part.
   static Production sequence(std::vector<Production> parts);
   static Production choice(std::vector<Production> parts);
   static Production repeat(Production part, uint32_t min, uint32_t max);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 18;
 
-// What may follow at a position: if nothing was read before it, and otherwise. Only ^ distinguishes
-// the two.
+// The expression that may follow at a position if nothing was read before it, and otherwise. Only ^
+// distinguishes the two.
 struct Rest {
   Regular at_begin;
   Regular later;

@@ -17,7 +17,7 @@ enum class Draft : uint8_t { k4, k6, k7, k2019, k2020 };
 // `root` is borrowed.
 class SchemaDocument {
  public:
-  // Error: the dialect is not known.
+  // Indexes a schema. Error: the dialect is not known.
   static Result<SchemaDocument> make(const Json& root);
 
   Draft draft() const { return draft_; }

@@ -27,9 +27,9 @@ class ShapeMaker {
   Shape everything();
   Literal never();
 
-  // Relevant for closed objects (canonical language): if every object shape requires unlisted
-  // names, which results from a negation, allows these names. Otherwise the union has an object
-  // without them.
+  // Allows closed objects (see SchemaOptions::Language) to have unlisted required names, if each
+  // object shape of the union requires some because of a negation. Otherwise the union has an
+  // object without them.
   void mention_required(Shapes& shapes);
 
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -97,7 +97,7 @@ class ShapeMaker {
   std::unexpected<Error> invalid(const Json& schema, std::string_view keyword,
                                  std::string_view expected);
   static std::unexpected<Error> too_large();
-  // In relaxed mode, records an error about a keyword that can be ignored and returns true.
+  // Returns true, and records the error, if it is about a keyword that relaxed mode ignores.
   bool may_leave_out(const Error& error);
 
   static constexpr size_t kMaxShapes = 400;

@@ -17,7 +17,7 @@ namespace kvik::constrain {
 class StringTokens {
  public:
   StringTokens() = default;
-  // `tokens`: the texts by id. Empty texts are ignored.
+  // Takes the texts of the tokens by id. Empty texts are ignored.
   explicit StringTokens(const std::vector<std::string>& tokens);
 
   static constexpr uint32_t kAnyNumber = ~uint32_t{0};

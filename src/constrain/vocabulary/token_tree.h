@@ -29,7 +29,7 @@ struct TokenTree {
 
   static constexpr size_t kFewTokens = 8;
 
-  // Returns the trie of the tokens `ids`, whose texts must not be empty.
+  // Returns the trie of the tokens `ids`. Their texts must not be empty.
   static TokenTree make(std::vector<TokenId> ids, const std::vector<std::string>& texts);
 
   std::span<const TokenId> tokens_below(uint32_t node) const {

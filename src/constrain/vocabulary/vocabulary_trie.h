@@ -20,7 +20,8 @@ namespace kvik::constrain {
 // Immutable; thread-safe.
 class VocabularyTrie {
  public:
-  // Control, unknown, unused and empty tokens are never allowed.
+  // Takes the tokens of a tokenizer except control, unknown, unused and empty tokens, which are
+  // never allowed.
   explicit VocabularyTrie(const Tokenizer& tokenizer);
   explicit VocabularyTrie(std::vector<std::string> tokens);
 

@@ -142,7 +142,7 @@ Result<bool> Lexer::raw() {
     return at + 2;
   };
   const auto begin = word_tag(at_, "raw");
-  // As in Jinja, "raw +%}" does not begin a raw block.
+  // Jinja does not treat "raw +%}" as the beginning of a raw block.
   if (!begin || source_[*begin - 3] == '+') return false;
   at_ = *begin;
   end_block(source_[at_ - 3]);

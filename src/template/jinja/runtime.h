@@ -165,11 +165,11 @@ Result<Value> get_path(const Value& value, const Value& path);
 // Applies one of Python's operators + - * / // % **, or Jinja's ~.
 Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, const Value& b);
 
-// Python's str(value) and ==. The cost is charged to the budget.
+// Return Python's str(value), and a == b. The cost is charged to the budget.
 Result<Text> text_of(Runtime& runtime, const Value& value);
 Result<bool> same(Runtime& runtime, const Value& a, const Value& b);
 
-// Python's <, for numbers, strings and lists.
+// Returns a < b as in Python, for numbers, strings and lists.
 Result<bool> less(Runtime& runtime, const Value& a, const Value& b);
 // Implements Python's "item in container".
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& item);

@@ -171,8 +171,8 @@ bool equal(const Value& a, const Value& b);
 // Returns Python's name of the type, for messages.
 std::string_view type_name(const Value& value);
 
-// Python's str(value), and its repr(value) as used within lists and dicts. extent() gives their
-// cost.
+// Python's str(value), and its repr(value) as used within lists and dicts. Their cost is given by
+// extent().
 Text to_text(const Value& value);
 void append_repr(const Value& value, Text& out);
 std::string float_text(double value);  // for example 1.0, 0.1, 1e+16, nan

@@ -156,8 +156,8 @@ class BpeTokenizer final : public VocabularyTokenizer {
     return id && vocabulary_.kinds[*id] == TokenKind::kNormal ? id : std::nullopt;
   }
 
-  // A text with characters outside the byte alphabet belongs to an added token, which is stored
-  // literally.
+  // Returns the bytes of a token. A text with characters outside the byte alphabet belongs to an
+  // added token, which is stored literally.
   std::string decode(std::string_view token_text) const override {
     if (symbols_ == Symbols::kCharacters) return VocabularyTokenizer::decode(token_text);
     return letters_to_bytes(token_text).value_or(std::string(token_text));

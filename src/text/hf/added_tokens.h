@@ -15,7 +15,7 @@ namespace kvik::hf {
 // other added tokens are user-defined, "<0x0A>" is a byte token if `byte_tokens` says so, and ids
 // without a token are unused. If `n_vocab` is given, the table has that size: added tokens beyond
 // it are dropped, and missing ones are unused.
-// Whether tokens such as "<0x0A>" denote bytes or are text.
+// The meaning of tokens such as "<0x0A>": text or a byte.
 enum class ByteTokens { kAreText, kAreBytes };
 struct AllTokens {
   Vocabulary vocabulary;

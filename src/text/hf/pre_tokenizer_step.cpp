@@ -17,7 +17,8 @@ using MadeStep = Result<PreTokenizerStep>;
 constexpr auto kDelimiter = Parts::Kind::kDelimiter;
 constexpr auto kBetween = Parts::Kind::kBetween;
 
-// What a regular expression matches: the delimiters, or the text between them ("invert").
+// The meaning of the matches of a regular expression: they are the delimiters, or the text between
+// them ("invert").
 enum class Delimiters { kMatches, kRest };
 
 MadeStep at_regex(const Pattern& pattern, Behavior behavior, Delimiters delimiters) {

@@ -41,7 +41,7 @@ class Regex {
   }
 
  private:
-  struct Code;  // holds PCRE2's type, whose header is not included here
+  struct Code;  // holds PCRE2's type (its header is not included here)
   explicit Regex(std::shared_ptr<const Code> code) : code_(std::move(code)) {}
 
   std::shared_ptr<const Code> code_;  // shared by copies of the std::functions that hold this

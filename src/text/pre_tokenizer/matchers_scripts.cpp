@@ -19,7 +19,7 @@ bool is_deepseek3_cjk(const Char& c) {
   return is_between(c.code_point, 0x4E00, 0x9FA5) || is_between(c.code_point, 0x3040, 0x30FF);
 }
 
-// Equivalent to the list of 100 ranges in DeepSeek's tokenizer.json.
+// Returns whether the character is in the list of 100 ranges in DeepSeek's tokenizer.json.
 bool is_deepseek_letter(const Char& c) {
   const char32_t p = c.code_point;
   if (!c.has(kUpperTrait | kLowerTrait)) return false;

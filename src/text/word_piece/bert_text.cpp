@@ -9,8 +9,8 @@
 
 namespace kvik {
 
-// General category C (Cc, Cf, Co) without unassigned characters, because newer versions of Unicode
-// may assign them.
+// These are the characters of general category C except unassigned ones, which a later version of
+// Unicode may assign.
 bool is_bert_control(char32_t c) {
   constexpr uint32_t kOther = U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
   return (U_GET_GC_MASK(static_cast<UChar32>(c)) & kOther) != 0;
