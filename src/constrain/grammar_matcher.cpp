@@ -74,6 +74,7 @@ bool GrammarMatcher::renew_mask_cache() {
 }
 
 // Renews the cache if it is larger than kKeptBytes. states_ must contain the new position already.
+// Returns false if the limits are exceeded.
 bool GrammarMatcher::drop_excess() {
   if (effort_ == Effort::kSmall || bytes() <= kKeptBytes) return true;
   const bool fits = renew_mask_cache();

@@ -51,8 +51,8 @@ class RuleSet {
   }
 
   // Builds the node of a rule and first those of the rules that it needs. A rule that is not
-  // recursive becomes part of the rules that use it. Direct left recursion becomes repetition (`a:
-  // a x | y` is `a: y x*`). Errors: kInvalidArgument for a rule that is not defined.
+  // recursive becomes part of the rules that use it. Direct left recursion becomes repetition: `a
+  // ::= a x | y` is built as `a ::= y x*`. Errors: kInvalidArgument for a rule that is not defined.
   Result<Node> build(Builder& builder, uint32_t start);
 
  private:
