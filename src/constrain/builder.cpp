@@ -19,8 +19,8 @@ Builder::Builder(const Limits& limits, Whitespace whitespace, Numbers numbers)
   parts_->nodes.push_back({NodeKind::kEmptyText});
 }
 
-// Reports whether a failed compilation ran out of steps: compile functions drop their Builder when
-// they fail.
+// Reports whether a failed compilation ran out of steps. The report is made here because compile
+// functions drop their Builder when they fail.
 Builder::~Builder() {
   if (!parts_ || !is_out_of_work_) return;
   *is_out_of_work_ = parts_->is_out_of_work || parts_->pool.is_out_of_work();
@@ -98,7 +98,7 @@ Node Builder::json_value() {
 
 Node Builder::sequence(std::span<const Node> parts) {
   std::vector<Node> kept;
-  std::vector<Regular> run;  // of texts, which are merged
+  std::vector<Regular> run;  // consecutive text parts, to be merged
   const auto end_run = [&] {
     if (!run.empty()) kept.push_back(text(regulars().sequence(run)));
     run.clear();

@@ -9,9 +9,10 @@ namespace kvik::constrain {
 
 inline constexpr char32_t kMaxCodePoint = 0x10FFFF;
 
-// A set of Unicode characters: ascending, non-adjacent ranges. Never contains surrogates.
+// A set of Unicode characters, stored as ascending, non-adjacent ranges. Never contains surrogates.
 class CodePointSet {
  public:
+  // An inclusive range of code points.
   struct Range {
     char32_t first;
     char32_t last;  // inclusive
@@ -19,7 +20,7 @@ class CodePointSet {
   };
 
   CodePointSet() = default;
-  // Ranges may be in any order and overlap.
+  // `ranges` may be in any order and may overlap.
   CodePointSet(std::initializer_list<Range> ranges) : CodePointSet(std::vector<Range>(ranges)) {}
   explicit CodePointSet(std::vector<Range> ranges);
 
@@ -28,7 +29,7 @@ class CodePointSet {
   const std::vector<Range>& ranges() const { return ranges_; }
   bool empty() const { return ranges_.empty(); }
   bool contains(char32_t c) const;
-  // Returns whether it contains a character from `first` to `last`.
+  // Returns whether the set contains a character from `first` to `last`.
   bool meets(char32_t first, char32_t last) const;
 
   CodePointSet operator|(const CodePointSet& other) const;
@@ -42,7 +43,7 @@ class CodePointSet {
   std::vector<Range> ranges_;
 };
 
-// Decodes UTF-8; invalid bytes become U+FFFD.
+// Decodes UTF-8. Each invalid byte becomes U+FFFD.
 std::u32string to_characters(std::string_view utf8);
 
 }  // namespace kvik::constrain

@@ -10,7 +10,8 @@ constexpr size_t kMaxDigits = 1000;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// State of a comparison: phase, sign, order of the digits so far, and their number.
+// The phase of a comparison. A state also has the sign, the order of the digits so far, and the
+// number of digits.
 enum Phase : uint32_t { kBegin, kWholeDigits, kFractionDigits };
 
 struct Parts {
@@ -31,7 +32,7 @@ uint32_t order_of(char a, char b) {
   return a < b ? DecimalComparison::kLess : DecimalComparison::kGreater;
 }
 
-// Returns the order of the whole digits, including their number.
+// Returns the order of the whole parts, which depends on their number of digits first.
 uint32_t whole_order(const Decimal& bound, const Parts& parts) {
   if (parts.phase != kWholeDigits || parts.n == bound.whole.size()) return parts.order;
   return parts.n < bound.whole.size() ? DecimalComparison::kLess : DecimalComparison::kGreater;
@@ -134,7 +135,8 @@ std::optional<DecimalComparison::State> DecimalComparison::step(const Decimal& b
       parts.order = order_of(c, '0');
     }
   }
-  // More digits than the bound has are one state, because the result no longer depends on them.
+  // All numbers of digits beyond the bound's are the same state, because the result no longer
+  // depends on them.
   parts.n = std::min(parts.n + 1, static_cast<uint32_t>(digits.size()) + 1);
   return parts.packed();
 }
@@ -197,7 +199,7 @@ bool DecimalDivision::accepts(State state) const {
 
 bool DecimalDivision::is_alive(State state) const {
   const auto [remainder, place] = state;
-  if (place <= kWhole) return true;  // enough digits lead from any remainder to zero
+  if (place <= kWhole) return true;  // enough further digits lead from any remainder to zero
   const uint32_t n_left = n_digits - (place == kPoint ? 0 : place - kFraction);
   const uint64_t power = power_of_ten(n_left);
   if (power >= divisor) return true;

@@ -12,8 +12,8 @@
 namespace kvik::constrain {
 namespace {
 
-// Maximum passes over all nodes until nothing changes; parts mostly precede the nodes that contain
-// them.
+// Limits of the passes over all nodes until nothing changes. Few are needed, because parts mostly
+// precede the nodes that contain them.
 constexpr size_t kMinPasses = 8, kMaxVisits = 4'000'000;
 
 size_t count_bits(std::span<const uint32_t> words) {
@@ -66,8 +66,9 @@ class Finisher {
     return too_large();
   }
 
-  // Repeats until nothing changes: the possible items determine whether items can be distinct, and
-  // impossible items make others impossible.
+  // Determines which nodes can produce a text. This repeats until nothing changes: the possible
+  // items decide whether an array can have enough distinct items, and an impossible array makes
+  // others impossible.
   Result<void> find_all_productive() {
     constexpr int kMostRounds = 16;
     for (int round = 0; round < kMostRounds; ++round) {
@@ -82,7 +83,7 @@ class Finisher {
         if (needs_others && array.min <= array.max) open.push_back(i);
       }
       if (open.empty() || exhausted()) return {};
-      // Uses the present parts, and is destroyed before they change.
+      // The machine reads parts_, so it must be destroyed before they change.
       Machine machine(std::shared_ptr<const GrammarParts>(std::shared_ptr<void>(), &parts_));
       machine.allow_work(parts_.limits.max_work);
       bool changed = false;
@@ -187,8 +188,9 @@ class Finisher {
     parts_.object_forms.clear();
   }
 
-  // Without a fixed order, every object can be completed. With one, this holds if the minimum does
-  // not depend on which properties were skipped, or only on their number.
+  // Returns whether the order of properties can be enforced such that no prefix of an object is a
+  // dead end: the minimum must not depend on which properties were skipped, or only on their
+  // number.
   static bool can_be_ordered(const ObjectForm& form) {
     if (!form.ordered || form.n_witnesses > 0) return false;
     const auto n_required = std::ranges::count_if(form.properties, &ObjectForm::Property::required);
@@ -198,7 +200,7 @@ class Finisher {
     return !has_needs && form.others.empty();
   }
 
-  // Computes the transitive closure of needs.
+  // Replaces `needs` by its transitive closure.
   static void close_needs(ObjectParts& object) {
     const auto add = [&](std::vector<uint32_t>& all, const std::vector<uint32_t>& more) {
       bool changed = false;
@@ -219,8 +221,8 @@ class Finisher {
     }
   }
 
-  // A property is possible if its values are; a property that needs an impossible one is
-  // impossible.
+  // Returns whether any object matches. A property is possible if its value and the values of all
+  // properties that it needs are possible.
   bool is_productive_object(const ObjectParts& object) {
     if (count_bits(object.required) > object.max || object.min > object.max) return false;
     uint64_t n_possible = 0;
@@ -273,7 +275,7 @@ class Finisher {
     return true;
   }
 
-  // Returns whether the array can contain `n` counted items.
+  // Returns whether the array can contain `n` items that count for `counting`.
   bool can_count(const ArrayForm& array, uint32_t counting, uint64_t n) {
     uint64_t n_found = 0;
     for (size_t i = 0; i <= array.first.size() && n_found < n; ++i) {
@@ -284,7 +286,7 @@ class Finisher {
     return n_found >= n;
   }
 
-  // Ends an array before its first impossible item.
+  // Limits the length of an array so that it ends before its first impossible item.
   void shorten(ArrayForm& array) {
     for (size_t i = 0; i <= array.first.size(); ++i) {
       if (any_productive(items_at(array, i), 0)) continue;
@@ -293,7 +295,7 @@ class Finisher {
     }
   }
 
-  // Rejects rules that reach themselves before a character is read.
+  // Rejects rules that refer to themselves before a character is read.
   Result<void> refuse_left_recursion() {
     enum class Color : uint8_t { kWhite, kGrey, kBlack };
     std::vector<Color> colors(parts_.nodes.size(), Color::kWhite);

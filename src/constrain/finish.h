@@ -6,8 +6,8 @@ namespace kvik::constrain {
 
 struct GrammarParts;
 
-// Computes which nodes may be empty and which have a text at all, and converts object forms to the
-// form used for matching. Errors as for Builder::finish().
+// Computes which nodes match the empty text and which match any text at all, and converts the
+// object forms to ObjectParts. Returns the errors of Builder::finish().
 Result<void> finish_parts(GrammarParts& parts);
 
 }  // namespace kvik::constrain

@@ -22,7 +22,7 @@ std::shared_ptr<CompiledGrammar> CompiledGrammar::make(
 
 GrammarMatcher CompiledGrammar::start() const { return GrammarMatcher(shared_from_this()); }
 
-// The start state has the same number in every machine, so no machine is needed yet.
+// The start state has the same number in every machine, so the machine is created later.
 GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
     : grammar_(std::move(grammar)), states_({MaskCache::kStart}) {}
 
@@ -41,7 +41,7 @@ GrammarMatcher::~GrammarMatcher() {
   if (grammar_) count();
 }
 
-// Updates the meter.
+// Adds the change of this matcher's memory to the meter.
 void GrammarMatcher::count() {
   const size_t now = bytes();
   if (!grammar_->meter_ || now == counted_bytes_) return;
@@ -73,7 +73,8 @@ bool GrammarMatcher::renew_mask_cache() {
   return mask_cache_->bytes() <= kKeptBytes;
 }
 
-// Called after the position is recorded in states_.
+// Renews the cache if it is larger than kKeptBytes. states_ must contain the new position already.
+// Returns false if the limits are exceeded.
 bool GrammarMatcher::drop_excess() {
   if (effort_ == Effort::kSmall || bytes() <= kKeptBytes) return true;
   const bool fits = renew_mask_cache();

@@ -11,7 +11,7 @@
 namespace kvik::constrain {
 namespace {
 
-// Converts shapes to grammar rules, one per conjunction.
+// Converts shapes to grammar rules, one rule for each conjunction of schemas.
 class Emitter {
  public:
   Emitter(ShapeMaker& maker, Builder& builder, SchemaOptions::Language language)
@@ -73,7 +73,8 @@ class Emitter {
     return pool().intersection(decimal_syntax(pool()), shape.number);
   }
 
-  // Returns the texts that a program would write for the numbers, or all of them if there is none.
+  // Returns the texts of the numbers in canonical form; if no number of the shape has one, all
+  // texts.
   Regular canonical_numbers(const Shape& shape) {
     const NumberStyle& style = shape.number_style;
     std::vector<Regular> syntaxes;
@@ -93,8 +94,8 @@ class Emitter {
     return numbers(shape);
   }
 
-  // Returns the shape without unlisted properties, if some keyword lists names and the schema does
-  // not mention others.
+  // Returns the shape without unlisted properties if some keyword lists names and no keyword of the
+  // schema concerns the others.
   Shape closed(const Shape& shape) {
     const Evaluated& seen = shape.evaluated;
     const bool speaks_of_others = seen.all_names || !shape.some.empty();
@@ -110,7 +111,8 @@ class Emitter {
     return made;
   }
 
-  // Returns the names that rules mention: those listed in the schema in its order, then the others.
+  // Returns the property names that the schema mentions: the listed ones in the order of the
+  // schema, then the others.
   static std::vector<std::string> names_of(const Shape& shape) {
     std::set<std::string> names = shape.required;
     for (const ObjectRules& rules : shape.object) {
@@ -180,7 +182,8 @@ class Emitter {
     return all;
   }
 
-  // Returns the ways to read a property's value that count as something the object must have.
+  // Returns the schemas of a property's value that count for each set of required properties
+  // (Shape::some).
   template <class HasName>
   std::vector<ObjectForm::Witness> witnesses_of(const Shape& shape, const Conjunction& rules,
                                                 const HasName& has_name) {
@@ -198,12 +201,12 @@ class Emitter {
     return also;
   }
 
-  // Adds all other names, in classes that match the same patterns.
+  // Adds all unlisted names, in classes of names that match the same patterns.
   Result<void> add_others(const Shape& shape, ObjectForm& form) {
     struct Class {
       Regular names;
       Conjunction rules;
-      bool matched = false;  // by a pattern of the current rules
+      bool matched = false;  // whether a pattern of the current rules matches
     };
     constexpr size_t kMostClasses = 64;
     std::vector<Class> classes = {{shape.names, {}}};
@@ -311,7 +314,7 @@ class Emitter {
     return {};
   }
 
-  // Returns an item per set of `contains` rules that it may count for.
+  // Returns one schema of an item for each set of `contains` rules that the item may count for.
   std::vector<ArrayForm::Item> items_of(const Conjunction& rules,
                                         const std::vector<ContainsRule>& contains, size_t place) {
     std::vector<ArrayForm::Item> items;

@@ -19,10 +19,10 @@ constexpr uint32_t kNoNode = ~uint32_t{0};
 Machine::Machine(std::shared_ptr<const GrammarParts> parts)
     : parts_(std::move(parts)), pool_(parts_->limits.max_live_expressions, &parts_->pool) {
   states_.push_back({0, 0, StateParts::Known::kNo, true, {}, {}});
-  next_.emplace_back().fill(kUnknownState);  // block 0: of all unknown states
-  frames_.put({});                           // the bottom
-  texts_.put({0, 0});                        // no text is recorded
-  texts_.put({0, 1});                        // the empty text
+  next_.emplace_back().fill(kUnknownState);  // block 0: all successors are unknown
+  frames_.put({});                           // stack 0: the bottom
+  texts_.put({0, 0});                        // text 0: the text is not recorded
+  texts_.put({0, 1});                        // text 1: the empty text
   allow_work();
   std::vector<Thread> first = {{.kind = Thread::kEnter, .expr = id_of(parts_->start)}};
   start_ = intern(first);
@@ -73,7 +73,8 @@ State Machine::new_step(State state, uint8_t byte) {
   if (state == State::kDead) return state;
   const auto at = static_cast<uint32_t>(state);
   const std::span<const Thread> its = threads(state);
-  const std::vector<Thread> copy(its.begin(), its.end());  // stepping may reallocate them
+  // a copy, because stepping may reallocate threads_
+  const std::vector<Thread> copy(its.begin(), its.end());
   const uint64_t n_steps = 4 + copy.size() * 4;
   exhausted_ |= n_steps > work_left_;
   if (exhausted_) return State::kDead;
@@ -111,7 +112,7 @@ const Machine::Closure& Machine::closure_of(uint32_t node, uint32_t stack) {
 
 void Machine::close(std::vector<std::array<uint32_t, 2>> left, Closure& closure) {
   std::unordered_map<uint64_t, bool> seen;
-  // Entering a repeat again before anything was read adds nothing.
+  // Repeats that were begun. Beginning one again before a character was read adds no new text.
   std::unordered_map<uint64_t, bool> begun;
   const auto leave = [&](uint32_t stack) { left.push_back({kNoNode, stack}); };
   const auto enter = [&](uint32_t node, uint32_t stack) { left.push_back({node, stack}); };
@@ -322,7 +323,7 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
   const uint32_t witnesses = object.n_witnesses > 0 ? list[1 + n_words] : 0;
   const auto its_names = list.subspan(object.n_head());
   std::vector<uint32_t> seen(list.begin() + 1, list.begin() + 1 + static_cast<ptrdiff_t>(n_words));
-  // Properties still missing: required ones, and those that present ones need.
+  // The properties that are still missing: the required ones, and those that present ones need.
   std::vector<uint32_t> missing(n_words);
   for (size_t w = 0; w < n_words; ++w) missing[w] = object.required[w];
   for (size_t i = 0; i < object.names.size(); ++i) {
@@ -339,7 +340,7 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
                  false, Regular::kNothing};
   const uint32_t n_left =
       object.max == RegularPool::kUnbounded ? RegularPool::kUnbounded : object.max - n_seen;
-  // True if another property that counts for these witnesses leaves enough room for the rest.
+  // Returns whether another property that counts for the witnesses `is` leaves room for the rest.
   const auto fits = [&](uint32_t is) {
     const auto n = n_needed(*parts_, object, {seen, missing, witnesses | is});
     return n && (n_left == RegularPool::kUnbounded || *n < n_left);
@@ -352,7 +353,7 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
   };
   for (size_t i = 0; i < object.names.size(); ++i) {
     if (has_bit(seen, i) || !parts_->node(object.values[i]).productive) continue;
-    // Without needs and witnesses a simple count suffices.
+    // Without needs and witnesses, a simple count suffices.
     if (object.needs[i].empty() && object.n_witnesses == 0) {
       const uint32_t n_needed = n_missing + (has_bit(missing, i) ? 0 : 1);
       if (n_left != RegularPool::kUnbounded && n_needed > n_left) continue;

@@ -16,18 +16,19 @@
 
 namespace kvik::constrain {
 
-// One parse of the text so far: its innermost position, and the stack of enclosing frames.
+// One possible parse of the text read so far: the innermost position, and the stack of the
+// enclosing frames.
 struct Thread {
   enum Kind : uint32_t {
-    kDone,        // nothing may follow
+    kDone,        // the text is complete; nothing may follow
     kEnter,       // expects node `expr`; `left` whitespace characters may precede it
-    kText,        // `expr` may follow; `partial`: of a character
+    kText,        // in a text; `expr` is what may follow
     kStringOpen,  // expects the quote
     kString,      // in a string
     kObjectOpen,  // expects {
     kFirstKey,    // after {
     kNextKey,     // after a comma
-    kKey,         // in a key: names low … high share `depth` characters with it
+    kKey,         // in a key: the names [low, high) share their first `depth` characters with it
     kColon,       // expects : and then node `expr`
     kAfterValue,  // expects , or }
     kArrayOpen,   // expects [
@@ -37,26 +38,27 @@ struct Thread {
   uint32_t kind = kDone;
   uint32_t stack = 0;
   uint32_t expr = 0;
-  uint32_t partial = 0;  // of a character or an escape: see StringCursor
-  uint32_t text = 0;     // the string or number so far, if it is recorded
-  // For a text, `low` is 1 if only its end decides whether the number is allowed.
+  uint32_t partial = 0;  // an incomplete character or escape: see CharacterCursor
+  uint32_t text = 0;     // text of the string or number so far; 0 if it is not recorded
+  // For kKey, see there. For kText, `low` is 1 if only the end of a number decides whether it is
+  // allowed.
   uint32_t low = 0, high = 0, depth = 0;
-  uint32_t left = 0;  // whitespace characters that may follow here, or kOneSpace
+  uint32_t left = 0;  // number of whitespace characters that may follow here, or kOneSpace
 
   static constexpr uint32_t kOneSpace = ~uint32_t{0};
 
   friend auto operator<=>(const Thread&, const Thread&) = default;
 };
 
-// An enclosing frame of a thread.
+// A frame of a thread's stack: what encloses the current position.
 struct Frame {
   enum Kind : uint32_t {
     kBottom,
-    kNode,    // a: the node that follows
-    kRepeat,  // a: the node, b: number of repetitions begun
-    kObject,  // a: the form, b: its list: number of values, bits of properties seen, other names
-    kArray,   // a: the form, b: its list: number of items, and of counted items per count
-    // The same for values that are compared with others as a whole; b: its Memory.
+    kNode,    // a: the node that comes next
+    kRepeat,  // a: the node, b: number of repetitions that have begun
+    kObject,  // a: the form, b: its list: ObjectParts::n_head() words, then the unlisted names
+    kArray,   // a: the form, b: its list: the number of items, and of counted items for each count
+    // The same for a container whose value is compared with others; b: its Memory.
     kComparedObject,
     kComparedArray,
   };
@@ -67,17 +69,18 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// A set of threads, as an id of a Machine. kDead is empty: the text does not match.
+// A set of threads, as an id in a Machine. kDead is the empty set: the text does not match.
 enum class State : uint32_t { kDead = 0 };
 
-// Matches texts against a grammar byte by byte. All states reached are kept with their transitions,
-// so that each is computed once. One thread.
+// Matches texts against a grammar byte by byte. The machine is a nondeterministic pushdown
+// automaton that is made deterministic on demand: it stores all states that were reached and their
+// transitions, so that each transition is computed once. Use from one thread.
 class Machine {
  public:
   explicit Machine(std::shared_ptr<const GrammarParts> parts);
 
   State start() const { return start_; }
-  // Also returns kDead once exhausted().
+  // Returns the state after one more byte. Also returns kDead once the machine is exhausted().
   State step(State state, uint8_t byte) {
     const uint32_t block = states_[static_cast<uint32_t>(state)].blocks[byte >> 4];
     const uint32_t known = next_[block][byte & 15];
@@ -85,45 +88,46 @@ class Machine {
   }
   // Returns whether the text may end here.
   bool is_complete(State state);
-  // Returns a superset of the bytes that may follow.
+  // Returns a set of bytes that includes all bytes that may follow.
   using ByteSet = std::array<uint64_t, 4>;
   const ByteSet& first_bytes(State state);
-  // Returns the byte that must follow, if there is exactly one and the text may not end. Escapes of
-  // characters in strings are not considered.
+  // Returns the byte that must follow if there is exactly one and the text may not end here.
+  // Alternative spellings of a character in a string by an escape do not count.
   std::optional<uint8_t> forced_byte(State state);
 
-  // Returns one of fewer states that allows the same next `n_bytes` bytes; `exact` becomes false if
-  // that depends on earlier strings.
+  // Returns a state that allows the same next `n_bytes` bytes and is the same for many such states.
+  // It drops the recorded text of strings and numbers, so its transitions may depend on text that
+  // is not known; asked_for_forgotten() reports this.
   State within(State state, uint32_t n_bytes);
-  // Returns whether the text of a string that within() forgot was needed.
+  // Returns whether a result depended on a text that within() dropped, since forget_asking().
   bool asked_for_forgotten() const { return asked_for_forgotten_; }
   void forget_asking() { asked_for_forgotten_ = false; }
-  // For a state in a string in which every next character is allowed: how many may follow, and the
-  // state after the quote.
+  // A state within a string in which any character is allowed: the minimum and maximum number of
+  // further characters, and the state after the closing quote.
   struct AnyString {
     uint32_t min, max;
     State behind;
   };
   std::optional<AnyString> any_string(State state);
-  // The unbounded state of such a kind to which most characters lead, and the bytes that may lead
-  // elsewhere.
+  // The state to which most characters lead, in which any number of any characters may follow, and
+  // the bytes that may lead elsewhere.
   struct Mostly {
     State to;
     ByteSet others;
   };
   std::optional<Mostly> mostly(State state);
-  // Returns the bytes that may lead elsewhere than to the state returned by mostly(); all if that
-  // is not known.
+  // Returns the bytes that may lead elsewhere than to `to`, a state returned by mostly(). Returns
+  // all bytes if the two states are not of the same string.
   ByteSet others_than(State state, State to);
-  // Returns whether it is in a string, between two characters.
+  // Returns whether the state is between two characters of a string whose text is not recorded.
   bool is_between(State state) const;
-  // Returns the state of some of its threads.
+  // Returns the state that consists of these threads.
   State part_of(std::span<const Thread> threads);
 
-  // Returns whether all characters of `set` may follow, at least n times.
+  // Returns whether any sequence of up to n characters of `set` may follow.
   bool runs_free(State state, const CodePointSet& set, uint32_t n);
 
-  // Called before each query: limits the work of its answer and the memory afterwards.
+  // Limits the work of the following queries. Called before each query.
   void allow_work() { allow_work(parts_->limits.max_work_per_token); }
   void allow_work(uint64_t n_steps) {
     pool_.allow_work(n_steps);
@@ -135,7 +139,8 @@ class Machine {
     max_bytes_ = n_bytes;
   }
   uint64_t work_left() const { return std::min(work_left_, pool_.work_left()); }
-  // Returns true beyond the limits: existing states are right, new ones are not made.
+  // Returns true once a limit was exceeded. Existing states remain correct, but no new ones are
+  // made.
   bool exhausted() const { return exhausted_ || pool_.exhausted(); }
   const Limits& limits() const { return parts_->limits; }
   size_t bytes() const;
@@ -150,7 +155,7 @@ class Machine {
   friend class ThreadStepper;
   friend class Comparer;
   static constexpr uint32_t kUnknownState = ~uint32_t{0};
-  static constexpr uint32_t kForgotten = ~uint32_t{0};  // a text that within() forgot
+  static constexpr uint32_t kForgotten = ~uint32_t{0};  // a text that within() dropped
 
   struct StateParts {
     uint32_t first_thread;
@@ -159,41 +164,46 @@ class Machine {
     Known complete = Known::kUnknown;
     bool has_first = false;
     ByteSet first;
-    std::array<uint32_t, 16> blocks;  // of next_, by the byte's upper half; 0: none yet
+    std::array<uint32_t, 16>
+        blocks;  // index in next_ by the upper half of the byte; 0: all unknown
   };
-  // The threads after nodes and frames are expanded to those that read a byte.
+  // The threads that read the next byte, after all nodes and frames that read nothing were
+  // expanded.
   struct Closure {
     std::vector<Thread> threads;
     bool done = false;
-    bool has_forgotten = false;  // values that it would depend on
+    bool has_forgotten = false;  // depends on values that within() dropped
   };
-  // Names that an object allows next.
+  // The property names that an object allows next.
   struct KeyChoice {
-    std::vector<uint32_t> allowed;  // bits
+    std::vector<uint32_t> allowed;  // bits of ObjectParts::names
     bool can_close;
     bool can_open;
-    Regular others;              // other names, with the mark of their kind
-    bool has_forgotten = false;  // names that it would depend on
-    std::vector<std::pair<uint32_t, Regular>> kinds = {};  // the same, separately
+    Regular others;              // unlisted names, each with the mark of its kind
+    bool has_forgotten = false;  // depends on names that within() dropped
+    // the parts of `others`: index in ObjectParts::others, names
+    std::vector<std::pair<uint32_t, Regular>> kinds = {};
   };
-  // A property's name: one of `names`, or one of `others` with its text.
+  // The name of a property: listed (`place` in ObjectParts::names) or unlisted (`place` in
+  // ObjectParts::others). `text`: the name.
   struct PropertyName {
     bool is_named;
     uint32_t place;
     uint32_t text;
   };
-  // One way to read a property or an item: its value, and the resulting list of its container.
+  // One way to read a property or an item: the node of its value, and the list of the container
+  // after it.
   struct Way {
     Node value;
     uint32_t list;
   };
 
-  static constexpr size_t kEntryBytes = 160;  // of a closure or choice, without its lists
+  static constexpr size_t kEntryBytes = 160;  // estimate for a closure or choice without its lists
   static size_t bytes_of(const KeyChoice& choice) {
     return choice.allowed.capacity() * sizeof(uint32_t) +
            choice.kinds.capacity() * sizeof(choice.kinds[0]);
   }
-  State new_step(State state, uint8_t byte);  // one that is not in next_
+  State new_step(State state, uint8_t byte);  // for a transition that is not in next_
   State intern(std::vector<Thread>& threads);
   const Thread* string_thread(State state) const;
   uint32_t push(const Frame& frame);
@@ -204,19 +214,19 @@ class Machine {
   const KeyChoice& key_choice(uint32_t form, uint32_t list);
   KeyChoice make_key_choice(const ObjectParts& object, std::span<const uint32_t> list);
   // Returns the names that the object of this frame allows next, in the order that its form
-  // requires.
+  // requires. The frame may be a compared one.
   const KeyChoice& key_choice_of(const Frame& frame);
-  // Returns the same for an object that is not compared.
+  // Returns the same for an object whose value is not compared.
   const KeyChoice& choice_in_order(uint32_t form, uint32_t list);
   const KeyChoice& ordered_key_choice(uint32_t form, uint32_t list);
   void keep_order(const ObjectParts& object, std::span<const uint32_t> list, KeyChoice& choice);
-  // machine_ways.cpp
+  // Defined in machine_ways.cpp.
   std::vector<Way> property_ways(uint32_t form, uint32_t list, const PropertyName& name);
   std::vector<Way> item_ways(uint32_t form, uint32_t list);
   bool can_close_array(uint32_t form, uint32_t list) const;
   bool may_count(const ArrayForm& array, size_t place, uint32_t count, uint32_t n_needed) const;
   Regular join_kinds(std::span<const std::pair<uint32_t, Regular>> kinds);
-  // machine_values.cpp: values that are compared, as ids of lists.
+  // Defined in machine_values.cpp: values that are compared, as ids of lists.
   bool is_compared(uint32_t stack) const { return frame(stack).kind >= Frame::kComparedObject; }
   Memory memory_of(const Frame& frame) const;
   uint32_t put_memory(const Memory& memory);
@@ -225,7 +235,7 @@ class Machine {
   uint32_t plain_value(uint32_t text);
   uint32_t container_value(ValueKind kind, std::span<const uint32_t> record);
   std::string json_of(uint32_t value) const;
-  // machine_copy.cpp
+  // Defined in machine_copy.cpp: copy parts of another machine of the same grammar.
   uint32_t copy_list(const Machine& from, const Frame& frame, uint32_t number);
   uint32_t copy_text(const Machine& from, uint32_t text);
   uint32_t copy_stack(const Machine& from, uint32_t stack);
@@ -243,7 +253,7 @@ class Machine {
   bool asked_for_forgotten_ = false;
   uint64_t work_left_ = 0;
   size_t max_bytes_ = SIZE_MAX;
-  size_t kept_bytes_ = 0;  // of closures and key choices
+  size_t kept_bytes_ = 0;  // memory of closures and key choices
 
   std::vector<StateParts> states_;
   std::vector<Thread> threads_;
@@ -260,9 +270,9 @@ class Machine {
   std::unordered_map<uint64_t, Closure> closures_;
   std::unordered_map<uint64_t, KeyChoice> key_choices_, ordered_key_choices_;
   std::unordered_map<uint64_t, State> within_;
-  // For compared objects; std::nullopt if comparing changes nothing.
+  // The names that compared objects allow; std::nullopt if comparison does not restrict them.
   std::unordered_map<uint64_t, std::optional<KeyChoice>> compared_choices_;
-  // Number of values of a node, if computed.
+  // The values of a node, of which n_asked were requested.
   struct KnownValues {
     size_t n_asked;
     SomeValues values;

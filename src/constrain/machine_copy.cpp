@@ -13,7 +13,7 @@ uint32_t Machine::copy_text(const Machine& from, uint32_t text) {
   return made;
 }
 
-// Ids of texts and lists belong to their machine.
+// Copies the list of a frame, in which ids of texts are replaced by those of this machine.
 uint32_t Machine::copy_list(const Machine& from, const Frame& frame, uint32_t number) {
   const auto its = from.lists_.get(number);
   std::vector<uint32_t> list(its.begin(), its.end());
@@ -25,7 +25,7 @@ uint32_t Machine::copy_list(const Machine& from, const Frame& frame, uint32_t nu
   return lists_.put(list);
 }
 
-// Copies names and values of an object, names ascending.
+// Copies the names and values of an object. The result is sorted by the new ids of the names.
 std::vector<uint32_t> Machine::copy_members(const Machine& from, std::span<const uint32_t> its) {
   std::vector<std::array<uint32_t, 2>> members;
   for (size_t i = 0; i + 1 < its.size(); i += 2) {

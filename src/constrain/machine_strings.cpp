@@ -5,7 +5,7 @@
 namespace kvik::constrain {
 namespace {
 
-// A private-use character, which represents all characters that a form does not mention.
+// A private-use character that stands for all characters that a form does not mention.
 constexpr char32_t kUncommon = 0xE000;
 constexpr char32_t kBeforeSurrogates = 0xD7FF, kBehindSurrogates = 0xE000;
 
@@ -24,8 +24,8 @@ constexpr Machine::ByteSet kAllBytes = {~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}
 
 }  // namespace
 
-// Returns the only thread of a state that is between two characters of a string that is not
-// recorded.
+// Returns the thread of a state that has only one, if it is between two characters of a string
+// whose text is not recorded; otherwise null.
 const Thread* Machine::string_thread(State state) const {
   const std::span<const Thread> its = threads(state);
   if (its.size() != 1 || its[0].partial != 0) return nullptr;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kWords = {"null", "true", "false"};
 
-// Returns digits · 10^power without an exponent; the digits have no leading or trailing zeros.
+// Returns digits · 10^power without an exponent. `digits` has no leading or trailing zeros.
 std::string in_decimals(const std::string& digits, int64_t power) {
   if (power >= 0) return digits + std::string(static_cast<size_t>(power), '0');
   const auto n_behind = static_cast<size_t>(-power);
@@ -21,7 +21,7 @@ std::string in_decimals(const std::string& digits, int64_t power) {
   return std::string(digits).insert(digits.size() - n_behind, 1, '.');
 }
 
-// Returns a canonical JSON text of a number: digits without leading and trailing zeros, and the
+// Returns a canonical text of a number: the digits without leading and trailing zeros, then the
 // power of ten. An exponent of over 17 digits is unchanged.
 std::string number_key(std::string_view text) {
   const bool negative = text.starts_with('-');

@@ -2,7 +2,7 @@
 
 #include "constrain/machine.h"
 
-// Continuations of an object or array: what may be read next, and the resulting record.
+// Continuations of an object or array: what may be read next, and the resulting list.
 namespace kvik::constrain {
 
 Regular Machine::join_kinds(std::span<const std::pair<uint32_t, Regular>> kinds) {
@@ -31,14 +31,14 @@ const Machine::KeyChoice& Machine::ordered_key_choice(uint32_t form, uint32_t li
   return found->second;
 }
 
-// Removes properties that precede one already written, or follow one still missing.
+// Removes the properties that come before one already written or after one still missing.
 void Machine::keep_order(const ObjectParts& object, std::span<const uint32_t> list,
                          KeyChoice& choice) {
   const size_t n = object.names.size();
   const auto seen = list.subspan(1, object.n_words());
   const bool has_others = list.size() > object.n_head();
   uint32_t least = 0;                    // lowest rank that may come next
-  auto most = static_cast<uint32_t>(n);  // and the highest: that of the first missing one
+  auto most = static_cast<uint32_t>(n);  // highest one: that of the first missing property
   for (size_t i = 0; i < n; ++i) {
     if (has_bit(seen, i)) least = std::max(least, object.ranks[i] + 1);
   }
@@ -51,7 +51,7 @@ void Machine::keep_order(const ObjectParts& object, std::span<const uint32_t> li
       if (has_bit(object.needs[i], j)) miss(j);
     }
   }
-  // A property whose needs were skipped can no longer occur.
+  // Returns whether a property needs one that was skipped, so that it can no longer occur.
   const auto lacks = [&](size_t i) {
     for (size_t j = 0; j < n && !object.needs[i].empty(); ++j) {
       if (has_bit(object.needs[i], j) && !has_bit(seen, j) && object.ranks[j] < object.ranks[i]) {
@@ -60,7 +60,7 @@ void Machine::keep_order(const ObjectParts& object, std::span<const uint32_t> li
     }
     return false;
   };
-  // The properties after it suffice for the minimum.
+  // Returns whether the later properties suffice to reach the minimum.
   const auto is_enough = [&](size_t i) {
     uint32_t n_more = list[0] + 1;
     for (size_t j = 0; j < n && n_more < object.min; ++j) {
@@ -110,7 +110,7 @@ std::vector<Machine::Way> Machine::property_ways(uint32_t form, uint32_t list,
   for (const auto& [its, is] : also) {
     const size_t witnesses = 1 + object.n_words();
     const uint32_t had = after[witnesses];
-    if ((had | is) == had) continue;  // like any other value
+    if ((had | is) == had) continue;  // no different from an ordinary value
     after[witnesses] |= is;
     add(its);
     after[witnesses] = had;
@@ -158,7 +158,8 @@ std::vector<Machine::Way> Machine::item_ways(uint32_t form, uint32_t list) {
                            place < std::max<size_t>(array.first.size(), array.min);
     if (counts_on) ++after[0];
     bool possible = true;
-    bool tells = item.counts == 0;  // affects a count that still matters
+    // whether it is an ordinary item or affects a count that still matters
+    bool tells = item.counts == 0;
     for (size_t c = 0; c < array.counts.size(); ++c) {
       const auto [min, max] = array.counts[c];
       const bool adds = (item.counts >> c & 1) != 0;

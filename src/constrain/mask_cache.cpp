@@ -15,7 +15,7 @@ bool has_byte(const Machine::ByteSet& set, uint8_t byte) {
 
 bool MaskCache::copy_states(const MaskCache& from, std::span<uint32_t> states) {
   machine.allow(from.machine.limits().max_work_per_token, from.machine.limits().max_matching_bytes);
-  uint32_t before = 0, made = 0;  // of the last one: neighbors are mostly alike
+  uint32_t before = 0, made = 0;  // the previous pair: adjacent states are often equal
   for (uint32_t& state : states) {
     if (state != before) {
       made = static_cast<uint32_t>(machine.copy_state(from.machine, State{state}));
@@ -27,7 +27,7 @@ bool MaskCache::copy_states(const MaskCache& from, std::span<uint32_t> states) {
 }
 
 void MaskCache::make_mask(State state, TokenBitmask& allowed) {
-  // Masks are shared by states that differ only beyond the reach of a token.
+  // States that differ only beyond the length of the longest token share a mask.
   State alike = machine.within(state, vocabulary_->max_token_bytes());
   if (machine.exhausted()) alike = state;
   unsure_.clear();
@@ -36,14 +36,14 @@ void MaskCache::make_mask(State state, TokenBitmask& allowed) {
   settle(state, allowed);
 }
 
-// Returns whether the result depends on the earlier text of a string, which is not known there.
+// Returns whether the last result depends on a text that within() dropped, and resets the flag.
 bool MaskCache::asked() {
   const bool has_asked = machine.asked_for_forgotten();
   machine.forget_asking();
   return has_asked;
 }
 
-// Reads the unsure tokens one by one.
+// Decides the tokens that depend on dropped text by reading each of them in the exact state.
 void MaskCache::settle(State state, TokenBitmask& allowed) {
   for (const TokenId id : unsure_) {
     State to = state;
@@ -73,7 +73,7 @@ bool MaskCache::copy_kept(State state, TokenBitmask& allowed) {
   return true;
 }
 
-// For a state without a cached mask.
+// Computes the mask of a state for which none is cached.
 void MaskCache::fill_new(State state, TokenBitmask& allowed) {
   if (const auto place = machine.any_string(state)) return fill_any_string(*place, allowed);
   const std::vector<TokenId> before = std::exchange(unsure_, {});
@@ -170,8 +170,8 @@ bool MaskCache::fill_string(State state, TokenBitmask& allowed) {
   return true;
 }
 
-// `allowed` is the mask of the state to which most characters lead. Follows the characters that
-// lead elsewhere and corrects the mask.
+// Corrects `allowed`, the mask of the state to which most characters lead, by following the
+// characters that lead elsewhere.
 void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
                      TokenBitmask& allowed) {
   const TokenTree& tree = vocabulary_->all();
@@ -179,7 +179,7 @@ void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
   const bool is_between = machine.is_between(state);
   for (uint32_t at = begin; at < end && !machine.exhausted(); at = tree.nodes[at].end) {
     const TokenTree::Node& node = tree.nodes[at];
-    // Strings contain no control characters.
+    // JSON strings contain no control characters.
     if (node.byte < 0x20 || !has_byte(others, node.byte)) continue;
     const State to = machine.step(state, node.byte);
     const bool is_end = is_between && node.byte == '"';
@@ -221,8 +221,9 @@ bool MaskCache::is_free(State state) {
   return found->second;
 }
 
-// If most first characters lead to where everything is allowed, as in a key that may be anything
-// but some names, the exceptions are removed from the mask of all.
+// Sets the allowed plain tokens. If most first characters lead to a state in which everything is
+// allowed (for example in a key that may be anything except some names), starts with all plain
+// tokens and removes the exceptions.
 void MaskCache::walk_plain(State state, TokenBitmask& allowed) {
   const TokenTree& plain = vocabulary_->plain();
   const Machine::ByteSet first = machine.first_bytes(state);
@@ -320,7 +321,7 @@ void MaskCache::keep(State state, const TokenBitmask& allowed) {
   const auto words = allowed.words().first(plain.size());
   mask.plain = is_free(state);
   const auto rest_of = [&](size_t w) { return mask.plain ? words[w] & ~plain[w] : words[w]; };
-  size_t n = 0;  // counted until there are too many
+  size_t n = 0;  // number of tokens; counting stops when there are too many
   for (size_t w = 0; w < words.size() && n <= words.size(); ++w) {
     if (const uint64_t rest = rest_of(w); rest != 0) n += static_cast<size_t>(std::popcount(rest));
   }

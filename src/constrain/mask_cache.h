@@ -11,20 +11,21 @@
 
 namespace kvik::constrain {
 
-// The machine of one matcher, and the masks made with it. One thread.
+// The machine of one matcher and the masks computed with it. Use from one thread.
 class MaskCache {
  public:
-  // Number of the start state in every machine.
+  // number of the start state in every machine
   static constexpr uint32_t kStart = 1;
 
   MaskCache(std::shared_ptr<const GrammarParts> parts,
             std::shared_ptr<const VocabularyTrie> vocabulary)
       : machine(std::move(parts)), vocabulary_(std::move(vocabulary)) {}
 
-  // allowed: of the size of the vocabulary, or larger.
+  // Sets `allowed` to the mask of the state. It has at least as many bits as the vocabulary has
+  // tokens.
   void make_mask(State state, TokenBitmask& allowed);
-  // Copies states of another cache of the same grammar, which changes their numbers. Returns false
-  // if they do not fit.
+  // Copies states from another cache of the same grammar and replaces their numbers in `states`.
+  // Returns false if they exceed the limits.
   bool copy_states(const MaskCache& from, std::span<uint32_t> states);
 
   bool is_exhausted() const { return machine.exhausted(); }
@@ -33,50 +34,55 @@ class MaskCache {
   Machine machine;
 
  private:
-  // All plain tokens or none, and some more.
+  // A cached mask: all plain tokens or none of them, and a list of further tokens.
   struct Mask {
     bool plain = false;
     std::vector<TokenId> tokens;
     std::optional<TokenBitmask> bits;  // replaces both if there are many tokens
-    std::vector<TokenId> unsure;       // depend on earlier strings
+    std::vector<TokenId> unsure;       // tokens that depend on earlier strings
   };
-  // Tails that may follow a string, and those that depend on earlier strings.
+  // The tails (see StringTokens) that may follow a string, and those that depend on earlier
+  // strings.
   struct Tails {
     std::vector<StringTokens::Tail> sure, unsure;
   };
   void fill_new(State state, TokenBitmask& allowed);
-  // Combines the masks of the threads, which are independent.
+  // Computes the mask as the union of the masks of the state's threads.
   void fill_by_threads(State state, TokenBitmask& allowed);
-  // For states in a string in which most characters lead to where any character is allowed.
+  // Computes the mask of a state in a string if most characters lead to a state in which any
+  // characters are allowed. Returns false for other states.
   bool fill_string(State state, TokenBitmask& allowed);
   void fill_any_string(const Machine::AnyString& place, TokenBitmask& allowed);
   void mend(State state, State mostly, uint32_t begin, uint32_t end, TokenBitmask& allowed);
   const Tails& tails_of(State behind);
-  // All other states.
+  // Computes the mask of any state by walking the trie.
   void fill(State state, TokenBitmask& allowed);
   void walk(const TokenTree& tree, State state, TokenBitmask& allowed);
   void walk_plain(State state, TokenBitmask& allowed);
   void walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, State state,
                   TokenBitmask& allowed);
+  // Stores a computed mask.
   void keep(State state, const TokenBitmask& allowed);
+  // Copies the cached mask of the state. Returns false if there is none.
   bool copy_kept(State state, TokenBitmask& allowed);
   bool asked();
   void settle(State state, TokenBitmask& allowed);
+  // Returns whether all plain tokens are allowed.
   bool is_free(State state);
-  // Returns whether every byte of `set` leads from the state to itself: then all tokens of such
-  // bytes are allowed.
+  // Returns whether every byte of `set` leads from the state to itself. Then all tokens that
+  // consist of these bytes are allowed.
   bool loops(State state, const Machine::ByteSet& set);
 
   std::shared_ptr<const VocabularyTrie> vocabulary_;
   std::unordered_map<uint32_t, Mask> masks_;
   std::unordered_map<uint32_t, bool> free_;
   std::unordered_map<uint32_t, Tails> tails_;
-  // Bytes that lead from a state to itself, of those that are known.
+  // The bytes that lead from a state to itself, among the known ones.
   struct Loops {
     Machine::ByteSet known{}, loop{};
   };
   std::unordered_map<uint32_t, Loops> loops_;
-  std::vector<TokenId> unsure_;  // of the mask being made
+  std::vector<TokenId> unsure_;  // tokens of the current mask that depend on earlier strings
   size_t mask_bytes_ = 0;
 };
 

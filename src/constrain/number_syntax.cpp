@@ -37,7 +37,7 @@ Regular plain_integer_syntax(RegularPool& pool) {
 }
 
 Regular bounded_integer_syntax(RegularPool& pool) {
-  constexpr uint32_t kDigits = 19;  // of the largest 64-bit integer
+  constexpr uint32_t kDigits = 19;  // digits of the largest 64-bit integer
   const Regular digit = pool.characters({{U'0', U'9'}});
   const Regular whole = pool.sequence(std::array{pool.optional(one_character(pool, U'-')),
                                                  pool.characters({{U'1', U'9'}}),
@@ -46,7 +46,7 @@ Regular bounded_integer_syntax(RegularPool& pool) {
 }
 
 Regular bounded_decimal_syntax(RegularPool& pool) {
-  constexpr uint32_t kDigits = 17;  // distinguish all doubles
+  constexpr uint32_t kDigits = 17;  // enough to distinguish all doubles
   const Regular digit = pool.characters({{U'0', U'9'}});
   const Regular zero = one_character(pool, U'0'), point = one_character(pool, U'.');
   const Regular below_one =
@@ -62,7 +62,8 @@ Regular bounded_decimal_syntax(RegularPool& pool) {
 
 Regular bounded_number_syntax(RegularPool& pool) {
   const Regular digit = pool.characters({{U'0', U'9'}});
-  // The largest number is below 10^17 · 10^289 = 10^306, which fits into a double.
+  // The exponent is at most 289: the largest number is below 10^17 · 10^289 = 10^306, which fits
+  // into a double.
   const Regular power = pool.choice(std::array{
       pool.repeat(digit, 1, 2), pool.sequence(one_character(pool, U'1'), pool.repeat(digit, 2, 2)),
       pool.sequence(

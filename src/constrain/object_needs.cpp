@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint32_t kNever = ~uint32_t{0};
 
-// By witnesses present: the minimum number of properties in addition to the required ones.
+// The minimum number of properties in addition to the missing ones, by the set of witnesses
+// present.
 using Costs = std::array<uint32_t, 256>;
 
 void lower(uint32_t& cost, uint32_t to) { cost = std::min(cost, to); }
@@ -39,7 +40,7 @@ std::optional<uint32_t> n_needed(const GrammarParts& parts, const ObjectParts& o
     if (has_bit(place.seen, i) || object.also[i].empty()) continue;
     take(object.also[i], has_bit(place.missing, i) ? 0 : 1);
   }
-  // There may be several other names.
+  // An object may have several unlisted names.
   for (uint32_t n = 0; n < object.n_witnesses; ++n) {
     for (const ObjectForm::Others& others : object.others) take(others.also, 1);
   }

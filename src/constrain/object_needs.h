@@ -8,15 +8,16 @@
 
 namespace kvik::constrain {
 
-// Progress of an object: properties and witnesses present, and those still missing.
+// The progress of an object: which properties and witnesses are present, and which properties are
+// missing.
 struct ObjectPlace {
-  std::span<const uint32_t> seen;     // bits
-  std::span<const uint32_t> missing;  // bits: required and not seen
-  uint32_t witnesses = 0;             // seen
+  std::span<const uint32_t> seen;     // bits of the properties present
+  std::span<const uint32_t> missing;  // bits of the properties that are required and not present
+  uint32_t witnesses = 0;             // bits of the witnesses present
 };
 
-// Returns the minimum number of properties still needed; std::nullopt if no number suffices. The
-// needs of a property that serves only as a witness are ignored.
+// Returns the minimum number of properties that the object still needs; std::nullopt if it cannot
+// be completed. Ignores the needs of properties that are added only as witnesses.
 std::optional<uint32_t> n_needed(const GrammarParts& parts, const ObjectParts& object,
                                  const ObjectPlace& place);
 

@@ -12,7 +12,7 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-// Sums of bounds stay below "unbounded".
+// Adds two bounds. The sum of finite bounds stays below kUnbounded.
 uint32_t add_bounds(uint32_t a, uint32_t b) {
   constexpr uint32_t kMost = RegularPool::kUnbounded;
   if (a == kMost || b == kMost) return kMost;
@@ -130,7 +130,7 @@ Regular RegularPool::characters(const CodePointSet& set) {
   if (set.empty()) return Regular::kNothing;
   std::optional<uint32_t> id;
   const uint32_t n_sets = base_sets_ + static_cast<uint32_t>(sets_.size());
-  // There are few sets, and the newest are looked up most.
+  // Linear search is enough: there are few sets, and the newest are looked up most.
   for (uint32_t i = n_sets; i-- > 0 && !id;) {
     if (this->set(i) == set) id = i;
   }
@@ -155,7 +155,7 @@ Regular RegularPool::one_of(std::vector<std::u32string> texts) {
   return from_sorted(texts, 0);
 }
 
-// A tree by first characters, so that a step looks at each first character once.
+// Builds a trie, so that a step looks at each first character once.
 Regular RegularPool::from_sorted(std::span<const std::u32string> texts, size_t depth) {
   if (texts.empty()) return Regular::kNothing;
   size_t common = depth;
@@ -238,7 +238,7 @@ std::vector<uint32_t> RegularPool::flatten(Kind kind, std::span<const Regular> p
   return flat;
 }
 
-// x{0,3} | x{2,5} = x{0,5}
+// Merges repeats of the same part: x{0,3} | x{2,5} = x{0,5}.
 void RegularPool::merge_repeats(std::vector<uint32_t>& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const Expression one = get(Regular{parts[i]});
@@ -308,7 +308,7 @@ Regular RegularPool::repeat(Regular part, uint32_t min, uint32_t max) {
     if (rest.size() < list(part).size()) return repeat(choice(rest), min, max);
   }
   if (inner.kind == Kind::kRepeat && inner.b <= 1 && inner.c == kUnbounded) {
-    // (x*){m,n} and (x+){m,n} repeat x without a bound.
+    // (x*){m,n} and (x+){m,n} are unbounded repeats of x.
     return repeat(Regular{inner.a}, inner.b == 0 ? 0 : min, kUnbounded);
   }
   inner = get(part);
@@ -364,8 +364,9 @@ Regular RegularPool::intersection(std::span<const Regular> parts) {
   return intern(e, rest);
 }
 
-// Multiples of a number are plain decimals, and those of a whole number are whole. Redundant syntax
-// in an intersection would have to be searched for remaining texts.
+// Removes redundant syntax from an intersection: multiples of a number are plain decimals, and
+// multiples of an integer are integers. Without this, finding out whether any text remains would
+// take a search.
 void RegularPool::drop_syntax(std::vector<uint32_t>& parts) {
   const auto divides = [&](uint32_t id) {
     const Expression& e = get(Regular{id});
@@ -379,7 +380,7 @@ void RegularPool::drop_syntax(std::vector<uint32_t>& parts) {
   const bool whole = std::erase(parts, id_of(integers)) > 0;
   std::erase(parts, id_of(decimals));
   if (!whole) return;
-  // v × 10^n is a multiple of d if v is one of d / gcd(d, 10^n).
+  // v × 10^n is a multiple of d if v is a multiple of d / gcd(d, 10^n).
   DecimalDivision by = division(get(multiples).a);
   for (; by.n_digits > 0; --by.n_digits) {
     if (by.divisor % 2 == 0) by.divisor /= 2;

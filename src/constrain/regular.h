@@ -19,12 +19,14 @@ namespace kvik::constrain {
 enum class Regular : uint32_t { kNothing = 0, kEmptyText = 1 };
 inline uint32_t id_of(Regular r) { return static_cast<uint32_t>(r); }
 
-// Expressions for regular languages, each stored once, with their derivatives: the derivative of L
-// by c is what may follow c in L (Brzozowski 1964). This makes an automaton of any expression,
-// including intersection and complement, state by state on demand.
+// Stores expressions for regular languages, each once, together with their derivatives: the
+// derivative of L by c is the set of texts that may follow c in L (Brzozowski 1964). This makes a
+// deterministic automaton of any expression, including intersections and complements, one state at
+// a time on demand.
 //
-// A pool may be based on another, finished one, which it reads and never changes. Beyond its budget
-// it returns kNothing and is exhausted, which callers must check. One thread.
+// A pool may be based on another pool that is complete. It reads the other pool and never changes
+// it. Once a limit of work or memory is exceeded, functions return kNothing and exhausted() is
+// true, which callers must check. Use from one thread.
 class RegularPool {
  public:
   static constexpr uint32_t kUnbounded = ~uint32_t{0};
@@ -40,55 +42,59 @@ class RegularPool {
   Regular sequence(std::span<const Regular> parts);
   Regular choice(std::span<const Regular> parts);
   Regular choice(Regular a, Regular b);
-  // `max` may be kUnbounded; kNothing if it is below `min`.
+  // Returns `part` repeated `min` to `max` times. `max` may be kUnbounded. Returns kNothing if
+  // `max` is less than `min`.
   Regular repeat(Regular part, uint32_t min, uint32_t max);
   Regular optional(Regular part) { return choice(part, Regular::kEmptyText); }
   Regular intersection(std::span<const Regular> parts);
   Regular intersection(Regular a, Regular b);
   Regular complement(Regular part);
   Regular difference(Regular a, Regular b) { return intersection(a, complement(b)); }
-  // The empty text with a mark, which marks() finds where a text ends.
+  // Returns the empty text with a mark, which marks() finds at the end of a text.
   Regular mark(uint32_t number);
-  // Plain decimal texts whose comparison with `bound` is in `results` (a set of
-  // DecimalComparison::Result); only for intersections with a number's syntax.
+  // Returns the plain decimal texts whose comparison with `bound` is in `results`, a set of
+  // DecimalComparison::Result. The result is only meaningful in an intersection with a syntax of
+  // numbers.
   Regular compared(const Decimal& bound, uint32_t results);
-  // Plain decimal texts of multiples.
+  // Returns the plain decimal texts of the multiples.
   Regular divisible(const DecimalDivision& division);
 
   bool accepts_empty(Regular r) const { return get(r).nullable; }
-  // Returns what may follow `c`; kNothing if `c` is not allowed.
+  // Returns the texts that may follow `c`; kNothing if `c` is not allowed.
   Regular step(Regular r, char32_t c);
   Regular step(Regular r, std::u32string_view text);
-  // Returns whether some character from `first` to `last` may come next.
+  // Returns whether a character from `first` to `last` may come next.
   bool any_step(Regular r, char32_t first, char32_t last);
-  // Returns whether it contains a text.
+  // Returns whether `r` contains any text.
   bool is_alive(Regular r);
-  // Returns max if r = part{min,max} for a set of characters that includes all of `set`, else zero.
+  // Returns max if `r` is, or begins with, a repeat part{min,max} of a set of characters that
+  // includes all of `set`; otherwise zero.
   uint32_t free_run(Regular r, const CodePointSet& set) const;
-  // If r is any_character() repeated, possibly followed by a mark: the bounds.
+  // The bounds of a repeated any_character(), possibly followed by a mark.
   struct AnyRun {
     uint32_t min, max;
     Regular behind;  // the mark, or the empty text
   };
   std::optional<AnyRun> any_run(Regular r) const;
-  // Returns one of fewer expressions that has the same beginnings of up to `n_characters`.
+  // Returns an expression with the same beginnings of up to `n_characters` characters, which is the
+  // same for many such expressions.
   Regular within(Regular r, uint32_t n_characters);
-  // Returns the number of texts if it is not above `limit`.
+  // Returns the number of texts; std::nullopt if it is above `limit`.
   std::optional<uint32_t> count_texts(Regular r, uint32_t limit);
-  // Returns some text that it contains; std::nullopt if there is none or it would be longer than
+  // Returns one of the texts; std::nullopt if there is none or the shortest is longer than
   // `max_length`.
   std::optional<std::u32string> example(Regular r, size_t max_length);
-  // Returns the marks of the empty text.
+  // Returns the marks found if the text ends here.
   std::vector<uint32_t> marks(Regular r) const;
 
-  // The characters below 0x80 that may come next, and whether one above may.
+  // The characters below 0x80 that may come next, as bits, and whether any above may.
   struct Next {
     std::array<uint64_t, 2> ascii = {};
     bool beyond = false;
   };
   Next next(Regular r);
 
-  // Calls take(first, last) with ranges that may come next, ascending.
+  // Calls take(first, last) with the ranges of characters that may come next, in ascending order.
   template <class Take>
   void each_next(Regular r, const Take& take) {
     each_step(r, [&](char32_t first, char32_t last, Regular to) {
@@ -96,7 +102,8 @@ class RegularPool {
     });
   }
 
-  // Calls take(first, last, target) with all ranges with a common target, ascending.
+  // Calls take(first, last, target) with ranges that cover all characters, in ascending order. The
+  // characters of a range have the same target, which is kNothing if they are not allowed.
   template <class Take>
   void each_step(Regular r, const Take& take) {
     Steps& steps = steps_of(r);
@@ -107,26 +114,27 @@ class RegularPool {
     }
   }
 
-  // An expression of another pool, in this one.
+  // Copies an expression of another pool to this one.
   Regular copy(const RegularPool& from, Regular r);
 
   bool exhausted() const { return exhausted_; }
-  // True if it is exhausted because work ran out, so that more work might suffice.
+  // Returns true if the limit of work was exceeded, so that more work might suffice.
   bool is_out_of_work() const { return is_out_of_work_; }
-  // Limits the work from here on to `n_steps` of about ten nanoseconds each; beyond it the pool is
-  // exhausted.
+  // Limits the work from here on to `n_steps` steps of about ten nanoseconds. More work exhausts
+  // the pool.
   void allow_work(uint64_t n_steps) { work_left_ = n_steps; }
   uint64_t work_left() const { return work_left_; }
-  // Charges work done elsewhere for these expressions.
+  // Counts work that was done elsewhere for these expressions.
   void spend(uint64_t n_steps) {
     if (n_steps > work_left_) exhausted_ = is_out_of_work_ = true;
     work_left_ -= std::min(n_steps, work_left_);
   }
-  // Limits the memory; beyond it the pool is exhausted.
+  // Limits the memory in bytes. More memory exhausts the pool.
   void allow_bytes(size_t n_bytes) { max_bytes_ = n_bytes; }
   uint32_t size() const { return base_size_ + static_cast<uint32_t>(expressions_.size()); }
   size_t bytes() const;
-  size_t bytes_of_sets() const;  // the rest, which depends on the size of the grammar
+  // Returns the memory of sets and numbers, which depends only on the size of the grammar.
+  size_t bytes_of_sets() const;
 
  private:
   enum class Kind : uint8_t {
@@ -142,18 +150,18 @@ class RegularPool {
     kCompared,
     kDivisible,
   };
-  // The meaning of a, b, c depends on the kind: ids of parts, offset and length of a list in
-  // lists_, or bounds of a repeat.
+  // The meaning of a, b and c depends on the kind: ids of parts, offset and length of a list in
+  // lists_, bounds of a repeat, or the index and the state of a number.
   struct Expression {
     Kind kind;
     bool nullable;
-    bool may_be_dead;  // contains an intersection or a complement
-    bool finite;       // the length of its texts is bounded
+    bool may_be_dead;  // contains an intersection or a complement, so that it may match no text
+    bool finite;       // whether the length of its texts is bounded
     uint32_t depth;
     uint32_t a, b, c;
   };
   struct Steps {
-    std::vector<char32_t> starts;  // starts of ranges with a common target
+    std::vector<char32_t> starts;  // first characters of the ranges with a common target
     std::vector<Regular> targets;
   };
   static constexpr Regular kUnknown{~uint32_t{0}};
@@ -173,13 +181,13 @@ class RegularPool {
   std::optional<Regular> find(uint64_t hash, const Expression& e,
                               std::span<const uint32_t> list) const;
   bool same(Regular r, const Expression& e, std::span<const uint32_t> list) const;
-  // Parts sorted without duplicates, with nested lists of the same kind expanded.
+  // Returns the parts sorted and without duplicates. Nested lists of the same kind are expanded.
   std::vector<uint32_t> flatten(Kind kind, std::span<const Regular> parts) const;
   void merge_repeats(std::vector<uint32_t>& parts);
   void drop_syntax(std::vector<uint32_t>& parts);
   Regular from_sorted(std::span<const std::u32string> texts, size_t depth);
 
-  // The reference stays valid.
+  // Returns the steps of an expression. The reference stays valid.
   Steps& steps_of(Regular r);
   Regular target(Regular r, Steps& steps, size_t i);
   void find_starts(Regular r, std::vector<char32_t>& starts) const;
@@ -190,7 +198,7 @@ class RegularPool {
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
   Life known_life(Regular r) const;
   bool explore(Regular r);
-  // Both visit at most `n_left` expressions.
+  // Both visit at most `n_left` expressions and subtract the visited ones.
   std::optional<uint32_t> longest_need(Regular r, uint32_t& n_left) const;
   std::optional<uint32_t> shortest(Regular r, uint32_t& n_left) const;
   Regular within_intersection(Regular r, uint32_t n_characters);

@@ -6,7 +6,7 @@
 namespace kvik::constrain {
 namespace {
 
-// The maximum number of states visited by a search.
+// maximum number of states visited by a search
 constexpr size_t kMaxExplored = 30'000;
 
 }  // namespace
@@ -206,7 +206,7 @@ bool RegularPool::is_alive(Regular r) {
   return alive;
 }
 
-// Depth-first search for an accepting state. If there is none, all visited states are dead.
+// Searches depth-first for an accepting state. If there is none, all visited states are dead.
 bool RegularPool::explore(Regular r) {
   struct Seen {
     Regular state;
@@ -263,7 +263,7 @@ std::optional<uint32_t> RegularPool::count_texts(Regular r, uint32_t limit) {
   }
   uint64_t n = 0;
   std::vector<Regular> left = {r};
-  // Each text is one path; a loop is followed until the limit.
+  // Each text is one path. A loop is followed until the limit is exceeded.
   for (size_t n_seen = 0; !left.empty(); ++n_seen) {
     if (n_seen > size_t{64} * limit + 4096 || exhausted_) return {};
     const Regular at = left.back();
@@ -289,7 +289,7 @@ std::optional<uint32_t> RegularPool::count_texts(Regular r, uint32_t limit) {
 std::optional<std::u32string> RegularPool::example(Regular r, size_t max_length) {
   std::u32string text;
   if (!is_alive(r)) return {};
-  // Breadth-first, so that loops do not delay it.
+  // The search is breadth-first, so that it finds the shortest text and is not delayed by loops.
   struct Seen {
     Regular state;
     size_t from;
@@ -315,7 +315,8 @@ std::optional<std::u32string> RegularPool::example(Regular r, size_t max_length)
 }
 
 Regular RegularPool::copy(const RegularPool& from, Regular r) {
-  // Parts have lower ids than the expressions that contain them, so process in the order of ids.
+  // The parts of an expression have lower ids than the expression, so they are copied in the order
+  // of ids.
   std::vector<uint32_t> needed;
   std::unordered_map<uint32_t, Regular> made;
   std::vector<uint32_t> left = {id_of(r)};

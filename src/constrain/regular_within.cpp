@@ -3,11 +3,11 @@
 
 #include "constrain/regular.h"
 
-// Simplifies expressions whose texts are only read up to a few characters.
+// Simplifies expressions of whose texts only the first few characters will be read.
 namespace kvik::constrain {
 namespace {
 
-// The maximum number of expressions visited.
+// maximum number of expressions visited
 constexpr uint32_t kMaxLookedAt = 600;
 
 std::optional<uint32_t> sum(std::optional<uint32_t> a, std::optional<uint32_t> b) {
@@ -18,7 +18,8 @@ std::optional<uint32_t> sum(std::optional<uint32_t> a, std::optional<uint32_t> b
 
 }  // namespace
 
-// An upper bound of the length of the shortest text; nullopt if it is not easily found.
+// Returns an upper bound of the length of the shortest text; std::nullopt if it is not easy to
+// find.
 std::optional<uint32_t> RegularPool::shortest(Regular r, uint32_t& n_left) const {
   const Expression& e = get(r);
   if (e.nullable) return 0;
@@ -48,7 +49,8 @@ std::optional<uint32_t> RegularPool::shortest(Regular r, uint32_t& n_left) const
   }
 }
 
-// An upper bound of the number of characters needed to complete a text from any state.
+// Returns an upper bound of the number of characters needed to complete a text from any state;
+// std::nullopt if it is not easy to find.
 std::optional<uint32_t> RegularPool::longest_need(Regular r, uint32_t& n_left) const {
   if (n_left == 0) return {};
   --n_left;
@@ -81,7 +83,7 @@ std::optional<uint32_t> RegularPool::longest_need(Regular r, uint32_t& n_left) c
   }
 }
 
-// A bound of the length that every text meets has no effect.
+// Drops an upper bound of the length that cannot be reached within n_characters.
 Regular RegularPool::within_intersection(Regular r, uint32_t n_characters) {
   const auto parts = list(r);
   const std::vector<uint32_t> ids(parts.begin(), parts.end());
@@ -99,8 +101,8 @@ Regular RegularPool::within_intersection(Regular r, uint32_t n_characters) {
   return r;
 }
 
-// If only n_characters are read, x{m,n} with a larger m is equivalent to the smallest such m, and
-// with a larger n to no upper bound.
+// If only n_characters are read, all x{m,n} with m > n_characters are equivalent, and an upper
+// bound n > n_characters has no effect.
 Regular RegularPool::within(Regular r, uint32_t n_characters) {
   const Expression e = get(r);
   if (e.kind == Kind::kSequence) {

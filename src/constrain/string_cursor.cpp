@@ -5,14 +5,14 @@
 namespace kvik::constrain {
 namespace {
 
-// The upper four bits of a cursor; the meaning of the others depends on it.
+// The upper four bits of a partial character. The meaning of the other bits depends on the phase.
 enum Phase : uint32_t {
   kBetween,
   kUtf8,       // value: 21 bits, bytes left: 2, bytes in total: 3
-  kBackslash,  //
+  kBackslash,  // no data
   kHex,        // value: 16 bits, digits so far: 2
-  kHighDone,   // the high surrogate: 10 bits
-  kHighSlash,  // and a backslash
+  kHighDone,   // high surrogate: 10 bits
+  kHighSlash,  // the same, followed by a backslash
   kLowHex,     // value: 16 bits, digits so far: 2, upper half: 10
 };
 
@@ -31,7 +31,8 @@ uint32_t utf8_data(uint32_t value, uint32_t n_left, uint32_t n_all) {
   return value | n_left << 21 | n_all << 23;
 }
 
-// Returns the range of characters that a beginning may become (Unicode 15, table 3-7).
+// Returns the range of characters that the first bytes of a UTF-8 sequence may become (Unicode 15,
+// table 3-7).
 CodePointSet::Range utf8_range(uint32_t data) {
   constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   const uint32_t value = data & 0x1FFFFF, n_left = data >> 21 & 3, n_all = data >> 23;
@@ -89,7 +90,7 @@ Step after_backslash(uint8_t byte) {
   }
 }
 
-// Returns the range of four hexadecimal digits that begin like this.
+// Returns the range of numbers whose four hexadecimal digits begin with those read so far.
 CodePointSet::Range hex_range(uint32_t data) {
   const uint32_t value = data & 0xFFFF, n_left = 4 - (data >> 16 & 3);
   const char32_t first = value << (4 * n_left);
@@ -102,7 +103,7 @@ Step in_hex(uint32_t data, uint8_t byte) {
   const uint32_t value = (data & 0xFFFF) << 4 | *digit;
   const uint32_t n = (data >> 16 & 3) + 1;
   if (n < 4) {
-    // dc… to df… do not begin a character.
+    // \udc00 to \udfff are low surrogates, which do not begin a character.
     if (n >= 2 && value >> (4 * (n - 2)) >= 0xDC && value >> (4 * (n - 2)) <= 0xDF)
       return invalid();
     return inside(kHex, n << 16 | value);

@@ -8,22 +8,22 @@
 
 namespace kvik::constrain {
 
-// Partially read character: of its UTF-8, or of its escape in a JSON string. A word, zero between
-// characters.
+// Reads characters byte by byte, as UTF-8 or as escapes in a JSON string. The state of a partly
+// read character is one word (`partial`), which is zero between characters.
 struct CharacterCursor {
   enum class Kind : uint8_t { kInvalid, kInside, kCharacter, kQuote };
   struct Step {
     Kind kind;
-    uint32_t partial = 0;     // for kInside
-    char32_t code_point = 0;  // for kCharacter
+    uint32_t partial = 0;     // only for kInside
+    char32_t code_point = 0;  // only for kCharacter
   };
 
   static Step step_plain(uint32_t partial, uint8_t byte);
-  // kQuote: the end of the string.
+  // Reads a byte within a JSON string. The result is kQuote at the end of the string.
   static Step step_string(uint32_t partial, uint8_t byte);
 
-  // Returns the characters that it may become, in up to two ranges; an empty range has its last
-  // below its first.
+  // Returns the characters that a partly read character may become, in up to two ranges. In an
+  // empty range `last` is less than `first`.
   using Ranges = std::array<CodePointSet::Range, 2>;
   static Ranges may_become(uint32_t partial);
 

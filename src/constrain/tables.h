@@ -18,10 +18,11 @@ inline uint64_t hash_words(std::span<const uint32_t> words) {
   return hash;
 }
 
-// Hash index with open addressing; the caller compares for equality.
+// A hash index with open addressing. It stores numbers; the caller compares the items.
 class HashIndex {
  public:
-  // Returns the number for which same(number) is true; if there is none, inserts `fresh`.
+  // Returns the stored number for which same(number) is true. If there is none, inserts and returns
+  // `fresh`.
   template <class Same>
   uint32_t find_or_put(uint64_t hash, uint32_t fresh, const Same& same) {
     if ((n_ + 1) * 2 > slots_.size()) grow();
@@ -57,7 +58,7 @@ class HashIndex {
   size_t n_ = 0;
 };
 
-// Items of whole words, each stored once.
+// Stores each distinct item once. The size of T is a multiple of four bytes.
 template <class T>
 struct HashedItems {
   std::vector<T> items;
@@ -76,7 +77,7 @@ struct HashedItems {
   size_t bytes() const { return items.capacity() * sizeof(T) + index.bytes(); }
 };
 
-// Lists of words, each stored once.
+// Stores each distinct list of words once.
 struct HashedLists {
   struct Place {
     uint32_t begin, n;

@@ -53,7 +53,7 @@ std::optional<uint32_t> ThreadStepper::stack_behind(const Thread& thread) {
   if (thread.kind == Thread::kString) {
     return Comparer(m_).with_value(thread.stack, m_.string_value(thread.text));
   }
-  // The number's value would be needed to decide.
+  // The decision depends on the number's value, which is not known.
   if (thread.low != 0 && thread.text == Machine::kForgotten) m_.asked_for_forgotten_ = true;
   return Comparer(m_).with_value(thread.stack, m_.plain_value(thread.text));
 }
@@ -196,7 +196,8 @@ void ThreadStepper::open_key(uint32_t stack) {
                   .high = static_cast<uint32_t>(object.names.size())});
 }
 
-// Restricts the names to those with a next character from `first` to `last`; false if none is left.
+// Restricts the names of a key to those whose next character is from `first` to `last`. Returns
+// false if no allowed name is left.
 bool ThreadStepper::narrow(Thread& key, char32_t first, char32_t last) {
   const std::vector<std::u32string>& names = object_of(key.stack).names;
   const auto next = [&](const std::u32string& name) -> int64_t {

@@ -3,7 +3,7 @@
 #include "constrain/compare/comparer.h"
 #include "constrain/thread_stepper.h"
 
-// Arrays: the values allowed at each index.
+// Advances threads in arrays.
 namespace kvik::constrain {
 
 void ThreadStepper::open_array(const Thread& thread) {

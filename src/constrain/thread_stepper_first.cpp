@@ -3,7 +3,7 @@
 #include "constrain/string_cursor.h"
 #include "constrain/thread_stepper.h"
 
-// The bytes that may come next.
+// Collects the bytes that may come next.
 namespace kvik::constrain {
 namespace {
 

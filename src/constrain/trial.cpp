@@ -16,7 +16,7 @@ namespace {
 constexpr JsonLimits kLineLimits{
     .max_bytes = size_t{64} << 20, .max_values = 4'000'000, .max_depth = 1000};
 
-// Processor time of this thread.
+// Measures the processor time of this thread.
 class Stopwatch {
  public:
   double microseconds() const { return now() - begin_; }
@@ -61,7 +61,7 @@ Result<Trial::Outcome> Trial::run(CompiledGrammar& compiled, std::string_view te
         return fail(ErrorCode::kCorrupt, fmt::format("the mask is wrong about token {}", id));
       }
     }
-    // A space added before the text by the tokenizer, or a token that spells it differently.
+    // The token may begin with a space that the tokenizer added, or may spell the text differently.
     const std::string_view piece = rest.starts_with(bytes)  ? std::string_view(bytes)
                                    : bytes.starts_with(' ') ? rest.substr(0, bytes.size() - 1)
                                                             : rest.substr(0, bytes.size());

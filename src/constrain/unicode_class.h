@@ -7,10 +7,11 @@
 
 namespace kvik::constrain {
 
-// The characters of a property as regular expressions name it ("L", "Script=Greek", "Alphabetic").
+// Returns the characters with a Unicode property, named as in regular expressions ("L",
+// "Script=Greek", "Alphabetic"); std::nullopt if the property is not known.
 std::optional<CodePointSet> unicode_class(std::string_view name);
 
-// The set and all that differs from it by the case of letters alone.
+// Returns the set and all characters that differ from its characters only in case.
 CodePointSet without_case(const CodePointSet& set);
 
 }  // namespace kvik::constrain

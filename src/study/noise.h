@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// n random values of the magnitude of keys, values and queries.
+// Returns n random values of the magnitude of keys, values and queries.
 Buffer noise(Memory& memory, size_t n, uint32_t seed);
 
 // Fills the first page with noise in all layers and copies it to the others, so that each page has

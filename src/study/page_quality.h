@@ -6,9 +6,9 @@
 
 namespace kvik {
 
-// The quality of a KV type on trained models: mean KL divergence of the next token's distribution
-// from that with f32 pages, in nats: the worst of two or three models and two texts
-// (docs/design/attention.md, "Bases of int8 and int4 pages"), rounded up. Latent K was not
+// The quality of a KV type, measured on trained models: the mean KL divergence of the next token's
+// distribution from that with f32 pages, in nats. It is the worst of two or three models and two
+// texts, rounded up (docs/design/attention.md, "Bases of int8 and int4 pages"). Latent K was not
 // measured.
 struct PageQuality {
   const char* name;
@@ -18,7 +18,7 @@ struct PageQuality {
 // Returns the measured quality of a type.
 PageQuality quality_of(KvType type);
 
-// "near lossless: KL 0.0003"
+// Returns the quality as text, such as "near lossless: KL 0.0003".
 std::string quality_text(KvType type);
 
 }  // namespace kvik

@@ -40,8 +40,7 @@ std::string xml_escaped(const std::string& text) {
       out += "&lt;";
     } else if (c == '&') {
       out += "&amp;";
-    } else if (static_cast<unsigned char>(c) >=
-               0x20) {  // control characters are not allowed in XML
+    } else if (static_cast<unsigned char>(c) >= 0x20) {  // XML does not allow control characters
       out += c;
     }
   }

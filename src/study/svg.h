@@ -8,10 +8,10 @@
 
 namespace kvik {
 
-// Common parts of the charts: background, title, axes and grid, in light and dark colors.
+// Draws the common parts of the charts: background, title, axes and grid, in light and dark colors.
 class SvgDrawing {
  public:
-  // Sizes in pixels. `styles` and `dark_styles`: additional CSS, the second for dark mode.
+  // Sizes are in pixels. `styles` and `dark_styles`: additional CSS, the second for dark mode.
   struct Page {
     double width, height;
     std::string title;
@@ -30,10 +30,10 @@ class SvgDrawing {
   std::string out_;
 };
 
-// `text` escaped for XML.
+// Returns `text` escaped for XML.
 std::string xml_escaped(const std::string& text);
 
-// 3.4e10 → "34 G".
+// Returns a short form of a number: "34 G" for 3.4e10.
 std::string short_number(double value);
 
 }  // namespace kvik

@@ -46,7 +46,8 @@ Result<void> WindowLogits::read(std::span<const TokenId> window, const Each& eac
   request.max_tokens = 0;
   request.adapter = adapter_;
   request.logits = Request::Logits::kAll;
-  request.cache_salt = fmt::format("window {}", n_read_);  // none finds another's pages
+  // no window hits the cached pages of another
+  request.cache_salt = fmt::format("window {}", n_read_);
   TRY(engine_->check(request));
   const auto sink = std::make_shared<CallingSink>(each);
   engine_->submit(RequestId{n_read_++}, std::move(request), sink);

@@ -14,21 +14,22 @@
 namespace kvik {
 
 // A model's chat template, rendered like apply_chat_template() of Hugging Face. Immutable after
-// parsing and safe to share between threads.
+// parsing; thread-safe.
 class ChatTemplate {
  public:
-  // Error: kCorrupt with the line number.
+  // Parses a template. Error: kCorrupt with the line number.
   static Result<ChatTemplate> parse(std::string_view source);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // `variables`: messages, tools, add_generation_prompt, bos_token and any others the template
-  // reads; the last value of a repeated name counts. `now_s`: the local time that strftime_now()
-  // returns, in seconds since 1970.
+  // Returns the rendered text. `variables`: messages, tools, add_generation_prompt, bos_token and
+  // any others that the template reads; if a name is repeated, its last value counts. `now_s`: the
+  // local time for strftime_now(), in seconds since 1970.
   //
-  // Errors: kInvalidArgument, including errors raised by the template; kExhausted beyond `limits`.
+  // Errors: kInvalidArgument, including errors that the template raises; kExhausted if `limits` is
+  // exceeded.
   using Variables = std::vector<std::pair<std::string, jinja::Value>>;
   Result<jinja::Text> render(const Variables& variables, const jinja::Limits& limits,
                              int64_t now_s) const;

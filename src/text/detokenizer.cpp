@@ -42,7 +42,7 @@ std::string Detokenizer::push(TokenId id) {
 std::string Detokenizer::finish() {
   strip_blank_ = false;
   if (pending_.empty()) return {};
-  pending_.clear();  // at most three bytes of one character: a single U+FFFD
+  pending_.clear();  // these are at most three bytes of one character: a single U+FFFD
   return std::string(kReplacementCharacter);
 }
 

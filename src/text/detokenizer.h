@@ -11,15 +11,15 @@ namespace kvik {
 // sequence are held back until it is complete or invalid. One sequence; not thread-safe.
 class Detokenizer {
  public:
-  // `tokenizer` must outlive this object. kStart: the first token begins the text, so its leading
-  // dummy space is removed. kContinuation: the text continues a prompt.
+  // `tokenizer` must outlive this object. kStart: the first token begins the text, so the space
+  // that tokenization added is removed. kContinuation: the text continues a prompt.
   enum class Position { kStart, kContinuation };
   Detokenizer(const Tokenizer& tokenizer, Position position, Tokenizer::Special special);
 
-  // The text completed by this token; may be empty. Invalid UTF-8 becomes U+FFFD.
+  // Returns the text that this token completes, which may be empty. Invalid UTF-8 becomes U+FFFD.
   std::string push(TokenId id);
 
-  // The bytes still held back, replaced by U+FFFD; empty if there are none.
+  // Returns U+FFFD for the bytes that are still held back; empty if there are none.
   std::string finish();
 
  private:

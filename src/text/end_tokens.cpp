@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-// The names that llama.cpp collects in llama_vocab::impl::load.
+// The names that llama.cpp collects in llama_vocab::impl::load().
 constexpr std::array<std::string_view, 17> kEndNames = {
     "<|eot_id|>",          // Llama 3
     "<|eom_id|>",          // Llama 3, before a tool's answer
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 17> kEndNames = {
     "<eos>",               // Gemma
     "<\xEF\xBD\x9C"
     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",  // DeepSeek
-    "<|fim_pad|>",                                         // Qwen Coder, where a file's part ends
+    "<|fim_pad|>",  // Qwen Coder, at the end of a part of a file
     "<|repo_name|>",
     "<|file_sep|>",
 };
@@ -43,7 +43,7 @@ std::vector<TokenId> find_end_tokens(const Vocabulary& vocabulary,
     if (id && std::find(ends.begin(), ends.end(), *id) == ends.end()) ends.push_back(*id);
   };
   for (const std::optional<TokenId>& id : named) add(id);
-  // In harmony <|end|> ends one message of an answer; more may follow.
+  // In harmony, <|end|> ends one message of an answer, and more messages may follow.
   const bool is_harmony =
       find_control(vocabulary, "<|return|>") && find_control(vocabulary, "<|call|>");
   for (const std::string_view name : kEndNames) {

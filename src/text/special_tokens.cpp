@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-// The end of the white space that begins at `at`.
+// Returns the end of the whitespace that begins at `at`.
 size_t skip_blanks(std::string_view text, size_t at) {
   while (at < text.size()) {
     const Utf8Step step = next_utf8(text, at);
@@ -25,7 +25,7 @@ bool is_word_character(std::string_view text, size_t at) {
   return step.kind == Utf8Step::Kind::kValid && is_word(make_char(step.code_point));
 }
 
-// True if text[begin, end) is part of a longer word.
+// Returns whether text[begin, end) is part of a longer word.
 bool is_within_word(std::string_view text, size_t begin, size_t end) {
   size_t before = begin;
   while (before > 0 && begin - before < 4) {
@@ -68,7 +68,7 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
 
 void SpecialTokens::each_fragment(std::string_view text, std::span<const TextRange> trusted,
                                   const std::function<void(const Fragment&)>& take) const {
-  size_t i = 0;  // the first range that ends after this position
+  size_t i = 0;  // index of the first range that ends after this position
   const auto find = [&](size_t at) {
     while (i < trusted.size() && trusted[i].end <= at) ++i;
     const bool is_trusted = i < trusted.size() && trusted[i].begin <= at;

@@ -6,8 +6,8 @@
 
 namespace kvik {
 
-// A fast hash of short texts for tables in memory: halves of 128-bit products, after wyhash (Wang
-// Yi). Not cryptographic.
+// Returns a fast hash of a short text for tables in memory: halves of 128-bit products, after
+// wyhash (Wang Yi). Not cryptographic.
 inline uint64_t hash_text(std::string_view text) {
   constexpr uint64_t kFirst = 0xA0761D6478BD642F, kSecond = 0xE7037ED1A0B428DB;
   const auto mix = [](uint64_t a, uint64_t b) {

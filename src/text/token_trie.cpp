@@ -9,13 +9,13 @@ TokenTrie::TokenTrie(std::vector<Entry> entries) {
   std::erase_if(entries, [](const Entry& entry) { return entry.text.empty(); });
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.text < b.text; });
-  // A node and the entries below it, all of which have at least `depth` bytes.
+  // The entries below a node. All of them have at least `depth` bytes.
   struct Range {
     size_t begin;
     size_t end;
     size_t depth;
   };
-  std::vector<Range> ranges;  // indexed by node; breadth first, so that siblings are adjacent
+  std::vector<Range> ranges;  // by node, breadth-first, so that siblings are adjacent
   const auto add_children = [&](Range range) {
     const size_t first = nodes_.size();
     for (size_t i = range.begin; i < range.end;) {

@@ -11,11 +11,12 @@
 
 namespace kvik {
 
-// A set of texts that finds its members at a position of another text. Immutable; thread-safe.
+// A set of token texts, stored as a trie, that finds its members at a position of another text.
+// Immutable; thread-safe.
 class TokenTrie {
  public:
   struct Entry {
-    std::string_view text;  // only read while the trie is built
+    std::string_view text;  // only read by the constructor
     TokenId id;
   };
   struct Match {
@@ -23,12 +24,13 @@ class TokenTrie {
     size_t n_bytes;
   };
 
-  // Empty texts are ignored; of equal texts the first is kept.
+  // Ignores empty texts. If texts are equal, the first entry is used.
   explicit TokenTrie(std::vector<Entry> entries = {});
 
-  // False if no text of the set begins with `byte`.
+  // Returns whether a text of the set begins with `byte`.
   bool any_begins_with(char byte) const { return roots_[static_cast<uint8_t>(byte)] != kNone; }
 
+  // Returns the longest member at this position.
   std::optional<Match> longest_at(std::string_view text, size_t at) const;
 
   // Calls `take` for all members at this position, shortest first.
@@ -42,7 +44,7 @@ class TokenTrie {
   }
 
  private:
-  // The children of a node are adjacent, in the order of their labels.
+  // The children of a node are adjacent and ordered by their labels.
   struct Node {
     uint32_t first_child = 0;
     uint16_t n_children = 0;
@@ -57,9 +59,9 @@ class TokenTrie {
     return static_cast<uint32_t>(static_cast<const char*>(found) - labels_.data());
   }
 
-  std::array<uint32_t, 256> roots_;  // indexed by the first byte; most bytes begin no special token
+  std::array<uint32_t, 256> roots_;  // nodes by first byte; kNone for most bytes
   std::vector<Node> nodes_;
-  std::vector<char> labels_;  // label of the edge to each node
+  std::vector<char> labels_;  // by node: label of the edge to it
 };
 
 }  // namespace kvik

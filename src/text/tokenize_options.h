@@ -2,9 +2,10 @@
 
 namespace kvik {
 
+// Options of Tokenizer::tokenize().
 struct TokenizeOptions {
-  bool add_bos = true;         // BOS and EOS are added only if the vocabulary asks for them
-  bool parse_special = false;  // false: the text of a special token is plain text
+  bool add_bos = true;         // adds BOS and EOS if the vocabulary requires them
+  bool parse_special = false;  // false: the texts of special tokens are plain text
 };
 
 }  // namespace kvik

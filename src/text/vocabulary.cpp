@@ -16,7 +16,7 @@ constexpr const char* kTokensKey = "tokenizer.ggml.tokens";
 constexpr const char* kKindsKey = "tokenizer.ggml.token_type";
 constexpr const char* kScoresKey = "tokenizer.ggml.scores";
 
-// The file counts kinds from 1 in the order of TokenKind (llama.h, llama_token_type).
+// The file numbers kinds from 1 in the order of TokenKind (llama.h, llama_token_type).
 constexpr std::array<TokenKind, 6> kKinds = {TokenKind::kNormal,  TokenKind::kUnknown,
                                              TokenKind::kControl, TokenKind::kUserDefined,
                                              TokenKind::kUnused,  TokenKind::kByte};
@@ -46,7 +46,7 @@ Result<void> read_texts(const Metadata& metadata, Vocabulary& vocabulary) {
   vocabulary.index.reserve(texts->size());
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
-    if (text.empty()) continue;  // padding of some converters; stands for nothing
+    if (text.empty()) continue;  // padding by some converters; not a token
     if (const auto twin = vocabulary.index.insert(vocabulary.texts, id)) {
       return corrupt("metadata key '{}' has the token '{}' twice, as {} and {}", kTokensKey, text,
                      *twin, id);
@@ -96,7 +96,8 @@ Result<void> read_scores(const Metadata& metadata, Vocabulary& vocabulary) {
   return {};
 }
 
-// The id under `key`, else the default where the vocabulary has a special token there.
+// Returns the id under `key`. If the key is absent, returns the default if the vocabulary has a
+// special token there.
 Result<std::optional<TokenId>> read_special(const Metadata& metadata, std::string_view key,
                                             const Vocabulary& vocabulary,
                                             std::optional<TokenId> otherwise) {
@@ -114,8 +115,8 @@ Result<std::optional<TokenId>> read_special(const Metadata& metadata, std::strin
   return std::optional(static_cast<TokenId>(*id));
 }
 
-// Files leave control tokens marked as other kinds now and then, where plain text could become
-// them.
+// Makes a token a control token. Some files mark control tokens as other kinds, which plain text
+// could become.
 void mark_as_control(Vocabulary& vocabulary, std::optional<TokenId> id) {
   if (id && vocabulary.kinds[*id] != TokenKind::kUnknown) {
     vocabulary.kinds[*id] = TokenKind::kControl;
@@ -148,8 +149,8 @@ Result<void> read_special_tokens(const Metadata& metadata, const VocabularyDefau
   return {};
 }
 
-// No key of GGUF says that a special token eats the blanks after it; llama.cpp goes by the name
-// too.
+// Returns whether special tokens remove the whitespace after them. GGUF has no key for this; like
+// llama.cpp, this goes by the name of the model.
 Result<bool> is_phi3(const Metadata& metadata) {
   TRY_ASSIGN(const std::optional<std::string> name, metadata.get_string("general.name"));
   std::string lower = name.value_or("");
@@ -157,7 +158,8 @@ Result<bool> is_phi3(const Metadata& metadata) {
   return lower.find("phi3") != std::string::npos || lower.find("phi-3") != std::string::npos;
 }
 
-// Nor does one say that a mask eats the blanks before it, as it does in these models.
+// Returns the mask token if it removes the whitespace before it. GGUF has no key for this either,
+// but these models require it.
 Result<std::optional<TokenId>> find_mask(const Metadata& metadata, const Vocabulary& vocabulary) {
   TRY_ASSIGN(const auto pre, metadata.get_string("tokenizer.ggml.pre"));
   TRY_ASSIGN(const auto architecture, metadata.get_string("general.architecture"));

@@ -31,56 +31,62 @@ struct VocabularyDefaults {
 
 // The texts of the tokens. All non-empty texts are distinct.
 struct TokenTexts {
-  std::vector<std::string> texts;  // indexed by id; empty if there is none
-  TextIndex index;                 // of `texts`
+  std::vector<std::string> texts;  // by id; empty if the id has no text
+  TextIndex index;                 // index of `texts`
 
+  // Returns the token with this text; std::nullopt if there is none.
   std::optional<TokenId> find(std::string_view text) const { return index.find(texts, text); }
 
-  // The ids of the byte tokens ("<0x0A>"), or the first of these texts that is missing.
+  // Returns the ids of the 256 byte tokens ("<0x0A>"). If some are missing, the error is the text
+  // of the first one.
   using ByteTokens = std::array<TokenId, 256>;
   std::expected<ByteTokens, std::string> find_byte_tokens() const;
 };
 
-// The checked contents of tokenizer.ggml.*. Every id is below n_vocab(). Immutable after reading.
+// The checked contents of tokenizer.ggml.*. Every id is less than n_vocab(). Immutable after
+// reading.
 struct Vocabulary : TokenTexts {  // texts: [n_vocab]
   std::vector<TokenKind> kinds;   // [n_vocab]
-  std::vector<float> scores;      // [n_vocab]; zero if the file has none
+  std::vector<float> scores;      // [n_vocab]; zeros if the file has none
   std::optional<TokenId> bos, eos, unknown;
   bool adds_bos = false;
   bool adds_eos = false;
-  // Tokens recognized by name that remove white space after or before them, and those that are
-  // recognized only as whole words. Few.
+  // Special tokens that remove the whitespace after them or before them, and special tokens that
+  // are recognized only as whole words. There are few of them.
   std::unordered_set<TokenId> eat_blanks_behind, eat_blanks_before, whole_words;
-  std::unordered_set<TokenId> not_by_name;  // user-defined tokens that the tokenizer itself finds
+  // user-defined tokens that SpecialTokens ignores, because the tokenizer finds them in the
+  // normalized text
+  std::unordered_set<TokenId> not_by_name;
   std::vector<TokenId> end_tokens;
   std::string chat_template;  // source of the template; empty if there is none
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(texts.size()); }
 
-  // True for the tokens that plain text may become: normal and user-defined ones; unused tokens are
-  // recognized in a text as well.
+  // is_plain() returns whether the token is normal or user-defined, so that plain text may become
+  // it. is_of_text() includes unused tokens, which are recognized in a text as well.
   bool is_plain(TokenId id) const {
     return kinds[id] == TokenKind::kNormal || kinds[id] == TokenKind::kUserDefined;
   }
   bool is_of_text(TokenId id) const { return is_plain(id) || kinds[id] == TokenKind::kUnused; }
 
-  // Like find(), restricted to plain tokens.
+  // Returns the plain token with this text; std::nullopt if there is none.
   std::optional<TokenId> find_plain(std::string_view text) const;
 };
 
-// Errors: kCorrupt with the key.
+// Reads the vocabulary of a GGUF file. Error: kCorrupt with the key.
 Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDefaults& defaults);
 
-// The tokens that end an answer: those named in the file, then control tokens with a name that chat
-// formats use to end a turn, because files often name only one of them. Without duplicates.
+// Returns the tokens that end an answer: those named in the file, then the control tokens with a
+// name that chat formats use to end a turn, because files often name only one of them. Without
+// duplicates.
 std::vector<TokenId> find_end_tokens(const Vocabulary& vocabulary,
                                      std::initializer_list<std::optional<TokenId>> named);
 
-// Converts a byte to its token "<0x0A>" and back.
+// Convert a byte to the text of its token "<0x0A>" and back.
 std::string byte_token(uint8_t byte);
 std::optional<uint8_t> parse_byte_token(std::string_view text);
 
-// 50257 → "50,257".
+// Returns "50,257" for 50257.
 std::string group_digits(uint64_t number);
 
 }  // namespace kvik

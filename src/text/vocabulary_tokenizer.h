@@ -12,8 +12,8 @@
 
 namespace kvik {
 
-// Common base of tokenizers: queries of the vocabulary, special tokens, BOS and EOS. Derived
-// classes encode the plain text between special tokens and decode the texts of tokens.
+// The common base of tokenizers. It implements queries of the vocabulary, special tokens, BOS and
+// EOS. Derived classes encode the plain text between special tokens and decode the texts of tokens.
 class VocabularyTokenizer : public Tokenizer {
  public:
   std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions& options) const final;
@@ -31,16 +31,17 @@ class VocabularyTokenizer : public Tokenizer {
  protected:
   explicit VocabularyTokenizer(Vocabulary vocabulary);
 
-  // The context before plain text: nothing, a special token, or other plain text.
+  // The context before a plain text: nothing, a special token, or other plain text.
   enum class After { kNothing, kToken, kText };
 
   // Appends the ids of `text`, which is not empty and at most kMaxPartBytes long.
   virtual void encode(std::string_view text, After after, std::vector<TokenId>& ids) const = 0;
 
-  // The bytes of a normal token: its text, with space marks replaced by spaces.
+  // Returns the bytes of a normal token. By default they are its text with space marks replaced by
+  // spaces.
   virtual std::string decode(std::string_view token_text) const;
 
-  // Fills pieces_. Called at the end of the constructor of each tokenizer, when decode() works.
+  // Fills pieces_. The constructor of each derived class calls it at its end, when decode() works.
   void make_pieces();
 
   // Longer text is encoded in parts, so that scratch memory stays bounded and offsets fit 32 bits.
@@ -57,8 +58,8 @@ class VocabularyTokenizer : public Tokenizer {
   SpecialTokens special_tokens_;
 };
 
-// The tokenizers of tokenizer.ggml.model: "gpt2" (byte-level BPE) and "gemma4", "llama"
-// (SentencePiece BPE), "t5" (SentencePiece Unigram), "bert" (WordPiece). Errors: those of
+// Read the tokenizers of tokenizer.ggml.model: "gpt2" (byte-level BPE) and "gemma4", "llama"
+// (SentencePiece BPE), "t5" (SentencePiece Unigram), "bert" (WordPiece). Return the errors of
 // Tokenizer::from_metadata().
 using TokenizerReader = Result<std::unique_ptr<Tokenizer>>(const Metadata& metadata);
 TokenizerReader read_bpe_tokenizer, read_spm_tokenizer, read_unigram_tokenizer,

@@ -11,14 +11,14 @@ namespace kvik::constrain {
 namespace {
 
 constexpr uint32_t kForgotten = ~uint32_t{0};
-constexpr int kMaxPowerOfTen = 289;  // of bounded_number_syntax()
+constexpr int kMaxPowerOfTen = 289;  // the limit of bounded_number_syntax()
 
 void insert_sorted(std::vector<uint32_t>& values, uint32_t value) {
   const auto at = std::ranges::lower_bound(values, value);
   if (at == values.end() || *at != value) values.insert(at, value);
 }
 
-// Returns an object's record with one more property.
+// Returns a copy of an object's record with one more property.
 std::vector<uint32_t> with_member(std::span<const uint32_t> record, uint32_t name, uint32_t value) {
   std::vector<uint32_t> made(record.begin(), record.end());
   size_t at = 0;
@@ -119,8 +119,8 @@ uint32_t Comparer::rule_for(uint32_t stack, ValueKind kind) {
   return put_rule(mode_of(rule), std::move(kept));
 }
 
-// Returns the texts of a number beyond Decimal: normalized to that size of the mantissa, and as
-// written.
+// Returns the texts of a number that is too large or too small for Decimal: the given mantissa in
+// any spelling, followed by the given exponent.
 Regular Comparer::with_exponent(std::string_view text) {
   const size_t e = text.find('e');
   const std::string_view written = text.substr(0, e);
@@ -140,9 +140,9 @@ Regular Comparer::with_exponent(std::string_view text) {
       pool_.literal(std::u32string(exponent.begin(), exponent.end()))});
 }
 
-// Returns the spellings of a bounded number of up to 17 digits, which may have no plain decimals:
-// its digits as a whole number or with a point after the first digit, each with an exponent within
-// the bounds.
+// Returns the texts in `expr` that denote the number `value`. Usually these are its plain decimals.
+// A bounded number (up to 17 digits) may have none in `expr`; then its digits are written as a
+// whole number or with a point after the first digit, each with an exponent within the bounds.
 Regular Comparer::spellings(Regular expr, uint32_t value) {
   const std::string text = m_.json_of(value);
   const auto number = Decimal::parse(text);
@@ -168,7 +168,8 @@ Regular Comparer::spellings(Regular expr, uint32_t value) {
   return pool_.intersection(expr, pool_.choice(either));
 }
 
-// `expr` has words and numbers in plain form.
+// Restricts `expr`, a set of words and numbers, to the texts that the rule allows. Numbers are
+// restricted to plain decimals if the rule names any.
 Regular Comparer::text_rule(Regular expr, uint32_t rule) {
   const ValueRule mode = mode_of(rule);
   std::vector<std::u32string> words;
@@ -204,9 +205,10 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
   return pool_.intersection(expr, pool_.choice(all_words, pool_.intersection(numbers)));
 }
 
-// Returns the numbers of `expr` with exponents, when individual values are excluded: whether such a
-// number is excluded is known only at its end, and one more digit makes it another number. Bounded
-// numbers have no room for one more digit, so there are none with exponents among them.
+// Returns the numbers of `expr` that have an exponent, if the rule excludes numbers. Whether such a
+// number equals an excluded one is known only at its end, and one more digit always makes it a
+// different number. Bounded numbers have no room for another digit, so the result is empty for
+// them.
 Regular Comparer::number_rule(Regular expr, uint32_t rule) {
   if (parts_.numbers == Numbers::kBounded) return Regular::kNothing;
   const auto its = values_of(rule);
@@ -225,7 +227,7 @@ Regular Comparer::number_rule(Regular expr, uint32_t rule) {
                                                  pool_.complement(words), pool_.complement(zero)});
 }
 
-// Returns whether an object or array of that form may begin under the rule.
+// Returns whether some object or array of this node satisfies the rule.
 bool Comparer::has_one(uint32_t node, ValueKind kind, uint32_t rule) {
   const NodeParts& n = parts_.nodes[node];
   const auto its = values_of(rule);
@@ -312,7 +314,8 @@ std::optional<uint32_t> Comparer::with_value(uint32_t stack, uint32_t value) {
     made = with_member(made, memory.name, value);
   } else {
     made.push_back(value);
-    // If the array itself is not compared, its order is irrelevant.
+    // If the array itself is not compared with others, the order of its record does not matter, and
+    // sorting makes more states equal.
     const ArrayForm& array = parts_.arrays[top.a];
     if (array.unique && !m_.is_compared(top.parent)) std::ranges::sort(made);
   }
@@ -409,7 +412,8 @@ std::optional<Machine::KeyChoice> Comparer::key_choice(uint32_t form, const Memo
   for (size_t i = 0; i + 1 < record.size(); i += 2) std::erase(names, record[i]);
   const ObjectParts& object = parts_.objects[form];
   std::vector<uint32_t> allowed(made.allowed.size());
-  std::vector<std::vector<std::u32string>> others(object.others.size());  // of `names`
+  // the texts of `names`, by index of `others`
+  std::vector<std::vector<std::u32string>> others(object.others.size());
   std::vector<std::vector<std::u32string>> possible(object.others.size());
   std::vector<uint32_t> its_places;
   for (const uint32_t name : names) {
@@ -441,7 +445,7 @@ std::optional<Machine::KeyChoice> Comparer::key_choice(uint32_t form, const Memo
     }
   }
   if (!is_some) {
-    // Names that none of them has are unchanged.
+    // A name that occurs in none of the excluded values remains allowed.
     std::vector<uint32_t> named(made.allowed.size());
     for (const uint32_t place : its_places) set_bit(named, place);
     for (size_t w = 0; w < allowed.size(); ++w) allowed[w] |= made.allowed[w] & ~named[w];

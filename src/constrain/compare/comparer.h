@@ -9,53 +9,60 @@
 
 namespace kvik::constrain {
 
-// Decides which values array items must not have (or must have) so that `uniqueItems` holds.
-// Evaluated when a value begins, so that no value begins that could only become a forbidden one.
+// Implements `uniqueItems`: decides which values the items of an array must not have, or must have
+// if items have to repeat. It runs when a value begins, so that no value is begun that could only
+// become a forbidden one.
 //
-// If a node has more possible values than are forbidden, no closer look is needed; otherwise all
-// its values are enumerated. Text that within() forgot counts as everything that it may be: if the
-// result depends on it, the machine is notified.
+// If a node has more possible values than there are forbidden ones, nothing else is checked;
+// otherwise all its values are enumerated. A text that Machine::within() dropped counts as every
+// text that it may have been. If the result depends on such a text, the machine's
+// asked_for_forgotten() becomes true.
 //
-// One thread, for one query of its machine at a time.
+// Use from one thread, during one query of its machine.
 class Comparer {
  public:
   explicit Comparer(Machine& machine)
       : m_(machine), pool_(machine.pool_), parts_(*machine.parts_) {}
 
-  // Adds the threads that begin a value of `node` (not a choice or rule) in the compared frame on
-  // top.
+  // Adds the threads that begin a value of `node` in the compared frame on top of `stack`. `node`
+  // is not a choice or a rule.
   void begin(uint32_t node, uint32_t stack, std::vector<Thread>& threads);
-  // Returns the top frame after a value was read there; std::nullopt if the value is not allowed.
+  // Returns the stack after `value` was read in the top frame of `stack`; std::nullopt if the value
+  // is not allowed there.
   std::optional<uint32_t> with_value(uint32_t stack, uint32_t value);
-  // Returns the allowed names of an object; std::nullopt if comparing does not restrict them.
+  // Returns the property names that an object may have next; std::nullopt if comparison does not
+  // restrict them.
   std::optional<Machine::KeyChoice> key_choice(uint32_t form, const Memory& memory);
-  // Returns whether the object or array may end here, as far as comparing is concerned.
+  // Returns whether comparison allows the object or array of this frame to end.
   bool may_end(const Frame& frame);
-  // Returns the rule (ValueRule) of the next property after that name was read in that way;
-  // std::nullopt if there is no value for it.
+  // Returns the rule (see ValueRule) for the value of the next property, after its name was read by
+  // `way`; std::nullopt if no value is allowed.
   std::optional<uint32_t> property_rule(uint32_t form, const Memory& memory,
                                         const Machine::Way& way, uint32_t name);
-  // Returns the ways to read the next item, each with its rule.
+  // A way to read the next item of an array, with the rule for its value.
   struct RuledWay {
     Machine::Way way;
     uint32_t rule;
   };
+  // Returns the ways to read the next item.
   std::vector<RuledWay> ruled_ways(uint32_t form, const Memory& memory);
-  // Returns whether an array of such a form exists.
+  // Returns whether at least one array matches the form.
   bool is_possible(uint32_t form);
 
   Memory empty_memory(std::span<const uint32_t> list, uint32_t rule);
-  // Returns the frame's rule for the value that begins in it, restricted to that kind.
+  // Returns the top frame's rule for the value that begins in it, restricted to values of `kind`.
   uint32_t rule_for(uint32_t stack, ValueKind kind);
 
  private:
   using Values = std::vector<uint32_t>;
-  // Values of a rule that agree with the part of a container read so far.
+  // The values of a rule that agree with the part of the container that has been read.
   struct Candidates {
     Values values;
-    bool are_unsure = false;  // the part read is not completely known
+    bool are_unsure = false;  // some of that part was dropped by within()
     bool has(uint32_t value) const;
   };
+  // A container of which a part was read: its form, its list as in Frame, and the value of that
+  // part.
   struct Begun {
     uint32_t form;
     uint32_t list;
@@ -69,26 +76,29 @@ class Comparer {
   ValueKind kind_of(uint32_t value) const;
   std::optional<uint32_t> member(uint32_t value, uint32_t name) const;
   Candidates candidates(ValueKind kind, const Memory& memory) const;
+  // Notes that the result depends on a text that within() dropped.
   void ask() { m_.asked_for_forgotten_ = true; }
-  // Returns whether there are other values.
+  // Returns whether `some` has a value that is not in `values`.
   bool exceeds(const SomeValues& some, const Values& values);
 
   Regular with_exponent(std::string_view text);
-  // Texts of a number: plain decimals, else some with an exponent; kNothing if `expr` has none.
+  // Returns the texts in `expr` of a number: its plain decimals or, if there are none, some with an
+  // exponent. Returns kNothing if `expr` has neither.
   Regular spellings(Regular expr, uint32_t value);
   Regular text_rule(Regular expr, uint32_t rule);
   Regular number_rule(Regular expr, uint32_t rule);
   bool has_one(uint32_t node, ValueKind kind, uint32_t rule);
 
-  // comparer_values.cpp: up to n different values of a node, or of a container that has begun.
+  // Defined in comparer_values.cpp: return up to n different values of a node, or of a container of
+  // which a part has been read.
   SomeValues of_node(Node node, size_t n);
   SomeValues expand(const NodeParts& n, size_t most);
   SomeValues of_texts(Regular expr, size_t n);
   SomeValues of_strings(Regular expr, size_t n);
   SomeValues of_object(const Begun& begun, size_t n);
   SomeValues of_array(const Begun& begun, size_t n);
-  // Position in an object's names after which the next names follow, so that each set of names
-  // occurs once.
+  // The position in an object's names after which further names are added, so that each set of
+  // names is enumerated once.
   struct NamePlace {
     uint32_t named = 0;
     std::u32string other = {};
@@ -99,15 +109,16 @@ class Comparer {
   void add_longer(const Begun& begun, const RuledWay& option, size_t n, SomeValues& found);
   void add_value(SomeValues& found, uint32_t value, size_t n);
   bool enumerate(Regular expr, size_t n, std::vector<std::u32string>& texts);
+  // Counts a small amount of work. Returns false once the limits are exceeded.
   bool spend();
 
-  // comparer_arrays.cpp
+  // Defined in comparer_arrays.cpp.
   bool can_close(const Begun& begun);
-  // Returns an upper estimate of the minimum number of items still needed.
+  // Returns an upper estimate of the minimum number of items that are still needed.
   size_t n_needed(const Begun& begun) const;
   bool reaches_end(Begun begun);
   bool finds_places(const Begun& begun);
-  // Returns values that later positions need.
+  // Returns all possible values of the later positions that have only few.
   Values scarce_values(const Begun& begun);
   Values dead_items(const Begun& begun, uint32_t list, const Candidates& its);
   std::optional<Values> taken_items(const Begun& begun, uint32_t list);
@@ -120,23 +131,23 @@ class Comparer {
                 std::vector<RuledWay>& ways);
   void add_repeated_ways(const Begun& begun, const Machine::Way& way, std::vector<RuledWay>& ways);
 
-  // comparer_takes.cpp: whether a value can be written.
+  // Defined in comparer_takes.cpp: return whether a node can produce a value.
   bool takes(Node node, uint32_t value);
   bool takes_new(const NodeParts& n, uint32_t value);
   bool takes_text(Regular expr, uint32_t value);
-  // Returns whether the rest of an array's or object's value, after that position or those names,
-  // can be written.
+  // Return whether the rest of `value`, an array or object, can be written: the items from `place`
+  // on, or the properties that are not in `record`.
   bool completes_array(uint32_t form, uint32_t list, uint32_t value, size_t place);
   bool completes_object(uint32_t form, uint32_t list, uint32_t value, const Values& record);
   void add_written(uint32_t form, uint32_t list, uint32_t value, uint32_t name, Values& lists);
-  // Returns the nodes by which the item at that position may be read: all its values are allowed
-  // there.
+  // Returns the nodes that can be used to read the item at that position. All values of each node
+  // are allowed there.
   std::vector<Node> item_nodes(uint32_t form, size_t place, Node item) const;
 
   Machine& m_;
   RegularPool& pool_;
   const GrammarParts& parts_;
-  // Nodes whose values are being enumerated, and the values known so far.
+  // Nodes whose values are being enumerated (recursively), each with the values found so far.
   std::vector<std::pair<uint32_t, Values>> open_;
   size_t lowest_assumed_ = ~size_t{0};
   size_t depth_ = 0;

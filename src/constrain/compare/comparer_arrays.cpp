@@ -3,15 +3,16 @@
 
 #include "constrain/compare/comparer.h"
 
-// Arrays whose items are all different, or of which some are equal: the values still possible at
-// each position.
+// Determines the values that are still possible at each position of an array whose items must all
+// be different, or of which two must be equal.
 namespace kvik::constrain {
 namespace {
 
-// A value that equals no other one, or that within() forgot.
+// An item whose value is not known: it stands for a value that equals no other one, or its text was
+// dropped by within().
 constexpr uint32_t kUnknown = ~uint32_t{0};
 
-// Assigns a separate column to each row (bipartite matching, Kuhn 1955).
+// Assigns a different column to each row (bipartite matching, Kuhn 1955).
 class Matching {
  public:
   explicit Matching(const std::vector<std::vector<uint32_t>>& rows) : rows_(rows) {}
@@ -76,8 +77,8 @@ size_t Comparer::n_needed(const Begun& begun) const {
   return n;
 }
 
-// Returns whether the array can be completed with items that differ from each other and from those
-// of the record. An unknown item of the record is assumed not to conflict.
+// Returns whether the array can be completed with items that differ from each other and from the
+// items of the record. An unknown item of the record is assumed to equal none of them.
 bool Comparer::reaches_end(Begun begun) {
   if (m_.can_close_array(begun.form, begun.list) || !spend()) return true;
   const ArrayForm& array = parts_.arrays[begun.form];
@@ -87,7 +88,7 @@ bool Comparer::reaches_end(Begun begun) {
   const size_t n_values = begun.record.size() + n_needed(begun);
   for (const Machine::Way& way : m_.item_ways(begun.form, begun.list)) {
     if (reached) break;
-    if (way.list == begun.list) continue;  // makes no progress
+    if (way.list == begun.list) continue;  // adds nothing that is counted
     SomeValues values = of_node(way.value, n_values);
     if (values.are_many) values.all = {kUnknown};
     for (const uint32_t value : values.all) {
@@ -110,12 +111,12 @@ bool Comparer::finds_places(const Begun& begun) {
   for (size_t i = place; i < array.min; ++i) {
     SomeValues values = of_node(item_at(array, i), n_values);
     if (values.are_many) {
-      if (i >= array.first.size()) break;  // and all later ones
+      if (i >= array.first.size()) break;  // all later positions have the same items
       continue;
     }
     std::erase_if(values.all,
                   [&](uint32_t value) { return std::ranges::count(begun.record, value) > 0; });
-    // All later items have the same values.
+    // All later positions have the same set of values.
     if (i >= array.first.size() && array.min - i > values.all.size()) return false;
     if (values.all.empty()) return false;
     rows.push_back(std::move(values.all));
@@ -141,7 +142,7 @@ Comparer::Values Comparer::scarce_values(const Begun& begun) {
   return found;
 }
 
-// Returns items after which all remaining possibilities are forbidden values.
+// Returns the values of the next item after which only forbidden arrays would remain possible.
 Comparer::Values Comparer::dead_items(const Begun& begun, uint32_t list, const Candidates& its) {
   const ArrayForm& array = parts_.arrays[begun.form];
   const size_t place = begun.record.size();
@@ -170,7 +171,8 @@ Comparer::Values Comparer::dead_items(const Begun& begun, uint32_t list, const C
   return dead;
 }
 
-// Returns items that would leave too few values for later ones; std::nullopt if all would.
+// Returns the values that the next item must not have, because they are used already or would leave
+// too few values for later items; std::nullopt if no value is left.
 std::optional<Comparer::Values> Comparer::taken_items(const Begun& begun, uint32_t list) {
   Values taken = begun.record;
   Begun next{begun.form, list, begun.record};
@@ -189,7 +191,7 @@ Node Comparer::both_of(const ArrayForm& array, size_t a, size_t b) const {
   return array.both[std::min(a, n)][std::min(b, n) - std::min(a, n)];
 }
 
-// Returns whether two positions from `from` on can have the same value.
+// Returns whether two positions at or after `from` can have the same value.
 bool Comparer::may_repeat(uint32_t form, size_t from) const {
   const ArrayForm& array = parts_.arrays[form];
   const size_t end = std::min<size_t>(array.max, std::max(array.first.size(), from) + 2);
@@ -201,7 +203,8 @@ bool Comparer::may_repeat(uint32_t form, size_t from) const {
   return false;
 }
 
-// Nothing is repeated yet: adds the values after which a repetition is still possible.
+// Adds ways to read the next item of an array without equal items so far, restricted to the values
+// after which two equal items are still possible.
 void Comparer::add_repeated_ways(const Begun& begun, const Machine::Way& way,
                                  std::vector<RuledWay>& ways) {
   const ArrayForm& array = parts_.arrays[begun.form];
@@ -267,7 +270,7 @@ std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory
   return ways;
 }
 
-// The next item is one of those.
+// Adds ways to read the next item as one of `values`.
 void Comparer::add_some(const Begun& begun, const Machine::Way& way, const Values& values,
                         std::vector<RuledWay>& ways) {
   for (const Node node : item_nodes(begun.form, begun.record.size(), way.value)) {
@@ -279,7 +282,7 @@ void Comparer::add_some(const Begun& begun, const Machine::Way& way, const Value
   }
 }
 
-// Adds a way if it has values other than those.
+// Adds the way without the values `not_these`, if it has any others.
 void Comparer::add_less(const RuledWay& option, const Values& not_these,
                         std::vector<RuledWay>& ways) {
   if (mode_of(option.rule) == ValueRule::kSome) {

@@ -3,8 +3,8 @@
 
 #include "constrain/compare/comparer.h"
 
-// Decides whether a value can be written: a value that must equal another one is begun only if it
-// can.
+// Decides whether a node can produce a given value. A value that must equal another one is begun
+// only if that is the case.
 namespace kvik::constrain {
 namespace {
 
@@ -24,7 +24,7 @@ bool Comparer::takes(Node node, uint32_t value) {
   const auto known = m_.known_takes_.find(key);
   if (known != m_.known_takes_.end()) return known->second;
   if (!spend()) return true;
-  m_.known_takes_[key] = false;  // a rule that refers only to itself
+  m_.known_takes_[key] = false;  // the result for a rule that refers only to itself
   m_.kept_bytes_ += 2 * sizeof(std::pair<uint64_t, bool>);
   ++depth_;
   const bool is_taken = takes_new(parts_.node(node), value);
@@ -64,7 +64,7 @@ bool Comparer::takes_new(const NodeParts& n, uint32_t value) {
       return completes_array(n.a, m_.lists_.put(none), value, 0);
     }
     default:
-      return false;  // not part of a JSON schema's values
+      return false;  // JSON schemas have no such nodes
   }
 }
 
@@ -117,11 +117,12 @@ bool Comparer::completes_array(uint32_t form, uint32_t list, uint32_t value, siz
   return std::ranges::any_of(lists, [&](uint32_t end) { return m_.can_close_array(form, end); });
 }
 
-// Names in the order of the form, others after them; in any order if the form has none.
+// Tries the names in the order of the form, unlisted ones last. If the form has no order, any order
+// is allowed, so it is enough to try one.
 bool Comparer::completes_object(uint32_t form, uint32_t list, uint32_t value,
                                 const Values& record) {
   const ObjectParts& object = parts_.objects[form];
-  std::vector<std::pair<size_t, uint32_t>> names;  // with their ranks
+  std::vector<std::pair<size_t, uint32_t>> names;  // each with its rank
   const auto its = parts_of(value);
   for (size_t i = 0; i + 1 < its.size(); i += 2) {
     bool is_written = false;
@@ -146,7 +147,7 @@ bool Comparer::completes_object(uint32_t form, uint32_t list, uint32_t value,
                              [&](uint32_t end) { return m_.choice_in_order(form, end).can_close; });
 }
 
-// Adds the lists after that property is written.
+// Adds the possible states (`lists`) of the object after the property was written.
 void Comparer::add_written(uint32_t form, uint32_t list, uint32_t value, uint32_t name,
                            Values& lists) {
   const ObjectParts& object = parts_.objects[form];

@@ -5,15 +5,15 @@
 #include "constrain/compare/comparer.h"
 #include "constrain/number_syntax.h"
 
-// Enumerates different values up to a number.
+// Enumerates the different values of a node, up to a given number.
 namespace kvik::constrain {
 namespace {
 
-// Maximum depth of objects and arrays; beyond it the enumeration counts as too expensive.
+// The maximum nesting of objects and arrays. Deeper enumeration counts as exceeding the work limit.
 constexpr size_t kMaxDepth = 400;
 constexpr uint64_t kWorkOfALook = 20;
 
-// Returns a form in which each number occurs once.
+// Returns a syntax with exactly one text for each number.
 Regular number_keys(RegularPool& pool) {
   const auto one = [&](char32_t c) { return pool.characters({{c, c}}); };
   const Regular fraction = pool.sequence(
@@ -55,8 +55,8 @@ SomeValues Comparer::of_node(Node node, size_t n) {
       (!known->second.values.are_many || known->second.n_asked >= n)) {
     return cut(known->second.values);
   }
-  // A value may contain others of its own node: the known values are substituted until nothing new
-  // is found.
+  // A value may contain values of its own node. Substitutes the values known so far, and the outer
+  // call repeats this until no new ones are found.
   for (size_t i = 0; i < open_.size(); ++i) {
     if (open_[i].first != id) continue;
     lowest_assumed_ = std::min(lowest_assumed_, i);
@@ -94,7 +94,7 @@ SomeValues Comparer::expand(const NodeParts& n, size_t most) {
       found = of_node(*parts_.rules[n.a].body, most);
       break;
     case NodeKind::kChoice: {
-      // Texts first, because they are often numerous.
+      // Texts come first, because they are often so numerous that the rest need not be enumerated.
       for (const bool plain : {true, false}) {
         for (const uint32_t id : parts_.list(n)) {
           const NodeKind kind = parts_.nodes[id].kind;
@@ -118,13 +118,13 @@ SomeValues Comparer::expand(const NodeParts& n, size_t most) {
           most);
       break;
     default:
-      found.are_many = true;  // not part of a JSON schema's values
+      found.are_many = true;  // JSON schemas have no such nodes
   }
   --depth_;
   return found;
 }
 
-// Returns false if there are n or more.
+// Stores all texts of `expr` in `texts`. Returns false if there are n or more.
 bool Comparer::enumerate(Regular expr, size_t n, std::vector<std::u32string>& texts) {
   const auto count = pool_.count_texts(expr, static_cast<uint32_t>(n) - 1);
   if (!count) return false;
@@ -204,7 +204,8 @@ void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, 
     }
   };
   const ObjectParts& object = parts_.objects[begun.form];
-  // Other names first, because they may suffice.
+  // Unlisted names come first, because they may be so numerous that the rest need not be
+  // enumerated.
   for (const auto& [kind, names] : choice.kinds) {
     std::vector<std::u32string> texts;
     if (!enumerate(names, n, texts)) found.are_many = true;
@@ -218,7 +219,8 @@ void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, 
   }
   for (uint32_t i = from.named; i < object.names.size() && !found.are_many; ++i) {
     if (!has_bit(choice.allowed, i)) continue;
-    // If names have an order, the allowed ones follow those before.
+    // In an ordered object the allowed names all follow the previous ones, so the search starts at
+    // the first name.
     const uint32_t next = object.ranks.empty() ? i + 1 : 0;
     add({true, i, m_.text_number(object.names[i])}, {next, {}, false});
   }
@@ -255,12 +257,13 @@ void Comparer::add_arrays(const Begun& begun, size_t n, SomeValues& found) {
   }
 }
 
-// Adds values with one more item, read in that way.
+// Adds the arrays that have one more item, read in the given way.
 void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, SomeValues& found) {
   const bool is_unique = parts_.arrays[begun.form].unique;
   Begun longer{begun.form, option.way.list, begun.record};
   longer.record.push_back(~uint32_t{0});
-  // If values must be distinct, as many more as may be used or needed elsewhere.
+  // If items must be unique, this includes as many additional values as other positions may use or
+  // need.
   const size_t n_items = is_unique ? begun.record.size() + n + n_needed(longer) : n;
   SomeValues values;
   if (mode_of(option.rule) == ValueRule::kSome) {
@@ -270,7 +273,7 @@ void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, 
     values = of_node(option.way.value, n_items);
   }
   if (is_unique && !reaches_end(longer)) return;
-  // An unbounded array has a value for each length.
+  // An unbounded array has a different value for each length.
   const bool loops = !is_unique && option.way.list == begun.list && !values.all.empty() &&
                      mode_of(option.rule) == ValueRule::kNone;
   found.are_many |= values.are_many || loops;

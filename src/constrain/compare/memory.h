@@ -7,24 +7,24 @@
 
 namespace kvik::constrain {
 
-// Values that are compared as a whole are stored by a Machine, each once, as a list that begins
-// with the kind:
-//   kWord: 0 null, 1 true, 2 false      kNumber: its text, in a form that is one for equal numbers
+// JSON values that are compared with each other are stored by a Machine. Each distinct value is
+// stored once, so equal values have equal ids. A value is a list that begins with its kind:
+//   kWord: 0 null, 1 true, 2 false      kNumber: its text, in a canonical form
 //   kString: its text                   kArray: its items
 //   kObject: names (texts) and values in turn, names ascending
-// so that equal values have equal ids.
 enum class ValueKind : uint32_t { kWord, kNumber, kString, kArray, kObject };
 
-// Allowed values as a list: a mode, then values in ascending order.
+// The kind of a rule for values. A rule is a list: its kind, then values in ascending order.
 enum class ValueRule : uint32_t {
-  kNone,  // none of them
-  kSome,  // one of them
+  kNone,  // all values except these are allowed
+  kSome,  // only these values are allowed
 };
 
-// The state of a frame whose object or array is compared as a whole. Members are indices of lists.
+// The state of an object or array whose value is compared with others. Every member is the index of
+// a list or text in the Machine.
 struct Memory {
-  uint32_t list = 0;       // list that its frame has without comparing
-  uint32_t record = 0;     // its value so far, as in a value's list
+  uint32_t list = 0;       // what Frame::b is without comparison
+  uint32_t record = 0;     // value so far, in the format of a value's list
   uint32_t rule = 0;       // allowed values
   uint32_t name = 0;       // name of the property being read: a text
   uint32_t next_rule = 0;  // allowed values of the property or item being read
@@ -35,8 +35,8 @@ struct Memory {
   }
 };
 
-// Different values in ascending order: all that exist, unless there are at least as many as
-// requested.
+// Different values in ascending order. These are all values unless are_many is true, which means
+// that there are at least as many as were requested.
 struct SomeValues {
   bool are_many = false;
   std::vector<uint32_t> all;

@@ -57,7 +57,7 @@ class GbnfParser {
     return {};
   }
 
-  // A rule ends where the next one's name and '::=' begin.
+  // Returns whether the name of the next rule and '::=' follow, which end the current rule.
   bool at_next_rule() const {
     size_t n = 0;
     while (is_in_rule_name(text_.peek(n))) ++n;

@@ -8,8 +8,8 @@
 namespace kvik::constrain {
 
 // Parses a GBNF grammar (llama.cpp): rules `name ::= …`, texts, character classes, groups,
-// repetitions and comments. It starts with the rule `root`. Errors: kInvalidArgument, kUnsupported,
-// with the line; those of Builder::finish().
+// repetitions and comments. The start rule is `root`. Errors: kInvalidArgument or kUnsupported with
+// the line number; those of Builder::finish().
 Result<Grammar> parse_gbnf(std::string_view text, const Limits& limits);
 
 }  // namespace kvik::constrain

@@ -15,7 +15,7 @@ namespace kvik::constrain {
 inline constexpr int kMaxGroupDepth = 200;
 inline constexpr size_t kMaxParts = 100'000;  // of about 200 bytes each
 
-// Cursor in a textual grammar. Errors name the line.
+// A cursor in a textual grammar. Its errors name the line.
 class GrammarText {
  public:
   explicit GrammarText(std::string_view text) : text_(text) {}
@@ -53,10 +53,10 @@ class GrammarText {
 
   // Reads that many hexadecimal digits as a character.
   Result<char32_t> hex(size_t n_digits);
-  // Reads an escape that all grammar languages have, after a backslash and `letter`; std::nullopt
-  // for other letters.
+  // Reads the rest of an escape that all grammar languages have, after the backslash and `letter`.
+  // Returns std::nullopt for other letters.
   Result<std::optional<char32_t>> common_escape(char letter);
-  // Reads a whole number below a million; std::nullopt if there is none.
+  // Reads a whole number below a million. Returns std::nullopt if there is none.
   Result<std::optional<uint32_t>> number();
 
   std::unexpected<Error> wrong(std::string_view what) const;

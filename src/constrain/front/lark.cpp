@@ -19,7 +19,7 @@
 namespace kvik::constrain {
 namespace {
 
-constexpr std::string_view kIgnored = "%ignore";  // the rule of text that may follow a terminal
+constexpr std::string_view kIgnored = "%ignore";  // name of the rule for ignored text
 
 bool is_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -27,7 +27,7 @@ bool is_name(char c) {
 
 bool is_name_begin(char c) { return is_name(c) && !(c >= '0' && c <= '9'); }
 
-// Names of terminals are uppercase.
+// Returns whether the name is that of a terminal: its first letter is uppercase.
 bool is_terminal(std::string_view name) {
   const size_t first = name.find_first_not_of('_');
   return first != std::string_view::npos && name[first] >= 'A' && name[first] <= 'Z';
@@ -60,7 +60,8 @@ class LarkParser {
   void skip_comment() {
     if (text_.sees("//") || text_.sees("#")) text_.take_while([](char c) { return c != '\n'; });
   }
-  // Skips whitespace and comments up to the end of the line; within a group, line ends are ignored.
+  // Skips whitespace and comments up to the end of the line. Within a group, line ends are skipped
+  // as well.
   void skip_blanks() {
     if (depth_ > 1) return skip_lines();
     text_.take_while([](char c) { return c == ' ' || c == '\t' || c == '\r'; });
@@ -73,7 +74,8 @@ class LarkParser {
       skip_comment();
     }
   }
-  // The bar of a further alternative may be on a separate line.
+  // Skips the '|' before another alternative, which may be on a later line. Reads nothing if there
+  // is none.
   bool take_bar() {
     const GrammarText before = text_;
     skip_lines();
@@ -96,13 +98,14 @@ class LarkParser {
   }
 
   Result<void> rule() {
-    text_.take_while([](char c) { return c == '?' || c == '!'; });  // modifiers of the parse tree
+    // these only affect the parse tree
+    text_.take_while([](char c) { return c == '?' || c == '!'; });
     const size_t line = text_.line();
     TRY_ASSIGN(const std::string rule_name, name());
     if (text_.sees("{")) return text_.unsupported("a template");
     if (text_.sees("[")) return text_.unsupported("a rule's attribute");
     skip_blanks();
-    if (text_.take(".")) TRY(text_.number());  // a priority of the parser
+    if (text_.take(".")) TRY(text_.number());  // the priority only affects Lark's parser
     skip_blanks();
     if (!text_.take(":"))
       return text_.wrong(fmt::format("':' was expected behind '{}'", rule_name));
@@ -180,7 +183,7 @@ class LarkParser {
     if (++depth_ > kMaxGroupDepth)
       return text_.wrong(fmt::format("groups lie deeper than {}", kMaxGroupDepth));
     std::vector<Production> all;
-    take_bar();  // also before the first one
+    take_bar();  // a '|' may also precede the first alternative
     do {
       TRY_ASSIGN(Production one, sequence());
       all.push_back(std::move(one));
@@ -194,7 +197,7 @@ class LarkParser {
     for (skip_blanks();; skip_blanks()) {
       const char c = text_.peek();
       if (text_.at_end() || c == '|' || c == ')' || c == ']' || c == '\n') break;
-      if (text_.take("->")) {  // an alias in the parse tree
+      if (text_.take("->")) {  // an alias only affects the parse tree
         skip_blanks();
         TRY(name());
         break;
@@ -232,7 +235,8 @@ class LarkParser {
     return unexpected_byte();
   }
 
-  // Appends ignored text after a terminal of a rule, but not within a terminal.
+  // Allows ignored text after a terminal that is used in a rule. Terminals used within a terminal
+  // do not allow it.
   Production terminal(Production what) {
     if (in_ == In::kTerminal) return what;
     std::vector<Production> parts;
@@ -252,7 +256,7 @@ class LarkParser {
     return is_terminal(referred) ? terminal(std::move(what)) : std::move(what);
   }
 
-  // Returns whether the bounds of a repetition follow a brace.
+  // Returns whether the text after a brace is the bounds of a repetition.
   bool is_count() const {
     for (size_t n = 1;; ++n) {
       const char c = text_.peek(n);
@@ -346,7 +350,8 @@ class LarkParser {
     return terminal(Production::of(node.start));
   }
 
-  // Returns the length of the JSON object here by its braces; the schema parser checks its syntax.
+  // Returns the length of the JSON object that begins here, found by its braces. The schema parser
+  // checks its syntax.
   size_t json_bytes() const {
     const std::string_view text = text_.rest();
     size_t depth = 0;
@@ -380,7 +385,7 @@ class LarkParser {
     return all;
   }
 
-  // Reads 2, 2..5 or 2,5; with a comma either may be omitted.
+  // Reads 2, 2..5 or 2,5. With a comma either number may be omitted.
   Result<Production> repeated_between(Production part, std::string_view between) {
     TRY_ASSIGN(const auto min, count());
     std::optional<uint32_t> max = min;

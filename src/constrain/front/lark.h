@@ -7,15 +7,15 @@
 
 namespace kvik::constrain {
 
-// Parses a Lark grammar as LLGuidance accepts it: rules, terminals, texts ("x"i too), regular
+// Parses a Lark grammar in the dialect of LLGuidance: rules, terminals, texts (also "x"i), regular
 // expressions, ranges, groups, repetitions, aliases, %ignore, %import of `common`, %json {schema}.
-// It starts with the rule `start`. There is no longest match: a text matches if some way to split
-// it into terminals does. Text of %ignore may follow any terminal.
+// The start rule is `start`. Terminals are not matched greedily: a text matches if it can be split
+// into terminals in some way. Text of %ignore may follow any terminal.
 //
-// The options apply to schemas; relaxed parts of schemas are not reported.
+// `options` applies to the schemas. Keywords that are ignored in relaxed mode are not reported.
 //
-// Errors: kInvalidArgument, kUnsupported (tokens, templates, attributes of rules, options), with
-// the line; those of Builder::finish().
+// Errors: kInvalidArgument or kUnsupported (tokens, templates, attributes of rules, options) with
+// the line number; those of Builder::finish().
 Result<Grammar> parse_lark(std::string_view text, const SchemaOptions& options);
 
 }  // namespace kvik::constrain

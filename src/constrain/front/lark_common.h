@@ -5,7 +5,8 @@
 
 namespace kvik::constrain {
 
-// Returns the terminal of `%import common.NAME` as a regular expression.
+// Returns the regular expression of the terminal that `%import common.NAME` imports; std::nullopt
+// if there is no such terminal.
 std::optional<std::string_view> lark_common_terminal(std::string_view name);
 
 }  // namespace kvik::constrain

@@ -8,12 +8,13 @@
 
 namespace kvik::constrain {
 
-// Constraints that need no grammar text. Errors: kInvalidArgument, kUnsupported.
+// Grammars that are not written in a grammar language. Errors: kInvalidArgument, kUnsupported.
 
-// Texts that match a regular expression (pattern.h) as a whole.
+// Returns the grammar of the texts that match a regular expression (see pattern/pattern.h) as a
+// whole.
 Result<Grammar> regex_grammar(std::string_view expression, const Limits& limits);
 
-// One of these texts.
+// Returns the grammar that consists of these texts.
 Result<Grammar> choice_grammar(const TextList& choices, const Limits& limits);
 
 }  // namespace kvik::constrain

@@ -16,7 +16,7 @@ void add_rules(const Production& production, std::vector<uint32_t>& rules) {
   for (const Production& part : production.parts) add_rules(part, rules);
 }
 
-// Collects alternatives, including those of nested choices.
+// Appends the alternatives of a production, including those of nested choices.
 void add_alternatives(Production production, std::vector<Production>& all) {
   if (production.kind != Kind::kChoice) {
     all.push_back(std::move(production));
@@ -25,7 +25,8 @@ void add_alternatives(Production production, std::vector<Production>& all) {
   for (Production& part : production.parts) add_alternatives(std::move(part), all);
 }
 
-// Returns the rest of a production that begins with that rule; std::nullopt otherwise.
+// Returns what follows the rule in a production that begins with it; std::nullopt for other
+// productions.
 std::optional<Production> behind(const Production& production, uint32_t rule) {
   if (production.kind == Kind::kRule && production.rule == rule) return Production();
   if (production.kind != Kind::kSequence || production.parts.empty()) return std::nullopt;
@@ -37,8 +38,8 @@ std::optional<Production> behind(const Production& production, uint32_t rule) {
   return Production::sequence(std::move(rest));
 }
 
-// Sorts rules in the order in which they can be built: each after those that it needs, with
-// mutually dependent ones grouped (strongly connected components, Tarjan 1972, without recursion).
+// Sorts rules so that each comes after the rules that it needs. Mutually dependent rules form one
+// group (strongly connected components, Tarjan 1972, without recursion).
 class Groups {
  public:
   explicit Groups(std::vector<std::vector<uint32_t>> needs)

@@ -11,14 +11,14 @@
 
 namespace kvik::constrain {
 
-// A part of a rule as written.
+// A part of a rule, as it is written in the grammar.
 struct Production {
   enum class Kind : uint8_t {
-    kNode,      // `node`: texts and existing nodes
-    kRule,      // `rule`: of a RuleSet
+    kNode,      // `node`: a node of the Builder, such as a text
+    kRule,      // `rule`: number in the RuleSet
     kSequence,  // `parts`
     kChoice,    // `parts`
-    kRepeat,    // `parts`: one; `min` to `max` times
+    kRepeat,    // `parts[0]`, `min` to `max` times
   };
   Kind kind = Kind::kNode;
   Node node = Node::kEmptyText;
@@ -29,7 +29,7 @@ struct Production {
 
   static Production of(Node node) { return {.kind = Kind::kNode, .node = node}; }
   static Production of_rule(uint32_t rule) { return {.kind = Kind::kRule, .rule = rule}; }
-  // A sequence or choice of one part is that part.
+  // Return a sequence, a choice and a repetition. A sequence or choice of one part is that part.
   static Production sequence(std::vector<Production> parts);
   static Production choice(std::vector<Production> parts);
   static Production repeat(Production part, uint32_t min, uint32_t max);
@@ -38,21 +38,21 @@ struct Production {
 // The rules of a textual grammar by name, in any order.
 class RuleSet {
  public:
-  // Returns the rule's number, which it gets when it is first mentioned. `line`: where it is
-  // mentioned.
+  // Returns the number of the rule and allocates it if the name is new. `line` is the line of this
+  // mention, for errors.
   uint32_t rule(std::string_view name, size_t line);
-  // Returns false if it is defined already.
+  // Returns false if the rule is defined already.
   bool define(uint32_t rule, Production body);
   bool is_defined(std::string_view name) const;
   const std::string& name(uint32_t rule) const { return rules_[rule].name; }
-  // Returns its body; null before define().
+  // Returns the body of the rule; null before define().
   const Production* body(uint32_t rule) const {
     return rules_[rule].is_defined ? &rules_[rule].body : nullptr;
   }
 
-  // Builds the node of a rule, after those that it needs. Rules without nesting become part of the
-  // rule that uses them; left recursion becomes repetition (`a: a x | y` is `a: y x*`). Errors:
-  // kInvalidArgument for a rule without definition.
+  // Builds the node of a rule and first those of the rules that it needs. A rule that is not
+  // recursive becomes part of the rules that use it. Direct left recursion becomes repetition: `a
+  // ::= a x | y` is built as `a ::= y x*`. Errors: kInvalidArgument for a rule that is not defined.
   Result<Node> build(Builder& builder, uint32_t start);
 
  private:
@@ -64,6 +64,7 @@ class RuleSet {
     Node node = Node::kNothing;
   };
 
+  // Replaces the direct left recursion of a rule by repetition.
   void repeat_what_begins_with_itself(uint32_t rule);
   Node make(Builder& builder, const Production& production) const;
 

@@ -44,7 +44,7 @@ std::optional<CodePointSet> class_escape(char32_t c) {
   }
 }
 
-// Reads \p{…} or \P{…} after the backslash.
+// Reads \p{…} or \P{…}, after the backslash.
 Result<CodePointSet> read_property(PatternCursor& in) {
   bool negated = in.next() == U'P';
   if (!in.take(U'{')) return in.wrong("{ and the name of a property");

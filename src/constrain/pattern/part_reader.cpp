@@ -61,7 +61,7 @@ class PartReader {
 
   Result<Part> read_sequence(int depth) {
     Part made{Part::Kind::kSequence};
-    std::vector<Regular> run;  // of plain parts
+    std::vector<Regular> run;  // consecutive plain parts, to be merged
     const auto end_run = [&] {
       if (!run.empty()) made.parts.push_back(plain(pool_.sequence(run)));
       run.clear();
@@ -108,7 +108,8 @@ class PartReader {
     return part;
   }
 
-  // Otherwise a brace is a literal, as in all engines that are not strict.
+  // Returns whether a brace begins the bounds of a repetition. Otherwise it is a literal, as in all
+  // engines that are not strict.
   bool is_bounds() const {
     size_t i = 1;
     const auto skip_digits = [&] {
@@ -208,8 +209,8 @@ class PartReader {
     bool dot_is_any;
   };
 
-  // Reads flags after "(?": returns true if they apply to the group that begins here, false if to
-  // the rest of the enclosing group.
+  // Reads the flags after "(?". Returns true if they apply to the group that begins here, false if
+  // they apply to the rest of the enclosing group.
   Result<bool> read_flags() {
     bool value = true;
     for (; !in_.done(); in_.next()) {

@@ -12,13 +12,15 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 18;
 
-// The remaining expression at a position: at the beginning of the text, and later.
+// The expression that may follow at a position if nothing was read before it, and otherwise. Only ^
+// distinguishes the two.
 struct Rest {
   Regular at_begin;
   Regular later;
 };
 
-// Assembles parts from right to left: each gets what follows it up to the end of the text.
+// Builds the expression from right to left: before() receives what may follow a part, up to the end
+// of the text, and returns what may follow at the beginning of the part.
 class Assembler {
  public:
   explicit Assembler(RegularPool& pool) : pool_(pool) {}
@@ -28,7 +30,7 @@ class Assembler {
       case PatternPart::Kind::kPlain: {
         const Regular later = pool_.sequence(part.plain, rest.later);
         if (rest.at_begin == rest.later) return Rest{later, later};
-        // It is still the beginning only if nothing was read.
+        // The position after the part is the beginning of the text only if the part read nothing.
         const Regular some = pool_.intersection(
             part.plain, pool_.repeat(pool_.any_character(), 1, RegularPool::kUnbounded));
         Regular at_begin = pool_.sequence(some, rest.later);

@@ -10,16 +10,16 @@
 
 namespace kvik::constrain {
 
-// A position in a regular expression, for errors.
+// A cursor in a regular expression. Its errors name the position.
 class PatternCursor {
  public:
   explicit PatternCursor(std::u32string text) : text_(std::move(text)) {}
 
   bool done() const { return at_ >= text_.size(); }
   size_t n_left() const { return text_.size() - at_; }
-  // Returns 0 after the end.
+  // Returns U'\0' after the end.
   char32_t peek(size_t ahead = 0) const { return ahead < n_left() ? text_[at_ + ahead] : U'\0'; }
-  // Must not be at the end.
+  // Reads one character. Must not be called at the end.
   char32_t next() { return text_[at_++]; }
   bool take(char32_t c) {
     if (done() || text_[at_] != c) return false;

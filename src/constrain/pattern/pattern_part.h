@@ -10,8 +10,8 @@
 
 namespace kvik::constrain {
 
-// The tree of a regular expression. Plain parts are expressions already; others depend on their
-// context.
+// The syntax tree of a regular expression. A plain part does not depend on its context, so it is a
+// Regular already.
 struct PatternPart {
   enum class Kind : uint8_t { kPlain, kBegin, kEnd, kSequence, kChoice, kRepeat, kLook, kNotLook };
   Kind kind = Kind::kPlain;
@@ -20,7 +20,7 @@ struct PatternPart {
   uint32_t min = 0, max = 0;
 };
 
-// Parses a text to a tree. Errors as for parse_pattern().
+// Parses a regular expression to a tree. Returns the errors of parse_pattern().
 Result<PatternPart> read_parts(RegularPool& pool, std::u32string text,
                                const PatternOptions& options);
 

@@ -7,8 +7,9 @@
 
 namespace kvik::constrain {
 
-// JSON in as few bytes as possible; numbers without exponents where that takes up to 400 digits.
+// Return JSON in as few bytes as possible. Numbers are written without exponents if that takes up
+// to 400 digits.
 std::string compact_json(const Json& json);
-std::string compact_json(std::string_view text);  // of a string
+std::string compact_json(std::string_view text);  // the JSON string of a text
 
 }  // namespace kvik::constrain

@@ -10,7 +10,7 @@ namespace kvik::constrain {
 namespace {
 
 struct Dialect {
-  std::string_view address;  // a part of it
+  std::string_view address;  // a part of the schema's URI
   Draft draft;
 };
 constexpr std::array kDialects = std::to_array<Dialect>({
@@ -19,8 +19,9 @@ constexpr std::array kDialects = std::to_array<Dialect>({
     {"json-schema.org/draft-07/", Draft::k7},
     {"json-schema.org/draft/2019-09/", Draft::k2019},
     {"json-schema.org/draft/2020-12/", Draft::k2020},
-    {"json-schema.org/schema", Draft::k2020},      // the newest
-    {"spec.openapis.org/oas/3.1/", Draft::k2020},  // its additions do not constrain values
+    {"json-schema.org/schema", Draft::k2020},  // the newest draft
+    {"spec.openapis.org/oas/3.1/",
+     Draft::k2020},  // its additional keywords do not constrain values
 });
 
 // A parsed URI: scheme://authority, and path. A query is part of the path.
@@ -62,7 +63,7 @@ std::string without_dots(std::string_view path) {
   return joined;
 }
 
-// RFC 3986, section 5.2, as far as schemas use it.
+// Resolves a reference (RFC 3986, section 5.2) as far as schemas need it.
 std::string join_address(const std::string& base, std::string_view reference) {
   if (reference.empty()) return base;
   const Address other = split_address(reference);

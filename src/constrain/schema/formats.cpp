@@ -10,7 +10,7 @@ namespace {
 
 struct Format {
   std::string_view name;
-  std::string_view pattern;  // of the whole string
+  std::string_view pattern;  // matches the whole string
 };
 
 #define KVIK_LEAP_YEAR \
@@ -35,7 +35,7 @@ struct Format {
   "|(?:(?:" KVIK_H16 ":){0,3}" KVIK_H16 ")?::" KVIK_H16 ":" KVIK_LS32 "|(?:(?:" KVIK_H16        \
   ":){0,4}" KVIK_H16 ")?::" KVIK_LS32 "|(?:(?:" KVIK_H16 ":){0,5}" KVIK_H16 ")?::" KVIK_H16     \
   "|(?:(?:" KVIK_H16 ":){0,6}" KVIK_H16 ")?::)"
-// RFC 3986, appendix A; RFC 3987 is the same with more characters, which are in `more`.
+// RFC 3986, appendix A. RFC 3987 is the same with the additional characters in `more`.
 #define KVIK_PCHAR(more) "(?:[A-Za-z0-9._~!$&'()*+,;=:@" more "-]|%[0-9a-fA-F]{2})"
 #define KVIK_USER(more) "(?:[A-Za-z0-9._~!$&'()*+,;=:" more "-]|%[0-9a-fA-F]{2})*"
 #define KVIK_NAME(more) "(?:[A-Za-z0-9._~!$&'()*+,;=" more "-]|%[0-9a-fA-F]{2})*"
@@ -54,7 +54,7 @@ struct Format {
 #define KVIK_RELATIVE(more) \
   KVIK_ABSOLUTE_PATHS(more) \
   "|" KVIK_SEGMENT_NC(more) "(?:/" KVIK_PCHAR(more) "*)*|)" KVIK_TAIL(more)
-// ucschar
+// RFC 3987: ucschar
 #define KVIK_PLANE(n) "\\u{" n "0000}-\\u{" n "FFFD}"
 #define KVIK_UCS                                                                                  \
   "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" KVIK_PLANE("1") KVIK_PLANE("2") KVIK_PLANE("3") \

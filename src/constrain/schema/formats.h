@@ -8,7 +8,7 @@
 
 namespace kvik::constrain {
 
-// Returns the strings of a format; std::nullopt if the format is not known.
+// Returns the strings that a "format" allows; std::nullopt if the format is not known.
 std::optional<Regular> format_texts(RegularPool& pool, std::string_view format);
 
 }  // namespace kvik::constrain

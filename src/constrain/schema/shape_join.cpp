@@ -6,7 +6,7 @@
 namespace kvik::constrain {
 namespace {
 
-// Depth in properties and items to which emptiness of a schema is checked.
+// maximum depth in properties and items to which is_empty() looks
 constexpr int kMaxDepth = 3;
 
 template <class T>
@@ -20,7 +20,7 @@ void add_rules(Conjunction& to, const Conjunction& more) {
   to.erase(std::unique(to.begin(), to.end()), to.end());
 }
 
-// Returns the number of parts of a copy of the shape, each of which takes a step or two.
+// Returns the number of parts of a shape. Copying each takes one or two steps of work.
 uint64_t n_parts(const Shape& shape) {
   const Evaluated& seen = shape.evaluated;
   uint64_t n = 8 + shape.some.size() + shape.order.size() + shape.required.size() +
@@ -47,9 +47,9 @@ Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
       }
     }
   }
-  // Impossible cases would be multiplied with all later ones.
+  // Removes impossible cases, which would be multiplied by all later ones.
   constexpr size_t kMany = 8;
-  // Checking this may join other shapes, which are then not pruned.
+  // This check may join other shapes, which must not be pruned in turn.
   if (both.size() > kMany && !is_pruning_) {
     is_pruning_ = true;
     std::erase_if(both, [this](const Shape& shape) { return is_empty(shape, 0); });
@@ -97,7 +97,7 @@ std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
   return made;
 }
 
-// Removes types without values; returns false if none is left.
+// Removes types without values from a shape. Returns false if no type is left.
 bool ShapeMaker::clean(Shape& shape) {
   const auto drop = [&](Shape::Type type) { shape.types &= static_cast<uint8_t>(~type); };
   if ((shape.types & Shape::kString) != 0 && !pool_.is_alive(shape.string)) drop(Shape::kString);
@@ -158,7 +158,7 @@ bool ShapeMaker::is_empty(const Conjunction& conjunction, int depth) {
   if (std::ranges::binary_search(conjunction, never())) return true;
   if (depth >= kMaxDepth) return false;
   if (const auto found = empty_.find(conjunction); found != empty_.end()) return found->second;
-  // The schema may refer to itself: then nothing is certain.
+  // The schema refers to itself, so nothing is certain.
   for (const Literal literal : conjunction) {
     if (progress_[literal] == Progress::kOpen) return false;
   }
@@ -196,7 +196,7 @@ bool ShapeMaker::is_empty(const Shape& shape, int depth) {
          });
 }
 
-// Returns whether an object of that shape may have such a property; false only if it is certain.
+// Returns whether an object of the shape may have such a property. False is certain, true is not.
 bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int depth) {
   std::set<std::string> named;
   for (const ObjectRules& rules : shape.object) {
@@ -210,7 +210,8 @@ bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int dept
     add_rules(rules, some.rules);
     if (!is_empty(rules, depth + 1)) return true;
   }
-  // A name that no schema mentions. If only patterns are allowed, it matches one of them.
+  // The property may also have a name that is not listed. If only patterns are allowed, the name
+  // must match one of them.
   Regular others = pool_.intersection(shape.names, some.names);
   others = pool_.difference(others, pool_.one_of(std::move(names)));
   for (const ObjectRules& rules : shape.object) {

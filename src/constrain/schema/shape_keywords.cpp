@@ -40,7 +40,7 @@ Result<std::optional<uint32_t>> ShapeMaker::count(const Json& schema, std::strin
   uint32_t value = 0;
   const std::string& digits = number->whole;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  // Far more than an answer can contain.
+  // Larger numbers are replaced by this one, which is far more than an answer can contain.
   constexpr uint32_t kMost = 1'000'000'000;
   if (error != std::errc() || value > kMost) value = kMost;
   return std::optional(value);
@@ -50,7 +50,7 @@ Result<std::vector<std::string>> ShapeMaker::strings(const Json& schema, std::st
   std::vector<std::string> all;
   const Json* found = schema.find(keyword);
   if (!found) return all;
-  // draft 3's "required": true has no meaning since.
+  // "required": true of draft 3 has no meaning in later drafts.
   if (keyword == "required" && found->is_bool()) return all;
   if (!found->is(Json::Kind::kArray)) return invalid(schema, keyword, "an array of strings");
   for (const Json& item : found->list()) {
@@ -185,7 +185,7 @@ Result<void> ShapeMaker::apply_strings(const Json& schema, Shape& shape) {
   return {};
 }
 
-// Returns the property names that a schema allows: its string part.
+// Returns the property names that match a schema: the string part of its shapes.
 Result<Regular> ShapeMaker::names_of(const Json& schema) {
   TRY_ASSIGN(const Shapes shapes, shapes_of(of_schema(schema)));
   std::vector<Regular> names;
@@ -249,7 +249,7 @@ Result<void> ShapeMaker::apply_arrays(const Json& schema, Shape& shape) {
   const Json* first = schema.find("prefixItems");
   if (document_.draft() < Draft::k2020) first = nullptr;
   const Json* rest = items;
-  // The predecessor of prefixItems, also in later drafts.
+  // An array under "items" is the predecessor of prefixItems. It is accepted in later drafts too.
   if (items && items->is(Json::Kind::kArray)) {
     first = items;
     rest = schema.find("additionalItems");
@@ -296,7 +296,7 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
   };
   if (const Json* values = schema.find("enum")) {
     if (!values->is(Json::Kind::kArray)) return invalid(schema, "enum", "an array");
-    // Scalars form one shape, because each type has its own part.
+    // All scalars form one shape, because each type has its own member.
     Shape scalars = only(0);
     scalars.string = scalars.number = Regular::kNothing;
     std::vector<Regular> numbers, written;
@@ -342,7 +342,7 @@ Shapes ShapeMaker::constant(const Json& value) {
     case Json::Kind::kNumber: {
       shape.types = Shape::kNumber;
       const auto number = Decimal::parse(value.number_text());
-      // Not a plain decimal: only as written.
+      // A number beyond Decimal is allowed only as it is written.
       shape.number = number ? pool_.compared(*number, kEqual)
                             : pool_.literal(to_characters(value.number_text()));
       if (options_.language == SchemaOptions::Language::kCanonical) {

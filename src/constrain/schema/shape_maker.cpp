@@ -172,7 +172,8 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
     }
     return all;
   }
-  // The evaluated names depend on which of them hold: each subset is a separate case.
+  // Which names are evaluated depends on which of the schemas match, so each subset of them is a
+  // separate case.
   constexpr size_t kMostTogether = 6;
   if (list.list().size() > kMostTogether) {
     return fail(ErrorCode::kUnsupported,
@@ -190,7 +191,8 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
   return all;
 }
 
-// One of them and none of the others; "not the other" is added only if both could hold.
+// Returns the values that match exactly one of the schemas. "not the other" is added only if both
+// could match.
 Result<Shapes> ShapeMaker::one_of(const Json& list) {
   Shapes all;
   for (const Json& part : list.list()) {
@@ -245,7 +247,7 @@ Result<Shapes> ShapeMaker::apply_dependencies(const Json& schema, Shapes shapes)
         }
         continue;
       }
-      // Without the property, or with it and its schema.
+      // Either the object lacks the property, or it has it and must match the schema.
       Shape without = everything();
       without.object.emplace_back().named[name] = {never()};
       Shape with = only(Shape::kObject);

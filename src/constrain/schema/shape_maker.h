@@ -13,22 +13,23 @@
 
 namespace kvik::constrain {
 
-// Converts schemas to unions of shapes, so that several can be joined type by type. Schemas of
-// properties and items are expanded on demand, so that recursion ends.
+// Converts schemas to unions of shapes, so that several schemas can be joined type by type. The
+// schemas of properties and items are converted on demand, so that recursion ends.
 class ShapeMaker {
  public:
   ShapeMaker(const SchemaDocument& document, RegularPool& pool, const SchemaOptions& options)
       : document_(document), pool_(pool), options_(options) {}
 
   Literal of_schema(const Json& schema) { return number_of(schema, Meaning::kSchema); }
-  // Returns shapes that contain exactly the values that match all of the schemas.
+  // Returns the shapes of exactly the values that match all schemas of the conjunction.
   Result<Shapes> shapes_of(const Conjunction& conjunction);
 
   Shape everything();
   Literal never();
 
-  // Allows closed objects to have unlisted names if each object of the union requires such names
-  // because of a negation. Otherwise the union has an object without them.
+  // Allows closed objects (see SchemaOptions::Language) to have unlisted required names, if each
+  // object shape of the union requires some because of a negation. Otherwise the union has an
+  // object without them.
   void mention_required(Shapes& shapes);
 
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -47,7 +48,7 @@ class ShapeMaker {
   Shapes constant(const Json& value);
   Shapes not_constant(const Json& value);
 
-  // shape_keywords.cpp: keywords of the schema itself.
+  // Defined in shape_keywords.cpp: keywords of the schema itself.
   Result<Shapes> own_shapes(const Json& schema);
   Result<void> apply_type(const Json& schema, Shape& shape);
   Result<uint8_t> types_of(const Json& schema, const Json& type, Regular& number);
@@ -65,7 +66,7 @@ class ShapeMaker {
   Result<std::vector<std::string>> strings(const Json& schema, std::string_view keyword);
   Result<Regular> pattern_text(const Json& schema, std::string_view keyword, std::string_view text);
 
-  // shape_maker.cpp: keywords that combine schemas.
+  // Defined in shape_maker.cpp: keywords that combine schemas.
   Result<Shapes> join_applicators(const Json& schema, Shapes shapes);
   Result<Shapes> any_of(const Json& list);
   Result<Shapes> one_of(const Json& list);
@@ -74,17 +75,17 @@ class ShapeMaker {
   Result<void> apply_unevaluated(const Json& schema, Shapes& shapes);
   Result<const Json*> reference(const Json& schema);
 
-  // shape_join.cpp
+  // Defined in shape_join.cpp.
   Result<Shapes> join(const Shapes& a, const Shapes& b);
   std::optional<Shape> join(const Shape& a, const Shape& b);
   bool clean(Shape& shape);
   Conjunction rules_for(const Shape& shape, const std::string& name);
-  // Return true only if it is certain.
+  // Return true only if it is certain that no value matches.
   bool is_empty(const Conjunction& conjunction, int depth);
   bool is_empty(const Shape& shape, int depth);
   bool may_have(const Shape& shape, const SomeProperty& some, int depth);
 
-  // shape_negation.cpp
+  // Defined in shape_negation.cpp.
   Result<void> negate_scalars(const Json& schema, Shapes& shapes);
   Result<void> negate_objects(const Json& schema, Shapes& shapes);
   Result<void> negate_arrays(const Json& schema, Shapes& shapes);
@@ -96,11 +97,11 @@ class ShapeMaker {
   std::unexpected<Error> invalid(const Json& schema, std::string_view keyword,
                                  std::string_view expected);
   static std::unexpected<Error> too_large();
-  // Accepts an error if relaxed and the keyword may be ignored.
+  // Returns true, and records the error, if it is about a keyword that relaxed mode ignores.
   bool may_leave_out(const Error& error);
 
   static constexpr size_t kMaxShapes = 400;
-  // Steps of work, as counted by the pool, for things with memory of their own.
+  // Steps of work (RegularPool::spend()) for the memory of a shape.
   static constexpr uint64_t kStepsPerShape = 16;
   static constexpr uint32_t kMaxChain = 400;  // 3,000 overflowed a stack of 8 MiB
 
@@ -114,7 +115,7 @@ class ShapeMaker {
   std::unordered_map<Literal, Shapes> known_;
   std::map<Conjunction, bool> empty_;
   std::vector<std::string> left_out_;
-  uint32_t depth_ = 0;  // schemas being read, each for the one before
+  uint32_t depth_ = 0;  // number of schemas being converted, each required by the previous one
   bool is_pruning_ = false;
 };
 

@@ -7,7 +7,8 @@
 
 namespace kvik::constrain {
 
-// A value violates a schema if it violates one of its keywords: a union by keyword.
+// Returns the values that violate a schema. A value does so if it violates one of its keywords, so
+// the result is a union by keyword.
 Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
   if (schema.is(Json::Kind::kTrue)) return Shapes{};
   if (schema.is(Json::Kind::kFalse)) return Shapes{everything()};
@@ -24,7 +25,7 @@ Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
     TRY(negate_arrays(schema, shapes));
   }
   TRY(negate_applicators(schema, shapes));
-  // A schema that does not hold evaluates nothing.
+  // A schema that does not match evaluates no properties or items.
   for (Shape& shape : shapes) shape.evaluated = {};
   std::erase_if(shapes, [&](Shape& shape) { return !clean(shape); });
   if (shapes.size() > kMaxShapes) {
@@ -146,7 +147,7 @@ Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
     return invalid(schema, "properties", "an object");
   }
   for (const std::string& name : required) {
-    // Absent, or with a wrong value: both together if the schema has a rule for it.
+    // The property may be absent or, if the schema has a rule for it, have a wrong value.
     const Json* its = properties ? properties->find(name) : nullptr;
     add().object.emplace_back().named[name] = {its ? negated(of_schema(*its)) : never()};
   }

@@ -11,7 +11,7 @@ namespace {
 struct Reading {
   enum class Kind { kNotInString, kInside, kEnds } kind;
   uint32_t n_characters = 0;
-  size_t n_read = 0;  // including the quote
+  size_t n_read = 0;  // number of bytes including the quote
 };
 
 Reading read(std::string_view token) {

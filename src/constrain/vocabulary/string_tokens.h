@@ -10,28 +10,29 @@
 
 namespace kvik::constrain {
 
-// Tokens within a JSON string in which any character is allowed: those that remain inside, and
-// those that end it, grouped by the text after the quote (their tail). Most masks of JSON are for
-// such positions, and each tail is parsed once for all its tokens. Immutable; thread-safe.
+// The tokens for a position within a JSON string in which any character is allowed: tokens that
+// stay within the string, and tokens that end it, grouped by their text after the quote (their
+// tail). Most masks for JSON are for such positions, and a tail is parsed once for all its tokens.
+// Immutable; thread-safe.
 class StringTokens {
  public:
   StringTokens() = default;
-  // The texts of the tokens; empty texts are ignored.
+  // Takes the texts of the tokens by id. Empty texts are ignored.
   explicit StringTokens(const std::vector<std::string>& tokens);
 
   static constexpr uint32_t kAnyNumber = ~uint32_t{0};
 
-  // Sets `allowed` to the tokens that remain inside and have at most `max_characters`, including
-  // incomplete ones.
+  // Sets `allowed` to the tokens that stay within the string and have at most `max_characters`
+  // characters, including an incomplete one.
   void copy_inside(uint32_t max_characters, TokenBitmask& allowed) const;
 
   using Tail = uint32_t;
-  static constexpr Tail kNoTail = 0;  // nothing after the quote
+  static constexpr Tail kNoTail = 0;  // the tail without text
   size_t n_tails() const { return first_.size() - 1; }
-  // The other tails as a tree of their texts.
+  // Returns the other tails as a trie of their texts.
   const TokenTree& tails() const { return tails_; }
 
-  // A token that ends the string, with the number of characters before the quote.
+  // A token that ends the string, and its number of characters before the quote.
   struct Ending {
     TokenId token;
     uint32_t n_characters;
@@ -47,12 +48,12 @@ class StringTokens {
     TokenId token;
     uint32_t n_characters;
   };
-  // indexed by the maximum number of characters; all tokens at the last index
+  // masks by the maximum number of characters; the last one has all tokens
   std::vector<TokenBitmask> inside_;
   std::vector<Inside> long_;  // tokens with at least kMaxMasks characters, ascending
   TokenTree tails_;
-  std::vector<Ending> endings_;  // by tail
-  std::vector<uint32_t> first_;  // start of each tail in endings_; the size at the end
+  std::vector<Ending> endings_;  // grouped by tail
+  std::vector<uint32_t> first_;  // offset of each tail in endings_, then the size
 };
 
 }  // namespace kvik::constrain

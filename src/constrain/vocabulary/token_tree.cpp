@@ -15,7 +15,7 @@ TokenTree TokenTree::make(std::vector<TokenId> ids, const std::vector<std::strin
     ByteSet below;
   };
   TokenTree tree;
-  std::vector<Open> path;  // the nodes of the previous text
+  std::vector<Open> path;  // nodes of the previous text
   std::string_view before;
   const auto shorten_to = [&](size_t depth) {
     while (path.size() > depth) {

@@ -13,22 +13,23 @@ namespace kvik::constrain {
 // A byte trie of texts with their token ids. Immutable; thread-safe.
 struct TokenTree {
   struct Node {
-    uint32_t end;          // of its subtree
-    uint32_t first_token;  // first token of its subtree in `tokens`
-    uint32_t byte_set;     // index into byte_sets; kNoSet for kFewTokens tokens or fewer
-    uint16_t n_tokens;     // tokens that end at this node
+    uint32_t end;          // one past the last node of the subtree
+    uint32_t first_token;  // index in `tokens` of the first token of the subtree
+    uint32_t byte_set;  // index in byte_sets; kNoSet if the subtree has at most kFewTokens tokens
+    uint16_t n_tokens;  // number of tokens that end at this node
     uint8_t byte;
   };
   static constexpr uint32_t kNoSet = ~uint32_t{0};
   using ByteSet = std::array<uint64_t, 4>;
-  // In depth-first order: a node, then the subtrees of its children, ascending by byte.
+  // In depth-first order: each node is followed by the subtrees of its children, which are
+  // ascending by byte.
   std::vector<Node> nodes;
   std::vector<TokenId> tokens;
-  std::vector<ByteSet> byte_sets;  // the bytes of all nodes below a node
+  std::vector<ByteSet> byte_sets;  // bytes of all nodes below a node
 
   static constexpr size_t kFewTokens = 8;
 
-  // `ids`: tokens with non-empty texts.
+  // Returns the trie of the tokens `ids`. Their texts must not be empty.
   static TokenTree make(std::vector<TokenId> ids, const std::vector<std::string>& texts);
 
   std::span<const TokenId> tokens_below(uint32_t node) const {

@@ -27,7 +27,7 @@ std::vector<std::string> texts_of(const Tokenizer& tokenizer) {
     }
     texts[id] = tokenizer.piece(id, Tokenizer::Special::kHide);
   }
-  // End tokens are never part of the answer, whatever their kind in the file.
+  // End tokens are never part of the answer, whatever kind the file gives them.
   for (const TokenId id : tokenizer.end_tokens()) texts[id].clear();
   return texts;
 }

@@ -14,12 +14,14 @@
 
 namespace kvik::constrain {
 
-// The tokens of a vocabulary by their bytes, walked together with a grammar. Tokens that are plain
-// text within a JSON string (complete characters without quote, backslash and control characters)
-// form a separate tree, because mostly all of them or none are allowed. Immutable; thread-safe.
+// The tokens of a vocabulary as a byte trie, which is walked together with a grammar. Tokens that
+// are plain text within a JSON string (complete characters without quote, backslash and control
+// characters) form a separate trie, because usually either all or none of them are allowed.
+// Immutable; thread-safe.
 class VocabularyTrie {
  public:
-  // Control, unknown, unused and empty tokens are never allowed.
+  // Takes the tokens of a tokenizer except control, unknown, unused and empty tokens, which are
+  // never allowed.
   explicit VocabularyTrie(const Tokenizer& tokenizer);
   explicit VocabularyTrie(std::vector<std::string> tokens);
 
@@ -27,19 +29,20 @@ class VocabularyTrie {
 
   const Tree& plain() const { return plain_; }
   const Tree& other() const { return other_; }
-  // All tokens.
+  // Returns the trie of all tokens.
   const Tree& all() const { return all_; }
-  // The mask of all tokens in plain().
+  // Returns the mask of the tokens in plain().
   const TokenBitmask& plain_mask() const { return plain_mask_; }
-  // The characters of plain tokens, which have at most kMaxPlainCharacters each.
+  // Returns the characters of which plain tokens consist. A plain token has at most
+  // kMaxPlainCharacters of them.
   static const CodePointSet& plain_characters();
   static constexpr uint32_t kMaxPlainCharacters = 48;
 
-  // The tokens for positions within a JSON string.
+  // Returns the tokens for positions within a JSON string.
   const StringTokens& in_strings() const { return in_strings_; }
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(tokens_.size()); }
-  // Empty if the token is never allowed.
+  // Returns the bytes of a token; empty if the token is never allowed.
   const std::string& bytes(TokenId id) const { return tokens_[id]; }
   uint32_t max_token_bytes() const { return max_token_bytes_; }
 

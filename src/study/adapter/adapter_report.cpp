@@ -35,7 +35,7 @@ struct Changed {
   }
 };
 
-// The role in a tensor name: "attn_q" for "blk.3.attn_q.weight".
+// Returns the role in a tensor's name: "attn_q" for "blk.3.attn_q.weight".
 std::string role_name(TensorId tensor) {
   std::string name = name_of(tensor);
   if (is_of_layer(tensor.role)) name = name.substr(name.find('.', 4) + 1);

@@ -45,7 +45,7 @@ Result<void> check(const BenchOptions& options) {
   return {};
 }
 
-// One test for each depth, batch and kind, in this order.
+// Returns one test for each depth, batch and kind, in this order.
 std::vector<BenchCase> cases_of(const BenchOptions& options) {
   std::vector<BenchCase> cases;
   for (const uint64_t depth : options.depths) {
@@ -66,8 +66,8 @@ std::vector<BenchCase> cases_of(const BenchOptions& options) {
   return cases;
 }
 
-// Memory is mapped without being reserved, so a test that does not fit would end the process while
-// it runs.
+// Returns an error if a test does not fit in memory. Memory is mapped without being reserved, so
+// such a test would end the process while it runs.
 Result<void> check_memory(std::span<const BenchCase> cases, const LoadedModel& loaded) {
   const KvFootprint kv = loaded.kv();
   auto available = loaded.backend->memory().free_bytes();
@@ -84,8 +84,8 @@ Result<void> check_memory(std::span<const BenchCase> cases, const LoadedModel& l
   return {};
 }
 
-// Other programs use a varying share of the machine, so its limits are measured between the steps
-// of a run, for a tenth of the time of the steps.
+// Measures the limits of the machine between the steps of a run, for a tenth of the time of the
+// steps. The limits vary because other programs use a varying share of the machine.
 class LimitWatcher final : public BenchWatcher {
  public:
   explicit LimitWatcher(uint32_t n_threads) : probe_(n_threads) {}
@@ -97,13 +97,13 @@ class LimitWatcher final : public BenchWatcher {
   }
   void after_run() override { limits.push_back(probe_.take()); }
 
-  std::vector<MachineLimits> limits;  // one entry per completed run
+  std::vector<MachineLimits> limits;  // one entry for each completed run
 
  private:
   MachineProbe probe_;
 };
 
-// Without a watcher only the runs are measured.
+// Measures all cases. Without a watcher, only the runs are measured, not the limits of the machine.
 std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchCase> cases,
                                      uint32_t repeat, const LimitModel& limits,
                                      LimitWatcher* watcher) {
@@ -120,7 +120,7 @@ std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchC
   return results;
 }
 
-// Backend::arithmetic() of the first weights that have a special one.
+// Returns Backend::arithmetic() of the first weights for which it is not empty.
 std::string_view arithmetic_of(const LoadedModel& loaded) {
   for (const WeightKind& kind : loaded.model->weight_kinds()) {
     const std::string_view arithmetic = loaded.backend->arithmetic(kind.type);
@@ -161,7 +161,7 @@ Result<std::string> bench(const BenchOptions& options) {
                load_adapter(text, {*loaded.model, *loaded.backend, options.model.model}));
     runner.add_adapter(std::move(adapter));
   }
-  std::optional<LimitWatcher> watcher;  // absent for a GPU, whose limits are not known
+  std::optional<LimitWatcher> watcher;  // absent on a GPU: its limits are not known
   if (!options.model.gpu) watcher.emplace(runner.n_threads());
   const std::vector<BenchResult> results =
       measure_all(runner, cases, options.repeat, limits, watcher ? &*watcher : nullptr);

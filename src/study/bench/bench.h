@@ -11,6 +11,7 @@
 
 namespace kvik {
 
+// The options of `kvik bench`.
 struct BenchOptions {
   ModelOptions model;
   uint64_t prefill = 512;
@@ -22,9 +23,9 @@ struct BenchOptions {
   bool fill = false;
   bool json = false;
   std::string roofline;  // output file of the roofline plot; empty: none
-  // Adapters ("PATH[:SCALE]"), assigned to the sequences of a batch in turn.
+  // adapters ("PATH[:SCALE]"), which are assigned to the sequences of a batch in turn
   std::vector<std::string> adapters;
-  ReplayOptions replay;  // replaces prefill and decode if set
+  ReplayOptions replay;  // if set, replaces the prefill and decode tests
 };
 
 // Runs the benchmark and returns a table or JSON.

@@ -11,7 +11,7 @@
 namespace kvik {
 namespace {
 
-// The range of a measured limit, as text.
+// Returns the range of a measured limit as text.
 std::string range_of(std::span<const MachineLimits> machine, double MachineLimits::*limit) {
   const auto [least, most] = std::ranges::minmax(machine, {}, limit);
   return fmt::format("{:.0f} to {:.0f}", least.*limit * 1e-9, most.*limit * 1e-9);

@@ -9,17 +9,17 @@
 
 namespace kvik {
 
-// The configuration printed in a report.
+// The configuration that a report shows.
 struct BenchSetup {
   KvType kv_type = KvType::kInt8;
   // Backend::arithmetic() if the model has weights whose products are rounded differently
-  // ("avx512bf16"); otherwise empty.
+  // ("avx512bf16"); otherwise empty
   std::string_view arithmetic;
 };
 
-// The results as a JSON array, an interface for scripts.
+// Returns the results as a JSON array, which scripts read.
 std::string results_as_json(std::span<const BenchResult> results, const BenchSetup& setup);
-// `machine`: the limits from each measurement; empty for a GPU.
+// Returns the results as a table. `machine`: the limits from each measurement; empty for a GPU.
 std::string results_as_table(std::span<const BenchResult> results,
                              std::span<const MachineLimits> machine, const BenchSetup& setup);
 

@@ -12,8 +12,8 @@ namespace kvik {
 
 namespace {
 
-// Frequent enough to follow changes of the machine's load, rare enough to keep caches warm most of
-// the time.
+// Time between two calls of the watcher: short enough to follow changes of the machine's load, long
+// enough to keep the caches warm most of the time.
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(80);
 
 uint32_t largest_batch(std::span<const BenchCase> cases) {
@@ -28,8 +28,8 @@ uint64_t most_pages(std::span<const BenchCase> cases) {
   return n;
 }
 
-// Sliding windows keep all pages, because a lane is rewound and continued. Recurrent states are not
-// rewound: their contents do not affect the speed.
+// Returns the layout of the KV cache. Sliding-window layers keep all pages, because a sequence is
+// rewound and continued. Recurrent states are not rewound: their contents do not affect the speed.
 KvLayout layout_of(const Decoder& decoder, const ModelConfig& config, uint32_t n_lanes) {
   KvLayout layout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
   layout.state_bytes = state_layout(config).n_bytes();

@@ -18,47 +18,49 @@ namespace kvik {
 class BenchWatcher {
  public:
   virtual ~BenchWatcher() = default;
-  // Called outside the measured time before, between and after the steps of a run. `computed`: the
+  // Called before, between and after the steps of a run, outside the measured time. `computed`: the
   // measured time since the last call.
   virtual void between_steps(Duration computed) = 0;
   virtual void after_run() = 0;
 };
 
-// Runs the decoder on KV pages without server, scheduler or sampler, as llama-bench does.
+// Runs the decoder on KV pages without server, scheduler or sampler, as llama-bench does. Use from
+// one thread.
 class BenchRunner {
  public:
   static constexpr uint32_t kMaxStepTokens = 512;
 
-  // `loaded` is borrowed. Allocates memory for the largest of `cases`.
+  // Borrows `loaded`. Allocates memory for the largest of `cases`.
   BenchRunner(const LoadedModel& loaded, KvType kv_type, std::span<const BenchCase> cases);
 
-  // Adapters are assigned to the sequences of a batch in turn.
+  // Adds an adapter. Adapters are assigned to the sequences of a batch in turn.
   void add_adapter(std::shared_ptr<const Adapter> adapter) {
     adapters_.push_back(std::move(adapter));
   }
 
-  // Tokens per second of the whole batch. Each run uses its own random tokens; pages that the
-  // previous run filled to the same depth are reused.
+  // Runs a test and returns the tokens per second of the whole batch. Each run uses its own random
+  // tokens. Pages that the previous run filled to the same depth are reused.
   double run(const BenchCase& bench, uint64_t seed, BenchWatcher* watcher = nullptr);
 
   // Runs once without measuring, to touch buffers and wake threads.
   void warm_up(BenchCase bench);
-  // Median, minimum and maximum of `repeat` runs; `work` and `limit` are not set.
+  // Returns median, minimum and maximum of `repeat` runs. `work` and `limit` are not set.
   BenchResult measure(const BenchCase& bench, uint32_t repeat, BenchWatcher* watcher = nullptr);
 
   uint32_t n_threads() const { return loaded_.backend->n_threads(); }
 
-  // The number of pages of a test in each layer group.
+  // Returns the number of pages that a test needs in each layer group.
   static uint64_t n_pages(const BenchCase& bench);
 
-  // The bytes of kPageTokens tokens in all layers.
+  // Returns the bytes of kPageTokens tokens in all layers.
   uint64_t page_bytes() const { return kv_.page_bytes() * kv_.layout().n_groups(); }
 
  private:
+  // A sequence of the batch.
   struct Lane {
     std::vector<TokenId> tokens;
     uint32_t n_cached = 0;
-    uint32_t n_filled = 0;  // tokens of noise in the first pages
+    uint32_t n_filled = 0;  // number of tokens of noise in the first pages
     PageTable table;
   };
 
@@ -75,9 +77,9 @@ class BenchRunner {
   KvCache kv_;
   std::vector<Lane> lanes_;
   std::vector<std::shared_ptr<const Adapter>> adapters_;
-  BenchWatcher* watcher_ = nullptr;  // watcher of the current run
+  BenchWatcher* watcher_ = nullptr;  // watcher of the current run; may be null
   Duration taken_{};                 // total time of the steps
-  Duration unwatched_{};             // time since the last call of the watcher
+  Duration unwatched_{};             // measured time since the last call of the watcher
 };
 
 }  // namespace kvik

@@ -28,14 +28,15 @@ double least_seconds(const Work& work, const MachineLimits& machine) {
 
 LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv)
     : attention_(arithmetic_of(kv.type)) {
-  // An untied embedding, and one of the layers, is read one row per token, which is negligible.
+  // One row per token is read of an untied embedding and of per-layer embeddings, which is
+  // negligible.
   const bool is_tied = !source.find(name_of(TensorId{TensorRole::kHead}));
   for (const TensorInfo& tensor : source.tensors()) {
     const auto id = tensor_named(tensor.name);
     const bool is_embedding = id && id->role == TensorRole::kEmbedding;
     if (tensor.shape.size() < 2 || (is_embedding && !is_tied)) continue;
     if (id && id->role == TensorRole::kPerLayerEmbedding) continue;
-    // multi-token prediction layers are not needed
+    // Layers for multi-token prediction (MTP) are not used.
     if (id && id->layer >= config.n_layers) continue;
     if (tensor.shape.size() == 3) {
       add_experts(*config.experts(), tensor);
@@ -85,7 +86,7 @@ void LimitModel::hold_against(std::span<const MachineLimits> during, BenchResult
   result.limit = result.median / shares[shares.size() / 2];
 }
 
-// Each token is multiplied with some of the experts.
+// Adds the experts of a layer. Each token uses only some of them.
 void LimitModel::add_experts(const ExpertsConfig& experts, const TensorInfo& tensor) {
   expert_share_ = static_cast<double>(experts.n_used) / experts.n_experts;
   expert_bytes_ += static_cast<double>(tensor.n_bytes);
@@ -93,8 +94,8 @@ void LimitModel::add_experts(const ExpertsConfig& experts, const TensorInfo& ten
       2.0 * expert_share_ * static_cast<double>(tensor.n_elements()));
 }
 
-// The expected bytes of experts read for n_rows tokens with random choices: all experts except
-// those that no token chose.
+// Returns the expected bytes of experts that are read for n_rows tokens with random choices: all
+// experts except those that no token chose.
 double LimitModel::experts_read(double n_rows) const {
   return expert_bytes_ * (1 - std::pow(1 - expert_share_, n_rows));
 }
@@ -127,7 +128,8 @@ Work LimitModel::work(const BenchCase& bench) const {
 double LimitModel::tokens_seen(uint32_t window, const BenchCase& bench) {
   const double begin = bench.depth, n = bench.n_tokens, end = begin + n;
   const double reach = window == 0 ? end : window;
-  const double turn = std::clamp(reach, begin, end);  // the position from which the window is full
+  // the position from which on the window is full
+  const double turn = std::clamp(reach, begin, end);
   return ((turn - begin) * (turn + begin) / 2 + (end - turn) * reach) / n;
 }
 

@@ -14,31 +14,32 @@
 
 namespace kvik {
 
-// The minimum time of the arithmetic, and of the reads, at the limits of the machine.
+// Return the minimum time of the arithmetic, and of the reads, at the limits of the machine.
 double least_compute_seconds(const Work& work, const MachineLimits& machine);
 double least_read_seconds(const Work& work, const MachineLimits& machine);
 
-// The minimum time at the limits of the machine: reads and arithmetic overlap, different kinds of
-// arithmetic do not.
+// Returns the minimum time at the limits of the machine. Reads and arithmetic overlap; different
+// kinds of arithmetic do not.
 double least_seconds(const Work& work, const MachineLimits& machine);
 
-// Counts the work of tests of a model. Weights count with their size in the file, so a larger
-// packed form lowers the share of the limit that is reached, not the limit.
+// Counts the work of the tests of a model. Weights count with their size in the file. A larger
+// packed form therefore lowers the reached share of the limit, not the limit.
 class LimitModel {
  public:
   LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv);
 
-  // Opens the file again for its tensor directory, which is not kept after loading.
+  // Creates the model of loaded weights. Opens the file again for its tensor directory, which is
+  // not kept after loading.
   static Result<LimitModel> of(const std::string& spec, const LoadedModel& loaded);
 
-  // Sets the work of a test and the speed at the limits of the machine.
+  // Sets the work of a test, and its speed at the limits of the machine.
   void hold_against(const MachineLimits& machine, BenchResult& result) const;
-  // The same if the machine was measured during each run: uses the median of the shares.
+  // Does the same for a machine that was measured during each run, with the median of the shares.
   void hold_against(std::span<const MachineLimits> during, BenchResult& result) const;
 
-  // The work of all tokens of a test. A decode step reads the weights once for all sequences, and
-  // the K and V of each sequence. A prefill reads both once and computes logits for its last token
-  // only. A test without cache is compared with the work that the cache would leave.
+  // Returns the work of all tokens of a test. A decode step reads the weights once for all
+  // sequences, and the K and V of each sequence. A prefill reads both once and computes logits for
+  // its last token only. For a test without cache, this is the work that would remain with a cache.
   Work work(const BenchCase& bench) const;
 
  private:
@@ -52,19 +53,19 @@ class LimitModel {
 
   // The cost of attention in one layer for each token that a row attends to.
   struct LayerAttention {
-    uint32_t window;  // 0: attends to all tokens
+    uint32_t window;  // in tokens; 0: the layer attends to all tokens
     double ops, kv_bytes;
   };
   static LayerAttention attention_of(const AttentionConfig& attention, KvType type,
                                      bool keys_by_channel);
 
-  // The average number of tokens that a row attends to.
+  // Returns the average number of tokens that a row attends to.
   static double tokens_seen(uint32_t window, const BenchCase& bench);
 
-  Work layers_per_token_;  // bytes: the weights of all layers
+  Work layers_per_token_;  // work of one token; its bytes are the weights of all layers
   Work head_per_token_;
   double expert_bytes_ = 0;  // bytes of all experts
-  double expert_share_ = 0;  // share of the experts used for one token
+  double expert_share_ = 0;  // share of the experts that one token uses
   Arithmetic attention_;
   std::vector<LayerAttention> layers_;
 };

@@ -17,7 +17,7 @@
 namespace kvik {
 namespace {
 
-// Counts only the ends of answers.
+// Counts the running answers.
 class CountingSink final : public EventSink {
  public:
   explicit CountingSink(uint32_t& n_running) : n_running_(n_running) { ++n_running_; }
@@ -28,7 +28,7 @@ class CountingSink final : public EventSink {
   uint32_t& n_running_;
 };
 
-// The measured steps.
+// Sums over the measured steps.
 struct Tally {
   uint64_t n_tokens = 0, n_accepted = 0, n_drafted = 0, n_sequence_steps = 0;
   double ms = 0;
@@ -99,7 +99,8 @@ ReplayResult run_batch(Engine& engine, std::span<const ReplayTurn> turns, uint32
   ProgressBar bar("replaying");
   for (uint32_t i = 0; i < repeat; ++i) {
     ++n_runs;
-    // Two rounds of answers at a time, so that both modes run under the same load of the machine.
+    // Runs two rounds of answers at a time in each mode, so that both modes run under the same load
+    // of the machine.
     const size_t n_block = std::max<size_t>(batch > 1 ? 2 * batch : 1, 1);
     for (size_t begin = 0; begin < turns.size(); begin += n_block) {
       const auto block = turns.subspan(begin, std::min(n_block, turns.size() - begin));
@@ -135,7 +136,8 @@ Result<std::vector<ReplayTurn>> read_turns(const ReplayOptions& options,
   return read_replay(options.file, *tokenizer);
 }
 
-// Allocates pages for all turns: each is computed once with and once without speculation.
+// Returns options with pages for all turns: each turn is computed once with and once without
+// speculation.
 EngineOptions engine_options(const LoadedModel& loaded, std::span<const ReplayTurn> turns,
                              uint64_t most_users) {
   uint64_t n_longest = 1;

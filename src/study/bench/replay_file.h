@@ -16,8 +16,8 @@ struct ReplayTurn {
   std::vector<TokenId> answer;
 };
 
-// Reads JSON lines of {"prompt": …, "answer": …}. Error: kCorrupt with the number of a line that is
-// something else or has an empty text.
+// Parses JSON lines of {"prompt": …, "answer": …}. Error: kCorrupt with the number of a line that
+// is something else or has an empty text.
 Result<std::vector<ReplayTurn>> parse_replay(std::string_view lines, const Tokenizer& tokenizer);
 
 Result<std::vector<ReplayTurn>> read_replay(const std::string& path, const Tokenizer& tokenizer);

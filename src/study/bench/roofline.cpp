@@ -121,8 +121,8 @@ class Drawing {
         (kTop + kBottom) / 2);
   }
 
-  // Draws the slope of the reads up to the highest ceiling, and each ceiling from its intersection
-  // with the slope.
+  // Draws the line of the read bandwidth up to the highest ceiling, and each ceiling from its
+  // intersection with this line.
   void roofs() {
     const double reads = machine_.read_bytes_per_s;
     const double x_first = std::pow(10, std::max(x_begin_, y_begin_ - std::log10(reads)));
@@ -142,8 +142,8 @@ class Drawing {
     }
   }
 
-  // Names are in a column next to the plot, in the order of the points' heights, so that they do
-  // not overlap.
+  // Draws the points. Their names are in a column next to the plot, in the order of the points'
+  // heights, so that they do not overlap.
   void points() {
     std::vector<const BenchResult*> order;
     for (const BenchResult& r : results_) order.push_back(&r);
@@ -151,7 +151,7 @@ class Drawing {
                              [](const BenchResult* r) { return point_of(*r).ops_per_s; });
     double label_y = kTop;
     double space =
-        kLabelHeight * static_cast<double>(order.size());  // for the labels still to come
+        kLabelHeight * static_cast<double>(order.size());  // space for the remaining labels
     for (const BenchResult* r : order) {
       const Point p = point_of(*r);
       label_y = std::min(std::max(label_y, y(p.ops_per_s) - 8), height_ - space);
@@ -179,7 +179,7 @@ class Drawing {
   double height_;
   SvgDrawing svg_;
   std::vector<Ceiling> ceilings_;                             // highest first
-  double x_begin_ = 0, x_end_ = 0, y_begin_ = 0, y_end_ = 0;  // powers of ten
+  double x_begin_ = 0, x_end_ = 0, y_begin_ = 0, y_end_ = 0;  // as powers of ten
 };
 
 }  // namespace

@@ -7,9 +7,10 @@
 
 namespace kvik {
 
-// The roofline of this machine (Williams, Waterman and Patterson 2009) as an SVG document: both
-// axes logarithmic, operations per byte read against operations per second, the measured ceilings
-// as lines, each result as a point with its name. Follows the reader's light or dark scheme.
+// Returns the roofline of this machine (Williams, Waterman and Patterson 2009) as an SVG document:
+// operations per byte read against operations per second, both axes logarithmic, the measured
+// ceilings as lines, each result as a point with its name. Follows the reader's light or dark color
+// scheme.
 std::string roofline_svg(std::span<const BenchResult> results, const MachineLimits& machine,
                          const std::string& title);
 

@@ -15,7 +15,7 @@ constexpr size_t kLeastTries = 9;
 constexpr double kLeastMs = 60;
 constexpr size_t kMostTries = 500;
 
-// The pages of one sequence, all with the same noise, and its rows of q and out.
+// The pages of one sequence, which all contain the same noise, and its rows of queries and outputs.
 class Probe {
  public:
   Probe(Backend& backend, const AttentionCase& probe)
@@ -72,7 +72,7 @@ Spread time_attention(Backend& backend, const AttentionCase& attention) {
   while (tries.size() < kLeastTries || (all_ms < kLeastMs && tries.size() < kMostTries)) {
     all_ms += tries.emplace_back(probe.ms_of_a_token());
   }
-  // Drops the highest and lowest twentieth of the times, which are affected by other programs.
+  // Drops the highest and lowest twentieth of the times, which other programs affect.
   std::ranges::sort(tries);
   const size_t n_out = tries.size() / 20;
   return {tries[tries.size() / 2], tries[n_out], tries[tries.size() - 1 - n_out]};

@@ -26,14 +26,14 @@ namespace {
 
 constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // defaults
 constexpr uint32_t kFewestTokens = 4;                     // minimum for a meaningful comparison
-constexpr double kNaiveSeconds = 8;                       // for one run without a cache
-constexpr uint32_t kRepeats = 3;                          // of all runs
-constexpr double kExperimentMs = 40'000;                  // for all repeats
+constexpr double kNaiveSeconds = 8;                       // limit for one run without a cache
+constexpr uint32_t kRepeats = 3;          // number of times that each run is repeated
+constexpr double kExperimentMs = 40'000;  // limit for all repeats
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
-constexpr uint32_t kSequences = 8;  // all their pages are kept
+constexpr uint32_t kSequences = 8;  // the pages of all sequences stay in memory
 constexpr int kSteps = 26;          // approximate number of steps of the progress bar
 
-// Long enough that recomputing a prompt is clearly more expensive than one token.
+// The prompt is long enough that recomputing it is clearly more expensive than computing one token.
 constexpr std::string_view kPrompt =
     "To be, or not to be, that is the question: Whether 'tis nobler in the mind to suffer the "
     "slings and arrows of outrageous fortune, or to take arms against a sea of troubles, and by "
@@ -75,8 +75,8 @@ Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt,
   return static_cast<uint32_t>(std::min(wanted, n_ctx - n_prompt));
 }
 
-// Figures of layers with recurrent state: the KV cache of such a model is small, its snapshots are
-// not.
+// Returns figures about the recurrent layers. The KV cache of such a model is small, but its
+// snapshots are not.
 boost::json::object state_json(const ModelConfig& config, const KvFootprint& kv) {
   const uint64_t n_bytes = state_layout(config).n_bytes();
   return {{"layers", config.n_state_layers()},
@@ -121,7 +121,7 @@ Result<boost::json::object> run_experiment(ServiceApi& service, CacheExperiment:
   return describe(service, experiment);
 }
 
-// The parts that borrow the model come first, because the engine takes ownership of it.
+// Takes the measurements that borrow the model first, because the engine takes ownership of it.
 Result<ExplainFigures> measure_figures(const ExplainOptions& options, const LoadedModel& loaded,
                                        const Progress& progress) {
   const KvType type = options.model.kv_type;
@@ -146,7 +146,7 @@ Result<ExplainFigures> measure_figures(const ExplainOptions& options, const Load
   return figures;
 }
 
-// Loads the model for KV pages of all types, which are compared.
+// Loads the model with room for KV pages of all types, which are compared.
 Result<LoadedModel> load_for_all_types(ModelOptions options) {
   const KvType type = std::exchange(options.kv_type, KvType::kInt8);
   TRY_ASSIGN(LoadedModel loaded, load_model(options));
@@ -193,7 +193,8 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   return report;
 }
 
-// Returns the median over all tokens except the first, using the minimum of the repeats of each.
+// Returns the median over all tokens except the first. The time of a token is the minimum of its
+// repeats.
 double itl_ms(const boost::json::value& run) {
   std::vector<double> ms;
   for (const auto& value : run.at("ms").as_array()) ms.push_back(value.to_number<double>());

@@ -14,7 +14,7 @@ namespace kvik {
 namespace {
 
 constexpr uint32_t kRepeat = 3;
-constexpr uint32_t kTypeRepeat = 7;  // short measurements; the fastest is used
+constexpr uint32_t kTypeRepeat = 7;  // the measurements are short, and the fastest is used
 
 BenchCase prefill_of(uint32_t n_tokens) {
   return {.kind = BenchCase::Kind::kPrefill, .n_tokens = n_tokens};
@@ -35,7 +35,7 @@ AttentionCase attention_of(const ModelConfig& config, KvType type, uint32_t dept
   return probe;
 }
 
-// The pages needed at the same time, without those that left the window.
+// Returns the bytes of the pages needed at the same time, without pages that left the window.
 uint64_t needed_bytes(const Backend& backend, const AttentionCase& probe) {
   const uint64_t layer_page = backend.page_bytes(probe.kv) / probe.kv.n_layers;
   uint64_t n_bytes = 0;

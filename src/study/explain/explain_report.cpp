@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-// The page of the report, embedded by cmake/page.cmake.
+// The page that shows the report, embedded by cmake/page.cmake.
 extern "C" const char kvik_explain_page_begin[];
 extern "C" const char kvik_explain_page_end[];
 
@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kMark = "id=\"report\">";  // the report is inserted after it
+constexpr std::string_view kMark = "id=\"report\">";  // the report is inserted after this text
 
 json::object spread_json(const Spread& spread) {
   return {{"median", spread.median}, {"min", spread.min}, {"max", spread.max}};
@@ -26,7 +26,7 @@ json::array map(const auto& items, const auto& to_json) {
   return out;
 }
 
-// A test as in `kvik bench --json`, with its two limits separately.
+// Returns a test as in `kvik bench --json`, with its two limits separately.
 json::object bench_json(const BenchResult& r, const MachineLimits& machine) {
   return {{"test", test_name(r.bench)},
           {"tokens", r.bench.n_tokens},
@@ -90,9 +90,9 @@ json::object sharing_json(const SharingTime& sharing) {
           {"second_ttft_ms", spread_json(sharing.second_ttft_ms)}};
 }
 
-// Escapes JSON for a script element: it contains no "<", ">" and "&", so that no text can end the
-// element or begin a comment. In JSON these characters occur only in strings, where an escape is
-// equivalent.
+// Escapes JSON for a script element: the result contains no "<", ">" and "&", so no text can end
+// the element or begin a comment. In JSON these characters occur only in strings, where an escape
+// is equivalent.
 std::string escaped_for_script(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 16);

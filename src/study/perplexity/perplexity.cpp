@@ -25,7 +25,7 @@ constexpr uint32_t kDefaultWindow = 512;
 constexpr uint32_t kLeastWindow = 4;
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
-// A loaded model that evaluates windows of text.
+// A loaded model that evaluates windows of a text.
 struct Reader {
   std::string name;
   LoadedModel loaded;
@@ -52,15 +52,16 @@ Result<Reader> open_reader(ModelOptions options, std::string name) {
   return reader;
 }
 
-// The first scored position: each position from here on predicts a token, except the last of the
-// window.
+// Returns the first scored position. Each position from there on, except the last of the window,
+// predicts a token that is scored.
 uint32_t first_scored(uint32_t n_ctx) { return n_ctx / 2; }
 
 Result<void> score_window(std::span<const TokenId> window, Reader& model,
                           std::optional<Reader>& other, Scores& scores) {
   const auto first = first_scored(scores.n_ctx);
   const auto is_scored = [&](uint32_t at) { return at >= first && at + 1 < window.size(); };
-  std::vector<std::vector<double>> expected;  // predictions of the other model, by scored position
+  // log probabilities of the other model, by scored position
+  std::vector<std::vector<double>> expected;
   if (other) {
     TRY(other->logits->read(window, [&](uint32_t at, std::span<const float> logits) {
       if (!is_scored(at)) return;

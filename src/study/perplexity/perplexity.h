@@ -10,17 +10,19 @@
 
 namespace kvik {
 
+// The options of `kvik perplexity`.
 struct PerplexityOptions {
   ModelOptions model;
   std::string file;
-  std::string against;  // the model to compare with, or the same with another KV type
-  std::optional<KvType> against_kv_type;  // its KV type; absent: the same as the model's
+  std::string against;  // model to compare with; may be the same one with another KV type
+  // KV type of that model; absent: the same as the first model's
+  std::optional<KvType> against_kv_type;
   std::optional<uint64_t> n_windows;
   bool parse_special = false;
   bool as_json = false;
 };
 
-// The perplexity of a model on a text, as text or JSON.
+// Returns the perplexity of a model on a text, as text or JSON.
 Result<std::string> perplexity(PerplexityOptions options);
 
 }  // namespace kvik

@@ -8,7 +8,7 @@
 namespace kvik {
 namespace {
 
-// The mean of n values with its standard error, from their sums.
+// Returns the mean of n values and its standard error, from their sums.
 Estimate mean_of(double n, double sum, double sum_of_squares) {
   if (n < 2) return {n == 0 ? 0 : sum, 0};
   const double mean = sum / n;
@@ -69,7 +69,7 @@ double Divergence::quantile(double share) const {
   if (values_.empty()) return 0;
   std::vector<double> sorted = values_;
   std::ranges::sort(sorted);
-  // Linear interpolation between two positions, as in numpy.
+  // Interpolates linearly between two positions, as numpy does.
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(place);
   const size_t above = std::min(below + 1, sorted.size() - 1);

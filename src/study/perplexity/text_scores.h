@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// The natural logarithms of the probabilities given by these logits.
+// Returns the natural logarithms of the probabilities that these logits give.
 std::vector<double> log_probabilities(std::span<const float> logits);
 
 struct Estimate {
@@ -16,7 +16,7 @@ struct Estimate {
   double error = 0;  // standard error of the value
 };
 
-// The perplexity of the tokens of a text.
+// Computes the perplexity of the tokens of a text.
 class Perplexity {
  public:
   void add(std::span<const double> log_p, TokenId next);
@@ -29,14 +29,14 @@ class Perplexity {
   double sum_ = 0, sum_of_squares_ = 0;  // sums of −log p of the actual tokens, in nats
 };
 
-// The divergence of a model's distributions from another's, by position: KL(other || model) in nats
-// (Kullback and Leibler 1951).
+// Computes the divergence of a model's distributions from another's at each position: KL(other ||
+// model) in nats (Kullback and Leibler 1951).
 class Divergence {
  public:
   void add(std::span<const double> log_p, std::span<const double> other_log_p);
 
   Estimate mean() const;
-  // The quantile at this share of the positions.
+  // Returns the quantile of the divergence at this share of the positions.
   double quantile(double share) const;
   double max() const { return quantile(1); }
   Estimate same_top_share() const;

@@ -55,7 +55,7 @@ class FitDrawing {
   }
 
  private:
-  // The tokens of all users together, with fractional users.
+  // Returns the number of tokens of all users together. The number of users may be a fraction.
   double tokens(const FitRow& row, double memory_bytes) const {
     const double left = memory_bytes - static_cast<double>(row.users.fixed_bytes);
     return left / static_cast<double>(row.users.bytes_per_user) * static_cast<double>(table_.n_ctx);
@@ -96,7 +96,7 @@ class FitDrawing {
         (kTop + kBottom) / 2, table_.n_ctx);
   }
 
-  // One color for each weight type, one dash pattern for each KV type.
+  // Draws the lines, with one color for each weight type and one dash pattern for each KV type.
   void lines() {
     std::map<std::string, size_t> colors;
     double legend_y = kTop + 8;

@@ -28,7 +28,7 @@ namespace {
 struct TypePlan {
   KvType type;
   uint64_t kv_bytes_per_token, kv_bytes_beyond_windows, kv_bytes_per_user;
-  uint64_t open_bytes;  // of a user's open pages; 0 if the type has none
+  uint64_t open_bytes;  // bytes of a user's open pages; 0 if the type has none
   MemoryPlan memory;
   bool fits;
   uint64_t users_that_fit;
@@ -36,7 +36,7 @@ struct TypePlan {
 
 struct Plan {
   std::string model;
-  std::string weights_type;  // the type of most bytes of the weights
+  std::string weights_type;  // type of most bytes of the weights
   bool is_type_assumed;      // true for a preset without a type
   uint64_t n_ctx, n_users, memory_bytes;
   uint64_t state_bytes, adapter_bytes;
@@ -46,7 +46,8 @@ struct Plan {
   std::vector<TypeSize> sizes;  // file sizes by weight type
 };
 
-// A preset may be given without "synthetic:", with or without a type after it.
+// Returns the full name of a model. A preset may be given without "synthetic:", with or without a
+// type after it.
 std::string spec_of(const std::string& model) {
   const std::string name = model.substr(0, model.find(':'));
   const bool is_preset = std::ranges::any_of(
@@ -65,7 +66,7 @@ std::string most_used_type(const ModelSource& source) {
   return most == bytes_by_type.end() ? "none" : most->first;
 }
 
-// True for the name of a preset without a type of the weights.
+// Returns whether a name is that of a preset without a weight type.
 bool leaves_type_open(const std::string& spec) {
   return spec.starts_with("synthetic:") && std::ranges::count(spec, ':') == 1;
 }
@@ -133,7 +134,7 @@ std::string sizes_json(std::span<const TypeSize> sizes) {
   return out + "]";
 }
 
-// One line for each type, stating whether it fits in this memory.
+// Returns one line for each type, which states whether it fits in this memory.
 std::string sizes_text(std::span<const TypeSize> sizes, uint64_t memory_bytes) {
   std::string out = fmt::format("weights as `kvik quantize` makes them\n{:<8}{:>14}{:>17}  fit\n",
                                 "type", "size", "bits a weight");
@@ -217,7 +218,8 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
   return out;
 }
 
-// The weight types to compare: for a preset or random model without a type, those in common use.
+// Returns the weight types to compare: for a preset or random model without a type, those in common
+// use.
 Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Backend& backend) {
   std::vector<WeightVariant> variants;
   const bool any_type = leaves_type_open(spec);
@@ -230,7 +232,7 @@ Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Back
   return variants;
 }
 
-// The users and context that fit in each memory size, for other weight and KV types.
+// Returns the users and context that fit in each memory size, for other weight and KV types.
 Result<FitTable> fit_table(const PlanOptions& options, const Plan& plan) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto variants, weight_variants(spec_of(options.model.model), *backend));

@@ -22,7 +22,7 @@ constexpr size_t kMaxTextBytes = size_t{1} << 30;
 Result<Importance> calibrate(const Calibration& calibration) {
   ModelOptions options = calibration.model;
   if (options.n_ctx == 0) options.n_ctx = kDefaultWindow;
-  options.kv_type = KvType::kF32;  // exact pages; only the text is computed
+  options.kv_type = KvType::kF32;  // exact pages, because only the text is computed
   const auto n_ctx = static_cast<uint32_t>(std::min<uint64_t>(options.n_ctx, UINT32_MAX / 2));
   TRY_ASSIGN(const std::string text, read_whole(calibration.text, kMaxTextBytes));
   TRY_ASSIGN(auto backend, make_backend(options));

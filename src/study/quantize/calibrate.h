@@ -11,12 +11,12 @@
 namespace kvik {
 
 struct Calibration {
-  ModelOptions model;                      // its n_ctx is the window size in tokens, 0: 512
-  std::string text;                        // a file
+  ModelOptions model;                      // its n_ctx is the window size in tokens; 0: 512
+  std::string text;                        // path of the text file
   std::optional<uint64_t> n_windows = {};  // number of windows from the beginning; absent: all
 };
 
-// Evaluates a model on a text, one window at a time, and collects the statistics of the inputs of
+// Evaluates a model on a text, one window at a time, and collects the importance of the columns of
 // its matrices. Errors: those of loading; kInvalidArgument if the text is shorter than one window.
 Result<Importance> calibrate(const Calibration& calibration);
 

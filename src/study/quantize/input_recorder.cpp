@@ -10,7 +10,8 @@ void InputRecorder::note_part(std::vector<Part>& parts) {
   const ModelSource::Place place = source_.last_read();
   const TensorInfo& info = source_.tensors()[place.tensor];
   const bool is_stack = info.shape.size() == 3;
-  // Rows of one matrix may be packed in another order, and have the same inputs.
+  // The rows of one matrix may be packed in pieces and in another order, but all have the same
+  // inputs.
   if (!is_stack && std::ranges::count(parts, info.name, &Part::tensor) > 0) return;
   const uint64_t n_matrices = is_stack ? info.shape[0] : 1;
   parts.push_back({info.name, place.begin_byte / (info.n_bytes / n_matrices)});

@@ -31,7 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr MixTarget kPlainFloats = {ElementType::kF32, 0};
-constexpr uint64_t kQuantizationVersion = 2;  // version of ggml's block formats, used since 2023
+// version of ggml's block formats that is in use since 2023
+constexpr uint64_t kQuantizationVersion = 2;
 
 // Checks the options before anything is read.
 Result<void> check(const QuantizeOptions& o) {
@@ -81,7 +82,7 @@ Result<void> translate_vocabulary(Metadata& metadata) {
   return {};
 }
 
-// The metadata of the source with the changed keys.
+// Returns the metadata of the source with the changed keys.
 Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& target,
                               const ModelSource& source, const Importance* importance) {
   Metadata metadata = source.metadata();
@@ -89,7 +90,7 @@ Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& t
   TRY(translate_vocabulary(metadata));
   metadata.replace("general.file_type", uint64_t{target.file_type});
   metadata.replace("general.quantization_version", kQuantizationVersion);
-  if (importance) {  // with the key names of llama.cpp
+  if (importance) {  // the key names are those of llama.cpp
     const std::string& file = options.importance.empty() ? options.calibrate : options.importance;
     metadata.replace("quantize.imatrix.file", fs::path(file).filename().string());
     metadata.replace("quantize.imatrix.dataset", importance->text);
@@ -99,7 +100,7 @@ Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& t
   return metadata;
 }
 
-// Warns with the type of most tensors.
+// Warns if the source is quantized already, and names the type of most tensors.
 void warn_of_quantised_source(const ModelSource& source) {
   std::map<ElementType, size_t> counts;
   for (const TensorInfo& tensor : source.tensors()) {
@@ -120,7 +121,7 @@ Result<std::optional<Importance>> find_importance(const QuantizeOptions& options
   return Importance::read(options.importance);
 }
 
-// Adds the adapter, if any, to the weights that are written.
+// Adds the adapter, if there is one, to the weights that are written.
 Result<void> add_adapter(const std::string& adapter, ModelSource& source) {
   if (adapter.empty()) return {};
   TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
@@ -171,7 +172,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
 
 Result<std::string> quantize(const QuantizeOptions& options, const QuantizeProgress& progress) {
   TRY(check(options));
-  TRY(NewFile::create(options.out, 0644));  // checks only that the file can be created
+  TRY(NewFile::create(options.out, 0644));  // only checks that the file can be created
   TRY_ASSIGN(const auto importance, find_importance(options));
   if (!options.type.empty())
     return write_model(options, importance ? &*importance : nullptr, progress);

@@ -11,10 +11,11 @@
 
 namespace kvik {
 
+// The options of `kvik quantize`.
 struct QuantizeOptions {
   ModelOptions model;
   std::string out;
-  std::string type;  // a MixTarget's, or f32
+  std::string type;  // name of a MixTarget, or f32
   std::string importance;
   std::string calibrate;
   std::optional<uint64_t> n_windows;
@@ -25,12 +26,12 @@ struct QuantizeOptions {
 
 // Callbacks for progress and cancellation.
 struct QuantizeProgress {
-  // called when output begins: from here on a partial file may exist
+  // called when output begins; from then on a partial file may exist
   std::function<void()> on_begin;
   std::function<bool()> goes_on;  // called repeatedly; false cancels with kUnavailable
 };
 
-// Writes the weights of a model, including options.model.adapter, in another type, or writes the
+// Writes the weights of a model, including options.model.adapter, in another type; or writes the
 // importance measured on a text. Returns the report.
 Result<std::string> quantize(const QuantizeOptions& options, const QuantizeProgress& progress);
 

@@ -8,15 +8,16 @@
 
 namespace kvik {
 
-// The report of `kvik quantize` after a file was written.
+// The result of `kvik quantize` after a file was written.
 struct QuantizeReport {
   std::string in, out;
   std::string type;
-  uint64_t n_bytes = 0;  // file size
+  uint64_t n_bytes = 0;  // size of the file
   std::span<const QuantizedTensor> tensors = {};
 };
 
-// Size and error of every tensor, of each type and in total; and which tensors use a fallback type.
+// Return the size and error of every tensor, of each type and in total, and the tensors that use a
+// fallback type.
 std::string report_text(const QuantizeReport& report);
 std::string report_json(const QuantizeReport& report);
 

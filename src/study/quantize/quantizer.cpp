@@ -19,7 +19,7 @@ constexpr uint64_t kSlabValues = uint64_t{1} << 23;
 constexpr uint64_t kItemValues = uint64_t{1} << 15;
 constexpr float kLargestF16 = 65504;
 
-// The number of rows converted together.
+// Returns the number of rows that are converted together.
 uint64_t rows_of(uint64_t n_values, uint64_t n_cols) {
   return std::max<uint64_t>(1, n_values / n_cols);
 }
@@ -28,7 +28,8 @@ bool has_f16_range(ElementType type) {
   return type != ElementType::kF32 && type != ElementType::kBF16;
 }
 
-// Returns nullopt if every value of the row can be stored.
+// Returns an error about the first value of a row that cannot be stored; std::nullopt if there is
+// none.
 std::optional<Error> trouble_in_row(const TensorInfo& info, ElementType to, uint64_t row,
                                     std::span<const float> values) {
   for (size_t column = 0; column < values.size(); ++column) {
@@ -67,7 +68,7 @@ uint64_t matrices_of(const TensorInfo& tensor) {
 
 double ErrorSums::relative_rmse() const { return all > 0 ? std::sqrt(lost / all) : 0; }
 
-// A group of rows during conversion.
+// A group of rows that are converted together.
 struct Quantizer::Slab {
   const QuantizedTensor& tensor;
   std::span<const std::byte> in;  // the whole tensor
@@ -76,8 +77,8 @@ struct Quantizer::Slab {
   uint64_t n_cols;
   uint64_t in_row_bytes, out_row_bytes;
   uint64_t rows_per_matrix;
-  std::span<const std::vector<float>> weights;  // one entry per matrix; empty: none
-  std::span<const float> out_scales = {};       // likewise
+  std::span<const std::vector<float>> weights;  // one entry for each matrix; empty: none
+  std::span<const float> out_scales = {};       // the same for the output
   uint64_t first_row = 0, n_rows = 0;
   std::span<std::byte> out = {};
 
@@ -85,7 +86,7 @@ struct Quantizer::Slab {
   float in_scale(uint64_t matrix) const {
     return in_scales.empty() ? 1.0f : in_scales[in_scales.size() == 1 ? 0 : matrix];
   }
-  // True if the bytes are copied unchanged, with their scales if there are any.
+  // Returns whether the bytes are copied unchanged, with their scales if there are any.
   bool is_copied() const {
     return tensor.from == tensor.info.type && (in_scales.empty() || tensor.scales);
   }
@@ -113,8 +114,8 @@ Result<std::vector<QuantizedTensor>> Quantizer::plan() const {
   return plan;
 }
 
-// Weights of each matrix. An entry is empty for a matrix without data; the result is empty for a
-// tensor without data.
+// Returns the weights of the columns of each matrix. An entry is empty for a matrix without data;
+// the result is empty for a tensor without data.
 Result<std::vector<std::vector<float>>> Quantizer::weights_of(const TensorInfo& tensor) const {
   std::vector<std::vector<float>> weights;
   if (!importance_ || tensor.shape.size() < 2) return weights;
@@ -192,7 +193,7 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
   return output.write(std::as_bytes(std::span(scales)));
 }
 
-// Chooses scales that map the largest value of each matrix to the largest that its blocks can
+// Chooses scales that map the largest value of each matrix to the largest value that its blocks can
 // represent.
 std::vector<float> Quantizer::choose_scales(const Slab& slab, uint64_t n_rows) {
   if (!slab.tensor.scales) return {};
@@ -220,7 +221,7 @@ std::vector<float> Quantizer::choose_scales(const Slab& slab, uint64_t n_rows) {
   return scales;
 }
 
-// Converts row `row` of the slab. A row that cannot be stored has an infinite error.
+// Converts one row of the slab. A row that cannot be stored has an infinite error.
 ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread) {
   Scratch& scratch = scratch_[thread];
   scratch.values.resize(slab.n_cols);

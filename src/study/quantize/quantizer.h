@@ -18,8 +18,8 @@ namespace kvik {
 
 // Sums of squares over the values of a tensor.
 struct ErrorSums {
-  double lost = 0;  // squared difference of input and output
-  double all = 0;   // squared input
+  double lost = 0;  // of the differences of input and output
+  double all = 0;   // of the input
 
   void add(const ErrorSums& other) {
     lost += other.lost;
@@ -32,30 +32,31 @@ struct ErrorSums {
 struct QuantizedTensor {
   TensorInfo info;  // as written
   ElementType from = ElementType::kF32;
-  std::optional<ElementType> wanted = {};  // the type wanted by the mix if rows do not fit it
+  std::optional<ElementType> wanted = {};  // type that the mix wants, if the rows do not fit it
   bool has_importance = false;
-  std::optional<TensorInfo> scales = {};  // an additional tensor: factors of its values
+  std::optional<TensorInfo> scales = {};  // additional tensor: factors of the values
   ErrorSums error = {};
 };
 
-// Writes the tensors of a model in the types chosen by a mix, some rows at a time: apart from the
-// source's own bytes, only these rows are in memory. The output does not depend on the number of
-// threads.
+// Writes the tensors of a model in the types that a mix chooses, some rows at a time. Apart from
+// the source's own bytes, only these rows are in memory. The output does not depend on the number
+// of threads.
 class Quantizer {
  public:
-  // All references are borrowed; `importance` may be null.
+  // All references are borrowed. `importance` may be null.
   Quantizer(ModelSource& source, const WeightMix& mix, const Importance* importance,
             ThreadPool& threads)
       : source_(source), mix_(mix), importance_(importance), threads_(threads) {}
 
-  // The tensors to be written, in order. Errors: kUnsupported for tensors of a type that cannot be
-  // read, kInvalidArgument if the importance has shapes of another model.
+  // Returns the tensors to be written, in order. Errors: kUnsupported for a tensor whose type
+  // cannot be read; kInvalidArgument if the importance has the shapes of another model.
   Result<std::vector<QuantizedTensor>> plan() const;
 
-  // Called between slabs with the bytes read so far; returning false cancels with kUnavailable.
+  // Called between groups of rows with the number of bytes read so far. Returning false cancels
+  // with kUnavailable.
   using Progress = std::function<bool(uint64_t done_bytes)>;
-  // Sets the errors in the plan. Errors: those of source and output; kCorrupt with the tensor's
-  // name for values that are not finite or too large for the type.
+  // Writes the tensors and sets their errors in the plan. Errors: those of source and output;
+  // kCorrupt with the tensor's name for values that are not finite or too large for the type.
   Result<void> write(std::vector<QuantizedTensor>& plan, GgufOutput& output,
                      const Progress& progress);
 
@@ -78,7 +79,7 @@ class Quantizer {
 
   Progress progress_;
   uint64_t done_bytes_ = 0;
-  std::vector<Scratch> scratch_;  // one per thread
+  std::vector<Scratch> scratch_;  // one for each thread
 };
 
 }  // namespace kvik

@@ -5,7 +5,7 @@
 namespace kvik::jinja {
 namespace {
 
-// Removes and returns the first word of a signature.
+// Removes the first word of a signature and returns it.
 std::string_view take_word(std::string_view& signature) {
   const size_t end = std::min(signature.find(' '), signature.size());
   const std::string_view word = signature.substr(0, end);

@@ -34,7 +34,7 @@ struct Expr {
     kDict,         // children: key, value, key, value …
     kAttribute,    // children[0].name
     kIndex,        // children[0][children[1]]
-    kSlice,        // children[0][children[1]:children[2]:children[3]], each of the last may be null
+    kSlice,        // children[0][children[1]:children[2]:children[3]]; children 1 to 3 may be null
     kCall,         // children[0](arguments)
     kFilter,       // children[0] | name(arguments); no child in a {% filter %} or {% set %} block
     kTest,         // children[0] is name(arguments)
@@ -60,7 +60,8 @@ struct Expr {
 struct Statement;
 using Body = std::vector<std::unique_ptr<const Statement>>;
 
-// Bits for the names that a macro has without declaring them, set if its body reads them.
+// Bits for the names that a macro can use without declaring them. A bit is set if the macro's body
+// reads the name.
 enum ImplicitName : uint8_t { kCaller = 1, kVarargs = 2, kKwargs = 4 };
 
 struct Parameter {
@@ -80,7 +81,7 @@ struct Statement {
     kCallBlock,  // expr with the macro caller(parameters): bodies[0]
     kFilter,     // bodies[0] through the filters of expr
     kWith,       // targets[i] = conditions[i]: bodies[0]
-    kGroup,      // bodies[0] in a scope of its own: {% generation %}
+    kGroup,      // bodies[0] in a separate scope: {% generation %}
     kBreak,
     kContinue,
   };
@@ -91,7 +92,7 @@ struct Statement {
   ExprPtr condition = {};
   std::vector<ExprPtr> conditions = {};
   std::vector<Body> bodies = {};
-  // Assignment targets: names or "ns.attribute"; several when a tuple is unpacked.
+  // Assignment targets: names or "ns.attribute". There are several if a tuple is unpacked.
   std::vector<std::string> targets = {};
   std::string name = {};
   std::vector<Parameter> parameters = {};
@@ -99,13 +100,14 @@ struct Statement {
   bool is_recursive = false;
 };
 
-// Jinja's grammar as configured by Hugging Face, without templates that include others. Errors:
-// kCorrupt with the line number, including nesting deeper than kMaxDepth.
+// Parses a template with Jinja's grammar as Hugging Face configures it. Templates that include
+// others are not supported. Error: kCorrupt with the line number, also for nesting deeper than
+// kMaxDepth.
 Result<Body> parse_template(std::string_view source);
 
 inline constexpr uint32_t kMaxDepth = 200;
 
-// Counts the recursion depth within its scope.
+// Increments the recursion depth during its lifetime.
 class Deeper {
  public:
   explicit Deeper(uint32_t& depth) : depth_(depth) { ++depth_; }

@@ -235,7 +235,7 @@ Result<ExprPtr> ExpressionParser::postfix(ExprPtr value) {
 
 Result<ExprPtr> ExpressionParser::subscript(ExprPtr value) {
   if (s_.skip_op("[")) return index_or_slice(std::move(value));
-  s_.next();  // the dot
+  s_.next();  // skips the dot
   Expr expr = node(Kind::kAttribute);
   if (s_.is(Token::Kind::kInteger)) {  // a.0 is a[0]
     expr.kind = Kind::kIndex;

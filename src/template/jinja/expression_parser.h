@@ -6,8 +6,8 @@
 
 namespace kvik::jinja {
 
-// Parses expressions with Jinja's precedence: if-else, or, and, not, comparison, + -, ~, * / // %,
-// **, sign, then postfix: .name, [index], (call), | filter, is test.
+// Parses expressions with Jinja's precedence, lowest first: if-else, or, and, not, comparison, + -,
+// ~, * / // %, **, sign, then the postfix operators .name, [index], (call), | filter, is test.
 class ExpressionParser {
  public:
   explicit ExpressionParser(ParserState& state) : s_(state) {}
@@ -15,17 +15,17 @@ class ExpressionParser {
   enum class Conditional { kAllowed, kNot };
   Result<ExprPtr> expression(Conditional conditional = Conditional::kAllowed);
 
-  // An expression, or a tuple of several separated by commas.
+  // Parses an expression, or a tuple of several separated by commas.
   Result<ExprPtr> tuple(Conditional conditional = Conditional::kAllowed);
 
-  // Filters applied to `value`, which is null for a filtered block.
+  // Parses filters that are applied to `value`, which is null in a filtered block.
   Result<ExprPtr> filters(ExprPtr value);
 
   Result<ExprPtr> postfix(ExprPtr value);
   Result<ExprPtr> primary();
   Result<std::vector<Argument>> arguments();
 
-  // The ImplicitNames read since the last call.
+  // Returns the ImplicitNames that were read since the last call.
   uint8_t take_implicit_names() { return std::exchange(implicit_names_, 0); }
   void add_implicit_names(uint8_t names) { implicit_names_ |= names; }
 
@@ -56,7 +56,7 @@ class ExpressionParser {
   bool ends_tuple() const;
 
   Expr node(Expr::Kind kind) const { return Expr{.kind = kind, .line = s_.token().line}; }
-  // The node with `children` appended.
+  // Returns the node with `children` appended.
   template <class... Children>
   Result<ExprPtr> finish(Expr expr, Children... children) const {
     (expr.children.push_back(std::move(children)), ...);

@@ -130,7 +130,7 @@ Result<Value> Interpreter::compare(const Expr& expr) {
   return Value(true);
 }
 
-// As in Python, "and" and "or" return one of their operands.
+// Evaluates "not", "and" and "or". The last two return one of their operands, like Python's.
 Result<Value> Interpreter::logical(const Expr& expr) {
   TRY_ASSIGN(Value left, eval(*expr.children[0]));
   if (expr.kind == Kind::kNot) return Value(!left.truthy());

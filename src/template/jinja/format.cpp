@@ -4,7 +4,7 @@
 
 #include "template/jinja/runtime.h"
 
-// Python's two kinds of formatting: "%5.1f" % x and "{:>5.1f}".format(x).
+// Implements Python's two kinds of formatting: "%5.1f" % x and "{:>5.1f}".format(x).
 
 namespace kvik::jinja {
 namespace {
@@ -14,7 +14,7 @@ constexpr int kMaxPrecision = 400;
 
 struct Spec {
   char fill = ' ';
-  char align = '\0';  // one of < > ^ =
+  char align = '\0';  // one of < > ^ =, or '\0' if absent
   char sign = '-';    // '-', '+' or a space
   bool has_prefix = false;
   size_t width = 0;
@@ -88,8 +88,8 @@ std::string with_commas(std::string_view digits) {
   return out.append(digits.substr(n_whole));
 }
 
-// Sign, prefix and digits of a number, padded with zeros between prefix and digits if the
-// specification says so. `minus` is "-" or empty.
+// Returns sign, prefix and digits of a number. If the specification requires it, zeros are inserted
+// between prefix and digits. `minus` is "-" or empty.
 Result<Text> padded_number(Runtime& runtime, std::string_view minus, std::string digits,
                            const Spec& spec) {
   if (spec.has_commas) digits = with_commas(digits);
@@ -142,7 +142,7 @@ Result<Text> number_text(Runtime& runtime, const Value& value, const Spec& spec)
 }
 
 Result<Text> repr_of(Runtime& runtime, const Value& value) {
-  TRY(text_of(runtime, value));  // charges its cost
+  TRY(text_of(runtime, value));  // charges the cost to the budget
   Text text;
   append_repr(value, text);
   return text;
@@ -239,7 +239,7 @@ Result<Text> brace_text(Runtime& runtime, const Value& value, std::string_view f
   return string_text(runtime, *value.text(), spec, spec.align == '\0' ? '<' : spec.align);
 }
 
-// The value of a field: name, name.attribute or name[index].
+// Returns the value of a field: name, name.attribute or name[index].
 Result<Value> field_value(std::string_view path, const Arguments& arguments, size_t& n_automatic) {
   size_t at = std::min(path.find_first_of(".["), path.size());
   const std::string_view name = path.substr(0, at);

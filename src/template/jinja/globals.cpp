@@ -19,7 +19,7 @@ Result<Value> range(Runtime& runtime, const Arguments& arguments) {
   }
   const auto [begin, end, step] = parts;
   if (step == 0) return wrong("range() takes a step that is not 0");
-  // 128 bits avoid overflow.
+  // Uses 128 bits to avoid overflow.
   const __int128 span = step > 0 ? __int128{end} - begin : __int128{begin} - end;
   const __int128 stride = step > 0 ? __int128{step} : -__int128{step};
   const __int128 n = span <= 0 ? 0 : (span + stride - 1) / stride;
@@ -43,7 +43,7 @@ Result<Value> dict(Runtime& runtime, const Arguments& arguments) {
     if (given.is_undefined()) return wrong("dict() takes no undefined value");
     if (given.dict()) {
       made = *given.dict();
-    } else {  // an iterable of pairs
+    } else {  // the argument is an iterable of pairs
       TRY_ASSIGN(const std::vector<Value> pairs, iterate(runtime, given));
       for (const Value& pair : pairs) {
         TRY_ASSIGN(std::vector<Value> parts, iterate(runtime, pair));

@@ -10,11 +10,12 @@
 
 namespace kvik::jinja {
 
-// The variables set in one scope; lookup continues in `outer`.
+// The variables of one scope. Lookup continues in `outer`.
 struct Scope {
   std::shared_ptr<Scope> outer;
   std::vector<std::pair<std::string, Value>> values;
-  // macros hold the scope: a reference cycle that has to be broken explicitly
+  // whether the scope has macros, which refer to the scope: a cycle that has to be broken
+  // explicitly
   bool has_macros = false;
 
   const Value* find(std::string_view name) const;
@@ -33,8 +34,8 @@ class Interpreter {
               int64_t now_s);
   ~Interpreter();
 
-  // Errors: kInvalidArgument with the line number, for errors raised by the template and for wrong
-  // types; kExhausted beyond the limits.
+  // Renders the template. Errors: kInvalidArgument with the line number, for errors that the
+  // template raises and for wrong types; kExhausted if the limits are exceeded.
   Result<Text> render(const Body& body);
 
  private:
@@ -44,7 +45,7 @@ class Interpreter {
   // Defined in statements.cpp.
   void keep_scope();
   Result<Flow> run(const Body& body);
-  // for statements after which execution continues with the next one
+  // Executes a statement after which execution continues with the next one.
   Result<void> act(const Statement& statement);
   Result<Flow> run(const Statement& statement);
   Result<Flow> run_if(const Statement& statement);
@@ -55,7 +56,7 @@ class Interpreter {
   Result<void> assign(const std::vector<std::string>& targets, const Value& value);
   Result<void> assign_one(const std::string& target, const Value& value);
   Result<void> put(const Value& value);
-  // The output of write().
+  // Returns the output of write().
   template <class Write>
   Result<Value> written(const Write& write) {
     Text text;
@@ -65,8 +66,8 @@ class Interpreter {
     TRY(flow);
     return Value(std::move(text));
   }
-  // The output of `body`, rendered in its own scope and passed through `filters`, which may be
-  // null.
+  // Returns the output of `body`, which is rendered in a separate scope and passed through
+  // `filters`. `filters` may be null.
   Result<Value> captured(const Body& body, const Expr* filters);
   Result<void> bind(const Statement& definition, Arguments given);
   Result<Value> call_macro(const Macro& macro, const Arguments& arguments);
@@ -93,9 +94,9 @@ class Interpreter {
   std::shared_ptr<Scope> scope_ = std::make_shared<Scope>();
   Text* out_ = nullptr;
   uint32_t depth_ = 0;
-  const Value* captured_ = nullptr;       // input of the filters of a block
-  const Statement* recursive_ = nullptr;  // the {% for … recursive %} that loop() calls
-  // Objects that may be part of a reference cycle; cleared at the end.
+  const Value* captured_ = nullptr;       // input of a block's filters
+  const Statement* recursive_ = nullptr;  // the {% for … recursive %} loop that loop() calls
+  // Objects that may be part of a reference cycle. They are cleared at the end.
   std::vector<std::shared_ptr<Scope>> scopes_;
   std::vector<Value::NamespacePtr> namespaces_;
 };

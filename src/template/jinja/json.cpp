@@ -7,7 +7,7 @@
 namespace kvik::jinja {
 namespace {
 
-// Python's json.dumps(), which Hugging Face's tojson calls.
+// Writes JSON like Python's json.dumps(), which Hugging Face's tojson calls.
 class JsonWriter {
  public:
   JsonWriter(Runtime& runtime, const JsonOptions& options) : runtime_(runtime), options_(options) {}
@@ -64,7 +64,7 @@ void JsonWriter::put_string(const Text& text) {
   size_t run_begin = 0;
   for (const Text::Run& run : text.runs()) {
     const std::string_view bytes = text.view().substr(run_begin, run.end - run_begin);
-    size_t plain_begin = 0;  // start of pending characters that need no escape
+    size_t plain_begin = 0;  // start of the characters that need no escape and are not yet written
     for (size_t at = 0; at < bytes.size();) {
       const Utf8Step step = next_utf8(bytes, at);
       const bool is_valid = step.kind == Utf8Step::Kind::kValid;

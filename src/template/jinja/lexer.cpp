@@ -56,7 +56,7 @@ class Lexer {
   Result<void> operator_();
   void end_block(char sign);
 
-  // NUL beyond the end.
+  // Returns NUL beyond the end.
   char char_at(size_t at) const { return at < source_.size() ? source_[at] : '\0'; }
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   uint32_t line() {
@@ -77,9 +77,9 @@ class Lexer {
   size_t at_ = 0;
   size_t counted_ = 0;
   uint32_t line_ = 1;
-  bool strips_left_ = false;  // the previous tag ended in '-'
-  bool begins_line_ = true;   // the position is at the beginning of a line
-  std::string brackets_;      // currently open brackets of this tag
+  bool strips_left_ = false;  // whether the previous tag ended in '-'
+  bool begins_line_ = true;   // whether the position is at the beginning of a line
+  std::string brackets_;      // open brackets of the current tag
   std::vector<Token> tokens_;
 };
 
@@ -91,8 +91,8 @@ std::optional<Lexer::Tag> Lexer::find_tag() const {
   return std::nullopt;
 }
 
-// The text before a tag, without its trailing white space if the tag has '-' or a block tag is
-// alone on its line.
+// Adds the text before a tag. Drops its trailing whitespace if the tag has '-', and the whitespace
+// at the beginning of the tag's line if the tag is a block or comment (lstrip_blocks).
 void Lexer::push_text(const Tag& tag) {
   std::string_view text = std::string_view(source_).substr(at_, tag.at - at_);
   const bool begins_line = std::exchange(begins_line_, false);
@@ -112,7 +112,8 @@ void Lexer::push_text(const Tag& tag) {
   if (!text.empty()) push(TokenKind::kText, std::string(text));
 }
 
-// trim_blocks: removes the newline directly after a block unless the block ends in '-' or '+'.
+// Implements trim_blocks: skips the newline directly after a block unless the block ends in '-' or
+// '+'.
 void Lexer::end_block(char sign) {
   strips_left_ = sign == '-';
   if (sign == '-' || sign == '+' || char_at(at_) != '\n') return;
@@ -141,7 +142,7 @@ Result<bool> Lexer::raw() {
     return at + 2;
   };
   const auto begin = word_tag(at_, "raw");
-  // "raw +%}" does not begin a raw block, as in Jinja
+  // Jinja does not treat "raw +%}" as the beginning of a raw block.
   if (!begin || source_[*begin - 3] == '+') return false;
   at_ = *begin;
   end_block(source_[at_ - 3]);
@@ -150,7 +151,7 @@ Result<bool> Lexer::raw() {
     if (!end) continue;
     push_text({at, std::string_view(source_).substr(at, 2)});
     at_ = *end;
-    // '+' has no effect at the end of a raw block
+    // '+' has no effect at the end of a raw block.
     end_block(source_[at_ - 3] == '+' ? ' ' : source_[at_ - 3]);
     return true;
   }

@@ -12,7 +12,7 @@ namespace kvik::jinja {
 
 struct Token {
   enum class Kind : uint8_t {
-    kText,         // text between tags after whitespace control
+    kText,         // text between tags, after whitespace control
     kOutputBegin,  // {{
     kOutputEnd,    // }}
     kBlockBegin,   // {%
@@ -20,7 +20,7 @@ struct Token {
     kName,
     kInteger,
     kFloat,
-    kString,  // escapes resolved
+    kString,  // a string literal with its escapes resolved
     kOperator,
     kEnd,
   };
@@ -33,12 +33,12 @@ struct Token {
   }
 };
 
-// The tokens of a template with Hugging Face's settings: trim_blocks and lstrip_blocks are on, and
-// one final newline is removed. Error: kCorrupt with the line number.
+// Returns the tokens of a template with Hugging Face's settings: trim_blocks and lstrip_blocks are
+// on, and one final newline is removed. Error: kCorrupt with the line number.
 Result<std::vector<Token>> tokenize_template(std::string_view source);
 
-// The content of a string literal with Python's escapes resolved; nullopt if \x, \u or \U has too
-// few digits.
+// Returns the content of a string literal with Python's escapes resolved; std::nullopt if \x, \u or
+// \U has too few digits.
 std::optional<std::string> unescape(std::string_view literal);
 
 }  // namespace kvik::jinja

@@ -51,7 +51,7 @@ Result<Value> reverse(Runtime& runtime, const Value& value, const BoundArguments
   return Value(out.like(*value.text()));
 }
 
-// The key of each item: the item itself, or one of its attributes.
+// Returns the key of each item: the item itself, or one of its attributes.
 Result<std::vector<Value>> keys_of(Runtime& runtime, const std::vector<Value>& items,
                                    const Value* attribute, bool ignores_case) {
   std::vector<Value> keys;
@@ -68,7 +68,8 @@ Result<std::vector<Value>> keys_of(Runtime& runtime, const std::vector<Value>& i
   return keys;
 }
 
-// The indices of the items in stable order of their keys. Error if keys cannot be compared.
+// Returns the indices of the items in the stable order of their keys. Fails if keys cannot be
+// compared.
 Result<std::vector<size_t>> order_of(Runtime& runtime, const std::vector<Value>& keys,
                                      bool is_reverse) {
   std::vector<size_t> order(keys.size());
@@ -83,7 +84,7 @@ Result<std::vector<size_t>> order_of(Runtime& runtime, const std::vector<Value>&
   return order;
 }
 
-// The sort key of each item: a list, because "a,b" sorts by several attributes.
+// Returns the sort key of each item. It is a list, because "a,b" sorts by several attributes.
 Result<std::vector<Value>> sort_keys(Runtime& runtime, const std::vector<Value>& items,
                                      const Value* attribute, bool ignores_case) {
   std::vector<std::vector<Value>> parts(items.size());
@@ -200,7 +201,7 @@ Result<Value> sum(Runtime& runtime, const Value& value, const BoundArguments& ar
   return total;
 }
 
-// The arguments from index `from` on, passed to the named filter or test.
+// Returns the arguments from index `from` on, which are passed to the named filter or test.
 Arguments rest_of(const Arguments& arguments, size_t from) {
   Arguments rest = arguments;
   rest.positional.erase(rest.positional.begin(),
@@ -209,7 +210,7 @@ Arguments rest_of(const Arguments& arguments, size_t from) {
   return rest;
 }
 
-// These filters treat any false value as an empty list, including none.
+// These filters treat any false value, including none, as an empty list.
 Result<Value> map(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   if (!value.truthy()) return make_generator({});
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
@@ -311,7 +312,7 @@ Result<Value> batch(Runtime& runtime, const Value& value, const BoundArguments& 
   return make_generator(std::move(batches));
 }
 
-// Splits the items into slices; earlier slices are longer. With fill_with all slices have the same
+// Splits the items into slices. The earlier slices are longer; with fill_with all have the same
 // length.
 Result<Value> slice_filter(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));

@@ -3,7 +3,7 @@
 
 #include "template/jinja/runtime.h"
 
-// Jinja's markup: text that is already HTML, with the rules of MarkupSafe.
+// Implements Jinja's markup, which is text that is HTML already, by the rules of MarkupSafe.
 
 namespace kvik::jinja {
 namespace {
@@ -14,8 +14,8 @@ std::string_view entity_of(char c) {
   return kEntities[std::min(kSigns.find(c), kSigns.size())];
 }
 
-// True if the method is one of `names`: the lists of methods whose arguments markup escapes and
-// whose results are markup.
+// Returns whether the method is in `names`, a list of methods whose arguments are escaped and whose
+// results are markup.
 bool is_among(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -73,7 +73,7 @@ Result<Text> escape_html(Runtime& runtime, const Text& text) {
   TRY(runtime.charge_bytes(text.size() * 5));
   Text out;
   text.each_run([&](std::string_view bytes, Origin origin) {
-    size_t begin = 0;  // start of the bytes not yet written
+    size_t begin = 0;  // start of the bytes that are not yet written
     for (size_t at = 0; at < bytes.size(); ++at) {
       const std::string_view entity = entity_of(bytes[at]);
       if (entity.empty()) continue;

@@ -9,7 +9,8 @@ namespace {
 constexpr auto kDictMethods =
     std::to_array<std::string_view>({"get", "items", "keys", "values", "copy"});
 constexpr auto kListMethods = std::to_array<std::string_view>({"index", "count", "copy"});
-// Hugging Face's sandbox is immutable: these methods exist, and calling them is an error.
+// In Hugging Face's sandbox, values are immutable: these methods exist, but calling them is an
+// error.
 constexpr auto kDictMutators =
     std::to_array<std::string_view>({"clear", "pop", "popitem", "setdefault", "update"});
 constexpr auto kListMutators = std::to_array<std::string_view>(

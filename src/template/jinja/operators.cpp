@@ -36,8 +36,8 @@ Result<Value> floats(std::string_view op, double a, double b) {
   if (op == "**") return Value(std::pow(a, b));
   if (b == 0) return wrong("a division by zero");
   if (op == "/") return Value(a / b);
-  // As in CPython's float_divmod(): the quotient is derived from the remainder, not from a rounded
-  // a / b.
+  // Like CPython's float_divmod(), derives the quotient from the remainder instead of from a
+  // rounded a / b.
   double remainder = std::fmod(a, b);
   double quotient = (a - remainder) / b;
   if (remainder == 0) {
@@ -70,7 +70,7 @@ Result<Value> integers(std::string_view op, int64_t a, int64_t b) {
   return Value(a / b - (rounds_down ? 1 : 0));
 }
 
-// Lists and tuples can be concatenated and compared.
+// Returns whether a value can be concatenated and compared: it is a list or a tuple.
 bool is_joinable(const Value& value) {
   return value.list() && value.list()->kind <= List::Kind::kGroup;
 }

@@ -12,8 +12,8 @@ class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : s_(std::move(tokens)), expressions_(s_) {}
 
-  // Statements up to a block whose name is one of `ends`; the name is consumed and returned in
-  // `end`. Without `ends`, up to the end of the template.
+  // Parses statements up to a block whose name is one of `ends`. Consumes the name and stores it in
+  // `end`. If `ends` is empty, parses up to the end of the template.
   Result<Body> body(std::initializer_list<std::string_view> ends, std::string* end = nullptr);
 
  private:
@@ -102,7 +102,7 @@ Result<void> Parser::append_body(Statement& statement, std::initializer_list<std
   return {};
 }
 
-// The statement with the body up to the block `end`.
+// Returns the statement with the body up to the block `end`.
 Result<StatementPtr> Parser::with_body(Statement statement, std::string_view end) {
   std::string found;
   TRY(append_body(statement, {end}, found));
@@ -110,7 +110,7 @@ Result<StatementPtr> Parser::with_body(Statement statement, std::string_view end
   return finish(std::move(statement));
 }
 
-// A body that is called from elsewhere: enclosing loops do not apply to it.
+// Parses a body that is called from elsewhere, so the enclosing loops do not apply to it.
 Result<StatementPtr> Parser::with_macro_body(Statement statement, std::string_view end) {
   const uint8_t names_around = expressions_.take_implicit_names();
   const uint32_t n_loops_around = std::exchange(n_loops_, 0);
@@ -136,8 +136,8 @@ Result<StatementPtr> Parser::if_() {
   return finish(std::move(statement));
 }
 
-// Targets such as a, (b, c) and ns.attribute. A tuple within a tuple is flattened, which no known
-// template depends on.
+// Parses targets such as a, (b, c) and ns.attribute. A tuple within a tuple is flattened; no known
+// template depends on the difference.
 Result<std::vector<std::string>> Parser::targets() {
   std::vector<std::string> names;
   const bool has_brackets = s_.skip_op("(");

@@ -24,7 +24,7 @@ class ParserState {
   bool is(Token::Kind kind) const { return token().kind == kind; }
   bool is_op(std::string_view op) const { return token().is(Token::Kind::kOperator, op); }
   bool is_name(std::string_view name) const { return token().is(Token::Kind::kName, name); }
-  // True if the next token but one is this operator or name.
+  // Return whether the token after the next one is this operator or name.
   bool op_follows(std::string_view op) const { return after().is(Token::Kind::kOperator, op); }
   bool name_follows(std::string_view name) const { return after().is(Token::Kind::kName, name); }
   bool skip_op(std::string_view op) { return skip_if(is_op(op)); }
@@ -39,7 +39,8 @@ class ParserState {
     next();
     return {};
   }
-  // Reads a bracketed list with item(), separated by commas; a trailing comma is allowed.
+  // Reads a bracketed list whose items item() reads, separated by commas. A trailing comma is
+  // allowed.
   template <class Item>
   Result<void> list(std::string_view open, std::string_view close, const Item& item) {
     TRY(expect_op(open));

@@ -18,7 +18,7 @@ std::string escape_of(char32_t c) {
   return fmt::format("\\U{:08x}", static_cast<uint32_t>(c));
 }
 
-// As Python's str.isprintable().
+// Returns the same as Python's str.isprintable().
 bool is_printable(char32_t c) {
   if (c == ' ') return true;
   const uint32_t mask = U_GET_GC_MASK(static_cast<UChar32>(c));
@@ -95,7 +95,8 @@ void append_dict_repr(const Dict& dict, Text& out) {
 std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  // The shortest digits that round-trip. Python uses an exponent from 1e16 up and below 1e-4.
+  // Writes the shortest digits that round-trip. Like Python, uses an exponent from 1e16 up and
+  // below 1e-4.
   char digits[64];
   const double magnitude = std::fabs(value);
   const bool is_plain = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);

@@ -14,14 +14,14 @@
 
 namespace kvik::jinja {
 
-// Limits of one rendering. A template that exceeds them ends with kExhausted.
+// The limits of one rendering. Exceeding one is kExhausted.
 struct Limits {
-  uint64_t max_steps = 300'000;             // evaluated nodes and visited items
-  uint64_t max_bytes = uint64_t{32} << 20;  // total size of all created strings
-  uint32_t max_depth = 400;  // nesting of evaluation, such as macros that call macros
+  uint64_t max_steps = 300'000;             // number of evaluated nodes and visited items
+  uint64_t max_bytes = uint64_t{32} << 20;  // total size of all strings created
+  uint32_t max_depth = 400;  // nesting of evaluation, for example of macros that call macros
 };
 
-// State shared by filters, tests, methods and functions: the budget and the current time.
+// The state that filters, tests, methods and functions share: the budget and the current time.
 class Runtime {
  public:
   Runtime(const Limits& limits, int64_t now_s) : limits_(limits), now_s_(now_s) {}
@@ -32,14 +32,14 @@ class Runtime {
     return fail(ErrorCode::kExhausted,
                 fmt::format("the chat template takes more than {} steps", limits_.max_steps));
   }
-  // Called before the bytes are allocated.
+  // Charges bytes to the budget. Must be called before they are allocated.
   Result<void> charge_bytes(uint64_t n_bytes) {
     n_bytes_ += n_bytes;
     if (n_bytes <= limits_.max_bytes && n_bytes_ <= limits_.max_bytes) return {};
     return fail(ErrorCode::kExhausted,
                 fmt::format("the chat template makes more than {} bytes", limits_.max_bytes));
   }
-  // Called before a value is formatted or compared.
+  // Charges the size of a value to the budget. Must be called before it is formatted or compared.
   Result<void> charge_extent(const Extent& extent) {
     TRY(charge(extent.n_nodes));
     return charge_bytes(extent.n_bytes);
@@ -54,10 +54,10 @@ class Runtime {
   uint64_t n_bytes_ = 0;
 };
 
-// Values nested deeper are rejected, because functions on values are recursive.
+// The maximum nesting of a value. Functions on values are recursive, so deeper values are rejected.
 inline constexpr uint32_t kMaxValueDepth = 100;
 
-// The memory of a text in bytes.
+// Returns the memory of a text in bytes.
 inline uint64_t cost_of(const Text& text) {
   return text.size() + text.runs().size() * sizeof(Text::Run);
 }
@@ -66,23 +66,24 @@ struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  // The argument at this position or with this name; null if absent.
+  // Returns the argument at this position or with this name; null if absent.
   const Value* get(size_t index, std::string_view name) const;
   const Value* find_named(std::string_view name) const;
   std::optional<Value> take_named(std::string_view name);
 };
 
-// Arguments in the order of a signature: names separated by spaces, '?' after an optional argument,
-// '!' after a positional-only argument. "*" accepts any arguments unchanged.
+// The arguments of a call in the order of a signature. A signature is a list of names separated by
+// spaces, with '?' after an optional argument and '!' after a positional-only one. "*" accepts any
+// arguments unchanged.
 class BoundArguments {
  public:
-  // Error: kInvalidArgument if they do not match the signature.
+  // Binds arguments to a signature. Error: kInvalidArgument if they do not match.
   static Result<BoundArguments> bind(std::string_view callee, std::string_view signature,
                                      const Arguments& given);
 
-  // The argument at this position of the signature; null if it was omitted.
+  // Returns the argument at this position of the signature; null if it was omitted.
   const Value* get(size_t index) const { return index < values_.size() ? values_[index] : nullptr; }
-  // The same, converted; `otherwise` if it is absent or of another type.
+  // Return the argument as this type; `otherwise` if it was omitted or has another type.
   Result<int64_t> get_int(size_t index, int64_t otherwise) const;
   Result<std::string> get_string(size_t index, std::string otherwise) const;
   Result<std::string> get_required_string(size_t index) const;
@@ -100,7 +101,7 @@ class BoundArguments {
   std::string_view signature_;
 };
 
-// An error of the template or of its input: kInvalidArgument.
+// Return an error of the template or of its input: kInvalidArgument.
 std::unexpected<Error> wrong_as(fmt::string_view format, fmt::format_args values);
 template <class... Values>
 std::unexpected<Error> wrong(fmt::format_string<const Values&...> format, const Values&... values) {
@@ -127,12 +128,12 @@ struct Callable {
   }
 };
 
-// Filters of one value, and of lists.
+// The filters of single values, and those of lists.
 using Filter = Callable<Value, Value>;
 std::span<const Filter> value_filters();
 std::span<const Filter> list_filters();
 
-// The entry with this name in a table, or null.
+// Returns the entry of a table with this name, or null.
 template <class Table>
 auto find_callable(const Table& table, std::string_view name) -> decltype(&*table.begin()) {
   for (const auto& callable : table) {
@@ -141,7 +142,7 @@ auto find_callable(const Table& table, std::string_view name) -> decltype(&*tabl
   return nullptr;
 }
 
-// has_method(): whether the type of `self` has the method; call_method(): its result.
+// has_method() returns whether the type of `self` has the method; call_method() calls it.
 bool has_method(const Value& self, std::string_view name);
 Result<Value> call_method(Runtime& runtime, const Value& self, std::string_view name,
                           const Arguments& arguments);
@@ -149,30 +150,33 @@ Result<Value> call_method(Runtime& runtime, const Value& self, std::string_view 
 bool is_global(std::string_view name);
 Result<Value> call_global(Runtime& runtime, std::string_view name, const Arguments& arguments);
 
-// a.name looks up attributes, then items; a[key] the reverse. Undefined if neither exists. Error if
-// `value` itself is undefined.
+// get_attribute() implements a.name, which looks up attributes, then items. get_item() implements
+// a[key], which looks up items, then attributes. They return undefined if neither exists. Using
+// either on an undefined value is an error.
 Result<Value> get_attribute(const Value& value, std::string_view name);
 Result<Value> get_item(const Value& value, const Value& key);
 
-// The key that one part of a path denotes: a number or a string.
+// Returns the key that a part of a path denotes: a number or a string.
 Value key_of(std::string_view written);
 
-// The value at a path such as "a.b.0"; undefined if there is none.
+// Returns the value at a path such as "a.b.0"; undefined if there is none.
 Result<Value> get_path(const Value& value, const Value& path);
 
-// Python's operators + - * / // % **, and Jinja's ~.
+// Applies one of Python's operators + - * / // % **, or Jinja's ~.
 Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, const Value& b);
 
-// Python's str(value) and ==, charged to the budget.
+// Return Python's str(value), and a == b. The cost is charged to the budget.
 Result<Text> text_of(Runtime& runtime, const Value& value);
 Result<bool> same(Runtime& runtime, const Value& a, const Value& b);
 
-// Python's < for numbers, strings and lists.
+// Returns a < b as in Python, for numbers, strings and lists.
 Result<bool> less(Runtime& runtime, const Value& a, const Value& b);
+// Implements Python's "item in container".
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& item);
 Result<bool> compare(Runtime& runtime, Comparison comparison, const Value& a, const Value& b);
 
-// The items that {% for %} iterates over: items of a list, keys of a dict, characters of a string.
+// Returns the items that {% for %} iterates over: the items of a list, the keys of a dict, the
+// characters of a string.
 Result<std::vector<Value>> iterate(Runtime& runtime, const Value& value);
 
 struct SliceBounds {
@@ -180,8 +184,10 @@ struct SliceBounds {
   const Value* end;
   const Value* step;
 };
+// Implements value[begin:end:step]. A bound may be null.
 Result<Value> slice(Runtime& runtime, const Value& value, const SliceBounds& bounds);
 
+// Options of Python's json.dumps().
 struct JsonOptions {
   std::optional<size_t> indent;
   std::string item_separator = ", ";
@@ -191,21 +197,22 @@ struct JsonOptions {
 };
 Result<Text> to_json(Runtime& runtime, const Value& value, const JsonOptions& options);
 
+// Implements Python's format % values.
 Result<Text> format_percent(Runtime& runtime, const Text& format, const Value& values);
 
-// Python's str.format().
+// Implements Python's str.format().
 Result<Text> format_braces(Runtime& runtime, const Text& format, const Arguments& arguments);
 
-// Replaces & < > " ' by entities unless the text is already markup.
+// Replaces & < > " ' by entities unless the text is markup already.
 Result<Text> escape_html(Runtime& runtime, const Text& text);
 
 // A method of strings.
 using StringMethod = Callable<Text, Value>;
 using TextFunction = Result<Value>(Runtime&, const Text&, const BoundArguments&);
 
-// Methods that are also filters.
+// String methods that are also filters.
 TextFunction strip, replace, center;
-enum class Case { kUpper, kLower, kTitle, kCapital, kWords };  // kWords: the filter `title`
+enum class Case { kUpper, kLower, kTitle, kCapital, kWords };  // kWords: for the filter `title`
 Result<Value> with_case(Runtime& runtime, const Text& text, Case letters);
 template <Case kCase>
 Result<Value> change_case(Runtime& runtime, const Text& text, const BoundArguments&) {
@@ -215,9 +222,9 @@ Result<Value> change_case(Runtime& runtime, const Text& text, const BoundArgumen
 enum class LineEnds { kDropped, kKept };
 std::vector<Text> split_lines(const Text& text, LineEnds ends);
 
-// Null if there is none.
+// Returns the string method with this name, or null.
 const StringMethod* find_string_method(std::string_view name);
-// Calls the method with the rules of markup for its arguments and result.
+// Calls a string method with the rules of markup for its arguments and its result.
 Result<Value> call_string(Runtime& runtime, const StringMethod& method, const Text& self,
                           const Arguments& arguments);
 

@@ -38,10 +38,10 @@ void Scope::set(std::string_view name, Value value) {
   values.emplace_back(std::string(name), std::move(value));
 }
 
-// A scope within the current one, or within that of a macro, for the lifetime of this object.
+// Enters a scope within the current one, or within the scope of a macro, during its lifetime.
 class Interpreter::InnerScope {
  public:
-  // By value, because interpreter.scope_ changes here.
+  // `outer` is passed by value, because interpreter.scope_ changes here.
   InnerScope(Interpreter& interpreter, std::shared_ptr<Scope> outer)
       : interpreter_(interpreter), before_(interpreter.scope_) {
     interpreter_.scope_ = std::make_shared<Scope>();

@@ -6,7 +6,7 @@
 namespace kvik::jinja {
 namespace {
 
-// The number of hexadecimal digits after \x, \u or \U; 0 for other letters.
+// Returns the number of hexadecimal digits after \x, \u or \U; 0 for other letters.
 size_t n_hex_digits(char letter) {
   return letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
 }
@@ -52,7 +52,7 @@ std::optional<std::string> unescape(std::string_view literal) {
       text += letter;
     } else if (const char meaning = plain_escape(letter)) {
       text += meaning;
-    } else if (letter != '\n') {  // a backslash before a newline continues the line
+    } else if (letter != '\n') {  // a backslash before a newline joins the lines
       text += '\\';
       text += letter;
     }

@@ -15,7 +15,7 @@ bool is_space(char32_t c) {
   return u_isUWhiteSpace(static_cast<UChar32>(c)) || (c >= 0x1C && c <= 0x1F);
 }
 
-// The characters that strip() removes: white space, or those of its argument.
+// The characters that strip() removes: whitespace, or those of its argument.
 class Stripped {
  public:
   static Result<Stripped> read(const BoundArguments& arguments) {
@@ -73,7 +73,7 @@ Result<Value> strip_ends(Runtime& runtime, const Text& text, const BoundArgument
   return Value(text.substr(begin, end > begin ? end - begin : 0));
 }
 
-// Splits at white space, at most `n_splits` times; the last part holds the rest.
+// Splits a text at whitespace, at most `n_splits` times. The last part is the rest of the text.
 std::vector<Text> split_at_blanks(const Text& text, size_t n_splits) {
   std::vector<Text> parts;
   const std::string_view bytes = text.view();
@@ -168,8 +168,8 @@ Result<Value> splitlines(Runtime& runtime, const Text& text, const BoundArgument
   return list_of(split_lines(text, keeps_ends ? LineEnds::kKept : LineEnds::kDropped));
 }
 
-// The part of the text between the arguments `start` and `end`, which follow the first argument;
-// nullopt if start is beyond the end.
+// Returns the part of the text between the arguments `start` and `end`, which follow the first
+// argument; std::nullopt if `start` is beyond the end.
 Result<std::optional<std::string_view>> window_of(Runtime& runtime, const Text& text,
                                                   const BoundArguments& arguments) {
   const Value* start = arguments.get(1);
@@ -237,7 +237,7 @@ Result<Value> count(Runtime& runtime, const Text& text, const BoundArguments& ar
   return Value(n);
 }
 
-// True if the text is not empty and kHolds is true for all characters.
+// Returns true if the text is not empty and kHolds is true for all characters.
 template <auto kHolds>
 Result<Value> all_are(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
@@ -249,7 +249,7 @@ bool is_digit(UChar32 c) { return u_charDigitValue(c) >= 0; }
 bool is_alnum(UChar32 c) { return is_alpha(c) || (U_GET_GC_MASK(c) & U_GC_N_MASK) != 0; }
 bool is_blank(UChar32 c) { return is_space(static_cast<char32_t>(c)); }
 
-// True if the text has a cased letter and all cased letters have this case.
+// Returns true if the text has a cased letter and all cased letters have this case.
 template <auto kHolds, auto kBreaks>
 Result<Value> cased_are(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
@@ -285,7 +285,7 @@ Result<Value> justify(Runtime& runtime, const Text& text, const BoundArguments& 
   return kFrom == From::kLeft ? joined(text, pad) : joined(pad, text);
 }
 
-// Zeros are inserted after a sign.
+// Implements zfill(). A sign stays before the zeros.
 Result<Value> zfill(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
   TRY_ASSIGN(const int64_t width, arguments.get_int(0, 0));
   const bool has_sign = text.view().starts_with('-') || text.view().starts_with('+');

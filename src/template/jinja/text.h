@@ -10,11 +10,11 @@
 
 namespace kvik::jinja {
 
-// The author of a piece of text: the template, or the request.
+// The origin of a piece of text: the template, or the request.
 enum class Origin : unsigned char { kTemplate, kGiven };
 
-// A UTF-8 string that records the origin of each byte through cutting and joining. Special tokens
-// are recognized only in the template's own text, never in a user's.
+// A UTF-8 string that records the origin of each byte, also when texts are cut and joined. Special
+// tokens are recognized only in the template's own text, never in a user's.
 class Text {
  public:
   struct Run {
@@ -30,14 +30,14 @@ class Text {
   size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
 
-  // True for text that is already HTML in Jinja's terms: text joined to it is escaped first.
-  // `safe`, `escape` and similar filters create it.
+  // Returns whether the text is markup, which in Jinja is text that is HTML already: text joined to
+  // it is escaped first. `safe`, `escape` and similar filters create markup.
   bool is_markup() const { return kind_ == Kind::kMarkup; }
   Text plain() const { return as(Kind::kPlain); }
   Text markup() const { return as(Kind::kMarkup); }
   Text like(const Text& other) const { return as(other.kind_); }
 
-  // The runs cover all bytes; adjacent runs differ in origin.
+  // Returns the runs. They cover all bytes, and adjacent runs differ in origin.
   const std::vector<Run>& runs() const { return runs_; }
 
   void append(std::string_view bytes, Origin origin);
@@ -65,8 +65,8 @@ class Text {
   Kind kind_ = Kind::kPlain;
 };
 
-// True if holds(code point) is true for all characters; stops at the first that is not. Invalid
-// bytes count as U+0000.
+// Returns whether holds(code point) is true for all characters. Stops at the first for which it is
+// false. An invalid byte counts as U+0000.
 template <class Holds>
 bool all_characters(std::string_view text, const Holds& holds) {
   for (size_t at = 0; at < text.size();) {
@@ -77,9 +77,10 @@ bool all_characters(std::string_view text, const Holds& holds) {
   return true;
 }
 
-// Templates count offsets in characters, as Python does.
+// Return the number of characters, and the byte offset of a character. Like Python, templates count
+// offsets in characters.
 size_t n_characters(std::string_view text);
-// the size of the text if it has fewer
+// Returns the size of the text if it has fewer characters.
 size_t byte_of_character(std::string_view text, size_t index);
 
 }  // namespace kvik::jinja

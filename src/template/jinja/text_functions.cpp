@@ -16,7 +16,7 @@ bool begins_word_behind(UChar32 c) {
          c == '[' || c == '<';
 }
 
-// Changes the case letter by letter, depending on the previous character.
+// Changes the case of a text letter by letter, depending on the previous character.
 class Recaser {
  public:
   explicit Recaser(Case letters) : letters_(letters) {}

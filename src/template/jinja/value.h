@@ -17,22 +17,23 @@ namespace kvik::jinja {
 class Value;
 
 struct Undefined {
-  std::string name;  // the name that was looked up, for the error message
+  std::string name;  // name that was looked up, for the error message
 };
 struct None {};
 
-// The size of a value when formatted; an item that occurs twice counts twice. Saturates.
+// The size of a value when it is formatted. An item that occurs twice counts twice. Saturates.
 struct Extent {
-  uint32_t depth = 0;  // 0 for values without items
+  uint32_t depth = 0;  // nesting; 0 for values without items
   uint64_t n_nodes = 1;
   uint64_t n_bytes = 0;  // total size of its strings
 
   void hold(const Extent& inner);
 };
 
-// Immutable once it belongs to a Value, so that copies can share it.
+// A list, tuple or similar sequence. Immutable once it belongs to a Value, so that copies can share
+// it.
 struct List {
-  // kGroup: a pair returned by groupby, with the fields `grouper` and `list`.
+  // kGroup: a pair that groupby returns, with the fields `grouper` and `list`.
   enum class Kind : uint8_t { kList, kTuple, kGroup, kRange, kKeys, kValues, kItems };
   std::vector<Value> items;
   Kind kind = Kind::kList;
@@ -40,7 +41,7 @@ struct List {
   std::array<int64_t, 3> range = {};  // begin, end and step of a kRange
 
   bool is_tuple() const { return kind == Kind::kTuple || kind == Kind::kGroup; }
-  // Views of a dict can be neither indexed nor sliced.
+  // Returns whether the list can be indexed and sliced, which the views of a dict cannot.
   bool is_sequence() const { return kind <= Kind::kRange; }
 };
 struct Dict {
@@ -50,7 +51,7 @@ struct Dict {
   const Value* find(const Value& key) const;
 };
 
-// The result of select, map and similar filters: iterated once, without a length.
+// The result of select, map and similar filters. It can be iterated once and has no length.
 struct Generator;
 struct Namespace;  // {% set ns.x = … %}: the only mutable value
 struct Macro;
@@ -89,8 +90,9 @@ class Value {
   Value(MacroPtr macro) : v_(std::move(macro)) {}
   Value(LoopPtr loop) : v_(std::move(loop)) {}
   Value(Function function) : v_(std::move(function)) {}
-  Value(const char*) = delete;  // would convert to bool
-  // Not inline, to keep the code size small: every user of Value would compile them for all types.
+  Value(const char*) = delete;  // a pointer would convert to bool
+  // These are not inline to keep the code small: otherwise every user of Value would compile them
+  // for all types.
   Value(const Value&);
   Value(Value&&) noexcept;
   Value& operator=(const Value&);
@@ -110,7 +112,7 @@ class Value {
 
   bool is_undefined() const { return as<Undefined>() != nullptr; }
   bool is_none() const { return as<None>() != nullptr; }
-  // The numeric value of a bool, int or float, as in Python.
+  // Return the numeric value of a bool, int or float, as in Python.
   std::optional<int64_t> as_int() const;
   std::optional<double> as_number() const;
   bool is_number() const { return as_number().has_value(); }
@@ -163,22 +165,22 @@ enum class Comparison : uint8_t {
   kNotIn,
 };
 
-// Python's ==. Visits at most as many nodes as the smaller value has.
+// Returns a == b as in Python. Visits at most as many nodes as the smaller value has.
 bool equal(const Value& a, const Value& b);
 
-// Python's name of the type, for messages.
+// Returns Python's name of the type, for messages.
 std::string_view type_name(const Value& value);
 
-// Python's str(value), and repr(value) as used within lists and dicts. Their cost is given by
+// Python's str(value), and its repr(value) as used within lists and dicts. Their cost is given by
 // extent().
 Text to_text(const Value& value);
 void append_repr(const Value& value, Text& out);
 std::string float_text(double value);  // for example 1.0, 0.1, 1e+16, nan
 
-// True if the value can be a dict key.
+// Returns whether the value can be the key of a dict.
 bool is_hashable(const Value& value);
 
-// Inserts or replaces; O(entries).
+// Inserts or replaces an entry in O(entries).
 void set_entry(Dict& dict, Value key, Value value);
 
 }  // namespace kvik::jinja

@@ -22,7 +22,7 @@ Result<Value> abs(Runtime&, const Value& value, const BoundArguments&) {
   return wrong("abs takes no {}", type_name(value));
 }
 
-// A string method as a filter of str(value).
+// Applies a string method to str(value), as a filter.
 template <TextFunction kFunction>
 Result<Value> of_text(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const Text text, text_of(runtime, value));
@@ -57,7 +57,7 @@ Result<Value> safe(Runtime&, const Text& text, const BoundArguments&) {
   return Value(text.markup());
 }
 
-// A float truncated to an integer.
+// Returns a float truncated to an integer.
 Result<Value> whole(double value) {
   if (!(std::fabs(value) < 9.2e18)) return wrong("a number leaves 64 bits");
   return Value(static_cast<int64_t>(value));
@@ -69,8 +69,8 @@ std::string_view stripped(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
-// Removes single underscores between digits, which Python's literals allow; empty if underscores
-// are elsewhere.
+// Removes single underscores between digits, which Python's literals allow. Returns an empty text
+// if underscores are elsewhere.
 std::string without_underscores(std::string_view text) {
   const bool is_wrong =
       text.starts_with('_') || text.ends_with('_') || text.find("__") != text.npos;
@@ -79,8 +79,8 @@ std::string without_underscores(std::string_view text) {
   return digits;
 }
 
-// Python's int(text, base): the prefixes 0x, 0o and 0b are accepted if they match the base; base 0
-// derives the base from them.
+// Implements Python's int(text, base). The prefixes 0x, 0o and 0b are accepted if they match the
+// base, and base 0 derives the base from them.
 std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
   text = stripped(text);
   const bool is_negative = text.starts_with('-');
@@ -150,18 +150,18 @@ Result<Value> round(Runtime&, const Value& value, const BoundArguments& argument
     return wrong("round has no method '{}'", method);
   }
   const double scale = std::pow(10.0, static_cast<double>(std::clamp<int64_t>(precision, -20, 20)));
-  // + 0.0 turns -0 into 0, as Python does by rounding to an integer.
+  // Adding 0.0 turns -0 into 0, as Python does by rounding to an integer.
   if (method == "ceil") return Value((std::ceil(*number * scale) + 0.0) / scale);
   if (method == "floor") return Value((std::floor(*number * scale) + 0.0) / scale);
   if (precision >= 0 && value.as_int()) return Value(*value.as_int());
   if (precision < 0) return Value(std::nearbyint(*number * scale) / scale);  // rounds half to even
   const int digits = static_cast<int>(std::min<int64_t>(precision, 20));
-  // exactly as Python does
+  // Rounds the decimal text, exactly as Python does.
   const auto rounded = parse_float(fmt::format("{:.{}f}", *number, digits));
   return Value(rounded.value_or(*number));
 }
 
-// Jinja's indent(width=4, first=False, blank=False).
+// Implements Jinja's indent(width=4, first=False, blank=False).
 Result<Value> indent(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
   const Value* width = arguments.get(0);
   std::string pad(4, ' ');
@@ -188,14 +188,14 @@ Result<Value> indent(Runtime& runtime, const Text& text, const BoundArguments& a
 }
 
 Result<Value> tojson(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
-  // Hugging Face's signature: tojson(x, ensure_ascii, indent, separators, sort_keys).
+  // The signature is Hugging Face's: tojson(x, ensure_ascii, indent, separators, sort_keys).
   JsonOptions options;
   const Value* indent = arguments.get(1);
   if (indent && indent->as_int()) {
     const int64_t width = std::max<int64_t>(*indent->as_int(), 0);
     TRY(runtime.charge_bytes(static_cast<uint64_t>(width)));
     options.indent = static_cast<size_t>(width);
-    options.item_separator.resize(1);  // without the space after the comma
+    options.item_separator.resize(1);  // drops the space after the comma
   }
   const Value* separators = arguments.get(2);
   if (separators && separators->list() && separators->list()->items.size() == 2) {

@@ -20,15 +20,16 @@ namespace {
 
 constexpr const char* kMergesKey = "tokenizer.ggml.merges";
 
-// Converters write user-defined runs of spaces as spaces, while merges have the mark U+2581.
+// Finds a token by its text. Converters write user-defined runs of spaces as spaces, while merges
+// spell them with the mark U+2581.
 std::optional<TokenId> find_token(const Vocabulary& vocabulary, std::string_view text) {
   if (const auto id = vocabulary.find(text)) return id;
   if (text.find(kBlankMark) == text.npos) return std::nullopt;
   return vocabulary.find(blank_marks_to_blanks(text));
 }
 
-// Reads tokenizer.ggml.merges: the rank of a merge is its index in the list. A merge whose result
-// is not a token is ignored, as in llama.cpp.
+// Reads tokenizer.ggml.merges. The rank of a merge is its index in the list. As in llama.cpp, a
+// merge whose result is not a token is ignored.
 //
 // Errors: kCorrupt if the key is missing, a merge is not "left right", or one of the two is not a
 // token.
@@ -68,7 +69,7 @@ Result<TokenJoins> read_merges(const Metadata& metadata, const Vocabulary& vocab
   return joins;
 }
 
-// Splits text into words, maps the bytes of each word to tokens and merges adjacent tokens in the
+// Splits text into words, maps the bytes of each word to tokens, and merges adjacent tokens in the
 // order of the ranks. If the vocabulary has all 256 bytes, decoding restores any bytes, valid UTF-8
 // or not.
 //
@@ -134,9 +135,9 @@ class BpeTokenizer final : public VocabularyTokenizer {
     }
   }
 
-  // A byte missing from the vocabulary becomes the unknown token with Gemma 4's characters and is
-  // dropped with byte symbols, as in the models' own tokenizers: Falcon has no token for a vertical
-  // tab.
+  // Appends the tokens of bytes. A byte that the vocabulary lacks becomes the unknown token with
+  // Gemma 4's characters and is dropped with byte symbols, as in the models' own tokenizers: Falcon
+  // has no token for a vertical tab.
   void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
     for (const char byte : bytes) {
       if (const std::optional<TokenId> id = byte_tokens_[static_cast<uint8_t>(byte)]) {
@@ -150,12 +151,13 @@ class BpeTokenizer final : public VocabularyTokenizer {
   std::optional<TokenId> find_byte(uint8_t byte) const {
     if (symbols_ == Symbols::kCharacters) return vocabulary_.find(byte_token(byte));
     const auto id = vocabulary_.find(byte_to_letter(byte));
-    // A user-defined token "ø" is the character itself, not the byte that is written as "ø" in the
-    // byte alphabet.
+    // A user-defined token "ø" is the character itself, not the byte that the byte alphabet writes
+    // as "ø".
     return id && vocabulary_.kinds[*id] == TokenKind::kNormal ? id : std::nullopt;
   }
 
-  // A text with characters outside the byte alphabet is an added token, stored literally.
+  // Returns the bytes of a token. A text with characters outside the byte alphabet belongs to an
+  // added token, which is stored literally.
   std::string decode(std::string_view token_text) const override {
     if (symbols_ == Symbols::kCharacters) return VocabularyTokenizer::decode(token_text);
     return letters_to_bytes(token_text).value_or(std::string(token_text));
@@ -164,8 +166,8 @@ class BpeTokenizer final : public VocabularyTokenizer {
   const TokenJoins merges_;
   const PreTokenizer& pre_tokenizer_;
   const Symbols symbols_;
-  const Seams seams_;   // for splitting lines, which are long words
-  TextIndex by_bytes_;  // index of `pieces_` if whole words have priority
+  const Seams seams_;   // splits lines, which are long words here
+  TextIndex by_bytes_;  // index of pieces_, if whole words have priority
   std::array<std::optional<TokenId>, 256> byte_tokens_;
 };
 

@@ -21,7 +21,7 @@ constexpr std::array<char32_t, 256> make_letters() {
 }
 
 constexpr std::array<char32_t, 256> kLetters = make_letters();
-constexpr char32_t kLastLetter = 0x143;  // 68 bytes are mapped to other characters
+constexpr char32_t kLastLetter = 0x143;  // 68 bytes are mapped to characters from U+0100
 
 constexpr std::array<int16_t, kLastLetter + 1> make_bytes() {
   std::array<int16_t, kLastLetter + 1> bytes{};

@@ -7,14 +7,15 @@
 
 namespace kvik {
 
-// Byte-level BPE writes each byte as one printable character: a byte that is printable in Latin-1
-// is that character, the others are numbered from U+0100, so that a space becomes "Ġ" (GPT-2's
-// bytes_to_unicode).
+// The byte alphabet of byte-level BPE, in which each byte is one printable character (GPT-2's
+// bytes_to_unicode). A byte that is printable in Latin-1 is that character; the others are numbered
+// from U+0100, so that a space becomes "Ġ".
 
-// The character of a byte, in UTF-8.
+// Returns the character of a byte in UTF-8.
 std::string byte_to_letter(uint8_t byte);
 
-// The bytes written as `letters`; nullopt if a character is not in the alphabet.
+// Returns the bytes that are written as `letters`; std::nullopt if a character is not in the
+// alphabet.
 std::optional<std::string> letters_to_bytes(std::string_view letters);
 
 }  // namespace kvik

@@ -5,7 +5,8 @@
 
 namespace kvik {
 
-// Bytes of other characters count as kOther, also those of a character that was split.
+// Returns the symbol at `at`. Each byte of another character counts as kOther, even if the
+// character is incomplete.
 Seams::Step Seams::step(std::string_view text, size_t at) {
   const auto byte = static_cast<uint8_t>(text[at]);
   if (byte < 0x80) return {byte, 1};

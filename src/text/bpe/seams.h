@@ -8,9 +8,9 @@ namespace kvik {
 
 struct Vocabulary;
 
-// Positions at which a text can be split because no token of the vocabulary crosses them: merging
-// the parts gives the same ids as merging the whole. Distinguishes pairs of ASCII characters and
-// the space mark; all other characters are one class. Immutable; thread-safe.
+// Finds the positions (seams) at which a text can be split because no token of the vocabulary
+// crosses them: merging the parts gives the same ids as merging the whole. Distinguishes pairs of
+// ASCII characters and the space mark; all other characters are one class. Immutable; thread-safe.
 class Seams {
  public:
   explicit Seams(const Vocabulary& vocabulary);
@@ -26,8 +26,8 @@ class Seams {
   }
 
  private:
-  // ASCII characters have their own number. The space mark shares the number of NUL, so a pair that
-  // occurs in a token with either of them is not a split position for the other.
+  // The symbols are the ASCII characters by number, and kOther. The space mark shares the number of
+  // NUL, so a pair that occurs in a token with either of them is not a seam for the other.
   static constexpr size_t kMark = 0;
   static constexpr size_t kOther = 128;
   struct Step {

@@ -12,20 +12,20 @@
 
 namespace kvik {
 
-// Caches the ids of words that occurred earlier in the same text: words repeat, and copying ids is
-// many times faster than merging bytes. Memory grows with the text up to 1 MiB; then new words
+// Caches the ids of words that occurred earlier in the same text. Words repeat, and copying ids is
+// many times faster than merging bytes. The cache grows with the text up to 1 MiB; then new words
 // replace old ones. Not thread-safe.
 class SeenWords {
  public:
-  // `text` is shorter than 4 GiB; the ids of its words are appended to `ids`.
+  // `text` is shorter than 4 GiB. The ids of its words are appended to `ids`.
   SeenWords(std::string_view text, std::vector<TokenId>& ids)
       : text_(text),
         ids_(ids),
         from_(ids.size()),
         slots_(std::bit_ceil(std::clamp(text.size() / 16, kProbes, kMaxSlots))) {}
 
-  // Appends the ids of `word`, a non-empty part of the text: copied if the word is cached,
-  // otherwise appended by encode(word).
+  // Appends the ids of `word`, a non-empty part of the text. Copies them if the word is cached,
+  // otherwise calls encode(word), which appends them.
   template <class Encode>
   void append(std::string_view word, const Encode& encode) {
     if (word.size() > kMaxWordBytes) {
@@ -45,26 +45,26 @@ class SeenWords {
       slot.word_bytes = static_cast<uint8_t>(word.size());
       slot.n_ids = static_cast<uint8_t>(ids_.size() - begin);
     }
-    // Records the latest occurrence, because earlier ones are no longer in the processor's caches.
+    // Stores the latest occurrence, because earlier ones may have left the processor's caches.
     slot.word = static_cast<uint32_t>(word.data() - text_.data());
     slot.ids = static_cast<uint32_t>(begin - from_);
   }
 
  private:
-  static constexpr size_t kMaxWordBytes = 48;  // longer words are rarely repeated
+  static constexpr size_t kMaxWordBytes = 48;  // longer words rarely repeat
   static constexpr size_t kMaxWordIds = 255;
   static constexpr size_t kMaxSlots = size_t{1} << 16;
   static constexpr size_t kProbes = 4;
 
   struct Slot {
     uint32_t hash;
-    uint32_t word;           // its offset in the text
-    uint32_t ids;            // their offset in the output
-    uint8_t word_bytes = 0;  // 0: empty
+    uint32_t word;           // offset of the word in the text
+    uint32_t ids;            // offset of its ids in the output
+    uint8_t word_bytes = 0;  // 0: the slot is empty
     uint8_t n_ids;
   };
 
-  // The slot of `word`, or an empty slot for it.
+  // Returns the slot of `word`, or a slot that may be filled with it.
   Slot& find(std::string_view word, uint32_t hash) {
     for (size_t i = 0; i < kProbes; ++i) {
       Slot& slot = slots_[(hash + i) & (slots_.size() - 1)];

@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-// The end offsets of the characters of `text`.
+// Returns the end offsets of the characters of `text`.
 std::vector<size_t> character_ends(std::string_view text) {
   std::vector<size_t> ends;
   for (size_t at = 0; at < text.size();) {

@@ -11,17 +11,17 @@
 
 namespace kvik {
 
-// SentencePiece's BPE as merges of adjacent symbols: two symbols that form a token merge, the
-// highest score first. A symbol is a token, with its id, or a character that is part of a token
-// without being one, numbered from n_vocab. Immutable; thread-safe.
+// SentencePiece's BPE expressed as merges of adjacent symbols: two symbols merge if they form a
+// token, the token with the highest score first. A symbol is a token, with its id, or a character
+// that is part of a token without being one, numbered from n_vocab. Immutable; thread-safe.
 class SpmJoins {
  public:
   explicit SpmJoins(const Vocabulary& vocabulary);
 
-  // The symbol of a character, or of an invalid byte; nullopt if no token contains it.
+  // Returns the symbol of a character or of an invalid byte; std::nullopt if no token contains it.
   std::optional<TokenId> symbol(const Vocabulary& vocabulary, std::string_view character) const;
 
-  // The character of a symbol numbered from n_vocab.
+  // Returns the character of a symbol that is numbered from n_vocab.
   std::string_view character(const Vocabulary& vocabulary, TokenId symbol) const {
     return characters_[symbol - vocabulary.n_vocab()];
   }
@@ -34,10 +34,10 @@ class SpmJoins {
   std::optional<TokenId> look_up(const Vocabulary& vocabulary, std::string_view character) const;
 
   TokenJoins joins_;
-  std::vector<bool> lengths_;  // true if some token has this number of bytes
+  std::vector<bool> lengths_;  // [n]: whether some token has n bytes
   std::array<std::optional<TokenId>, 128> ascii_;
   std::vector<std::string> characters_;
-  TextIndex index_;  // index of `characters_`
+  TextIndex index_;  // index of characters_
 };
 
 }  // namespace kvik

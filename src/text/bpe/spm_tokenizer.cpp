@@ -16,16 +16,17 @@
 namespace kvik {
 namespace {
 
-// Marks a character that is part of no token, with its position and length in the word.
+// Flag of a symbol for a character that is part of no token. The other bits are its position and
+// length in the word.
 constexpr TokenId kStranger = TokenId{1} << 31;
 
 // Replaces spaces by U+2581, then merges adjacent characters, the token with the highest score
-// first. Characters without a token become byte tokens, or the unknown token if the vocabulary has
-// none.
+// first. A character without a token becomes byte tokens, or the unknown token if the vocabulary
+// has no byte tokens.
 class SpmTokenizer final : public VocabularyTokenizer {
  public:
-  // `adds_blank`: adds a space before the first word of a text and before text after a special
-  // token.
+  // `adds_blank`: whether a space is added before the first word of a text and before text after a
+  // special token.
   SpmTokenizer(Vocabulary vocabulary, std::optional<TokenTexts::ByteTokens> byte_tokens,
                bool adds_blank)
       : VocabularyTokenizer(std::move(vocabulary)),
@@ -93,13 +94,13 @@ class SpmTokenizer final : public VocabularyTokenizer {
   const bool adds_blank_;
   const SpmJoins joins_;
   const Seams seams_;
-  const std::optional<TokenTexts::ByteTokens> byte_tokens_;  // null unless all 256 are present
+  const std::optional<TokenTexts::ByteTokens> byte_tokens_;  // absent unless all 256 are present
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> read_spm_tokenizer(const Metadata& metadata) {
-  // The defaults of llama.cpp for files without these keys.
+  // llama.cpp's defaults for files without these keys.
   const VocabularyDefaults defaults = {.bos = 1, .eos = 2, .unknown = 0, .adds_bos = true};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
   TRY_ASSIGN(const auto adds_blank, metadata.get_bool("tokenizer.ggml.add_space_prefix"));

@@ -13,7 +13,8 @@
 namespace kvik {
 namespace {
 
-// Up to this number, searching all pairs for the best one is cheaper than a priority queue.
+// Up to this number of tokens, searching all pairs for the best one is cheaper than a priority
+// queue.
 constexpr size_t kFew = 48;
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
@@ -21,7 +22,7 @@ constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 }  // namespace
 
 size_t TokenJoins::slot_of(uint64_t pair) const {
-  // Fibonacci hashing; the upper half of the product depends on all bits.
+  // Fibonacci hashing. The upper half of the product depends on all bits.
   size_t i = (pair * 0x9E3779B97F4A7C15u ^ pair >> 29) * 0xBF58476D1CE4E5B9u >> 32;
   for (i &= slots_.size() - 1; slots_[i].pair != pair && slots_[i].pair != kEmpty;) {
     i = (i + 1) & (slots_.size() - 1);
@@ -52,9 +53,9 @@ const TokenJoins::Join* TokenJoins::find(TokenId left, TokenId right) const {
   return slot.pair == kEmpty ? nullptr : &slot.join;
 }
 
-// Merges a long word: candidates are in one list per rank, and the lowest rank with candidates is
-// processed from left to right. A candidate left of the last position processed for its rank, which
-// requires equal ranks, goes to a heap.
+// Merges a long word. The candidates are in one list per rank, and the lowest rank with candidates
+// is processed from left to right. A candidate left of the last position processed for its rank,
+// which is only possible with equal ranks, goes to a heap.
 class LongWordJoiner {
  public:
   LongWordJoiner(const TokenJoins& joins, uint32_t max_rank, TokenJoins::Scratch& scratch)
@@ -146,7 +147,8 @@ class LongWordJoiner {
     auto& left = s_.symbols[candidate.place];
     if (left.id == kGone || left.next == s_.symbols.size()) return;
     auto& right = s_.symbols[left.next];
-    // Either token may have been merged since; the new pair was then added with its own rank.
+    // One of the tokens may have been merged since. In that case the new pair was added with its
+    // own rank.
     const auto* join = joins_.find(left.id, right.id);
     if (!join || join->rank != candidate.rank) return;
     left.id = join->id;
@@ -167,8 +169,8 @@ class LongWordJoiner {
 void TokenJoins::join_few(std::vector<TokenId>& ids, size_t from) const {
   struct Symbol {
     TokenId id;
-    uint32_t rank;   // of merging it with the next; kNone if they do not merge
-    TokenId joined;  // the result of that merge
+    uint32_t rank;   // rank of the merge with the next token; kNone if the two do not merge
+    TokenId joined;  // result of that merge
   };
   std::array<Symbol, kFew> symbols;
   size_t n = ids.size() - from;

@@ -8,8 +8,8 @@
 
 namespace kvik {
 
-// The merges of BPE, byte-level and SentencePiece's: which adjacent tokens merge into which token,
-// and in which order. Filled once, then thread-safe; callers own the scratch memory.
+// The merges of BPE, byte-level or SentencePiece's: which adjacent tokens merge into which token,
+// and in which order. Thread-safe once it is filled; callers own the scratch memory.
 class TokenJoins {
  public:
   struct Join {
@@ -20,11 +20,11 @@ class TokenJoins {
   // Reserves memory for `n` pairs.
   void reserve(size_t n);
 
-  // Has no effect if the pair exists. Ranks should be at most `size()`, because the memory for
-  // merging a long word is proportional to the highest rank.
+  // Adds a merge. Has no effect if the pair exists. Ranks should be at most size(), because the
+  // memory for merging a long word is proportional to the highest rank.
   void insert(TokenId left, TokenId right, const Join& join);
 
-  // Null if the two do not merge.
+  // Returns the merge of two tokens; null if they do not merge.
   const Join* find(TokenId left, TokenId right) const;
 
   size_t size() const { return n_; }
@@ -35,10 +35,10 @@ class TokenJoins {
     friend class LongWordJoiner;
     struct Symbol {
       TokenId id;
-      uint32_t prev;  // the first node refers to itself
-      uint32_t next;  // the last node refers to one past the end
+      uint32_t prev;  // index of the previous node; the first node refers to itself
+      uint32_t next;  // index of the next node; the last node refers to one past the end
     };
-    // Candidates of one rank in ascending positions: a list in `nodes`.
+    // The candidates of one rank as a list in `nodes`, in ascending positions.
     struct Bucket {
       uint32_t first;
       uint32_t last;
@@ -48,14 +48,14 @@ class TokenJoins {
       uint32_t next;
     };
     std::vector<Symbol> symbols;
-    std::vector<Bucket> buckets;  // indexed by rank; all empty between words
+    std::vector<Bucket> buckets;  // by rank; all empty between words
     std::vector<Node> nodes;
-    std::vector<uint32_t> ranks;  // a heap of the ranks with a non-empty bucket
-    std::vector<uint64_t> late;   // a heap of rank << 32 | position for candidates out of order
+    std::vector<uint32_t> ranks;  // heap of the ranks with a non-empty bucket
+    std::vector<uint64_t> late;   // heap of rank << 32 | position for candidates out of order
   };
 
-  // Merges ids[from…] in place until no pair merges: always the lowest rank, the leftmost among
-  // equals. O(n log n) for n ids, for any input.
+  // Merges ids[from…] in place until no pair merges: always the pair with the lowest rank, the
+  // leftmost among equals. Takes O(n log n) time for any n ids.
   void join(std::vector<TokenId>& ids, size_t from, Scratch& scratch) const;
 
  private:

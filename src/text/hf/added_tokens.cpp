@@ -9,7 +9,8 @@
 namespace kvik::hf {
 namespace {
 
-constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // limit of unused ids between used ones
+// maximum number of unused ids between used ones
+constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;
 
 Result<void> set_flags(const JsonObject& token, TokenId id, Vocabulary& vocabulary) {
   TRY_ASSIGN(const bool before, token.flag("lstrip", false));
@@ -53,14 +54,14 @@ Result<void> add(const JsonObject& token, std::optional<uint32_t> n_vocab, AllTo
   return set_flags(token, id, vocabulary);
 }
 
-// The token id in `value`, or nullopt if there is no such token.
+// Returns the token id in `value`; std::nullopt if there is no such token.
 std::optional<TokenId> token_of(const boost::json::value& value, const Vocabulary& vocabulary) {
   const int64_t* id = value.if_int64();
   const bool is_one = id && *id >= 0 && std::cmp_less(*id, vocabulary.texts.size());
   return is_one ? std::optional(static_cast<TokenId>(*id)) : std::nullopt;
 }
 
-// The first id of the special token that a template names.
+// Returns the first id of the special token that a template names.
 Result<TokenId> special_of(const JsonObject& processor, const std::string& name,
                            const Vocabulary& vocabulary) {
   TRY_ASSIGN(const auto specials, processor.object("special_tokens"));
@@ -77,7 +78,8 @@ Result<TokenId> special_of(const JsonObject& processor, const std::string& name,
                                   fmt::format("one token below {}", vocabulary.texts.size()));
 }
 
-// [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …]
+// Reads the template of a TemplateProcessing: [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id":
+// "A"}}, …].
 Result<void> read_template(const JsonObject& processor, Vocabulary& vocabulary) {
   bool is_behind = false;
   const auto read_part = [&](const auto& value, const auto& path) -> Result<void> {
@@ -102,7 +104,7 @@ Result<void> read_template(const JsonObject& processor, Vocabulary& vocabulary) 
   return processor.find("single") ? processor.each_of("single", read_part) : Result<void>();
 }
 
-// ["[CLS]", 101]
+// Reads a token and its id: ["[CLS]", 101].
 Result<TokenId> read_pair(const JsonObject& processor, const char* key,
                           const Vocabulary& vocabulary) {
   TRY_ASSIGN(const auto* pair, processor.list(key));
@@ -114,7 +116,7 @@ Result<TokenId> read_pair(const JsonObject& processor, const char* key,
 
 Result<void> read_processor(const JsonObject& processor, Vocabulary& vocabulary) {
   TRY_ASSIGN(const std::string type, processor.required_text("type"));
-  if (type == "ByteLevel") return {};  // affects offsets only
+  if (type == "ByteLevel") return {};  // only affects offsets
   if (type == "TemplateProcessing") return read_template(processor, vocabulary);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     TRY_ASSIGN(vocabulary.bos, read_pair(processor, "cls", vocabulary));

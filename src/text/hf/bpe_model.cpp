@@ -12,8 +12,8 @@ namespace kvik::hf {
 namespace {
 
 struct Affixes {
-  std::string prefix;  // prefix of parts that do not begin a word
-  std::string suffix;  // suffix of the part that ends a word
+  std::string prefix;  // prefix of tokens that do not begin a word
+  std::string suffix;  // suffix of the token that ends a word
 };
 
 struct Flags {

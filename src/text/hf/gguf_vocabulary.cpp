@@ -28,8 +28,8 @@ using hf::JsonFile;
 using hf::Merge;
 using Strings = std::vector<std::string>;
 
-// Texts that pre-tokenizers split differently: contractions, cases, numbers, symbols, spaces,
-// lines, scripts.
+// Texts that different pre-tokenizers split differently: contractions, cases, numbers, symbols,
+// spaces, lines, scripts.
 constexpr std::string_view kProbes[] = {
     "Hello, world! It's what we'll do, I'd say; they've been THERE, WE'RE, don'T.",
     "camelCase HTTPServer parseJSONFile XMLHttpRequest iPhone snake_case kebab-case",
@@ -52,7 +52,7 @@ std::unexpected<Error> no_words_for(std::string_view what) {
               fmt::format("tokenizer.json: {}, for which GGUF has no words", what));
 }
 
-// The words into which the file's own pre-tokenizer splits `text`.
+// Returns the words into which the file's own pre-tokenizer splits `text`.
 Strings words_of(const hf::PreTokenizerStep& step, std::string_view text) {
   hf::Words words{std::string(text)};
   words.begins_text = true;
@@ -63,7 +63,7 @@ Strings words_of(const hf::PreTokenizerStep& step, std::string_view text) {
   return found;
 }
 
-// The first name of a built-in pre-tokenizer that splits all probes identically.
+// Returns the first name of a built-in pre-tokenizer that splits all probes in the same way.
 Result<std::string_view> find_scanner(const JsonFile& file, bool whole_words_first) {
   if (!file.parts.pre_tokenizer) return no_words_for("'pre_tokenizer' cuts no words");
   const auto cuts_alike = [&](const PreTokenizer& scanner) {
@@ -77,7 +77,7 @@ Result<std::string_view> find_scanner(const JsonFile& file, bool whole_words_fir
   return no_words_for("'pre_tokenizer' cuts words as no scanner does that has a name");
 }
 
-// The number of the kind in llama.h (llama_token_type).
+// Returns the number of the kind in llama.h (llama_token_type).
 int64_t number_of(TokenKind kind) { return static_cast<int64_t>(kind) + 1; }
 
 void add_tokens(const Vocabulary& vocabulary, Metadata& out) {
@@ -102,7 +102,7 @@ void add_special(const Vocabulary& vocabulary, Metadata& out) {
   add("bos", vocabulary.bos);
   add("eos", vocabulary.eos);
   add("unknown", vocabulary.unknown);
-  // GGUF has two more keys for end tokens.
+  // GGUF has two further keys for end tokens.
   std::vector<const char*> rooms = {"eom", "eot"};
   for (const TokenId id : vocabulary.end_tokens) {
     if (vocabulary.eos == id || rooms.empty()) continue;
@@ -126,8 +126,8 @@ Result<void> express_byte_level(const JsonFile& file, std::span<const Merge> mer
   return {};
 }
 
-// SentencePiece merges the pair whose token has the highest score, and merge lists were derived
-// from such scores: the earlier a token is produced, the higher its score.
+// Writes merges as scores. SentencePiece merges the pair whose token has the highest score, and
+// merge lists were derived from such scores: the earlier a token is produced, the higher its score.
 Result<void> express_sentence_piece(const JsonFile& file, std::span<const Merge> merges,
                                     Metadata& out) {
   std::unordered_map<std::string, double> score_of;
@@ -138,8 +138,8 @@ Result<void> express_sentence_piece(const JsonFile& file, std::span<const Merge>
   std::vector<double> scores;
   for (size_t id = 0; id < file.vocabulary.texts.size(); ++id) {
     const auto score = score_of.find(file.vocabulary.texts[id]);
-    // Single characters are never produced by a merge; other tokens without a merge must not be
-    // produced.
+    // Tokens without a merge must never be produced, except for single characters, which no merge
+    // produces anyway.
     const auto last = -static_cast<double>(merges.size()) - 2;
     scores.push_back(score == score_of.end() ? last : score->second);
   }
@@ -149,7 +149,7 @@ Result<void> express_sentence_piece(const JsonFile& file, std::span<const Merge>
   return {};
 }
 
-// The normalizer that GGUF cannot express in the whole field: NFC, which Qwen's files use.
+// Returns whether the whole normalizer is NFC, which Qwen's files have and GGUF cannot express.
 bool composes(const JsonFile& file) {
   const auto* normalizer = file.json->as_object().if_contains("normalizer");
   const auto* fields = normalizer ? normalizer->if_object() : nullptr;
@@ -157,7 +157,7 @@ bool composes(const JsonFile& file) {
   return type && *type == "NFC";
 }
 
-// Checks that both tokenizers give the same ids for each probe and for all of them together.
+// Checks that both tokenizers give the same ids for each probe and for all probes together.
 Result<void> check_alike(const JsonFile& file, const Tokenizer& ours, const Tokenizer& expressed) {
   Strings probes(std::begin(kProbes), std::end(kProbes));
   std::string all;

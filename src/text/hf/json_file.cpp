@@ -10,7 +10,7 @@
 namespace kvik::hf {
 namespace {
 
-// The id of a token named in tokenizer_config.json, if it exists.
+// Returns the id of a token that is named in tokenizer_config.json, if it exists.
 std::optional<TokenId> find_named(const Vocabulary& vocabulary,
                                   const std::optional<std::string>& name) {
   return name ? vocabulary.find(*name) : std::nullopt;

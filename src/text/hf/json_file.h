@@ -16,24 +16,25 @@
 
 namespace kvik::hf {
 
-// The parts that convert text to ids.
+// The parts of a tokenizer.json that convert text to ids.
 struct JsonParts {
   Normalizer normalizer;           // may be null
   PreTokenizerStep pre_tokenizer;  // may be null
   std::unique_ptr<WordModel> model;
   TokenSpelling spelling;
-  std::vector<TokenId> added_when_normalised;  // user-defined tokens searched after normalization
+  std::vector<TokenId>
+      added_when_normalised;  // user-defined tokens to be found after normalization
 };
 
 // A parsed tokenizer.json.
 struct JsonFile {
-  // Errors: those of read_tokenizer_json().
+  // Reads a tokenizer.json. Returns the errors of read_tokenizer_json().
   static Result<JsonFile> read(std::string_view json, const TokenizerConfig& config);
 
-  std::unique_ptr<const boost::json::value> json;  // owns what `model_fields` refers to
-  JsonObject model_fields;                         // "model"
+  std::unique_ptr<const boost::json::value> json;  // the whole file, to which model_fields refers
+  JsonObject model_fields;                         // the value of "model"
   JsonParts parts;
-  Vocabulary vocabulary;  // of the model, the added tokens and the post-processor
+  Vocabulary vocabulary;  // tokens of the model, the added tokens and the post-processor
 };
 
 }  // namespace kvik::hf

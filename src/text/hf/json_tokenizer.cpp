@@ -32,7 +32,8 @@ class JsonTokenizer final : public VocabularyTokenizer {
       entries.push_back({texts[i], parts_.added_when_normalised[i]});
     }
     added_ = TokenTrie(std::move(entries));
-    // Adjacent unknown characters may become one unknown token, which splitting would make two.
+    // Adjacent unknown characters may become one unknown token. Splitting between them would make
+    // two.
     const bool knows_all = parts_.model->has_byte_tokens() || !parts_.model->unknown();
     if (!parts_.pre_tokenizer && knows_all) seams_.emplace(vocabulary_);
     make_pieces();
@@ -92,7 +93,7 @@ class JsonTokenizer final : public VocabularyTokenizer {
   const JsonParts parts_;
   const std::string model_type_;
   TokenTrie added_;
-  std::optional<Seams> seams_;  // present if there is no pre-tokenizer
+  std::optional<Seams> seams_;  // present only without a pre-tokenizer
 };
 
 }  // namespace

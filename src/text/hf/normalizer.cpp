@@ -54,7 +54,7 @@ Made replacement(const JsonObject& fields) {
 Made charsmap(const JsonObject& fields) {
   TRY_ASSIGN(const std::string base64, fields.required_text("precompiled_charsmap"));
   TRY_ASSIGN(Charsmap read, Charsmap::from_base64(base64));
-  // Shared, because functions are copied and the map is large.
+  // The map is shared, because it is large and std::function copies its contents.
   return [map = std::make_shared<const Charsmap>(std::move(read))](std::string_view text) {
     std::string out;
     for (size_t at = 0; at < text.size();) {
@@ -67,7 +67,7 @@ Made charsmap(const JsonObject& fields) {
   };
 }
 
-// Without the context rule for final sigma, as in Rust's char::to_lowercase.
+// Ignores the context rule for the final sigma, as Rust's char::to_lowercase does.
 void append_lowercase(char32_t c, std::string& out) {
   append_utf8(static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))), out);
   if (c == U'\u0130') append_utf8(U'\u0307', out);
@@ -100,8 +100,8 @@ void append_bert(const BertFlags& flags, char32_t c, std::string& out) {
   if (is_reserved) out += ' ';
 }
 
-// BERT's normalizer: depending on the flags, removes control characters, adds spaces around Chinese
-// characters, converts to lower case and removes accents.
+// Returns BERT's normalizer. Depending on the flags, it removes control characters, adds spaces
+// around Chinese characters, converts to lowercase and removes accents.
 Made bert(const JsonObject& fields) {
   BertFlags flags{};
   TRY_ASSIGN(flags.clean_text, fields.flag("clean_text", true));

@@ -8,11 +8,12 @@
 
 namespace kvik::hf {
 
-// One step, or a sequence of steps, that changes a text before it is split: "normalizer" of a
-// tokenizer.json. Input and output are UTF-8. Thread-safe.
+// "normalizer" of a tokenizer.json: a function that changes a text before it is split. Input and
+// output are UTF-8. Thread-safe.
 using Normalizer = std::function<std::string(std::string)>;
 
-// Null if `value` is null. Errors: kUnsupported for an unknown type, kCorrupt.
+// Reads a normalizer. Returns null if `value` is null. Errors: kUnsupported for an unknown type,
+// kCorrupt.
 Result<Normalizer> read_normalizer(const boost::json::value* value, const std::string& path);
 
 }  // namespace kvik::hf

@@ -17,11 +17,12 @@ using MadeStep = Result<PreTokenizerStep>;
 constexpr auto kDelimiter = Parts::Kind::kDelimiter;
 constexpr auto kBetween = Parts::Kind::kBetween;
 
-// Splits at the matches of a regular expression; inverted, at the text between them.
+// The meaning of the matches of a regular expression: they are the delimiters, or the text between
+// them ("invert").
 enum class Delimiters { kMatches, kRest };
 
 MadeStep at_regex(const Pattern& pattern, Behavior behavior, Delimiters delimiters) {
-  if (pattern.text.empty()) return nullptr;  // without a delimiter nothing is split
+  if (pattern.text.empty()) return nullptr;  // an empty delimiter splits nothing
   TRY_ASSIGN(const Regex regex, Regex::compile(pattern));
   const bool inverts = delimiters == Delimiters::kRest;
   const auto match_kind = inverts ? kBetween : kDelimiter;
@@ -39,7 +40,7 @@ MadeStep at_regex(const Pattern& pattern, Behavior behavior, Delimiters delimite
   };
 }
 
-// Splits at every character selected by `picks`; the characters between two of them form one part.
+// Splits at every character that `picks` selects. The characters between two of them form one part.
 void split_at_characters(Words& words, bool (*picks)(const Char&), Behavior behavior) {
   split(words, behavior, [&](std::string_view word, Parts& parts) {
     const Chars chars(word);
@@ -60,7 +61,7 @@ MadeStep at_characters(bool (*picks)(const Char&), Behavior behavior) {
   return [=](Words& words) { split_at_characters(words, picks, behavior); };
 }
 
-// Rewrites every word: rewrite_word(word, is_first, out) appends its replacement.
+// Rewrites every word. rewrite_word(word, is_first, out) appends the replacement.
 template <class Rewrite>
 void rewrite(Words& words, const Rewrite& rewrite_word) {
   std::string text;
@@ -105,7 +106,7 @@ MadeStep byte_level(const JsonObject& fields) {
 MadeStep metaspace(const JsonObject& fields) {
   TRY_ASSIGN(const auto replacement, fields.text("replacement"));
   TRY_ASSIGN(const auto scheme, fields.text("prepend_scheme"));
-  // the default of older files
+  // the default is that of older files
   TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));
   TRY_ASSIGN(const bool splits, fields.flag("split", true));
   enum class Prepend { kNever, kFirst, kAlways };

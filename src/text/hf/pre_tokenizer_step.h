@@ -9,11 +9,12 @@
 
 namespace kvik::hf {
 
-// One step, or a sequence of steps, that splits words into smaller ones and may rewrite them:
-// "pre_tokenizer" of a tokenizer.json. Thread-safe.
+// "pre_tokenizer" of a tokenizer.json: a function that splits words into smaller ones and may
+// rewrite them. Thread-safe.
 using PreTokenizerStep = std::function<void(Words&)>;
 
-// Null if the file has none. Errors: kUnsupported for an unknown type, kCorrupt.
+// Reads a pre-tokenizer. Returns null if the file has none. Errors: kUnsupported for an unknown
+// type, kCorrupt.
 Result<PreTokenizerStep> read_pre_tokenizer(const boost::json::value* value,
                                             const std::string& path);
 

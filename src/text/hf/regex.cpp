@@ -11,12 +11,12 @@ namespace kvik::hf {
 namespace {
 
 constexpr size_t kMaxPatternBytes = size_t{64} << 10;
-constexpr uint32_t kMaxMatchSteps = 10'000'000;  // tens of milliseconds
+constexpr uint32_t kMaxMatchSteps = 10'000'000;  // takes tens of milliseconds
 constexpr uint32_t kMaxDepth = 100'000;
 constexpr uint32_t kMaxHeapKiB = 64 << 10;
 constexpr size_t kMaxStackBytes = size_t{1} << 20;
 
-// Per-thread memory for matching.
+// Memory for matching, one per thread.
 struct Workspace {
   Workspace()
       : context(pcre2_match_context_create(nullptr)),
@@ -55,7 +55,7 @@ Result<Regex> Regex::compile(const Pattern& pattern) {
                 fmt::format("tokenizer.json has a regex of {} bytes, expected at most {}",
                             text.size(), kMaxPatternBytes));
   }
-  // ^ and $ match at lines, as in Oniguruma.
+  // ^ and $ match at line boundaries, as in Oniguruma.
   constexpr uint32_t kForRegex = PCRE2_UCP | PCRE2_MULTILINE;
   const uint32_t options =
       PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (pattern.is_regex ? kForRegex : PCRE2_LITERAL);
@@ -74,7 +74,7 @@ Result<Regex> Regex::compile(const Pattern& pattern) {
         fmt::format("tokenizer.json has the regex '{}', expected one that can be read: {}",
                     pattern.text.substr(0, 200), reinterpret_cast<const char*>(message.data())));
   }
-  // optional: without JIT the results are the same, but slower
+  // JIT compilation is optional: without it the results are the same, but slower.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   return Regex(std::make_shared<const Code>(code));
 }

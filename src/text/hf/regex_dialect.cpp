@@ -6,13 +6,12 @@
 namespace kvik::hf {
 namespace {
 
-// Unicode's White_Space; PCRE2's \s also contains U+180E.
+// Unicode's White_Space. PCRE2's \s also contains U+180E.
 constexpr std::string_view kBlanks =
     R"(\t-\r \x{85}\xA0\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view kWord =
-    R"(\p{L}\p{M}\p{Nd}\p{Pc})";  // PCRE2's \w does not contain marks
+constexpr std::string_view kWord = R"(\p{L}\p{M}\p{Nd}\p{Pc})";  // PCRE2's \w lacks marks
 
-// Property names longer than two letters that are not scripts.
+// Names of properties that are longer than two letters and not scripts.
 constexpr std::array<std::string_view, 6> kNoScripts = {"Any",       "Alpha",     "Alphabetic",
                                                         "Uppercase", "Lowercase", "White_Space"};
 
@@ -60,7 +59,8 @@ class Translator {
     if (!in_class_) to_ += ']';
   }
 
-  // In PCRE2 the name of a script also matches the characters it shares with other scripts.
+  // Translates \p{…}. In PCRE2 the name of a script also matches the characters that it shares with
+  // other scripts.
   void property() {
     const size_t close = from_.find('}', at_);
     if (close == from_.npos) return;
@@ -75,7 +75,7 @@ class Translator {
     at_ = close + 1;
   }
 
-  // A class, or an intersection [these&&[^those]], which PCRE2 does not have: (?![those])[these].
+  // Translates a class. PCRE2 lacks intersections: [these&&[^those]] becomes (?![those])[these].
   void open_class() {
     if (in_class_) {  // a POSIX class such as [:alpha:]
       to_ += from_[at_++];
@@ -97,7 +97,7 @@ class Translator {
     if (at_ < from_.size() && from_[at_] == '^') to_ += from_[at_++];
   }
 
-  // The position of the bracket that closes the one at `open`.
+  // Returns the position of the bracket that closes the one at `open`.
   size_t end_of_class(size_t open) const {
     size_t depth = 0;
     for (size_t at = open; at < from_.size(); ++at) {

@@ -18,7 +18,7 @@ Result<void> TokenSpelling::add(const boost::json::value& decoder, const std::st
     return fields.each_of(
         "decoders", [&](const auto& part, const auto& its_path) { return add(part, its_path); });
   }
-  if (type == "Fuse") return {};  // tokens are converted separately
+  if (type == "Fuse") return {};  // has no effect on a single token
   if (type == "ByteLevel") {
     is_byte_level_ = true;
   } else if (type == "ByteFallback") {

@@ -12,12 +12,12 @@
 
 namespace kvik::hf {
 
-// The bytes of a single token: "decoder" of a tokenizer.json. Effects across tokens are handled by
-// the Detokenizer (bytes of one character) or not supported (WordPiece's clean-up of spaces before
-// punctuation).
+// "decoder" of a tokenizer.json: returns the bytes of a single token. Effects across tokens are
+// handled by Detokenizer (bytes of one character) or are not supported (WordPiece's removal of
+// spaces before punctuation).
 class TokenSpelling {
  public:
-  // Errors: kUnsupported for an unknown type, kCorrupt.
+  // Reads a decoder. Errors: kUnsupported for an unknown type, kCorrupt.
   static Result<TokenSpelling> read(const boost::json::value* decoder);
 
   std::string spell(std::string_view token) const;

@@ -13,21 +13,21 @@
 
 namespace kvik {
 
-// Settings from tokenizer_config.json and other files next to a tokenizer.json.
+// The settings in tokenizer_config.json and other files next to a tokenizer.json.
 struct TokenizerConfig {
-  std::optional<std::string> bos_token = {}, eos_token = {};  // their texts
-  std::optional<bool> adds_bos = {}, adds_eos = {};           // override post_processor
-  std::vector<uint64_t> end_ids = {};  // that end an answer; those that are no token
-                                       // are left out
-  std::optional<uint32_t> n_vocab =
-      {};  // of the model: ids up to there are tokens, later ones are not
+  std::optional<std::string> bos_token = {}, eos_token = {};  // texts of the tokens
+  std::optional<bool> adds_bos = {}, adds_eos = {};           // override "post_processor"
+  // ids of tokens that end an answer; ids that are not a token are ignored
+  std::vector<uint64_t> end_ids = {};
+  // size of the model's vocabulary; ids at or above it are not tokens
+  std::optional<uint32_t> n_vocab = {};
   std::string chat_template = {};
 };
 
-// Reads the keys written by format/hf/vocabulary_files.h. Errors: kCorrupt.
+// Reads the keys that format/hf/vocabulary_files.h describes. Error: kCorrupt.
 Result<TokenizerConfig> tokenizer_config_of(const Metadata& metadata);
 
-// Reads a tokenizer.json of Hugging Face: normalizer, added tokens, pre_tokenizer, model (BPE,
+// Reads a Hugging Face tokenizer.json: normalizer, added tokens, pre_tokenizer, model (BPE,
 // Unigram, WordPiece), decoder, and the tokens that post_processor adds. Truncation, padding and
 // dropout are ignored.
 //

@@ -11,10 +11,11 @@ namespace kvik::hf {
 
 inline constexpr char kTokenizerFile[] = "tokenizer.json";
 
-// The object at `path` of tokenizer.json. Errors: kCorrupt.
+// Returns the object `value`, which is at `path` of tokenizer.json. Error: kCorrupt if it is not an
+// object.
 Result<JsonObject> object_at(const boost::json::value& value, std::string path);
 
-// An error: the value at `path` of tokenizer.json is not what was expected.
+// Returns the error that the value at `path` of tokenizer.json is not what was expected.
 std::unexpected<Error> unexpected_value(std::string_view path, const boost::json::value* value,
                                         std::string_view expected);
 

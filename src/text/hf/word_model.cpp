@@ -7,7 +7,8 @@
 namespace kvik::hf {
 namespace {
 
-constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // limit of unused ids between used ones
+// maximum number of unused ids between used ones
+constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;
 
 }  // namespace
 

@@ -13,7 +13,7 @@
 
 namespace kvik::hf {
 
-// Converts words to ids: "model" of a tokenizer.json. Immutable; thread-safe.
+// "model" of a tokenizer.json: converts words to ids. Immutable; thread-safe.
 class WordModel {
  public:
   virtual ~WordModel() = default;
@@ -26,7 +26,7 @@ class WordModel {
   bool has_byte_tokens() const { return byte_tokens_.has_value(); }
 
  protected:
-  // Uses byte tokens if the file enables them ("byte_fallback") and none is missing.
+  // Uses byte tokens if the file enables them ("byte_fallback") and has all of them.
   Result<void> read_byte_tokens(const JsonObject& model);
   void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
 
@@ -35,17 +35,17 @@ class WordModel {
   std::optional<TokenTexts::ByteTokens> byte_tokens_;
 };
 
-// Errors: kUnsupported for an unknown type; kCorrupt for merges of unknown tokens, two texts with
-// one id, or ids out of range.
+// Reads a model. Errors: kUnsupported for an unknown type; kCorrupt for merges of unknown tokens,
+// two texts with one id, or ids out of range.
 Result<std::unique_ptr<WordModel>> read_word_model(const JsonObject& model);
 
-// An entry of "merges": "left right", or ["left", "right"]. The views point into the file.
+// An entry of "merges": "left right" or ["left", "right"]. The views point into the file.
 struct Merge {
   std::string_view left, right;
 };
 Result<std::vector<Merge>> read_merges(const JsonObject& model);
 
-// One function per model type.
+// Read one type of model each.
 Result<std::unique_ptr<WordModel>> read_bpe(const JsonObject& model);
 Result<std::unique_ptr<WordModel>> read_unigram(const JsonObject& model);
 Result<std::unique_ptr<WordModel>> read_word_piece(const JsonObject& model);
@@ -53,7 +53,7 @@ Result<std::unique_ptr<WordModel>> read_word_piece(const JsonObject& model);
 // Reads {"text": id, …} under "vocab".
 Result<TokenTexts> read_vocabulary_object(const JsonObject& model);
 
-// The id of the token that `key` names; nullopt if the key is absent.
+// Returns the id of the token that `key` names; std::nullopt if the key is absent.
 Result<std::optional<TokenId>> find_named(const JsonObject& model, std::string_view key,
                                           const TokenTexts& vocabulary);
 

@@ -6,7 +6,7 @@
 namespace kvik::hf {
 namespace {
 
-// Tokens that do not begin a word have a prefix.
+// WordPiece. Tokens that do not begin a word have a prefix.
 class WordPieceModel final : public WordModel {
  public:
   WordPieceModel(TokenTexts vocabulary, std::string_view prefix,

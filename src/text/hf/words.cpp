@@ -2,8 +2,8 @@
 
 namespace kvik::hf {
 
-// Merges like Hugging Face's library: adjacent delimiters remain separate unless the behavior joins
-// neighbours.
+// Returns whether a part is joined to the previous one. As in Hugging Face's library, adjacent
+// delimiters remain separate unless the behavior joins them.
 bool Parts::joins_last(Kind kind) const {
   if (!has_last_) return false;
   const bool is_delimiter = kind == Kind::kDelimiter, was_delimiter = last_ == Kind::kDelimiter;

@@ -7,7 +7,7 @@
 
 namespace kvik::hf {
 
-// A text during pre-tokenization: split into words, some of which may have been removed.
+// A text during pre-tokenization. It is split into words, some of which may have been removed.
 struct Words {
   struct Range {
     uint32_t begin;
@@ -24,28 +24,29 @@ struct Words {
   }
 
   std::string text;
-  std::vector<Range> ranges;   // ascending; none empty
-  bool begins_text = false;    // the first word is the first of the whole input
-  bool regex_gave_up = false;  // a search took too long: later ones skip this text
+  std::vector<Range> ranges;  // ascending; not empty
+  bool begins_text = false;   // whether the first word begins the whole input
+  // a search reached its limit, so later regular expressions skip this text
+  bool regex_gave_up = false;
 };
 
-// How delimiters are treated when words are split.
+// The treatment of delimiters when a word is split.
 enum class Behavior : uint8_t {
   kRemoved,
-  kIsolated,            // each is a word
-  kMergedWithPrevious,  // part of the previous word
-  kMergedWithNext,      // part of the next word
+  kIsolated,            // each delimiter is a word
+  kMergedWithPrevious,  // a delimiter is part of the previous word
+  kMergedWithNext,      // a delimiter is part of the next word
   kContiguous,          // adjacent delimiters are one word
 };
 
-// The parts into which a word is split: delimiters and the text between them.
+// Collects the parts into which a word is split: delimiters and the text between them.
 class Parts {
  public:
   Parts(uint32_t begin, std::vector<Words::Range>& words, Behavior behavior)
       : words_(words), end_(begin), behavior_(behavior) {}
 
   enum class Kind { kDelimiter, kBetween };
-  // The next part, in bytes; it may be empty.
+  // Adds the next part. It has n_bytes bytes and may be empty.
   void push(size_t n_bytes, Kind kind);
 
  private:
@@ -58,7 +59,7 @@ class Parts {
   Kind last_ = Kind::kBetween;
 };
 
-// Splits every word: find_parts(word, parts) pushes the parts of `word`.
+// Splits every word. find_parts(word, parts) pushes the parts of `word`.
 template <class FindParts>
 void split(Words& words, Behavior behavior, const FindParts& find_parts) {
   std::vector<Words::Range> finer;

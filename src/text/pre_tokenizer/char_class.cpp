@@ -42,7 +42,7 @@ Char look_up(char32_t code_point) {
   return {code_point, char_class, traits_of(mask), static_cast<uint8_t>(U8_LENGTH(c))};
 }
 
-constexpr char32_t kTableSize = 0x10000;  // all characters except emoji and rare scripts
+constexpr char32_t kTableSize = 0x10000;  // includes all characters except emoji and rare scripts
 
 const Char* table() {
   static const std::vector<Char> chars = [] {

@@ -8,13 +8,13 @@
 
 namespace kvik {
 
-// one past the last code point: an invalid byte
+// The code point of an invalid byte: one past the last code point.
 inline constexpr char32_t kNotACharacter = 0x110000;
 
-// The classes of pre-tokenizer patterns: \p{L}, \p{N}, \s and others.
+// The classes in the patterns of pre-tokenizers: \p{L}, \p{N}, \s and all others.
 enum class CharClass : uint8_t { kLetter, kNumber, kBlank, kOther };
 
-// Further properties that some patterns use, as bits, by general category.
+// Further properties that some patterns use, as bits. They follow from the general category.
 enum CharTrait : uint8_t {
   kUpperTrait = 1,         // Lu, Lt
   kLowerTrait = 2,         // Ll
@@ -26,7 +26,7 @@ enum CharTrait : uint8_t {
   kConnectorTrait = 128,   // Pc
 };
 
-// A character of the text; an invalid byte is a character of class kOther.
+// A character of a text. An invalid byte is a character of class kOther.
 struct Char {
   char32_t code_point;
   CharClass char_class;
@@ -36,7 +36,7 @@ struct Char {
   bool has(int any_of) const { return (traits & any_of) != 0; }
 };
 
-// Classified by Unicode's general category and White_Space (ICU).
+// Classifies a code point by Unicode's general category and White_Space (from ICU).
 Char make_char(char32_t code_point);
 
 inline bool is_letter(const Char& c) { return c.char_class == CharClass::kLetter; }
@@ -54,7 +54,7 @@ inline bool is_punctuation(const Char& c) {
   return c.has(kPunctuationTrait) || (c.code_point < 0x80 && c.has(kSymbolTrait));
 }
 
-// The characters of a text.
+// The characters of a text with their classes.
 class Chars {
  public:
   explicit Chars(std::string_view text);

@@ -6,13 +6,13 @@
 #include "text/pre_tokenizer/char_class.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 
-// Building blocks of the matchers. Each takes a piece of text and a position and returns the end of
-// its match, or the position itself if there is no match.
+// Building blocks of the matchers. Each takes a piece of text and a position, and returns the end
+// of its match or, if there is no match, the position itself.
 namespace kvik::matcher {
 
 using Piece = std::span<const Char>;
 
-// The Matcher of a building block: searches from left to right.
+// The Matcher of a building block. Searches from left to right.
 template <auto kMatchAt>
 Match first(Piece piece, size_t from) {
   for (size_t at = from; at < piece.size(); ++at) {
@@ -29,7 +29,7 @@ size_t any_of(Piece piece, size_t at) {
   return end;
 }
 
-// X* for characters for which `belongs` is true.
+// X*, for the characters that `belongs` selects.
 template <class Predicate>
 size_t run_end(Piece piece, size_t at, const Predicate& belongs) {
   while (at < piece.size() && belongs(piece[at])) ++at;
@@ -94,13 +94,13 @@ size_t contraction(Piece piece, size_t at) {
   return is_long ? at + 3 : at;
 }
 
-// \s+(?!\S)|\s+ : the last space before a word belongs to the word.
+// \s+(?!\S)|\s+. The last space before a word belongs to the word.
 inline size_t blanks(Piece piece, size_t at) {
   const size_t end = run_end(piece, at, is_blank);
   return end - at > 1 && end < piece.size() ? end - 1 : end;
 }
 
-// \s*[\r\n]+ : white space up to and including its last newline.
+// \s*[\r\n]+. Whitespace up to and including its last newline.
 inline size_t blanks_to_newline(Piece piece, size_t at) {
   size_t end = run_end(piece, at, is_blank);
   while (end > at && !is_newline(piece[end - 1])) --end;

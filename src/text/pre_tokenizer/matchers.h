@@ -21,7 +21,7 @@ extern const Matcher match_llama3;
 // match_llama3 with \p{N} instead of \p{N}{1,3}.
 extern const Matcher match_qwen2;
 
-// match_qwen2 with [\p{L}\p{M}] instead of \p{L}, except for the first.
+// match_qwen2 with [\p{L}\p{M}] instead of \p{L}, except in the first class.
 extern const Matcher match_qwen35;
 
 // match_llama3 with \s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} instead of

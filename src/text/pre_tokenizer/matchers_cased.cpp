@@ -10,7 +10,7 @@ enum class Suffix { kNone, kContraction };
 enum class Han { kAmongLetters, kApart };
 enum class Tail { kNewlines, kNewlinesAndSlashes };
 
-// Differences between the tokenizers that split camelCase.
+// The differences between the tokenizers that split camelCase.
 struct CasedRules {
   size_t max_digits;
   Suffix suffix = Suffix::kContraction;
@@ -27,7 +27,7 @@ bool is_cased(const Char& c) {
          !(kRules.han == Han::kApart && is_han_character(c));
 }
 
-// [U]*[l]+ from `at`. If no l follows the run of U, the match backtracks to the last character in
+// [U]*[l]+. If no l follows the run of U, the match backtracks to the last character that is in
 // both classes.
 template <auto kUpper, auto kLower>
 size_t ends_in_lower(Piece piece, size_t at) {

@@ -19,7 +19,7 @@ bool is_deepseek3_cjk(const Char& c) {
   return is_between(c.code_point, 0x4E00, 0x9FA5) || is_between(c.code_point, 0x3040, 0x30FF);
 }
 
-// Equivalent to the list of 100 ranges in DeepSeek's tokenizer.json.
+// Returns whether the character is in the list of 100 ranges in DeepSeek's tokenizer.json.
 bool is_deepseek_letter(const Char& c) {
   const char32_t p = c.code_point;
   if (!c.has(kUpperTrait | kLowerTrait)) return false;
@@ -90,8 +90,8 @@ size_t deepseek3_signs(Piece piece, size_t at) {
   return end > at ? run_end(piece, end, is_newline) : at;
 }
 
-// Numbers are handled together with scripts: runs of either, of both and of neither are four kinds
-// of words.
+// Matches CJK characters and numbers in one pass. A character may be in both classes: a word is a
+// run of characters that are in the first class only, in the second only, in both, or in neither.
 size_t deepseek_cjk_then_numbers(Piece piece, size_t at) {
   const bool cjk = is_deepseek_cjk(piece[at]), number = is_number(piece[at]);
   if (!cjk && !number) return at;

@@ -13,7 +13,7 @@ enum class Letters { kPlain, kWithMarks, kSpaced };
 enum class Newlines { kApart, kAfterSymbols, kOneAfterSymbols };
 enum class Blanks { kRuns, kPowersOfTwo };
 
-// Differences between the tokenizers based on GPT-3.5's.
+// The differences between the tokenizers derived from GPT-3.5's.
 struct WordRules {
   size_t max_digits;
   Letters letters = Letters::kPlain;
@@ -38,7 +38,7 @@ size_t letters_behind_a_sign(Piece piece, size_t at) {
   if (is_letter(c)) return kLetters(piece, at);
   if (is_number(c) || is_newline(c)) return at;
   if (const size_t end = kLetters(piece, at + 1); end > at + 1) return end;
-  return kLetters(piece, at);  // a mark without a letter
+  return kLetters(piece, at);  // the sign may itself begin the letters, as a mark does
 }
 
 template <WordRules kRules>
@@ -63,7 +63,8 @@ size_t blanks_in_powers_of_two(Piece piece, size_t at) {
   constexpr size_t kMost = 512;
   const size_t end = some<is_blank, kMost + 1>(piece, at);
   const size_t n =
-      end - at - (end > at && end < piece.size() ? 1 : 0);  // before another character, or the end
+      // without the last one if another character follows
+      end - at - (end > at && end < piece.size() ? 1 : 0);
   size_t taken = kMost;
   while (taken > n && taken > 1) taken /= 2;
   return end == at ? at : at + taken;

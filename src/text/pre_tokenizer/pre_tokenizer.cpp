@@ -9,14 +9,15 @@
 namespace kvik {
 namespace {
 
-// Splits a piece, whose first character has index `begin` in the text, by `rule` and appends the
-// ends of the words to `ends`. Returns the position after the last end.
+// Splits a piece by `rule` and writes the ends of the words to `ends`. `begin` is the index of the
+// piece's first character in the text. Returns the position after the last end written.
 uint32_t* cut(std::span<const Char> piece, size_t begin, const PreTokenizer::Rule& rule,
               uint32_t* ends) {
   const auto push = [&](size_t end) { *ends++ = static_cast<uint32_t>(begin + end); };
   for (size_t at = 0; at < piece.size();) {
     const Match match = rule.match(piece, at);
-    if (match.begin > at) push(match.begin);  // the end of the piece if nothing more matches
+    // match.begin is the end of the piece if nothing more matches
+    if (match.begin > at) push(match.begin);
     if (match.begin == match.end) break;
     if (rule.cut == PreTokenizer::Cut::kThrees) {
       const size_t rest = (match.end - match.begin) % 3;

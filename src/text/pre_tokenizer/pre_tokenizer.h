@@ -11,22 +11,23 @@
 
 namespace kvik {
 
-// A range of a piece of text.
+// A range of a piece of text, in characters.
 struct Match {
   size_t begin;
   size_t end;
 };
 
-// The first match at or after `from` < piece.size(); empty and at the end of the piece if there is
-// none. Constant time at a position without a match, otherwise linear in the length of the match.
+// Returns the first match at or after `from` < piece.size(). If there is none, the match is empty
+// and at the end of the piece. Takes constant time at a position without a match, otherwise time
+// linear in the length of the match.
 using Matcher = Match (*)(std::span<const Char> piece, size_t from);
 
-// Splits text into the words within which BPE merges, as in the model's training. Each rule
-// implements one expression of the original: it splits every piece left by the previous rules into
-// its matches and the text between them.
+// Splits text into the words within which BPE merges, as in the training of the model. Each rule
+// implements one expression of the original tokenizer. It splits every piece that the previous
+// rules left into its matches and the text between them.
 struct PreTokenizer {
-  // How a match is split: not at all, or into groups of three characters counted from its end, as
-  // in large numbers.
+  // kWhole: a match is one word. kThrees: a match is split into groups of three characters, counted
+  // from its end as in large numbers.
   enum class Cut { kWhole, kThrees };
   struct Rule {
     Rule(Matcher matcher, Cut how = Cut::kWhole) : match(matcher), cut(how) {}
@@ -36,15 +37,17 @@ struct PreTokenizer {
 
   std::string_view name;  // value of tokenizer.ggml.pre
   std::vector<Rule> rules;
-  bool whole_words_first = false;  // a word that is a token becomes that token without merging
-  bool adds_bos = false;           // default if the file has no value
+  // whether a word that is a token becomes this token without merging
+  bool whole_words_first = false;
+  bool adds_bos = false;  // default for files without a value
 
   WindowEnds window_ends = WindowEnds::kBlanks;
 
-  // The words of `text`, which is shorter than 4 GiB, in order; concatenated they are the text.
+  // Returns the words of `text`, which is shorter than 4 GiB. Their concatenation is the text.
   std::vector<std::string_view> split(std::string_view text) const;
 
-  // Calls take(word) for each word, one window at a time.
+  // Calls take(word) for each word. Memory is bounded, because the text is split one window at a
+  // time.
   template <class Take>
   void each_word(std::string_view text, const Take& take) const {
     while (!text.empty()) {
@@ -55,10 +58,10 @@ struct PreTokenizer {
   }
 };
 
-// Error: kUnsupported, listing the supported names.
+// Returns the pre-tokenizer with this name. Error: kUnsupported with the list of supported names.
 Result<const PreTokenizer*> find_pre_tokenizer(std::string_view name);
 
-// All pre-tokenizers, in no particular order.
+// Returns all pre-tokenizers in no particular order.
 std::span<const PreTokenizer> pre_tokenizers();
 
 }  // namespace kvik

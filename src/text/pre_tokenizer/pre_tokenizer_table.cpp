@@ -19,8 +19,8 @@ struct Entry {
   WindowEnds window_ends = WindowEnds::kBlanks;
 };
 
-// One entry per behavior. The names, the priority of whole words and the default of BOS are those
-// of llama.cpp (llama_vocab::impl::load).
+// Returns one entry per behavior. The names, the priority of whole words and the default of BOS are
+// those of llama.cpp (llama_vocab::impl::load()).
 std::vector<Entry> entries() {
   const Rules numbers_then_gpt2 = {match_number, match_gpt2};
   return {

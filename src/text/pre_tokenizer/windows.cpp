@@ -11,7 +11,7 @@ namespace {
 bool is_letter_byte(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool continues_character(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
 
-// The beginning of the character that contains `at`.
+// Returns the beginning of the character that contains the byte at `at`.
 size_t character_begin(std::string_view text, size_t at) {
   for (int i = 0; i < 3 && at > 0 && continues_character(text[at]); ++i) --at;
   return at;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kKey = "tokenizer.ggml.precompiled_charsmap";
 
-// Decodes a unit of the double array (Darts-clone, DoubleArrayUnit).
+// These decode a unit of the double array (Darts-clone, DoubleArrayUnit).
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 uint32_t label_of(uint32_t unit) { return unit & ((1u << 31) | 0xFF); }
 bool has_value(uint32_t unit) { return (unit >> 8 & 1) != 0; }

@@ -12,15 +12,17 @@
 namespace kvik {
 
 // SentencePiece's precompiled normalization, tokenizer.ggml.precompiled_charsmap: replacements of
-// byte strings. The file has the length of a trie in bytes (u32), the trie as a double array whose
-// units are XORed with their labels (Darts-clone), and the replacements as NUL-terminated strings.
-// Immutable; thread-safe.
+// byte strings. The value consists of the length of a trie in bytes (u32), the trie as a double
+// array whose units are XORed with their labels (Darts-clone), and the replacements as
+// NUL-terminated strings. Immutable; thread-safe.
 class Charsmap {
  public:
-  // A map without replacements if the key is absent. Error: kCorrupt if the parts exceed its size.
+  // Reads the map. If the key is absent, the map has no replacements. Error: kCorrupt if the parts
+  // exceed the size of the value.
   static Result<Charsmap> read(const Metadata& metadata);
 
-  // The same from the base64 of a tokenizer.json; an empty text gives a map without replacements.
+  // Reads the map from the base64 in a tokenizer.json. If the text is empty, the map has no
+  // replacements.
   static Result<Charsmap> from_base64(std::string_view base64);
 
   struct Match {
@@ -28,11 +30,12 @@ class Charsmap {
     std::string_view replacement;
   };
 
-  // The longest entry of `text` at `at`. An index outside the trie ends the search.
+  // Returns the longest entry that occurs in `text` at `at`. An index outside the trie ends the
+  // search.
   std::optional<Match> longest_at(std::string_view text, size_t at) const;
 
  private:
-  // `where`: the location for error messages.
+  // `where`: the location of the map, for error messages.
   static Result<Charsmap> parse(const std::string& bytes, std::string_view where);
 
   std::vector<uint32_t> units_;

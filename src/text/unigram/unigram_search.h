@@ -18,24 +18,26 @@ class UnigramSearch {
     TokenId id;
     double score;
   };
-  // `scores`: indexed by id; 0 for user-defined tokens, which always win.
+  // `scores`: by id; 0 for user-defined tokens, which always win.
   UnigramSearch(std::vector<TokenTrie::Entry> tokens, std::vector<double> scores, Unknown unknown)
       : tokens_(std::move(tokens)), scores_(std::move(scores)), unknown_(unknown) {}
 
-  // The best split up to a position: its last token, and the beginning of that token.
+  // The best split of the text up to a position: its score, its last token, and the beginning of
+  // that token.
   struct Best {
     double score = -std::numeric_limits<double>::infinity();
     TokenId id = 0;
     uint32_t begin = 0;
   };
 
-  // A token of the text with its beginning.
+  // A token of the text and its beginning.
   struct Token {
     TokenId id;
     uint32_t begin;
   };
 
-  // The tokens of `text`, which is shorter than 4 GiB; `best` is scratch memory.
+  // Stores the tokens of `text` in `tokens`. The text is shorter than 4 GiB; `best` is scratch
+  // memory.
   void cut(std::string_view text, std::vector<Best>& best, std::vector<Token>& tokens) const;
 
  private:

@@ -20,10 +20,10 @@ namespace {
 // kUnkPenalty).
 constexpr double kUnknownPenalty = 10;
 
-// Longer words are cut, so that the memory of the search stays bounded.
+// Longer words are split, so that the memory of the search stays bounded.
 constexpr size_t kMaxSearchedBytes = size_t{1} << 20;
 
-// Among the tokens of the text; user-defined ones always win.
+// Returns the search over the tokens that plain text may become. User-defined tokens always win.
 UnigramSearch make_search(const Vocabulary& vocabulary) {
   float lowest = 0;
   std::vector<TokenTrie::Entry> tokens;
@@ -38,14 +38,14 @@ UnigramSearch make_search(const Vocabulary& vocabulary) {
                        {*vocabulary.unknown, double{lowest} - kUnknownPenalty});
 }
 
-enum class Blanks { kKept, kMerged };  // runs of them
+enum class Blanks { kKept, kMerged };  // treatment of runs of spaces
 
-// Text is normalised, blanks become U+2581, and of all ways to cut it the one with the highest sum
-// of scores is taken (Viterbi). Characters without a token become the unknown token, neighbours
-// together one.
+// Normalizes text, replaces spaces by U+2581, and splits the result so that the sum of the tokens'
+// scores is highest (Viterbi). Characters without a token become the unknown token, and adjacent
+// unknown tokens become one.
 class UnigramTokenizer final : public VocabularyTokenizer {
  public:
-  // `adds_blank`: before a text's first word, and before text after a special token.
+  // `adds_blank`: whether a space is added before the first word of a text.
   UnigramTokenizer(Vocabulary vocabulary, Charsmap charsmap, bool adds_blank, Blanks blanks)
       : VocabularyTokenizer(std::move(vocabulary)),
         charsmap_(std::move(charsmap)),
@@ -68,8 +68,9 @@ class UnigramTokenizer final : public VocabularyTokenizer {
   }
 
  private:
-  // Replaces what the file wants replaced, and blanks: runs of them are one, before a word, where
-  // they are merged; a first one is added where the file wants one.
+  // Applies the file's replacements and replaces spaces by space marks. With kMerged each word has
+  // one mark before it, and other spaces are dropped. With kKept each space becomes a mark, and one
+  // is added before the first word if adds_blank_ is set.
   std::string normalise(std::string_view text) const {
     std::string out;
     bool is_in_word = false;
@@ -138,7 +139,7 @@ class UnigramTokenizer final : public VocabularyTokenizer {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> read_unigram_tokenizer(const Metadata& metadata) {
-  // The defaults of llama.cpp for files without these keys.
+  // llama.cpp's defaults for files without these keys.
   const VocabularyDefaults defaults = {
       .bos = std::nullopt, .eos = 1, .unknown = 2, .adds_bos = false, .adds_eos = true};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));

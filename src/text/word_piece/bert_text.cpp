@@ -9,7 +9,8 @@
 
 namespace kvik {
 
-// C, but for what no version of Unicode that we know has a character for.
+// These are the characters of general category C except unassigned ones, which a later version of
+// Unicode may assign.
 bool is_bert_control(char32_t c) {
   constexpr uint32_t kOther = U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
   return (U_GET_GC_MASK(static_cast<UChar32>(c)) & kOther) != 0;
@@ -27,7 +28,7 @@ void each_bert_base(char32_t c, const std::function<void(char32_t)>& take) {
   const auto take_base = [&](UChar32 part) {
     if (u_charType(part) != U_NON_SPACING_MARK) take(static_cast<char32_t>(part));
   };
-  UChar parts[32];  // no character's decomposition is longer than 18 (Unicode 15)
+  UChar parts[32];  // no decomposition is longer than 18 (Unicode 15)
   UErrorCode error = U_ZERO_ERROR;
   const UNormalizer2* nfd = unorm2_getNFDInstance(&error);
   const int32_t n = unorm2_getDecomposition(nfd, static_cast<UChar32>(c), parts,

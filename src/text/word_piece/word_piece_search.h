@@ -10,13 +10,13 @@
 
 namespace kvik {
 
-// WordPiece: takes the longest token first, from left to right. A word that cannot be split this
-// way, or is too long, is unknown as a whole. Immutable; thread-safe.
+// WordPiece: splits a word into the longest tokens from left to right. A word that cannot be split
+// this way, or is too long, is unknown as a whole. Immutable; thread-safe.
 class WordPieceSearch {
  public:
   using Entries = std::vector<TokenTrie::Entry>;
   struct Limits {
-    size_t max_chars = 100;  // per word: Hugging Face's max_input_chars_per_word
+    size_t max_chars = 100;  // maximum length of a word: Hugging Face's max_input_chars_per_word
     TokenId unknown = 0;
   };
 

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kMaxWordChars = 100;  // without the leading space mark
 
-// The normalized words of a text: without control characters and accents, in lower case. Each
-// begins with a space mark; text() is their concatenation.
+// Normalizes a text and splits it into words: without control characters and accents, in lowercase.
+// Each word begins with a space mark, and text() is their concatenation.
 class WordSplitter {
  public:
   explicit WordSplitter(size_t n_bytes) { text_.reserve(n_bytes + n_bytes / 2); }
@@ -80,12 +80,12 @@ class WordSplitter {
   }
 
   std::string text_;
-  std::vector<uint32_t> ends_;  // end offsets of the words in `text_`
+  std::vector<uint32_t> ends_;  // end offsets of the words in text_
   bool is_in_word_ = false;
 };
 
-// Uncased WordPiece: words in lower case without accents, each split into the longest tokens from
-// left to right; a word that cannot be split is unknown.
+// Uncased WordPiece: words in lowercase without accents, each split into the longest tokens from
+// left to right. A word that cannot be split is unknown.
 class WordPieceTokenizer final : public VocabularyTokenizer {
  public:
   explicit WordPieceTokenizer(Vocabulary vocabulary) : VocabularyTokenizer(std::move(vocabulary)) {
@@ -135,8 +135,8 @@ class WordPieceTokenizer final : public VocabularyTokenizer {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> read_word_piece_tokenizer(const Metadata& metadata) {
-  // The ids of BERT's own vocabulary, which llama.cpp assumes as defaults. [CLS] and [SEP] are used
-  // like BOS and EOS. The file format spells "seperator".
+  // The ids of BERT's own vocabulary, which are llama.cpp's defaults. [CLS] and [SEP] are used like
+  // BOS and EOS. The file format spells "seperator".
   const VocabularyDefaults defaults = {.bos = 101,
                                        .eos = 102,
                                        .unknown = 100,
