@@ -29,7 +29,7 @@ struct WorkLimits {
   std::vector<HeadsUse> heads;  // one entry per kind of attention layer
   uint32_t n_ctx = 0;
   std::vector<RecurrenceShape> recurrences = {};  // one entry per kind of recurrent layer
-  uint32_t n_draft_runs = 0;                    // runs with draft tokens in one step
+  uint32_t n_draft_runs = 0;                      // runs with draft tokens in one step
 };
 
 // The operations of the forward pass. Shapes are verified by CHECK, because a wrong shape is a bug.

@@ -49,8 +49,8 @@ TEST(Simulator, every_prompt_advances_within_the_bound) {
   const auto conversations = poisson(
       {.like = {.own_tokens = 400, .answer_tokens = 64}, .rate = 1.5, .seconds = minutes(3)});
   const SimulationResult result = simulate(with_long_prompts(conversations), {});
-  EXPECT_GT(result.longest_wait_steps, Scheduler::kFetchTimeBase);
-  EXPECT_LE(result.longest_wait_steps, Scheduler::kFetchTimeBase + 64);
+  EXPECT_GT(result.longest_wait_steps, Scheduler::kMaxWaitSteps);
+  EXPECT_LE(result.longest_wait_steps, Scheduler::kMaxWaitSteps + 64);
 }
 
 TEST(Simulator, a_prefix_is_computed_once) {

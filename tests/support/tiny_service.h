@@ -41,12 +41,12 @@ class RecordingCompletionSink final : public CompletionSink {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     // Slow masks are computed at low priority, which takes minutes under a sanitizer while other
     // tests run.
-    constexpr std::chrono::seconds kFetchTimeBase = 10 * kTestPatience;
+    constexpr std::chrono::seconds kTimeout = 10 * kTestPatience;
 #else
-    constexpr std::chrono::seconds kFetchTimeBase = kTestPatience;
+    constexpr std::chrono::seconds kTimeout = kTestPatience;
 #endif
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kFetchTimeBase, [this] { return !usages_.empty(); });
+    return changed_.wait_for(lock, kTimeout, [this] { return !usages_.empty(); });
   }
 
   std::vector<CompletionChunk> chunks() const { return locked(chunks_); }

@@ -254,8 +254,8 @@ TEST(RedisTier, malicious_answers_are_rejected_in_bounded_memory) {
         std::string(":7\r\n"), std::string("*1\r\n*1\r\n*99999999\r\n"),
         std::string("*2\r\n:1\r\n$1\r\nx\r\n"), std::string("-ERR no\r\n"),
         std::string("-LOADING\r\n"), std::string("\0\0\0\r\n", 5), std::string("$-1\r\n")}) {
-    const FixedAnswerServer babbler(answer);
-    auto options = options_of(babbler.address());
+    const FixedAnswerServer server(answer);
+    auto options = options_of(server.address());
     options.timeout = std::chrono::milliseconds(100);
     RedisTier tier(options);
     EXPECT_NE(look_up(tier, pages[0]), Tier::Get::kFound);

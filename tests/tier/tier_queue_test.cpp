@@ -14,7 +14,7 @@ namespace kvik {
 namespace {
 
 constexpr size_t kPageBytes = 1000;
-constexpr std::chrono::seconds kFetchTimeBase{60};
+constexpr std::chrono::seconds kTimeout{60};
 const PageKey kRoot = root_key("a model", "");
 
 // A tier in memory that fails or hangs on demand.
@@ -87,7 +87,7 @@ class FakeTier final : public Tier {
   }
   void wait_for_gets(size_t n) {
     std::unique_lock lock(mutex_);
-    CHECK(changed_.wait_for(lock, kFetchTimeBase, [&] { return n_gets_ >= n; }));
+    CHECK(changed_.wait_for(lock, kTimeout, [&] { return n_gets_ >= n; }));
   }
   size_t n_pages() {
     const std::lock_guard lock(mutex_);
@@ -128,7 +128,7 @@ class Rig {
     for (const StoredPage& page : pages) {
       while (!queue_.save(page.page, page.bytes.data())) wait();
     }
-    queue_.flush(kFetchTimeBase);
+    queue_.flush(kTimeout);
   }
 
   FetchId fetch(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& windows = {0}) {

@@ -10,8 +10,8 @@ namespace kvik {
 
 // Consecutive tokens of one sequence in a batch, and one layer's part of the sequence's recurrent
 // state, in the backend's memory. Before a call it is the state before these tokens, afterwards the
-// state after them. The last n_draft_tokens tokens are draft tokens: they see all earlier tokens but do
-// not change the state.
+// state after them. The last n_draft_tokens tokens are draft tokens: they see all earlier tokens
+// but do not change the state.
 struct StateRun {
   float* state = nullptr;
   uint32_t first_row = 0;

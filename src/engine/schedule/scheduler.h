@@ -26,7 +26,7 @@ namespace kvik {
 // ones (AdmissionQueue), and divides the step's rows among them (StepPlanner). Engine thread only.
 class Scheduler {
  public:
-  static constexpr uint64_t kFetchTimeBase = StepPlanner::kFetchTimeBase;  // steps
+  static constexpr uint64_t kMaxWaitSteps = StepPlanner::kMaxWaitSteps;  // steps
 
   Scheduler(KvCache& kv, const SchedulerOptions& options);
 

@@ -162,12 +162,12 @@ Sequence& StepPlanner::choose_favored() {
   return sharing_.best_prompt_for_next_page(chosen, prompts_, plan_);
 }
 
-// Returns the prompt that has waited longest, if longer than kFetchTimeBase; otherwise the first by
+// Returns the prompt that has waited longest, if longer than kMaxWaitSteps; otherwise the first by
 // due time among those with the highest priority.
 Sequence& StepPlanner::longest_unserved() const {
   Sequence* const oldest =
       *std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return advanced_step(*p); });
-  if (step_ - advanced_step(*oldest) > kFetchTimeBase) return *oldest;
+  if (step_ - advanced_step(*oldest) > kMaxWaitSteps) return *oldest;
   const Sequence& first =
       **std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return due_rank(*p); });
   return **std::ranges::min_element(prompts_, {}, [&](const Sequence* p) {

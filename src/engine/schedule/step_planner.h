@@ -28,11 +28,11 @@ namespace kvik {
 // time: arrival plus the time that the prompt would take alone. A short prompt, or one with many
 // cached tokens, therefore does not wait for all of a long one, and a long one does not starve.
 // Priorities among a tenant's own requests only exchange positions among these. Every prompt
-// advances within kFetchTimeBase + n_running steps: the prompt that has waited longest beyond
-// kFetchTimeBase gets up to a quarter of the prompt rows.
+// advances within kMaxWaitSteps + n_running steps: the prompt that has waited longest beyond
+// kMaxWaitSteps gets up to a quarter of the prompt rows.
 class StepPlanner {
  public:
-  static constexpr uint64_t kFetchTimeBase = 32;  // steps
+  static constexpr uint64_t kMaxWaitSteps = 32;  // steps
 
   // All borrowed.
   struct Context {

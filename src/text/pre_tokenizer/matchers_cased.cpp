@@ -62,8 +62,8 @@ size_t words(Piece piece, size_t at) {
   const size_t end =
       any_of<word<ends_in_lower<kUpper, kLower>>, word<begins_with_upper<kUpper, kLower>>>(piece,
                                                                                            at);
-  const bool is_temporary_error = end > at && kRules.suffix == Suffix::kContraction;
-  return is_temporary_error ? contraction<Case::kIgnore>(piece, end) : end;
+  const bool has_suffix = end > at && kRules.suffix == Suffix::kContraction;
+  return has_suffix ? contraction<Case::kIgnore>(piece, end) : end;
 }
 
 bool is_symbol(const Char& c) { return c.char_class == CharClass::kOther; }

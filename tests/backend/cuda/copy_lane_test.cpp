@@ -285,7 +285,7 @@ class HeldTier final : public Tier {
   bool is_held_ = false;
 };
 
-constexpr std::chrono::seconds kFetchTimeBase{60};
+constexpr std::chrono::seconds kTimeout{60};
 const PageKey kRoot = root_key("a model", "");
 
 // A queue between a tier and a device, used as the engine uses it.
@@ -337,7 +337,7 @@ class TierRig {
   }
   void wait() {
     std::unique_lock lock(mutex_);
-    woken_.wait_for(lock, kFetchTimeBase, [&] { return is_woken_; });
+    woken_.wait_for(lock, kTimeout, [&] { return is_woken_; });
     is_woken_ = false;
   }
 
@@ -365,7 +365,7 @@ TEST(CudaTierQueue, pages_go_and_come_while_the_engine_thread_waits_for_nothing)
     rig.save(chain[i].page, pages.at(i));
     memory.clear(pages.at(i), kBytes);
   }
-  rig.queue().flush(kFetchTimeBase);
+  rig.queue().flush(kTimeout);
   EXPECT_EQ(rig.fetch(chain, pages), kPages);
   EXPECT_EQ(rig.gpu().waits(), before);
   for (uint32_t i = 0; i < kPages; ++i) EXPECT_EQ(pages.read(i), chain[i].bytes);
@@ -385,7 +385,7 @@ TEST(CudaTierQueue, what_had_not_come_out_of_a_device_that_disappears_is_dropped
   rig.save(chain[2].page, pages.at(2));
   rig.gpu().device->disappear();
   rig.tier().hold(false);
-  rig.queue().flush(kFetchTimeBase);
+  rig.queue().flush(kTimeout);
   EXPECT_EQ(rig.tier().n_pages(), 1u);
   EXPECT_EQ(rig.queue().counters().pages_written, 1u);
   EXPECT_FALSE(rig.queue().counters().is_degraded);

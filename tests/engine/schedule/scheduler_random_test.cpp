@@ -68,7 +68,7 @@ class Patience {
       n = is_planned || sequence->table.n_pages() == 0 ? 0 : n + 1;
       // A prompt that has waited beyond the limit is next, except for those that have waited
       // longer. All prompts of the rig differ, so none waits for pages of another.
-      EXPECT_LE(n, Scheduler::kFetchTimeBase + options.max_running) << "starved";
+      EXPECT_LE(n, Scheduler::kMaxWaitSteps + options.max_running) << "starved";
     }
   }
   void forget(Sequence* sequence) { n_steps_.erase(sequence); }

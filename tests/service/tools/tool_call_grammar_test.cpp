@@ -87,9 +87,9 @@ void PrintTo(const Template& of, std::ostream* out) { *out << of.format << of.te
 
 // Generates random text that the grammar allows: bytes, and whole marks of the syntax. Marks are
 // preferred, because random bytes would hardly ever complete one and end the text.
-class FixedAnswerServer {
+class RandomAnswers {
  public:
-  FixedAnswerServer(const GrammarRules& grammar, std::vector<std::string> marks)
+  RandomAnswers(const GrammarRules& grammar, std::vector<std::string> marks)
       : marks_(std::move(marks)) {
     std::vector<std::string> tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
@@ -116,8 +116,8 @@ class FixedAnswerServer {
     std::string said;
     for (int step = 0; step < 4'000; ++step) {
       const bool is_complete = *matcher.is_complete();
-      const bool is_temporary_error = !matcher.next_bytes()->empty();
-      if (is_complete && (!is_temporary_error || random() % 2 == 0)) return said;
+      const bool may_continue = !matcher.next_bytes()->empty();
+      if (is_complete && (!may_continue || random() % 2 == 0)) return said;
       TokenBitmask mask(static_cast<uint32_t>(256 + marks_.size()));
       EXPECT_TRUE(matcher.mask(mask).has_value());
       std::vector<TokenId> plain, marks;
@@ -156,7 +156,7 @@ class CallForms : public testing::TestWithParam<Template> {
     return form ? *form : ToolCallGrammar{};
   }
 
-  FixedAnswerServer babbler(const ToolCallGrammar& form) const {
+  RandomAnswers random_answers(const ToolCallGrammar& form) const {
     std::vector<std::string> marks = {"<|\"|>", "\"", "</parameter>",
                                       "{}",     "0}", "<|channel|>final<|message|>"};
     const CallSyntax& s = syntax();
@@ -199,7 +199,7 @@ TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
   const ToolCallGrammar form =
       made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
   EXPECT_FALSE(form.is_hermes);
-  FixedAnswerServer model = babbler(form);
+  RandomAnswers model = random_answers(form);
   int n_said = 0;
   for (uint32_t seed = 0; seed < 40; ++seed) {
     const std::string said = model.say(seed);
@@ -215,7 +215,7 @@ TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
 
 TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
   const ToolCallGrammar form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
-  FixedAnswerServer model = babbler(form);
+  RandomAnswers model = random_answers(form);
   size_t most = 0;
   for (uint32_t seed = 0; seed < 200 && most < 2; ++seed) {
     const std::string said = model.say(seed);
@@ -231,7 +231,7 @@ TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
 // it, they repeated the call.
 TEST_P(FormsOfSeveralCalls, may_end_wherever_another_call_may_begin) {
   const ToolCallGrammar form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
-  FixedAnswerServer model = babbler(form);
+  RandomAnswers model = random_answers(form);
   const std::string begin(syntax().answer_begin()), end(syntax().answer_end()),
       between(syntax().separator);
   const std::string call = bare_call_of("now");
@@ -248,7 +248,7 @@ TEST_P(FormsOfSeveralCalls, may_end_wherever_another_call_may_begin) {
 TEST_P(CallForms, one_call_that_is_wanted_stays_one) {
   const ToolCallGrammar form =
       made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
-  FixedAnswerServer model = babbler(form);
+  RandomAnswers model = random_answers(form);
   const std::string begin(syntax().answer_begin()), end(syntax().answer_end()),
       between(syntax().separator);
   const std::string call = bare_call_of("now");
@@ -261,7 +261,7 @@ TEST_P(CallForms, one_call_that_is_wanted_stays_one) {
 TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
   if (format().has_channels) return;
   const Names strict = {"get_weather"};
-  FixedAnswerServer model = babbler(made({.tools = tools_, .strict = strict}));
+  RandomAnswers model = random_answers(made({.tools = tools_, .strict = strict}));
   const std::string opening = R"({"name": "get_weather", "arguments": {"city":"Paris",)";
   for (const std::string& before : {std::string(), std::string("Let me see.\n\n```json\n")}) {
     const std::string after = before.empty() ? "" : "\n```";
@@ -299,7 +299,7 @@ TEST_P(CallForms, a_tool_that_is_named_is_the_one_that_is_called) {
                                      .strict = none_,
                                      .forced = ForcedCalls{.names = {"now"}, .is_one = true},
                                      .may_be_several = false});
-  const std::string said = babbler(form).say(1);
+  const std::string said = random_answers(form).say(1);
   const Parts parts = parts_of(said);
   ASSERT_EQ(parts.size(), 1u) << said;
   EXPECT_EQ(parts[0].name, "now");
@@ -310,7 +310,7 @@ TEST_P(CallFormsAmongText, calls_of_strict_tools_keep_to_their_schemas) {
   const Names strict = {"get_weather", "now"};
   const ToolCallGrammar form = made({.tools = tools_, .strict = strict});
   EXPECT_EQ(form.form->strictness, StructuredOutput::Strictness::kStrict);
-  FixedAnswerServer model = babbler(form);
+  RandomAnswers model = random_answers(form);
   int n_texts = 0, n_calls = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     const std::string said = model.say(seed);

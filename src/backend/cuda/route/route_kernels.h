@@ -25,9 +25,9 @@ struct ChooseTask {
   bool is_sigmoid, normalizes, has_shared_gate;
   float weight_scale;
   const float *correction_bias, *factors;  // [n_experts], or null
-  uint32_t* chosen;                    // [n_rows, n_used], best expert first
-  float* weights;                      // [n_rows, n_used]
-  float* shared_weights;               // [n_rows]
+  uint32_t* chosen;                        // [n_rows, n_used], best expert first
+  float* weights;                          // [n_rows, n_used]
+  float* shared_weights;                   // [n_rows]
 };
 
 // Tiles of at most tile_rows rows of a product whose rows are sorted by expert. The index of a tile

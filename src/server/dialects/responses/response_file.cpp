@@ -164,8 +164,8 @@ void remove_database(const std::string& path) {
 }  // namespace
 
 ResponseFile::ResponseFile(Sqlite database) : database_(std::move(database)) {
-  constexpr uint64_t kFetchTimeBase = 1'000'000'000;  // all of a file of 64 MiB is read at once
-  database_.set_step_limit(kFetchTimeBase);
+  constexpr uint64_t kMaxSteps = 1'000'000'000;  // all of a file of 64 MiB is read at once
+  database_.set_step_limit(kMaxSteps);
 }
 
 Result<std::unique_ptr<ResponseFile>> ResponseFile::open(const std::string& path) {
