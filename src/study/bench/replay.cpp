@@ -136,8 +136,7 @@ Result<std::vector<ReplayTurn>> read_turns(const ReplayOptions& options,
   return read_replay(options.file, *tokenizer);
 }
 
-// Returns options with pages for all turns: each turn is computed once with and once without
-// speculation.
+// Returns options with pages for 4 * users + 4 sequences of the longest turn.
 EngineOptions engine_options(const LoadedModel& loaded, std::span<const ReplayTurn> turns,
                              uint64_t most_users) {
   uint64_t n_longest = 1;

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr size_t kMemories = 7;
 
-// Returns a short form of a number of tokens: "128k" for 131072, "4.9k" for 5000.
+// Returns a short form of a number of tokens: "128k" for 131072, "4.88k" for 5000.
 std::string short_tokens(uint64_t n) {
   if (n < 1024) return fmt::format("{}", n);
   const double k = static_cast<double>(n) / 1024;

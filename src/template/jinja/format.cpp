@@ -88,8 +88,8 @@ std::string with_commas(std::string_view digits) {
   return out.append(digits.substr(n_whole));
 }
 
-// Returns sign, prefix and digits of a number. If the specification requires it, zeros are inserted
-// between prefix and digits. `minus` is "-" or empty.
+// Returns sign and digits of a number, with a prefix as part of the digits. If the specification
+// requires it, zeros are inserted after the sign. `minus` is "-" or empty.
 Result<Text> padded_number(Runtime& runtime, std::string_view minus, std::string digits,
                            const Spec& spec) {
   if (spec.has_commas) digits = with_commas(digits);

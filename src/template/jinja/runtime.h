@@ -83,7 +83,8 @@ class BoundArguments {
 
   // Returns the argument at this position of the signature; null if it was omitted.
   const Value* get(size_t index) const { return index < values_.size() ? values_[index] : nullptr; }
-  // Return the argument as this type; `otherwise` if it was omitted or has another type.
+  // Return the argument as this type; `otherwise` if it was omitted or is none. Error for another
+  // type.
   Result<int64_t> get_int(size_t index, int64_t otherwise) const;
   Result<std::string> get_string(size_t index, std::string otherwise) const;
   Result<std::string> get_required_string(size_t index) const;
