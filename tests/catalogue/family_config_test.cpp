@@ -1,4 +1,4 @@
-// What the families have beyond a plain decoder.
+// Tests the features of families beyond a plain decoder.
 #include "catalogue/model_config.h"
 
 #include <gmock/gmock.h>

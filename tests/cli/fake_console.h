@@ -20,7 +20,7 @@ class FakeConsole final : public Console {
     inputs_.push_back({Kind::kInterrupt, std::move(typed)});
   }
 
-  // What the user does at an answer that does not end: by default, has enough of it.
+  // The reaction of the user to an answer that does not end; the default is to interrupt it.
   Wake patience = Wake::kInterrupted;
 
   Input read(Prompt prompt) override {

@@ -13,7 +13,7 @@
 
 namespace kvik {
 
-// What a model says to one prompt.
+// The answer of a model to one prompt.
 struct Script {
   std::vector<std::string> chunks;
   std::optional<FinishReason> finish = FinishReason::kStop;  // absent: it never ends

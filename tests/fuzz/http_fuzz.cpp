@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, n_bytes - 1);
   const Outcome whole = parse(bytes, std::max<size_t>(bytes.size(), 1));
   const Outcome cut = parse(bytes, 1 + data[0] % 64);
-  // What is wrong may be noticed earlier or later; what is right is right in any pieces.
+  // An error may be detected earlier or later; a valid request gives the same result in any pieces.
   CHECK(whole.is_done == cut.is_done);
   if (whole.is_done) CHECK(whole == cut);
   return 0;

@@ -16,7 +16,7 @@
 namespace kvik {
 namespace {
 
-// Values out of a fuzzer's bytes; zeroes behind their end.
+// Values read from a fuzzer's bytes; zeros beyond their end.
 class Bytes {
  public:
   Bytes(const uint8_t* data, size_t n_bytes)

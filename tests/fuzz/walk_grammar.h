@@ -10,7 +10,7 @@
 
 namespace kvik::constrain {
 
-// What a fuzz target's grammars may take: little, so that a run tries many.
+// Limits for the grammars of a fuzz target: small, so that a run tries many.
 inline Limits small_limits() {
   return {.max_expressions = 5'000,
           .max_nodes = 5'000,

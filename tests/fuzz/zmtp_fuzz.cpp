@@ -60,7 +60,7 @@ std::string received(int fd) {
   return all;
 }
 
-// What a peer that hears these bytes answers.
+// Returns the answer of a peer that receives these bytes.
 std::string talk(std::string_view bytes, EventPeer::Kind kind, size_t n_piece) {
   std::array<int, 2> ends{};
   CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);

@@ -179,14 +179,14 @@ const std::array<LaneWords, kWarpLanes>& Block::exchange(Place place, const Lane
   return warp.words[turn];
 }
 
-// Whether any thread began.
+// True if any thread began.
 bool Block::start_some() {
   if (n_started_ == threads_.size()) return false;
   resume(free_worker());
   return true;
 }
 
-// Whether any thread that waited went on.
+// True if any waiting thread continued.
 bool Block::resume_some() {
   bool any = false;
   for (Thread& thread : threads_) {

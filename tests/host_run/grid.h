@@ -24,14 +24,14 @@ struct Index {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// Where a thread waits.
+// The point at which a thread waits.
 struct Place {
   const char* operation = nullptr;
   int line = 0;
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// What a lane gives to an operation of its warp: at most the fragments of a matrix product.
+// The operands of a lane for an operation of its warp: at most the fragments of a matrix product.
 using LaneWords = std::array<uint32_t, 10>;
 
 // One thread of the block that runs. How often it passed barriers orders what it does in memory.
@@ -46,7 +46,7 @@ struct Thread {
   uint32_t warp() const { return number / kWarpLanes; }
 };
 
-// Of the grid that runs on this host thread.
+// State of the grid that runs on this host thread.
 extern constinit thread_local Thread* current;
 extern constinit thread_local Index block_index, block_size, grid_size;
 

@@ -23,7 +23,7 @@ constexpr int kGarbage = 0x7b;
 
 uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// With at least one unit behind it that is no one's.
+// Includes at least one unit after it that belongs to no buffer.
 uint64_t room_of(size_t bytes) { return round_up(bytes, kAlignment) + kAlignment; }
 
 }  // namespace

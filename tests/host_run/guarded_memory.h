@@ -19,9 +19,9 @@ class GuardedMemory {
 
   // Full of garbage; null where there is no room. What lies between two buffers is no one's.
   std::byte* allocate(size_t bytes);
-  // Whether there is such a buffer.
+  // Returns whether there is such a buffer.
   bool free(const std::byte* data);
-  // Whether the bytes are of one buffer.
+  // Returns whether the bytes are in one buffer.
   bool has(const std::byte* data, size_t bytes) const;
   uint64_t held_bytes() const { return held_bytes_; }
 

@@ -114,7 +114,7 @@ Result<void> HostDevice::do_copy_out(std::span<std::byte> host, const std::byte*
   return {};
 }
 
-// What a graph knows is its own: changes that were forgotten show in the bytes.
+// A graph has its own copy of the arguments, so that updates that were forgotten show in the bytes.
 class HostDevice::Graph final : public cuda::DeviceGraph {
  public:
   Graph(HostDevice& device, const cuda::LaunchList& launches)

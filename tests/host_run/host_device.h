@@ -49,7 +49,7 @@ class HostDevice final : public cuda::Device {
   void limit_memory(uint64_t bytes) { info_.memory_bytes = bytes; }
   uint64_t held_bytes() const { return memory_.held_bytes(); }
   uint64_t n_waits() const { return n_waits_; }
-  // Of that thread, for side streams.
+  // State of that thread for side streams.
   uint64_t n_side_waits(std::thread::id thread);
   // From now on no graph is made.
   void refuse_graphs() { makes_graphs_ = false; }

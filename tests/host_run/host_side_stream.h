@@ -12,7 +12,7 @@ namespace kvik::host_run {
 
 class HostDevice;
 
-// What a HostDevice knows for its side streams. Not safe for several threads.
+// The state of a HostDevice for its side streams. Not thread-safe.
 class SideBook {
  public:
   // The device's own order came to these bytes: streams that did not follow since may not use them.
@@ -44,10 +44,10 @@ class SideBook {
   std::map<std::thread::id, uint64_t> n_waits_;
 };
 
-// A side stream that is as late as it may be: a copy is made when somebody waits for it, and until
-// then there is garbage where it goes. Its device's own order is as early as it can be, so that
-// bytes which that one came to, and which this one uses without having followed, are a fault. So
-// are host bytes that change before the host waited for their copy.
+// A side stream with the latest possible order: a copy is performed only when something waits for
+// it, and until then its destination contains garbage. The device's own order is the earliest
+// possible. Bytes that the device uses without waiting for the copy are therefore wrong, and so are
+// host bytes that change before the host waited for their copy.
 class HostSideStream final : public cuda::SideStream {
  public:
   explicit HostSideStream(HostDevice& device) : device_(device) {}

@@ -23,7 +23,7 @@ struct flock lock_of(int row, int16_t type) {
 
 }  // namespace
 
-// The lock of a row behind all others.
+// The lock of the row after the last one.
 class MemoryLedger::Turn {
  public:
   explicit Turn(int file) : file_(file) { set(F_WRLCK); }

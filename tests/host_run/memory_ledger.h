@@ -5,9 +5,9 @@
 
 namespace kvik::host_run {
 
-// What memory of one device each process holds, in a file that all of them have open: a row for
-// each. A row belongs to who has it locked, so that a process gives back what it held by ending,
-// however it does. Two ledgers of one process are as those of two. One thread.
+// The memory of one device that each process has allocated, in a file that all of them have open:
+// one row per process. A process owns the row that it has locked, so its memory is released when it
+// ends, in any way. Two ledgers in one process act like those of two processes. Not thread-safe.
 class MemoryLedger {
  public:
   // The file is made where there is none.
@@ -17,7 +17,7 @@ class MemoryLedger {
   MemoryLedger& operator=(const MemoryLedger&) = delete;
 
   uint64_t held_by_others();
-  // Whether all then hold no more than all_bytes; where not, nothing is taken.
+  // Returns whether the total is then at most all_bytes; otherwise nothing is taken.
   bool take(uint64_t bytes, uint64_t all_bytes);
   void give_back(uint64_t bytes);
 

@@ -8,15 +8,16 @@
 
 namespace kvik::host_run {
 
-// What is known of the elements of some shared memory, all of one block: who wrote and who read
-// each of them last. Two threads that use an element, one of them writing, must have a barrier of
-// the block between them, or one of their warp if both are in it.
+// The accesses to elements of some shared memory of one block: the last writer and the last reader
+// of each. Two threads that access an element, one of them writing, need a barrier of the block
+// between the accesses, or of their warp if both are in it.
 class SharedLog {
  public:
   SharedLog(uint32_t n_elements, uint32_t element_bytes)
       : element_bytes_(element_bytes), elements_(n_elements) {}
 
-  // Of the thread that runs: n elements from `first` on at once, which must be aligned for that.
+  // Accesses of the running thread to n elements from `first` on at once, which must be aligned for
+  // that.
   void read(uint32_t first, uint32_t n);
   void write(uint32_t first, uint32_t n);
 

@@ -4,8 +4,8 @@
 
 namespace kvik::host_run {
 
-// What is around a device of the host run: who else holds its memory, and whether it stays there.
-// Without more, nobody does and it stays. The device asks one thread at a time.
+// The environment of a device of the host run: the memory held by others, and whether its amount is
+// stable. By default there are no others. The device calls it from one thread at a time.
 class Surroundings {
  public:
   virtual ~Surroundings() = default;
@@ -14,7 +14,7 @@ class Surroundings {
   virtual bool is_device_there() { return true; }
 
   virtual uint64_t held_by_others() { return 0; }
-  // Whether the device had so much left of its all_bytes, which it then has no more.
+  // Takes memory of the device. Returns whether it had this much left of its all_bytes.
   virtual bool take([[maybe_unused]] uint64_t bytes, [[maybe_unused]] uint64_t all_bytes) {
     return true;
   }

@@ -311,6 +311,16 @@ def promises(path, text):
     return grep(path, text, r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", "no notes to self: do it, or leave it out")
 
 
+COMMENT = re.compile(r"(?m)(?:^\s*|\s)//+ (.+)$")
+UNCLEAR = re.compile(r"^(?:What|Of|Whether|Where)\b(?![^.?]*\?)|\b(?:behind|nobody|somebody|whoever|guess(?:es|ed|er)?|given up|gives? up|goes on)\b")
+
+
+def unclear_comments(path, text):
+    """Comments are sentences with standard terms: not fragments such as "What is left", nor words that hide a relation, such as "behind"."""
+    return [f"{path}:{line_of(text, m.start(1))}: say it in a sentence with standard terms: {m[1]}"
+            for m in COMMENT.finditer(text) if UNCLEAR.search(re.sub(r'"[^"]*"|`[^`]*`', "", m[1]))]
+
+
 def standard_library_in_kernels(path, text):
     """An inline function of the standard library, compiled for a newer CPU, could become the copy that the whole program calls."""
     if not KERNEL_FILE.search(path):

@@ -63,6 +63,9 @@ class TheTree(unittest.TestCase):
     def test_no_notes_to_self(self):
         self.each(rules.promises, TREE.sources("src/", "tests/", "bench/") + TREE.matching("*.py", "*.md", "*.cmake", "*.txt"))
 
+    def test_comments_are_sentences_with_standard_terms(self):
+        self.each(rules.unclear_comments, TREE.sources("src/", "tests/", "bench/"))
+
     def test_kernels_do_without_the_standard_library(self):
         self.each(rules.standard_library_in_kernels, TREE.sources("src/") + TREE.matching("src/*.cpp.in"))
 
@@ -230,6 +233,10 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_regexes(self):
         self.rejects(rules.regexes, "src/text/a.cpp", "std::regex r;", "#include <regex>\n")
         self.accepts(rules.regexes, "src/text/a.cpp", "my_regex r;", "// std::regex")
+
+    def test_unclear_comments(self):
+        self.rejects(rules.unclear_comments, "src/a.h", "// What is left.\n", "int n;  // tokens behind it\n", "// Whether it is full.\n", "// a guess\n")
+        self.accepts(rules.unclear_comments, "src/a.h", "// The rest.\n", "// Returns what is left.\n", '"What is left"', "// What if it is empty?\n", '// The key "behind".\n')
 
     def test_promises(self):
         self.rejects(rules.promises, "src/a.cpp", "// TO" "DO: later", "# FIX" "ME")

@@ -163,8 +163,8 @@ TEST(Encode, blocks_of_one_value_keep_it) {
   for (const float value : {1.0f, -1.0f, 0.37f, -0.0113f}) {
     const std::vector<float> values(512, value);
     for (const ElementType type : encoded_types()) {
-      // Of MXFP4 scales are powers of two, and levels of one sign three quarters apart at least; of
-      // NVFP4 they have three bits, or two where they are as small as here.
+      // The scales of MXFP4 are powers of two, and its levels of one sign differ by at least three
+      // quarters. The scales of NVFP4 have three bits, or two if they are as small as here.
       const double allowed = type == ElementType::kMXFP4   ? 0.2
                              : type == ElementType::kNvFp4 ? 0.04
                                                            : 0.01;
