@@ -74,7 +74,7 @@ void show_features(const ModelConfig& c) {
     streams::print("  layers with a state {}, {} of it for each sequence\n", c.n_state_layers(),
                    format_bytes(state_layout(c).n_bytes()));
   }
-  if (c.has_mtp_head) streams::print("  a layer that guesses the token behind the next one\n");
+  if (c.has_mtp_head) streams::print("  an MTP head, which drafts the tokens after the next one\n");
   const ExpertsConfig* e = c.experts();
   if (!e) return;
   streams::print("  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used,

@@ -12,7 +12,7 @@ void add_requests(const EngineSnapshot& now, MetricsPage& page) {
   page.gauge({"kvik_requests_waiting", "vllm:num_requests_waiting"}, "Requests in the queue.",
              now.n_waiting);
   page.gauge({"kvik_queue_wait_estimate_seconds"},
-             "How long a new request would wait for its first step, about.", now.queue_wait_s);
+             "Estimated time that a new request would wait in the queue.", now.queue_wait_s);
   page.counter({"kvik_requests_finished_total"}, "Requests that ended, by reason.",
                {.label = "reason",
                 .parts = {{"stop", now.n_finished(FinishReason::kStop)},
@@ -69,16 +69,16 @@ void add_tokens(const EngineSnapshot& now, MetricsPage& page) {
 
 void add_speculation(const SpeculationCounters& all, MetricsPage& page) {
   page.counter({"kvik_drafts_total", "vllm:spec_decode_num_drafts_total"},
-               "Times that next tokens of a sequence were guessed and computed.", all.drafts);
+               "Drafts that were verified.", all.drafts);
   page.counter({"kvik_drafted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"},
-               "Tokens that were guessed and computed.", all.drafted_tokens);
+               "Draft tokens that were verified.", all.drafted_tokens);
   page.counter({"kvik_accepted_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"},
-               "Of these, tokens that were right.", all.accepted_tokens);
+               "Draft tokens that were accepted.", all.accepted_tokens);
   MetricsPage::Parts by_place{.label = "position", .parts = {}};
   for (size_t place = 0; place < all.accepted_at.size(); ++place)
     by_place.parts.push_back({std::to_string(place), all.accepted_at[place]});
   page.counter({"vllm:spec_decode_num_accepted_tokens_per_pos_total"},
-               "Tokens that were guessed right, by their place in the draft.", by_place);
+               "Accepted draft tokens, by their position in the draft.", by_place);
 }
 
 void add_pages(const EngineSnapshot& now, MetricsPage& page) {
@@ -97,8 +97,7 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
     reserved.parts.push_back(
         {std::string(name_of(static_cast<MemoryKind>(kind))), now.kv_bytes[kind]});
-  page.gauge({"kvik_kv_reserved_bytes"}, "Bytes of the budget that are spoken for, by kind.",
-             reserved);
+  page.gauge({"kvik_kv_reserved_bytes"}, "Reserved bytes of the budget, by kind.", reserved);
   page.gauge({"kvik_kv_budget_bytes"}, "The budget of the cache.", now.kv_budget_bytes);
   const double in_use = static_cast<double>(pages.leased) + pages.sealed;
   page.gauge({"kvik_kv_usage_ratio", "vllm:kv_cache_usage_perc"},
@@ -174,26 +173,25 @@ void add_http(const HttpCounts& counts, MetricsPage& page) {
   }
   page.counter({"kvik_http_responses_total"},
                "HTTP requests answered, by status; 499: the client left first.", by_status);
-  page.counter({"kvik_rejected_total"}, "What was turned away because it was too much.",
+  page.counter({"kvik_rejected_total"}, "Rejected requests and connections, by reason.",
                {.label = "reason",
                 .parts = {{"queue_full", counts.responses(429)},
                           {"connections", counts.rejected_connections.load()}}});
   page.gauge({"kvik_http_connections"}, "Connections open now.", counts.connections.load());
   page.counter({"kvik_slow_readers_total"}, "Streams ended because their reader was too slow.",
                counts.slow_readers.load());
-  page.counter({"kvik_access_log_dropped_total"}, "Requests that the access log had no time for.",
-               counts.unlogged.load());
+  page.counter({"kvik_access_log_dropped_total"},
+               "Requests that were not written to the access log.", counts.unlogged.load());
 }
 
 void add_memory(const HttpMemory& memory, MetricsPage& page) {
-  page.gauge({"kvik_request_memory_bytes"},
-             "Memory that requests and answers on their way hold, by kind.",
+  page.gauge({"kvik_request_memory_bytes"}, "Memory of active requests and answers, by kind.",
              {.label = "kind",
               .parts = {{"all", memory.all.used_bytes()},
                         {"connections", memory.connections.used_bytes()},
                         {"bodies", memory.bodies.used_bytes()},
                         {"answers", memory.answers.used_bytes()}}});
-  page.gauge({"kvik_request_memory_limit_bytes"}, "What they may hold together.",
+  page.gauge({"kvik_request_memory_limit_bytes"}, "Limit of the memory of requests and answers.",
              memory.all.limit_bytes());
 }
 
@@ -212,7 +210,8 @@ void add_accounts(std::span<const KeyAccounts::Entry> accounts, const std::optio
   page.counter({"kvik_key_output_tokens_total"}, "Tokens generated, by key.",
                by_key([](const KeyAccount& a) { return a.output_tokens(); }));
   if (!prices) return;
-  page.counter({"kvik_key_cost_total"}, "What these tokens cost, by key, in the prices' currency.",
+  page.counter({"kvik_key_cost_total"},
+               "Cost of these tokens, by key, in the currency of the prices.",
                by_key([&](const KeyAccount& a) {
                  return prices->cost_of(a.computed_tokens(), a.cached_tokens(), a.output_tokens());
                }));
