@@ -62,7 +62,7 @@ class Guesser(unittest.TestCase):
                     subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), path, folder], check=True)
                     self.assertIn("mtp.fc.weight", folder_tensors(folder))
                     self.assertEqual(guesses(folder, tokens, 1), guesses(path, tokens, 1))
-                    self.assertIn(b"guesses the token behind the next one", kvik.output("show", folder))
+                    self.assertIn(b"an MTP head", kvik.output("show", folder))
 
     def test_a_file_without_it_is_served_without(self):
         """The MTP head is ignored whatever the metadata says: quantized files may leave out its tensors."""
