@@ -312,11 +312,11 @@ def promises(path, text):
 
 
 COMMENT = re.compile(r"(?m)(?:^\s*|\s)//+ (.+)$")
-UNCLEAR = re.compile(r"^(?:What|Of|Whether|Where)\b(?![^.?]*\?)|\b(?:behind|nobody|somebody|whoever|guess(?:es|ed|er)?|given up|gives? up|goes on)\b")
+UNCLEAR = re.compile(r"^(?:What|Of|Whether|Where)\b(?![^.?]*\?)|\b(?:behind|nobody|somebody|whoever|guess(?:es|ed|er)?|given up|gives? up|goes on|THREATS|DESIGN)\b")
 
 
 def unclear_comments(path, text):
-    """Comments are sentences with standard terms: not fragments such as "What is left", nor words that hide a relation, such as "behind"."""
+    """Comments are sentences with standard terms: not fragments such as "What is left", nor words that hide a relation, such as "behind", nor references to documents outside the tree."""
     return [f"{path}:{line_of(text, m.start(1))}: say it in a sentence with standard terms: {m[1]}"
             for m in COMMENT.finditer(text) if UNCLEAR.search(re.sub(r'"[^"]*"|`[^`]*`', "", m[1]))]
 

@@ -235,7 +235,7 @@ class EveryRuleCanFail(unittest.TestCase):
         self.accepts(rules.regexes, "src/text/a.cpp", "my_regex r;", "// std::regex")
 
     def test_unclear_comments(self):
-        self.rejects(rules.unclear_comments, "src/a.h", "// What is left.\n", "int n;  // tokens behind it\n", "// Whether it is full.\n", "// a guess\n")
+        self.rejects(rules.unclear_comments, "src/a.h", "// What is left.\n", "int n;  // tokens behind it\n", "// Whether it is full.\n", "// a guess\n", "// see THREATS 20\n")
         self.accepts(rules.unclear_comments, "src/a.h", "// The rest.\n", "// Returns what is left.\n", '"What is left"', "// What if it is empty?\n", '// The key "behind".\n')
 
     def test_promises(self):
