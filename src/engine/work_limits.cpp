@@ -11,7 +11,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options) {
   const ExpertsConfig experts = config.experts() ? *config.experts() : ExpertsConfig();
   const LayerGroups groups = group_layers(config);
-  const bool guesses = options.speculation.mode != SpeculationOptions::Mode::kOff;
+  const bool speculates = options.speculation.mode != SpeculationOptions::Mode::kOff;
   constexpr uint32_t kMaxDraftRows = RecurrentBlock::kMaxDraftRows;
   std::vector<HeadsUse> heads(groups.n_groups());
   std::vector<RecurrenceShape> recurrences;
@@ -30,7 +30,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
           .heads = std::move(heads),
           .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train,
           .recurrences = std::move(recurrences),
-          .n_draft_runs = guesses ? std::min(options.max_running, kMaxDraftRows) : 0};
+          .n_draft_runs = speculates ? std::min(options.max_running, kMaxDraftRows) : 0};
 }
 
 }  // namespace kvik

@@ -124,7 +124,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
           {"sampler", (config_.has_mtp_head ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
           {"grammars", grammar_bytes(options, config_.n_vocab)},
           {"page index", n_pages * kIndexBytes},
-          {"guesses", speculation_bytes(options, n_pages)},
+          {"speculation", speculation_bytes(options, n_pages)},
           {"requests", RequestBounds::memory_bytes(work.n_ctx)},
           {"kept responses", RequestBounds::kept_bytes(work.n_ctx)},
           {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};

@@ -272,9 +272,9 @@ bool KvCache::seal_next(PageTable& table, std::span<const TokenId> tokens) {
   const uint32_t index = table.n_sealed();
   const auto pages = pages_at(table, index);
   if (pages.empty()) return false;
-  PrefixIndex::TokenPages stretch = pages_.rest_of(table, tokens);
-  stretch.pages = pages;
-  const PrefixNode* node = pages_.insert(stretch);
+  PrefixIndex::TokenPages entry = pages_.rest_of(table, tokens);
+  entry.pages = pages;
+  const PrefixNode* node = pages_.insert(entry);
   if (!node) return false;
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
     if (!node->pages[g]) continue;
@@ -302,8 +302,8 @@ void KvCache::close(PageTable& table, std::span<const TokenId> tokens) {
 // Adds the page after the table's sealed pages to the index if it is partly filled.
 void KvCache::keep_last_page(PageTable& table, std::span<const TokenId> tokens) {
   const uint32_t index = table.n_sealed();
-  PrefixIndex::TokenPages stretch = pages_.rest_of(table, tokens);
-  if (stretch.tokens.empty() || stretch.tokens.size() >= kPageTokens) return;
+  PrefixIndex::TokenPages entry = pages_.rest_of(table, tokens);
+  if (entry.tokens.empty() || entry.tokens.size() >= kPageTokens) return;
   if (table.is_in_step && layout().has_open_pages()) return;
   const auto pages = pages_at(table, index);
   if (pages.empty()) return;
@@ -312,15 +312,15 @@ void KvCache::keep_last_page(PageTable& table, std::span<const TokenId> tokens) 
     snapshot = snapshots_.take_pages();
     if (snapshot.empty()) return;  // without a snapshot the page cannot be resumed from
   }
-  stretch.pages = pages;
-  const PrefixNode* node = pages_.insert(stretch);
-  stretch.pages = {};
+  entry.pages = pages;
+  const PrefixNode* node = pages_.insert(entry);
+  entry.pages = {};
   for (uint32_t g = 0; node && g < layout().n_groups(); ++g) {
     if (node->pages[g] == pages[g]) pages_.publish(*pages[g]);
   }
   // A snapshot that another sequence kept holds the same bytes.
   if (snapshot.empty() || !node || !node->snapshot.empty()) return;
-  snapshots_.keep_open_page(table, stretch, snapshot, tokens.size());
+  snapshots_.keep_open_page(table, entry, snapshot, tokens.size());
 }
 
 // Pins the table's pages at one index that its owner's pins cover.

@@ -95,16 +95,16 @@ PrefixIndex::TokenPages PageStore::rest_of(const PageTable& table,
           .adapter = table.owner.adapter};
 }
 
-const PrefixNode* PageStore::insert(const PrefixIndex::TokenPages& stretch) {
+const PrefixNode* PageStore::insert(const PrefixIndex::TokenPages& entry) {
   const uint64_t n_revealed = index_.n_revealed();
-  const PrefixNode* node = index_.insert(stretch);
+  const PrefixNode* node = index_.insert(entry);
   if (node && index_.n_revealed() > n_revealed) notify_of(*node);
   return node;
 }
 
-const PrefixNode* PageStore::know_snapshot(const PrefixIndex::TokenPages& stretch) {
+const PrefixNode* PageStore::know_snapshot(const PrefixIndex::TokenPages& entry) {
   const uint64_t n_revealed = index_.n_revealed();
-  const PrefixNode* node = index_.know_snapshot(stretch);
+  const PrefixNode* node = index_.know_snapshot(entry);
   if (!node) return nullptr;
   index_.note_awaited(node->snapshot.front());
   if (index_.n_revealed() > n_revealed) notify_of(*node);

@@ -75,9 +75,9 @@ class PageStore {
   // Returns the tokens after the table's sealed pages; `tokens` are all tokens of its sequence.
   PrefixIndex::TokenPages rest_of(const PageTable& table, std::span<const TokenId> tokens) const;
   // Calls PrefixIndex::insert() and informs the tiers.
-  const PrefixNode* insert(const PrefixIndex::TokenPages& stretch);
+  const PrefixNode* insert(const PrefixIndex::TokenPages& entry);
   // Calls PrefixIndex::know_snapshot() and informs the tiers.
-  const PrefixNode* know_snapshot(const PrefixIndex::TokenPages& stretch);
+  const PrefixNode* know_snapshot(const PrefixIndex::TokenPages& entry);
   // Notifies the sink and the log that a page can be hit. A second call notifies the receivers that
   // had no memory the first time.
   void publish(PageId page);

@@ -87,12 +87,12 @@ std::vector<PageLease> SnapshotStore::take_pages() {
 }
 
 bool SnapshotStore::keep(const PageTable& table, std::span<const TokenId> tokens, SnapshotKind kind,
-                         EvictionRank regard) {
+                         EvictionRank eviction_rank) {
   CHECK(table.state_ || (table.open_pages_ && tokens.size() % kPageTokens == 0));
   if (table.is_in_step) return false;
   if (tokens.empty() || table.n_sealed() != tokens.size() / kPageTokens) return false;
-  const PrefixIndex::TokenPages stretch = pages_.rest_of(table, tokens);
-  if (pages_.know_snapshot(stretch)) return true;
+  const PrefixIndex::TokenPages entry = pages_.rest_of(table, tokens);
+  if (pages_.know_snapshot(entry)) return true;
   const std::vector<PageLease> pages = take_pages();
   if (pages.empty()) return false;
   if (table.state_) {
@@ -101,7 +101,7 @@ bool SnapshotStore::keep(const PageTable& table, std::span<const TokenId> tokens
     const uint64_t offset = open_page_offset(table.n_sealed() - 1, layout_.open_page_bytes);
     copy_into(pages, table.open_pages() + offset, layout_.open_page_bytes);
   }
-  if (!attach(stretch, pages, kind, regard)) return false;
+  if (!attach(entry, pages, kind, eviction_rank)) return false;
   ++n_kept_;
   pin(table, *pages_.index().node_with(pages.front().id()), tokens.size());
   return true;
@@ -120,21 +120,21 @@ void SnapshotStore::keep_prompt_end(const PageTable& table, std::span<const Toke
   keep(table, tokens.first(n_sealed_tokens), SnapshotKind::kEnd);
 }
 
-void SnapshotStore::keep_open_page(const PageTable& table, const PrefixIndex::TokenPages& stretch,
+void SnapshotStore::keep_open_page(const PageTable& table, const PrefixIndex::TokenPages& entry,
                                    std::span<const PageLease> pages, uint64_t n_tokens) {
   const uint64_t offset = open_page_offset(table.n_sealed(), layout_.open_page_bytes);
   copy_into(pages, table.open_pages() + offset, layout_.open_page_bytes);
-  if (!attach(stretch, pages, SnapshotKind::kEnd, EvictionRank::kNew)) return;
+  if (!attach(entry, pages, SnapshotKind::kEnd, EvictionRank::kNew)) return;
   ++n_kept_;
   pin(table, *pages_.index().node_with(pages.front().id()), n_tokens);
 }
 
 // Attaches filled pages as a snapshot. Returns false if it is not needed.
-bool SnapshotStore::attach(const PrefixIndex::TokenPages& stretch, std::span<const PageLease> pages,
-                           SnapshotKind kind, EvictionRank regard) {
+bool SnapshotStore::attach(const PrefixIndex::TokenPages& entry, std::span<const PageLease> pages,
+                           SnapshotKind kind, EvictionRank eviction_rank) {
   run_.clear();
   for (const PageLease& page : pages) run_.push_back(page.id());
-  if (!pages_.index().attach(stretch, run_, kind, regard)) return false;
+  if (!pages_.index().attach(entry, run_, kind, eviction_rank)) return false;
   pages_.publish_snapshot(pages);
   return true;
 }
@@ -187,17 +187,17 @@ bool SnapshotStore::insert_fetched(const TierPage& page, std::span<const PageLea
                                    const PrefixQuery& query) {
   CHECK(pieces.size() == layout_.n_snapshot_pages());
   const bool is_whole = page.tokens.size() == kPageTokens;
-  PrefixIndex::TokenPages stretch{.root = page.root,
-                                  .parent = is_whole ? page.key : page.parent,
-                                  .tokens = page.tokens,
-                                  .pages = {},
-                                  .tenant = query.tenant,
-                                  .known = pages_.known_as(page.known),
-                                  .adapter = query.adapter};
-  if (is_whole) stretch.tokens = {};
-  if (pages_.index().know_snapshot(stretch)) return true;
+  PrefixIndex::TokenPages entry{.root = page.root,
+                                .parent = is_whole ? page.key : page.parent,
+                                .tokens = page.tokens,
+                                .pages = {},
+                                .tenant = query.tenant,
+                                .known = pages_.known_as(page.known),
+                                .adapter = query.adapter};
+  if (is_whole) entry.tokens = {};
+  if (pages_.index().know_snapshot(entry)) return true;
   // Tiers do not store the kind; kGrid is assumed.
-  if (!attach(stretch, pieces, SnapshotKind::kGrid, EvictionRank::kNew)) return false;
+  if (!attach(entry, pieces, SnapshotKind::kGrid, EvictionRank::kNew)) return false;
   for (const PageLease& piece : pieces) {
     PageHistory& history = pages_.history(piece.id());
     history.is_fetched = history.is_saved = true;

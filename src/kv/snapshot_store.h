@@ -39,7 +39,7 @@ class SnapshotStore {
   // recurrent state keeps the open page of the last full page. Returns false if there is no room
   // for the snapshot or no use for it.
   bool keep(const PageTable& table, std::span<const TokenId> tokens, SnapshotKind kind,
-            EvictionRank regard = EvictionRank::kNew);
+            EvictionRank eviction_rank = EvictionRank::kNew);
   // Keeps the open page of the last sealed page if the prompt ends there, so that the same prompt
   // is hit up to its last token. n_new: number of pages sealed with it.
   void keep_prompt_end(const PageTable& table, std::span<const TokenId> tokens, uint32_t n_new);
@@ -47,7 +47,7 @@ class SnapshotStore {
   // Returns nothing if there is no room.
   std::vector<PageLease> take_pages();
   // Keeps the open page of the table's partly filled last page in pages of take_pages().
-  void keep_open_page(const PageTable& table, const PrefixIndex::TokenPages& stretch,
+  void keep_open_page(const PageTable& table, const PrefixIndex::TokenPages& entry,
                       std::span<const PageLease> pages, uint64_t n_tokens);
   // Marks a snapshot as outdated: a sequence that resumed from it has kept a later one.
   void outdate(const PageKey& key) { pages_.index().outdate_snapshot(key); }
@@ -65,8 +65,8 @@ class SnapshotStore {
   bool take_open_pages(PageTable& table);
   void copy_into(std::span<const PageLease> pages, const std::byte* from, uint64_t n_bytes) const;
   void copy_from(const PrefixNode& node, std::byte* to, uint64_t n_bytes);
-  bool attach(const PrefixIndex::TokenPages& stretch, std::span<const PageLease> pages,
-              SnapshotKind kind, EvictionRank regard);
+  bool attach(const PrefixIndex::TokenPages& entry, std::span<const PageLease> pages,
+              SnapshotKind kind, EvictionRank eviction_rank);
   void pin(const PageTable& table, const PrefixNode& node, uint64_t n_tokens);
 
   PageStore& pages_;

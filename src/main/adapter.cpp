@@ -81,6 +81,8 @@ void add_show_adapter(CommandLine& line, const Flags& parent) {
 
 void add_adapter(CommandLine& line) {
   Flags flags = line.add("adapter", "Inspect a LoRA adapter, or merge it into its model", nullptr);
+  flags.examples({"kvik adapter show model.gguf poet/",
+                  "kvik adapter merge model.gguf poet/ merged.gguf --type q4_k"});
   add_merge(line, flags);
   add_show_adapter(line, flags);
 }

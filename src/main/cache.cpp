@@ -65,20 +65,24 @@ void add_cache(CommandLine& line) {
     const char* name;
     const char* help;
     Result<int> (*act)(const std::string&);
+    const char* example;
   };
   static constexpr Verb kVerbs[] = {
       {"stat", "Print number and size of the pages; also works while a server uses the folder",
-       stat},
-      {"verify", "Read and check every page; exit code 1 if one is damaged", verify},
-      {"gc", "Remove damaged pages and free unused disk space", collect},
-      {"clear", "Remove all pages", clear},
+       stat, "kvik cache stat pages/"},
+      {"verify", "Read and check every page; exit code 1 if one is damaged", verify,
+       "kvik cache verify pages/"},
+      {"gc", "Remove damaged pages and free unused disk space", collect, "kvik cache gc pages/"},
+      {"clear", "Remove all pages", clear, "kvik cache clear pages/"},
   };
   auto folder = std::make_shared<std::string>();
-  const Flags command = line.add("cache", "Inspect and maintain the folder of --disk", nullptr);
+  Flags command = line.add("cache", "Inspect and maintain the folder of --disk", nullptr);
+  command.examples({"kvik cache stat pages/", "kvik cache verify pages/"});
   for (const Verb& verb : kVerbs) {
     Flags flags = line.add(command, verb.name, verb.help,
                            [folder, act = verb.act] { return finish(act(*folder)); });
     flags.add(Flag("DIR", folder.get(), "the folder of --disk").required());
+    flags.examples({verb.example});
   }
 }
 

@@ -202,9 +202,8 @@ CommandLine::CommandLine(const std::string& name, const std::string& help,
       "  kvik run model.gguf\n"
       "  kvik serve model.gguf --ctx 16k --api-key-file keys.txt\n"
       "\n"
-      "kvik COMMAND --help lists the flags of a command. Flags override the environment (--kv-type "
-      "is\n"
-      "KVIK_KV_TYPE), which overrides the config file.");
+      "kvik COMMAND --help lists the flags of a command. Flags override the environment\n"
+      "(--kv-type is KVIK_KV_TYPE), which overrides the config file.");
 }
 
 CommandLine::~CommandLine() = default;

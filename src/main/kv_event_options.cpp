@@ -10,8 +10,7 @@ void KvEventFlags::add_to(Flags& flags) {
       {
           Flag("--kv-events", &options.endpoint,
                "publish KV cache events for routers, in vLLM's format: tcp://HOST:PORT or "
-               "ipc://PATH. "
-               "Subscribers can read all prompts (default: off)")
+               "ipc://PATH. Subscribers can read all prompts (default: off)")
               .called("ENDPOINT"),
           Flag("--kv-events-replay", &options.replay_endpoint,
                "endpoint where subscribers request events that they missed (default: off)")

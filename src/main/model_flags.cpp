@@ -75,10 +75,8 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
               .between(1u, 1024u),
           Flag("--isa", &options.isa,
                "instruction set of the CPU kernels, one that --version lists (default: the best). "
-               "All "
-               "compute the same bits, except that avx512bf16 rounds activations to bf16 where "
-               "weights "
-               "are bf16")
+               "All compute the same bits, except that avx512bf16 rounds activations to bf16 where "
+               "weights are bf16")
               .called("NAME"),
           Flag("--huge-pages",
                Words{.type = "on|off",
@@ -99,8 +97,7 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                        return gpu ? std::string() : gpu.error().message;
                      }},
            "device that computes: the CPU, or GPU number N (default: cpu). CUDA is experimental "
-           "and "
-           "has not been measured on a GPU yet"},
+           "and has not been measured on a GPU yet"},
           {"--n-gpu-layers", as_gpu_layers(),
            "accepted for llama.cpp's users and ignored: --device computes all layers"},
       });

@@ -25,8 +25,7 @@ void add_perplexity(CommandLine& line) {
           Flag("FILE", &options->file, "the text").required(),
           Flag("--against", &options->against,
                "reference model, such as the unquantized one: also compute the KL divergence from "
-               "its "
-               "distributions")
+               "its distributions")
               .called("MODEL"),
           {"--against-kv-type", as_kv_type(options->against_kv_type),
            "KV type of the reference (default: --kv-type); without --against, MODEL itself is the "

@@ -119,8 +119,7 @@ void add_run(CommandLine& line) {
               .with_default(),
           Flag("--schema-language", &options->schema_language,
                "JSON that a schema allows. canonical: closed objects, keys in the schema's order, "
-               "plain "
-               "numbers; full: all of JSON Schema")
+               "plain numbers; full: all of JSON Schema")
               .one_of({"canonical", "full"})
               .with_default(),
       });
@@ -135,8 +134,7 @@ void add_run(CommandLine& line) {
                  "seed of the sampler; the same seed gives the same text (default: random)"},
                 {"-n,--max-tokens,--n-predict", as_limit(options->max_tokens),
                  "maximum number of tokens to generate; -1: until the context is full (default: "
-                 "256 with -p, "
-                 "-f, --tokens or a pipe, else -1)"},
+                 "256 with -p, -f, --tokens or a pipe, else -1)"},
                 {"--stop", &options->stop, "end the answer before this text"},
                 {"--ignore-eos", &options->given.request.ignore_eos,
                  "continue after an end-of-sequence token"},

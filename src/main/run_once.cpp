@@ -62,7 +62,7 @@ class StdoutSink final : public CompletionSink {
   FinishReason reason() const { return reason_; }
 
   // Returns whether a write to stdout failed; the reason is reported when the process ends.
-  bool is_refused() const { return has_write_failed_; }
+  bool has_write_failed() const { return has_write_failed_; }
   // Returns whether the last byte written was not a newline.
   bool is_in_line() const { return is_in_line_; }
 
@@ -102,8 +102,7 @@ void print_stats(const Usage& usage) {
   const uint32_t n_decoded = usage.completion_tokens > 1 ? usage.completion_tokens - 1 : 0;
   streams::print_error(fmt::format(
       "prompt {} tokens ({} cached: {} in memory, {} from tiers), TTFT {:.1f} ms; {} tokens "
-      "generated, ITL {:.2f} ms, "
-      "{:.1f} tok/s; {} of {} guessed tokens accepted",
+      "generated, ITL {:.2f} ms, {:.1f} tok/s; {} of {} draft tokens accepted",
       usage.prompt_tokens, usage.cached_tokens, usage.cached_tokens - usage.cache.tier_tokens,
       usage.cache.tier_tokens, ttft_ms, usage.completion_tokens,
       n_decoded ? decode_ms / n_decoded : 0.0, decode_ms > 0 ? n_decoded * 1e3 / decode_ms : 0.0,
@@ -148,7 +147,7 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
     if (::isatty(STDOUT_FILENO) == 1) streams::write("\n");
     return kExitInterrupted;
   }
-  if (sink->is_refused()) return kExitOk;
+  if (sink->has_write_failed()) return kExitOk;
   if (options.ids || sink->is_in_line() || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
   if (options.given.request.form && sink->reason() == FinishReason::kLength) {
     streams::print_error(

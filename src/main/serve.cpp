@@ -229,15 +229,13 @@ void add_cache(Flags& flags, ServeOptions& options) {
       {
           {"--kv-memory", as_bytes(options.kv_budget_bytes),
            "memory of the KV cache for all users together (default: 4GiB, or half of the memory of "
-           "a "
-           "machine with less than 8GiB)"},
+           "a machine with less than 8GiB)"},
           {"--overcommit", &options.model.overcommits,
            "start even if the plan needs more memory than this machine has"},
           Flag("--share", &options.share,
                "tenants that may hit a page in the prefix cache. two: the tenant that computed it, "
-               "and "
-               "all tenants once a second one has computed it; all: everyone; key: only the tenant "
-               "that computed it (default: two; all without API keys)")
+               "and all tenants once a second one has computed it; all: everyone; key: only the "
+               "tenant that computed it (default: two; all without API keys)")
               .one_of({"two", "all", "key"}),
       });
 }
@@ -258,8 +256,7 @@ void add_scheduling(Flags& flags, ServeOptions& options) {
            "meet it; 0: no target (default: 50ms)"},
           {"--request-memory", as_bytes(options.request_memory),
            "memory of request bodies and unsent answers for all users together (default: depends "
-           "on "
-           "--ctx; see kvik plan)"},
+           "on --ctx; see kvik plan)"},
       });
 }
 
@@ -271,8 +268,7 @@ void add_network(Flags& flags, ServeOptions& options) {
                     .with_default(),
                 Flag("--max-connections", &options.server.max_connections,
                      "maximum number of open connections; at the limit, a new connection closes "
-                     "the one that "
-                     "has been idle longest")
+                     "the one that has been idle longest")
                     .between(1, 1'000'000)
                     .with_default(),
                 {"--tls-cert", &options.tls.certificate,
@@ -316,8 +312,7 @@ void add_adapters(Flags& flags, AdapterOptions& adapters) {
       {
           Flag("--adapter", &adapters.named,
                "LoRA adapter: a PEFT folder or a GGUF file. Requests select it by the model name "
-               "NAME "
-               "or MODEL:NAME; repeatable")
+               "NAME or MODEL:NAME; repeatable")
               .called("NAME=PATH[:SCALE],…"),
           {"--adapter-memory", as_bytes(adapters.budget_bytes),
            "memory of adapters; the least recently used are unloaded (default: 1GiB)"},
@@ -332,8 +327,8 @@ void add_security(Flags& flags, ServeOptions& options) {
       {
           Flag("--api-key", &options.api_keys,
                "API key that clients must send, with operator rights; repeatable. Other users of "
-               "this "
-               "machine can read it in the process list; KVIK_API_KEY and --api-key-file hide it")
+               "this machine can read it in the process list; KVIK_API_KEY and --api-key-file hide "
+               "it")
               .called("KEY,…"),
           {"--api-key-file", &options.api_key_file,
            "file of API keys, one per line: KEY [NAME [SALT]] [operator] [priority]"},

@@ -33,12 +33,11 @@ void SpeculationFlags::add_to(Flags& flags) {
                .type = "auto|off|N",
                .read = [this](const std::string& text) { return read_speculation(text, options); }},
            "number of draft tokens that a step verifies; never changes the answer. auto: as many "
-           "as "
-           "make decoding faster; N: always up to N (default: auto)"},
+           "as make decoding faster; N: always up to N (default: auto)"},
           Flag("--draft", &draft,
                "draft model: a small model with the same vocabulary (default: drafts are copied "
-               "from the "
-               "prompt and earlier answers, or come from the MTP head of a model that has one)")
+               "from the prompt and earlier answers, or come from the MTP head of a model that has "
+               "one)")
               .called("MODEL"),
       });
 }

@@ -139,9 +139,9 @@ void AdaptedBackend::grouped_matmul(Rows x, const PackedMatrix& w, const Grouped
   for (const Group& of_adapter : this->groups()) {
     const auto parts = of_adapter.adapter->at(w);
     for (const RowGroup& group : groups.groups) {
-      const auto [first, behind] =
+      const auto [first, end] =
           std::ranges::equal_range(parts, group.matrix, {}, &Adapter::Part::index);
-      if (first == behind) continue;
+      if (first == end) continue;
       const size_t begin = out_rows_.size();
       for (uint32_t i = group.first; i < group.first + group.n_rows; ++i) {
         CHECK(owners[i] < n_rows_);
@@ -149,7 +149,7 @@ void AdaptedBackend::grouped_matmul(Rows x, const PackedMatrix& w, const Grouped
         x_rows_.push_back(groups.rows.empty() ? i : groups.rows[i]);
         out_rows_.push_back(i);
       }
-      for (auto part = first; part != behind && begin < out_rows_.size(); ++part) {
+      for (auto part = first; part != end && begin < out_rows_.size(); ++part) {
         if (part->scales) {
           next_.scale_columns(out.columns(part->first_column, part->matrix->n_rows()),
                               std::span(out_rows_).subspan(begin), part->scales);

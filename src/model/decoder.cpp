@@ -23,7 +23,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   taken.mlp = MlpBlock::take_buffer(c, n_rows_max, buffers);
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
   taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
-  if (c.has_mtp_head) taken.guesser = MtpHeadBlock::Buffers::take(c, n_rows_max, buffers);
+  if (c.has_mtp_head) taken.mtp_head = MtpHeadBlock::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
   // host_logits_ and host_hidden_
@@ -57,7 +57,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   for (uint32_t i = 0; i < c.layers.size(); ++i) {
     if (c.layers[i].mixes() && !kv_source_of(c.layers[i])) last_writer_ = i;
   }
-  if (c.has_mtp_head) mtp_head_.emplace(model, backend_, buffers_.guesser);
+  if (c.has_mtp_head) mtp_head_.emplace(model, backend_, buffers_.mtp_head);
   if (open_page_bytes_ > 0) open_pages_.emplace(c, backend_, n_rows_max);
   if (c.has_state()) {
     recurrent_.emplace(model, backend_, buffers_.recurrent);
@@ -223,7 +223,7 @@ void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
       runs_[g].push_back({row.kv.groups[g], row.position, at, 1});
     }
     positions_.push_back(row.position);
-    mtp_head_rows_.push_back({row.token, row.kv.state, row.behind});
+    mtp_head_rows_.push_back({row.token, row.kv.state, row.previous_row});
     backend_.add_rows(nullptr, 1);
   }
   attention_.begin_step(positions_, runs_);

@@ -58,7 +58,7 @@ struct MtpHeadRow {
   KvView kv;              // has room for the token
   // Row of the last run_mtp_head() whose logits gave the token; std::nullopt if the token follows
   // the sequence's newest token, whose hidden state is kept in the recurrent state.
-  std::optional<uint32_t> behind = {};
+  std::optional<uint32_t> previous_row = {};
 };
 
 // The forward pass of all model families. Walks the layers, each of which is a mixer (attention or
@@ -139,7 +139,7 @@ class Decoder {
     Rows mlp;
     ExpertsBlock::Buffers experts;
     PerLayerInputs::Buffers per_layer;
-    MtpHeadBlock::Buffers guesser;
+    MtpHeadBlock::Buffers mtp_head;
     Rows logits;  // [a few, n_vocab]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };

@@ -162,7 +162,7 @@ class ModelLoader {
     return {};
   }
 
-  // "guesser" becomes a part of numerics(), because the K and V of the MTP head lie in the same
+  // The MTP head becomes a part of numerics(), because its K and V lie in the same
   // pages as those of the other layers.
   Result<void> load_mtp_head(MtpHeadWeights& g) {
     using enum TensorRole;

@@ -133,7 +133,7 @@ class Model {
   const PackedMatrix& embedding() const { return *embedding_; }
   // Weights of ModelConfig::layers, in the same order.
   const std::vector<LayerWeights>& layers() const { return layers_; }
-  const MtpHeadWeights& guesser() const { return mtp_head_; }
+  const MtpHeadWeights& mtp_head() const { return mtp_head_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const Buffer& output_norm() const { return output_norm_; }
   // Output projection; the embedding if the model ties the two.

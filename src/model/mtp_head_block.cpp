@@ -11,7 +11,7 @@ MtpHeadBlock::Buffers MtpHeadBlock::Buffers::take(const ModelConfig& config, uin
   return {.hidden = buffers.take(n_rows_max, config.model_dim),
           .before = buffers.take(n_rows_max, config.model_dim),
           .pairs = buffers.take(n_rows_max, 2 * config.model_dim),
-          .guessed = buffers.take(std::min(kMostRows, n_rows_max), config.model_dim),
+          .outputs = buffers.take(std::min(kMostRows, n_rows_max), config.model_dim),
           .stream = ResidualStream::Buffers::take(config, n_rows_max, buffers)};
 }
 
@@ -22,7 +22,7 @@ MtpHeadBlock::MtpHeadBlock(const Model& model, Backend& backend, const Buffers& 
       buffers_(buffers),
       x_(backend, model.config(), buffers_.stream) {
   rows_.reserve(buffers.hidden.n_rows);
-  tokens_.reserve(buffers.guessed.n_rows);
+  tokens_.reserve(buffers.outputs.n_rows);
 }
 
 void MtpHeadBlock::copy_row(const float* from, float* to) {
@@ -34,7 +34,7 @@ void MtpHeadBlock::copy_row(const float* from, float* to) {
 // buffers_.before.
 void MtpHeadBlock::join(std::span<const TokenId> tokens) {
   const ModelConfig& c = model_.config();
-  const MtpHeadWeights& w = model_.guesser();
+  const MtpHeadWeights& w = model_.mtp_head();
   const auto n_rows = static_cast<uint32_t>(tokens.size());
   const Rows pairs = buffers_.pairs.slice(0, n_rows);
   const Rows embedded = pairs.columns(0, c.model_dim);
@@ -81,11 +81,12 @@ void MtpHeadBlock::accept(std::span<const uint32_t> n_accepted_drafts) {
 }
 
 ResidualStream& MtpHeadBlock::begin(std::span<const Row> rows) {
-  CHECK(rows.size() <= buffers_.guessed.n_rows);
+  CHECK(rows.size() <= buffers_.outputs.n_rows);
   tokens_.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
-    const float* before =
-        rows[i].behind ? buffers_.guessed.slice(*rows[i].behind, 1).data : hidden_of(rows[i].state);
+    const float* before = rows[i].previous_row
+                              ? buffers_.outputs.slice(*rows[i].previous_row, 1).data
+                              : hidden_of(rows[i].state);
     copy_row(before, buffers_.before.slice(static_cast<uint32_t>(i), 1).data);
     tokens_.push_back(rows[i].token);
   }
@@ -95,10 +96,10 @@ ResidualStream& MtpHeadBlock::begin(std::span<const Row> rows) {
 
 Rows MtpHeadBlock::end() {
   const ModelConfig& c = model_.config();
-  const Rows guessed = buffers_.guessed.slice(0, x_.n_rows());
-  backend_.rms_norm(x_.rows(), model_.guesser().output_norm.floats(), c.model_dim, c.norm_eps,
-                    guessed);
-  return guessed;
+  const Rows outputs = buffers_.outputs.slice(0, x_.n_rows());
+  backend_.rms_norm(x_.rows(), model_.mtp_head().output_norm.floats(), c.model_dim, c.norm_eps,
+                    outputs);
+  return outputs;
 }
 
 }  // namespace kvik

@@ -30,7 +30,7 @@ class MtpHeadBlock {
     Rows hidden;   // [n_rows_max, model_dim], hidden states of the step's rows after the final norm
     Rows before;   // [n_rows_max, model_dim], hidden state of the token before each row
     Rows pairs;    // [n_rows_max, 2 · model_dim]
-    Rows guessed;  // [kMostRows, model_dim], normed outputs of the last pass
+    Rows outputs;  // [kMostRows, model_dim], normed outputs of the last pass
     ResidualStream::Buffers stream;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -57,7 +57,7 @@ class MtpHeadBlock {
     std::byte* state = nullptr;
     // Row of the last pass that predicted the token; std::nullopt: the token follows the newest
     // one.
-    std::optional<uint32_t> behind = {};
+    std::optional<uint32_t> previous_row = {};
   };
   // Computes the layer's input for at most kMostRows rows.
   ResidualStream& begin(std::span<const Row> rows);

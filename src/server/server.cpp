@@ -279,7 +279,7 @@ class Server::Impl {
     while (is_full || !share.resize(wanted)) {
       Connection* const oldest = state_.waiting.take_oldest();
       if (!oldest) return false;
-      const ByteShare freed = oldest->time_out();
+      const ByteShare freed = oldest->evict();
       is_full = false;
     }
     return true;

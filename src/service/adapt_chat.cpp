@@ -58,7 +58,7 @@ void add_tools_to_system(ChatRequest& request) {
   add_text(messages.front(), std::move(words));
   if (request.tools_pin_ttl) {
     auto& part = std::get<TextPart>(messages.front().parts.back());
-    part.pin_ttl_s = std::max(part.pin_ttl_s, std::exchange(request.tools_pin_ttl, {}));
+    part.pin_ttl = std::max(part.pin_ttl, std::exchange(request.tools_pin_ttl, {}));
   }
 }
 

@@ -272,11 +272,11 @@ std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Te
   for (size_t i = 0; i < request.messages.size(); ++i) {
     for (size_t j = 0; j < request.messages[i].parts.size(); ++j) {
       const auto* part = std::get_if<TextPart>(&request.messages[i].parts[j]);
-      if (!part || !part->pin_ttl_s) continue;
+      if (!part || !part->pin_ttl) continue;
       Message marked = request.messages[i];
       // No template searches for this byte or trims it.
       std::get<TextPart>(marked.parts[j]).text += '\x01';
-      pin({with_item(plain.messages, i, template_value(marked)), plain.tools}, *part->pin_ttl_s);
+      pin({with_item(plain.messages, i, template_value(marked)), plain.tools}, *part->pin_ttl);
     }
   }
   if (request.tools_pin_ttl && !request.tools.empty()) {

@@ -14,7 +14,7 @@ namespace kvik {
 struct TextPart {
   std::string text;
   // Requested lifetime of the cached prefix that ends with this text.
-  std::optional<Duration> pin_ttl_s = {};
+  std::optional<Duration> pin_ttl = {};
 
   friend bool operator==(const TextPart&, const TextPart&) = default;
 };

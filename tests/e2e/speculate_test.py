@@ -31,11 +31,11 @@ class Run(unittest.TestCase):
                 with self.subTest(prompt=prompt, **way):
                     way = {**way, "kv_type": KV_TYPES[(i + k) % len(KV_TYPES)]}
                     want, off = self.answer(prompt, "off", **way)
-                    self.assertIn("0 of 0 guessed tokens accepted", off)
+                    self.assertIn("0 of 0 draft tokens accepted", off)
                     for speculate in ("auto", 7, 31):
                         got, stats = self.answer(prompt, speculate, **way)
                         self.assertEqual(got, want, speculate)
-                        n_accepted += int(stats.split(" guessed tokens")[0].split()[-3])
+                        n_accepted += int(stats.split(" draft tokens")[0].split()[-3])
         self.assertGreater(n_accepted, 50)
 
     def test_what_is_no_way_to_speculate_is_refused_in_a_sentence(self):
@@ -52,7 +52,7 @@ class Draft(unittest.TestCase):
             want = kvik.output("run", "demo", "-p", PROMPTS[0], "--ids", "--ignore-eos", "--max-tokens", 60, "--speculate", "off", *kvik.flags(way))
             done = kvik.run("run", "demo", "-p", PROMPTS[0], "--ids", "--ignore-eos", "--max-tokens", 60, "--speculate", 4, "--draft", "demo", "--stats", *kvik.flags(way))
             self.assertEqual(done.stdout, want)
-            accepted, drafted = (int(done.stderr.decode().split(" guessed tokens")[0].split()[i]) for i in (-3, -1))
+            accepted, drafted = (int(done.stderr.decode().split(" draft tokens")[0].split()[i]) for i in (-3, -1))
             self.assertGreater(accepted, 20)  # the number of draft tokens depends on the measured cost of rows
             self.assertLessEqual(accepted, drafted)
 

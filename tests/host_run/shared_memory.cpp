@@ -27,7 +27,7 @@ void SharedLog::begin_access(uint32_t first, uint32_t n) {
 
 void SharedLog::check_order(const Use& earlier, uint32_t element, const char* does,
                             bool is_of_several) const {
-  if (earlier.thread == kNoTenant || earlier.barriers != block_barriers()) return;
+  if (earlier.thread == kNoThread || earlier.barriers != block_barriers()) return;
   if (earlier.thread == current->number && !is_of_several) return;
   const bool is_of_warp = earlier.thread / kWarpLanes == current->warp() && !is_of_several;
   if (is_of_warp && earlier.warp_syncs < current->n_warp_syncs) return;
@@ -42,15 +42,15 @@ void SharedLog::read(uint32_t first, uint32_t n) {
   const Use now = {current->number, block_barriers(), current->n_warp_syncs};
   for (uint32_t i = first; i < first + n; ++i) {
     Element& element = elements_[i];
-    if (element.writer.thread == kNoTenant) {
+    if (element.writer.thread == kNoThread) {
       stop(fmt::format("thread {} reads element {} of shared memory that nobody wrote",
                        current->number, i));
     }
     check_order(element.writer, i, "reads", false);
     Use& last = element.reader;
-    if (last.thread != now.thread && last.thread != kNoTenant && last.barriers == now.barriers) {
+    if (last.thread != now.thread && last.thread != kNoThread && last.barriers == now.barriers) {
       Use& other = element.other_reader;
-      if (other.barriers != now.barriers || other.thread == kNoTenant) {
+      if (other.barriers != now.barriers || other.thread == kNoThread) {
         other = last;
         element.are_others_of_several_warps = false;
       } else {

@@ -24,14 +24,14 @@ class SharedLog {
  private:
   // Who used an element, and how many barriers of the block and of the warp it had passed then.
   struct Use {
-    uint32_t thread = kNoTenant;
+    uint32_t thread = kNoThread;
     uint32_t barriers = 0, warp_syncs = 0;
   };
   struct Element {
     Use writer, reader, other_reader;  // `other` stands for all readers but the last
     bool are_others_of_several_warps = false;
   };
-  static constexpr uint32_t kNoTenant = UINT32_MAX;
+  static constexpr uint32_t kNoThread = UINT32_MAX;
 
   void begin_access(uint32_t first, uint32_t n);
   void check_order(const Use& earlier, uint32_t element, const char* does,

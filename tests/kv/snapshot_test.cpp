@@ -74,8 +74,8 @@ class Runner {
     std::ranges::copy(state_behind(std::span(tokens_).first(n_)), table_.state());
     cache_.seal(table_, done());
   }
-  bool keep(EvictionRank regard = EvictionRank::kNew) {
-    return cache_.snapshots().keep(table_, done(), SnapshotKind::kEnd, regard);
+  bool keep(EvictionRank eviction_rank = EvictionRank::kNew) {
+    return cache_.snapshots().keep(table_, done(), SnapshotKind::kEnd, eviction_rank);
   }
   void close() { cache_.close(table_, done()); }
   uint32_t n() const { return n_; }
@@ -108,12 +108,12 @@ class SnapshotTest : public testing::Test {
   // Computes the tokens and keeps the state after each of the numbers of tokens in `places`.
   static void keep_at(KvCache& cache, std::vector<TokenId> tokens,
                       const std::vector<uint32_t>& places,
-                      EvictionRank regard = EvictionRank::kNew) {
+                      EvictionRank eviction_rank = EvictionRank::kNew) {
     Runner runner(cache, std::move(tokens));
     ASSERT_TRUE(runner.open().has_value());
     for (const uint32_t n : places) {
       runner.compute(n);
-      ASSERT_TRUE(runner.keep(regard));
+      ASSERT_TRUE(runner.keep(eviction_rank));
     }
     runner.compute(runner.n_tokens());
     runner.close();

@@ -224,8 +224,8 @@ class FakeService final : public ServiceApi {
       for (const MessagePart& part : message.parts) {
         marked.parts.push_back(part);
         const auto* words = std::get_if<TextPart>(&part);
-        if (!words || !words->pin_ttl_s) continue;
-        prompt.pins.push_back({static_cast<uint32_t>(text_of(marked).size()), *words->pin_ttl_s});
+        if (!words || !words->pin_ttl) continue;
+        prompt.pins.push_back({static_cast<uint32_t>(text_of(marked).size()), *words->pin_ttl});
       }
     }
     if (request.tools_pin_ttl) prompt.pins.push_back({0, *request.tools_pin_ttl});

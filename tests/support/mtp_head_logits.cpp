@@ -56,17 +56,19 @@ class Guesses {
                                .want = OutputRows::kNone};
       decoder_.forward(std::span(&step, 1));
       n += n_new;
-      guess(ids[n], n, std::nullopt);
-      for (; chunk == 0 && n + 1 < ids.size(); ++n) guess(ids[n + 1], n + 1, 0);
+      run(ids[n], n, std::nullopt);
+      for (; chunk == 0 && n + 1 < ids.size(); ++n) run(ids[n + 1], n + 1, 0);
     }
   }
 
  private:
   static constexpr uint32_t kMostRows = 160;
 
-  void guess(TokenId token, uint32_t position, std::optional<uint32_t> behind) {
-    const MtpHeadRow row{
-        .token = token, .position = position, .kv = view(position + 1), .behind = behind};
+  void run(TokenId token, uint32_t position, std::optional<uint32_t> previous_row) {
+    const MtpHeadRow row{.token = token,
+                         .position = position,
+                         .kv = view(position + 1),
+                         .previous_row = previous_row};
     decoder_.run_mtp_head(std::span(&row, 1));
     print(decoder_.mtp_head_logits(0));
   }

@@ -321,6 +321,19 @@ def unclear_comments(path, text):
             for m in COMMENT.finditer(text) if UNCLEAR.search(re.sub(r'"[^"]*"|`[^`]*`', "", m[1]))]
 
 
+def missing_files(path, text, paths):
+    """Files of this tree that comments name must exist; those of other projects are listed here."""
+    foreign = ("llama.cpp", "ggml-common.h")
+    names = {p.rpartition("/")[2] for p in paths}
+    wrong = []
+    for m in COMMENT.finditer(text):
+        for file in re.findall(r"(?<![\w.*/-])(?:[\w-]+/)*[\w-]+\.(?:cpp|h|inl|cu|cuh)\b", m[1]):
+            known = any(p.endswith("/" + file) or p == file for p in paths) if "/" in file else file in names
+            if not known and file not in foreign:
+                wrong.append(f"{path}:{line_of(text, m.start(1))}: no file {file}")
+    return wrong
+
+
 def standard_library_in_kernels(path, text):
     """An inline function of the standard library, compiled for a newer CPU, could become the copy that the whole program calls."""
     if not KERNEL_FILE.search(path):

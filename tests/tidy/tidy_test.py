@@ -66,6 +66,9 @@ class TheTree(unittest.TestCase):
     def test_comments_are_sentences_with_standard_terms(self):
         self.each(rules.unclear_comments, TREE.sources("src/", "tests/", "bench/"))
 
+    def test_comments_name_files_that_exist(self):
+        self.each(lambda path, text: rules.missing_files(path, text, TREE.paths), TREE.sources("src/", "tests/", "bench/"))
+
     def test_kernels_do_without_the_standard_library(self):
         self.each(rules.standard_library_in_kernels, TREE.sources("src/") + TREE.matching("src/*.cpp.in"))
 
@@ -237,6 +240,12 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_unclear_comments(self):
         self.rejects(rules.unclear_comments, "src/a.h", "// What is left.\n", "int n;  // tokens behind it\n", "// Whether it is full.\n", "// a guess\n", "// see THREATS 20\n")
         self.accepts(rules.unclear_comments, "src/a.h", "// The rest.\n", "// Returns what is left.\n", '"What is left"', "// What if it is empty?\n", '// The key "behind".\n')
+
+    def test_missing_files(self):
+        def rule(path, text):
+            return rules.missing_files(path, text, ["src/kv/a.h", "src/kv/b.cpp"])
+        self.rejects(rule, "src/a.cpp", "// see c.h\n", "int n;  // of model/a.h\n")
+        self.accepts(rule, "src/a.cpp", "// see a.h and kv/b.cpp\n", "// as in llama.cpp\n", '#include "c.h"\n')
 
     def test_promises(self):
         self.rejects(rules.promises, "src/a.cpp", "// TO" "DO: later", "# FIX" "ME")

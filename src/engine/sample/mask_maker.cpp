@@ -95,16 +95,16 @@ void MaskMaker::queue(const Job& job, Lane lane) {
 
 // Puts the job into a queue. If there is no memory or no thread for it, the answer fails.
 void MaskMaker::put(const Job& job, Lane lane) {
-  const auto time_out = [&] {
+  const auto fail_job = [&] {
     job->failure = MaskJob::Failure::kNoMemory;
     job->is_queued.store(false, std::memory_order_release);
   };
-  if (lane == Lane::kHeavy && !has_heavy_thread_) return time_out();
+  if (lane == Lane::kHeavy && !has_heavy_thread_) return fail_job();
   try {
     job->is_queued = true;
     (lane == Lane::kSmall ? small_ : heavy_).push_back(job);
   } catch (const std::bad_alloc&) {
-    return time_out();
+    return fail_job();
   }
   (lane == Lane::kSmall ? small_added_ : heavy_added_).notify_one();
 }

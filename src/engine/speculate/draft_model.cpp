@@ -89,8 +89,8 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
   if (tokens.size() + n_most > options_.n_ctx_max || n_rows_left == 0) return false;
   // Nothing after the first rejected token is valid.
   uint32_t n_right = lane.n_then;
-  while (n_right < tokens.size() && n_right - lane.n_then < lane.guessed.size() &&
-         lane.guessed[n_right - lane.n_then] == tokens[n_right]) {
+  while (n_right < tokens.size() && n_right - lane.n_then < lane.drafted.size() &&
+         lane.drafted[n_right - lane.n_then] == tokens[n_right]) {
     ++n_right;
   }
   lane.n_cached = std::min({lane.n_cached, n_right, sequence.n_tokens() - 1});
@@ -100,7 +100,7 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
     return false;
   }
   kv_.seal(lane.table, tokens.first(lane.n_cached));
-  lane.guessed.clear();
+  lane.drafted.clear();
   lane.n_then = sequence.n_tokens();
   const auto n_new = std::min(n_rows_left, lane.n_then - lane.n_cached);
   const bool is_all = lane.n_cached + n_new == lane.n_then;
@@ -148,15 +148,15 @@ bool DraftModel::sample(Sequence& sequence, size_t row) {
   DraftModelState& lane = sequence.speculation.drafts->model;
   const auto drawn = draw_draft_token(sampler_, sequence, lane.draft, decoder_.logits(row));
   if (!drawn) return false;
-  lane.draft.push_back(drawn->guess);
-  lane.guessed.push_back(drawn->guess.token);
+  lane.draft.push_back(drawn->draft_token);
+  lane.drafted.push_back(drawn->draft_token.token);
   return drawn->is_sure;
 }
 
 void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
-  const Draft& guessed = sequence.speculation.drafts->model.draft;
-  draft.insert(draft.end(), guessed.begin(),
-               guessed.begin() + std::min<ptrdiff_t>(n_most, std::ssize(guessed)));
+  const Draft& model_draft = sequence.speculation.drafts->model.draft;
+  draft.insert(draft.end(), model_draft.begin(),
+               model_draft.begin() + std::min<ptrdiff_t>(n_most, std::ssize(model_draft)));
 }
 
 // Accepted draft tokens stay in the cache, as far as they are known to be accepted.

@@ -18,7 +18,7 @@ struct DraftModelState {
   PageTable table;
   uint32_t n_cached = 0;         // tokens with K and V, including draft tokens
   uint32_t n_then = 0;           // tokens of the sequence at the last begin_step()
-  std::vector<TokenId> guessed;  // draft tokens that follow the first n_then tokens
+  std::vector<TokenId> drafted;  // draft tokens that follow the first n_then tokens
   Draft draft;                   // the same tokens, with their kinds
   bool is_open = false;
 };

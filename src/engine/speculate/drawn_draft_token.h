@@ -12,8 +12,8 @@ struct Sequence;
 
 // A draft token of a draft model or MTP head.
 struct DrawnDraftToken {
-  DraftToken guess;      // of DraftSource::kModel
-  bool is_sure = false;  // probable enough to draft another token after it
+  DraftToken draft_token;  // of DraftSource::kModel
+  bool is_sure = false;    // probable enough to draft another token after it
 };
 
 // Draws the token that follows the sequence and its draft from the logits, with the random draw

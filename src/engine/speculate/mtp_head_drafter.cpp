@@ -51,7 +51,7 @@ void MtpHeadDrafter::pass(uint32_t n_drafted) {
                           .state = sequence.table.state()}};
     if (n_drafted > 0) {
       row.token = sequence.speculation.drafts->model.draft.back().token;
-      row.behind = lane.row;
+      row.previous_row = lane.row;
     }
     rows_.push_back(row);
   }
@@ -64,15 +64,15 @@ bool MtpHeadDrafter::sample(Lane& lane, uint32_t row) {
   Draft& draft = sequence.speculation.drafts->model.draft;
   const auto drawn = draw_draft_token(sampler_, sequence, draft, decoder_.mtp_head_logits(row));
   if (!drawn) return false;
-  draft.push_back(drawn->guess);
+  draft.push_back(drawn->draft_token);
   lane.row = row;
   return drawn->is_sure;
 }
 
 void MtpHeadDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
-  const Draft& guessed = sequence.speculation.drafts->model.draft;
-  draft.insert(draft.end(), guessed.begin(),
-               guessed.begin() + std::min<ptrdiff_t>(n_most, std::ssize(guessed)));
+  const Draft& model_draft = sequence.speculation.drafts->model.draft;
+  draft.insert(draft.end(), model_draft.begin(),
+               model_draft.begin() + std::min<ptrdiff_t>(n_most, std::ssize(model_draft)));
 }
 
 }  // namespace kvik

@@ -63,8 +63,8 @@ void Speculator::learn(Sequence& sequence) {
 
 double Speculator::expected(const Sequence& sequence, const Draft& draft) const {
   double all_true = 1, sum = 0;
-  for (const DraftToken& guess : draft) {
-    all_true *= sequence.speculation.drafts->acceptance.chance(guess.kind);
+  for (const DraftToken& token : draft) {
+    all_true *= sequence.speculation.drafts->acceptance.chance(token.kind);
     if (all_true < kLeastChance) break;
     sum += all_true;
   }

@@ -211,8 +211,8 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
       return;
     }
     match.miss = MissReason::kDiverged;
-    // If tenants do not share all pages, no token is reported: of a page that two tenants know it
-    // cannot be said whose it is, so a page that one tenant knows must not be reported either.
+    // If tenants do not share all pages, no token is reported: reporting pages of one tenant only
+    // would reveal which pages two tenants know.
     if (reader.as == SharingMark::kAll && child.node->tenant == reader.tenant) {
       match.expected = known[n_uncached_match];
     }
@@ -222,75 +222,73 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
 
 // --- inserting ---
 
-PrefixNode* PrefixIndex::parent_of(const TokenPages& stretch) {
-  if (PrefixNode* known = node_of(stretch.root, stretch.parent)) return known;
-  if (stretch.parent != stretch.root || nodes_.contains(stretch.root)) return nullptr;
+PrefixNode* PrefixIndex::parent_of(const TokenPages& entry) {
+  if (PrefixNode* known = node_of(entry.root, entry.parent)) return known;
+  if (entry.parent != entry.root || nodes_.contains(entry.root)) return nullptr;
   auto root = std::make_unique<PrefixNode>();
-  root->key = stretch.root;
+  root->key = entry.root;
   root->pages.resize(rules_.size());
   root->n_below.resize(rules_.size());
-  PrefixNode* const made = nodes_.emplace(stretch.root, std::move(root)).first->second.get();
+  PrefixNode* const made = nodes_.emplace(entry.root, std::move(root)).first->second.get();
   ++n_roots_;
   return made;
 }
 
-const PrefixNode* PrefixIndex::insert(const TokenPages& stretch) {
-  CHECK(!stretch.tokens.empty() && stretch.tokens.size() <= kPageTokens);
-  CHECK(stretch.pages.size() == rules_.size());
-  PrefixNode* parent = parent_of(stretch);
+const PrefixNode* PrefixIndex::insert(const TokenPages& entry) {
+  CHECK(!entry.tokens.empty() && entry.tokens.size() <= kPageTokens);
+  CHECK(entry.pages.size() == rules_.size());
+  PrefixNode* parent = parent_of(entry);
   if (!parent) return nullptr;
   PrefixNode* node = nullptr;
-  ChildrenByMatch children(*parent, stretch.known, stretch.tokens);
-  for (auto child = children.next(); child.node && child.n_shared == stretch.tokens.size();
+  ChildrenByMatch children(*parent, entry.known, entry.tokens);
+  for (auto child = children.next(); child.node && child.n_shared == entry.tokens.size();
        child = children.next()) {
-    if (child.node->tokens.size() == stretch.tokens.size()) {
+    if (child.node->tokens.size() == entry.tokens.size()) {
       node = child.node;
-    } else if (has_pages_of(*child.node, stretch.pages) &&
+    } else if (has_pages_of(*child.node, entry.pages) &&
                (resume_ != Resume::kAtOpenPages || !child.node->snapshot.empty())) {
       return child.node;
     }
   }
-  if (!node) node = node_for(*parent, stretch);
+  if (!node) node = node_for(*parent, entry);
   if (!node) {
     drop_if_empty(parent);
     return nullptr;
   }
   for (uint32_t g = 0; g < rules_.size(); ++g) {
-    if (!stretch.pages[g] || node->pages[g]) continue;
+    if (!entry.pages[g] || node->pages[g]) continue;
     // Nothing can be found below an evicted page.
     if (rules_[g].needs_all() && parent->parent && !parent->pages[g]) continue;
-    add_page(*node, g, *stretch.pages[g]);
+    add_page(*node, g, *entry.pages[g]);
   }
   if (!node->has_pages() && node->children.empty()) {
     drop_if_empty(node);
     return nullptr;
   }
-  learn(*node, stretch.known);
+  learn(*node, entry.known);
   outdate_heads_of(*node, node->known);
-  if (node->known != stretch.known) outdate_heads_of(*node, stretch.known);
+  if (node->known != entry.known) outdate_heads_of(*node, entry.known);
   return node;
 }
 
-// Returns a new node, or the existing node of the same tokens, even if the stretch's own reader
-// does not find it.
-PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const TokenPages& stretch) {
-  const PageKey key = key_of_(stretch.parent, stretch.tokens);
+// Returns a new node, or the existing node of the same tokens, even if its reader cannot find it.
+PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const TokenPages& entry) {
+  const PageKey key = key_of_(entry.parent, entry.tokens);
   if (const auto found = nodes_.find(key); found != nodes_.end()) {
     PrefixNode& known = *found->second;
-    const bool is_same =
-        known.parent == &parent && std::ranges::equal(known.tokens, stretch.tokens);
+    const bool is_same = known.parent == &parent && std::ranges::equal(known.tokens, entry.tokens);
     return is_same ? &known : nullptr;
   }
   auto made = std::make_unique<PrefixNode>();
   PrefixNode& node = *made;
   node.key = key;
   node.parent = &parent;
-  node.tokens.assign(stretch.tokens.begin(), stretch.tokens.end());
+  node.tokens.assign(entry.tokens.begin(), entry.tokens.end());
   node.pages.resize(rules_.size());
   node.n_below.resize(rules_.size());
-  node.tenant = stretch.tenant;
-  node.adapter = stretch.adapter;
-  node.known = stretch.known;
+  node.tenant = entry.tenant;
+  node.adapter = entry.adapter;
+  node.known = entry.known;
   node.depth = parent.parent ? parent.depth + 1 : 0;
   // Allocate before anything changes.
   auto& siblings = parent.children;
@@ -337,9 +335,8 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
   change(*above, [&](Place&) { ++node.parent->n_below[group]; });
 }
 
-// Ranks first for eviction the tails that are a prefix of this node. They will no longer be hit, or
-// seldom if this node has no open page. This applies only to tails with the same mark, because
-// every reader that finds them finds this node as well.
+// Ranks first for eviction the tails with the same mark that are a prefix of this node: their
+// readers find this node too, so they are seldom hit, or never if this node has an open page.
 void PrefixIndex::outdate_heads_of(const PrefixNode& node, SharingMark known) {
   const auto& siblings = node.parent->children;
   auto at = place_of_child(*node.parent, known, node.tokens);
@@ -374,7 +371,6 @@ void PrefixIndex::outdate(PageId page) {
 PrefixIndex::Class PrefixIndex::class_of(PageId page) const {
   const Place& p = place(page);
   if (p.n_pins > 0) return Class::kPinned;
-  // In a group with full attention, a page that may be evicted has no snapshot that needs it.
   if (p.n_uses == 0 || is_bare(page)) return Class::kSpent;
   return p.n_uses > 1 ? Class::kHot : Class::kCold;
 }

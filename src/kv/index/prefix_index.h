@@ -103,18 +103,18 @@ class PrefixIndex {
   // on, and its pages rank as new, so that earlier use by one tenant cannot be observed. Returns
   // null if the key collides with other tokens, or the parent was evicted meanwhile. New pages are
   // in use.
-  const PrefixNode* insert(const TokenPages& stretch);
+  const PrefixNode* insert(const TokenPages& entry);
 
-  // Adds a snapshot of the state after a stretch, which may be empty: then after `parent`. Returns
-  // null if the stretch cannot be added or has a snapshot already; otherwise the pages belong to
-  // the node, and the first one is in use.
-  const PrefixNode* attach(const TokenPages& stretch, std::span<const PageId> snapshot,
-                           SnapshotKind kind, EvictionRank regard);
+  // Adds a snapshot of the state after a entry, which may be empty: then after `parent`.
+  // Returns null if the entry cannot be added or has a snapshot already; otherwise the pages
+  // belong to the node, and the first one is in use.
+  const PrefixNode* attach(const TokenPages& entry, std::span<const PageId> snapshot,
+                           SnapshotKind kind, EvictionRank eviction_rank);
   // Marks a snapshot as outdated by a later one: it is evicted first. Snapshots at a branch stay.
   void outdate_snapshot(const PageKey& key);
-  // Returns the node of a stretch if it has a snapshot already, which the stretch's tenant knows
-  // from now on; otherwise null.
-  const PrefixNode* know_snapshot(const TokenPages& stretch);
+  // Returns the node of a entry if it has a snapshot already, which the entry's tenant
+  // knows from now on; otherwise null.
+  const PrefixNode* know_snapshot(const TokenPages& entry);
   // Returns whether a page belongs to a snapshot. The pages of a snapshot are evicted together.
   bool is_of_snapshot(PageId page) const { return place(page).group == rules_.size(); }
 
@@ -188,8 +188,8 @@ class PrefixIndex {
   }
 
   PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
-  PrefixNode* parent_of(const TokenPages& stretch);
-  PrefixNode* node_for(PrefixNode& parent, const TokenPages& stretch);
+  PrefixNode* parent_of(const TokenPages& entry);
+  PrefixNode* node_for(PrefixNode& parent, const TokenPages& entry);
   bool serves_as_head(const PrefixNode& node) const;
   ChildrenByMatch::Child best_head(const PrefixNode& above, std::span<const TokenId> rest,
                                    SharingMark reader) const;

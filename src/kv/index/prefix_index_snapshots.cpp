@@ -52,14 +52,14 @@ bool PrefixIndex::find_tail_snapshot(Match& match, const PrefixNode& above,
   return false;
 }
 
-const PrefixNode* PrefixIndex::attach(const TokenPages& stretch, std::span<const PageId> snapshot,
-                                      SnapshotKind kind, EvictionRank regard) {
-  CHECK(!snapshot.empty() && stretch.tokens.size() < kPageTokens);
-  PrefixNode* parent = node_of(stretch.root, stretch.parent);
-  const bool is_behind_parent = stretch.tokens.empty();
-  if (!parent && !is_behind_parent) parent = parent_of(stretch);
+const PrefixNode* PrefixIndex::attach(const TokenPages& entry, std::span<const PageId> snapshot,
+                                      SnapshotKind kind, EvictionRank eviction_rank) {
+  CHECK(!snapshot.empty() && entry.tokens.size() < kPageTokens);
+  PrefixNode* parent = node_of(entry.root, entry.parent);
+  const bool is_behind_parent = entry.tokens.empty();
+  if (!parent && !is_behind_parent) parent = parent_of(entry);
   if (!parent || (is_behind_parent && !parent->parent)) return nullptr;
-  PrefixNode* node = is_behind_parent ? parent : node_for(*parent, stretch);
+  PrefixNode* node = is_behind_parent ? parent : node_for(*parent, entry);
   if (!node || !node->snapshot.empty()) {
     drop_if_empty(node ? node : parent);
     return nullptr;
@@ -70,27 +70,27 @@ const PrefixNode* PrefixIndex::attach(const TokenPages& stretch, std::span<const
     CHECK(!knows(page));
     place(page) = {.node = node,
                    .group = static_cast<uint32_t>(rules_.size()),
-                   .n_uses = regard == EvictionRank::kFound ? 2u : 1u,
+                   .n_uses = eviction_rank == EvictionRank::kFound ? 2u : 1u,
                    .last_use = ++n_ticks_,
                    .n_pins = 0,
                    .is_in_use = true};
-    if (regard == EvictionRank::kFound) ++n_hot_;
+    if (eviction_rank == EvictionRank::kFound) ++n_hot_;
   }
   count_snapshot(*node, 1);
   ++n_changes_;
-  learn(*node, stretch.known);
+  learn(*node, entry.known);
   return node;
 }
 
-const PrefixNode* PrefixIndex::know_snapshot(const TokenPages& stretch) {
-  const bool is_behind_parent = stretch.tokens.empty();
+const PrefixNode* PrefixIndex::know_snapshot(const TokenPages& entry) {
+  const bool is_behind_parent = entry.tokens.empty();
   const auto it =
-      nodes_.find(is_behind_parent ? stretch.parent : key_of_(stretch.parent, stretch.tokens));
+      nodes_.find(is_behind_parent ? entry.parent : key_of_(entry.parent, entry.tokens));
   if (it == nodes_.end() || it->second->snapshot.empty()) return nullptr;
   PrefixNode& node = *it->second;
-  if (!is_behind_parent && !std::ranges::equal(node.tokens, stretch.tokens)) return nullptr;
-  if (!node_of(stretch.root, node.key)) return nullptr;
-  learn(node, stretch.known);
+  if (!is_behind_parent && !std::ranges::equal(node.tokens, entry.tokens)) return nullptr;
+  if (!node_of(entry.root, node.key)) return nullptr;
+  learn(node, entry.known);
   return &node;
 }
 

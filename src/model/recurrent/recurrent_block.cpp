@@ -85,12 +85,12 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                 .heads = buffers.take(n_rows_max, most.heads),
                 .kept = buffers.take(n_rows_max, most.heads),
                 .decay = buffers.take(n_rows_max, most.decay),
-                .guesses = {}};
+                .draft_inputs = {}};
   const uint32_t n_draft_tokens = std::min(kMaxDraftRows, n_rows_max);
   for (const LayerConfig& layer : config.layers) {
     const InputColumns met =
         std::visit([](const auto& mixer) { return input_columns_of(mixer); }, layer.mixer);
-    taken.guesses.push_back(buffers.take(n_draft_tokens, met.n_cols()));
+    taken.draft_inputs.push_back(buffers.take(n_draft_tokens, met.n_cols()));
   }
   return taken;
 }
@@ -134,7 +134,8 @@ template <class Mixer>
 void RecurrentBlock::save_draft_inputs(const Mixer& mixer, uint32_t layer) {
   if (draft_rows_.empty()) return;
   const InputColumns met = input_columns_of(mixer);
-  const Rows aside = buffers_.guesses[layer].slice(0, static_cast<uint32_t>(draft_rows_.size()));
+  const Rows aside =
+      buffers_.draft_inputs[layer].slice(0, static_cast<uint32_t>(draft_rows_.size()));
   backend_.gather(buffers_.in.columns(met.first, met.n), draft_rows_, aside.columns(0, met.n));
   if (met.n_second == 0) return;
   backend_.gather(buffers_.in.columns(met.second, met.n_second), draft_rows_,
@@ -145,7 +146,7 @@ template <class Mixer>
 void RecurrentBlock::restore_draft_inputs(const Mixer& mixer, uint32_t layer) {
   const InputColumns met = input_columns_of(mixer);
   const Rows in = buffers_.in.slice(0, static_cast<uint32_t>(accepted_rows_.size()));
-  const Rows& aside = buffers_.guesses[layer];
+  const Rows& aside = buffers_.draft_inputs[layer];
   backend_.gather(aside.columns(0, met.n), accepted_rows_, in.columns(met.first, met.n));
   if (met.n_second == 0) return;
   backend_.gather(aside.columns(met.n, met.n_second), accepted_rows_,

@@ -26,7 +26,7 @@ class RecurrentBlock {
   // maximum number of draft tokens of all sequences in a step
   static constexpr uint32_t kMaxDraftRows = 32;
 
-  // Buffers that all layers share, except for `guesses`.
+  // Buffers that all layers share, except for `draft_inputs`.
   struct Buffers {
     Rows in;     // [n_rows_max, in_dim of the widest layer]
     Rows mixed;  // [n_rows_max, channels], output of the convolution
@@ -35,7 +35,7 @@ class RecurrentBlock {
     Rows decay;  // [n_rows_max, n_heads], only state space models
     // By layer: [kMaxDraftRows, columns that its recurrence reads], saved inputs of draft
     // tokens.
-    std::vector<Rows> guesses;
+    std::vector<Rows> draft_inputs;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 

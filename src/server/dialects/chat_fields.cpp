@@ -94,15 +94,15 @@ Result<std::vector<MessagePart>> read_texts(const json::value& content, const Te
     TRY(check_medium(type, words.param));
     if (!text || !text->is_string() || !is_text)
       return refuse(words.param, std::string(words.refusal));
-    TRY_ASSIGN(const auto pin_ttl_s, marks.read(*part));
-    parts.push_back(TextPart{std::string(view(text->get_string())), pin_ttl_s});
+    TRY_ASSIGN(const auto pin_ttl, marks.read(*part));
+    parts.push_back(TextPart{std::string(view(text->get_string())), pin_ttl});
   }
   return parts;
 }
 
 Result<void> add_tool(const json::object& tool, Json shown, CacheMarks& marks, ChatRequest& chat) {
-  TRY_ASSIGN(const auto pin_ttl_s, marks.read(tool));
-  chat.tools_pin_ttl = std::max(chat.tools_pin_ttl, pin_ttl_s);
+  TRY_ASSIGN(const auto pin_ttl, marks.read(tool));
+  chat.tools_pin_ttl = std::max(chat.tools_pin_ttl, pin_ttl);
   const json::value* function = tool.if_contains("function");
   const json::object& inner = function && function->is_object() ? function->get_object() : tool;
   const json::value* strict = inner.if_contains("strict");

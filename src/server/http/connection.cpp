@@ -68,7 +68,7 @@ Connection::Connection(std::unique_ptr<ByteStream> stream, std::string remote, S
       share_(std::move(share)),
       body_share_(state.memory.bodies) {}
 
-ByteShare Connection::time_out() {
+ByteShare Connection::evict() {
   close();
   return std::move(share_);
 }

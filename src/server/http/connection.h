@@ -55,7 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void abort() { peer_->notify(); }
   void close() { peer_->close(); }
   // Closes, and returns its share for the connection that replaces it.
-  ByteShare time_out();
+  ByteShare evict();
 
  private:
   using After = HttpFraming::After;

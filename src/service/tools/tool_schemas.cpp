@@ -42,7 +42,7 @@ class TypeCollector {
   std::set<std::string, std::less<>> gather() {
     for (size_t i = 0; i < schemas_.size(); ++i) {
       if (i == kMaxSchemas) return {};
-      select_rows(*schemas_[i]);
+      collect(*schemas_[i]);
     }
     for (size_t i = 0; i < schemas_.size() && kinds_.empty(); ++i) {
       if (find_field(*schemas_[i], "properties")) kinds_.emplace("object");
@@ -58,7 +58,7 @@ class TypeCollector {
     if (std::ranges::find(schemas_, schema) == schemas_.end()) schemas_.push_back(schema);
   }
 
-  void select_rows(const Json& schema) {
+  void collect(const Json& schema) {
     if (const Json* type = find_field(schema, "type")) {
       if (const auto* one = std::get_if<std::string>(&type->value)) kinds_.insert(*one);
       if (const auto* several = std::get_if<Json::List>(&type->value)) {

@@ -211,7 +211,7 @@ std::string replay_table(const std::vector<ReplayResult>& results) {
                    r.batch, r.n_tokens, r.tok_s, r.tok_s_off, r.ratio(), r.accepted_per_step,
                    r.drafted_per_step);
   }
-  return out + "accepted, drafted: guessed tokens of a sequence and step\n";
+  return out + "accepted, drafted: draft tokens per sequence and step\n";
 }
 
 }  // namespace kvik

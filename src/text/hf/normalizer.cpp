@@ -90,14 +90,14 @@ void append_bert(const BertFlags& flags, char32_t c, std::string& out) {
     if (flags.lowercase) letter = static_cast<char32_t>(u_tolower(static_cast<UChar32>(letter)));
     append_utf8(letter, out);
   };
-  const bool is_reserved = flags.handle_chinese_chars && is_bert_cjk(c);
-  if (is_reserved) out += ' ';
+  const bool is_chinese = flags.handle_chinese_chars && is_bert_cjk(c);
+  if (is_chinese) out += ' ';
   if (flags.strip_accents) {
     each_bert_base(c, push);
   } else {
     push(c);
   }
-  if (is_reserved) out += ' ';
+  if (is_chinese) out += ' ';
 }
 
 // Returns BERT's normalizer. Depending on the flags, it removes control characters, adds spaces

@@ -38,7 +38,7 @@ class Conversation {
     }
     std::erase_if(parts, [](const MessagePart& part) {
       const TextPart& text = std::get<TextPart>(part);
-      return text.text.empty() && !text.pin_ttl_s;
+      return text.text.empty() && !text.pin_ttl;
     });
     if (!parts.empty()) messages_.push_back({.role = "system", .parts = std::move(parts)});
     return {};
@@ -89,8 +89,8 @@ class Conversation {
     const std::string_view type = text_at(block, "type");
     const bool is_assistants = role == "assistant";
     if (type == "text" && at(block, "text").is_string()) {
-      TRY_ASSIGN(const auto pin_ttl_s, marks_.read(block));
-      newest(role).parts.push_back(TextPart{std::string(text_at(block, "text")), pin_ttl_s});
+      TRY_ASSIGN(const auto pin_ttl, marks_.read(block));
+      newest(role).parts.push_back(TextPart{std::string(text_at(block, "text")), pin_ttl});
       return {};
     }
     if (type == "document" && !is_assistants) return add_document(role, block);
@@ -115,9 +115,9 @@ class Conversation {
     if (!is_text) {
       return fail(ErrorCode::kUnsupported, "a document is no text, expected only text", "messages");
     }
-    TRY_ASSIGN(const auto pin_ttl_s, marks_.read(block));
+    TRY_ASSIGN(const auto pin_ttl, marks_.read(block));
     newest(role).parts.push_back(
-        TextPart{std::string(text_at(source.get_object(), "data")), pin_ttl_s});
+        TextPart{std::string(text_at(source.get_object(), "data")), pin_ttl});
     return {};
   }
 
@@ -148,8 +148,8 @@ class Conversation {
     TRY_ASSIGN(std::vector<MessagePart> parts, texts_of(at(block, "content"), "messages"));
     Message message = text_message("tool", "");
     if (!parts.empty()) {
-      TRY_ASSIGN(const auto pin_ttl_s, marks_.read(block));
-      if (pin_ttl_s) std::get<TextPart>(parts.back()).pin_ttl_s = pin_ttl_s;
+      TRY_ASSIGN(const auto pin_ttl, marks_.read(block));
+      if (pin_ttl) std::get<TextPart>(parts.back()).pin_ttl = pin_ttl;
       message.parts = std::move(parts);
     }
     const json::value& is_error = at(block, "is_error");
