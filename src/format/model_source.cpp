@@ -34,6 +34,8 @@ class TransformedTensors final : public TensorSource {
         return std::unexpected(done.error());
       }
     }
+    CHECK(begin_byte >= made.begin && begin_byte - made.begin <= made.bytes.size() &&
+          n_bytes <= made.bytes.size() - (begin_byte - made.begin));
     return made.bytes.subspan(begin_byte - made.begin, n_bytes);
   }
 

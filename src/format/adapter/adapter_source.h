@@ -46,7 +46,8 @@ struct LowRankFactors {
 };
 
 // An adapter on disk, checked against the shapes of one model. Its pairs are read one at a time,
-// and no two of them update the same matrix. Used by one thread at a time.
+// and no two of them update the same matrix. A tensor is changed by pairs or saved whole, not both.
+// Used by one thread at a time.
 class AdapterSource {
  public:
   virtual ~AdapterSource() = default;

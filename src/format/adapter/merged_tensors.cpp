@@ -24,7 +24,9 @@ class Changes {
       pairs_[name_of(adapter_->pairs()[i].tensor)].push_back(i);
     }
     for (size_t i = 0; i < adapter_->saved().size(); ++i) {
-      saved_[name_of(adapter_->saved()[i].tensor)] = i;
+      const std::string name = name_of(adapter_->saved()[i].tensor);
+      CHECK(!pairs_.contains(name));
+      saved_[name] = i;
     }
   }
 

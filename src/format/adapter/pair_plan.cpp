@@ -435,6 +435,27 @@ Result<void> PairPlan::add_saved(TensorId target, size_t tensor) {
   return {};
 }
 
+// A saved tensor is the whole change of its matrix. PEFT never adds a pair to a saved module.
+Result<void> PairPlan::check_saved() const {
+  for (const Saved& saved : saved_) {
+    const TensorId id = saved.tensor.tensor;
+    const auto is_of_id = [&](const Planned& planned) { return planned.pair.tensor == id; };
+    if (std::ranges::any_of(planned_, is_of_id)) {
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("tensor {} replaces '{}', which a pair changes too, expected only one "
+                      "of them",
+                      quoted(file_.tensors()[saved.in_file].name), name_of(id)));
+    }
+    const auto of_id = [&](const Saved& other) { return other.tensor.tensor == id; };
+    if (std::ranges::count_if(saved_, of_id) > 1) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("two tensors replace '{}', expected one", name_of(id)));
+    }
+  }
+  return {};
+}
+
 Result<std::unique_ptr<AdapterSource>> PairPlan::finish(std::unique_ptr<ModelSource> file,
                                                         std::string label, std::string base_name) {
   if (planned_.empty() && saved_.empty()) {
@@ -449,6 +470,7 @@ Result<std::unique_ptr<AdapterSource>> PairPlan::finish(std::unique_ptr<ModelSou
     return fail(ErrorCode::kCorrupt,
                 fmt::format("two pairs change '{}', expected one", name_of(twice->pair.tensor)));
   }
+  TRY(check_saved());
   return std::make_unique<Source>(std::move(file), std::move(label), std::move(base_name),
                                   std::move(planned_), std::move(saved_));
 }

@@ -68,8 +68,9 @@ class PairPlan {
   // another shape, kUnsupported for a type other than f32, f16 and bf16.
   Result<void> add_saved(TensorId target, size_t tensor);
 
-  // Returns the adapter with all pairs and saved tensors. Errors: kCorrupt if there are none, or if
-  // two pairs update the same matrix.
+  // Returns the adapter with all pairs and saved tensors. Errors: kCorrupt if there are none, if
+  // two pairs update the same matrix, or if a saved tensor replaces a matrix that a pair or another
+  // saved tensor changes.
   Result<std::unique_ptr<AdapterSource>> finish(std::unique_ptr<ModelSource> file,
                                                 std::string label, std::string base_name);
 
@@ -90,6 +91,7 @@ class PairPlan {
   Result<void> add_latent(const FilePair& pair, AdapterPair made);
   Result<uint64_t> flat_rank_of(const FilePair& pair) const;
   Result<void> add_magnitudes(const FilePair& pair, size_t first_planned);
+  Result<void> check_saved() const;
   Result<void> check_shapes(const FilePair& pair, const std::vector<uint64_t>& a,
                             const std::vector<uint64_t>& b) const;
 
