@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct WorkLimits {
   uint32_t n_ctx = 0;
   std::vector<RecurrenceShape> recurrences = {};  // one entry per kind of recurrent layer
   uint32_t n_draft_runs = 0;                      // runs with draft tokens in one step
+  uint32_t n_draft_tokens = 0;                    // draft tokens of one run
 };
 
 // The operations of the forward pass. Shapes are verified by CHECK, because a wrong shape is a bug.
@@ -215,5 +217,9 @@ class Backend {
   // are read from pages only. q: [M, n_heads · head_dim], out: [M, n_heads · value_dim]
   virtual void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) = 0;
 };
+
+// Returns the names of all types that the backend can compute with, separated by commas, for
+// messages.
+std::string computable_types(const Backend& backend);
 
 }  // namespace kvik

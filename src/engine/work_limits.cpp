@@ -30,7 +30,8 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
           .heads = std::move(heads),
           .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train,
           .recurrences = std::move(recurrences),
-          .n_draft_runs = speculates ? std::min(options.max_running, kMaxDraftRows) : 0};
+          .n_draft_runs = speculates ? std::min(options.max_running, kMaxDraftRows) : 0,
+          .n_draft_tokens = speculates ? kMaxDraftRows : 0};
 }
 
 }  // namespace kvik

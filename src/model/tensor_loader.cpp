@@ -27,15 +27,6 @@ std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index)
                           fmt::join(others, ", ")));
 }
 
-// Returns the names of all types that the backend can compute with.
-std::string computable_types(const Backend& backend) {
-  std::vector<std::string_view> names;
-  for (const ElementTraits& t : element_types()) {
-    if (backend.can_compute(t.type)) names.push_back(t.name);
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 }  // namespace
 
 TensorLoader::TensorLoader(ModelSource& source, Backend& backend, const TensorTable& table,

@@ -49,8 +49,10 @@ Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& ta
     }
     if (!backend.can_compute(tensor.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{}: tensor '{}' is of type {}, which cannot be computed with",
-                              source.label(), tensor.name, name_of(tensor.type)));
+                  fmt::format("{}: tensor '{}' is of type {}, which {} does not compute with, "
+                              "expected one of {}",
+                              source.label(), tensor.name, name_of(tensor.type), backend.name(),
+                              computable_types(backend)));
     }
     const uint64_t n_cols = tensor.shape.back();
     const uint64_t n_rows = tensor.shape.size() < 2 ? 1 : tensor.shape[tensor.shape.size() - 2];

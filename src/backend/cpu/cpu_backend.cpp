@@ -45,7 +45,7 @@ class CpuBackend final : public Backend {
         matmul_(isa.matmul, memory_, pool_),
         attention_(isa.attention, memory_, pool_),
         low_rank_(isa.low_rank, pool_),
-        state_(isa.state, pool_) {}
+        state_(isa.state, memory_, pool_) {}
 
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
@@ -60,11 +60,13 @@ class CpuBackend final : public Backend {
     return kvik::packed_bytes(type, n_rows, n_cols);
   }
   uint64_t scratch_bytes(const WorkLimits& limits) const override {
-    return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits);
+    return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits) +
+           state_.scratch_bytes(limits);
   }
   void reserve(const WorkLimits& limits) override {
     matmul_.reserve(limits);
     attention_.reserve(limits);
+    state_.reserve(limits);
   }
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override;
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
@@ -180,7 +182,8 @@ Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorVie
     const ElementTraits& t = traits(source.type);
     if (!can_pack(source.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{} weights cannot be computed with on the CPU", t.name));
+                  fmt::format("{} weights cannot be computed with on the CPU: expected one of {}",
+                              t.name, computable_types(*this)));
     }
     if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {
       return fail(ErrorCode::kInvalidArgument,

@@ -188,9 +188,8 @@ Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorVi
     const ElementTraits& t = traits(source.type);
     if (!can_compute(source.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{} weights cannot be computed with on a GPU: expected f32, f16, "
-                              "bf16, q8_0, q4_0, q4_k, q5_k, q6_k or mxfp4",
-                              t.name));
+                  fmt::format("{} weights cannot be computed with on a GPU: expected one of {}",
+                              t.name, computable_types(*this)));
     }
     if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {
       return fail(ErrorCode::kInvalidArgument,

@@ -222,9 +222,14 @@ TEST(CudaMatmul, types_without_kernels_are_refused_by_name) {
   const auto refused = both.cuda().pack_views({&view, 1});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  const std::string types = computable_types(both.cuda());
   EXPECT_EQ(refused.error().message,
-            "q5_0 weights cannot be computed with on a GPU: expected f32, f16, bf16, q8_0, q4_0, "
-            "q4_k, q5_k, q6_k or mxfp4");
+            "q5_0 weights cannot be computed with on a GPU: expected one of " + types);
+  EXPECT_EQ(types.find("q5_0"), std::string::npos);
+  for (const ElementType type : {ElementType::kF32, ElementType::kQ8_0, ElementType::kMXFP4}) {
+    EXPECT_TRUE(both.cuda().can_compute(type));
+    EXPECT_NE(types.find(name_of(type)), std::string::npos);
+  }
 }
 
 TEST(CudaMatmul, a_matrix_that_is_times_a_number_is_refused) {

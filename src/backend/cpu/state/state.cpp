@@ -38,11 +38,37 @@ constexpr uint32_t kRowsAhead = 4;
 // Maximum number of heads per item that use the same key head. They share the gathered rows.
 constexpr uint32_t kHeadsTogether = 2;
 
+// The scratch memory of one thread, in floats: a block of columns, then queries and keys.
+struct ThreadScratch {
+  size_t block, gathered;
+  size_t n_floats() const { return block + gathered; }
+};
+ThreadScratch scratch_of(const RecurrenceShape& shape, uint32_t n_tokens) {
+  return {.block = size_t{shape.key_dim} * kStateColumns,
+          .gathered = size_t{2} * shape.key_dim * std::max(kTokensTogether, n_tokens)};
+}
+
 void prefetch(const float* p, uint32_t n) {
   for (uint32_t i = 0; i < n; i += 64 / sizeof(float)) __builtin_prefetch(p + i);
 }
 
 }  // namespace
+
+uint64_t State::scratch_bytes(const WorkLimits& limits) const {
+  size_t n_floats = 0;
+  for (const RecurrenceShape& shape : limits.recurrences) {
+    n_floats = std::max(n_floats, scratch_of(shape, limits.n_draft_tokens).n_floats());
+  }
+  return n_floats * pool_.n_threads() * sizeof(float);
+}
+
+void State::reserve(const WorkLimits& limits) { grow_scratch(scratch_bytes(limits)); }
+
+void State::grow_scratch(size_t n_bytes) {
+  if (scratch_.size() >= n_bytes) return;
+  scratch_ = Buffer();
+  scratch_ = memory_.allocate(n_bytes);
+}
 
 template <class Body>
 void State::for_items(size_t n_items, size_t n_floats, const Body& body) {
@@ -133,11 +159,11 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
   CHECK(in.v.n_cols == n_heads * value_dim && out.n_cols == in.v.n_cols);
   check_runs(runs, out.n_rows);
   const size_t matrix = size_t{key_dim} * value_dim;
-  const size_t block = size_t{key_dim} * kStateColumns;
-  uint32_t most_tokens = kTokensTogether;
-  for (const StateRun& run : runs) most_tokens = std::max(most_tokens, run.n_draft_tokens);
-  const size_t gathered = size_t{2} * key_dim * most_tokens;
-  scratch_.resize(std::max(scratch_.size(), (block + gathered) * pool_.n_threads()));
+  uint32_t n_draft_tokens = 0;
+  for (const StateRun& run : runs) n_draft_tokens = std::max(n_draft_tokens, run.n_draft_tokens);
+  const ThreadScratch of_thread = scratch_of(shape, n_draft_tokens);
+  const size_t block = of_thread.block;
+  grow_scratch(of_thread.n_floats() * pool_.n_threads() * sizeof(float));
   // Processes tokens [first_row, first_row + n) for a block of columns that begins with column
   // `first`.
   const auto pass = [&](float* columns, uint32_t head, uint32_t first, const Keys& keys,
@@ -196,7 +222,7 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
               const auto key_head = static_cast<uint32_t>(item / n_sets % n_key_heads);
               pass_heads(runs[item / n_sets / n_key_heads], key_head, set * n_together,
                          std::min(of_key, (set + 1) * n_together),
-                         scratch_.data() + thread * (block + gathered));
+                         scratch_.floats() + thread * of_thread.n_floats());
             });
 }
 

@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cpu/state/state_kernels.h"
@@ -16,7 +15,12 @@ namespace kvik::cpu {
 // distributed to the pool.
 class State {
  public:
-  State(const StateKernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
+  State(const StateKernels& kernels, Memory& memory, ThreadPool& pool)
+      : kernels_(kernels), memory_(memory), pool_(pool) {}
+
+  // Implement Backend::scratch_bytes() and reserve().
+  uint64_t scratch_bytes(const WorkLimits& limits) const;
+  void reserve(const WorkLimits& limits);
 
   // Implement the functions of Backend.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
@@ -50,11 +54,14 @@ class State {
   template <class Body>
   void for_items(size_t n_items, size_t n_floats, const Body& body);
 
+  void grow_scratch(size_t n_bytes);
+
   const StateKernels& kernels_;
+  Memory& memory_;
   ThreadPool& pool_;
   // By thread: a block of columns for draft tokens, then gathered queries and keys. Grows to the
   // maximum needed.
-  std::vector<float> scratch_;
+  Buffer scratch_;
 };
 
 }  // namespace kvik::cpu

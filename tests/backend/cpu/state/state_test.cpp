@@ -6,8 +6,10 @@
 #include <functional>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa.h"
 #include "backend/exact_math.h"
+#include "backend/host_memory.h"
 #include "backend/random_matrix.h"
 
 // Compares recurrences in f32 with the formulas in double. The bits must not depend on how the
@@ -66,7 +68,8 @@ struct Cut {
 Result recur(const StateKernels& kernels, const Geometry& g, bool is_delta,
              const std::vector<Cut>& cuts) {
   ThreadPool pool(2);
-  State state(kernels, pool);
+  HostMemory memory;
+  State state(kernels, memory, pool);
   Tokens tokens(g);
   Result result{random_floats(g.floats(), 6), std::vector<float>(kTokens * g.values())};
   const std::vector<float> skips = random_floats(g.shape.n_heads, 7);
@@ -174,6 +177,41 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Recurrence, ::testing::Bool(), [](const auto& in
   return info.param ? "delta_rule" : "state_space";
 });
 
+TEST_P(Recurrence, scratch_memory_is_counted_and_allocated_before) {
+  for (const Geometry& g : kGeometries) {
+    const auto backend = make_cpu_backend({.n_threads = 3, .isa = {}});
+    ASSERT_TRUE(backend.has_value());
+    const auto& memory = static_cast<HostMemory&>((*backend)->memory());
+    WorkLimits limits;
+    limits.n_rows = limits.n_draft_tokens = kTokens;
+    const uint64_t without_state = (*backend)->scratch_bytes(limits);
+    limits.recurrences = {g.shape};
+    const uint64_t counted = (*backend)->scratch_bytes(limits);
+    EXPECT_GE(counted - without_state, 3 * 2 * kTokens * g.shape.key_dim * sizeof(float));
+    (*backend)->reserve(limits);
+    const uint64_t reserved = memory.held_bytes();
+    EXPECT_LE(reserved, counted);
+    EXPECT_GE(reserved, counted - without_state);
+    Tokens tokens(g);
+    std::vector<float> state(g.floats()), values(kTokens * g.values());
+    const std::vector<float> skips(g.shape.n_heads);
+    const RecurrenceRows in{.q = rows_over(tokens.q, kTokens),
+                            .k = rows_over(tokens.k, kTokens),
+                            .v = rows_over(tokens.v, kTokens),
+                            .decay = rows_over(tokens.decay, kTokens),
+                            .rate = rows_over(tokens.rate, kTokens)};
+    for (const uint32_t n_draft_tokens : {0u, kTokens}) {
+      const StateRun run{state.data(), 0, kTokens, n_draft_tokens};
+      if (GetParam()) {
+        (*backend)->delta_rule(g.shape, {&run, 1}, in, kLengthEps, rows_over(values, kTokens));
+      } else {
+        (*backend)->state_space(g.shape, {&run, 1}, in, skips, rows_over(values, kTokens));
+      }
+      EXPECT_EQ(memory.held_bytes(), reserved);
+    }
+  }
+}
+
 TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
   constexpr uint32_t kHeads = 37;  // not a multiple of any vector length
   const auto factors = random_floats(kHeads, 1), biases = random_floats(kHeads, 2);
@@ -203,7 +241,8 @@ TEST(ShortConv, cuts_and_guesses_leave_the_bits_of_one_step) {
   auto x = random_floats(kTokens * kChannels, 3);
   const auto convolve = [&](const StateKernels& kernels, const std::vector<Cut>& cuts) {
     ThreadPool pool(2);
-    State conv(kernels, pool);
+    HostMemory memory;
+    State conv(kernels, memory, pool);
     Result result{random_floats((kTaps - 1) * kChannels, 4),
                   std::vector<float>(kTokens * kChannels)};
     uint32_t first = 0;
