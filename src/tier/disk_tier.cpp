@@ -180,7 +180,7 @@ Result<void> DiskTier::index_segment(uint32_t id, std::span<std::byte> head) {
 
 // Rebuilds a damaged index once, because the pages may be intact. Returns the error for the caller.
 Error DiskTier::restore(const Error& error) {
-  if (error.code != ErrorCode::kCorrupt) return error;
+  if (error.code != ErrorCode::kCorrupt || !folder_) return error;
   const Result<void> done = rebuild_index();
   if (!done) folder_.reset();
   return done ? error : done.error();

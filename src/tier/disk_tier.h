@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -105,7 +106,9 @@ class DiskTier final : public Tier {
       REQUIRES(mutex_);
   Result<std::optional<uint32_t>> stale_segment(uint64_t slot_bytes, uint64_t before)
       REQUIRES(mutex_);
+  Result<void> change_index(const std::function<Result<void>()>& change) REQUIRES(mutex_);
   Result<void> drop_segment(uint32_t id) REQUIRES(mutex_);
+  Result<void> drop_rows(uint32_t segment) REQUIRES(mutex_);
   Result<void> drop_row(const DiskIndex::Row& row) REQUIRES(mutex_);
   Result<void> write(std::span<const Placed> placed);
   Result<void> insert(std::span<const Placed> placed) REQUIRES(mutex_);
@@ -121,7 +124,8 @@ class DiskTier final : public Tier {
   mutable Mutex mutex_;
   std::unique_ptr<Folder> folder_ GUARDED_BY(mutex_);
   std::map<uint64_t, std::vector<SlotId>> free_slots_ GUARDED_BY(mutex_);  // by slot size in bytes
-  std::vector<SlotId> reading_ GUARDED_BY(mutex_);  // must not be overwritten
+  std::vector<SlotId> reading_ GUARDED_BY(mutex_);    // must not be overwritten
+  std::vector<uint32_t> dropped_ GUARDED_BY(mutex_);  // segments removed in this transaction
   std::vector<std::pair<PageKey, uint32_t>> touched_
       GUARDED_BY(mutex_);  // uses by (key, group) that are not yet in the index
   uint64_t tick_ GUARDED_BY(mutex_) = 1;

@@ -68,7 +68,7 @@ Result<void> DiskTier::clear() {
   TRY(check_folder());
   std::vector<uint32_t> all;
   for (const auto& [id, segment] : folder_->files->segments()) all.push_back(id);
-  TRY(folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
+  TRY(change_index([&]() REQUIRES(mutex_) -> Result<void> {
     for (const uint32_t id : all) TRY(drop_segment(id));
     return {};
   }));

@@ -31,8 +31,12 @@ Result<void> DiskTier::put(std::span<Put> pages) {
   const Result<void> written = write(placed);
   const MutexLock lock(mutex_);
   Result<void> done = written ? insert(placed) : written;
+  if (done) {
+    done = write_touches();
+  } else {
+    give_back(placed);
+  }
   if (done) return {};
-  give_back(placed);
   return std::unexpected<Error>(restore(done.error()));
 }
 
@@ -61,7 +65,7 @@ Result<bool> DiskTier::has_parent(const TierPage& page, std::span<const Placed> 
 // Assigns a slot to each new page for which there is room.
 Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
   std::vector<Placed> placed;
-  const Result<void> done = folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
+  TRY(change_index([&]() REQUIRES(mutex_) -> Result<void> {
     for (Put& put : pages) {
       const auto is_same = [&](const Placed& other) { return other.put->page == put.page; };
       TRY_ASSIGN(const bool known, is_known(put.page));
@@ -82,10 +86,28 @@ Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
       placed.push_back({&put, *slot, n_bytes, *folder_->files->find(slot->segment)});
     }
     return {};
-  });
-  if (done) return placed;
-  give_back(placed);
-  return std::unexpected<Error>(done.error());
+  }));
+  return placed;
+}
+
+// Applies changes to the index in one transaction. If it fails, the index has its former rows
+// again, and the tables are read from it; pages of segments that were removed stay removed.
+Result<void> DiskTier::change_index(const std::function<Result<void>()>& change) {
+  const uint64_t n_evictions = n_evictions_;
+  dropped_.clear();
+  Result<void> done = folder_->index->in_transaction(change);
+  if (done) return done;
+  n_evictions_ = n_evictions;
+  Result<void> repaired;
+  if (!dropped_.empty()) {
+    repaired = folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
+      for (const uint32_t id : dropped_) TRY(drop_rows(id));
+      return {};
+    });
+  }
+  if (repaired) repaired = read_index();
+  if (!repaired && repaired.error().code != ErrorCode::kCorrupt) folder_.reset();
+  return done;
 }
 
 std::optional<SlotId> DiskTier::take_free_slot(uint64_t slot_bytes) {
@@ -179,11 +201,17 @@ Result<std::optional<uint32_t>> DiskTier::stale_segment(uint64_t slot_bytes, uin
 
 Result<void> DiskTier::drop_segment(uint32_t id) {
   const uint64_t slot_bytes = folder_->files->find(id)->slot_bytes;
-  TRY_ASSIGN(const auto rows, folder_->index->rows_of_segment(id));
-  for (const DiskIndex::Row& row : rows) TRY(drop_row(row));
+  TRY(drop_rows(id));
   std::erase_if(free_slots_[slot_bytes], [&](SlotId slot) { return slot.segment == id; });
   TRY(folder_->files->remove(id));
+  dropped_.push_back(id);
   n_bytes_ = folder_->files->n_bytes();
+  return {};
+}
+
+Result<void> DiskTier::drop_rows(uint32_t segment) {
+  TRY_ASSIGN(const auto rows, folder_->index->rows_of_segment(segment));
+  for (const DiskIndex::Row& row : rows) TRY(drop_row(row));
   return {};
 }
 
@@ -219,11 +247,15 @@ Result<void> DiskTier::insert(std::span<const Placed> placed) {
     return {};
   }));
   n_pages_ += placed.size();
-  return write_touches();
+  return {};
 }
 
+// A page of another size may have taken the place of the whole segment.
 void DiskTier::give_back(std::span<const Placed> placed) {
-  for (const Placed& page : placed) free_slots_[page.slot_bytes].push_back(page.slot);
+  if (!folder_ || !folder_->files) return;
+  for (const Placed& page : placed) {
+    if (folder_->files->find(page.slot.segment)) free_slots_[page.slot_bytes].push_back(page.slot);
+  }
 }
 
 }  // namespace kvik

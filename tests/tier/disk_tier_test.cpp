@@ -1,9 +1,11 @@
 #include "tier/disk_tier.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -39,6 +41,25 @@ class FailingCalls final : public FileCalls {
     return write_error ? write_error.load() : FileCalls::write(fd, bytes, offset);
   }
   int sync(int fd) override { return sync_error ? sync_error.load() : FileCalls::sync(fd); }
+};
+
+// While it exists, no write to a file succeeds, so that no transaction of the index can commit.
+class NoFileWrites {
+ public:
+  NoFileWrites() {
+    before_ = std::signal(SIGXFSZ, SIG_IGN);
+    CHECK(::getrlimit(RLIMIT_FSIZE, &limit_) == 0);
+    const rlimit none = {.rlim_cur = 0, .rlim_max = limit_.rlim_max};
+    CHECK(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  }
+  ~NoFileWrites() {
+    CHECK(::setrlimit(RLIMIT_FSIZE, &limit_) == 0);
+    std::signal(SIGXFSZ, before_);
+  }
+
+ private:
+  rlimit limit_{};
+  void (*before_)(int) = nullptr;
 };
 
 TEST(DiskTier, gives_back_what_was_put_also_after_it_was_closed) {
@@ -193,6 +214,56 @@ TEST(DiskTier, a_write_that_fails_stores_nothing_and_the_tier_recovers) {
     ASSERT_TRUE(store(*tier, pages).has_value());
     EXPECT_EQ(n_found(*tier, pages), 3u);
   }
+}
+
+TEST(DiskTier, an_eviction_that_cannot_be_committed_did_not_happen) {
+  const TemporaryFolder folder;
+  const auto tier = open_tier(folder, 4 << 20);
+  std::vector<StoredPage> old;
+  for (uint32_t seed = 0; tier->size().n_evictions == 0; ++seed) {
+    const auto pages = chain_of_pages(kRoot, 32, seed, kPageBytes);
+    ASSERT_TRUE(store(*tier, pages).has_value());
+    old.push_back(pages.front());
+  }
+  const TierSize before = tier->size();
+  ASSERT_EQ(n_found(*tier, old), before.n_pages);
+  std::vector<StoredPage> added;
+  for (uint32_t i = 0; i < 3; ++i) {
+    added.push_back(chain_of_pages(kRoot, 32, 5000 + i, kPageBytes).front());
+  }
+  {
+    const NoFileWrites no_writes;
+    const auto done = store(*tier, added);
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().code, ErrorCode::kIo);
+  }
+  EXPECT_EQ(tier->size().n_pages, before.n_pages);
+  EXPECT_EQ(tier->size().n_evictions, before.n_evictions);
+  EXPECT_EQ(n_found(*tier, old), before.n_pages);
+  ASSERT_TRUE(store(*tier, added).has_value());
+  EXPECT_EQ(n_found(*tier, added), 3u);
+  EXPECT_EQ(n_found(*tier, old), before.n_pages - 3);
+  EXPECT_EQ(tier->size().n_pages, before.n_pages);
+  EXPECT_EQ(tier->verify()->n_damaged, 0u);
+}
+
+TEST(DiskTier, a_segment_removed_in_vain_leaves_no_rows) {
+  const TemporaryFolder folder;
+  FailingCalls calls;
+  const auto tier = open_tier(folder, 4 << 20, calls);
+  const auto old = chain_of_pages(kRoot, 96, 1, kPageBytes);
+  ASSERT_TRUE(store(*tier, old).has_value());
+  calls.allocate_error = ENOSPC;
+  const auto larger = chain_of_pages(kRoot, 32, 2, 30000);
+  ASSERT_FALSE(store(*tier, larger).has_value());
+  EXPECT_EQ(tier->size().n_pages, 0u);
+  EXPECT_EQ(tier->size().n_evictions, 3u);
+  EXPECT_EQ(tier->children(kRoot, 0, SharingMark::kAll, 5).size(), 0u);
+  calls.allocate_error = 0;
+  ASSERT_TRUE(store(*tier, larger).has_value());
+  ASSERT_TRUE(store(*tier, old).has_value());
+  EXPECT_EQ(tier->size().n_pages, 4u);
+  EXPECT_EQ(n_found(*tier, old) + n_found(*tier, larger), 4u);
 }
 
 TEST(DiskTier, a_page_that_cannot_be_read_is_a_miss_and_stays) {
