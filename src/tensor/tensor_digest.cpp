@@ -10,11 +10,11 @@ Hash128 digest_piece(const TensorView& tensor, uint64_t piece) {
   const uint64_t n = std::min<uint64_t>(kDigestRows, tensor.n_rows - first);
   const Hash128 rows =
       xxh3_128(tensor.bytes.subspan(first * tensor.row_bytes(), n * tensor.row_bytes()));
-  if (piece != 0 || (tensor.gather.empty() && tensor.scale == 1)) return rows;
-  const auto beside =
-      tensor.scale == 1 ? std::as_bytes(tensor.gather) : std::as_bytes(std::span(&tensor.scale, 1));
-  const Hash128 both[] = {rows, xxh3_128(beside)};
-  return digest_of_pieces(both);
+  if (piece != 0) return rows;
+  std::vector<Hash128> parts = {rows};
+  if (!tensor.gather.empty()) parts.push_back(xxh3_128(std::as_bytes(tensor.gather)));
+  if (tensor.scale != 1) parts.push_back(xxh3_128(std::as_bytes(std::span(&tensor.scale, 1))));
+  return parts.size() == 1 ? rows : digest_of_pieces(parts);
 }
 
 Hash128 digest_of_pieces(std::span<const Hash128> pieces) {

@@ -13,8 +13,8 @@ namespace kvik {
 inline constexpr uint32_t kDigestRows = 32;
 
 // Returns the hash of piece `piece`; the last piece has the remaining rows. The hash of the first
-// piece includes TensorView::scale if it is not 1, otherwise the order of columns
-// (TensorView::gather).
+// piece includes the order of columns (TensorView::gather), if there is one, and TensorView::scale,
+// if it is not 1.
 Hash128 digest_piece(const TensorView& tensor, uint64_t piece);
 // Returns the hash of a tensor from the hashes of its pieces.
 Hash128 digest_of_pieces(std::span<const Hash128> pieces);

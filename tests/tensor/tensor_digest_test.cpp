@@ -37,6 +37,22 @@ TEST(TensorDigest, every_byte_counts) {
   EXPECT_EQ(digest_of(matrix.view), before);
 }
 
+TEST(TensorDigest, the_order_of_columns_counts_beside_a_scale) {
+  Matrix matrix(70);
+  matrix.view.scale = 0.5f;
+  const Hash128 before = digest_of(matrix.view);
+  std::vector<uint32_t> order(matrix.view.n_cols);
+  std::iota(order.rbegin(), order.rend(), 0u);
+  matrix.view.gather = order;
+  const Hash128 reversed = digest_of(matrix.view);
+  EXPECT_NE(reversed, before);
+  std::swap(order[0], order[1]);
+  EXPECT_NE(digest_of(matrix.view), reversed);
+  matrix.view.scale = 0.25f;
+  std::swap(order[0], order[1]);
+  EXPECT_NE(digest_of(matrix.view), reversed);
+}
+
 TEST(TensorDigest, the_order_of_columns_counts) {
   Matrix matrix(70);
   const Hash128 before = digest_of(matrix.view);
