@@ -51,6 +51,8 @@ void MemoryReserve::keep(size_t n_bytes) {
   size_t before = wanted_bytes.load();
   while (before < n_bytes && !wanted_bytes.compare_exchange_weak(before, n_bytes)) continue;
   std::set_new_handler(on_shortage);
+  void* const larger = before < n_bytes ? std::malloc(n_bytes) : nullptr;
+  if (larger) return std::free(held.exchange(larger));
   static_cast<void>(restore());
 }
 

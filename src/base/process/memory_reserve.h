@@ -12,8 +12,8 @@ namespace kvik {
 // no physical memory. One per process; any thread.
 class MemoryReserve {
  public:
-  // Sets the size of the reserve, unless it is larger already, and reserves the memory if none is
-  // held. A reserve that is held keeps its size until it is released and restored.
+  // Sets the size of the reserve, unless it is larger already, and reserves the memory. If there is
+  // not enough memory for a larger reserve, the one held stays until it is released and restored.
   static void keep(size_t n_bytes);
 
   // Reserves the memory again if it was released. Returns false if there is not enough memory yet.

@@ -11,13 +11,16 @@ namespace kvik {
 Duration thread_time();
 
 // Budget of processor time per tenant: a share of one core, and up to `burst` at once after a
-// pause. Work in progress may overdraw it. Not thread-safe.
+// pause. Work in progress may overdraw it. Remembers at most kMostAccounts tenants: those with the
+// most time left are forgotten first. Not thread-safe.
 class ProcessorBudget {
  public:
   struct Rule {
     double share;  // share of one core
     Duration burst;
   };
+  static constexpr size_t kMostAccounts = 4096;
+
   explicit ProcessorBudget(Rule rule) : rule_(rule) {}
 
   // Subtracts `time` from the budget of the tenant.
@@ -29,8 +32,8 @@ class ProcessorBudget {
   Duration recent_cost(const std::string& tenant) const;
 
  private:
-  // Number of accounts from which on accounts with an unused budget are removed.
-  static constexpr size_t kMost = 4096;
+  void make_room(TimePoint now);
+
   struct Account {
     Duration left;
     TimePoint at;

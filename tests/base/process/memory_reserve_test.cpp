@@ -1,6 +1,7 @@
 #include "base/process/memory_reserve.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <chrono>
 #include <memory>
@@ -22,6 +23,22 @@ TEST(MemoryReserve, is_released_once_when_memory_is_short_and_restored) {
   EXPECT_THROW(on_shortage(), std::bad_alloc) << "the next one who finds nothing is refused";
   EXPECT_TRUE(MemoryReserve::restore());
   EXPECT_TRUE(MemoryReserve::is_kept());
+}
+
+TEST(MemoryReserve, a_larger_reserve_replaces_the_one_held) {
+  constexpr size_t kLarger = size_t{64} << 20;
+  MemoryReserve::keep(size_t{1} << 20);
+  const size_t before = ::mallinfo2().hblkhd;  // bytes that malloc has mapped
+  MemoryReserve::keep(kLarger);
+  EXPECT_GE(::mallinfo2().hblkhd, before + kLarger - (size_t{1} << 20));
+  EXPECT_TRUE(MemoryReserve::is_kept());
+  const size_t after = ::mallinfo2().hblkhd;
+  MemoryReserve::keep(size_t{1} << 20);
+  EXPECT_EQ(::mallinfo2().hblkhd, after);
+  std::get_new_handler()();
+  EXPECT_LE(::mallinfo2().hblkhd, after - kLarger) << "the whole reserve is released";
+  EXPECT_TRUE(MemoryReserve::restore());
+  EXPECT_EQ(::mallinfo2().hblkhd, after);
 }
 
 TEST(MemoryReserve, larger_allocations_still_fail) {
