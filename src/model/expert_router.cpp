@@ -25,17 +25,35 @@ uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows
          config.n_experts * (sizeof(uint32_t) + 2 * sizeof(double) + sizeof(RowGroup));
 }
 
-// Sigmoid probabilities are computed only if they are added to a bias or, for groups, to each
-// other. Otherwise the scores have the same order. With softmax scoring the bias is added to the
-// scores.
+// Probabilities are computed only if they are added to a bias or, with sigmoid scoring and groups,
+// to each other. Otherwise the scores have the same order.
 void ExpertRouter::rank(const float* scores, std::span<const float> correction_bias) {
-  const bool is_sigmoid = config_.scoring == ExpertScoring::kSigmoid;
-  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
-    const bool needs_probability = is_sigmoid && (!correction_bias.empty() || config_.n_groups > 1);
-    const double bias = correction_bias.empty() ? 0.0 : correction_bias[expert];
-    ranks_[expert] = (needs_probability ? exact_sigmoid(scores[expert]) : scores[expert]) + bias;
+  const uint32_t n = config_.n_experts;
+  const bool is_biased = !correction_bias.empty();
+  if (config_.scoring == ExpertScoring::kSigmoid && (is_biased || config_.n_groups > 1)) {
+    for (uint32_t expert = 0; expert < n; ++expert) ranks_[expert] = exact_sigmoid(scores[expert]);
+  } else if (config_.scoring == ExpertScoring::kSoftmax && is_biased) {
+    rank_by_softmax(scores);
+  } else {
+    std::copy_n(scores, n, ranks_.begin());
+  }
+  for (uint32_t expert = 0; expert < n && is_biased; ++expert) {
+    ranks_[expert] += correction_bias[expert];
   }
   if (config_.n_groups_used < config_.n_groups) mask_other_groups();
+}
+
+void ExpertRouter::rank_by_softmax(const float* scores) {
+  double highest = scores[0];
+  for (uint32_t expert = 1; expert < config_.n_experts; ++expert) {
+    if (highest < scores[expert]) highest = scores[expert];
+  }
+  double sum = 0;
+  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
+    ranks_[expert] = exact_exp(scores[expert] - highest);
+    sum += ranks_[expert];
+  }
+  for (double& rank : ranks_) rank /= sum;
 }
 
 // Ranks the experts of all but the best groups at minus infinity.

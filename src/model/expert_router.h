@@ -11,9 +11,9 @@ namespace kvik {
 
 // Chooses the top-k experts of each row of a batch and their weights.
 //
-// A row gets the n_used experts with the highest scores; of equal scores the lower index wins. A
-// choice bias is added before ranking: to the probability with sigmoid scoring, to the score with
-// softmax scoring. If the experts are divided into groups, only those of the best groups are
+// A row gets the n_used experts with the highest scores; of equal scores the lower index wins. With
+// a correction bias, the experts with the highest sums of probability and bias are selected (Wang
+// et al. 2024). If the experts are divided into groups, only those of the best groups are
 // considered: a group is ranked by its best expert or, with sigmoid scoring, by the sum of its two
 // best. The choice for a row depends on its own scores alone.
 //
@@ -54,6 +54,7 @@ class ExpertRouter {
  private:
   // Sets ranks_, by which experts are chosen.
   void rank(const float* scores, std::span<const float> correction_bias);
+  void rank_by_softmax(const float* scores);
   void mask_other_groups();
   void choose(const float* scores, uint32_t* chosen, float* weights) const;
   void group(uint32_t n_rows);

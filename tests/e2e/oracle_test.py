@@ -177,6 +177,20 @@ class Oracle(unittest.TestCase):
                 share = min(4e-6, kvik.f32_bound(*kvik.weights(path), tokens, want)) if name in kvik.ILL_CONDITIONED else 2e-6
                 self.assert_close(kvik.logits(path, tokens, all=True, kv_type="f32"), want, share)
 
+    def test_a_correction_bias_is_added_to_the_probabilities_of_a_softmax(self):
+        path = kvik.preset("test-mla", "f32", 1)
+        with open(path, "rb") as file:
+            model = bytearray(file.read())
+        key = b"deepseek2.expert_gating_func"
+        value = model.index(key) + len(key) + 4  # after the type of the value
+        self.assertEqual(model[value:value + 4], (2).to_bytes(4, "little"))
+        model[value] = 1
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "softmax.gguf")
+            with open(path, "wb") as file:
+                file.write(model)
+            self.assert_agrees(path, tokens_for(1), 1e-3, kv_type="f32")
+
     def test_a_tied_head_is_the_embedding(self):
         self.assert_agrees(kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for(1), 1e-3, kv_type="f32")
 

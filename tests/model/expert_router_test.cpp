@@ -79,6 +79,20 @@ TEST(ExpertRouter, a_bias_moves_the_choice_and_not_the_weights) {
   EXPECT_FLOAT_EQ(router.taken().weights[1], first / (last + first));
 }
 
+TEST(ExpertRouter, with_softmax_a_bias_is_added_to_probabilities) {
+  const ExpertsConfig config = experts(4, 2);
+  ExpertRouter router(config, 1);
+  // The probabilities are 0.64, 0.24, 0.09 and 0.03.
+  const std::vector<float> scores = {2, 1, 0, -1};
+  router.route(scores, 1, std::vector<float>{0, 0, 0, 0.25f});
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{0, 3}));
+  const float first = std::exp(2.0f), last = std::exp(-1.0f);
+  EXPECT_FLOAT_EQ(router.taken().weights[0], first / (first + last));
+  EXPECT_FLOAT_EQ(router.taken().weights[1], last / (first + last));
+  router.route(scores, 1, std::vector<float>{-1, 0, 0, 0});
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{1, 2}));
+}
+
 TEST(ExpertRouter, experts_outside_the_best_groups_are_not_chosen) {
   ExpertsConfig config = experts(6, 2);
   config.scoring = ExpertScoring::kSigmoid;

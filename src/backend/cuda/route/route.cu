@@ -13,13 +13,44 @@ __device__ __forceinline__ double minus_infinity() {
   return static_cast<double>(__int_as_float(static_cast<int>(0xff800000u)));
 }
 
-// Computes the rank of each expert: the number by which experts are selected.
-__device__ void rank(const ChooseTask& t, const float* scores, Doubles& ranks) {
-  const bool needs_probability = t.is_sigmoid && (t.correction_bias || t.n_groups > 1);
+// Returns the sum of n terms in a fixed order. Every lane computes it.
+__device__ double sum_of(Doubles& terms, uint32_t n) {
+  double sum = 0.0;
+  for (uint32_t i = 0; i < n; ++i) sum += terms.get(i);
+  return sum;
+}
+
+// Computes the softmax of the scores as ranks.
+__device__ void rank_by_softmax(const ChooseTask& t, const float* scores, Doubles& ranks) {
+  double highest = scores[0];
+  for (uint32_t expert = 1; expert < t.n_experts; ++expert) {
+    if (highest < scores[expert]) highest = scores[expert];
+  }
   for (uint32_t expert = threadIdx.x; expert < t.n_experts; expert += 32) {
-    const double score = scores[expert];
-    const double bias = t.correction_bias ? t.correction_bias[expert] : 0.0;
-    ranks.set(expert, (needs_probability ? exact_sigmoid(score) : score) + bias);
+    ranks.set(expert, exact_exp(scores[expert] - highest));
+  }
+  __syncwarp();
+  const double sum = sum_of(ranks, t.n_experts);
+  __syncwarp();
+  for (uint32_t expert = threadIdx.x; expert < t.n_experts; expert += 32) {
+    ranks.set(expert, ranks.get(expert) / sum);
+  }
+}
+
+// Computes the rank of each expert: the number by which experts are selected. A lane computes the
+// same experts in all loops.
+__device__ void rank(const ChooseTask& t, const float* scores, Doubles& ranks) {
+  const bool needs_sigmoid = t.is_sigmoid && (t.correction_bias || t.n_groups > 1);
+  if (!t.is_sigmoid && t.correction_bias) {
+    rank_by_softmax(t, scores, ranks);
+  } else {
+    for (uint32_t expert = threadIdx.x; expert < t.n_experts; expert += 32) {
+      const double score = scores[expert];
+      ranks.set(expert, needs_sigmoid ? exact_sigmoid(score) : score);
+    }
+  }
+  for (uint32_t expert = threadIdx.x; expert < t.n_experts && t.correction_bias; expert += 32) {
+    ranks.set(expert, ranks.get(expert) + static_cast<double>(t.correction_bias[expert]));
   }
   __syncwarp();
 }
@@ -104,13 +135,6 @@ struct Probability {
     return is_sigmoid ? exact_sigmoid(score) : exact_exp(score - highest);
   }
 };
-
-// Returns the sum of n terms in a fixed order. Every lane computes it.
-__device__ double sum_of(Doubles& terms, uint32_t n) {
-  double sum = 0.0;
-  for (uint32_t i = 0; i < n; ++i) sum += terms.get(i);
-  return sum;
-}
 
 // Returns the weight of the expert at the lane's place.
 __device__ float weight_of(const ChooseTask& t, const float* scores, uint32_t expert,
