@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <hiredis/hiredis.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/file/file_descriptor.h"
+#include "base/process/host_lookup.h"
 
 namespace kvik {
 namespace {
@@ -225,18 +226,10 @@ Result<std::unique_ptr<RedisConnection::Channel>> RedisConnection::connect(
     if (!fd) return fail(ErrorCode::kIo, std::strerror(fd.error()));
     return std::make_unique<PlainChannel>(std::move(*fd));
   }
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(address.port);
-  if (const int error = ::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
-      error != 0) {
-    return fail(ErrorCode::kIo, ::gai_strerror(error));
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
+  TRY_ASSIGN(const auto found, look_up_host(address.host, address.port, deadline));
   int error = EHOSTUNREACH;
-  for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
-    auto fd = connect_to(one->ai_addr, one->ai_addrlen, deadline);
+  for (const HostAddress& one : found) {
+    auto fd = connect_to(one.get(), one.n_bytes, deadline);
     if (!fd) {
       error = fd.error();
       continue;
