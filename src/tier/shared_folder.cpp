@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -46,6 +47,21 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
   return true;
+}
+
+// Writes a file under its own name, and returns false if that fails. If another writer has created
+// the file, it stays as it is. A reader may see the file before it is whole.
+bool write_exclusively(const std::string& path, unsigned mode, std::span<const std::byte> bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.is_open()) return errno == EEXIST;
+  if (write_all(file.get(), bytes) && ::fchmod(file.get(), mode & kNoExecution) == 0 &&
+      ::fsync(file.get()) == 0) {
+    return true;
+  }
+  const int error = errno;
+  ::unlink(path.c_str());
+  errno = error;
+  return false;
 }
 
 // Returns a name that no other writer uses on any machine.
@@ -116,12 +132,16 @@ Result<void> SharedFolder::write_once(const std::string& name,
   TRY(make_folders(path_));
   const std::string path = path_of(name);
   const std::string draft = path_of(temporary_name());
+  // A file system may lack hard links (FAT), renaming without replacing (NFS), or both (some of
+  // FUSE). All of them create a file for one writer only.
   const auto publish = [&] {
-    if (::link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-      return ::rename(draft.c_str(), path.c_str()) == 0;  // for file systems without hard links
-    }
-    ::unlink(draft.c_str());
-    return true;
+    const auto is_there = [](int result) { return result == 0 || errno == EEXIST; };
+    const bool is_done =
+        is_there(::link(draft.c_str(), path.c_str())) ||
+        is_there(::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE)) ||
+        write_exclusively(path, mode_, bytes);
+    if (is_done) ::unlink(draft.c_str());
+    return is_done;
   };
   return write_new(draft, mode_, bytes, publish);
 }

@@ -29,8 +29,8 @@ class SharedFolder {
   // Writes a file in a sub-folder, which is created if necessary; replaces an existing file.
   Result<void> write(const std::string& folder, const std::string& name,
                      std::span<const std::byte> bytes) const;
-  // Writes a file if none of that name exists. If several writers try, one succeeds, and the others
-  // do not fail. On a file system without hard links, a later writer replaces the file.
+  // Writes a file if none of that name exists. If several writers try, the file of one of them
+  // stays and the others do not fail.
   Result<void> write_once(const std::string& name, std::span<const std::byte> bytes) const;
   // Reads the first head.size() bytes of a file; returns false if it is shorter.
   bool read_head(const std::string& name, std::span<std::byte> head) const;
