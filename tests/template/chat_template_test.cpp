@@ -192,6 +192,15 @@ TEST(ChatTemplate, formats_are_pythons) {
       "   1|b  |  c  |12,345");
 }
 
+TEST(ChatTemplate, zeros_are_inserted_after_the_prefix_of_a_base) {
+  EXPECT_EQ(text_of("{{ '%#06x|%#06o|%+#07x|%#06X|%-#6x|%#6x|% #06x' % "
+                    "(255, 8, 255, 255, 255, 255, -255) }}"),
+            "0x00ff|0o0010|+0x00ff|0X00FF|0xff  |  0xff|-0x0ff");
+  EXPECT_EQ(text_of("{{ '{:#06x}|{:=#8x}|{:*=#8x}|{:>#8b}|{:+#010b}'.format(255, -255, 255, 5, -5) "
+                    "}}"),
+            "0x00ff|-0x   ff|0x****ff|   0b101|-0b0000101");
+}
+
 TEST(ChatTemplate, macros_see_what_they_do_not_name) {
   EXPECT_EQ(text_of("{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}"
                     "{{ m(1, 2, *[3], **{'k': 4}) }}"),

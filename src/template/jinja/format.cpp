@@ -88,13 +88,21 @@ std::string with_commas(std::string_view digits) {
   return out.append(digits.substr(n_whole));
 }
 
-// Returns sign and digits of a number, with a prefix as part of the digits. If the specification
-// requires it, zeros are inserted after the sign. `minus` is "-" or empty.
-Result<Text> padded_number(Runtime& runtime, std::string_view minus, std::string digits,
-                           const Spec& spec) {
+// The parts of a number's text, in order.
+struct NumberText {
+  std::string_view minus;   // "-" or empty
+  std::string prefix = {};  // of a base, such as "0x"
+  std::string digits;
+};
+
+// Returns the text of a number. If the specification requires it, zeros are inserted before the
+// digits.
+Result<Text> padded_number(Runtime& runtime, NumberText number, const Spec& spec) {
+  std::string digits = std::move(number.digits);
   if (spec.has_commas) digits = with_commas(digits);
-  std::string sign(minus);
-  if (minus.empty() && spec.sign != '-') sign.push_back(spec.sign);
+  std::string sign(number.minus);
+  if (sign.empty() && spec.sign != '-') sign.push_back(spec.sign);
+  sign += number.prefix;
   if (spec.align == '=' && sign.size() + digits.size() < spec.width) {
     TRY(runtime.charge_bytes(spec.width));
     sign.append(spec.width - sign.size() - digits.size(), spec.fill);
@@ -109,8 +117,12 @@ Result<Text> integer_text(Runtime& runtime, int64_t value, const Spec& spec) {
   const bool has_base = is_among(spec.type, "xXob");
   const std::string format = std::string("{:") + (has_base ? spec.type : 'd') + '}';
   std::string digits = fmt::format(fmt::runtime(format), magnitude);
-  if (has_base && spec.has_prefix) digits.insert(0, std::string({'0', spec.type}));
-  return padded_number(runtime, value < 0 ? "-" : "", std::move(digits), spec);
+  std::string prefix;
+  if (has_base && spec.has_prefix) prefix = {'0', spec.type};
+  return padded_number(
+      runtime,
+      {.minus = value < 0 ? "-" : "", .prefix = std::move(prefix), .digits = std::move(digits)},
+      spec);
 }
 
 Result<Text> float_format(Runtime& runtime, double value, const Spec& spec) {
@@ -127,7 +139,8 @@ Result<Text> float_format(Runtime& runtime, double value, const Spec& spec) {
     digits = fmt::format(fmt::runtime(std::string("{:.{}") + type + '}'), magnitude, precision);
   }
   if (spec.type == '%') digits += '%';
-  return padded_number(runtime, std::signbit(value) ? "-" : "", std::move(digits), spec);
+  return padded_number(
+      runtime, {.minus = std::signbit(value) ? "-" : "", .digits = std::move(digits)}, spec);
 }
 
 Result<Text> number_text(Runtime& runtime, const Value& value, const Spec& spec) {
