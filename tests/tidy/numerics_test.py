@@ -1,4 +1,4 @@
-"""Tests the hash of the sources and flags that determine the bits: it changes with them and with nothing else."""
+"""Tests the hash of the sources and flags that determine the bits: it changes with the code and with nothing else."""
 import os
 import re
 import subprocess
@@ -24,8 +24,8 @@ class Numerics(unittest.TestCase):
 
     def hash(self, flags="-O2"):
         output = os.path.join(self.root, "numerics.cpp")
-        subprocess.run(["cmake", f"-DSOURCE_DIR={self.root}", f"-DFLAGS={flags}", f"-DOUTPUT={output}", "-P",
-                        os.path.join(ROOT, "cmake/numerics.cmake")], check=True)
+        subprocess.run(["cmake", f"-DSOURCE_DIR={self.root}", f"-DFLAGS={flags}", f"-DCODE_TOKENS={os.environ['KVIK_BUILD']}/code_tokens",
+                        f"-DOUTPUT={output}", "-P", os.path.join(ROOT, "cmake/numerics.cmake")], check=True)
         with open(output) as f:
             return re.search(r'"([0-9a-f]{64})"', f.read())[1]
 
@@ -43,6 +43,39 @@ class Numerics(unittest.TestCase):
         before = self.hash()
         self.write("server/server.cpp", "changed")
         self.assertEqual(self.hash(), before)
+
+    def hash_of(self, code):
+        self.write("model/rope.cpp", code)
+        return self.hash()
+
+    def test_comments_and_whitespace_do_not(self):
+        code = self.hash_of("""#include "a.h"
+#ifdef A
+#define F(x) (x + 1)
+#endif
+int f(int a) { return a / 2 + F(a); }
+""")
+        same = """// A file.
+#include "a.h"  // why
+
+#ifdef A /* here */
+#  define F(x) \\
+    (x + 1)
+#endif
+/* of
+   two lines */ int f(
+    int a)
+{
+\treturn a / 2  // a "quote
+      + F( a );  // it's
+}"""
+        self.assertEqual(self.hash_of(same), code)
+
+    def test_each_token_counts(self):
+        codes = ("int a = 1 - -b;", "int a = 1 --b;", "int a = 1 - b;", "inta = 1 - b;", "int a = 1'0 - b;", "int a = '/' - b;",
+                 'auto a = "// b";', 'auto a = "// c";', 'auto a = "/* b */" + c;', 'auto a = R"x(" // b)x" + d;', 'auto a = R"x(" // c)x" + d;',
+                 "#define F(a) b", "#define F (a) b", "#define F(a)\nb", "int a;\n#if B\nint c;\n#endif", "int a;\n#if C\nint c;\n#endif", "int a;")
+        self.assertEqual(len({self.hash_of(code) for code in codes}), len(codes))
 
     def test_flags_change_it(self):
         self.assertNotEqual(self.hash("-O2"), self.hash("-O2 -ffast-math"))
