@@ -128,6 +128,40 @@ TEST_P(State, preemption_does_not_change_answers) {
   }
 }
 
+// The ends of answers are no longer kept at this point, because no prompt has continued one.
+TEST_P(State, a_sequence_preempted_in_its_answer_resumes_at_its_state) {
+  constexpr uint32_t kPrompt = 90, kAnswer = 1900;
+  uint64_t n_preemptions = 0;
+  for (uint32_t n_pages = 180; n_preemptions == 0 && n_pages >= 40; n_pages -= 10) {
+    TinyEngineOptions options = options_for(GetParam(), n_pages);
+    options.speculation = kNoSpeculation;
+    EngineRig rig(options);
+    for (uint32_t i = 0; i < 9; ++i) rig.run(request_of(some_tokens(10, 100 + i), 2));
+    if (!rig.engine().check(request_of(some_tokens(kPrompt, 0), kAnswer))) break;
+    rig.submit(request_of(some_tokens(kPrompt, 0), kAnswer));
+    const RequestId older = rig.last_id();
+    Request request = request_of(some_tokens(kPrompt, 1), kAnswer);
+    request.max_chunk = 1;
+    const auto younger = rig.submit(std::move(request));
+    while (rig.engine().snapshot().preemptions == 0 && rig.engine().step()) {
+    }
+    n_preemptions = rig.engine().snapshot().preemptions;
+    if (n_preemptions == 0) continue;
+    const size_t n_tokens = younger->tokens().size();
+    EXPECT_GT(n_tokens, 0u);
+    EXPECT_LT(n_tokens, kAnswer);
+    rig.engine().cancel(older);
+    const uint64_t n_steps = rig.engine().snapshot().steps;
+    rig.run();
+    EXPECT_EQ(younger->tokens().size(), kAnswer);
+    EXPECT_EQ(rig.engine().snapshot().steps - n_steps, kAnswer - n_tokens)
+        << "a row for each token";
+    EngineRig large(options_for(GetParam()));
+    EXPECT_EQ(younger->tokens(), large.run(request_of(some_tokens(kPrompt, 1), kAnswer))->tokens());
+  }
+  EXPECT_EQ(n_preemptions, 1u);
+}
+
 TEST_P(State, a_budget_without_room_for_snapshots_computes_all_the_same) {
   TinyEngineOptions options = options_for(GetParam(), 40);
   EngineRig rig(options);

@@ -33,17 +33,21 @@ bool Preemption::grow_or_preempt(Sequence& sequence) {
 void Preemption::preempt_last() {
   Sequence& last = *running_.all().back();
   reuse_.note_preemption(last);
-  release(last);
+  speculator_.let_go(last);
+  snapshots_.keep_for_resumption(last);
+  close(last);
   ++n_preemptions_;
   queue_.put_back(running_.take_last());
 }
 
 void Preemption::release(Sequence& sequence) {
   speculator_.let_go(sequence);
-  if (sequence.uses_cache()) {
-    snapshots_.keep_end(sequence);
-    kv_.close(sequence.table, sequence.cached_tokens());
-  }
+  snapshots_.keep_end(sequence);
+  close(sequence);
+}
+
+void Preemption::close(Sequence& sequence) {
+  if (sequence.uses_cache()) kv_.close(sequence.table, sequence.cached_tokens());
   sequence.table.clear();
   sequence.n_cached = 0;
   sequence.held_logits = {};  // its row will be computed again

@@ -30,7 +30,8 @@ class Preemption {
 
   // Grows all running sequences, from the first to the last.
   void grow_all();
-  // Ends the sequence's leases. Its computed pages stay in the prefix cache.
+  // Ends the leases of a sequence that has ended or was cancelled. Its computed pages stay in the
+  // prefix cache.
   void release(Sequence& sequence);
 
   uint64_t n_preemptions() const { return n_preemptions_; }
@@ -38,6 +39,7 @@ class Preemption {
  private:
   bool grow_or_preempt(Sequence& sequence);
   void preempt_last();
+  void close(Sequence& sequence);
 
   KvCache& kv_;
   RunningSet& running_;

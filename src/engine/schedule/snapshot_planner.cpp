@@ -41,19 +41,30 @@ void SnapshotPlanner::keep_marked(Sequence& sequence) {
   }
 }
 
-// A sequence that is preempted in its prompt will resume, so its state is kept regardless of the
-// policy.
+// The state of a sequence that was cancelled in its prompt is kept regardless of the policy: the
+// client may send the prompt again.
 void SnapshotPlanner::keep_end(Sequence& sequence) {
   if (!sequence.table.state() || !sequence.uses_cache()) return;
   const SnapshotState& state = sequence.snapshots;
   const bool is_over = sequence.n_generated() > 0 || sequence.n_pending() == 0;
-  const uint32_t n_begin = sequence.usage.prompt_tokens;
   if (!is_over && sequence.n_cached > state.n_kept) {
     keep(sequence, SnapshotKind::kGrid);
   } else if (is_over && policy_.keeps_end(sequence.n_cached, state.n_kept)) {
     keep(sequence, SnapshotKind::kEnd);
   }
-  // A continuation of this conversation will start from the newer snapshot.
+  outdate_resumed(sequence);
+}
+
+void SnapshotPlanner::keep_for_resumption(Sequence& sequence) {
+  if (!sequence.table.state() || !sequence.uses_cache()) return;
+  if (sequence.n_cached > sequence.snapshots.n_kept) keep(sequence, SnapshotKind::kGrid);
+  outdate_resumed(sequence);
+}
+
+// A continuation of this conversation will start from the newer snapshot.
+void SnapshotPlanner::outdate_resumed(const Sequence& sequence) {
+  const SnapshotState& state = sequence.snapshots;
+  const uint32_t n_begin = sequence.usage.prompt_tokens;
   if (state.resumed && state.n_kept >= n_begin) kv_.snapshots().outdate(state.resumed->key);
 }
 
@@ -63,7 +74,8 @@ void SnapshotPlanner::plan_marks(Sequence& sequence) {
   if (!policy_.is_on() || !sequence.uses_cache()) return;
   SnapshotState& state = sequence.snapshots;
   state.resumed = found.snapshot();
-  if (state.resumed) policy_.note_used(state.resumed->kind);
+  const bool is_own = sequence.queue.was_preempted;  // kept regardless of the policy
+  if (state.resumed && !is_own) policy_.note_used(state.resumed->kind);
   std::vector<uint32_t> wanted;
   for (const Pin& pin : sequence.request.pins) wanted.push_back(pin.n_tokens);
   state.marks = policy_.marks({.n_tokens = sequence.n_tokens(),

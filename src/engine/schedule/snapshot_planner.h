@@ -24,8 +24,10 @@ class SnapshotPlanner {
   void plan_marks(Sequence& sequence);
   // Keeps the state after a step if it is at a chosen position.
   void keep_marked(Sequence& sequence);
-  // Keeps the state of a sequence that is about to release its pages, if it is worth it.
+  // Keep the state of a sequence that is about to release its pages: of one that has ended or was
+  // cancelled if it is worth it, of one that was preempted always, because it will resume.
   void keep_end(Sequence& sequence);
+  void keep_for_resumption(Sequence& sequence);
   // Returns true if a running sequence is still computing tokens that the waiting one shares with
   // it, beyond its cached prefix. Marks the end of the last shared page, so that the running
   // sequence keeps its state there.
@@ -33,6 +35,7 @@ class SnapshotPlanner {
 
  private:
   void keep(Sequence& sequence, SnapshotKind kind);
+  void outdate_resumed(const Sequence& sequence);
 
   KvCache& kv_;
   const RunningSet& running_;
