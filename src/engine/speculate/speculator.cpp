@@ -108,23 +108,30 @@ void Speculator::propose_with_model(const StepPlan& plan, const CostModel& costs
   Drafter* model = drafters_[static_cast<size_t>(DraftSource::kModel)];
   asked_.clear();
   for (const Candidate& candidate : candidates_) {
-    if (model && candidate.worth < kEnoughWithoutModel && candidate.n_most > 0)
-      asked_.push_back(candidate.sequence);
+    if (model && wants_model(candidate)) asked_.push_back(candidate.sequence);
   }
   if (asked_.empty()) return;
   const uint32_t n_most = n_model_tokens(plan, costs);
   if (n_most == 0) return;
   model->begin_step(asked_, n_most);
   for (Candidate& candidate : candidates_) {
-    if (candidate.worth < kEnoughWithoutModel && candidate.n_most > 0)
-      propose(candidate, DraftSource::kModel);
+    if (wants_model(candidate)) propose(candidate, DraftSource::kModel);
   }
 }
 
+bool Speculator::wants_model(const Candidate& candidate) {
+  return candidate.worth < kEnoughWithoutModel && candidate.n_most > 0;
+}
+
 // Returns how many tokens the draft model drafts for each sequence: the number that is worth its
-// cost, given its recent acceptance. If none is, the model is tried again now and then.
+// cost, given its recent acceptance, and no more than any of them may verify. If none is worth it,
+// the model is tried again now and then.
 uint32_t Speculator::n_model_tokens(const StepPlan& plan, const CostModel& costs) {
-  if (options_.mode == SpeculationOptions::Mode::kAlways) return options_.n_most;
+  uint32_t n_most = 0;
+  for (const Candidate& candidate : candidates_) {
+    if (wants_model(candidate)) n_most = std::max(n_most, candidate.n_most);
+  }
+  if (options_.mode == SpeculationOptions::Mode::kAlways) return n_most;
   const double row_ms = costs.row_ms();
   const double rows_ms = row_costs_.ms(plan.work.n_rows, row_ms);
   if (rows_ms <= 0) return 0;
@@ -135,7 +142,7 @@ uint32_t Speculator::n_model_tokens(const StepPlan& plan, const CostModel& costs
   share /= static_cast<double>(asked_.size());
   double most = kLeastGain, all_true = 1, sum = 1;
   uint32_t best = 0;
-  for (uint32_t n = 1; n <= std::min(kMostDrafted, options_.n_most); ++n) {
+  for (uint32_t n = 1; n <= std::min(kMostDrafted, n_most); ++n) {
     all_true *= share;
     sum += all_true;
     const auto n_rows = plan.work.n_rows + n * static_cast<uint32_t>(asked_.size());

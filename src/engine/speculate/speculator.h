@@ -71,6 +71,7 @@ class Speculator {
 
   void begin(Sequence& sequence, uint32_t n_most);
   void propose(Candidate& candidate, DraftSource source);
+  static bool wants_model(const Candidate& candidate);
   void propose_with_model(const StepPlan& plan, const CostModel& costs);
   uint32_t n_model_tokens(const StepPlan& plan, const CostModel& costs);
   void learn(Sequence& sequence);

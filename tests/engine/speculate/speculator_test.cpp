@@ -37,6 +37,18 @@ class EvenDrafter final : public Drafter {
   std::mt19937& random_;
 };
 
+// Records for how many tokens a model is asked.
+class AskedDrafter final : public Drafter {
+ public:
+  void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override {
+    EXPECT_EQ(sequences.size(), 1u);
+    asked.push_back(n_most);
+  }
+  void propose(Sequence&, uint32_t, Draft&) override {}
+
+  std::vector<uint32_t> asked;
+};
+
 struct Simulation {
   SpeculationOptions::Mode mode = SpeculationOptions::Mode::kAuto;
   double share = 0;  // acceptance rate of draft tokens
@@ -135,6 +147,18 @@ TEST(Speculator, drafts_slow_other_sequences_by_a_quarter_at_most) {
 
 TEST(Speculator, a_full_step_has_no_drafts) {
   EXPECT_LT(simulate({.share = 0.5, .n_users = 60}).drafted_per_step, 0.3);
+}
+
+// Each of these tokens takes a forward pass of the model.
+TEST(Speculator, a_model_drafts_no_token_that_cannot_be_verified) {
+  AskedDrafter drafter;
+  Rig rig(4096, {.speculation = {
+                     .mode = SpeculationOptions::Mode::kAlways, .n_most = 3, .drafter = &drafter}});
+  rig.answer = answer_at;
+  rig.add({.n_prompt = 1, .max_tokens = 7});
+  while (!rig.alive().empty()) rig.step();
+  // The first token needs no draft, and the last one has none.
+  EXPECT_EQ(drafter.asked, (std::vector<uint32_t>{3, 3, 3, 2, 1}));
 }
 
 }  // namespace
