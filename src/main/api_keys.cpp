@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -12,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/keyed_hash.h"
+#include "base/log.h"
 #include "base/printable.h"
 
 namespace kvik {
@@ -35,6 +37,24 @@ bool take_mark(std::vector<std::string>& words, std::string_view mark) {
   return std::erase(words, mark) > 0;
 }
 
+// A file that is mounted into a container, such as a secret, may have to be readable by all.
+void warn_of_other_readers(const std::string& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  const mode_t others = about.st_mode & (S_IRWXG | S_IRWXO);
+  if ((others & (S_IRGRP | S_IROTH)) != 0) {
+    log::warn(
+        "the API key file '{}' has the mode {:04o}: other users can read the keys; chmod 600 "
+        "keeps them out",
+        path, about.st_mode & 07777);
+  } else if ((others & (S_IWGRP | S_IWOTH)) != 0) {
+    log::warn(
+        "the API key file '{}' has the mode {:04o}: other users can add keys; chmod 600 keeps "
+        "them out",
+        path, about.st_mode & 07777);
+  }
+}
+
 uint64_t mark_of(const std::string& secret, const std::string& name) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned n_bytes = 0;
@@ -53,6 +73,7 @@ uint64_t mark_of(const std::string& secret, const std::string& name) {
 Result<std::vector<ApiKey>> read_api_keys(const std::string& path) {
   std::ifstream file(path);
   if (!file) return fail(ErrorCode::kIo, fmt::format("cannot read the API key file '{}'", path));
+  warn_of_other_readers(path);
   std::vector<ApiKey> keys;
   size_t n_lines = 0;
   for (std::string line; std::getline(file, line);) {

@@ -13,8 +13,9 @@ namespace kvik {
 // Reads a file of lines "KEY [NAME [SALT]] [operator] [priority]". Blank lines and lines that begin
 // with # are ignored. A key without a name is its own tenant, named "key-" and its number in the
 // file. The words "operator" and "priority" are attributes at any position after the key; they
-// cannot be a name or a salt. Errors: kIo; kInvalidArgument (no keys, a line with too many words, a
-// duplicate key, a name with control characters or more than 128 bytes). No error quotes the file.
+// cannot be a name or a salt. Logs a warning if other users can read or write the file. Errors:
+// kIo; kInvalidArgument (no keys, a line with too many words, a duplicate key, a name with control
+// characters or more than 128 bytes). No error quotes the file.
 Result<std::vector<ApiKey>> read_api_keys(const std::string& path);
 
 // Adds the keys of --api-key. Each is an operator key and its own tenant, named "key-" and its

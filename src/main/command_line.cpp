@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <sstream>
 #include <utility>
 
+#include "base/result.h"
 #include "base/text/nearest_name.h"
 #include "cli/foreign_flags.h"
 #include "main/environment.h"
@@ -107,18 +109,37 @@ Line read_line(const CLI::App& program, const std::vector<std::string>& argument
   return line;
 }
 
+// Parses the variable of a flag that takes no value.
+Result<bool> read_switch(const std::string& variable, std::string value) {
+  constexpr std::array<std::string_view, 4> kOn = {"1", "true", "yes", "on"};
+  constexpr std::array<std::string_view, 4> kOff = {"0", "false", "no", "off"};
+  for (char& c : value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (std::ranges::count(kOn, value) > 0) return true;
+  if (std::ranges::count(kOff, value) > 0) return false;
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} is '{}', expected 1 or 0", variable, value));
+}
+
 // Returns the command line with flags from the environment inserted after the command:
 // KVIK_MAX_TOKENS=9 becomes --max-tokens=9 if the program or the command has that flag and the
-// command line does not give it.
-std::vector<std::string> with_environment(const CLI::App& app, const Line& line,
-                                          std::vector<std::string> arguments) {
+// command line does not give it. KVIK_NO_CACHE=1 becomes --no-cache=true. Errors: kInvalidArgument
+// for a flag without a value whose variable is neither on nor off.
+Result<std::vector<std::string>> with_environment(const CLI::App& app, const Line& line,
+                                                  std::vector<std::string> arguments) {
   std::vector<std::string> more;
   for (const CLI::App* owner : {&app, line.command}) {
     for (const CLI::Option* option : owner->get_options()) {
-      if (option->get_lnames().empty() || option->get_expected_max() == 0) continue;
-      if (option->get_positional()) continue;  // KVIK_MODEL would be a second MODEL
-      const std::string value = environment(variable_of(option->get_lnames().front()));
+      const bool is_switch = option->get_expected_max() == 0;
+      if (option->get_lnames().empty()) continue;
+      if (is_switch && !option->get_configurable()) continue;  // --help, --version
+      if (option->get_positional()) continue;                  // KVIK_MODEL would be a second MODEL
+      const std::string variable = variable_of(option->get_lnames().front());
+      std::string value = environment(variable);
       if (value.empty() || gives(arguments, *option)) continue;
+      if (is_switch) {
+        TRY_ASSIGN(const bool is_on, read_switch(variable, std::move(value)));
+        value = is_on ? "true" : "false";
+      }
       more.push_back(fmt::format("--{}={}", option->get_lnames().front(), value));
     }
   }
@@ -160,6 +181,53 @@ std::string name_of(const CLI::App& command) {
   return above ? fmt::format("{} {}", name_of(*above), command.get_name()) : command.get_name();
 }
 
+std::vector<std::string> flag_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* owner = &command; owner != nullptr; owner = owner->get_parent()) {
+    for (const CLI::Option* option : owner->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+// Returns a message for a key of the config file that no flag has, such as "run.max-token".
+std::string describe_unknown_key(const CLI::App& program, std::string_view key) {
+  const CLI::App* command = &program;
+  for (size_t dot = key.find('.'); dot != key.npos; dot = key.find('.')) {
+    const std::string section(key.substr(0, dot));
+    const auto named = command->get_subcommands(
+        [&](const CLI::App* candidate) { return candidate->get_name() == section; });
+    if (named.empty()) {
+      return fmt::format("unknown section [{}]{}; sections are named like commands", section,
+                         did_you_mean(section, command_names(*command)));
+    }
+    command = named.front();
+    key.remove_prefix(dot + 1);
+  }
+  std::vector<std::string> known;
+  for (const std::string& flag : flag_names(*command)) known.push_back(flag.substr(2));
+  if (command == &program) {
+    return fmt::format(
+        "unknown key {} outside of a section, expected it in the section of a "
+        "command, such as [serve]",
+        key);
+  }
+  std::string section = name_of(*command).substr(name_of(program).size() + 1);
+  std::ranges::replace(section, ' ', '.');
+  return fmt::format("unknown key {} in [{}]{}; {} --help lists the flags", key, section,
+                     did_you_mean(key, known), name_of(*command));
+}
+
+// Returns a message for an error of the config file. The library names a key that it does not know
+// at the end of its message.
+std::string describe_config(const CLI::App& program, const CLI::ConfigError& error) {
+  const std::string_view message = error.what();
+  const std::string mark = CLI::ConfigError::Extras("").what();
+  return message.starts_with(mark) ? describe_unknown_key(program, message.substr(mark.size()))
+                                   : std::string(message);
+}
+
 // Returns a message such as "kvik adapter show needs MODEL and ADAPTER; 1 of 2 is given" if
 // positional arguments are missing, otherwise the library's message.
 std::string describe_missing(const CLI::App& command, const CLI::RequiredError& error) {
@@ -175,16 +243,6 @@ std::string describe_missing(const CLI::App& command, const CLI::RequiredError& 
       fmt::format("{} needs {}", name_of(command), fmt::join(needed, " and "));
   if (n_given == 0) return needs;
   return fmt::format("{}; {} of {} is given", needs, n_given, needed.size());
-}
-
-std::vector<std::string> flag_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::App* owner = &command; owner != nullptr; owner = owner->get_parent()) {
-    for (const CLI::Option* option : owner->get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-  }
-  return names;
 }
 
 }  // namespace
@@ -239,7 +297,11 @@ int CommandLine::run(std::vector<std::string> arguments) {
         hint(advice_on_flag(line.unknown_flag), line.unknown_flag, flag_names(*line.command)),
         name_of(*line.command)));
   }
-  if (has_command) arguments = with_environment(*app_, line, std::move(arguments));
+  if (has_command) {
+    auto completed = with_environment(*app_, line, std::move(arguments));
+    if (!completed) return report(completed.error());
+    arguments = std::move(*completed);
+  }
   std::ranges::reverse(arguments);  // CLI11 expects them in reverse order
   try {
     app_->parse(std::move(arguments));
@@ -249,7 +311,7 @@ int CommandLine::run(std::vector<std::string> arguments) {
     streams::print_text(text.str());
     return code;
   } catch (const CLI::ConfigError& error) {
-    return refuse(fmt::format("the config file: {}", error.what()));
+    return refuse(fmt::format("the config file: {}", describe_config(*app_, error)));
   } catch (const CLI::RequiredError& error) {
     return refuse(describe_missing(*line.command, error));
   } catch (const CLI::ParseError& error) {

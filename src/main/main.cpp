@@ -1,4 +1,9 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <new>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/process/interrupts.h"
@@ -14,6 +19,8 @@ namespace {
 // that arrives during that time ends the process with the documented exit code.
 void handle_signals() { kvik::Interrupts::install(kvik::kExitInterrupted); }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = handle_signals;
+
+constexpr std::string_view kLogLevels[] = {"trace", "debug", "info", "warn", "error", "off"};
 
 // Executes the command line and returns the exit code.
 int run_command(std::vector<std::string> arguments) {
@@ -43,10 +50,16 @@ int main(int argc, char** argv) {
   streams::reserve_standard_descriptors();
   const bool has_events = Interrupts::open_events();
   const std::string level = environment("KVIK_LOG");
-  log::init(level.empty() ? "info" : level);
+  const bool is_level = std::ranges::count(kLogLevels, level) > 0;
+  log::init(is_level ? level : "info");
   if (!has_events) {
     log::error("the system lets this process open no files (ulimit -n)");
     return kExitFailed;
+  }
+  if (!is_level && !level.empty()) {
+    return report({.code = ErrorCode::kInvalidArgument,
+                   .message = fmt::format("KVIK_LOG is '{}', expected one of {}", level,
+                                          fmt::join(kLogLevels, ", "))});
   }
   return streams::finish(run_command(std::vector<std::string>(argv + 1, argv + argc)), kExitFailed);
 }

@@ -59,6 +59,40 @@ class Config(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
             self.assertIn(name, done.stderr)
 
+    def test_a_misspelled_key_or_section_gets_a_suggestion(self):
+        for text, words in (("[run]\nmax-tokenz = 3\n", (b"max-tokenz", b"[run]", b"did you mean max-tokens?")),
+                            ("[runn]\nmax-tokens = 3\n", (b"[runn]", b"did you mean run?")),
+                            ("[cache.stats]\nDIR = \"x\"\n", (b"[stats]", b"did you mean stat?")),
+                            ("[run]\nqqqqqqq = 3\n", (b"qqqqqqq", b"kvik run --help"))):
+            self.write(text)
+            done = kvik.run("run", "demo", "--tokens", "1", "--max-tokens", 1, "--config", self.path)
+            self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
+            self.assertNotIn(b"INI", done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
+    def test_a_flag_without_a_value_has_a_variable_too(self):
+        self.write("[run]\nmax-tokens = 3\nignore-eos = true\nids = true\n")
+
+        def output(**env):
+            done = kvik.run("run", "demo", "--tokens", "1,2,3", "--temperature", 0, "--config", self.path, env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout.split()
+
+        self.assertEqual(len(output()), 3)
+        self.assertTrue(all(word.isdigit() for word in output(KVIK_IDS="1")))
+        self.assertFalse(all(word.isdigit() for word in output(KVIK_IDS="off")), "the environment goes before the file")
+        done = kvik.run("run", "demo", "--tokens", "1", env={"KVIK_IDS": "perhaps"})
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
+        for word in (b"KVIK_IDS", b"'perhaps'", b"1 or 0"):
+            self.assertIn(word, done.stderr)
+
+    def test_an_unknown_log_level_is_wrong_usage(self):
+        done = kvik.run("run", "demo", "--tokens", "1", "--max-tokens", 1, env={"KVIK_LOG": "loud"})
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
+        for word in (b"KVIK_LOG", b"'loud'", b"trace, debug, info, warn, error, off"):
+            self.assertIn(word, done.stderr)
+
     def test_a_bad_value_in_it_is_wrong_usage(self):
         self.write("[run]\nmax-tokens = many\n")
         done = kvik.run("run", "demo", "--tokens", "1", "--config", self.path)

@@ -1,5 +1,6 @@
 """Tests the server over HTTP: OpenAI's completions and the other routes."""
 import json
+import os
 import signal
 import socket
 import tempfile
@@ -295,6 +296,21 @@ class Clients(unittest.TestCase):
                         self.assertTrue(answer.error["message"])
                 for headers in ({"Authorization": "Bearer first-key"}, {"x-api-key": "second-key"}):
                     self.assertEqual(server.get("/v1/models", headers=headers).status, 200)
+
+    def test_a_key_file_open_to_others_is_warned_of(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "keys")
+            with open(path, "w") as f:
+                f.write("first-key\n")
+            for mode, words in ((0o600, ""), (0o644, "mode 0644"), (0o640, "mode 0640"), (0o622, "mode 0622")):
+                os.chmod(path, mode)
+                with self.subTest(mode=oct(mode)), Server("demo", "--api-key-file", path) as server:
+                    warnings = [line for line in server.said().splitlines() if "API key file" in line]
+                    self.assertEqual(len(warnings), 1 if words else 0, warnings)
+                    if words:
+                        self.assertIn(words, warnings[0])
+                        self.assertIn("chmod 600", warnings[0])
+                        self.assertNotIn("first-key", warnings[0])
 
     def test_a_public_address_wants_a_key(self):
         done = kvik.run("serve", "demo", "--host", "0.0.0.0", "--port", free_port(), timeout=30)
