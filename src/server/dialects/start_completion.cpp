@@ -128,7 +128,7 @@ Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall&
   running.mailbox = std::make_shared<CompletionMailbox>(
       call.requests.size(), buffer_bytes(context.options, call), ByteShare(context.memory.answers));
   running.share = ByteShare(context.memory.answers);
-  // Beginning, middle and end of the answer each repeat them.
+  // The call's own copy, the first two events of the answer and its last one.
   constexpr size_t kRepeats = 4;
   running.has_room = running.share.grow(kRepeats * call.kept_bytes + call.stored_bytes);
   AnswerSize size;

@@ -266,13 +266,17 @@ void ResponsesWriter::end(std::span<const Usage> usages, Events& events) {
 std::string ResponsesWriter::error(const Error& error) const {
   const HttpError http = http_error(error);
   json::object response = response_json("failed");
-  response["error"] = {{"code", "server_error"}, {"message", http.message}};
+  // Clients require a code here; an error without one is called as OpenAI calls those of its class.
+  const std::string_view code = !http.code.empty()   ? http.code
+                                : http.status >= 500 ? "server_error"
+                                                     : "invalid_prompt";
+  response["error"] = {{"code", code}, {"message", http.message}};
   const json::object failed{{"type", "response.failed"},
                             {"sequence_number", n_events_},
                             {"response", std::move(response)}};
   const json::object thrown{{"type", "error"},
                             {"sequence_number", n_events_ + 1},
-                            {"code", http.code},
+                            {"code", code},
                             {"message", http.message},
                             {"param", nullptr}};
   return event_of("response.failed", json::serialize(failed)) +
