@@ -317,15 +317,22 @@ TEST_F(ServerHttp, over_the_limit_of_those_at_work_probes_are_answered_and_other
   second.send_post("/v1/completions", R"({"prompt":"Hi"})");
   service.wait_for_call(0);
   const auto call = service.wait_for_call(1);
-  for (const char* path : {"/health", "/livez", "/readyz"})
-    EXPECT_EQ(client().get(path).status, 200);
+  for (const char* path : {"/health", "/livez", "/readyz"}) {
+    RawClient probe = client();
+    EXPECT_EQ(probe.get(path).status, 200);
+    EXPECT_EQ(probe.read_to_end(), "");
+  }
   RawClient third = client();
   expect_error(third.get("/version"), 503);
   EXPECT_EQ(third.read_to_end(), "");
   call->finish();
   call->done();
   EXPECT_EQ(second.read_response().status, 200);
-  EXPECT_EQ(client().get("/version").status, 200);
+  const std::string metrics = client().get("/metrics").body;
+  const size_t at = metrics.find("reason=\"connections\"}");
+  ASSERT_NE(at, std::string::npos) << metrics;
+  EXPECT_EQ(metrics.substr(at, metrics.find('\n', at) - at), "reason=\"connections\"} 1")
+      << "answered probes are not rejected";
 }
 
 TEST_F(ServerHttp, a_header_that_goes_on_in_another_line_is_400_and_closed) {

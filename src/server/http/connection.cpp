@@ -106,7 +106,7 @@ asio::awaitable<void> Connection::turn_away() {
   is_rejected_ = true;
   const bool has_request = co_await wait_for_request(state_.options.turned_away_timeout);
   if (has_request) co_await serve_one();
-  ++state_.counts.rejected_connections;
+  if (!has_probe_) ++state_.counts.rejected_connections;
   co_await peer_->linger(state_.options.linger);
 }
 
@@ -165,7 +165,8 @@ asio::awaitable<std::optional<HttpResponse>> Connection::read_request(Exchange& 
   const HttpRequest& head = parser.request();
   if (!head.method.empty()) describe(exchange, head);
   if (fault) co_return error_response(*fault);
-  if (is_rejected_ && !Router::is_probe(head.path)) {
+  has_probe_ = Router::is_probe(head.path);
+  if (is_rejected_ && !has_probe_) {
     exchange.framing.after = After::kClose;
     co_return error_response(HttpFault{
         503, fmt::format("all {} connections are taken", state_.options.max_connections)});

@@ -92,7 +92,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ServerState& state_;
   const std::string remote_;          // the client's address
   const std::shared_ptr<Peer> peer_;  // shared with its pump
-  bool is_rejected_ = false;
+  bool is_rejected_ = false;          // beyond the limit of connections: only probes are answered
+  bool has_probe_ = false;            // the newest request is a probe
   std::optional<OldestFirst<Connection>::Place>
       place_;                        // present until a whole request has been sent
   PendingReply* running_ = nullptr;  // borrowed from the coroutine while it answers
