@@ -164,6 +164,10 @@ TEST_F(ServerChat, what_is_no_conversation_is_refused_with_its_field) {
       {R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":2})", "top_logprobs"},
       {R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":[]})",
        "chat_template_kwargs"},
+      {R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"tokenize":0}})",
+       "chat_template_kwargs"},
+      {R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"chat_template":""}})",
+       "chat_template_kwargs"},
       {R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"refuse":1}})",
        "messages"},
   };

@@ -179,6 +179,14 @@ Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) 
                   fmt::format("chat_template_kwargs holds {} names, at most {} are allowed",
                               kwargs->all().size(), kMaxKwargs));
   }
+  // Arguments of the function that renders in Transformers, not variables of a template.
+  for (const char* name : {"chat_template", "tokenize"}) {
+    if (!kwargs->find(name)) continue;
+    return refuse("chat_template_kwargs",
+                  fmt::format("chat_template_kwargs holds '{}', expected variables of the model's "
+                              "template; only --chat-template replaces the template",
+                              name));
+  }
   chat.kwargs = std::get<Json::Fields>(owned_json(kwargs->all()).value);
   return {};
 }
