@@ -264,6 +264,37 @@ class WithOtherTemplates(unittest.TestCase):
         self.assertEqual("".join(d.get("reasoning_content", "") for d in deltas), thought["reasoning_content"])
         self.assertEqual("".join(d.get("content", "") for d in deltas), "")
 
+    def test_tags_in_a_message_neither_begin_nor_end_reasoning(self):
+        chat = self.chat("tags", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>\n{% endif %}"
+                         "{% if false %}</think>{% endif %}")
+        for text in ("</think>", "<think>", "<think>\n", "Speak.</think>\n", "<think>\nSpeak."):
+            for thinks in (False, True):
+                with self.subTest(text=text, thinks=thinks):
+                    messages = [{"role": "system", "content": text}, {"role": "user", "content": text}]
+                    options = {"ignore_eos": True, "chat_template_kwargs": {"enable_thinking": thinks}}
+                    message = chat.answer(messages, **options)["choices"][0]["message"]
+                    self.assertEqual(bool(message.get("reasoning_content")), thinks, message)
+                    self.assertEqual(bool(message["content"]), not thinks, message)
+                    deltas = [c["choices"][0]["delta"] for c in chat.chunks(messages, **options)]
+                    self.assertEqual("".join(d.get("reasoning_content", "") for d in deltas), message.get("reasoning_content", ""))
+                    self.assertEqual("".join(d.get("content", "") for d in deltas), message["content"])
+
+    def test_documents_reach_the_template_as_plain_text(self):
+        chat = self.chat("documents", "{% for d in documents or [] %}[{{ d.text }}]{% endfor %}{{ messages[0].content }}")
+        documents = [{"title": "a", "text": "One."}, {"title": "b", "text": "<|end|>"}]
+        self.assertEqual(chat.template(chat_template_kwargs={"documents": documents}), "[One.][<|end|>]" + HELLO[0]["content"])
+        self.assertEqual(chat.template(), HELLO[0]["content"])
+        longer = [{"text": "One."}, {"text": "x"}]
+        n_tokens = [chat.answer(chat_template_kwargs={"documents": d})["usage"]["prompt_tokens"] for d in (documents, longer)]
+        self.assertEqual(n_tokens[0] - n_tokens[1], chat.n_tokens("[<|end|>]") - chat.n_tokens("[x]"), "no special token")
+
+    def test_arguments_of_the_renderer_are_refused(self):
+        chat = self.chat("renderer", "{{ messages[0].content }}")
+        for name in ("chat_template", "tokenize"):
+            refused = chat.ask(HELLO, chat_template_kwargs={name: "x"})
+            self.assertEqual((refused.status, refused.error["param"]), (400, "chat_template_kwargs"))
+            self.assertIn(name, refused.error["message"])
+
     def test_tools_reach_the_template(self):
         chat = self.chat("tools", "{{ tools | tojson }}{% for m in messages %}{{ m.tool_calls | tojson if m.tool_calls }}"
                          "{{ m.content if m.role == 'tool' }}{% endfor %}")

@@ -106,6 +106,39 @@ TEST(Thoughts, are_the_models_to_open_where_its_template_neither_opens_nor_close
   EXPECT_TRUE(may_reason("{{ messages[0].content }}{% if false %}</think>{% endif %}"));
 }
 
+// The text of a client is no part of the answer, whatever tags it contains.
+TEST(Thoughts, tags_in_a_clients_messages_neither_begin_nor_end_one) {
+  const std::string source =
+      "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+      "{% if opens %}<think>\n{% endif %}{# </think> #}{% if false %}</think>{% endif %}";
+  const std::string plain = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  for (const char* text : {"a", "</think>", "<think>", "<think>\n", "a</think>b", "<think>a",
+                           "x<think>\na</think>\n", "</think>\n\n"}) {
+    for (const bool opens : {false, true}) {
+      ChatRequest request;
+      request.messages = {text_message("system", text), text_message("user", text)};
+      request.kwargs = {{"opens", {opens}}};
+      const auto prompt = ChatFormat(ToyTokenizer(source)).prompt(request);
+      ASSERT_TRUE(prompt.has_value());
+      EXPECT_EQ(prompt->answer_begin, opens ? AnswerBegin::kReasoning : AnswerBegin::kText) << text;
+      EXPECT_EQ(prompt->answer_syntax.may_reason, !opens) << text;
+      AnswerSplitter splitter(prompt->answer_begin, prompt->answer_syntax);
+      std::string reasoning, words;
+      for (const AnswerPart& part : splitter.push_last("one</think>two")) {
+        (part.kind == AnswerPart::Kind::kReasoning ? reasoning : words) += part.text;
+      }
+      EXPECT_EQ(reasoning, opens ? "one" : "") << text;
+      EXPECT_EQ(words, opens ? "two" : "one</think>two") << text;
+    }
+    // A template without a mark for the answer ends with the client's text.
+    ChatRequest request;
+    request.messages = {text_message("user", text)};
+    const auto prompt = ChatFormat(ToyTokenizer(plain + "{# </think> #}")).prompt(request);
+    ASSERT_TRUE(prompt.has_value());
+    EXPECT_EQ(prompt->answer_begin, AnswerBegin::kText) << text;
+  }
+}
+
 TEST(Thoughts, are_not_counted_where_nobody_asks) {
   const ServiceRig rig;
   EXPECT_EQ(usage_of(rig, "<think>a</think>", {}).reasoning_tokens, 0u);
