@@ -1,4 +1,5 @@
 """Tests recurrent models: a restored state snapshot equals the computed state, whatever happened in between."""
+import itertools
 import os
 import shutil
 import tempfile
@@ -8,6 +9,7 @@ import unittest
 import kvik
 from server import Server
 
+KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe")
 N_VOCAB = 260
 
@@ -66,6 +68,23 @@ class State(unittest.TestCase):
             tokens = tokens + answer["choices"][0]["token_ids"]
             n_before = len(tokens)
             tokens = tokens + kvik.random_tokens(10, N_VOCAB, 30 + turn)
+
+    def test_a_snapshot_read_by_another_process_gives_the_bits_of_a_cold_run(self):
+        """One process stores pages and snapshots on disk, two others resume from them: at the end of the prompt, and in a longer one."""
+        for name, kv_type in itertools.product(("test-qwen35", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe"), KV_TYPES):
+            with self.subTest(preset=name, kv_type=kv_type), tempfile.TemporaryDirectory(prefix="kvik-state-") as folder:
+                model, tokens = kvik.preset(name), kvik.random_tokens(333, N_VOCAB, 7)
+                longer = tokens + kvik.random_tokens(50, N_VOCAB, 8)
+                options = {"kv_type": kv_type, "disk": folder}
+                cold, cold_longer = (kvik.logits_text(model, t, kv_type=kv_type, no_cache=True) for t in (tokens, longer))
+                self.assertEqual(kvik.logits_text(model, tokens, **options), cold)  # stores
+                self.assertEqual(kvik.logits_text(model, tokens, **options), cold)
+                with Server(model, "--kv-type", kv_type, "--kv-memory", "64MiB", "--disk", folder) as server:
+                    answer = self.ask(server, longer)
+                    self.assertEqual(cached(answer), len(tokens) - 1)
+                    self.assertEqual(server.metrics().value("kvik_tier_hit_tokens_total"), len(tokens) - 1)
+                    self.assertEqual(answer["choices"][0]["token_ids"], kvik.greedy(model, longer, 12, kv_type=kv_type, no_cache=True))
+                self.assertEqual(kvik.logits_text(model, longer, **options), cold_longer)
 
     def test_many_conversations_through_a_small_budget_all_end_the_same(self):
         model = kvik.preset("test-qwen35")
