@@ -57,7 +57,6 @@ LIBRARIES = {
     "boost/json": ("base", "format", "text", "study", "server", "cli", "main"),
     "pcre2.h": ("format", "text"),
     "CLI/": ("main",),
-    "prometheus/": ("server",),
     "unicode/": ("text", "template", "constrain"),
     "immintrin.h": ("backend",),
     "openssl/": ("base", "kv", "tier", "server", "main"),
