@@ -401,7 +401,7 @@ def workplace(path, text):
 
 # Modules of Debian's python3-* packages, with the package that tools/packages.sh must list.
 PYTHON_PACKAGES = {"numpy": "python3-numpy", "jinja2": "python3-jinja2", "zmq": "python3-zmq", "msgpack": "python3-msgpack",
-                   "jsonschema": "python3-jsonschema"}
+                   "jsonschema": "python3-jsonschema", "yaml": "python3-yaml"}
 
 
 def python_of_debian(path, text):
