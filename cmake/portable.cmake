@@ -11,7 +11,7 @@ function(kvik_portable floors)
   foreach(floor ${floors})
     list(APPEND archives $<TARGET_FILE:kvik_${floor}>)
   endforeach()
-  foreach(library edit bsd md tinfo hiredis ssl crypto sqlite3 icuuc icudata boost_json pcre2-8 xxhash)
+  foreach(library edit bsd md tinfo hiredis ssl crypto sqlite3 icuuc boost_json pcre2-8 xxhash)
     find_library(KVIK_STATIC_${library} NAMES lib${library}.a)
     if(NOT KVIK_STATIC_${library})
       message(STATUS "No target kvik_portable: lib${library}.a is missing")
@@ -27,8 +27,15 @@ function(kvik_portable floors)
     VERBATIM COMMENT "Writing stubs of glibc ${kvik_glibc}")
   add_custom_target(kvik_glibc_stubs DEPENDS ${libraries} ${moved})
 
+  # ICU's data of languages, regions and converters are 30 of its 31 MB, and Kvik asks for none of them.
+  find_library(KVIK_ICU_DATA NAMES libicudata.a REQUIRED)
+  set(icu ${PROJECT_BINARY_DIR}/icu_data.S)
+  set(script ${PROJECT_SOURCE_DIR}/tools/make/icu_data.py)
+  add_custom_command(OUTPUT ${icu} COMMAND /usr/bin/python3 ${script} ${KVIK_ICU_DATA} ${icu} DEPENDS ${script} ${KVIK_ICU_DATA}
+    VERBATIM COMMENT "Selecting ICU's data")
+
   add_executable(kvik_portable EXCLUDE_FROM_ALL $<TARGET_OBJECTS:kvik>
-    ${PROJECT_SOURCE_DIR}/cmake/portable/older_glibc.cpp ${PROJECT_SOURCE_DIR}/cmake/portable/formatting.cpp)
+    ${PROJECT_SOURCE_DIR}/cmake/portable/older_glibc.cpp ${PROJECT_SOURCE_DIR}/cmake/portable/formatting.cpp ${icu})
   set_target_properties(kvik_portable PROPERTIES OUTPUT_NAME portable/kvik POSITION_INDEPENDENT_CODE ON)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/portable)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/cmake/portable/formatting.cpp PROPERTIES

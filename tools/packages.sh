@@ -19,7 +19,7 @@ build_packages=(
 if ! command -v npm >/dev/null; then build_packages+=(nodejs npm); fi
 
 # The portable program (cmake/portable.cmake) also holds these libraries.
-package_packages=(libbsd-dev libmd-dev libncurses-dev dpkg-dev python3)
+package_packages=(libbsd-dev libmd-dev libncurses-dev icu-devtools dpkg-dev python3)
 
 model_packages=(python3 python3-pip)        # tools/fetch_models.py
 

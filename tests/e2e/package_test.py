@@ -92,6 +92,19 @@ class PortableProgram(Package):
         done = subprocess.run(["/usr/bin/python3", os.path.join(kvik.ROOT, "tests/e2e/bits_test.py")], env=environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
 
+    def test_its_part_of_icu_data_gives_the_properties_of_all(self):
+        folder, archives = self.folder(), re.findall(r"^(?:KVIK_STATIC_icuuc|KVIK_ICU_DATA):\w+=(.*)$", pathlib.Path(BUILD, "CMakeCache.txt").read_text(), re.M)
+        whole, icu = sorted(archives)  # libicudata.a, libicuuc.a
+        compiled = os.path.join(folder, "properties.o")
+        output("g++", "-std=c++20", "-O1", "-c", os.path.join(kvik.ROOT, "tests/support/icu_properties.cpp"), "-o", compiled)
+        said = {}
+        for data in (whole, os.path.join(BUILD, "icu_data.S")):
+            program = os.path.join(folder, "properties")
+            output("g++", compiled, icu, data, "-o", program)
+            said[data] = output(program).splitlines()
+        self.assertGreater(len(said[whole]), 1000)
+        self.assertEqual(*said.values())
+
     def test_exceptions_of_libraries_are_caught(self):
         done = subprocess.run([PORTABLE, "serve", "demo", "--ctx", "many"], capture_output=True, text=True, env=kvik.environment())
         self.assertEqual(done.returncode, 2)
@@ -175,7 +188,7 @@ class Documents(Package):
         names = set(os.listdir(os.path.join(DOCUMENTS, "licenses")))
         with open(os.path.join(kvik.ROOT, "cmake/portable.cmake")) as f:
             linked = re.search(r"foreach\(library (.*?)\)", f.read())[1].split()
-        notice_of = {"tinfo": "ncurses", "crypto": "ssl", "icuuc": "icu", "icudata": "icu", "boost_json": "boost-json", "pcre2-8": "pcre2"}
+        notice_of = {"tinfo": "ncurses", "crypto": "ssl", "icuuc": "icu", "boost_json": "boost-json", "pcre2-8": "pcre2"}
         for library in [*linked, "stdc++", "fmt", "spdlog", "cli11"]:
             self.assertIn(f"lib{notice_of.get(library, library)}.txt", names)
 

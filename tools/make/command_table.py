@@ -60,6 +60,7 @@ def entry(left, description):
     # "--alias TEXT ..." may reach into the second column.
     names, _, kind = left.partition(" ")
     kind = kind.replace(" REQUIRED", "").replace("REQUIRED", "").strip()
+    kind = kind.partition("Excludes:")[0].strip()
     is_repeatable = kind.endswith("...")
     kind = kind.removesuffix("...").strip()
     choices = re.search(r":\{(.*)\}$", kind)
