@@ -193,6 +193,24 @@ class Documents(Package):
             self.assertIn(f"lib{notice_of.get(library, library)}.txt", names)
 
 
+class Components(Package):
+    def installed(self, component):
+        folder = self.folder()
+        subprocess.run(["cmake", "--install", BUILD, "--component", component, "--prefix", "/usr"], env={**os.environ, "DESTDIR": folder}, check=True,
+                       capture_output=True)
+        return folder, {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names}
+
+    def test_each_component_installs_its_files(self):
+        folder, files = self.installed("program")
+        self.assertLessEqual({"usr/bin/kvik", "usr/share/man/man1/kvik-serve.1.gz", "usr/share/bash-completion/completions/kvik",
+                              "usr/share/zsh/vendor-completions/_kvik", "usr/share/fish/vendor_completions.d/kvik.fish",
+                              "usr/share/doc/kvik/licenses/libicu.txt"}, files)
+        self.assertEqual(output(os.path.join(folder, "usr/bin/kvik"), *RUN), output(kvik.BINARY, *RUN))
+        self.assertEqual(self.installed("service")[1], {"usr/lib/systemd/system/kvik.service", "usr/lib/systemd/system/kvik.socket", "etc/kvik/kvik.toml",
+                                                       "usr/share/doc/kvik/copyright"})
+        self.assertEqual(self.installed("monitoring")[1], {"usr/share/kvik/kvik.json", "usr/share/kvik/alerts.yaml"})
+
+
 class Registries(Package):
     def test_pip_installs_the_wheel(self):
         folder = self.folder()
@@ -209,6 +227,23 @@ class Registries(Package):
         self.assertTrue(contents(wheel) == first, "the same program makes the same wheel")
         output("/usr/bin/python3", "-m", "pip", "--python", os.path.join(folder, "venv"), "uninstall", "-y", "kvik")
         self.assertFalse(os.path.exists(program))
+
+    @unittest.skipUnless(kvik.LONG, "--long: installs pipx and uv")
+    def test_pipx_and_uvx_run_the_wheel(self):
+        folder = self.folder()
+        make("wheel.py", folder)
+        tools = os.path.join(folder, "tools")
+        output("/usr/bin/python3", "-m", "venv", "--without-pip", tools)
+        output("/usr/bin/python3", "-m", "pip", "--python", tools, "install", "--quiet", "--disable-pip-version-check", "pipx", "uv")
+        variables = {**kvik.environment(), "PIPX_HOME": f"{folder}/pipx", "PIPX_BIN_DIR": f"{folder}/bin", "UV_CACHE_DIR": f"{folder}/uv",
+                     "PIPX_DEFAULT_PYTHON": "/usr/bin/python3"}
+        wheel = os.path.join(folder, f"kvik-{VERSION}-py3-none-manylinux_2_31_x86_64.whl")
+        for command in ([f"{tools}/bin/uv", "tool", "run", "--no-index", "--find-links", folder, "kvik", *RUN],
+                        [f"{tools}/bin/pipx", "install", "--pip-args=--no-index", wheel], [f"{folder}/bin/kvik", *RUN]):
+            done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if "run" in command[-len(RUN):]:
+                self.assertEqual(done.stdout, output(kvik.BINARY, *RUN))
 
     def test_npm_and_npx_run_the_package(self):
         if not shutil.which("npm"):

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -172,13 +173,30 @@ class Watchdog(unittest.TestCase):
             manager.wait_for("WATCHDOG=1", 1)
 
     def test_a_busy_engine_is_alive(self):
-        with Manager("--port", 0, watchdog_s=0.4) as manager:
+        with Manager("--port", 0, watchdog_s=1) as manager:
             manager.wait_for("READY=1")
-            connection, answer = complete(manager.port(), "ROMEO: " * 20)
-            for _ in range(5):
-                manager.wait_for("WATCHDOG=1", 0.4)
-            self.assertEqual(answer.status, 200)
-            connection.close()
+            ends = threading.Event()
+            statuses = []
+
+            def work():
+                while not ends.is_set():
+                    connection, answer = complete(manager.port(), f"ROMEO {len(statuses)}: " * 20)
+                    answer.read()
+                    statuses.append(answer.status)
+                    connection.close()
+
+            clients = [threading.Thread(target=work) for _ in range(2)]
+            for client in clients:
+                client.start()
+            try:
+                for _ in range(5):
+                    manager.wait_for("WATCHDOG=1", 1)
+            finally:
+                ends.set()
+                for client in clients:
+                    client.join()
+            self.assertGreater(len(statuses), 2)
+            self.assertEqual(set(statuses), {200})
 
 
 class SocketActivation(unittest.TestCase):
