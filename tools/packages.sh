@@ -42,7 +42,7 @@ test_packages=(
   json-schema-test-suite                  # the cases of tests/e2e/constrain_test.py
 )
 
-long_packages=(debootstrap)                 # folders of other distributions (--long)
+long_packages=(debootstrap systemd-container)  # folders of other distributions (--long)
 
 # Only for the preset `fuzz` (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.
 fuzz_packages=(clang-19 libclang-rt-19-dev)

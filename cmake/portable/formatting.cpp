@@ -1,4 +1,5 @@
-// Compiles {fmt} and spdlog, which Debian has only as shared libraries, from their headers into the portable program.
+// Compiles {fmt} and spdlog, which Debian has only as shared libraries, from their headers into the
+// portable program.
 #include <fmt/format-inl.h>
 #include <fmt/os.h>
 #include <spdlog/async.h>
@@ -22,8 +23,10 @@
 
 template fmt::detail::dragonbox::decimal_fp<float> fmt::detail::dragonbox::to_decimal(float);
 template fmt::detail::dragonbox::decimal_fp<double> fmt::detail::dragonbox::to_decimal(double);
-template fmt::detail::thousands_sep_result<char> fmt::detail::thousands_sep_impl(fmt::detail::locale_ref);
+template fmt::detail::thousands_sep_result<char> fmt::detail::thousands_sep_impl(
+    fmt::detail::locale_ref);
 template char fmt::detail::decimal_point_impl(fmt::detail::locale_ref);
 template std::locale fmt::detail::locale_ref::get<std::locale>() const;
 template class spdlog::sinks::ansicolor_stderr_sink<spdlog::details::console_mutex>;
-template std::shared_ptr<spdlog::logger> spdlog::stderr_color_mt<spdlog::synchronous_factory>(const std::string&, spdlog::color_mode);
+template std::shared_ptr<spdlog::logger> spdlog::stderr_color_mt<spdlog::synchronous_factory>(
+    const std::string&, spdlog::color_mode);

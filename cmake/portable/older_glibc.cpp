@@ -1,4 +1,5 @@
-// Defines the functions of newer glibc versions that the portable program uses, by means of glibc 2.31 (cmake/portable.cmake).
+// Defines the functions of newer glibc versions that the portable program uses, by means of
+// glibc 2.31 (cmake/portable.cmake).
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -9,7 +10,8 @@
 
 extern "C" {
 
-// Since glibc 2.33, stat() and its variants are functions; earlier headers called these with the version of the struct.
+// Since glibc 2.33, stat() and its variants are functions; earlier headers called these with the
+// version of the struct.
 int __xstat(int version, const char* path, struct stat* out);
 int __lxstat(int version, const char* path, struct stat* out);
 int __fxstat(int version, int fd, struct stat* out);
@@ -22,11 +24,16 @@ int fstat(int fd, struct stat* out) { return __fxstat(kStatVersion, fd, out); }
 int fstatat(int folder, const char* path, struct stat* out, int flags) {
   return __fxstatat(kStatVersion, folder, path, out, flags);
 }
-int stat64(const char* path, struct stat64* out) { return stat(path, reinterpret_cast<struct stat*>(out)); }
-int lstat64(const char* path, struct stat64* out) { return lstat(path, reinterpret_cast<struct stat*>(out)); }
+int stat64(const char* path, struct stat64* out) {
+  return stat(path, reinterpret_cast<struct stat*>(out));
+}
+int lstat64(const char* path, struct stat64* out) {
+  return lstat(path, reinterpret_cast<struct stat*>(out));
+}
 int fstat64(int fd, struct stat64* out) { return fstat(fd, reinterpret_cast<struct stat*>(out)); }
 
-// glibc 2.32: libstdc++ then counts references without atomic operations. 0 means "perhaps several threads".
+// glibc 2.32: libstdc++ then counts references without atomic operations. 0 means "perhaps several
+// threads".
 char __libc_single_threaded = 0;
 
 // glibc 2.36.
@@ -66,22 +73,26 @@ int _dl_find_object(void* address, dl_find_object* out) {
   return dl_iterate_phdr(visit, &search) == 1 ? 0 : -1;
 }
 
-// Until glibc 2.33 the program itself, not glibc, calls its constructors: by the function `init` that it passes to __libc_start_main(). The start
-// files of later versions pass none. The linker replaces their call (--wrap).
+// Until glibc 2.33 the program itself, not glibc, calls its constructors: by the function `init`
+// that it passes to __libc_start_main(). The start files of later versions pass none. The linker
+// replaces their call (--wrap).
 using Main = int (*)(int, char**, char**);
 using Constructor = void (*)(int, char**, char**);
 extern Constructor __init_array_start[], __init_array_end[];
 void _init();
-int __real___libc_start_main(Main main, int argc, char** argv, Constructor init, void (*fini)(), void (*rtld_fini)(), void* stack_end);
+int __real___libc_start_main(Main main, int argc, char** argv, Constructor init, void (*fini)(),
+                             void (*rtld_fini)(), void* stack_end);
 
 static void call_constructors(int argc, char** argv, char** environment) {
   _init();
-  for (const Constructor* constructor = __init_array_start; constructor != __init_array_end; ++constructor) {
+  for (const Constructor* constructor = __init_array_start; constructor != __init_array_end;
+       ++constructor) {
     (*constructor)(argc, argv, environment);
   }
 }
 
-int __wrap___libc_start_main(Main main, int argc, char** argv, Constructor, void (*fini)(), void (*rtld_fini)(), void* stack_end) {
+int __wrap___libc_start_main(Main main, int argc, char** argv, Constructor, void (*fini)(),
+                             void (*rtld_fini)(), void* stack_end) {
   return __real___libc_start_main(main, argc, argv, call_constructors, fini, rtld_fini, stack_end);
 }
 

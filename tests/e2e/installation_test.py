@@ -22,8 +22,8 @@ ROOTS = os.path.expanduser("~/.cache/kvik/roots")
 PACKAGES = os.path.join(package_test.BUILD, "packages")
 VERSION = package_test.VERSION
 MIRROR = "http://deb.debian.org/debian"
-# With man-db; Debian 11 is left as small as it is.
-INCLUDED = {"bookworm": "man-db", "trixie": "man-db", "bullseye": "ca-certificates"}
+# Packages in addition to the smallest set; the name of a folder begins with that of the suite.
+INCLUDED = {"bookworm": "man-db", "bookworm-systemd": "systemd,systemd-sysv,dbus,curl", "trixie": "man-db", "bullseye": "ca-certificates"}
 FIRST_TOKEN_S = 60
 
 
@@ -42,7 +42,7 @@ def root_of(suite):
     if not os.path.exists(path):
         os.makedirs(ROOTS, exist_ok=True)
         unfinished = f"{path}.{os.getpid()}"
-        done = subprocess.run(["debootstrap", "--variant=minbase", f"--include={INCLUDED[suite]}", suite, unfinished, MIRROR], capture_output=True, text=True)
+        done = subprocess.run(["debootstrap", "--variant=minbase", f"--include={INCLUDED[suite]}", suite.split("-")[0], unfinished, MIRROR], capture_output=True, text=True)
         if done.returncode != 0:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise unittest.SkipTest(f"debootstrap {suite}: {done.stdout[-300:]}")
@@ -179,6 +179,84 @@ class DebianPackage(unittest.TestCase):
 
     def test_on_debian_13(self):
         self.check("trixie")
+
+
+# Runs in the container, as a unit of its own. Each line of the report is NAME=VALUE.
+SYSTEMD_SCRIPT = """#!/bin/bash
+exec >/srv/report 2>&1
+ask() {
+  curl -s --max-time 60 -H 'Content-Type: application/json' http://127.0.0.1:8080/v1/completions \
+    -d "{\\"prompt\\": \\"ROMEO: $(printf 'But soft, what light through yonder window breaks? %.0s' {1..10})\\", \\"max_tokens\\": 5}" |
+    sed 's/.*"cached_tokens": *\\([0-9]*\\).*/\\1/'
+}
+property() { systemctl show kvik.service --property "$1" --value; }
+systemctl start kvik.service
+echo "started=$?"
+echo "state=$(property ActiveState) status=$(property StatusText)"
+echo "user=$(stat -c %U "/proc/$(property MainPID)")"
+echo "exposure=$(systemd-analyze security kvik.service | sed -n 's/.*exposure level for kvik.service: \\([0-9.]*\\).*/\\1/p')"
+echo "cold=$(ask)"
+sleep 1  # the pages are written
+pid=$(property MainPID)
+kill -STOP "$pid"
+for ((i = 0; i < 100; i++)); do
+  sleep 0.2
+  if [[ $(property NRestarts) == 1 && $(property ActiveState) == active ]]; then break; fi
+done
+echo "restarts=$(property NRestarts) state_after=$(property ActiveState) is_new=$([[ $(property MainPID) != "$pid" ]] && echo yes)"
+echo "warm=$(ask)"
+systemctl restart kvik.service
+echo "restarted=$? warm_again=$(ask)"
+systemctl stop kvik.service
+echo "stopped=$? result=$(property Result) code=$(property ExecMainStatus)"
+systemctl start kvik.socket
+echo "before=$(property ActiveState)"
+echo "on_demand=$(ask) after=$(property ActiveState)"
+journalctl -u kvik.service --no-pager >/srv/journal
+systemctl poweroff
+"""
+
+
+class Systemd(unittest.TestCase):
+    def test_the_service_in_a_container_that_systemd_boots(self):
+        if not shutil.which("systemd-nspawn"):
+            self.skipTest("systemd-nspawn is not installed")
+        with Root("bookworm-systemd") as root:
+            root.run("apt-get", "install", "-y", root.put(os.path.join(PACKAGES, f"kvik_{VERSION}_amd64.deb")))
+
+            def write(path, text):
+                path = os.path.join(root.folder, path)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w") as f:
+                    f.write(text)
+            write("etc/systemd/system/kvik.service.d/test.conf", "[Service]\nWatchdogSec=2s\nRestartSec=100ms\n")
+            write("usr/local/bin/test-kvik", SYSTEMD_SCRIPT)
+            write("etc/systemd/system/test-kvik.service", "[Unit]\nAfter=multi-user.target\n[Service]\nType=oneshot\n"
+                  "ExecStart=/bin/bash /usr/local/bin/test-kvik\n[Install]\nWantedBy=default.target\n")
+            root.run("systemctl", "enable", "test-kvik.service")
+            try:
+                booted = subprocess.run(["systemd-nspawn", "--quiet", "--directory", root.folder, "--boot", "--register=no", "--keep-unit", "--private-network"],
+                                        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+                said = booted.stdout + booted.stderr
+            except subprocess.TimeoutExpired as late:
+                said = str(late.stdout)
+            if not root.has("srv/report"):
+                self.skipTest(f"the container did not boot: {said[-500:]}")
+            report = package_test.contents(os.path.join(root.folder, "srv/report")).decode()
+            print(report, flush=True)
+            found = dict(re.findall(r"(\w+)=(.*?)(?= \w+=|$)", report, re.M))
+            self.assertEqual((found["started"], found["state"], found["user"]), ("0", "active", "kvik"))
+            self.assertEqual(found["status"], "serving demo on http://127.0.0.1:8080")
+            self.assertLessEqual(float(found["exposure"]), 3.0)
+            self.assertEqual((found["restarts"], found["state_after"], found["is_new"]), ("1", "active", "yes"))  # by the watchdog
+            self.assertEqual(found["cold"], "0")
+            self.assertGreater(int(found["warm"]), 50)
+            self.assertGreater(int(found["warm_again"]), 50)
+            self.assertEqual((found["restarted"], found["stopped"], found["result"], found["code"]), ("0", "0", "success", "0"))
+            self.assertEqual((found["before"], found["after"]), ("inactive", "active"))
+            self.assertGreater(int(found["on_demand"]), 50)  # the first client waits for the model, and has its cache
+            journal = package_test.contents(os.path.join(root.folder, "srv/journal")).decode()
+            self.assertIn("Watchdog timeout", journal)
 
 
 class Tarball(unittest.TestCase):
