@@ -22,7 +22,7 @@ for generator in DEB TGZ; do
 done
 rm -rf "$packages"/_CPack_Packages "$packages"/*.sha256
 version=$(sed -n 's/^project(kvik VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-/usr/bin/python3 -B tools/make/wheel.py build/portable/kvik "$version" "$packages"
-/usr/bin/python3 -B tools/make/npm_package.py build/portable/kvik "$version" "$packages"
+/usr/bin/python3 -B tools/make/wheel.py build/portable/kvik "$version" "$packages" build/documents
+/usr/bin/python3 -B tools/make/npm_package.py build/portable/kvik "$version" "$packages" build/documents
 (cd "$packages" && sha256sum kvik[-_]*.* >"kvik-$version.sha256.part" && mv "kvik-$version.sha256.part" "kvik-$version.sha256")
 ls -l "$packages" >&2

@@ -51,8 +51,8 @@ def contents(path):
 
 
 def make(tool, folder):
-    """Runs one of tools/make that takes the program, the version and a folder."""
-    output("/usr/bin/python3", "-B", os.path.join(kvik.ROOT, "tools/make", tool), PORTABLE, VERSION, folder)
+    """Runs one of tools/make that takes the program, the version, a folder and the documents."""
+    output("/usr/bin/python3", "-B", os.path.join(kvik.ROOT, "tools/make", tool), PORTABLE, VERSION, folder, DOCUMENTS)
 
 
 class Package(unittest.TestCase):
@@ -222,6 +222,8 @@ class Registries(Package):
         program = os.path.join(folder, "venv/bin/kvik")
         self.assertEqual(output(program, *RUN), output(kvik.BINARY, *RUN))
         self.assertIn("kvik " + VERSION, output(program, "--version"))
+        for path in ("man/man1/kvik-serve.1.gz", "bash-completion/completions/kvik", "fish/vendor_completions.d/kvik.fish"):
+            self.assertTrue(os.path.exists(os.path.join(folder, "venv/share", path)), path)
         first = contents(wheel)
         make("wheel.py", folder)
         self.assertTrue(contents(wheel) == first, "the same program makes the same wheel")
@@ -254,6 +256,7 @@ class Registries(Package):
         offline = ("--offline", "--no-audit", "--no-fund", "--cache", os.path.join(folder, "cache"))
         output("npm", "install", "--global", "--prefix", os.path.join(folder, "global"), *offline, package)
         self.assertEqual(output(os.path.join(folder, "global/bin/kvik"), *RUN), output(kvik.BINARY, *RUN))
+        self.assertTrue(os.path.exists(os.path.join(folder, "global/share/man/man1/kvik-serve.1.gz")))
         output("npm", "install", *offline, "--prefix", folder, package)
         self.assertEqual(output("npx", "--no-install", "kvik", *RUN, cwd=folder), output(kvik.BINARY, *RUN))
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Writes a wheel that installs the program: `pipx install kvik`, `uvx kvik`.
 
-    tools/make/wheel.py PROGRAM VERSION FOLDER
+    tools/make/wheel.py PROGRAM VERSION FOLDER [DOCUMENTS]
 
-PROGRAM is the portable program, which needs glibc 2.31.
+PROGRAM is the portable program, which needs glibc 2.31. DOCUMENTS is the folder with man pages and completions (target kvik_documents).
 """
 import base64
 import hashlib
@@ -41,8 +41,20 @@ def digest(data):
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
+# Where completions are looked for.
+PLACES = {"kvik": "share/bash-completion/completions", "_kvik": "share/zsh/site-functions", "kvik.fish": "share/fish/vendor_completions.d"}
+
+
+def documents(folder):
+    """Returns {place: path} of man pages and completions."""
+    man, completions = os.path.join(folder, "man"), os.path.join(folder, "completions")
+    return {f"share/man/man1/{name}": os.path.join(man, name) for name in sorted(os.listdir(man))} | {
+        f"{place}/{name}": os.path.join(completions, name) for name, place in PLACES.items()}
+
+
 def main():
-    program, version, folder = sys.argv[1:]
+    program, version, folder = sys.argv[1:4]
+    found = documents(sys.argv[4]) if len(sys.argv) > 4 else {}
     data, info = f"kvik-{version}.data/scripts/kvik", f"kvik-{version}.dist-info"
 
     def read(path):
@@ -51,6 +63,7 @@ def main():
 
     files = {
         data: read(program),
+        **{f"kvik-{version}.data/data/{place}": read(path) for place, path in found.items()},
         f"{info}/METADATA": METADATA.format(version=version, readme=README).encode(),
         f"{info}/WHEEL": WHEEL.encode(),
         **{f"{info}/licenses/{name}": read(os.path.join(ROOT, name)) for name in ("LICENSE", "NOTICE", "THIRD-PARTY.md")},
