@@ -183,6 +183,18 @@ class Kubernetes(unittest.TestCase):
         done = subprocess.run(["haproxy", "-c", "-f", os.path.join(DEPLOY, "kubernetes/haproxy.cfg")], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_kustomize_renders_the_folder(self):
+        if not shutil.which("kubectl"):
+            self.skipTest("kubectl is not installed")
+        done = subprocess.run(["kubectl", "kustomize", os.path.join(DEPLOY, "kubernetes")], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rendered = list(yaml.safe_load_all(done.stdout))
+        self.assertEqual(len(rendered), len(self.objects) + 3)  # two config maps and a secret
+        for o in rendered:
+            self.assertEqual(o["metadata"].get("namespace", "kvik"), "kvik")
+        [pod] = [o for o in rendered if o["kind"] == "StatefulSet"]
+        self.assertEqual(pod["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example/kvik:0.1.0")
+
     def test_the_schemas_of_kubernetes_accept_the_folder(self):
         """With kubernetes-validate of PyPI, which has the schemas; --long installs it."""
         if not kvik.LONG:

@@ -286,6 +286,23 @@ class Tarball(unittest.TestCase):
             self.assertEqual(hashlib.sha256(package_test.contents(os.path.join(PACKAGES, name))).hexdigest(), digest)
 
 
+class InstallScript(unittest.TestCase):
+    def test_it_installs_by_apt_and_to_a_folder(self):
+        releases = package_test.Releases()
+        self.addCleanup(releases.server_close)
+        self.addCleanup(releases.shutdown)
+        releases.files = {f"/{VERSION}/{name}": package_test.contents(os.path.join(PACKAGES, name)) for name in os.listdir(PACKAGES)}
+        releases.files["/latest"] = VERSION.encode()
+        with Root("bookworm-systemd") as root:
+            script = root.put(os.path.join(kvik.ROOT, "deploy/install.sh"))
+            expected = package_test.output(kvik.BINARY, *package_test.RUN)
+            for arguments, program in ((("--apt",), "/usr/bin/kvik"), (("--prefix", "/opt/kvik"), "/opt/kvik/bin/kvik")):
+                root.run("sh", script, *arguments, KVIK_BASE_URL=releases.address)
+                self.assertEqual(root.run(program, *package_test.RUN).stdout, expected)
+            root.run("sh", script, "--uninstall", "--prefix", "/opt/kvik")
+            self.assertEqual([name for _, _, names in os.walk(os.path.join(root.folder, "opt/kvik")) for name in names], [])
+
+
 class Dockerfile(unittest.TestCase):
     """No Docker engine runs the tests: the instructions are carried out in a folder with Debian 12."""
 
