@@ -13,6 +13,7 @@ add_test(NAME e2e/gpu_on_host_run COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURC
   Gpu.test_a_long_prompt_and_what_is_decoded_behind_it Gpu.test_speculation_says_the_same Gpu.test_pages_on_disk_serve_both)
 set_tests_properties(e2e/gpu_on_host_run PROPERTIES LABELS e2e TIMEOUT 1200 ENVIRONMENT
   "KVIK_BINARY=$<TARGET_FILE:kvik_on_host_run>;KVIK_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
+set_tests_properties(e2e/package e2e/installation PROPERTIES RESOURCE_LOCK packages)
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser and a server
 # These start engines with a thread per core, or measure time.
 foreach(name agents adapter attack bits chat client_schemas clients disk exactness explain fleet origins overload prefix server server_load threats_http

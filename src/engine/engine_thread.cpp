@@ -140,8 +140,15 @@ void EngineThread::main() {
   }
 }
 
+uint64_t EngineThread::probe_progress() {
+  const uint64_t n_signs = n_signs_.load(std::memory_order_relaxed);
+  wake();
+  return n_signs;
+}
+
 // Handles messages and runs a step. Returns false if the thread must stop.
 bool EngineThread::turn() {
+  n_signs_.fetch_add(1, std::memory_order_relaxed);
   if (!take_messages()) return false;
   const bool worked = step();
   const EngineSnapshot snapshot = engine_->snapshot();
@@ -193,6 +200,7 @@ void EngineThread::begin_step(const RunningStep& step, uint32_t n_running, uint3
 }
 
 bool EngineThread::are_cancelled(std::span<const RequestId> ids) {
+  n_signs_.fetch_add(1, std::memory_order_relaxed);
   if (!has_cancels_.load(std::memory_order_relaxed)) return false;
   const MutexLock lock(mutex_);
   if (stopping_) return true;

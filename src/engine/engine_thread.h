@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <thread>
@@ -52,6 +53,10 @@ class EngineThread {
   EngineSnapshot snapshot() const;
   const EngineLimits& limits() const;
 
+  // Returns a count that grows with every step and every layer of a step, and wakes the thread if
+  // it is idle. Unless the thread hangs, the next call returns a larger one. Any thread.
+  uint64_t probe_progress();
+
  private:
   struct Submission {
     RequestId id;
@@ -79,6 +84,7 @@ class EngineThread {
   std::vector<RequestId> cancels_ GUARDED_BY(mutex_);
   // A cancel or stop is pending; read between layers without the lock.
   std::atomic<bool> has_cancels_ = false;
+  std::atomic<uint64_t> n_signs_ = 0;  // see probe_progress()
   EngineSnapshot snapshot_ GUARDED_BY(mutex_);
   uint64_t next_id_ GUARDED_BY(mutex_) = 1;
   bool draining_ GUARDED_BY(mutex_) = false;

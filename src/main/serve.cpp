@@ -6,10 +6,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/file/input_file.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/process/interrupts.h"
+#include "base/process/service_manager.h"
+#include "base/process/watchdog.h"
 #include "base/quantity.h"
 #include "host/available_memory.h"
 #include "host/build_info.h"
@@ -97,7 +101,45 @@ Result<std::string> read_template(const std::string& path) {
 }
 
 std::string address_of(const ServerOptions& options, const ListenSocket& socket) {
-  return fmt::format("{}://{}:{}", options.tls ? "https" : "http", options.host, socket.port());
+  return socket.url(options.tls ? "https" : "http");
+}
+
+// Reports the progress of loading to the service manager, and that the start takes longer than its
+// time limit, for as long as there is progress.
+class StartReport {
+ public:
+  explicit StartReport(const ServiceManager& manager) : manager_(manager) {}
+
+  void show(uint64_t n_done, uint64_t n_all) {
+    const uint64_t percent = n_all == 0 ? 0 : n_done * 100 / n_all;
+    if (!manager_.is_present() || percent == percent_) return;
+    percent_ = percent;
+    constexpr std::chrono::microseconds kTime = std::chrono::minutes(5);  // to the next percent
+    manager_.notify(
+        fmt::format("STATUS=loading {}%\nEXTEND_TIMEOUT_USEC={}", percent, kTime.count()));
+  }
+
+ private:
+  const ServiceManager& manager_;
+  std::optional<uint64_t> percent_;  // reported last
+};
+
+// Returns the socket that the service manager passed, if there is one. It replaces --host and
+// --port.
+Result<std::optional<ListenSocket>> inherit_socket(ServerOptions& options) {
+  TRY_ASSIGN(const std::optional<int> inherited, inherited_socket());
+  if (!inherited) return std::nullopt;
+  TRY_ASSIGN(ListenSocket socket, ListenSocket::adopt(FileDescriptor(*inherited)));
+  options.host = socket.is_unix() ? "localhost" : socket.host();
+  options.port = socket.port();
+  return socket;
+}
+
+// Sends signs of life for as long as the engine thread computes or answers.
+Result<std::unique_ptr<Watchdog>> watch(const ServiceManager& manager, EngineThread& engine) {
+  return Watchdog::start(manager, [&engine, last = uint64_t{0}]() mutable {
+    return std::exchange(last, engine.probe_progress()) != last;
+  });
 }
 
 // Rejects new requests and lets running ones finish within kDrainTime. A second signal ends the
@@ -149,14 +191,20 @@ std::vector<PlannedMemory> planned_memory(const MemoryPlan& plan) {
 }
 
 // Loads the model and starts its engine. Until then the port answers that the model is being
-// loaded.
+// loaded. On a socket of the service manager, clients wait instead, because the first of them may
+// have caused the start.
 Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOptions& engine_options,
-                                       const ListenSocket& socket) {
-  TRY_ASSIGN(const auto waiting, LoadingServer::start(socket, options.server));
-  log::info("{} is bound, and /health answers 503 until the model is loaded",
-            address_of(options.server, socket));
+                                       const ListenSocket& socket, const ServiceManager& manager) {
+  std::unique_ptr<LoadingServer> waiting;
+  if (!socket.is_adopted()) {
+    TRY_ASSIGN(waiting, LoadingServer::start(socket, options.server));
+    log::info("{} is bound, and /health answers 503 until the model is loaded",
+              address_of(options.server, socket));
+  }
+  StartReport report(manager);
   options.model.on_progress = [&](uint64_t n_done, uint64_t n_all) {
-    waiting->show(n_done, n_all);
+    if (waiting) waiting->show(n_done, n_all);
+    report.show(n_done, n_all);
   };
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
   if (!options.speculation.draft.empty())
@@ -172,6 +220,8 @@ Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOption
 }
 
 Result<int> serve(ServeOptions options) {
+  const ServiceManager manager;
+  TRY_ASSIGN(std::optional<ListenSocket> bound, inherit_socket(options.server));
   TRY_ASSIGN(options.server.api_keys, keys_of(options));
   if (!is_loopback(options.server.host) && !options.server.api_keys && !options.allow_no_key) {
     return fail(ErrorCode::kInvalidArgument,
@@ -187,8 +237,10 @@ Result<int> serve(ServeOptions options) {
   TRY(Server::check(options.server));
   // The port is bound before the tiers and the model are opened, so a port in use is an immediate
   // error.
-  TRY_ASSIGN(const ListenSocket socket,
-             ListenSocket::open(options.server.host, options.server.port));
+  if (!bound) {
+    TRY_ASSIGN(bound, ListenSocket::open(options.server.host, options.server.port));
+  }
+  const ListenSocket& socket = *bound;
   const auto& keys = options.server.api_keys;
   TRY_ASSIGN(const auto tiers, options.tiers.open(keys ? mark_key_of(*keys) : ""));
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
@@ -209,15 +261,20 @@ Result<int> serve(ServeOptions options) {
   TRY_ASSIGN(engine_options.sharing, sharing_of(options.share, options.server.api_keys));
   if (options.server.api_keys) engine_options.tenants = tenant_marks(*options.server.api_keys);
   if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
-  TRY_ASSIGN(const auto instance, load(options, engine_options, socket));
+  TRY_ASSIGN(const auto instance, load(options, engine_options, socket, manager));
   options.server.version = build_info().version;
   options.server.memory_limit_bytes = options.request_memory;
   options.server.prices = prices_of(options);
   Interrupts::catch_first();
   TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server, socket));
-  log::info("listening on {}", address_of(options.server, socket));
+  const std::string address = address_of(options.server, socket);
+  log::info("listening on {}", address);
+  TRY_ASSIGN(const auto watchdog, watch(manager, instance->engine()));
+  manager.notify(
+      fmt::format("READY=1\nSTATUS=serving {} on {}", printable(options.model.model), address));
   while (!Interrupts::wait()) {
   }
+  manager.notify("STOPPING=1\nSTATUS=draining");
   drain(*server, instance->engine());
   log::info("stopped");
   return kExitOk;

@@ -98,9 +98,12 @@ class Server::Impl {
     }
     TRY_ASSIGN(const int descriptor, socket.duplicate());
     boost::system::error_code error;
+    // A Unix-domain socket is used like a TCP socket: accepting, reading and writing do not depend
+    // on the family, only the peer's address does.
     acceptor_.assign(socket.is_v6() ? tcp::v6() : tcp::v4(), descriptor, error);
     if (error) return fail(ErrorCode::kIo, fmt::format("cannot listen: {}", error.message()));
     port_ = socket.port();
+    is_unix_ = socket.is_unix();
     TRY(allow_open_files(state_.options.max_connections));
     TRY(state_.offload.start("kvik-work", ServerState::kOffloadThreads,
                              Offload::Priority::kNormal));
@@ -231,7 +234,8 @@ class Server::Impl {
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::send_buffer_size(state_.options.socket_send_buffer_bytes),
                       ignored);
-    const auto remote = socket.remote_endpoint(ignored).address().to_string();
+    const std::string remote =
+        is_unix_ ? "unix" : socket.remote_endpoint(ignored).address().to_string();
     std::unique_ptr<ByteStream> stream;
     if (tls_)
       stream = std::make_unique<TlsStream>(std::move(socket), *tls_, state_.memory.all);
@@ -330,6 +334,7 @@ class Server::Impl {
   uint32_t n_served_ = 0;
   bool is_accepting_ = false, is_tidying_ = false;
   uint16_t port_ = 0;
+  bool is_unix_ = false;  // clients connect to a Unix-domain socket
   std::thread thread_;
 };
 

@@ -37,7 +37,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  uint16_t port() const;
+  uint16_t port() const;  // 0: a Unix-domain socket
 
   // From now on /readyz and new completions return 503; running requests continue.
   void stop_accepting();

@@ -77,6 +77,26 @@ TEST(EngineThread, answers_as_the_engine_does) {
   EXPECT_EQ(sink->tokens(), answer_alone(request));
 }
 
+TEST(EngineThread, makes_progress_when_idle_and_none_when_it_hangs) {
+  ThreadRig rig;
+  const auto await_progress = [&](std::chrono::milliseconds at_most) {
+    const uint64_t first = rig.thread().probe_progress();
+    const auto end = std::chrono::steady_clock::now() + at_most;
+    while (std::chrono::steady_clock::now() < end) {
+      if (rig.thread().probe_progress() > first) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  };
+  EXPECT_TRUE(await_progress(std::chrono::seconds(10)));
+  Gate gate;
+  rig.submit(greedy_request(some_tokens(20), 30), gate.sink());
+  gate.wait_until_held();
+  EXPECT_FALSE(await_progress(std::chrono::milliseconds(100)));
+  gate.open();
+  EXPECT_TRUE(await_progress(std::chrono::seconds(10)));
+}
+
 TEST(EngineThread, concurrent_submits_get_their_own_answers) {
   constexpr uint32_t kThreads = 4, kEach = 6;
   ThreadRig rig({.n_pages = 12});  // some are preempted

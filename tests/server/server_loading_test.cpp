@@ -1,4 +1,7 @@
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <boost/json/parse.hpp>
 #include <string>
@@ -67,6 +70,46 @@ TEST_F(ServerLoading, the_server_takes_the_port_over_without_a_refused_connectio
   ASSERT_TRUE(started.has_value()) << started.error().message;
   EXPECT_EQ((*started)->port(), socket.port());
   EXPECT_EQ(waiting.get("/health").status, 200);
+}
+
+TEST_F(ServerLoading, an_adopted_socket_has_its_own_address) {
+  options.host = "[::1]";
+  ListenSocket original = open();
+  EXPECT_EQ(original.url("https"), "https://[::1]:" + std::to_string(original.port()));
+  const auto adopted = ListenSocket::adopt(FileDescriptor(original.duplicate().value()));
+  ASSERT_TRUE(adopted.has_value()) << adopted.error().message;
+  EXPECT_EQ(adopted->host(), "::1");
+  EXPECT_EQ(adopted->url("https"), original.url("https"));
+  server = std::move(*Server::start(service, options, *adopted));
+  EXPECT_EQ(server->port(), original.port());
+}
+
+TEST_F(ServerLoading, a_unix_domain_socket_serves) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = testing::TempDir() + "kvik-serve-" + std::to_string(::getpid());
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ::unlink(path.c_str());
+  FileDescriptor bound(::socket(AF_UNIX, SOCK_STREAM, 0));
+  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  ASSERT_EQ(::bind(bound.get(), name, sizeof address), 0);
+  ASSERT_EQ(::listen(bound.get(), 5), 0);
+  const auto socket = ListenSocket::adopt(std::move(bound));
+  ASSERT_TRUE(socket.has_value()) << socket.error().message;
+  EXPECT_EQ(socket->url("http"), "unix:" + path);
+  server = std::move(*Server::start(service, options, *socket));
+
+  const FileDescriptor client(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ASSERT_EQ(::connect(client.get(), name, sizeof address), 0);
+  const std::string request =
+      "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  ASSERT_EQ(::send(client.get(), request.data(), request.size(), 0), std::ssize(request));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::recv(client.get(), buffer, sizeof buffer, 0)) > 0;)
+    answer.append(buffer, static_cast<size_t>(n));
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
+  ::unlink(path.c_str());
 }
 
 }  // namespace

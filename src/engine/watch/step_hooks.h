@@ -22,7 +22,7 @@ struct StepHooks {
   // Called when a step is planned, with the numbers of running and waiting requests.
   std::function<void(const RunningStep& step, uint32_t n_running, uint32_t n_waiting)> on_begin;
   // Returns true if all of these requests were canceled since the step began. Called between
-  // layers; if true, the step is interrupted. Not called for models with a recurrent state.
+  // layers; if true, the step is interrupted, unless the model has a recurrent state.
   std::function<bool(std::span<const RequestId> ids)> are_cancelled;
 };
 

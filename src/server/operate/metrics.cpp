@@ -113,12 +113,14 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
 
 // The cache configuration that routers read before they send requests.
 void add_cache_config(const ModelCard& card, MetricsPage& page) {
+  const std::string page_tokens = std::to_string(card.page_tokens);
+  const std::string n_pages = std::to_string(card.kv_tokens / card.page_tokens);
   page.info("vllm:cache_config_info", "How the cache is laid out; a block is a page of all layers.",
-            {{"block_size", std::to_string(card.page_tokens)},
+            {{"block_size", page_tokens},
              {"cache_dtype", card.kv_type},
              {"enable_prefix_caching", "True"},
              {"num_cpu_blocks", "0"},
-             {"num_gpu_blocks", std::to_string(card.kv_tokens / card.page_tokens)}});
+             {"num_gpu_blocks", n_pages}});
 }
 
 // Adds the metrics of a tier, with the label `tier`.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <prometheus/metric_family.h>
-
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -12,8 +10,7 @@
 
 namespace kvik {
 
-// Builds a page in Prometheus' text format from existing values: the library's own registry counts
-// itself, and has no histogram whose values can be set.
+// Builds a page in Prometheus' text format, version 0.0.4, from existing values.
 //
 // Every sample has the label model_name. A metric with several names appears under each of them; a
 // metric that is added twice has the samples of both.
@@ -41,11 +38,14 @@ class MetricsPage {
     std::optional<Of> of = {};
   };
 
+  struct Label {
+    std::string_view name, value;
+  };
+
   explicit MetricsPage(std::string_view model);
 
   // Constant information: labels of a sample with value 1.
-  void info(std::string_view name, std::string_view help,
-            std::initializer_list<prometheus::ClientMetric::Label> labels);
+  void info(std::string_view name, std::string_view help, std::initializer_list<Label> labels);
   void gauge(Names names, std::string_view help, Sample sample);
   void gauge(Names names, std::string_view help, const Parts& parts);
   void counter(Names names, std::string_view help, Sample sample);
@@ -55,14 +55,20 @@ class MetricsPage {
   std::string text() const;
 
  private:
-  using Metrics = std::vector<prometheus::ClientMetric>;
+  struct Family {
+    std::string name;
+    std::string text;  // its help, its type and its samples
+  };
 
-  void add(Names names, std::string_view help, prometheus::MetricType type, const Metrics& metrics);
-  prometheus::ClientMetric sampled(Sample sample) const;
-  Metrics sampled(const Parts& parts) const;
+  // Returns the text of the family, which is added unless it exists.
+  std::string& family(std::string_view name, std::string_view help, std::string_view type);
+  // Adds one sample. `labels` follow the label model_name.
+  void add_line(std::string& text, std::string_view name, std::initializer_list<Label> labels,
+                double value) const;
+  void add(Names names, std::string_view help, std::string_view type, const Parts& parts);
 
   std::string model_;
-  std::vector<prometheus::MetricFamily> families_;
+  std::vector<Family> families_;
 };
 
 }  // namespace kvik

@@ -1,0 +1,59 @@
+# kvik_portable: the program for packages, linked from the same objects as `kvik`, so that it computes the same bits. All libraries but glibc are
+# static, and each function of glibc has the version that glibc 2.31 has (tools/make/glibc_stubs.py), so it runs on every distribution with that
+# version or a later one: Debian 11, Ubuntu 20.04, RHEL 9, Fedora 32.
+set(kvik_glibc 2.31)
+
+function(kvik_portable floors)
+  if(KVIK_SANITIZER)
+    return()
+  endif()
+  set(archives "")
+  foreach(floor ${floors})
+    list(APPEND archives $<TARGET_FILE:kvik_${floor}>)
+  endforeach()
+  foreach(library edit bsd md tinfo hiredis ssl crypto sqlite3 icuuc boost_json pcre2-8 xxhash)
+    find_library(KVIK_STATIC_${library} NAMES lib${library}.a)
+    if(NOT KVIK_STATIC_${library})
+      message(STATUS "No target kvik_portable: lib${library}.a is missing")
+      return()
+    endif()
+    list(APPEND archives ${KVIK_STATIC_${library}})
+  endforeach()
+  set(stubs ${PROJECT_BINARY_DIR}/glibc_stubs)
+  set(script ${PROJECT_SOURCE_DIR}/tools/make/glibc_stubs.py)
+  set(libraries ${stubs}/libc.so.6 ${stubs}/libm.so.6 ${stubs}/ld-linux-x86-64.so.2)
+  set(moved ${stubs}/libpthread.so.0 ${stubs}/libdl.so.2 ${stubs}/librt.so.1)  # empty: until glibc 2.33 they hold functions that are in libc now
+  add_custom_command(OUTPUT ${libraries} ${moved} COMMAND /usr/bin/python3 ${script} ${kvik_glibc} ${stubs} DEPENDS ${script}
+    VERBATIM COMMENT "Writing stubs of glibc ${kvik_glibc}")
+  add_custom_target(kvik_glibc_stubs DEPENDS ${libraries} ${moved})
+
+  # ICU's data of languages, regions and converters are 30 of its 31 MB, and Kvik asks for none of them.
+  find_library(KVIK_ICU_DATA NAMES libicudata.a REQUIRED)
+  set(icu ${PROJECT_BINARY_DIR}/icu_data.S)
+  set(script ${PROJECT_SOURCE_DIR}/tools/make/icu_data.py)
+  add_custom_command(OUTPUT ${icu} COMMAND /usr/bin/python3 ${script} ${KVIK_ICU_DATA} ${icu} DEPENDS ${script} ${KVIK_ICU_DATA}
+    VERBATIM COMMENT "Selecting ICU's data")
+
+  add_executable(kvik_portable EXCLUDE_FROM_ALL $<TARGET_OBJECTS:kvik>
+    ${PROJECT_SOURCE_DIR}/cmake/portable/older_glibc.cpp ${PROJECT_SOURCE_DIR}/cmake/portable/formatting.cpp ${icu})
+  set_target_properties(kvik_portable PROPERTIES OUTPUT_NAME portable/kvik POSITION_INDEPENDENT_CODE ON)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/portable)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/cmake/portable/formatting.cpp PROPERTIES
+    COMPILE_DEFINITIONS "SPDLOG_COMPILED_LIB;SPDLOG_FMT_EXTERNAL")
+  add_dependencies(kvik_portable kvik kvik_glibc_stubs)
+
+  if(KVIK_CUDART)  # found only where the kernels for GPUs are compiled
+    list(APPEND archives ${KVIK_CUDART})
+  endif()
+  foreach(file libstdc++.a libgcc.a libgcc_eh.a libc_nonshared.a)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${file} OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+    list(APPEND archives ${path})
+  endforeach()
+  # CMake would turn these paths into -lc and so on, but it passes options of the linker unchanged.
+  list(TRANSFORM libraries PREPEND "-Wl,")
+  list(TRANSFORM moved PREPEND "-Wl,")
+  target_link_options(kvik_portable PRIVATE -nodefaultlibs -pie -Wl,--wrap=__libc_start_main -Wl,-z,relro,-z,now -Wl,--gc-sections -s)
+  target_link_libraries(kvik_portable PRIVATE -Wl,--start-group ${archives} ${libraries} -Wl,--end-group
+    -Wl,--no-as-needed ${moved})
+  set_target_properties(kvik_portable PROPERTIES SKIP_BUILD_RPATH ON)
+endfunction()

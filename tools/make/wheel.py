@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""Writes a wheel that installs the program: `pipx install kvik`, `uvx kvik`.
+
+    tools/make/wheel.py PROGRAM VERSION FOLDER [DOCUMENTS]
+
+PROGRAM is the portable program, which needs glibc 2.31. DOCUMENTS is the folder with man pages and completions (target kvik_documents).
+"""
+import base64
+import hashlib
+import os
+import sys
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PLATFORM = "manylinux_2_31_x86_64"
+TIME = (2020, 1, 1, 0, 0, 0)  # the same program makes the same file
+
+METADATA = """Metadata-Version: 2.1
+Name: kvik
+Version: {version}
+Summary: LLM inference engine and server with a shared, exact KV cache
+License: Apache-2.0
+Requires-Python: >=3.8
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Environment :: Console
+Description-Content-Type: text/markdown
+
+{readme}"""
+
+README = """Kvik runs large language models on your own machine. This package holds the program `kvik`:
+
+    pipx install kvik
+    kvik run demo -p 'ROMEO:'
+    kvik serve model.gguf
+"""
+
+WHEEL = "Wheel-Version: 1.0\nGenerator: kvik\nRoot-Is-Purelib: false\nTag: py3-none-" + PLATFORM + "\n"
+
+
+def digest(data):
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+# Where completions are looked for.
+PLACES = {"kvik": "share/bash-completion/completions", "_kvik": "share/zsh/site-functions", "kvik.fish": "share/fish/vendor_completions.d"}
+
+
+def documents(folder):
+    """Returns {place: path} of man pages and completions."""
+    man, completions = os.path.join(folder, "man"), os.path.join(folder, "completions")
+    return {f"share/man/man1/{name}": os.path.join(man, name) for name in sorted(os.listdir(man))} | {
+        f"{place}/{name}": os.path.join(completions, name) for name, place in PLACES.items()}
+
+
+def main():
+    program, version, folder = sys.argv[1:4]
+    found = documents(sys.argv[4]) if len(sys.argv) > 4 else {}
+    data, info = f"kvik-{version}.data/scripts/kvik", f"kvik-{version}.dist-info"
+
+    def read(path):
+        with open(path, "rb") as f:
+            return f.read()
+
+    files = {
+        data: read(program),
+        **{f"kvik-{version}.data/data/{place}": read(path) for place, path in found.items()},
+        f"{info}/METADATA": METADATA.format(version=version, readme=README).encode(),
+        f"{info}/WHEEL": WHEEL.encode(),
+        **{f"{info}/licenses/{name}": read(os.path.join(ROOT, name)) for name in ("LICENSE", "NOTICE", "THIRD-PARTY.md")},
+    }
+    record = "".join(f"{name},{digest(content)},{len(content)}\n" for name, content in files.items()) + f"{info}/RECORD,,\n"
+    files[f"{info}/RECORD"] = record.encode()
+    with zipfile.ZipFile(os.path.join(folder, f"kvik-{version}-py3-none-{PLATFORM}.whl"), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, TIME)
+            entry.external_attr = (0o100755 if name == data else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            wheel.writestr(entry, content)
+
+
+if __name__ == "__main__":
+    main()
