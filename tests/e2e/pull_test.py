@@ -262,7 +262,7 @@ class HuggingFaceHub(PullCase):
 
             def hf(filename, **options):
                 code = f"from huggingface_hub import hf_hub_download as d; print(d({REPO!r}, {filename!r}, cache_dir={self.cache!r}, **{options!r}), end='')"
-                env = kvik.environment(**{**self.env, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"})
+                env = {**os.environ, **{k: v for k, v in self.env.items() if v}, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
                 done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=env, timeout=120)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 return done.stdout

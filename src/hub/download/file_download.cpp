@@ -16,6 +16,7 @@
 #include "base/printable.h"
 #include "base/quantity.h"
 #include "hub/download/file_lock.h"
+#include "hub/download/prefix_hash.h"
 #include "hub/download/range_download.h"
 
 namespace kvik {
@@ -91,25 +92,6 @@ Result<void> download_small(HttpSession& session, const FileSource& source, cons
   return write_atomically(place.path, body.bytes, 0666);
 }
 
-Result<std::string> hash_file(int fd, uint64_t n_bytes,
-                              const std::function<bool(uint64_t)>& on_bytes) {
-  Sha256 digest;
-  constexpr size_t kPiece = size_t{4} << 20;
-  const auto buffer = std::make_unique<std::byte[]>(kPiece);
-  for (uint64_t at = 0; at < n_bytes;) {
-    const ssize_t n = ::pread(fd, buffer.get(), kPiece, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      return fail(ErrorCode::kIo,
-                  fmt::format("cannot read the download back: {}", std::strerror(errno)));
-    const uint64_t n_used = std::min<uint64_t>(static_cast<uint64_t>(n), n_bytes - at);
-    digest.add(std::span(buffer.get(), n_used));
-    at += n_used;
-    if (!on_bytes(at)) return fail(ErrorCode::kIo, "the download was stopped");
-  }
-  return to_hex(digest.finish());
-}
-
 // Downloads one large file under its lock.
 class LargeDownload {
  public:
@@ -156,16 +138,24 @@ class LargeDownload {
     const auto on_bytes = [&](uint64_t n_done) { return report_.show(n_done); };
     report_.set_status("downloading " + source_.name);
     bool has_ranges = facts_.has_ranges && facts_.n_bytes;
+    std::unique_ptr<PrefixHash> hash;
     if (has_ranges) {
-      RangeDownload ranges(session_, source_, facts_, part, options_.n_connections);
-      TRY_ASSIGN(has_ranges, ranges.run(on_bytes));
+      if (!expected_sha256().empty()) {
+        TRY_ASSIGN(hash, PrefixHash::start(part.descriptor(), part.size()));
+      }
+      RangeDownload ranges(session_, source_, facts_, part, hash.get());
+      TRY_ASSIGN(has_ranges, ranges.run(options_.n_connections, on_bytes));
     }
     if (!has_ranges && !(facts_.n_bytes && part.is_complete())) {
+      hash.reset();
       TRY(download_whole(session_, source_, facts_, part, on_bytes));
     }
     if (!expected_sha256().empty()) {
       report_.set_status("verifying " + source_.name);
-      TRY_ASSIGN(found_sha256_, hash_file(part.descriptor(), part.size(), on_bytes));
+      if (!hash) {
+        TRY_ASSIGN(hash, PrefixHash::start(part.descriptor(), part.size()));
+      }
+      TRY_ASSIGN(found_sha256_, hash->finish(on_bytes));
       if (found_sha256_ != expected_sha256()) {
         ::unlink(place_.part_path.c_str());
         return false;

@@ -165,14 +165,26 @@ void PartFile::mark_complete(uint64_t begin, uint64_t end) {
 void PartFile::mark_none() {
   is_complete_.assign(is_complete_.size(), false);
   n_complete_ = 0;
+  n_prefix_chunks_ = 0;
 }
 
 Result<void> PartFile::save() {
   if (!is_sized_) return {};
-  if (::fdatasync(file_.get()) != 0) return error("flush");
+  // Starts writing, and does not wait; without it, finish() would have to wait for all bytes.
+  ::sync_file_range(file_.get(), 0, static_cast<off_t>(n_bytes_), SYNC_FILE_RANGE_WRITE);
   const std::string bytes = trailer();
   if (!write_all(file_.get(), n_bytes_, bytes.data(), bytes.size())) return error("write");
   return {};
+}
+
+Result<void> PartFile::save_durably() {
+  if (::fdatasync(file_.get()) != 0) return error("flush");
+  return save();
+}
+
+uint64_t PartFile::complete_prefix() const {
+  while (n_prefix_chunks_ < n_chunks() && is_complete_[n_prefix_chunks_]) ++n_prefix_chunks_;
+  return chunk_begin(n_prefix_chunks_);
 }
 
 Result<void> PartFile::finish() {

@@ -34,6 +34,8 @@ class PartFile {
   bool is_complete() const { return n_complete_ == n_chunks(); }
   // Returns the bytes of all complete chunks.
   uint64_t complete_bytes() const;
+  // Returns the first byte that is not in a complete chunk.
+  uint64_t complete_prefix() const;
   // Returns the first byte of a chunk; the size of the file for the chunk after the last.
   uint64_t chunk_begin(uint64_t chunk) const;
   // Returns whether the file had complete chunks when it was opened.
@@ -44,8 +46,12 @@ class PartFile {
   // chunk of `end` counts if it ends there.
   void mark_complete(uint64_t begin, uint64_t end);
   void mark_none();
-  // Flushes the bytes, and then writes which chunks are complete.
+  // Writes which chunks are complete, so that a process that continues after this one was killed
+  // knows it. The bytes are written to the device meanwhile.
   Result<void> save();
+  // Like save(), but waits until the bytes are on the device: also a crash of the system then loses
+  // none. For files without a hash, because damage of them would not be detected.
+  Result<void> save_durably();
   // Removes the trailer and flushes the file.
   Result<void> finish();
 
@@ -67,6 +73,7 @@ class PartFile {
   std::string id_digest_;  // 32 bytes
   std::vector<bool> is_complete_;
   uint64_t n_complete_ = 0;
+  mutable uint64_t n_prefix_chunks_ = 0;  // complete chunks from the first one on
   bool was_resumed_ = false;
 };
 

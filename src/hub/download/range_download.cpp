@@ -68,7 +68,7 @@ Result<FileFacts> find_file_facts(HttpSession& session, const FileSource& source
     }
     if (is_answered && !is_temporary(reply.status))
       return std::unexpected(status_error(reply, source.name));
-    if (n_failed >= kMaxAttempts) {
+    if (n_failed >= transfer->max_attempts()) {
       return fail(ErrorCode::kIo,
                   fmt::format("'{}': {}", printable(source.name), failure_of(*transfer)));
     }
@@ -77,14 +77,15 @@ Result<FileFacts> find_file_facts(HttpSession& session, const FileSource& source
 }
 
 RangeDownload::RangeDownload(HttpSession& session, const FileSource& source, FileFacts facts,
-                             PartFile& part, uint32_t n_connections)
-    : session_(session),
-      source_(source),
-      facts_(std::move(facts)),
-      part_(part),
-      n_connections_(std::max(1u, n_connections)) {}
+                             PartFile& part, PrefixHash* hash)
+    : session_(session), source_(source), facts_(std::move(facts)), part_(part), hash_(hash) {}
 
-Result<bool> RangeDownload::run(const OnBytes& on_bytes) {
+Result<void> RangeDownload::save() {
+  return hash_ != nullptr ? part_.save() : part_.save_durably();
+}
+
+Result<bool> RangeDownload::run(uint32_t n_connections, const OnBytes& on_bytes) {
+  n_connections_ = std::max(1u, n_connections);
   keep_going_ = [&] { return on_bytes(done_bytes()); };
   TimePoint last_save = std::chrono::steady_clock::now();
   auto result = [&]() -> Result<bool> {
@@ -92,16 +93,17 @@ Result<bool> RangeDownload::run(const OnBytes& on_bytes) {
       start_ranges();
       session_.run(kTick);
       TRY(finish_ended());
+      if (hash_ != nullptr) hash_->advance(part_.complete_prefix());
       if (has_lost_ranges_) return false;
       if (!keep_going_()) return stopped_by_caller();
       if (std::chrono::steady_clock::now() - last_save < kSaveInterval) continue;
-      TRY(part_.save());
+      TRY(save());
       last_save = std::chrono::steady_clock::now();
     }
     return true;
   }();
   ranges_.clear();
-  TRY(part_.save());
+  TRY(save());
   return result;
 }
 
@@ -253,7 +255,7 @@ Result<void> download_whole(HttpSession& session, const FileSource& source, cons
     if (is_answered && reply.status != 200 && !is_temporary(reply.status)) {
       return std::unexpected(status_error(reply, source.name));
     }
-    if (n_failed >= kMaxAttempts) {
+    if (n_failed >= transfer->max_attempts()) {
       return fail(ErrorCode::kIo,
                   fmt::format("'{}': {}", printable(source.name), failure_of(*transfer)));
     }

@@ -8,6 +8,7 @@
 
 #include "hub/download/file_download.h"
 #include "hub/download/part_file.h"
+#include "hub/download/prefix_hash.h"
 
 namespace kvik {
 
@@ -30,11 +31,12 @@ class RangeDownload {
  public:
   using OnBytes = std::function<bool(uint64_t n_done)>;  // false: stop
 
+  // hash: receives the number of complete bytes; null: the file has no hash to compare.
   RangeDownload(HttpSession& session, const FileSource& source, FileFacts facts, PartFile& part,
-                uint32_t n_connections);
+                PrefixHash* hash);
 
   // Returns false if the server answers ranges no longer. Errors: kNotFound, kIo.
-  Result<bool> run(const OnBytes& on_bytes);
+  Result<bool> run(uint32_t n_connections, const OnBytes& on_bytes);
 
  private:
   struct Range {
@@ -50,13 +52,15 @@ class RangeDownload {
   bool take(Range& range, const HttpReply& reply, std::span<const std::byte> bytes);
   Result<void> finish_ended();
   Result<void> on_failure(const Range& range, const HttpTransfer& transfer);
+  Result<void> save();
   uint64_t done_bytes() const;
 
   HttpSession& session_;
   const FileSource& source_;
   FileFacts facts_;
   PartFile& part_;
-  const uint32_t n_connections_;
+  PrefixHash* const hash_;
+  uint32_t n_connections_ = 1;
   std::vector<std::unique_ptr<Range>> ranges_;
   TimePoint not_before_{};
   int n_failed_ = 0;     // since the last byte

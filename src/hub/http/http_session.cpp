@@ -14,6 +14,7 @@ namespace kvik {
 namespace {
 
 constexpr int kMaxRedirects = 8;
+constexpr int kMaxConnectAttempts = 3;
 constexpr size_t kMaxHeaderLines = 200;
 constexpr long kConnectTimeoutS = 20;
 constexpr long kBufferBytes = 256 << 10;
@@ -83,6 +84,7 @@ class CurlTransfer final : public HttpTransfer {
 
   bool is_done() const override { return is_done_; }
   const std::string& failure() const override { return failure_; }
+  int max_attempts() const override { return max_attempts_; }
   bool was_ended_by_sink() const override { return was_ended_by_sink_; }
   const HttpReply& reply() const override { return reply_; }
 
@@ -94,6 +96,10 @@ class CurlTransfer final : public HttpTransfer {
     const std::string target = next != nullptr ? next : "";
     release();
     if (was_ended_by_sink_) return end("");
+    const bool has_no_connection = code == CURLE_COULDNT_RESOLVE_PROXY ||
+                                   code == CURLE_COULDNT_RESOLVE_HOST ||
+                                   code == CURLE_COULDNT_CONNECT;
+    if (has_no_connection) max_attempts_ = kMaxConnectAttempts;
     if (code != CURLE_OK) return end(error_[0] != 0 ? error_ : curl_.easy_strerror(code));
     if (!is_redirect) return end("");
     follow(target);
@@ -122,6 +128,7 @@ class CurlTransfer final : public HttpTransfer {
   }
 
   void follow(const std::string& url) {
+    max_attempts_ = 1;  // unless the redirect is followed
     const auto origin = origin_of(curl_, url);
     if (!origin || (origin->scheme != "https" && origin->scheme != "http")) {
       return end(
@@ -133,6 +140,7 @@ class CurlTransfer final : public HttpTransfer {
     }
     if (++n_redirects_ > kMaxRedirects)
       return end(fmt::format("more than {} redirects", kMaxRedirects));
+    max_attempts_ = kMaxAttempts;
     begin(url);
   }
 
@@ -230,6 +238,7 @@ class CurlTransfer final : public HttpTransfer {
   char error_[CURL_ERROR_SIZE] = {};
   int n_redirects_ = 0;
   bool is_first_origin_ = false;  // the request in progress goes to the origin of the first one
+  int max_attempts_ = kMaxAttempts;
   bool is_done_ = false, was_ended_by_sink_ = false;
   std::string failure_;
   HttpReply reply_;
@@ -359,7 +368,7 @@ Result<HttpBody> http_get(HttpSession& session, const HttpRequest& request, size
     }
     const bool is_failed = !transfer->failure().empty();
     if (!is_failed && !is_temporary(body.reply.status)) return body;
-    if (n_failed >= kMaxAttempts) {
+    if (n_failed >= transfer->max_attempts()) {
       if (!is_failed) return body;
       return fail(ErrorCode::kIo,
                   fmt::format("'{}': {}", printable(request.url), printable(transfer->failure())));

@@ -64,6 +64,9 @@ class HttpSession {
   virtual void run(Duration wait) = 0;
 };
 
+// Number of attempts without any new byte before a download fails.
+inline constexpr int kMaxAttempts = 6;
+
 class HttpTransfer {
  public:
   virtual ~HttpTransfer() = default;
@@ -71,6 +74,9 @@ class HttpTransfer {
   // Reason for which the transfer failed before its end; empty: none. An answer with an error
   // status is no failure.
   virtual const std::string& failure() const = 0;
+  // Number of attempts without a new byte after which it is not tried again: one for a redirect
+  // that is not followed, few if no connection could be made, and kMaxAttempts otherwise.
+  virtual int max_attempts() const = 0;
   virtual bool was_ended_by_sink() const = 0;
   virtual const HttpReply& reply() const = 0;
 };
@@ -80,9 +86,6 @@ bool is_temporary(int status);
 
 // Asks whether to continue, during waits; false ends the work.
 using KeepGoing = std::function<bool()>;
-
-// Number of attempts without any new byte before a download fails.
-inline constexpr int kMaxAttempts = 6;
 
 // Returns the time to wait before attempt number `n_failed` + 1.
 Duration retry_delay(int n_failed, const HttpReply& reply);
