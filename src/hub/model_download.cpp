@@ -123,7 +123,7 @@ Result<StoredModel> download_model(ModelStore& store, const std::string& name,
     if (auto stored = store.find(name)) return *stored;
     return std::unexpected(is_offline_without(name));
   }
-  TRY_ASSIGN(const auto session, HttpSession::open(store.options().stall_timeout));
+  TRY_ASSIGN(const auto session, HttpSession::open(store.options()));
   return ModelDownload(store, *session, check_fit, on_progress).run(parsed);
 }
 
@@ -131,7 +131,7 @@ Result<void> with_remote_headers(const ModelStore& store, const std::string& nam
                                  const UseHeaders& use, const KeepGoing& keep_going) {
   TRY_ASSIGN(const ModelName parsed, parse_model_name(name, store.options()));
   if (store.options().is_offline) return std::unexpected(is_offline_without(name));
-  TRY_ASSIGN(const auto session, HttpSession::open(store.options().stall_timeout));
+  TRY_ASSIGN(const auto session, HttpSession::open(store.options()));
   TRY_ASSIGN(const RemoteChoice choice, find_remote_model(*session, parsed, store, keep_going));
   return read_remote_headers(*session, choice.model, use, keep_going);
 }

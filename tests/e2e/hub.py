@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import json
 import socketserver
+import ssl
 import threading
 import time
 import urllib.parse
@@ -81,12 +82,19 @@ class Hub:
         return data.digest if isinstance(data, Zeros) else sha256(data)
 
     @contextlib.contextmanager
-    def running(self):
+    def running(self, certificate=None, is_cdn_encrypted=True):
+        """certificate: PEM file of a certificate and its key, for https."""
         servers = [Server(("127.0.0.1", 0), Handler) for _ in range(2)]
+        schemes = ["http", "http"]
+        for i in range(2 if certificate and is_cdn_encrypted else 1 if certificate else 0):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            servers[i].socket = context.wrap_socket(servers[i].socket, server_side=True)
+            schemes[i] = "https"
         for server in servers:
             server.hub = self
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        self.url, self.cdn = (f"http://{name}:{s.server_port}" for name, s in zip(("127.0.0.1", "localhost"), servers))
+        self.url, self.cdn = (f"{scheme}://{name}:{s.server_port}" for scheme, name, s in zip(schemes, ("127.0.0.1", "localhost"), servers))
         try:
             yield self
         finally:

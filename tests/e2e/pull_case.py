@@ -37,13 +37,14 @@ class PullCase(unittest.TestCase):
         self.cache = os.path.join(self.folder, "hub")
         self.env = {"HOME": self.folder, "HF_HOME": "", "HF_HUB_CACHE": self.cache, "HUGGINGFACE_HUB_CACHE": "", "XDG_CACHE_HOME": "",
                     "OLLAMA_MODELS": os.path.join(self.folder, "ollama"), "KVIK_DOWNLOADS": os.path.join(self.folder, "downloads"),
-                    "HF_TOKEN": "", "HF_TOKEN_PATH": "", "HUGGING_FACE_HUB_TOKEN": "", "HF_HUB_OFFLINE": "",
+                    "HF_TOKEN": "", "HF_TOKEN_PATH": "", "HUGGING_FACE_HUB_TOKEN": "", "HF_HUB_OFFLINE": "", "CURL_CA_BUNDLE": "", "SSL_CERT_FILE": "",
                     **{name: "" for name in ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")}}
 
     @contextlib.contextmanager
-    def serving(self, **what):
+    def serving(self, tls=None, **what):
+        """tls: arguments of Hub.running()."""
         hub = hub_server.Hub(**what)
-        with hub.running():
+        with hub.running(**(tls or {})):
             self.env.update(HF_ENDPOINT=hub.url, KVIK_OLLAMA_REGISTRY=hub.url)
             yield hub
 

@@ -274,6 +274,24 @@ class Hostile(PullCase):
                 self.assertIn(words, self.fails(1, "pull", "--force", REPO))
         self.assertEqual(self.names(), [])
 
+    def test_certificates_are_verified_and_encryption_stays(self):
+        """Threat 55."""
+        pem = os.path.join(self.folder, "certificate.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", pem, "-out", pem + ".crt"], check=True, capture_output=True)
+        with open(pem, "a", encoding="ascii") as key, open(pem + ".crt", encoding="ascii") as certificate:
+            key.write(certificate.read())
+        files = {REPO: {FILE: demo()}}
+        with self.serving(repositories=files, tls={"certificate": pem}):
+            self.assertIn("certificate", self.fails(1, "pull", "--force", REPO))
+            self.succeeds("pull", "--force", REPO, SSL_CERT_FILE=pem + ".crt")
+            self.assert_stored(f"{REPO}:Q8_0", demo())
+            self.succeeds("rm", REPO)
+        with self.serving(repositories=files, tls={"certificate": pem, "is_cdn_encrypted": False}) as hub:
+            self.assertIn("a redirect from https to 'http://localhost:", self.fails(1, "pull", "--force", REPO, SSL_CERT_FILE=pem + ".crt"))
+            self.assertEqual(hub.of_path("/cdn/"), [])
+        self.assertEqual(self.names(), [])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -64,17 +64,21 @@ std::optional<Origin> origin_of(const CurlLibrary& curl, const std::string& url)
   return is_valid ? std::optional(origin) : std::nullopt;
 }
 
-class CurlSession;
+// Settings of all transfers of a session.
+struct ConnectionSettings {
+  long stall_s;         // time without data after which a transfer fails
+  std::string ca_file;  // HubOptions::ca_file
+};
 
 class CurlTransfer final : public HttpTransfer {
  public:
   CurlTransfer(const CurlLibrary& curl, CURLM* multi, HttpRequest request, HttpSink sink,
-               long stall_s)
+               const ConnectionSettings& settings)
       : curl_(curl),
         multi_(multi),
         request_(std::move(request)),
         sink_(std::move(sink)),
-        stall_s_(stall_s) {
+        settings_(settings) {
     first_origin_ = origin_of(curl_, request_.url);
     begin(request_.url);
   }
@@ -175,7 +179,8 @@ class CurlTransfer final : public HttpTransfer {
     set(CURLOPT_HTTPHEADER, header_list_);
     set(CURLOPT_CONNECTTIMEOUT, kConnectTimeoutS);
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(CURLOPT_LOW_SPEED_TIME, stall_s_);
+    set(CURLOPT_LOW_SPEED_TIME, settings_.stall_s);
+    if (!settings_.ca_file.empty()) set(CURLOPT_CAINFO, settings_.ca_file.c_str());
     set(CURLOPT_BUFFERSIZE, kBufferBytes);
     set(CURLOPT_ERRORBUFFER, error_);
     set(CURLOPT_PRIVATE, this);
@@ -230,7 +235,7 @@ class CurlTransfer final : public HttpTransfer {
   CURLM* const multi_;
   const HttpRequest request_;
   const HttpSink sink_;
-  const long stall_s_;
+  const ConnectionSettings& settings_;
   std::optional<Origin> first_origin_;
   CURL* easy_ = nullptr;
   curl_slist* header_list_ = nullptr;
@@ -246,13 +251,13 @@ class CurlTransfer final : public HttpTransfer {
 
 class CurlSession final : public HttpSession {
  public:
-  CurlSession(const CurlLibrary& curl, CURLM* multi, long stall_s)
-      : curl_(curl), multi_(multi), stall_s_(stall_s) {}
+  CurlSession(const CurlLibrary& curl, CURLM* multi, ConnectionSettings settings)
+      : curl_(curl), multi_(multi), settings_(std::move(settings)) {}
   ~CurlSession() override { curl_.multi_cleanup(multi_); }
 
   std::unique_ptr<HttpTransfer> start(HttpRequest request, HttpSink sink) override {
     return std::make_unique<CurlTransfer>(curl_, multi_, std::move(request), std::move(sink),
-                                          stall_s_);
+                                          settings_);
   }
 
   void run(Duration wait) override {
@@ -282,7 +287,7 @@ class CurlSession final : public HttpSession {
 
   const CurlLibrary& curl_;
   CURLM* const multi_;
-  const long stall_s_;
+  const ConnectionSettings settings_;
 };
 
 }  // namespace
@@ -317,12 +322,14 @@ std::optional<Duration> HttpReply::retry_after() const {
   return std::chrono::seconds(std::min(*seconds, kMostSeconds));
 }
 
-Result<std::unique_ptr<HttpSession>> HttpSession::open(Duration stall_timeout) {
+Result<std::unique_ptr<HttpSession>> HttpSession::open(const HubOptions& options) {
   TRY_ASSIGN(const CurlLibrary* curl, CurlLibrary::get());
   CURLM* const multi = curl->multi_init();
   if (multi == nullptr) return fail(ErrorCode::kIo, "libcurl has no memory");
-  const auto stall_s = std::chrono::ceil<std::chrono::seconds>(stall_timeout).count();
-  return std::make_unique<CurlSession>(*curl, multi, std::max<long>(1, stall_s));
+  const auto stall_s = std::chrono::ceil<std::chrono::seconds>(options.stall_timeout).count();
+  return std::make_unique<CurlSession>(
+      *curl, multi,
+      ConnectionSettings{.stall_s = std::max<long>(1, stall_s), .ca_file = options.ca_file});
 }
 
 bool is_temporary(int status) {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "hub/hub_options.h"
 
 namespace kvik {
 
@@ -53,9 +54,9 @@ class HttpTransfer;
 // redirects, none from https to http. Honors libcurl's proxy variables. One thread.
 class HttpSession {
  public:
-  // stall_timeout: time without data after which a transfer fails. Errors: kUnsupported if libcurl
-  // cannot be loaded.
-  static Result<std::unique_ptr<HttpSession>> open(Duration stall_timeout);
+  // Uses options.stall_timeout and options.ca_file. Errors: kUnsupported if libcurl cannot be
+  // loaded.
+  static Result<std::unique_ptr<HttpSession>> open(const HubOptions& options);
   virtual ~HttpSession() = default;
 
   // Starts a transfer. Destroying it cancels it; it must not outlive the session.

@@ -83,6 +83,7 @@ Result<HubOptions> hub_options() {
   TRY_ASSIGN(options.ollama_registry, server_of("KVIK_OLLAMA_REGISTRY", options.ollama_registry));
   options.kvik_models =
       full_path(or_else(environment("KVIK_DOWNLOADS"), cache + "/kvik/downloads"));
+  options.ca_file = first_of({"CURL_CA_BUNDLE", "SSL_CERT_FILE"});
   options.is_offline = is_on(environment("HF_HUB_OFFLINE"));
   return options;
 }
