@@ -152,6 +152,7 @@ class LargeDownload {
     }
     if (!expected_sha256().empty()) {
       report_.set_status("verifying " + source_.name);
+      if (!on_bytes(part.size())) return fail(ErrorCode::kIo, "the download was stopped");
       if (!hash) {
         TRY_ASSIGN(hash, PrefixHash::start(part.descriptor(), part.size()));
       }
