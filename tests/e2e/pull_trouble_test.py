@@ -45,6 +45,15 @@ class Trouble(PullCase):
         self.assertIn("127.0.0.1", self.fails(1, "pull", REPO))
         self.assertIn("HF_ENDPOINT is 'ftp://x', expected the URL of a server", self.fails(2, "pull", REPO, HF_ENDPOINT="ftp://x"))
 
+    def test_a_proxy_is_used(self):
+        with self.serving(repositories={REPO: {FILE: demo()}}) as hub:
+            self.env["HF_ENDPOINT"] = "http://hub.invalid"
+            self.assertIn("hub.invalid", self.fails(1, "pull", "--force", REPO))
+            self.assertEqual(hub.requests, [])
+            self.succeeds("pull", "--force", REPO, http_proxy=hub.url, no_proxy="localhost")
+            self.assert_stored(f"{REPO}:Q8_0", demo())
+            self.assertTrue(any(r.path.startswith("http://hub.invalid/") for r in hub.requests))
+
     def test_busy_servers_are_asked_again(self):
         with self.serving(repositories={REPO: {FILE: demo()}}) as hub:
             hub.faults.statuses, hub.faults.retry_after = [429, 503, 500, 429], 1
