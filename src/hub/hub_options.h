@@ -18,7 +18,7 @@ struct HubOptions {
   std::string ollama_models = {};  // folder of Ollama's models: {blobs,manifests}
   std::string ollama_registry = "https://registry.ollama.ai";
   std::string kvik_models = {};  // folder of files downloaded by URL, short names and locks
-  std::string ca_file = {};  // certificates to trust, in PEM; empty: those of the system
+  std::string ca_file = {};      // certificates to trust, in PEM; empty: those of the system
   bool is_offline = false;       // opens no connection
 
   uint32_t n_connections = 4;  // parallel range requests of one file
