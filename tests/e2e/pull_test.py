@@ -169,7 +169,10 @@ class Pull(PullCase):
         self.succeeds("rm", "tiny")
         self.assertEqual(self.names(), [f"{REPO}:Q4_0", f"{REPO}:Q8_0", "other:v1"])
         self.assertIn(f"2 models of '{REPO}' are stored, name one of them: {REPO}:Q4_0, {REPO}:Q8_0", self.fails(2, "rm", REPO))
-        for wrong in ("a/b", "../x", "demo", "-x", "x:y:z", ""):
+        self.succeeds("cp", f"{REPO}:Q8_0", "me/tiny")
+        self.assertIn("geometry", self.succeeds("show", "me/tiny"))
+        self.succeeds("rm", "me/tiny")
+        for wrong in ("a/b/c", "../x", "a/..", "demo", "-x", "x:y:z", ""):
             self.assertIn("is not a short name", self.fails(2, "cp", "--", f"{REPO}:Q8_0", wrong))
         self.assertIn("no model 'none' is stored here", self.fails(1, "cp", "none", "x"))
         self.assertIn("no model 'none' is stored here", self.fails(1, "rm", "none"))

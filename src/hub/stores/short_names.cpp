@@ -19,16 +19,11 @@ constexpr size_t kMaxShortNamesBytes = size_t{1} << 20;
 
 std::string short_names_path(const std::string& folder) { return folder + "/short_names"; }
 
+// Returns whether a name has the form of Ollama's, and no other meaning as MODEL.
 bool is_short_name(const std::string& name) {
-  const bool has_valid_characters = std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-' || c == ':';
-  });
   const bool is_reserved =
       name == "demo" || name.starts_with("synthetic:") || name.ends_with(".gguf");
-  return has_valid_characters && !is_reserved && name.size() <= 128 && !name.empty() &&
-         name.front() != '-' && name.front() != '.' && name.front() != ':' && name.back() != ':' &&
-         std::ranges::count(name, ':') <= 1;
+  return !is_reserved && parse_model_name("ollama://" + name, {}).has_value();
 }
 
 }  // namespace
@@ -67,8 +62,8 @@ Result<void> ShortNames::add(const std::string& short_name, const std::string& n
   if (!is_short_name(short_name)) {
     return fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("'{}' is not a short name; expected letters, digits, '.', '_' and '-', and at "
-                    "most one ':' before a tag",
+        fmt::format("'{}' is not a short name; expected [NAMESPACE/]NAME[:TAG] of letters, digits, "
+                    "'.', '_' and '-'",
                     printable(short_name)));
   }
   return change([&](auto& names) { names[without_latest(short_name)] = name; });

@@ -17,8 +17,8 @@ class ShortNames {
 
   // Returns the stored names by short name; empty if there is no file or it cannot be read.
   std::map<std::string, std::string> read() const;
-  // Adds or replaces a short name. Errors: kInvalidArgument for a name that is not [A-Za-z0-9._-]
-  // with an optional :TAG, kIo.
+  // Adds or replaces a short name. Errors: kInvalidArgument for a name that is not
+  // [NAMESPACE/]NAME[:TAG], kIo.
   Result<void> add(const std::string& short_name, const std::string& name) const;
   // Removes a short name. Errors: kIo.
   Result<void> remove(const std::string& short_name) const;
