@@ -12,6 +12,7 @@ build_packages=(
   libxxhash-dev                           # checksums, hashes of tensors
   libsqlite3-dev                          # index of the disk tier
   libhiredis-dev                          # Redis as a tier
+  libcurl4-openssl-dev                    # headers of libcurl, which downloads load when they run
   nlohmann-json3-dev                      # KV events: MessagePack
   libedit-dev                             # line editing in a terminal
 )

@@ -1,5 +1,6 @@
 #include "base/hash.h"
 
+#include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <xxhash.h>
@@ -41,6 +42,20 @@ Sha256Digest Sha256::finish() {
   auto* state = static_cast<EVP_MD_CTX*>(state_.get());
   CHECK(EVP_DigestFinal_ex(state, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1);
   return digest;
+}
+
+std::string git_blob_id(std::string_view content) {
+  const std::string head = fmt::format("blob {}", content.size());
+  std::array<std::byte, 20> digest;
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(),
+                                                                      EVP_MD_CTX_free);
+  CHECK(state != nullptr);
+  CHECK(EVP_DigestInit_ex(state.get(), EVP_sha1(), nullptr) == 1);
+  CHECK(EVP_DigestUpdate(state.get(), head.c_str(), head.size() + 1) == 1);  // with its NUL
+  CHECK(EVP_DigestUpdate(state.get(), content.data(), content.size()) == 1);
+  CHECK(EVP_DigestFinal_ex(state.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr) ==
+        1);
+  return to_hex(digest);
 }
 
 std::string to_hex(std::span<const std::byte> bytes) {

@@ -32,6 +32,10 @@ class Sha256 {
   std::unique_ptr<void, FreeState> state_;  // EVP_MD_CTX of OpenSSL; its header is slow to compile
 };
 
+// Returns the name that Git gives to a file with this content: SHA-1 of a header and the content,
+// in hexadecimal digits.
+std::string git_blob_id(std::string_view content);
+
 // Returns two lowercase hexadecimal digits per byte.
 std::string to_hex(std::span<const std::byte> bytes);
 

@@ -11,8 +11,10 @@ struct Habit {
   std::string_view advice;
 };
 
-constexpr std::string_view kNoDownloads =
-    "Kvik does not download models: give a .gguf file or a Hugging Face folder";
+constexpr std::string_view kNeedsRepository = "expected ORG/REPO[:QUANT] after it";
+constexpr std::string_view kNeedsUrl = "expected the URL of a .gguf file after it";
+constexpr std::string_view kPull = "kvik pull NAME downloads a model";
+constexpr std::string_view kListing = "kvik list shows the stored models";
 constexpr std::string_view kKvType = "--kv-type sets the type of K and V";
 constexpr std::string_view kMaxRunning =
     "--max-running of kvik serve bounds the sequences that are computed together";
@@ -48,11 +50,13 @@ constexpr Habit kFlags[] = {
     {"--temperature", kInRequest},
     {"--seed", kInRequest},
     {"--json", "--json-schema FILE of kvik run asks for JSON"},
-    {"-hf", kNoDownloads},
-    {"-hfr", kNoDownloads},
-    {"--hf-repo", kNoDownloads},
-    {"-mu", kNoDownloads},
-    {"--model-url", kNoDownloads},
+    {"-hf", kNeedsRepository},
+    {"-hfr", kNeedsRepository},
+    {"--hf-repo", kNeedsRepository},
+    {"-hff", "it belongs to -hf ORG/REPO"},
+    {"--hf-file", "it belongs to -hf ORG/REPO"},
+    {"-mu", kNeedsUrl},
+    {"--model-url", kNeedsUrl},
     {"-ctk", kKvType},
     {"-ctv", kKvType},
     {"--cache-type-k", kKvType},
@@ -82,10 +86,10 @@ constexpr Habit kFlags[] = {
 };
 
 constexpr Habit kCommands[] = {
-    {"pull", kNoDownloads},
-    {"download", kNoDownloads},
-    {"list", "models are files: kvik show FILE describes one"},
-    {"ls", "models are files: kvik show FILE describes one"},
+    {"download", kPull},
+    {"get", kPull},
+    {"ls", kListing},
+    {"models", kListing},
     {"ps", "a server answers GET /v1/models with its model"},
     {"chat", "kvik run MODEL begins a chat"},
 };

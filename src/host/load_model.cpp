@@ -12,13 +12,13 @@
 #include "base/log.h"
 #include "base/memory_region.h"
 #include "base/quantity.h"
-#include "base/text/nearest_name.h"
 #include "format/gguf/gguf.h"
 #include "format/hf/folder.h"
 #include "format/synthetic/synthetic.h"
 #include "host/available_memory.h"
 #include "host/load_adapter.h"
 #include "host/progress_bar.h"
+#include "hub/resolve_model.h"
 
 // models/demo.gguf, embedded by cmake/embed.cmake.
 extern "C" const std::byte kvik_demo_model_begin[];
@@ -65,20 +65,6 @@ uint32_t threads_of(const ModelOptions& options) {
   return n_processors;
 }
 
-// Returns a hint for a name without a file: a model that may be meant, or how to get one.
-std::string hint_for(const std::string& spec) {
-  for (const std::string_view name : {"smollm2", "gemma3", "qwen2.5-coder"}) {
-    if (!spec.starts_with(name)) continue;
-    return fmt::format("; ./run --model {} in Kvik's source folder downloads and serves one", name);
-  }
-  std::vector<std::string> names = {"demo"};
-  for (const ModelPreset& preset : model_presets())
-    names.push_back(fmt::format("synthetic:{}", preset.name));
-  const bool is_preset = std::ranges::count(names, "synthetic:" + spec) > 0;
-  return is_preset ? fmt::format("; did you mean synthetic:{}, which has random weights?", spec)
-                   : did_you_mean(spec, names);
-}
-
 // Checks that the argument names a file or folder that can be opened as a model. Errors:
 // kInvalidArgument for a part of a folder, kNotFound for a missing path.
 Result<void> check_spec(const std::string& spec) {
@@ -93,11 +79,7 @@ Result<void> check_spec(const std::string& spec) {
                     spec, folder.string()));
   }
   if (std::filesystem::exists(path, ignored) || path.extension() == ".gguf") return {};
-  return fail(
-      ErrorCode::kNotFound,
-      fmt::format("there is no file or folder '{}', and Kvik does not download models: give "
-                  "a .gguf file, a Hugging Face folder, demo or synthetic:PRESET{}",
-                  spec, hint_for(spec)));
+  return std::unexpected(unknown_model(spec));
 }
 
 void log_memory(const MemoryPlan& plan, Backend& backend) {
@@ -189,7 +171,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                load_adapter(options.adapter, {*loaded.model, *loaded.backend, options.model}));
   }
   const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
-  loaded.id = model_id(options.model);
+  loaded.id = model_id(options);
   loaded.spec = options.model;
   loaded.kv_type = options.kv_type;
   loaded.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
@@ -225,6 +207,10 @@ Printable model_id(const std::string& spec) {
   if (!std::filesystem::is_directory(spec, failed)) return spec;
   const auto folder = std::filesystem::canonical(spec, failed);
   return failed ? spec : folder.filename().string();
+}
+
+Printable model_id(const ModelOptions& options) {
+  return options.name.empty() ? model_id(options.model) : Printable(options.name);
 }
 
 }  // namespace kvik

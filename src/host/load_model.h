@@ -25,6 +25,7 @@ class Adapter;
 // Options of every command that computes.
 struct ModelOptions {
   std::string model;
+  std::string name = {};   // for clients; empty: model_id(model)
   uint32_t n_threads = 0;  // 0: one per processor
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // 0: as trained
@@ -84,5 +85,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
 // Returns the name of a model for clients: the name of a file without folder and extension, the
 // name of a folder, otherwise the spec itself.
 Printable model_id(const std::string& spec);
+// Returns options.name, or the name of options.model if that is empty.
+Printable model_id(const ModelOptions& options);
 
 }  // namespace kvik

@@ -13,6 +13,7 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kWidth = 40;
+constexpr Duration kNoteInterval = std::chrono::milliseconds(250);
 constexpr std::string_view kFrame = " [] ";
 
 // Returns the width of the bar beside text_bytes of text, so that the line does not wrap: a line
@@ -33,8 +34,12 @@ void ProgressBar::show(uint64_t done, uint64_t all, const std::string& note) {
   if (!is_terminal_) return;
   const uint64_t width = width_beside(what_.size() + note.size() + kFrame.size() + 1);
   const uint64_t filled = done * width / all;
-  if (width == 0 || filled == shown_) return;
+  const TimePoint now = std::chrono::steady_clock::now();
+  const bool has_new_note = note != note_ && now - drawn_ >= kNoteInterval;
+  if (width == 0 || (filled == shown_ && !has_new_note)) return;
   shown_ = filled;
+  note_ = note;
+  drawn_ = now;
   is_open_ = true;
   streams::write_now(
       stderr, fmt::format("\r{} [{:<{}}] {}\033[K", what_, std::string(filled, '='), width, note));

@@ -47,7 +47,9 @@ void add_merge(CommandLine& line, const Flags& parent) {
                [options] { return merge(*options); });
   flags.add({
       Flag("MODEL", &options->model.model,
-           "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
+           "a .gguf file, a Hugging Face folder, a stored model (kvik list), 'demo' or "
+           "synthetic:PRESET[:TYPE]")
+          .is_model()
           .required(),
       adapter_word(options->model.adapter),
       Flag("OUT", &options->out, "the file to write").required(),
@@ -70,7 +72,9 @@ void add_show_adapter(CommandLine& line, const Flags& parent) {
                [options] { return finish(adapter_report(options->model, options->adapter)); });
   flags.add({
       Flag("MODEL", &options->model,
-           "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
+           "a .gguf file, a Hugging Face folder, a stored model (kvik list), 'demo' or "
+           "synthetic:PRESET[:TYPE]")
+          .is_model()
           .required(),
       adapter_word(options->adapter),
   });

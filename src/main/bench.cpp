@@ -72,9 +72,12 @@ void add_bench(CommandLine& line) {
               .called("FILE"),
           {"--speculate", as_modes(options->replay.modes),
            "modes that --replay compares with off; several: auto,4 (default: auto)"},
-          Flag("--draft", &options->replay.draft, "draft model for --replay").called("MODEL"),
+          Flag("--draft", &options->replay.draft, "draft model for --replay")
+              .is_model()
+              .called("MODEL"),
           Flag("--tokenizer", &options->replay.tokenizer,
                "model whose tokenizer is used for --replay (default: MODEL)")
+              .is_model()
               .called("MODEL"),
       });
   flags.examples({

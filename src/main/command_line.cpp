@@ -14,6 +14,8 @@
 #include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/flags.h"
+#include "main/models/model_argument.h"
+#include "main/translate_arguments.h"
 
 // Parses a command line into a command and its flags.
 namespace kvik {
@@ -148,18 +150,6 @@ Result<std::vector<std::string>> with_environment(const CLI::App& app, const Lin
   return arguments;
 }
 
-// Translates conventions of other programs: `kvik help serve`, `kvik version`, and -ngl, which
-// would otherwise be parsed as three one-letter flags.
-std::vector<std::string> translate_conventions(std::vector<std::string> arguments) {
-  if (!arguments.empty() && arguments[0] == "version") arguments[0] = "--version";
-  if (!arguments.empty() && arguments[0] == "help") {
-    arguments.erase(arguments.begin());
-    arguments.emplace_back("--help");
-  }
-  std::ranges::replace(arguments, std::string("-ngl"), std::string("--n-gpu-layers"));
-  return arguments;
-}
-
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command :
@@ -267,7 +257,7 @@ CommandLine::CommandLine(const std::string& name, const std::string& help,
 CommandLine::~CommandLine() = default;
 
 Flags CommandLine::add(const std::string& name, const std::string& help, Command run) {
-  return add(Flags(*app_), name, help, std::move(run));
+  return add(Flags(*app_, models_), name, help, std::move(run));
 }
 
 Flags CommandLine::add(const Flags& parent, const std::string& name, const std::string& help,
@@ -275,7 +265,7 @@ Flags CommandLine::add(const Flags& parent, const std::string& name, const std::
   parent.app_->require_subcommand(1);
   CLI::App* command = parent.app_->add_subcommand(name, help);
   commands_.emplace_back(command, std::move(run));
-  return Flags(*command);
+  return Flags(*command, models_);
 }
 
 int CommandLine::run(std::vector<std::string> arguments) {
@@ -283,7 +273,7 @@ int CommandLine::run(std::vector<std::string> arguments) {
     return report({.code = ErrorCode::kInvalidArgument, .message = std::move(message)});
   };
   if (arguments.empty()) return refuse("no command given; kvik --help lists them");
-  arguments = translate_conventions(std::move(arguments));
+  const std::string named_model = translate_conventions(arguments);
   const Line line = read_line(*app_, arguments);
   const bool has_command = line.at.has_value();
   if (!has_command && !line.first_word.empty()) {
@@ -296,6 +286,9 @@ int CommandLine::run(std::vector<std::string> arguments) {
         "unknown flag {}{}; {} --help lists the flags", line.unknown_flag,
         hint(advice_on_flag(line.unknown_flag), line.unknown_flag, flag_names(*line.command)),
         name_of(*line.command)));
+  }
+  if (has_command && !named_model.empty()) {
+    arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(*line.at) + 1, named_model);
   }
   if (has_command) {
     auto completed = with_environment(*app_, line, std::move(arguments));
@@ -319,6 +312,13 @@ int CommandLine::run(std::vector<std::string> arguments) {
   }
   const CLI::App* chosen = app_.get();
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+  for (const Flags::ModelArgument& argument : models_) {
+    if (argument.command != chosen || argument.model->empty()) continue;
+    const auto resolved =
+        resolve_model_argument(*argument.model, argument.stored_name,
+                               argument.downloads ? IfNotStored::kDownload : IfNotStored::kKeep);
+    if (!resolved) return report(resolved.error());
+  }
   return std::ranges::find(commands_, chosen, [](const auto& c) { return c.first; })->second();
 }
 

@@ -19,5 +19,9 @@ void add_constrain(CommandLine& line);
 void add_perplexity(CommandLine& line);
 void add_quantize(CommandLine& line);
 void add_adapter(CommandLine& line);
+void add_pull(CommandLine& line);
+void add_list(CommandLine& line);
+void add_rm(CommandLine& line);
+void add_cp(CommandLine& line);
 
 }  // namespace kvik

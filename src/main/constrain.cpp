@@ -169,7 +169,7 @@ void add_constrain(CommandLine& line) {
       line.add("constrain", "Check a text against a JSON schema, a regular expression or a grammar",
                [options] { return finish(run_constrain(*options)); });
   flags.add({
-      Flag("VOCAB", &options->vocabulary, "any model with a tokenizer").required(),
+      Flag("VOCAB", &options->vocabulary, "any model with a tokenizer").is_model().required(),
       {"--json-schema", &options->schema, "file with a JSON schema; -: stdin"},
       {"--regex", &options->regex, "regular expression that the whole text must match"},
       {"--grammar", &options->grammar, "file with a GBNF or Lark grammar; -: stdin"},

@@ -159,6 +159,9 @@ void Flags::add(const Flag& flag) {
   CLI::Option& option = *add_target(*app_, flag);
   if (!flag.choices.empty()) option.check(CLI::IsMember(flag.choices));
   if (!flag.called_type.empty()) option.type_name(flag.called_type);
+  if (flag.names_model) {
+    models_->push_back({app_, std::get<std::string*>(flag.to), flag.stored_name});
+  }
   option.required(flag.is_required);
   option.description(wrapped(flag.help));
 }
@@ -172,6 +175,12 @@ void Flags::add(const std::string& group, std::initializer_list<Flag> flags) {
   app_->option_defaults()->group(group);
   add(flags);
   app_->option_defaults()->group(outer);
+}
+
+void Flags::keep_unstored(const std::string* model) {
+  for (ModelArgument& argument : *models_) {
+    if (argument.model == model) argument.downloads = false;
+  }
 }
 
 void Flags::describe(const std::string& name, const std::string& help) {

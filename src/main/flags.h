@@ -77,6 +77,14 @@ struct Flag {
     choices = std::move(values);
     return *this;
   }
+  // Marks the name of a model: before the command runs, a stored name becomes its file or folder,
+  // and a name with its origin (hf.co/…) is downloaded if it is not stored. `name`: receives the
+  // stored name; null: not needed. The target must be a std::string*.
+  Flag& is_model(std::string* name = nullptr) {
+    names_model = true;
+    stored_name = name;
+    return *this;
+  }
   Flag& required() {
     is_required = true;
     return *this;
@@ -95,6 +103,8 @@ struct Flag {
   std::vector<std::string> choices = {};  // empty: any
   bool is_required = false;
   bool shows_default = false;
+  bool names_model = false;
+  std::string* stored_name = nullptr;
 };
 
 // The flags of one command.
@@ -105,6 +115,8 @@ class Flags {
   // Adds flags under a heading of the help, such as "Sampling".
   void add(const std::string& group, std::initializer_list<Flag> flags);
 
+  // Lets the command itself resolve the name of a model that is not stored.
+  void keep_unstored(const std::string* model);
   // Replaces the help of a flag that is already added.
   void describe(const std::string& name, const std::string& help);
   // Rejects command lines that have `name` together with one of `others`.
@@ -114,9 +126,17 @@ class Flags {
 
  private:
   friend class CommandLine;
-  explicit Flags(CLI::App& app) : app_(&app) {}
+  // An argument that names a model.
+  struct ModelArgument {
+    const CLI::App* command;
+    std::string* model;
+    std::string* stored_name;  // null: not needed
+    bool downloads = true;     // if it is not stored
+  };
+  Flags(CLI::App& app, std::vector<ModelArgument>& models) : app_(&app), models_(&models) {}
 
   CLI::App* app_;
+  std::vector<ModelArgument>* models_;
 };
 
 // The program's commands. Precedence: flag, environment, config file, default. Only
@@ -140,6 +160,7 @@ class CommandLine {
  private:
   std::unique_ptr<CLI::App> app_;
   std::vector<std::pair<const CLI::App*, Command>> commands_;
+  std::vector<Flags::ModelArgument> models_;
 };
 
 }  // namespace kvik

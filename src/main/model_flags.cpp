@@ -65,8 +65,13 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
       "Model",
       {
           Flag("-m,--model,MODEL", &options.model,
-               "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
-               "synthetic:PRESET[:TYPE] (random weights)")
+               "a .gguf file, a Hugging Face folder, a stored model (kvik list), 'demo' (the "
+               "embedded "
+               "model) or synthetic:PRESET[:TYPE] (random weights). hf.co/ORG/REPO[:QUANT] (or -hf "
+               "ORG/REPO[:QUANT]), ollama://MODEL[:TAG] and https://HOST/FILE.gguf are downloaded "
+               "if "
+               "they are not stored")
+              .is_model(&options.name)
               .required(),
           {"-c,--ctx,--ctx-size", as_count(options.n_ctx),
            "context length in tokens; 0: the length that the model was trained with (default: 0)"},

@@ -26,6 +26,7 @@ void add_perplexity(CommandLine& line) {
           Flag("--against", &options->against,
                "reference model, such as the unquantized one: also compute the KL divergence from "
                "its distributions")
+              .is_model()
               .called("MODEL"),
           {"--against-kv-type", as_kv_type(options->against_kv_type),
            "KV type of the reference (default: --kv-type); without --against, MODEL itself is the "

@@ -10,6 +10,7 @@
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
+#include "main/models/model_argument.h"
 
 namespace kvik {
 namespace {
@@ -21,7 +22,12 @@ struct PlanFlags {
 
 Result<int> show_plan(PlanFlags flags) {
   flags.plan.wants_svg = !flags.svg.empty();
-  TRY_ASSIGN(const PlanReport report, plan_model(flags.plan));
+  PlanReport report;
+  TRY(with_headers(flags.plan.model.model, [&](const std::string& path) -> Result<void> {
+    flags.plan.model.model = path;
+    TRY_ASSIGN(report, plan_model(flags.plan));
+    return {};
+  }));
   streams::print_text(report.text);
   if (flags.svg.empty()) return kExitOk;
   std::ofstream file(flags.svg);
@@ -38,9 +44,12 @@ void add_plan(CommandLine& line) {
       line.add("plan", "Compute the memory of weights and KV cache before anything is loaded",
                [options] { return finish(show_plan(*options)); });
   add_model_flags(flags, options->plan.model);
+  flags.keep_unstored(&options->plan.model.model);
   flags.describe("MODEL",
-                 "a .gguf file, a Hugging Face folder, 'demo', synthetic:PRESET[:TYPE] or a "
-                 "preset's name; no weight is read");
+                 "a .gguf file, a Hugging Face folder, a stored model (kvik list), 'demo', "
+                 "synthetic:PRESET[:TYPE] or a preset's name; of hf.co/ORG/REPO[:QUANT], "
+                 "ollama://MODEL[:TAG] and https://HOST/FILE.gguf only the headers are downloaded. "
+                 "No weight is read");
   flags.add(
       "Plan",
       {
@@ -59,6 +68,7 @@ void add_plan(CommandLine& line) {
   flags.examples({
       "kvik plan model.gguf --ctx 16k --users 8",
       "kvik plan qwen3-8b:q4_k --memory 16GiB",
+      "kvik plan -hf ORG/REPO:Q4_K_M                       # before it is downloaded",
   });
 }
 

@@ -153,7 +153,9 @@ void add_show(CommandLine& line) {
   Flags flags = line.add("show", "Print geometry, tensors, tokenizer and KV bytes per token",
                          [model] { return finish(show(*model)); });
   flags.add(Flag("MODEL", model.get(),
-                 "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
+                 "a .gguf file, a Hugging Face folder, a stored model (kvik list), 'demo' or "
+                 "synthetic:PRESET[:TYPE]")
+                .is_model()
                 .required());
   flags.examples({"kvik show model.gguf", "kvik show hf-folder/"});
 }

@@ -38,6 +38,7 @@ void SpeculationFlags::add_to(Flags& flags) {
                "draft model: a small model with the same vocabulary (default: drafts are copied "
                "from the prompt and earlier answers, or come from the MTP head of a model that has "
                "one)")
+              .is_model()
               .called("MODEL"),
       });
 }

@@ -43,7 +43,7 @@ void add_tokenize(CommandLine& line) {
   Flags flags = line.add("tokenize", "Print the token ids of a text",
                          [options] { return finish(tokenize(*options)); });
   flags.add({
-      Flag("MODEL", &options->model, "any model with a tokenizer").required(),
+      Flag("MODEL", &options->model, "any model with a tokenizer").is_model().required(),
       Flag("TEXT", &options->text, "the text; - reads it from stdin").required(),
       {"--no-bos", &options->no_bos, "omit the beginning-of-sequence token"},
       {"--parse-special", &options->parse_special,

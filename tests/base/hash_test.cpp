@@ -38,6 +38,12 @@ TEST(Hash, two_lists_of_texts_never_read_the_same) {
   EXPECT_NE(digest("abc", ""), digest("", "abc"));
 }
 
+// `git hash-object` prints the same.
+TEST(Hash, a_blob_has_the_name_that_git_gives_it) {
+  EXPECT_EQ(git_blob_id(""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+  EXPECT_EQ(git_blob_id("hello\n"), "ce013625030ba8dba906f756967f9e9ca394464a");
+}
+
 // xxHash 0.8, doc/xxhash_spec.md: XXH3_128bits of the empty input, seed 0.
 TEST(Hash, xxh3_is_the_published_one) {
   EXPECT_EQ(xxh3_128({}).high, 0x99aa06d3014798d8u);

@@ -95,7 +95,7 @@ class Habits(Refused):
             self.assertTrue(n == len(whole) if more[1] else n > len(whole), (more, n))
 
     def test_flags_that_other_programs_have_are_named_whole_with_what_to_do(self):
-        for command, args, hint in (("serve", ("-hf", "org/name"), "Kvik does not download models"), ("serve", ("-ctk", "q8_0"), "--kv-type"),
+        for command, args, hint in (("serve", ("-hf",), "expected ORG/REPO[:QUANT] after it"), ("serve", ("-ctk", "q8_0"), "--kv-type"),
                                     ("run", ("-ctv=q8_0",), "--kv-type"), ("serve", ("-np", 4), "--max-running"), ("run", ("-np", 4), "--max-running"),
                                     ("serve", ("-fa", "on"), "leave it out"), ("serve", ("--flash-attn",), "leave it out"),
                                     ("serve", ("--no-mmap",), "leave it out"), ("serve", ("--jinja",), "chat template"), ("run", ("-b", 512), "leave it out"),
@@ -110,7 +110,7 @@ class Habits(Refused):
         kvik.output("run", "demo", "-pROMEO:", "-n2", *SEEDED)  # a value may directly follow its flag
 
     def test_commands_that_other_programs_have_say_what_to_do(self):
-        for command, hint in (("pull", "Kvik does not download models"), ("list", "kvik show FILE"), ("ps", "/v1/models")):
+        for command, hint in (("download", "kvik pull NAME"), ("ls", "kvik list"), ("ps", "/v1/models")):
             self.assertRegex(self.refused(2, command, "llama3.2"), f"unknown command '{command}'; .*{hint}")
 
     def test_what_is_missing_is_named_as_the_help_names_it(self):
@@ -143,12 +143,11 @@ class Habits(Refused):
         for name, ours in (("q8_0", "int8"), ("Q4_0", "int4")):
             self.assertEqual(kvik.logits_text("demo", [1, 2, 3], kv_type=name), kvik.logits_text("demo", [1, 2, 3], kv_type=ours))
 
-    def test_a_name_of_a_hub_says_that_nothing_is_downloaded(self):
-        for name in ("llama3.2", "Qwen/Qwen3-0.6B", "hf://org/name"):
+    def test_a_name_of_a_hub_says_how_to_download_it(self):
+        for name, pull in (("llama3.2", "ollama://llama3.2:latest"), ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"), ("hf://org/name", "ORG/REPO:QUANT")):
             said = self.refused(1, "run", name, "-p", "x")
-            self.assertIn(f"there is no file or folder '{name}', and Kvik does not download models: give a .gguf file", said)
-        self.assertIn("no file or folder 'llama3.2'", self.refused(1, "run", "llama3.2", stdin=b""))
-        self.assertIn("; ./run --model smollm2 ", self.refused(1, "run", "smollm2", "-p", "x"))
+            self.assertIn(f"'{name}' is no file or folder, and no stored model (kvik list); kvik pull {pull} downloads ", said)
+        self.assertIn("'llama3.2' is no file or folder", self.refused(1, "run", "llama3.2", stdin=b""))
         self.assertIn("did you mean synthetic:llama-3.2-1b", self.refused(1, "run", "llama-3.2-1b", "-p", "x"))
 
     def test_a_safetensors_file_says_to_pass_its_folder(self):

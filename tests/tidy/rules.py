@@ -12,7 +12,7 @@ import subprocess
 TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
 FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "template", "constrain", "kv", "tier", "model", "engine",
-          "service", "host", "study", "server", "cli", "main")
+          "service", "hub", "host", "study", "server", "cli", "main")
 
 # Allowed includes of a floor in addition to its own files, `base` and `tensor`: a floor, a folder of it, or one header.
 MAY_INCLUDE = {
@@ -30,8 +30,9 @@ MAY_INCLUDE = {
     "tier": ("kv", "backend/copy_lane.h", "backend/memory.h"),
     "engine": ("model", "kv", "tier"),
     "service": ("engine", "text", "template", "constrain"),
-    "host": ("service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
-    "study": ("host", "service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
+    "hub": ("format", "service/model_library.h"),
+    "host": ("hub", "service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
+    "study": ("host", "hub", "service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),
     "server": ("service",),
     "cli": ("service",),
     "main": FLOORS,
@@ -63,6 +64,7 @@ LIBRARIES = {
     "xxhash.h": ("base",),
     "sqlite3.h": ("base",),
     "histedit.h": ("cli",),
+    "curl/": ("hub",),
     "gtest/": (),
     "gmock/": (),
 }

@@ -169,7 +169,7 @@ Result<std::string> bench(const BenchOptions& options) {
       watcher ? watcher->limits : std::vector<MachineLimits>();
   if (roofline.is_open()) {
     roofline << roofline_svg(results, best_of(machine),
-                             fmt::format("{}, {} pages, {} threads", model_id(options.model.model),
+                             fmt::format("{}, {} pages, {} threads", model_id(options.model),
                                          name_of(kv_type), runner.n_threads()));
     if (!roofline.flush()) {
       return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));

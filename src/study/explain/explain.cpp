@@ -90,7 +90,7 @@ boost::json::object model_json(const ExplainOptions& options, const ModelConfig&
   const auto n_windowed = std::ranges::count_if(config.layers, [](const LayerConfig& layer) {
     return layer.if_attention() && layer.attention().window > 0;
   });
-  return {{"name", model_id(options.model.model).text()},
+  return {{"name", model_id(options.model).text()},
           {"architecture", config.architecture},
           {"layers", config.n_layers},
           {"heads", config.attention().n_heads},
@@ -185,7 +185,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
                                                          .most_ms = kExperimentMs},
                                                         describe, progress));
   report["version"] = build_info().version;
-  report["model"] = model_id(options.model.model).text();
+  report["model"] = model_id(options.model).text();
   report["context"] = service.card().n_ctx_max;
   report["geometry"] = model_json(options, config);
   if (config.has_state()) report["state"] = std::move(state);
