@@ -12,7 +12,7 @@
 
 namespace kvik {
 
-// The HTTP server: the OpenAI and Anthropic APIs, and operational routes.
+// The HTTP server: the APIs of OpenAI, Anthropic and Ollama, and operational routes.
 //
 //   serving ──stop_accepting()──▶ draining ──stop(at_most)──▶ stopped
 //
