@@ -46,7 +46,7 @@ class Ollama(threats_http_test.Threats):
                                   "keep_alive": ("soon", True, []), "logprobs": (1,), "kvik": (1, {"x": 1}), "cache_salt": (1,)}.items():
                 for value in values:
                     self.is_refused(path, {**body, field: value}, word=field)
-            for option, values in {"temperature": ("hot", [], -1, 1e6), "top_k": ("x", 1.5, -2), "top_p": (-1, 0, 1.1), "num_predict": ("x", 1.5, HUGE * 4),
+            for option, values in {"temperature": ("hot", [], -1, 1e6), "top_k": ("x", 1.5, -2), "top_p": (-1, 1.1), "num_predict": ("x", 1.5, HUGE * 4),
                                    "seed": ("x", 1.5), "stop": (5, [5], "", ["s"] * 17), "repeat_penalty": ("x",)}.items():
                 for value in values:
                     self.is_refused(path, {**body, "options": {option: value}}, word=option)

@@ -220,8 +220,9 @@ class ToolModel(unittest.TestCase):
         answer = client.chat("kvik", messages, tools=[common.get_weather], options={"temperature": 0})
         calls = [(call.function.name, call.function.arguments) for call in answer.message.tool_calls or []]
         self.assertEqual(calls, [("get_weather", {"city": "Paris"})], answer)
-        messages += [answer.message, {"role": "tool", "tool_name": "get_weather", "content": common.get_weather("Paris")}]
-        self.assertIn("21", client.chat("kvik", messages, tools=[common.get_weather], options={"temperature": 0}).message.content)
+        messages += [answer.message, {"role": "tool", "tool_name": "get_weather", "content": common.get_weather("Paris")},
+                     {"role": "user", "content": "How many degrees is it?"}]
+        self.assertIn("21", client.chat("kvik", messages, options={"temperature": 0}).message.content)
 
     def test_the_middle_of_a_function(self):
         answer = ollama.Client(common.TOOL_MODEL).generate("kvik", "def add(a, b):\n    ", suffix="\n\nprint(add(1, 2))\n",

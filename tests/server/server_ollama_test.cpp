@@ -178,11 +178,25 @@ TEST_F(ServerOllama, several_calls_come_one_after_the_other) {
   EXPECT_EQ(n_calls, 2u);
 }
 
-TEST_F(ServerOllama, arguments_that_are_cut_off_stay_text) {
-  say({R"(<tool_call>{"name": "paint", "arguments": {"colour": "re)"}, FinishReason::kLength);
+TEST_F(ServerOllama, a_line_break_in_an_argument_breaks_no_line) {
+  say({"<tool_call>{\"name\": \"paint\", \"arguments\": {\"c\": \"a\nb\\\\\"}}</tool_call>"});
+  size_t n_calls = 0;
+  for (const auto& line : stream(kChat, std::string(kHi) + kTools + "}")) {
+    const auto* calls = line.at("message").as_object().if_contains("tool_calls");
+    if (!calls) continue;
+    EXPECT_EQ(string_at(*calls, "/0/function/arguments/c"), "a\nb\\");
+    ++n_calls;
+  }
+  EXPECT_EQ(n_calls, 1u);
+}
+
+TEST_F(ServerOllama, a_call_that_is_cut_off_has_its_complete_arguments) {
+  say({R"(<tool_call>{"name": "paint", "arguments": {"n": [1, 2], "colour": "re)"},
+      FinishReason::kLength);
   const auto value = whole(kChat, std::string(kHi) + kTools + R"(,"stream":false})");
-  EXPECT_EQ(string_at(value, "/message/content"), R"({"colour": "re)");
-  EXPECT_FALSE(value.at("message").as_object().contains("tool_calls"));
+  EXPECT_EQ(string_at(value, "/message/content"), "");
+  EXPECT_EQ(boost::json::serialize(value.at_pointer("/message/tool_calls/0/function/arguments")),
+            R"({"n":[1,2]})");
   EXPECT_EQ(string_at(value, "/done_reason"), "length");
 }
 

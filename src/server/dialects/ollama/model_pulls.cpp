@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <utility>
 
 namespace kvik {
@@ -63,21 +64,29 @@ Result<void> ModelPulls::start() {
 
 Result<std::shared_ptr<PullMailbox>> ModelPulls::pull(ModelLibrary& library,
                                                       const std::string& name) {
-  if (n_running_.fetch_add(1) >= kMost) {
-    --n_running_;
+  auto slot = std::make_unique<Slot>(n_running_);
+  if (slot->index() >= kMost) {
     return fail(ErrorCode::kExhausted,
                 fmt::format("{} models are being downloaded; try again when one is done", kMost));
   }
   auto mailbox = std::make_shared<PullMailbox>();
-  threads_.post([this, mailbox, &library, name] {
-    const auto report = [&](const PullProgress& progress) {
-      return !is_stopping_.load() && mailbox->put(progress);
-    };
-    auto result = library.pull(name, report);
-    --n_running_;
+  threads_.post([this, mailbox, &library, name, slot = std::move(slot)]() mutable {
+    auto result = pulled(library, name, *mailbox);
+    slot.reset();  // the client may start another download as soon as it knows the result
     mailbox->end(std::move(result));
   });
   return mailbox;
+}
+
+Result<StoredModel> ModelPulls::pulled(ModelLibrary& library, const std::string& name,
+                                       PullMailbox& mailbox) const {
+  try {
+    return library.pull(name, [&](const PullProgress& progress) {
+      return !is_stopping_.load() && mailbox.put(progress);
+    });
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kExhausted, "there is no memory for this download now");
+  }
 }
 
 void ModelPulls::stop() {

@@ -62,6 +62,25 @@ class ModelPulls {
   void stop();
 
  private:
+  // Counts a download as long as it exists.
+  class Slot {
+   public:
+    explicit Slot(std::atomic<unsigned>& n) : n_(n), index_(n.fetch_add(1)) {}
+    ~Slot() { --n_; }
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+
+    // Returns the number of downloads that existed before it.
+    unsigned index() const { return index_; }
+
+   private:
+    std::atomic<unsigned>& n_;
+    const unsigned index_;
+  };
+
+  Result<StoredModel> pulled(ModelLibrary& library, const std::string& name,
+                             PullMailbox& mailbox) const;
+
   Offload threads_;
   std::atomic<unsigned> n_running_{0};
   std::atomic<bool> is_stopping_{false};

@@ -38,6 +38,11 @@ Result<void> read_sampling_options(const JsonFields& options, SamplingParams& sa
     const bool is_repeat = field.name == "repetition_penalty";
     TRY(read_sampling_field(options, is_repeat ? "repeat_penalty" : field.name, field, sampling));
   }
+  // Only the most likely token is within a top_p of 0.
+  if (sampling.top_p == 0) {
+    sampling.top_p = 1;
+    sampling.top_k = 1;
+  }
   // repeat_last_n 0 turns the penalty off.
   if (is_below(options, "repeat_last_n", 1) && !is_below(options, "repeat_last_n", 0))
     sampling.repetition_penalty = 1;

@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "server/dialects/embeddings/embeddings_reply.h"
@@ -48,17 +49,19 @@ Reply answer_call(const HandlerContext& context, const HttpRequest& request,
 }
 
 // Returns the writer of the answer of /api/embed.
-WriteEmbeddings embed_writer(std::string model, TimePoint began) {
-  return [model = std::move(model), began](const EmbeddingResults& results, const Usage& usage,
-                                           JsonBody& body) {
+WriteEmbeddings embed_writer(std::string model, TimePoint began, std::optional<Prices> prices) {
+  return [model = std::move(model), began, prices](const EmbeddingResults& results,
+                                                   const Usage& usage, JsonBody& body) {
     body.text(opened({{"model", model}}) + ",\"embeddings\":[");
     body.each(results->size(), [results](size_t i, std::string& out) {
       write_numbers(*(*results)[i].embedding, out);
     });
     const Duration total = std::chrono::steady_clock::now() - began;
-    body.text("]" + closed({{"total_duration", to_ns(total)},
-                            {"load_duration", to_ns(usage.queue_time)},
-                            {"prompt_eval_count", usage.prompt_tokens}}));
+    json::object rest{{"total_duration", to_ns(total)},
+                      {"load_duration", to_ns(usage.queue_time)},
+                      {"prompt_eval_count", usage.prompt_tokens}};
+    add_cost(prices, usage, rest);
+    body.text("]" + closed(rest));
   };
 }
 
@@ -92,7 +95,7 @@ Reply handle_ollama_embed(const HandlerContext& context, const HttpRequest& requ
     return json_answer({{"model", parsed->model}, {"embeddings", json::array()}});
   }
   return start_embeddings(context, request, std::move(parsed->call), "input",
-                          embed_writer(std::move(parsed->model), began));
+                          embed_writer(std::move(parsed->model), began, context.options.prices));
 }
 
 Reply handle_ollama_embeddings(const HandlerContext& context, const HttpRequest& request,

@@ -19,6 +19,7 @@
 #include "server/http/auth.h"
 #include "server/http/status.h"
 #include "service/adapters/adapter_registry.h"
+#include "service/model_name.h"
 
 namespace kvik {
 namespace {

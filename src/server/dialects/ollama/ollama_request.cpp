@@ -59,9 +59,10 @@ void add_context(const ServiceApi& service, const TokenIds& context, CompletionR
   auto& ids = std::get<TokenIds>(request.prompt);
   if (context.empty()) return;
   const auto begin = begin_token(service);
-  const bool has_begin = begin && !ids.empty() && ids.front() == *begin;
-  if (has_begin && context.front() == *begin) ids.erase(ids.begin());
-  const size_t n_more = context.size() - (context.front() == begin && has_begin ? 1 : 0);
+  const bool repeats_begin =
+      begin && !ids.empty() && ids.front() == *begin && context.front() == *begin;
+  if (repeats_begin) ids.erase(ids.begin());
+  const size_t n_more = context.size() - (repeats_begin ? 1 : 0);
   ids.insert(ids.begin(), context.begin(), context.end());
   for (uint32_t& end : request.engine.message_ends) end += static_cast<uint32_t>(n_more);
 }
@@ -152,17 +153,17 @@ Result<std::vector<std::string_view>> read_texts_to_embed(const JsonFields& fiel
 
 Result<OllamaCall> parse_generate_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
-  TRY_ASSIGN(OllamaName name, read_ollama_name(service, fields));
+  TRY_ASSIGN(auto name, read_ollama_name(service, fields));
   TRY_ASSIGN(const GenerateFields given, read_generate_fields(fields));
   OllamaCall out;
-  out.model = name.served ? std::move(name.given) : service.card().id.text();
+  out.model = name.value_or(service.card().id.text());
   TRY_ASSIGN(const Kind without_prompt, kind_without_prompt(fields));
   if (given.prompt.empty() && given.suffix.empty()) {
     out.kind = without_prompt;
     return out;
   }
   TRY_ASSIGN(out.call, read_ollama_call(fields, body.text));
-  out.call.requests.front().model = std::move(name.served);
+  out.call.requests.front().model = std::move(name);
   if (given.is_raw && given.suffix.empty()) {
     out.call.requests.front().prompt = given.prompt;
     return out;
@@ -178,9 +179,9 @@ Result<OllamaCall> parse_generate_call(const ServiceApi& service, const RequestB
 
 Result<OllamaCall> parse_ollama_chat_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
-  TRY_ASSIGN(OllamaName name, read_ollama_name(service, fields));
+  TRY_ASSIGN(auto name, read_ollama_name(service, fields));
   OllamaCall out;
-  out.model = name.served ? std::move(name.given) : service.card().id.text();
+  out.model = name.value_or(service.card().id.text());
   TRY_ASSIGN(const json::array* messages, fields.list("messages"));
   TRY_ASSIGN(const Kind without_messages, kind_without_prompt(fields));
   if (!messages || messages->empty()) {
@@ -188,7 +189,7 @@ Result<OllamaCall> parse_ollama_chat_call(const ServiceApi& service, const Reque
     return out;
   }
   TRY_ASSIGN(out.call, read_ollama_call(fields, body.text));
-  out.call.requests.front().model = std::move(name.served);
+  out.call.requests.front().model = std::move(name);
   TRY_ASSIGN(const ChatRequest chat, read_ollama_chat(fields));
   TRY_ASSIGN(out.call, with_prompt(service, chat, std::move(out.call)));
   return out;
@@ -197,13 +198,13 @@ Result<OllamaCall> parse_ollama_chat_call(const ServiceApi& service, const Reque
 Result<OllamaEmbedCall> parse_embed_call(const ServiceApi& service, const RequestBody& body,
                                          std::string_view input) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
-  TRY_ASSIGN(OllamaName name, read_ollama_name(service, fields));
+  TRY_ASSIGN(auto name, read_ollama_name(service, fields));
   OllamaEmbedCall out;
-  out.model = name.served ? std::move(name.given) : service.card().id.text();
+  out.model = name.value_or(service.card().id.text());
   TRY(is_keep_alive_zero(fields));
   TRY_ASSIGN(const auto truncate, fields.flag("truncate"));
   TRY_ASSIGN(EmbeddingRequest common, embedding_request(fields));
-  common.model = std::move(name.served);
+  common.model = std::move(name);
   TRY_ASSIGN(const auto texts, read_texts_to_embed(fields, input));
   for (const std::string_view text : texts) {
     TokenIds ids = service.tokenize(text, {.add_bos = true});

@@ -11,18 +11,17 @@
 #include <utility>
 
 #include "base/blanks.h"
-#include "base/json/json.h"
+#include "base/check.h"
 #include "server/dialects/event_json.h"
 #include "server/dialects/utc_time.h"
 #include "server/http/status.h"
+#include "service/tools/value_reader.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
 using Part = AnswerPart::Kind;
-
-constexpr size_t kMaxArgumentsDepth = 64;
 
 json::array bytes_array(std::string_view bytes) {
   json::array out;
@@ -43,20 +42,20 @@ json::object token_json(const ChunkLogprob& logprob) {
   return out;
 }
 
-// Returns the text of an object on one line, with its numbers as they are written; std::nullopt if
-// it is not a JSON object.
-std::optional<std::string> object_line(std::string_view text) {
-  JsonLimits limits;
-  limits.max_bytes = text.size();
-  limits.max_depth = kMaxArgumentsDepth;
-  const auto parsed = parse_json(text, limits);
-  if (!parsed || !parsed->is(Json::Kind::kObject)) return std::nullopt;
+// Returns JSON without blanks between its values, so that it is one line. Numbers are as written.
+std::string one_line(std::string_view text) {
   std::string out;
   bool is_in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"') is_in_string = !is_in_string;
-    if (is_in_string || !is_blank(text[i])) out += text[i];
-    if (is_in_string && text[i] == '\\') out += text[++i];
+  bool is_escaped = false;
+  for (const char byte : text) {
+    if (byte == '"' && !is_escaped) is_in_string = !is_in_string;
+    is_escaped = byte == '\\' && !is_escaped;
+    const bool is_control = static_cast<unsigned char>(byte) < 0x20;
+    if (is_in_string && is_control) {  // models do not always escape a line break
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned char>(byte));
+    } else if (is_in_string || !is_blank(byte)) {
+      out += byte;
+    }
   }
   return out;
 }
@@ -89,6 +88,7 @@ class OutputCollector {
  public:
   void add(const AnswerPart& part, OllamaOutput& out) {
     if (part.kind == Part::kArguments) {
+      CHECK(call_);
       call_->text += part.text;
       return;
     }
@@ -98,17 +98,13 @@ class OutputCollector {
     if (part.kind == Part::kReasoning) out.thinking += part.text;
   }
 
-  // Arguments that are cut off are no object: they are returned as text.
+  // A call that is cut off has the arguments that are complete.
   void end_call(OllamaOutput& out) {
     if (!call_) return;
-    if (const auto arguments = object_line(call_->text.empty() ? "{}" : call_->text)) {
-      if (!out.calls.empty()) out.calls += ',';
-      out.calls += opened({{"id", call_id(*call_, "call_")}}) +
-                   ",\"function\":" + opened({{"index", n_calls_++}, {"name", call_->name}}) +
-                   ",\"arguments\":" + *arguments + "}}";
-    } else {
-      out.text += call_->text;
-    }
+    if (!out.calls.empty()) out.calls += ',';
+    const json::object function{{"index", n_calls_++}, {"name", call_->name}};
+    out.calls += opened({{"id", call_id(*call_, "call_")}}) + ",\"function\":" + opened(function) +
+                 ",\"arguments\":" + one_line(whole_members(call_->text)) + "}}";
     call_.reset();
   }
 

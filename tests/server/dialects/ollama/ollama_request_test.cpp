@@ -73,6 +73,12 @@ TEST_F(OllamaRequest, negative_numbers_are_no_limits_and_no_seed) {
   EXPECT_EQ(with_options(R"("num_predict":0)").max_tokens, std::nullopt);
 }
 
+TEST_F(OllamaRequest, a_top_p_of_zero_is_greedy) {
+  const SamplingParams sampling = with_options(R"("top_p":0)").engine.sampling;
+  EXPECT_EQ(sampling.top_k, 1u);
+  EXPECT_FLOAT_EQ(sampling.top_p, 1);
+}
+
 TEST_F(OllamaRequest, repeat_last_n_of_zero_turns_the_penalty_off) {
   const auto penalty = [&](const char* n) {
     return with_options(std::string(R"("repeat_penalty":1.5,"repeat_last_n":)") + n)
@@ -92,7 +98,7 @@ TEST_F(OllamaRequest, an_option_of_a_wrong_type_is_named) {
 }
 
 TEST_F(OllamaRequest, a_model_has_the_same_name_with_latest) {
-  EXPECT_EQ(generate(R"("prompt":"Hi","model":"tiny/model:latest")").model, "tiny/model");
+  EXPECT_EQ(generate(R"("prompt":"Hi","model":"tiny/model:latest")").model, "tiny/model:latest");
   EXPECT_EQ(generate(R"("prompt":"Hi","name":"tiny/model")").model, "tiny/model");
   EXPECT_EQ(generate(R"("prompt":"Hi","model":"")").model, std::nullopt);
   const Error error = generate_error(R"("prompt":"Hi","model":"tiny/model:q4")");
