@@ -16,7 +16,7 @@ set_tests_properties(e2e/gpu_on_host_run PROPERTIES LABELS e2e TIMEOUT 1200 ENVI
 set_tests_properties(e2e/package e2e/installation PROPERTIES RESOURCE_LOCK packages)
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser and a server
 # These start engines with a thread per core, or measure time.
-foreach(name agents adapter attack bits chat client_schemas clients disk exactness explain fleet origins overload prefix server server_load threats_http
+foreach(name agents adapter attack bits chat client_schemas clients disk exactness explain fleet ollama origins overload prefix server server_load threats_http
     trained threats_held threats_memory)
   set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
 endforeach()

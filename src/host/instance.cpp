@@ -1,9 +1,21 @@
 #include "host/instance.h"
 
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace kvik {
+namespace {
+
+// Returns the format of a model's file; "gguf" for the embedded and for synthetic models, which
+// have a GGUF file's metadata and tensors.
+std::string format_of(const std::string& spec) {
+  std::error_code failed;
+  return std::filesystem::is_directory(spec, failed) ? "safetensors" : "gguf";
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOptions options,
                                                    const ServingOptions& serving) {
@@ -13,6 +25,11 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
   const ModelConfig config = loaded.model->config();
   options.kv_type = loaded.kv_type;
   options.n_ctx_max = static_cast<uint32_t>(loaded.n_ctx);
+  WeightFacts weights{.n_parameters = loaded.n_parameters,
+                      .n_bytes = loaded.model->weight_bytes(),
+                      .type = name_of(loaded.weight_type),
+                      .format = format_of(loaded.spec),
+                      .digest = loaded.model->fingerprint()};
   TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *instance->backend_, options,
                                          instance->clock_, std::move(loaded.draft)));
   const EngineLimits limits = engine->limits();
@@ -37,7 +54,8 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
                 .chat_template = serving.chat.chat_template.empty()
                                      ? valid_utf8(instance->tokenizer_->chat_template())
                                      : serving.chat.chat_template,
-                .aliases = serving.aliases},
+                .aliases = serving.aliases,
+                .weights = std::move(weights)},
       serving.chat,
       ServiceAdapters{.book = &*instance->adapters_, .by_default = std::move(loaded.adapter)});
   return instance;

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <span>
 
 #include "backend/cpu/cpu_backend.h"
@@ -148,6 +150,22 @@ Result<LoadedModel> load_model(const ModelOptions& options) {
   return load_model(options, *source, std::move(backend));
 }
 
+namespace {
+
+// Sets n_parameters and weight_type.
+void count_parameters(std::span<const TensorInfo> tensors, LoadedModel& loaded) {
+  std::map<ElementType, uint64_t> of_type;
+  for (const TensorInfo& tensor : tensors) {
+    loaded.n_parameters += tensor.n_elements();
+    of_type[tensor.type] += tensor.n_elements();
+  }
+  const auto most = std::ranges::max_element(
+      of_type, {}, [](const auto& type_and_count) { return type_and_count.second; });
+  if (most != of_type.end()) loaded.weight_type = most->first;
+}
+
+}  // namespace
+
 Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                std::unique_ptr<Backend> backend) {
   LoadedModel loaded;
@@ -158,6 +176,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                 fmt::format("{}: {}", options.model, tokenizer.error().message));
   }
   loaded.tokenizer = std::move(*tokenizer);
+  count_parameters(source.tensors(), loaded);
   ProgressBar bar("loading");
   const auto show_progress = [&](uint64_t done, uint64_t all) {
     bar.show(done, all, format_bytes(done));

@@ -66,6 +66,8 @@ struct LoadedModel {
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;    // context in tokens: as requested, else as trained
   MemoryPlan plan = {};  // set if it was loaded for an engine
+  uint64_t n_parameters = 0;
+  ElementType weight_type = ElementType::kF32;  // type of most parameters in the file
 
   KvFootprint kv() const { return {model->config(), *backend, kv_type}; }
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/dialects/key_accounts.h"
+#include "server/dialects/ollama/model_pulls.h"
 #include "server/dialects/request_body.h"
 #include "server/dialects/responses/responses_store.h"
 #include "server/http/byte_ledger.h"
@@ -20,6 +21,7 @@ struct HandlerContext {
   HttpMemory& memory;
   const KeyAccounts& accounts;
   ResponseStore& responses;
+  ModelPulls& pulls;
 };
 
 // Handlers, one per route. A handler of a route with a body receives the parsed body. Any thread. A
@@ -40,6 +42,26 @@ Reply handle_messages(const HandlerContext& context, const HttpRequest& request,
                       const RequestBody& body);
 Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request,
                           const RequestBody& body);
+// Ollama's API.
+Reply handle_ollama_generate(const HandlerContext& context, const HttpRequest& request,
+                             const RequestBody& body);
+Reply handle_ollama_chat(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body);
+Reply handle_ollama_embed(const HandlerContext& context, const HttpRequest& request,
+                          const RequestBody& body);
+Reply handle_ollama_embeddings(const HandlerContext& context, const HttpRequest& request,
+                               const RequestBody& body);
+Reply handle_ollama_tags(const HandlerContext& context, const HttpRequest& request);
+Reply handle_ollama_show(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body);
+Reply handle_ollama_ps(const HandlerContext& context, const HttpRequest& request);
+Reply handle_ollama_pull(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body);
+Reply handle_ollama_delete(const HandlerContext& context, const HttpRequest& request,
+                           const RequestBody& body);
+Reply handle_ollama_copy(const HandlerContext& context, const HttpRequest& request,
+                         const RequestBody& body);
+Reply handle_ollama_version(const HandlerContext& context, const HttpRequest& request);
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request,
                             const RequestBody& body);
 Reply handle_models(const HandlerContext& context, const HttpRequest& request);

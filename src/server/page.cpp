@@ -40,16 +40,30 @@ bool takes_gzip(const HttpRequest& request) {
   return q == rest.npos || rest.find_first_of("123456789", q + 3) != rest.npos;
 }
 
+// Returns whether the client is one of Ollama's, which ask whether the server is running.
+bool asks_for_status(const HttpRequest& request) {
+  const std::string_view accepted = request.header("accept").value_or("");
+  const bool takes_page = accepted.empty() || accepted.contains("*/*") ||
+                          accepted.contains("text/*") || accepted.contains("text/html");
+  return !takes_page || request.header("user-agent").value_or("").starts_with("ollama");
+}
+
 }  // namespace
 
 Reply handle_page(const HandlerContext&, const HttpRequest& request) {
+  if (asks_for_status(request)) {
+    return HttpResponse{.status = 200,
+                        .body = "Ollama is running",
+                        .content_type = "text/plain; charset=utf-8",
+                        .headers = {{"Vary", "Accept, User-Agent"}}};
+  }
   static const std::string etag = etag_of({kvik_page_begin, kvik_page_end});
   HttpResponse response{.status = 200,
                         .body = "",
                         .content_type = "text/html; charset=utf-8",
                         .headers = {{"ETag", etag},
                                     {"Cache-Control", "no-cache"},
-                                    {"Vary", "Accept-Encoding"},
+                                    {"Vary", "Accept, Accept-Encoding, User-Agent"},
                                     {"Content-Security-Policy", std::string(policy())},
                                     {"X-Content-Type-Options", "nosniff"},
                                     {"Referrer-Policy", "no-referrer"}}};

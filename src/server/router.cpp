@@ -140,6 +140,7 @@ Reply Router::make(const HttpRequest& request, DeferredReply* deferred) const {
 ErrorShape Router::error_shape(std::string_view path) {
   const Route* route = find_route(path);
   if (route) return route->traits.errors;
+  if (path.starts_with("/api/")) return ErrorShape::kOllama;
   return path.starts_with("/v1/messages") ? ErrorShape::kAnthropic : ErrorShape::kOpenAi;
 }
 

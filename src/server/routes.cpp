@@ -44,6 +44,22 @@ constexpr BodyField kAdapter[] = {
 constexpr BodyField kLoadLora[] = {
     {"lora_name", "string", true}, {"lora_path", "string", true}, {"scale", "number"}};
 constexpr BodyField kUnloadLora[] = {{"lora_name", "string", true}};
+constexpr BodyField kGenerate[] = {
+    {"prompt", "string"},   {"model", "string"},   {"system", "string"}, {"suffix", "string"},
+    {"template", "string"}, {"raw", "boolean"},    {"context", "array"}, {"stream", "boolean"},
+    {"format", ""},         {"options", "object"}, {"think", ""},        {"keep_alive", ""}};
+constexpr BodyField kOllamaChat[] = {
+    {"messages", "array"}, {"model", "string"},   {"tools", "array"}, {"stream", "boolean"},
+    {"format", ""},        {"options", "object"}, {"think", ""},      {"keep_alive", ""}};
+constexpr BodyField kEmbed[] = {{"input", ""},
+                                {"model", "string"},
+                                {"truncate", "boolean"},
+                                {"dimensions", "integer"},
+                                {"keep_alive", ""}};
+constexpr BodyField kEmbedOne[] = {{"prompt", "string"}, {"model", "string"}, {"keep_alive", ""}};
+constexpr BodyField kModelName[] = {{"model", "string", true}};
+constexpr BodyField kPull[] = {{"model", "string", true}, {"stream", "boolean"}};
+constexpr BodyField kCopy[] = {{"source", "string", true}, {"destination", "string", true}};
 constexpr BodyField kTokenize[] = {{"content", "string"},        {"prompt", "string"},
                                    {"messages", "array"},        {"add_special", "boolean"},
                                    {"parse_special", "boolean"}, {"tools", "array"}};
@@ -54,6 +70,8 @@ constexpr std::string_view kText = "text/plain";
 constexpr Route::Traits kOpen{.access = Access::kOpen};
 constexpr Route::Traits kDrains{.drain = Drain::kRefuses};
 constexpr Route::Traits kHeavy{.work = Work::kHeavy};
+constexpr Route::Traits kOllama{.errors = ErrorShape::kOllama};
+constexpr Route::Traits kOllamaDrains{.drain = Drain::kRefuses, .errors = ErrorShape::kOllama};
 
 constexpr Route kRoutes[] = {
     {"/v1/completions", "POST", handle_completions, "Continues a text (OpenAI)", kCompletions,
@@ -89,6 +107,22 @@ constexpr Route kRoutes[] = {
      "Counts the tokens of a conversation (Anthropic)",
      kMessages,
      {.errors = ErrorShape::kAnthropic}},
+    {"/api/generate", "POST", handle_ollama_generate, "Answers a prompt (Ollama)", kGenerate,
+     kOllamaDrains},
+    {"/api/chat", "POST", handle_ollama_chat, "Answers a conversation (Ollama)", kOllamaChat,
+     kOllamaDrains},
+    {"/api/embed", "POST", handle_ollama_embed, "Embeds texts (Ollama)", kEmbed, kOllamaDrains},
+    {"/api/embeddings", "POST", handle_ollama_embeddings, "Embeds a text (Ollama, older)",
+     kEmbedOne, kOllamaDrains},
+    {"/api/tags", "GET", handle_ollama_tags, "The models (Ollama)", {}, kOllama},
+    {"/api/show", "POST", handle_ollama_show, "Properties of a model (Ollama)", kModelName,
+     kOllama},
+    {"/api/ps", "GET", handle_ollama_ps, "The loaded model (Ollama)", {}, kOllama},
+    {"/api/pull", "POST", handle_ollama_pull, "Downloads a model (Ollama)", kPull, kOllamaDrains},
+    {"/api/delete", "DELETE", handle_ollama_delete, "Deletes a stored model (Ollama)", kModelName,
+     kOllama},
+    {"/api/copy", "POST", handle_ollama_copy, "Copies a stored model (Ollama)", kCopy, kOllama},
+    {"/api/version", "GET", handle_ollama_version, "The version of Ollama's API", {}, kOllama},
     {"/apply-template", "POST", handle_apply_template,
      "A conversation as the chat template writes it", kTemplate},
     // Without /v1, for clients whose base URL omits it.

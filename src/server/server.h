@@ -12,13 +12,13 @@
 
 namespace kvik {
 
-// The HTTP server: the OpenAI and Anthropic APIs, and operational routes.
+// The HTTP server: the APIs of OpenAI, Anthropic and Ollama, and operational routes.
 //
 //   serving ──stop_accepting()──▶ draining ──stop(at_most)──▶ stopped
 //
-// Network I/O runs on a separate thread, large bodies are parsed on two more, and grammars that
-// take long are compiled on one of low priority. The public functions may be called from any other
-// thread, by one caller at a time.
+// Network I/O runs on a separate thread, large bodies are parsed on two more, grammars that take
+// long are compiled on one of low priority, and models are downloaded on two, if there is a
+// library. The public functions may be called from any other thread, by one caller at a time.
 class Server {
  public:
   // Returns the errors that start() would return for these options, before a model is loaded.

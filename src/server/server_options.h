@@ -12,6 +12,7 @@
 namespace kvik {
 
 class LoadProgress;
+class ModelLibrary;
 class ResponseArchive;
 
 // An API key and its rights.
@@ -53,6 +54,8 @@ struct ServerOptions {
   std::optional<std::vector<ApiKey>> api_keys;
 
   ResponseArchive* responses = nullptr;  // stores responses persistently; borrowed
+  ModelLibrary* library =
+      nullptr;  // models that clients may list and download; borrowed; null: none
 
   // progress while the model is being loaded: every route except /livez returns 503; null: it is
   // loaded. Borrowed.

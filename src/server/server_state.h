@@ -63,7 +63,7 @@ struct ServerState {
             RequestBounds::memory_bytes(service.card().n_ctx_max))),
         accounts(options.api_keys),
         responses(bounds_of_kept(service.card(), options), options.responses),
-        router({service, options, counts, memory, accounts, responses}, is_draining) {}
+        router({service, options, counts, memory, accounts, responses, pulls}, is_draining) {}
 
   // Returns the bounds of stored responses. With API keys, one key may use a quarter of the memory.
   static ResponseStore::Bounds bounds_of_kept(const ModelCard& card, const ServerOptions& options) {
@@ -82,6 +82,7 @@ struct ServerState {
   HttpCounts counts;                      // any thread
   const KeyAccounts accounts;             // any thread
   ResponseStore responses;                // any thread
+  ModelPulls pulls;                       // any thread
   const Router router;                    // any thread
   std::unique_ptr<AccessLog> access_log;  // null: none
   // Large bodies are parsed and tokenized here: a 32 MiB prompt must not delay other streams.

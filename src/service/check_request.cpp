@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "service/adapters/adapter_registry.h"
+#include "service/model_name.h"
 #include "service/request_bounds.h"
 #include "service/sampling_fields.h"
 
@@ -61,8 +62,9 @@ Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
 }  // namespace
 
 bool is_name_of(const ModelCard& card, std::string_view name) {
-  return name == card.id || std::ranges::any_of(card.aliases, [&](const std::string& alias) {
-           return alias == name || alias == "*";
+  return is_same_model(name, card.id.text()) ||
+         std::ranges::any_of(card.aliases, [&](const std::string& alias) {
+           return is_same_model(name, alias) || alias == "*";
          });
 }
 

@@ -8,7 +8,7 @@
 
 namespace kvik {
 
-// Returns whether `name` is the model's id or one of its aliases.
+// Returns whether `name` is the model's id or one of its aliases, with or without ":latest".
 bool is_name_of(const ModelCard& card, std::string_view name);
 
 // Returns kNotFound unless the name means the served model or one of its adapters.

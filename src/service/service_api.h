@@ -119,6 +119,15 @@ class Completion {
   virtual std::vector<std::string> relaxed() const { return {}; }
 };
 
+// Properties of a model's weights, for listings.
+struct WeightFacts {
+  uint64_t n_parameters = 0;
+  uint64_t n_bytes = 0;     // bytes of the packed weights
+  std::string type = {};    // element type of most parameters: "q4_k"
+  std::string format = {};  // "gguf" or "safetensors"
+  std::string digest = {};  // hash of the metadata and all tensors: 64 hexadecimal digits
+};
+
 struct ModelCard {
   Printable id;  // name for clients
   Printable architecture;
@@ -135,6 +144,7 @@ struct ModelCard {
   std::string chat_template = {};
   // additional names; "*" matches any name
   std::vector<std::string> aliases = {};
+  WeightFacts weights = {};
 };
 
 // The interface of the service (text in, text out), and the only part of the lower floors that the

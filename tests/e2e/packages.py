@@ -1,4 +1,4 @@
-"""Installs Python packages used only by opt-in tests, each set in its own virtual environment."""
+"""Installs Python packages that tests use, each set in its own virtual environment."""
 import hashlib
 import os
 import subprocess

@@ -106,7 +106,8 @@ class Keys(unittest.TestCase):
             with Server("demo", "--api-key-file", path) as server:
                 posts = [(d.path, d.body) for d in DIALECTS] + [
                     ("/v1/completions", {"prompt": "x", "max_tokens": 2}), ("/tokenize", {"content": "x"}), ("/detokenize", {"tokens": [5]}),
-                    ("/apply-template", {"messages": USER})]
+                    ("/apply-template", {"messages": USER}), ("/api/generate", {"prompt": "x", "options": {"num_predict": 2}}), ("/api/chat", {}),
+                    ("/api/embed", {"input": "x"}), ("/api/embeddings", {"prompt": "x"}), ("/api/show", {"model": "demo"})]
                 for route, body in posts:
                     for headers in ({}, {"Authorization": "Bearer wrong"}, {"x-api-key": "righ"}, {"Authorization": "Basic right"}):
                         answer = server.post(route, body, headers=headers)
@@ -114,7 +115,7 @@ class Keys(unittest.TestCase):
                         self.assertNotIn(b"right", answer.body)
                     for headers in ({"Authorization": "Bearer right"}, {"x-api-key": "right"}):
                         self.assertEqual(server.post(route, body, headers=headers).status, 200, route)
-                for route in ("/v1/models", "/v1/models/demo", "/metrics", "/version", "/kvik/live", "/nothing"):
+                for route in ("/v1/models", "/v1/models/demo", "/metrics", "/version", "/kvik/live", "/api/tags", "/api/ps", "/api/version", "/nothing"):
                     self.assertEqual(server.get(route).status, 401, route)
                 for route in ("/health", "/livez", "/readyz"):
                     self.assertEqual(server.get(route).status, 200, route)

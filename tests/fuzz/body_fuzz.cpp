@@ -13,6 +13,7 @@
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/embeddings/embeddings_request.h"
 #include "server/dialects/messages/messages_request.h"
+#include "server/dialects/ollama/ollama_request.h"
 #include "server/dialects/request_body.h"
 #include "server/dialects/responses/responses_request.h"
 #include "service/structured_output/grammar_builder.h"
@@ -77,6 +78,11 @@ void check(const Result<CompletionCall>& call) {
   if (const auto parsed = build_grammar(form->rules, options); !parsed) check(parsed.error());
 }
 
+void check(const Result<OllamaCall>& parsed) {
+  if (!parsed) return check(parsed.error());
+  if (parsed->kind == OllamaCall::Kind::kAnswer) check(Result<CompletionCall>(parsed->call));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
@@ -93,7 +99,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   }
   // Arguments of tool calls count as text and as what they say.
   CHECK(budget.weight.text_bytes + budget.weight.n_numbers <= 2 * text.size());
-  switch (data[0] % 5) {
+  switch (data[0] % 10) {
     case 0:
       check(parse_completions_call(body));
       break;
@@ -110,11 +116,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
         check(parsed.error());
       }
       break;
-    default: {
+    case 4: {
       const auto call = parse_embeddings_call(service, body);
       if (!call) check(call.error());
       if (call) CHECK(!call->requests.empty());
+      break;
     }
+    case 5:
+      check(parse_generate_call(service, body));
+      break;
+    case 6:
+      check(parse_ollama_chat_call(service, body));
+      break;
+    default:
+      if (const auto call = parse_embed_call(service, body, "input"); !call) check(call.error());
   }
   return 0;
 }

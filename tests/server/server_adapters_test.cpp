@@ -138,7 +138,8 @@ TEST_F(ServerAdapters, a_chosen_adapter_is_the_model_that_answers) {
     call.finish();
     call.done();
   });
-  for (const std::string& model : {std::string("poet"), service.card().id.text() + ":poet"}) {
+  for (const std::string& model :
+       {std::string("poet"), std::string("poet:latest"), service.card().id.text() + ":poet"}) {
     const RawResponse answer =
         c.post("/v1/completions", R"({"prompt": "a", "model": ")" + model + "\"}");
     EXPECT_EQ(answer.status, 200) << answer.body;

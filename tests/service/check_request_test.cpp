@@ -54,6 +54,15 @@ TEST(CheckRequest, the_defaults_are_fine) {
   expect_fine([](auto&) {});
 }
 
+TEST(CheckRequest, a_name_with_the_tag_latest_is_the_same) {
+  ModelCard model = card();
+  model.aliases = {"other", "third:latest"};
+  for (const char* name : {"tiny", "tiny:latest", "other:latest", "third", "third:latest"})
+    EXPECT_TRUE(check_model(name, model).has_value()) << name;
+  for (const char* name : {"tiny:q4", "tiny:latest:latest", ":latest", "", "tin"})
+    EXPECT_FALSE(check_model(name, model).has_value()) << name;
+}
+
 TEST(CheckRequest, values_at_their_bounds_are_fine) {
   for (const float t : {0.0f, 100.0f})
     expect_fine([&](auto& r) { r.engine.sampling.temperature = t; });

@@ -12,6 +12,7 @@
 #include "server/dialects/cache_explanation.h"
 #include "server/dialects/json_body.h"
 #include "server/dialects/prices.h"
+#include "server/http/pending_reply.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -76,6 +77,7 @@ class AnswerWriter {
   virtual void end(std::span<const Usage> usages, Events& events) = 0;
   virtual std::string error(const Error& error) const = 0;
   virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
+  virtual HttpResponse stream_head() const { return event_stream(); }
 };
 
 // Returns the sum over several prompts.

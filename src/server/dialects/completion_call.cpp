@@ -97,8 +97,7 @@ Result<void> read_flag(const JsonFields& fields, std::string_view name, bool& ou
 Result<SamplingParams> read_sampling(const JsonFields& fields) {
   SamplingParams sampling;
   for (const SamplingField& field : sampling_fields()) {
-    TRY(std::visit([&](auto member) { return read_number(fields, field.name, sampling.*member); },
-                   field.member));
+    TRY(read_sampling_field(fields, field.name, field, sampling));
   }
   TRY_ASSIGN(sampling.logit_bias, read_logit_bias(fields));
   return sampling;
@@ -119,6 +118,12 @@ Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::s
   const json::value* value = fields.find(name);
   if (value && value->is_int64() && value->get_int64() == -1) return std::optional<uint64_t>();
   return fields.count<uint64_t>(name);
+}
+
+Result<void> read_sampling_field(const JsonFields& fields, std::string_view name,
+                                 const SamplingField& field, SamplingParams& sampling) {
+  return std::visit([&](auto member) { return read_number(fields, name, sampling.*member); },
+                    field.member);
 }
 
 Result<std::vector<std::string>> read_stops(const json::value& value) {

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "server/dialects/json_fields.h"
+#include "service/sampling_fields.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -46,6 +47,10 @@ Result<void> read_choices(const JsonFields& fields, CompletionCall& call);
 
 // Reads the maximum number of tokens of an answer; -1: until the context is full, as in llama.cpp.
 Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::string_view name);
+
+// Reads the field `name` into the member of a sampling parameter; -1 means "off" for counts.
+Result<void> read_sampling_field(const JsonFields& fields, std::string_view name,
+                                 const SamplingField& field, SamplingParams& sampling);
 
 // Reads a stop string or an array of them.
 Result<std::vector<std::string>> read_stops(const boost::json::value& value);

@@ -61,14 +61,14 @@ class CompletionReply : public PendingReply {
   std::optional<TimePoint> first_token_at_;
 };
 
-// Server-sent events, as they arrive.
+// Events, as they arrive.
 class StreamedCompletion final : public CompletionReply {
  public:
   using CompletionReply::CompletionReply;
   Kind kind() const override { return Kind::kStream; }
   bool has_overflowed() const override { return mailbox().has_overflowed(); }
   State advance(std::string& out) override;
-  HttpResponse response() override { return with_headers(event_stream()); }
+  HttpResponse response() override { return with_headers(writer().stream_head()); }
 
  private:
   bool take_output();

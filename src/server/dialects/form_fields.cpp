@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/printable.h"
 #include "server/dialects/raw_json.h"
 #include "service/request_bounds.h"
 
@@ -238,6 +239,22 @@ Result<std::optional<StructuredOutput>> read_output_form(const JsonFields& field
           "output_config.format and output_format both say what form the answer is to have");
     if (newer) form = std::move(newer);
   }
+  return with_style_and_schema(fields, std::move(form), body);
+}
+
+Result<std::optional<StructuredOutput>> read_format_form(const JsonFields& fields,
+                                                         std::string_view body) {
+  const json::value* format = fields.find("format");
+  const json::string* word = format ? format->if_string() : nullptr;
+  if (!format || (word && word->empty())) return MaybeForm();
+  if (word && view(*word) != "json") {
+    return refuse("format", fmt::format("format is \"{}\", expected \"json\" or a JSON schema",
+                                        printable(view(*word))));
+  }
+  if (!word && !format->is_object())
+    return wrong_type("format", "\"json\" or a JSON schema", *format);
+  TRY_ASSIGN(MaybeForm form,
+             word ? make_form(Kind::kJsonObject, "", "format") : schema_form(*format, "format"));
   return with_style_and_schema(fields, std::move(form), body);
 }
 

@@ -30,4 +30,8 @@ Result<std::optional<StructuredOutput>> read_text_form(const JsonFields& fields,
 Result<std::optional<StructuredOutput>> read_output_form(const JsonFields& fields,
                                                          std::string_view body);
 
+// Ollama: `format`, "json" or a schema.
+Result<std::optional<StructuredOutput>> read_format_form(const JsonFields& fields,
+                                                         std::string_view body);
+
 }  // namespace kvik

@@ -32,7 +32,7 @@ struct HttpRequest {
 };
 
 // Format of errors, which depends on the dialect.
-enum class ErrorShape { kOpenAi, kAnthropic };
+enum class ErrorShape { kOpenAi, kAnthropic, kOllama };
 
 // An error, independent of the dialect.
 struct HttpError {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "base/clock.h"
@@ -57,13 +58,17 @@ class PendingReply {
   virtual ReplyFacts facts() const { return {}; }
 };
 
-// Status and headers of server-sent events. The last header prevents nginx from buffering them.
-inline HttpResponse event_stream() {
+// Status and headers of a stream. The last header prevents nginx from buffering it.
+inline HttpResponse stream_of(std::string content_type) {
   return {.status = 200,
           .body = "",
-          .content_type = "text/event-stream; charset=utf-8",
+          .content_type = std::move(content_type),
           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
 }
+// Server-sent events.
+inline HttpResponse event_stream() { return stream_of("text/event-stream; charset=utf-8"); }
+// One JSON value per line.
+inline HttpResponse json_lines_stream() { return stream_of("application/x-ndjson"); }
 
 class DeferredReply;
 

@@ -77,6 +77,8 @@ json::object anthropic_json(const HttpError& error, std::string_view request_id)
   return {{"type", "error"}, {"error", std::move(inner)}, {"request_id", text_or_null(request_id)}};
 }
 
+json::object ollama_json(const HttpError& error) { return {{"error", valid_utf8(error.message)}}; }
+
 HttpResponse response_of(HttpError error, std::chrono::seconds retry_after) {
   HttpResponse response{.status = error.status, .body = {}};
   if (error.status == 429 || error.status == 503)
@@ -116,8 +118,15 @@ HttpError http_error(const Error& error) {
 }
 
 std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id) {
-  return json::serialize(shape == ErrorShape::kAnthropic ? anthropic_json(error, request_id)
-                                                         : openai_json(error));
+  switch (shape) {
+    case ErrorShape::kAnthropic:
+      return json::serialize(anthropic_json(error, request_id));
+    case ErrorShape::kOllama:
+      return json::serialize(ollama_json(error));
+    case ErrorShape::kOpenAi:
+      break;
+  }
+  return json::serialize(openai_json(error));
 }
 
 HttpResponse error_response(const Error& error) {

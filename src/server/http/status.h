@@ -23,9 +23,8 @@ HttpError http_error(const Error& error);
 // Returns 503 for a request for which there is no memory now.
 HttpFault no_memory();
 
-// Returns the error in OpenAI's format: {"error":{"message","type","param","code"}}; or
-// Anthropic's:
-// {"type":"error","error":{"type","message"},"request_id"}.
+// Returns the error in OpenAI's format: {"error":{"message","type","param","code"}}; Anthropic's:
+// {"type":"error","error":{"type","message"},"request_id"}; or Ollama's: {"error": message}.
 std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id);
 
 // Return a response whose body is written when the dialect is known.

@@ -3,10 +3,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <ctime>
+#include <chrono>
 #include <optional>
 #include <utility>
 
+#include "server/dialects/utc_time.h"
 #include "server/handlers.h"
 #include "server/http/status.h"
 #include "service/adapters/adapter_registry.h"
@@ -19,12 +20,8 @@ namespace json = boost::json;
 
 constexpr std::string_view kModelsPrefix = "/v1/models/";
 
-std::string utc_time(uint64_t seconds) {
-  const auto time = static_cast<std::time_t>(seconds);
-  std::tm utc{};
-  ::gmtime_r(&time, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+std::string created_at(uint64_t seconds) {
+  return utc_time(std::chrono::sys_seconds(std::chrono::seconds(seconds)));
 }
 
 // Fields for OpenAI's and for Anthropic's clients.
@@ -35,7 +32,7 @@ json::object card_json(const ModelCard& card, std::string_view id) {
           {"owned_by", "kvik"},
           {"type", "model"},
           {"display_name", card.id.text()},
-          {"created_at", utc_time(card.created_s)},
+          {"created_at", created_at(card.created_s)},
           {"max_model_len", card.n_ctx_max}};
 }
 
@@ -44,7 +41,7 @@ json::object adapter_json(const ModelCard& card, const AdapterCard& adapter) {
   json::object out = card_json(card, adapter.name);
   out["created"] = adapter.created_s;
   out["display_name"] = adapter.name;
-  out["created_at"] = utc_time(adapter.created_s);
+  out["created_at"] = created_at(adapter.created_s);
   out["parent"] = card.id.text();
   out["root"] = adapter.name;
   return out;

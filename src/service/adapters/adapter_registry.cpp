@@ -2,13 +2,18 @@
 
 #include <algorithm>
 
+#include "service/model_name.h"
+
 namespace kvik {
 
 std::optional<std::string> adapter_name(const AdapterRegistry* book, const ModelCard& card,
                                         std::string_view model) {
-  if (!book || model == card.id.text()) return std::nullopt;
-  if (std::ranges::find(card.aliases, model) != card.aliases.end()) return std::nullopt;
-  if (book->has(model)) return std::string(model);
+  const auto is_model = [&](std::string_view name) { return is_same_model(name, model); };
+  if (!book || is_model(card.id.text())) return std::nullopt;
+  if (std::ranges::any_of(card.aliases, is_model)) return std::nullopt;
+  for (const std::string_view name : {model, without_latest_tag(model)}) {
+    if (book->has(name)) return std::string(name);
+  }
   const auto behind = [&](std::string_view id) -> std::optional<std::string> {
     if (!model.starts_with(id) || model.size() <= id.size() || model[id.size()] != ':') {
       return std::nullopt;

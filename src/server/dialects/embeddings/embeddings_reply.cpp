@@ -1,16 +1,14 @@
 #include "server/dialects/embeddings/embeddings_reply.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
-#include <bit>
-#include <boost/json/serialize.hpp>
 #include <iterator>
 #include <utility>
 
-#include "server/dialects/event_json.h"
 #include "server/dialects/json_body.h"
+#include "server/dialects/start_completion.h"
+#include "server/http/auth.h"
 #include "server/http/status.h"
 
 namespace kvik {
@@ -33,30 +31,15 @@ class Sink final : public EmbeddingSink {
   size_t i_;
 };
 
-std::string to_base64(std::span<const std::byte> bytes) {
-  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL terminates it with NUL
-  const int n = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                reinterpret_cast<const unsigned char*>(bytes.data()),
-                                static_cast<int>(bytes.size()));
-  out.resize(static_cast<size_t>(n));
-  return out;
-}
+}  // namespace
 
 // Formatted directly: as JSON values, two thousand embeddings would take a gigabyte.
-void write(const std::vector<float>& embedding, EmbeddingsCall::Encoding encoding,
-           std::string& out) {
-  static_assert(std::endian::native == std::endian::little);  // the byte order in base64
-  if (encoding == EmbeddingsCall::Encoding::kBase64) {
-    out += '"' + to_base64(std::as_bytes(std::span(embedding))) + '"';
-    return;
-  }
+void write_numbers(const std::vector<float>& numbers, std::string& out) {
   out += '[';
-  for (const float value : embedding)
+  for (const float value : numbers)
     fmt::format_to(std::back_inserter(out), "{}{}", out.back() == '[' ? "" : ",", value);
   out += ']';
 }
-
-}  // namespace
 
 void EmbeddingsMailbox::put(size_t i, Result result) {
   const MutexLock lock(mutex_);
@@ -88,12 +71,12 @@ size_t numbers_bytes(const EmbeddingsCall& call, const ModelCard& card) {
 }
 
 EmbeddingsReply::EmbeddingsReply(ServiceApi& service, EmbeddingsCall call,
-                                 std::shared_ptr<KeyAccount> account, std::optional<Prices> prices,
+                                 std::shared_ptr<KeyAccount> account, WriteEmbeddings write,
                                  ByteShare share)
     : service_(service),
       call_(std::move(call)),
       account_(std::move(account)),
-      prices_(prices),
+      write_(std::move(write)),
       mailbox_(std::make_shared<EmbeddingsMailbox>(call_.requests.size())),
       share_(std::move(share)) {}
 
@@ -127,28 +110,41 @@ HttpResponse EmbeddingsReply::response() {
     if (!result.embedding)
       return error_response(Error{ErrorCode::kUnavailable, "this request was cut off"});
     usage_.prompt_tokens += result.usage.prompt_tokens;
+    usage_.queue_time = std::max(usage_.queue_time, result.usage.queue_time);
   }
   constexpr size_t kGrowth = 3;  // ratio of a decimal number to its four bytes
   const size_t weight_bytes = kGrowth * share_.n_bytes();
   auto body = std::make_unique<JsonBody>(weight_bytes, std::move(share_));
-  body->text(R"({"object":"list","data":[)");
-  body->each(results->size(), [results, encoding = call_.encoding](size_t i, std::string& out) {
-    fmt::format_to(std::back_inserter(out), R"({{"object":"embedding","index":{},"embedding":)", i);
-    write(*(*results)[i].embedding, encoding, out);
-    out += '}';
-  });
-  boost::json::object usage{{"prompt_tokens", usage_.prompt_tokens},
-                            {"total_tokens", usage_.prompt_tokens},
-                            {"prompt_tokens_details", {{"cached_tokens", 0}}}};
-  add_cost(prices_, usage_, usage);
-  body->text(fmt::format(R"(],"model":{},"usage":{}}})",
-                         boost::json::serialize(to_json_string(service_.card().id.text())),
-                         boost::json::serialize(usage)));
+  write_(results, usage_, *body);
   return {.status = 200, .body = "", .source = std::move(body)};
 }
 
 std::string EmbeddingsReply::summary() const {
   return fmt::format("embeddings={} prompt={}", call_.requests.size(), usage_.prompt_tokens);
+}
+
+Reply start_embeddings(const HandlerContext& context, const HttpRequest& request,
+                       Result<EmbeddingsCall> call, std::string_view input, WriteEmbeddings write) {
+  if (!call) return error_response(call.error());
+  const ApiKey* key = find_key(request, context.options);
+  if (key) {
+    for (EmbeddingRequest& one : call->requests) {
+      one.engine.tenant = key->name;
+      one.engine.cache_salt = salt_of(*key, one.engine.cache_salt);
+      one.engine.ranks = ranks_of(*key);
+    }
+  }
+  ByteShare share(context.memory.answers);
+  if (!share.grow(numbers_bytes(*call, context.service.card()))) return error_response(no_memory());
+  auto reply =
+      std::make_unique<EmbeddingsReply>(context.service, std::move(*call), context.accounts.of(key),
+                                        std::move(write), std::move(share));
+  if (const auto started = reply->start(); !started) {
+    Error error = started.error();
+    if (error.param == "prompt") error.param = input;
+    return error_response(error, wait_of(context.service));
+  }
+  return reply;
 }
 
 }  // namespace kvik

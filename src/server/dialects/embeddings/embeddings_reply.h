@@ -8,7 +8,9 @@
 
 #include "base/mutex.h"
 #include "server/dialects/embeddings/embeddings_request.h"
+#include "server/dialects/json_body.h"
 #include "server/dialects/key_accounts.h"
+#include "server/handlers.h"
 #include "server/http/byte_ledger.h"
 #include "server/http/pending_reply.h"
 #include "service/service_api.h"
@@ -41,16 +43,25 @@ class EmbeddingsMailbox {
   std::function<void()> wake_ GUARDED_BY(mutex_);
 };
 
+// The results of a call, each with its embedding.
+using EmbeddingResults = std::shared_ptr<const std::vector<EmbeddingsMailbox::Result>>;
+
+// Writes the body of an answer in a dialect. `usage` is the sum over all texts.
+using WriteEmbeddings = std::function<void(const EmbeddingResults&, const Usage&, JsonBody&)>;
+
+// Appends the numbers as a JSON array.
+void write_numbers(const std::vector<float>& numbers, std::string& out);
+
 // Returns the memory of all embeddings of a call.
 size_t numbers_bytes(const EmbeddingsCall& call, const ModelCard& card);
 
-// Answers of /v1/embeddings: one body when all texts are computed. Only a few texts are submitted
-// at a time, so that a call of two thousand does not fill the queue. Network thread.
+// Embeddings: one body when all texts are computed. Only a few texts are submitted at a time, so
+// that a call of two thousand does not fill the queue. Network thread.
 class EmbeddingsReply final : public PendingReply {
  public:
   // Borrows the service, which outlives this. The share is that of numbers_bytes().
   EmbeddingsReply(ServiceApi& service, EmbeddingsCall call, std::shared_ptr<KeyAccount> account,
-                  std::optional<Prices> prices, ByteShare share);
+                  WriteEmbeddings write, ByteShare share);
   ~EmbeddingsReply() override { mailbox_->close(); }
 
   // Submits the first texts; if that fails, there is no answer to wait for.
@@ -69,12 +80,17 @@ class EmbeddingsReply final : public PendingReply {
   ServiceApi& service_;
   const EmbeddingsCall call_;
   const std::shared_ptr<KeyAccount> account_;
-  const std::optional<Prices> prices_;
+  const WriteEmbeddings write_;
   std::shared_ptr<EmbeddingsMailbox> mailbox_;  // shared with the sinks, which the engine holds
   std::vector<std::unique_ptr<Completion>> running_;  // in the order of the texts
   ByteShare share_;                                   // memory of the embeddings
   std::optional<Error> error_;
   Usage usage_;  // sum of all texts
 };
+
+// Submits the call for the owner of the request's key; an error becomes the answer. `input`: the
+// field of the texts, for errors.
+Reply start_embeddings(const HandlerContext& context, const HttpRequest& request,
+                       Result<EmbeddingsCall> call, std::string_view input, WriteEmbeddings write);
 
 }  // namespace kvik

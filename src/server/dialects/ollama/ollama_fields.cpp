@@ -1,0 +1,159 @@
+#include "server/dialects/ollama/ollama_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/dialects/cache_fields.h"
+#include "server/dialects/chat_fields.h"
+#include "server/dialects/form_fields.h"
+#include "service/request_bounds.h"
+#include "service/sampling_fields.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+// Ollama's defaults. Its repeat_penalty covers the last 64 tokens; Kvik's covers the whole prompt,
+// where it would harm code and tool calls, so that it is off by default.
+constexpr float kTemperature = 0.8f;
+constexpr uint32_t kTopK = 40;
+constexpr float kTopP = 0.9f;
+
+// Returns whether an option is a whole number below `least`: "off" in Ollama's API.
+bool is_below(const JsonFields& options, std::string_view name, double least) {
+  const json::value* value = options.find(name);
+  const auto number = value && value->is_number() ? as_finite(*value) : std::nullopt;
+  return number && *number < least && *number == std::floor(*number);
+}
+
+Result<void> read_sampling_options(const JsonFields& options, SamplingParams& sampling) {
+  for (const SamplingField& field : sampling_fields()) {
+    const bool is_repeat = field.name == "repetition_penalty";
+    TRY(read_sampling_field(options, is_repeat ? "repeat_penalty" : field.name, field, sampling));
+  }
+  // Only the most likely token is within a top_p of 0.
+  if (sampling.top_p == 0) {
+    sampling.top_p = 1;
+    sampling.top_k = 1;
+  }
+  // repeat_last_n 0 turns the penalty off.
+  if (is_below(options, "repeat_last_n", 1) && !is_below(options, "repeat_last_n", 0))
+    sampling.repetition_penalty = 1;
+  return {};
+}
+
+std::optional<double> seconds_of_unit(std::string_view unit) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},      {"s", 1},     {"m", 60},         {"h", 3600},
+      {"ms", 1e-3}, {"us", 1e-6}, {"\u00b5s", 1e-6}, {"ns", 1e-9}};
+  const auto found = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
+  if (found == std::end(kUnits)) return std::nullopt;
+  return found->second;
+}
+
+// Parses a duration in the notation of Go: "300ms", "1h30m", "-1", "0". Returns seconds.
+std::optional<double> parse_duration(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789.";
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty()) return std::nullopt;
+  double sum = 0;
+  while (!text.empty()) {
+    const size_t n_digits = std::min(text.find_first_not_of(kDigits), text.size());
+    std::string_view rest = text.substr(n_digits);
+    const size_t n_unit = std::min(rest.find_first_of(kDigits), rest.size());
+    const auto unit = seconds_of_unit(rest.substr(0, n_unit));
+    double count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + n_digits, count);
+    if (!unit || error != std::errc{} || end != text.data() + n_digits) return std::nullopt;
+    sum += count * *unit;
+    text = rest.substr(n_unit);
+  }
+  return is_negative ? -sum : sum;
+}
+
+}  // namespace
+
+Result<void> read_options(const JsonFields& fields, CompletionRequest& request) {
+  SamplingParams& sampling = request.engine.sampling;
+  sampling.temperature = kTemperature;
+  sampling.top_k = kTopK;
+  sampling.top_p = kTopP;
+  TRY_ASSIGN(const auto options, fields.object("options"));
+  if (!options) return {};
+  TRY(read_sampling_options(*options, sampling));
+  // A negative seed is a random one, and num_predict below 1 is no limit.
+  if (!is_below(*options, "seed", 0)) {
+    TRY_ASSIGN(request.seed, options->count<uint64_t>("seed"));
+  }
+  if (!is_below(*options, "num_predict", 1)) {
+    TRY_ASSIGN(request.max_tokens, options->count<uint64_t>("num_predict"));
+  }
+  if (const json::value* stop = options->find("stop")) {
+    TRY_ASSIGN(request.output.stop, read_stops(*stop));
+  }
+  return {};
+}
+
+Result<bool> is_keep_alive_zero(const JsonFields& fields) {
+  const json::value* value = fields.find("keep_alive");
+  if (!value) return false;
+  const json::string* text = value->if_string();
+  const auto seconds = text ? parse_duration(view(*text)) : as_finite(*value);
+  if (seconds) return *seconds == 0;
+  return refuse("keep_alive",
+                "keep_alive must be a number of seconds or a duration such as \"5m\" or \"-1\"");
+}
+
+Result<ReasoningOptions> read_think(const JsonFields& fields) {
+  constexpr std::string_view kEfforts[] = {"low", "medium", "high", "max"};
+  ReasoningOptions out;
+  const json::value* think = fields.find("think");
+  const json::string* word = think ? think->if_string() : nullptr;
+  if (!think || (word && word->empty())) return out;
+  if (think->is_bool()) {
+    out.thinks = think->get_bool();
+    return out;
+  }
+  if (!word || std::ranges::find(kEfforts, view(*word)) == std::end(kEfforts)) {
+    return refuse("think", "think must be true, false, \"low\", \"medium\", \"high\" or \"max\"");
+  }
+  out.thinks = true;
+  out.effort = std::string(view(*word));
+  return out;
+}
+
+Result<std::optional<uint32_t>> read_ollama_logprobs(const JsonFields& fields) {
+  TRY_ASSIGN(const auto wants, fields.flag("logprobs"));
+  TRY_ASSIGN(const auto n_top, read_logprobs(fields, "top_logprobs"));
+  if (!wants.value_or(false)) return std::optional<uint32_t>();
+  return std::optional<uint32_t>(n_top.value_or(0));
+}
+
+Result<void> check_no_images(const JsonFields& fields) {
+  TRY_ASSIGN(const json::array* images, fields.list("images"));
+  if (!images || images->empty()) return {};
+  return check_medium("image", "images");
+}
+
+Result<CompletionCall> read_ollama_call(const JsonFields& fields, std::string_view body) {
+  CompletionCall call;
+  TRY_ASSIGN(const auto stream, fields.flag("stream"));
+  call.is_stream = stream.value_or(true);
+  TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
+  CompletionRequest& request = call.requests.emplace_back();
+  TRY(read_cache_fields(fields, request));
+  TRY(read_options(fields, request));
+  TRY_ASSIGN(request.engine.n_logprobs, read_ollama_logprobs(fields));
+  TRY_ASSIGN(request.form, read_format_form(fields, body));
+  return call;
+}
+
+}  // namespace kvik
