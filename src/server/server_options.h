@@ -13,6 +13,7 @@ namespace kvik {
 
 class LoadProgress;
 class ResponseArchive;
+struct ModelRouter;
 
 // An API key and its rights.
 struct ApiKey {
@@ -57,6 +58,10 @@ struct ServerOptions {
   // progress while the model is being loaded: every route except /livez returns 503; null: it is
   // loaded. Borrowed.
   const LoadProgress* loading = nullptr;
+
+  // the models behind this server, each served by a process of its own; null: it serves one model
+  // itself. Borrowed.
+  const ModelRouter* router = nullptr;
 
   std::vector<PlannedMemory> memory_plan = {};  // planned memory for /metrics; empty: not known
 
