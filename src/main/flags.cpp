@@ -179,6 +179,8 @@ void Flags::describe(const std::string& name, const std::string& help) {
   app_->get_option(name)->description(wrapped(help));
 }
 
+void Flags::make_optional(const std::string& name) { app_->get_option(name)->required(false); }
+
 void Flags::exclude(const std::string& name, std::initializer_list<std::string> others) {
   for (const std::string& other : others) {
     app_->get_option(name)->excludes(app_->get_option(other));

@@ -117,6 +117,8 @@ class Flags {
 
   // Replaces the help of a flag that is already added.
   void describe(const std::string& name, const std::string& help);
+  // Accepts command lines without a required flag or positional argument.
+  void make_optional(const std::string& name);
   // Rejects command lines that have `name` together with one of `others`.
   void exclude(const std::string& name, std::initializer_list<std::string> others);
   // Returns the flags that the command line, the environment or the config file gave, by their

@@ -20,15 +20,24 @@ constexpr std::string_view kForever = "forever";
 
 // Flags of the router itself, which the servers of its models do not get.
 constexpr std::array kOwnFlags = {
-    std::string_view("model"),      std::string_view("models"),
-    std::string_view("memory"),     std::string_view("keep-alive"),
-    std::string_view("warm-cache"), std::string_view("host"),
-    std::string_view("port"),       std::string_view("tls-cert"),
-    std::string_view("tls-key"),    std::string_view("access-log"),
-    std::string_view("allow-host"), std::string_view("cors"),
-    std::string_view("api-key"),    std::string_view("allow-no-key"),
-    std::string_view("disk"),       std::string_view("disk-size"),
-    std::string_view("disk-write"), std::string_view("alias"),
+    std::string_view("model"),
+    std::string_view("models"),
+    std::string_view("memory"),
+    std::string_view("keep-alive"),
+    std::string_view("warm-cache"),
+    std::string_view("host"),
+    std::string_view("port"),
+    std::string_view("tls-cert"),
+    std::string_view("tls-key"),
+    std::string_view("access-log"),
+    std::string_view("allow-host"),
+    std::string_view("cors"),
+    std::string_view("api-key"),
+    std::string_view("allow-no-key"),
+    std::string_view("disk"),
+    std::string_view("disk-size"),
+    std::string_view("disk-write"),
+    std::string_view("alias"),
     std::string_view("served-model-name"),
 };
 
@@ -60,8 +69,7 @@ Result<std::vector<std::string>> models_in(const std::string& folder) {
     }
     if (error) break;
   }
-  if (error)
-    return fail(ErrorCode::kIo, fmt::format("--models {}: {}", folder, error.message()));
+  if (error) return fail(ErrorCode::kIo, fmt::format("--models {}: {}", folder, error.message()));
   std::ranges::sort(paths);
   return paths;
 }
@@ -175,13 +183,11 @@ Result<std::vector<RouterModel>> router_models(const std::string& model,
   }
   const auto model_at = [&](const std::string& path, const std::string& name) {
     return RouterModel{
-        .spec = {.name = name, .aliases = {}, .path = path, 
-                 .keep_alive = options.keep_alive},
+        .spec = {.name = name, .aliases = {}, .path = path, .keep_alive = options.keep_alive},
         .flags = {}};
   };
   std::vector<RouterModel> models;
-  for (const std::string& path : paths)
-    models.push_back(model_at(path, model_id(path).text()));
+  for (const std::string& path : paths) models.push_back(model_at(path, model_id(path).text()));
   for (const ModelSection& section : sections) {
     const std::string path = path_in(section);
     RouterModel* known = find_model(models, section.name);
@@ -205,7 +211,8 @@ std::vector<std::string> server_arguments(const std::vector<GivenFlag>& for_all,
   const auto add = [&](const GivenFlag& flag) {
     const auto& [name, values] = flag;
     if (values.empty()) arguments.push_back("--" + name);
-    for (const std::string& value : values) arguments.push_back(fmt::format("--{}={}", name, value));
+    for (const std::string& value : values)
+      arguments.push_back(fmt::format("--{}={}", name, value));
   };
   const auto is_own = [](const GivenFlag& flag) {
     return std::ranges::count(kOwnFlags, flag.first) > 0;

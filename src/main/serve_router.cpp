@@ -95,13 +95,14 @@ std::vector<std::string> server_environment(const std::vector<std::string>& api_
   for (char** at = environ; *at; ++at) {
     const std::string_view variable = *at;
     const std::string_view name = variable.substr(0, variable.find('='));
-    const bool is_flag = name.starts_with("KVIK_") && name != "KVIK_LOG" &&
-                         name != "KVIK_REDIS_PASSWORD";
-    const bool is_of_manager = name == "NOTIFY_SOCKET" || name.starts_with("LISTEN_") ||
-                               name.starts_with("WATCHDOG_");
+    const bool is_flag =
+        name.starts_with("KVIK_") && name != "KVIK_LOG" && name != "KVIK_REDIS_PASSWORD";
+    const bool is_of_manager =
+        name == "NOTIFY_SOCKET" || name.starts_with("LISTEN_") || name.starts_with("WATCHDOG_");
     if (!is_flag && !is_of_manager) variables.emplace_back(variable);
   }
-  if (!api_keys.empty()) variables.push_back(fmt::format("KVIK_API_KEY={}", fmt::join(api_keys, ",")));
+  if (!api_keys.empty())
+    variables.push_back(fmt::format("KVIK_API_KEY={}", fmt::join(api_keys, ",")));
   return variables;
 }
 
@@ -110,7 +111,8 @@ class LaunchPlanner {
  public:
   LaunchPlanner(const RouterSetup& setup, uint64_t memory_bytes)
       : setup_(setup), memory_bytes_(memory_bytes) {
-    if (setup.disk.empty() && setup.options.warm_cache == "on") warm_ = std::make_unique<WarmFolder>();
+    if (setup.disk.empty() && setup.options.warm_cache == "on")
+      warm_ = std::make_unique<WarmFolder>();
   }
 
   // Called on one thread.
@@ -126,8 +128,7 @@ class LaunchPlanner {
     arguments.emplace_back("--host=127.0.0.1");
     // Several models should fit at once.
     const uint64_t share = memory_bytes_ / std::clamp<uint64_t>(setup_.models.size(), 1, 2);
-    TRY_ASSIGN(const ServerPlan plan,
-               setup_.plan({arguments.begin() + 1, arguments.end()}, share));
+    TRY_ASSIGN(const ServerPlan plan, setup_.plan({arguments.begin() + 1, arguments.end()}, share));
     if (!plan.sets_kv_memory) arguments.push_back(fmt::format("--kv-memory={}", plan.kv_bytes));
     ModelLaunch launch{.arguments = std::move(arguments),
                        .variables = server_environment(setup_.api_keys),
@@ -195,7 +196,7 @@ Result<int> serve_router(const RouterSetup& setup, const ListenSocket& socket) {
   TRY_ASSIGN(const auto server, Server::start(service, server_options, socket));
   log::info("{} in {} of memory: {}", setup.models.size() == 1 ? "one model" : "models",
             format_bytes(memory_bytes), fmt::format("{}", fmt::join(names_of(setup.models), ", ")));
-  log::info("listening on {}", socket.address());
+  log::info("listening on {}", socket.url(setup.server.tls ? "https" : "http"));
   setup.manager.notify("READY=1");
   while (!Interrupts::wait()) {
   }

@@ -17,8 +17,8 @@ class ServiceManager;
 
 // What the server of one model needs.
 struct ServerPlan {
-  uint64_t n_bytes = 0;     // memory of its process
-  uint64_t kv_bytes = 0;    // memory of its KV cache
+  uint64_t n_bytes = 0;         // memory of its process
+  uint64_t kv_bytes = 0;        // memory of its KV cache
   bool sets_kv_memory = false;  // the arguments have --kv-memory
 };
 

@@ -13,8 +13,8 @@
 
 namespace kvik {
 
-// kUnloading: its process is ending. kFailed: the last attempt to load it failed; the next use tries
-// again.
+// kUnloading: its process is ending. kFailed: the last attempt to load it failed; the next use
+// tries again.
 enum class ModelState : uint8_t { kUnloaded, kLoading, kLoaded, kUnloading, kFailed };
 
 // Returns the name that clients see: "unloaded", "loading" …
@@ -64,8 +64,8 @@ class ModelServers {
   virtual std::vector<ModelStatus> list() const = 0;
 
   // Returns the name of the model that a request means by `requested`: a name, an alias, either
-  // with ":latest", or MODEL:ADAPTER. Empty: the model that was used last, or the first one. Errors:
-  // kNotFound, which lists the names.
+  // with ":latest", or MODEL:ADAPTER. Empty: the model that was used last, or the first one.
+  // Errors: kNotFound, which lists the names.
   virtual Result<std::string> resolve(std::string_view requested) const = 0;
 
   // Begins to use a model by its name(), and loads it if necessary. `on_change` is called, on any

@@ -143,8 +143,7 @@ void TierLink::save_all(Level& level, TimePoint deadline) {
   for (uint32_t i = 0; i < kv_.n_pages(); ++i) {
     const PageId id{i};
     const auto page = kv_.pages().describe(id);
-    if (page)
-      pages.push_back({id, page->parent, page->key, kv_.pages().history(id).last_used});
+    if (page) pages.push_back({id, page->parent, page->key, kv_.pages().history(id).last_used});
   }
   const std::vector<PageId> order = save_order(pages);
   for (size_t begin = 0; begin < order.size(); begin += kBatch) {

@@ -45,8 +45,7 @@ Result<NotifySocket> open_notify_socket() {
   address.sun_family = AF_UNIX;
   // With no path, the system chooses an abstract name.
   const auto* const unnamed = reinterpret_cast<const sockaddr*>(&address);
-  const bool is_bound = fd >= 0 &&
-                        setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
+  const bool is_bound = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
                         bind(fd, unnamed, sizeof(sa_family_t)) == 0;
   socklen_t n_bytes = sizeof address;
   if (!is_bound || getsockname(fd, reinterpret_cast<sockaddr*>(&address), &n_bytes) != 0)

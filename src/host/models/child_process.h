@@ -19,8 +19,8 @@ class ChildProcess {
  public:
   // How a process ended.
   struct End {
-    int exit_code = 0;   // if no signal ended it
-    int signal = 0;      // 0: none
+    int exit_code = 0;         // if no signal ended it
+    int signal = 0;            // 0: none
     std::string text() const;  // "exit code 1" or "signal 11 (Segmentation fault)"
   };
 

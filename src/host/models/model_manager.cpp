@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,15 +35,16 @@ constexpr std::chrono::seconds kRetryAtMost{60};
 // A process that ends earlier counts as one that could not be loaded.
 constexpr std::chrono::seconds kStable{5};
 
-// Returns the memory of the files in a folder.
+// Returns the memory that the files in a folder occupy.
 uint64_t folder_bytes(const std::string& folder) {
+  constexpr uint64_t kBlock = 512;  // unit of st_blocks
   uint64_t n_bytes = 0;
   std::error_code error;
-  std::filesystem::recursive_directory_iterator entries(folder, error);
-  if (error) return 0;
-  for (const auto& entry : entries) {
-    const uint64_t size = entry.is_regular_file(error) ? entry.file_size(error) : 0;
-    if (!error) n_bytes += size;
+  for (std::filesystem::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    struct stat status {};
+    if (stat(at->path().c_str(), &status) == 0)
+      n_bytes += static_cast<uint64_t>(status.st_blocks) * kBlock;
   }
   return n_bytes;
 }
@@ -135,7 +137,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void unload(const std::string& name) {
     {
       const MutexLock lock(mutex_);
-      if (Entry* const entry = find(name)) entry->must_unload = true;
+      Entry* const entry = find(name);
+      if (entry && has_process(*entry)) entry->must_unload = true;
     }
     wake();
   }
@@ -203,9 +206,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     return static_cast<uint32_t>(
         std::ranges::count_if(entry.waiters, [](const auto& w) { return w->is_admitted; }));
   }
-  static bool has_waiting(const Entry& entry) {
-    return n_admitted(entry) < entry.waiters.size();
-  }
+  static bool has_waiting(const Entry& entry) { return n_admitted(entry) < entry.waiters.size(); }
   static bool has_process(const Entry& entry) { return entry.child.has_value(); }
   static bool is_idle(const Entry& entry) {
     return entry.state == ModelState::kLoaded && n_admitted(entry) == 0;
@@ -229,7 +230,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (entry.state != ModelState::kLoaded) return status;
     status.port = entry.port;
     if (entry.waiters.empty() && entry.keep_alive)
-      status.unload_s = std::max(0.0, to_s(entry.last_used + *entry.keep_alive - steady_clock::now()));
+      status.unload_s =
+          std::max(0.0, to_s(entry.last_used + *entry.keep_alive - steady_clock::now()));
     return status;
   }
 
@@ -358,9 +360,10 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void end_idle() REQUIRES(mutex_) {
     const TimePoint now = steady_clock::now();
     for (Entry& entry : entries_) {
-      const bool is_expired = entry.keep_alive && entry.waiters.empty() &&
-                              now >= entry.last_used + *entry.keep_alive;
-      if (is_idle(entry) && (is_expired || entry.must_unload || entry.is_yielding)) begin_end(entry);
+      const bool is_expired =
+          entry.keep_alive && entry.waiters.empty() && now >= entry.last_used + *entry.keep_alive;
+      if (is_idle(entry) && (is_expired || entry.must_unload || entry.is_yielding))
+        begin_end(entry);
       if (is_stopping_ && entry.child && entry.state != ModelState::kUnloading) begin_end(entry);
       if (entry.state != ModelState::kUnloading || now < entry.end_by || entry.is_killed) continue;
       log::error("{}: the model's process does not end and is killed", entry.spec.name);
@@ -394,10 +397,11 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (!next || !next->launch) return;  // plan_next()
     const uint64_t needed = next->launch->planned_bytes + next->kept_bytes;
     if (needed - next->kept_bytes > options_.memory_bytes) {
-      return set_failed(
-          *next, {ErrorCode::kExhausted,
-                  fmt::format("{} needs {} of memory, and --memory is {}", next->spec.name,
-                              format_bytes(needed), format_bytes(options_.memory_bytes))});
+      return set_failed(*next,
+                        {ErrorCode::kExhausted,
+                         fmt::format("{} needs {} of memory, and --memory is {}", next->spec.name,
+                                     format_bytes(next->launch->planned_bytes),
+                                     format_bytes(options_.memory_bytes))});
     }
     uint64_t used = 0, used_later = 0;  // now, and when the processes that are ending have ended
     std::vector<EvictableMemory> evictable;
@@ -409,10 +413,12 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       used += n_process + entry.kept_bytes;
       used_later += (is_ending ? 0 : n_process) + entry.kept_bytes;
       if (is_idle(entry))
-        evictable.push_back({.model = i, .is_loaded = true, .n_bytes = n_process,
-                             .last_used = entry.last_used});
+        evictable.push_back(
+            {.model = i, .is_loaded = true, .n_bytes = n_process, .last_used = entry.last_used});
       if (!entry.child && entry.kept_bytes > 0)
-        evictable.push_back({.model = i, .is_loaded = false, .n_bytes = entry.kept_bytes,
+        evictable.push_back({.model = i,
+                             .is_loaded = false,
+                             .n_bytes = entry.kept_bytes,
                              .last_used = entry.last_used});
     }
     if (used + needed <= options_.memory_bytes) return launch(*next);
@@ -537,7 +543,8 @@ class ModelManager::Impl::Use final : public ModelUse {
 
 std::unique_ptr<ModelUse> ModelManager::Impl::use(const std::string& name,
                                                   std::function<void()> on_change) {
-  auto waiter = std::make_shared<Waiter>(Waiter{.is_admitted = false, .on_change = std::move(on_change)});
+  auto waiter =
+      std::make_shared<Waiter>(Waiter{.is_admitted = false, .on_change = std::move(on_change)});
   size_t index = 0;
   {
     const MutexLock lock(mutex_);

@@ -52,7 +52,7 @@ struct ModelManagerOptions {
 
 // Memory that could be freed for another model.
 struct EvictableMemory {
-  size_t model = 0;  // index
+  size_t model = 0;        // index
   bool is_loaded = false;  // the model's process; otherwise the KV pages kept of an unloaded model
   uint64_t n_bytes = 0;
   TimePoint last_used;
@@ -69,9 +69,9 @@ std::optional<std::vector<EvictableMemory>> choose_evictions(std::vector<Evictab
 //   unloaded ──use──▶ loading ──READY──▶ loaded ──idle, memory──▶ unloading ──end──▶ unloaded
 //                        └──end──▶ failed (for a while)   └──crash──▶ unloaded
 //
-// A model is loaded if its plan fits beside those that are loaded or ending. Otherwise unused memory
-// is freed, the least recently used first: processes of models that no request uses, and pages that
-// unloaded models left. Models load one at a time, in the order of their requests.
+// A model is loaded if its plan fits beside those that are loaded or ending. Otherwise unused
+// memory is freed, the least recently used first: processes of models that no request uses, and
+// pages that unloaded models left. Models load one at a time, in the order of their requests.
 class ModelManager final : public ModelServers {
  public:
   // Errors: kIo if the system refuses a thread or a descriptor.
@@ -83,8 +83,7 @@ class ModelManager final : public ModelServers {
 
   std::vector<ModelStatus> list() const override;
   Result<std::string> resolve(std::string_view requested) const override;
-  std::unique_ptr<ModelUse> use(const std::string& name,
-                                std::function<void()> on_change) override;
+  std::unique_ptr<ModelUse> use(const std::string& name, std::function<void()> on_change) override;
   void set_keep_alive(const std::string& name, std::optional<Duration> keep_alive) override;
   void unload(const std::string& name) override;
 

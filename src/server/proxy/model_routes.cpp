@@ -72,7 +72,7 @@ class LoadReply final : public PendingReply {
     return error_ || readiness.port ? State::kDone : State::kRunning;
   }
   HttpResponse response() override {
-    if (error_) return error_response(*error_);
+    if (error_) return error_response(model_fault(*error_));
     const std::vector<ModelStatus> all = models_.list();
     const ModelStatus* const status = find_status(all, name_);
     return json_answer(status ? model_json(*status, name_, is_operator_) : json::object());
@@ -149,12 +149,12 @@ void add_model(const ModelStatus& status, MetricsPage& page) {
   page.gauge({"kvik_model_load_seconds"}, "Duration of the last load of a router's model.",
              status.load_s);
   const bool is_loaded = status.state == ModelState::kLoaded;
-  page.gauge({"kvik_model_memory_bytes"},
-             "Memory of a router's model: of its process while it is loaded, and of the KV pages "
-             "kept while it is not.",
-             {.label = "kind",
-              .parts = {{"loaded", is_loaded ? status.planned_bytes : 0},
-                        {"kept", status.kept_bytes}}});
+  page.gauge(
+      {"kvik_model_memory_bytes"},
+      "Memory of a router's model: of its process while it is loaded, and of the KV pages "
+      "kept while it is not.",
+      {.label = "kind",
+       .parts = {{"loaded", is_loaded ? status.planned_bytes : 0}, {"kept", status.kept_bytes}}});
 }
 
 // Returns the name in the body of a load or unload request. Errors: kInvalidArgument, kNotFound.

@@ -69,9 +69,9 @@ Result<std::vector<std::string>> models_for(const ModelServers& models, std::str
               "no model is loaded: name one as ?model=NAME, or send a request to one first");
 }
 
-// Applies Ollama's "keep_alive" of a body: a number of seconds or a duration; negative: until memory
-// is needed; 0: unload after this request. Other values are ignored, as the model's server reports
-// them.
+// Applies Ollama's "keep_alive" of a body: a number of seconds or a duration; negative: until
+// memory is needed; 0: unload after this request. Other values are ignored, as the model's server
+// reports them.
 void apply_keep_alive(ModelServers& models, const std::string& model, const json::object& body) {
   const json::value& value = at(body, "keep_alive");
   std::optional<double> seconds = as_finite(value);
@@ -92,7 +92,8 @@ void apply_keep_alive(ModelServers& models, const std::string& model, const json
 std::string upstream_request(const HttpRequest& request, std::string_view body) {
   std::string out;
   const auto into = std::back_inserter(out);
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string_view method =
+      request.method == "HEAD" ? "GET" : std::string_view(request.method);
   fmt::format_to(into, "{} {}{}{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n", method,
                  escaped(request.path), request.query.empty() ? "" : "?", request.query);
   fmt::format_to(into, "x-request-id: {}\r\n", request.id);

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "server/http/status.h"
-
 namespace kvik {
 namespace {
 
@@ -39,6 +37,8 @@ void LateWake::operator()() const {
   }
   if (wake) wake();
 }
+
+HttpFault model_fault(const Error& error) { return {503, error.message}; }
 
 ProxyReply::ProxyReply(const ModelRouter& router, ProxiedRequest request)
     : router_(router), request_(std::move(request)) {
@@ -143,7 +143,7 @@ void ProxyReply::report_progress(std::string& out) {
 
 HttpResponse ProxyReply::response() {
   if (has_own_head_) return event_stream();
-  if (error_) return error_response(*error_);
+  if (error_) return error_response(model_fault(*error_));
   return {.status = head_->status,
           .body = std::move(body_),
           .content_type = std::move(head_->content_type),
@@ -159,7 +159,9 @@ std::string_view ProxyReply::heartbeat() const {
 }
 
 std::string ProxyReply::final_error_event(const Error& error) const {
-  const std::string json = error_json(http_error(error), request_.errors, request_.id);
+  const HttpFault fault = model_fault(error);
+  const std::string json =
+      error_json({.status = fault.status, .message = fault.message}, request_.errors, request_.id);
   if (!is_event_stream()) return json + "\n";
   const bool is_named = request_.errors == ErrorShape::kAnthropic;
   return fmt::format("{}data: {}\n\n", is_named ? "event: error\n" : "", json);

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "server/http/byte_ledger.h"
 #include "server/http/pending_reply.h"
+#include "server/http/status.h"
 #include "server/proxy/upstream.h"
 #include "service/model_servers.h"
 
@@ -26,12 +27,16 @@ struct ModelRouter {
 struct ProxiedRequest {
   // Names of the models to ask, in this order: the next one if the answer is 404.
   std::vector<std::string> models;
-  std::string bytes;   // head and body, for Upstreams::call()
-  ByteShare share;     // memory of `bytes`, while it is held
-  std::string id;      // of the request, for errors
+  std::string bytes;  // head and body, for Upstreams::call()
+  ByteShare share;    // memory of `bytes`, while it is held
+  std::string id;     // of the request, for errors
   ErrorShape errors = ErrorShape::kOpenAi;
   bool takes_events = false;  // it asks for server-sent events
 };
+
+// Returns the answer to a request for a model that cannot be loaded, or whose server has ended: 503,
+// whatever the reason, because other models still answer.
+HttpFault model_fault(const Error& error);
 
 // A wake function that is set later than it is first needed. Any thread.
 class LateWake {
@@ -81,9 +86,9 @@ class ProxyReply final : public PendingReply {
   const std::shared_ptr<LateWake> wake_ = std::make_shared<LateWake>();
   size_t i_model_ = 0;
   std::unique_ptr<ModelUse> use_;
-  std::unique_ptr<UpstreamCall> call_;       // null until the model is loaded
-  std::optional<UpstreamCall::Head> head_;   // present once the model's server has answered
-  std::optional<Error> error_;               // present if there is no answer
+  std::unique_ptr<UpstreamCall> call_;      // null until the model is loaded
+  std::optional<UpstreamCall::Head> head_;  // present once the model's server has answered
+  std::optional<Error> error_;              // present if there is no answer
   std::optional<Kind> kind_;
   bool has_own_head_ = false;  // the stream began before the model's server answered
   std::string body_;           // kWhole, or an error in a stream that began

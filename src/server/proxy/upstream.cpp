@@ -47,8 +47,7 @@ bool is_own_header(http::field field, std::string_view name) {
     case http::field::vary:
       return true;
     default:
-      return name == "x-request-id" || name == "request-id" ||
-             name.starts_with("access-control-");
+      return name == "x-request-id" || name == "request-id" || name.starts_with("access-control-");
   }
 }
 
@@ -225,13 +224,11 @@ class Upstreams::Impl {
       auto& body = parser.get().body();
       body.data = piece.data();
       body.size = piece.size();
-      auto [error, n_read] =
-          co_await http::async_read_some(state.socket, buffer, parser, kAwait);
+      auto [error, n_read] = co_await http::async_read_some(state.socket, buffer, parser, kAwait);
       const size_t n_bytes = piece.size() - body.size;
       if (n_bytes > 0) state.append({piece.data(), n_bytes});
       if (error && error != http::error::need_buffer) co_return lost(error.message());
-      while (state.is_full() && state.socket.is_open())
-        co_await state.room.async_wait(kAwait);
+      while (state.is_full() && state.socket.is_open()) co_await state.room.async_wait(kAwait);
     }
     co_return std::nullopt;
   }
