@@ -59,8 +59,8 @@ struct ServerOptions {
   // loaded. Borrowed.
   const LoadProgress* loading = nullptr;
 
-  // the models behind this server, each served by a process of its own; null: it serves one model
-  // itself. Borrowed.
+  // the models of a router, each served by a process of its own; null: this server has one model.
+  // Borrowed.
   const ModelRouter* router = nullptr;
 
   std::vector<PlannedMemory> memory_plan = {};  // planned memory for /metrics; empty: not known

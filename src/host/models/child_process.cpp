@@ -63,16 +63,18 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
+// Writes the number without leading zeros, and a final zero byte. Only async-signal-safe.
+void write_decimal(unsigned number, char* text) {
+  unsigned power = 1;
+  while (number / power >= 10) power *= 10;
+  for (; power > 0; power /= 10) *text++ = static_cast<char>('0' + number / power % 10);
+  *text = '\0';
+}
+
 // Runs in the child between fork() and exec(): only async-signal-safe calls.
 [[noreturn]] void execute(int listening, char* pid_text, char* const* arguments,
                           char* const* variables) {
-  // The decimal digits of the process id, over the placeholder.
-  auto pid = static_cast<unsigned>(getpid());
-  for (char* digit = pid_text + std::strlen(pid_text); digit-- > pid_text; pid /= 10)
-    *digit = static_cast<char>('0' + pid % 10);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  write_decimal(static_cast<unsigned>(getpid()), pid_text);
   setpgid(0, 0);  // Ctrl-C in a terminal reaches the parent only, which ends its children in order
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   // If the descriptor is already in place, dup2() would leave its close-on-exec flag.

@@ -1,7 +1,7 @@
 #include "server/handlers.h"
 #include "server/http/auth.h"
 #include "server/operate/metrics_page.h"
-#include "server/proxy/model_routes.h"
+#include "server/operate/router_models.h"
 
 namespace kvik {
 namespace {

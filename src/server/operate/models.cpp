@@ -9,7 +9,7 @@
 
 #include "server/handlers.h"
 #include "server/http/status.h"
-#include "server/proxy/model_routes.h"
+#include "server/operate/router_models.h"
 #include "service/adapters/adapter_registry.h"
 #include "service/check_request.h"
 

@@ -34,8 +34,8 @@ struct ProxiedRequest {
   bool takes_events = false;  // it asks for server-sent events
 };
 
-// Returns the answer to a request for a model that cannot be loaded, or whose server has ended: 503,
-// whatever the reason, because other models still answer.
+// Returns the answer to a request for a model that cannot be loaded, or whose server has ended:
+// 503, whatever the reason, because other models still answer.
 HttpFault model_fault(const Error& error);
 
 // A wake function that is set later than it is first needed. Any thread.

@@ -1,4 +1,4 @@
-#include "server/proxy/model_routes.h"
+#include "server/operate/router_models.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 #include "server/dialects/json_fields.h"
 #include "server/http/auth.h"
 #include "server/http/status.h"
+#include "server/operate/merge_metrics.h"
 #include "server/operate/metrics_page.h"
-#include "server/proxy/merge_metrics.h"
 #include "server/proxy/proxy.h"
 #include "server/proxy/proxy_reply.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -7,7 +8,7 @@
 
 #include "base/result.h"
 #include "main/flags.h"
-#include "main/router_options.h"
+#include "main/serve/router_options.h"
 #include "server/http/listen_socket.h"
 #include "server/server_options.h"
 
@@ -15,7 +16,10 @@ namespace kvik {
 
 class ServiceManager;
 
-// What the server of one model needs.
+// Time for running requests to end when the server stops.
+inline constexpr std::chrono::seconds kDrainTime{30};
+
+// Resources that the server of one model needs.
 struct ServerPlan {
   uint64_t n_bytes = 0;         // memory of its process
   uint64_t kv_bytes = 0;        // memory of its KV cache

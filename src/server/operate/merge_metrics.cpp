@@ -1,4 +1,4 @@
-#include "server/proxy/merge_metrics.h"
+#include "server/operate/merge_metrics.h"
 
 #include <map>
 #include <string_view>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "main/serve_router.h"
+#include "main/serve/serve_router.h"
 
 namespace kvik {
 

@@ -1,4 +1,4 @@
-#include "main/serve_options.h"
+#include "main/serve/serve_options.h"
 
 #include <algorithm>
 #include <chrono>

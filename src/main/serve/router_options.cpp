@@ -1,4 +1,4 @@
-#include "main/router_options.h"
+#include "main/serve/router_options.h"
 
 #include <fmt/format.h>
 

@@ -18,13 +18,13 @@
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/load_draft.h"
-#include "main/api_keys.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
-#include "main/plan_server.h"
-#include "main/router_options.h"
-#include "main/serve_options.h"
-#include "main/serve_router.h"
+#include "main/serve/api_keys.h"
+#include "main/serve/plan_server.h"
+#include "main/serve/router_options.h"
+#include "main/serve/serve_options.h"
+#include "main/serve/serve_router.h"
 #include "server/dialects/responses/response_file.h"
 #include "server/loading_server.h"
 #include "server/server.h"
@@ -33,7 +33,6 @@
 namespace kvik {
 namespace {
 
-constexpr std::chrono::seconds kDrainTime{30};
 
 // The minimum context for coding agents, most of which their instructions and tools use.
 constexpr uint32_t kAgentTokens = 32 << 10;

@@ -1,4 +1,4 @@
-#include "main/plan_server.h"
+#include "main/serve/plan_server.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 #include "host/footprint.h"
 #include "host/load_model.h"
 #include "main/exit_code.h"
-#include "main/serve_options.h"
+#include "main/serve/serve_options.h"
 
 namespace kvik {
 namespace {

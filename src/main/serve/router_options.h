@@ -12,7 +12,7 @@
 
 namespace kvik {
 
-// The flags of `kvik serve` for several models, or for one that is unloaded while nobody uses it.
+// The flags of `kvik serve` for several models, or for one that is unloaded while it is idle.
 struct RouterOptions {
   std::vector<std::string> more_models;  // further MODEL arguments
   std::string folder;                    // --models; empty: none

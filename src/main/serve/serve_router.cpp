@@ -1,4 +1,4 @@
-#include "main/serve_router.h"
+#include "main/serve/serve_router.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,7 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kDrainTime{30};
 // Bounds on requests are those of a model with this context; the model's server applies its own.
 constexpr uint32_t kContext = 1 << 18;
 constexpr std::string_view kMemoryFolder = "/dev/shm";
