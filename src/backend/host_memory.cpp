@@ -89,6 +89,15 @@ void HostMemory::clear(std::byte* destination, size_t bytes) {
   if (bytes > 0) std::memset(destination, 0, bytes);
 }
 
+// Returns the whole system pages in the range. In a huge page they are returned under memory
+// pressure at the latest.
+void HostMemory::discard(std::byte* data, size_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const size_t head = round_up(address, kSmallPage) - address;
+  if (bytes < head + kSmallPage) return;
+  madvise(data + head, (bytes - head) / kSmallPage * kSmallPage, MADV_DONTNEED);
+}
+
 void HostMemory::free(std::byte* data, size_t bytes) {
   held_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   if (bytes >= kHugePage) {

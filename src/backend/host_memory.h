@@ -24,6 +24,7 @@ class HostMemory final : public Memory {
   void copy_out(std::span<std::byte> host, const std::byte* source) override;
   void copy(std::byte* destination, const std::byte* source, size_t bytes) override;
   void clear(std::byte* destination, size_t bytes) override;
+  void discard(std::byte* data, size_t bytes) override;
   std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) override;
 
   // Returns the total size of the buffers that exist.

@@ -63,6 +63,8 @@ class Memory {
   virtual void copy(std::byte* destination, const std::byte* source, size_t bytes) = 0;
   // Sets bytes to zero.
   virtual void clear(std::byte* destination, size_t bytes) = 0;
+  // Returns physical memory of a range to the system as far as possible. Its contents are lost.
+  virtual void discard(std::byte*, size_t) {}
 
   // Creates a lane that copies between this memory and the given host buffers (slots). All slots
   // have the same size and must outlive the lane.

@@ -17,7 +17,6 @@ namespace {
 
 // Time to wait for a mask before messages are handled again.
 constexpr std::chrono::milliseconds kMaskPatience{1};
-constexpr std::chrono::seconds kFlushTime{10};  // limit for pending tier writes at the end
 
 void count_rows(const StepPlan& plan, StepRecord& record) {
   record = {.n_sequences = static_cast<uint32_t>(plan.entries.size()), .planned_ms = plan.ms};
@@ -232,7 +231,7 @@ void Engine::cancel_all() {
 }
 
 Engine::~Engine() {
-  if (tier_) tier_->flush(kFlushTime);
+  if (tier_) tier_->save_rest();
 }
 
 bool Engine::step() {

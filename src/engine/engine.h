@@ -59,7 +59,7 @@ class Engine {
                                                 const EngineOptions& options, const Clock& clock,
                                                 std::unique_ptr<Model> draft = nullptr);
 
-  ~Engine();  // waits up to 10 seconds for pending writes of the tiers
+  ~Engine();  // waits for pending writes of the tiers, as long as TierLink::save_rest()
 
   // Checks whether the request could finish if it ran alone. Any thread. Errors: kContextLength if
   // prompt and answer exceed the context, which is never larger than the budget; kInvalidArgument

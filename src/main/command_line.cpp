@@ -235,13 +235,43 @@ std::string describe_missing(const CLI::App& command, const CLI::RequiredError& 
   return fmt::format("{}; {} of {} is given", needs, n_given, needed.size());
 }
 
+// Reads a config file, and takes the sections [models.NAME] out of it: the library would look for a
+// command of that name.
+class ConfigReader final : public CLI::ConfigTOML {
+ public:
+  explicit ConfigReader(std::shared_ptr<std::vector<ModelSection>> sections)
+      : sections_(std::move(sections)) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
+    std::erase_if(items, [this](const CLI::ConfigItem& item) {
+      const bool is_of_models = !item.parents.empty() && item.parents.front() == "models";
+      if (is_of_models) take(item);
+      return is_of_models;
+    });
+    return items;
+  }
+
+ private:
+  void take(const CLI::ConfigItem& item) const {
+    if (item.parents.size() != 2 || item.name == "--") return;
+    const std::string& name = item.parents.back();
+    if (sections_->empty() || sections_->back().name != name) sections_->push_back({name, {}});
+    if (item.name != "++") sections_->back().flags.emplace_back(item.name, item.inputs);
+  }
+
+  const std::shared_ptr<std::vector<ModelSection>> sections_;
+};
+
 }  // namespace
 
 CommandLine::CommandLine(const std::string& name, const std::string& help,
                          const std::string& version)
-    : app_(std::make_unique<CLI::App>(help, name)) {
+    : app_(std::make_unique<CLI::App>(help, name)),
+      model_sections_(std::make_shared<std::vector<ModelSection>>()) {
   app_->set_version_flag("--version", version);
   app_->set_config("--config", "", "file of flags, in TOML: each command has a [section]");
+  app_->config_formatter(std::make_shared<ConfigReader>(model_sections_));
   app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->require_subcommand(1);
   app_->fallthrough();

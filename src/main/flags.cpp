@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/quantity.h"
+#include "base/text/nearest_name.h"
 
 namespace kvik {
 namespace {
@@ -187,10 +188,34 @@ void Flags::describe(const std::string& name, const std::string& help) {
   app_->get_option(name)->description(wrapped(help));
 }
 
+void Flags::make_optional(const std::string& name) { app_->get_option(name)->required(false); }
+
 void Flags::exclude(const std::string& name, std::initializer_list<std::string> others) {
   for (const std::string& other : others) {
     app_->get_option(name)->excludes(app_->get_option(other));
   }
+}
+
+std::vector<GivenFlag> Flags::given() const {
+  std::vector<GivenFlag> flags;
+  for (const CLI::Option* option : app_->get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty()) continue;
+    const bool takes_value = option->get_expected_max() > 0;
+    flags.emplace_back(option->get_lnames().front(),
+                       takes_value ? option->results() : std::vector<std::string>());
+  }
+  return flags;
+}
+
+Result<std::string> Flags::long_name(const std::string& name) const {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app_->get_options()) {
+    const auto& names = option->get_lnames();
+    if (std::ranges::count(names, name) > 0) return names.front();
+    known.insert(known.end(), names.begin(), names.end());
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("unknown flag '{}'{}", name, did_you_mean(name, known)));
 }
 
 void Flags::examples(std::initializer_list<const char*> lines) {

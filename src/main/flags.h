@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/result.h"
 
 namespace CLI {
 class App;
@@ -107,6 +108,15 @@ struct Flag {
   std::string* stored_name = nullptr;
 };
 
+// A flag and its values; no values for a flag that takes none.
+using GivenFlag = std::pair<std::string, std::vector<std::string>>;
+
+// A section [models.NAME] of the config file: flags of `kvik serve` for one model.
+struct ModelSection {
+  std::string name;
+  std::vector<GivenFlag> flags;  // names as in the file, without dashes
+};
+
 // The flags of one command.
 class Flags {
  public:
@@ -119,8 +129,16 @@ class Flags {
   void keep_unstored(const std::string* model);
   // Replaces the help of a flag that is already added.
   void describe(const std::string& name, const std::string& help);
+  // Accepts command lines without a required flag or positional argument.
+  void make_optional(const std::string& name);
   // Rejects command lines that have `name` together with one of `others`.
   void exclude(const std::string& name, std::initializer_list<std::string> others);
+  // Returns the flags that the command line, the environment or the config file gave, by their
+  // first long name without dashes, in the order of add(). Called after parsing.
+  std::vector<GivenFlag> given() const;
+  // Returns the first long name of a flag, given any long name without dashes. Errors:
+  // kInvalidArgument.
+  Result<std::string> long_name(const std::string& name) const;
   // Prints these lines at the end of the help, under "Examples".
   void examples(std::initializer_list<const char*> lines);
 
@@ -153,6 +171,9 @@ class CommandLine {
   Flags add(const std::string& name, const std::string& help, Command run);
   Flags add(const Flags& parent, const std::string& name, const std::string& help, Command run);
 
+  // Returns the sections for models in the config file. Called after parsing.
+  const std::vector<ModelSection>& model_sections() const { return *model_sections_; }
+
   // Parses the arguments (without the program's name), executes the command and returns the exit
   // code.
   int run(std::vector<std::string> arguments);
@@ -161,6 +182,7 @@ class CommandLine {
   std::unique_ptr<CLI::App> app_;
   std::vector<std::pair<const CLI::App*, Command>> commands_;
   std::vector<Flags::ModelArgument> models_;
+  std::shared_ptr<std::vector<ModelSection>> model_sections_;
 };
 
 }  // namespace kvik

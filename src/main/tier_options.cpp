@@ -21,6 +21,11 @@ void TierOptions::add_to(Flags& flags) {
           {"--disk-size", as_bytes(disk_bytes),
            "size limit of the --disk folder; the least recently used pages are evicted (default: "
            "20GiB)"},
+          Flag("--disk-write", &disk_write,
+               "when pages are written to --disk. sealed: as soon as they are full; exit: when the "
+               "server ends, which writes less but loses them in a crash")
+              .one_of({"sealed", "exit"})
+              .with_default(),
           Flag(
               "--shared", &shared,
               "share KV pages with other servers through a folder that all of them mount (default: "
@@ -61,7 +66,8 @@ Result<OpenTiers> TierOptions::open(std::string_view mark_key) const {
   OpenTiers tiers;
   if (!disk.empty()) {
     TRY_ASSIGN(auto tier, DiskTier::open({.folder = disk, .max_bytes = disk_bytes}));
-    tiers.add(TierKind::kDisk, std::move(tier));
+    tiers.add(TierKind::kDisk, std::move(tier),
+              disk_write == "exit" ? TierPlace::Save::kAtEnd : TierPlace::Save::kWhenSealed);
   }
   TRY_ASSIGN(const unsigned mode, mode_of(shared_mode));
   if (!shared.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -14,16 +15,22 @@
 namespace kvik {
 
 // Time limit for tiers to store pending pages when the process ends.
-inline constexpr std::chrono::seconds kTierTime{10};
+inline constexpr std::chrono::seconds kTierTime = kFlushTime;
 
 // The tiers outside memory, nearest first.
 class OpenTiers {
  public:
-  void add(TierKind kind, std::unique_ptr<Tier> tier) {
-    places_.push_back({kind, tier.get()});
+  void add(TierKind kind, std::unique_ptr<Tier> tier,
+           TierPlace::Save save = TierPlace::Save::kWhenSealed) {
+    places_.push_back({kind, tier.get(), save});
     tiers_.push_back(std::move(tier));
   }
   const std::vector<TierPlace>& places() const { return places_; }
+  // Returns the time limit for storing pages when the process ends.
+  std::chrono::seconds end_time() const {
+    const auto is_at_end = [](const TierPlace& p) { return p.save == TierPlace::Save::kAtEnd; };
+    return std::ranges::any_of(places_, is_at_end) ? kFlushTime + kSaveAllTime : kFlushTime;
+  }
 
  private:
   std::vector<std::unique_ptr<Tier>> tiers_;
@@ -34,6 +41,7 @@ class OpenTiers {
 struct TierOptions {
   std::string disk;  // empty: no disk tier
   uint64_t disk_bytes = uint64_t{20} << 30;
+  std::string disk_write = "sealed";
   std::string shared;  // empty: no shared folder
   uint64_t shared_bytes = uint64_t{100} << 30;
   std::string shared_mode = "700";  // mode of created folders, in octal

@@ -66,6 +66,10 @@ Reply handle_apply_template(const HandlerContext& context, const HttpRequest& re
                             const RequestBody& body);
 Reply handle_models(const HandlerContext& context, const HttpRequest& request);
 Reply handle_model(const HandlerContext& context, const HttpRequest& request);
+Reply handle_load_model(const HandlerContext& context, const HttpRequest& request,
+                        const RequestBody& body);
+Reply handle_unload_model(const HandlerContext& context, const HttpRequest& request,
+                          const RequestBody& body);
 Reply handle_adapters(const HandlerContext& context, const HttpRequest& request,
                       const RequestBody& body);
 Reply handle_adapter(const HandlerContext& context,

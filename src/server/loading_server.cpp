@@ -4,45 +4,12 @@
 
 #include "server/operate/load_progress.h"
 #include "server/server.h"
-#include "service/service_api.h"
+#include "server/unavailable_service.h"
 
 namespace kvik {
 namespace {
 
-std::unexpected<Error> still_loading() {
-  return fail(ErrorCode::kUnavailable, "the model is being loaded");
-}
-
-// A service without a model. The router rejects requests before they reach it.
-class LoadingService final : public ServiceApi {
- public:
-  LoadingService() { card_.n_ctx_max = kContext; }
-
-  Result<std::unique_ptr<Completion>> complete(CompletionRequest,
-                                               std::shared_ptr<CompletionSink>) override {
-    return still_loading();
-  }
-  Result<std::unique_ptr<Completion>> embed(EmbeddingRequest,
-                                            std::shared_ptr<EmbeddingSink>) override {
-    return still_loading();
-  }
-  std::vector<TokenId> tokenize(std::string_view, const TokenizeOptions&) const override {
-    return {};
-  }
-  Result<std::string> detokenize(std::span<const TokenId>) const override {
-    return still_loading();
-  }
-  Result<std::string> apply_template(const ChatRequest&) const override { return still_loading(); }
-  Result<ChatPrompt> chat_prompt(const ChatRequest&) const override { return still_loading(); }
-  const ModelCard& card() const override { return card_; }
-  EngineSnapshot snapshot() const override { return {}; }
-  Result<void> watch(const std::shared_ptr<LiveSink>&) override { return still_loading(); }
-
- private:
-  static constexpr uint32_t kContext = 2048;  // the server derives its bounds from it
-
-  ModelCard card_;
-};
+constexpr uint32_t kContext = 2048;  // the server derives its bounds from it
 
 }  // namespace
 
@@ -64,7 +31,8 @@ class LoadingServer::Impl {
 
  private:
   LoadProgress progress_;
-  LoadingService service_;
+  // The router rejects requests before they reach it.
+  UnavailableService service_{"the model is being loaded", kContext};
   std::unique_ptr<Server> server_;
 };
 

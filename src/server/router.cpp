@@ -12,6 +12,7 @@
 #include "server/http/auth.h"
 #include "server/http/status.h"
 #include "server/operate/load_progress.h"
+#include "server/proxy/proxy.h"
 #include "server/routes.h"
 
 namespace kvik {
@@ -123,6 +124,8 @@ Reply Router::handle(const HttpRequest& request) const {
     const RequestBody body = parse_body(budget, request.body);
     if (budget.fault) return error_response(*budget.fault);
     if (!budget.has_room) return error_response(no_memory());
+    const bool is_of_model = route->traits.scope == Route::Scope::kModel;
+    if (context_.options.router && is_of_model) return proxy_request(context_, request, body);
     if (const auto* handler = std::get_if<Route::PlainHandler>(&route->handler))
       return (*handler)(context_, request);
     return std::get<Route::BodyHandler>(route->handler)(context_, request, body);

@@ -6,6 +6,7 @@ namespace {
 using Access = Route::Access;
 using Drain = Route::Drain;
 using Work = Route::Work;
+using Scope = Route::Scope;
 
 constexpr BodyField kCompletions[] = {
     {"prompt", "", true}, {"model", "string"}, {"max_tokens", "integer"}, {"temperature", "number"},
@@ -63,11 +64,13 @@ constexpr BodyField kCopy[] = {{"source", "string", true}, {"destination", "stri
 constexpr BodyField kTokenize[] = {{"content", "string"},        {"prompt", "string"},
                                    {"messages", "array"},        {"add_special", "boolean"},
                                    {"parse_special", "boolean"}, {"tools", "array"}};
+constexpr BodyField kModelName[] = {{"model", "string", true}};
 constexpr BodyField kDetokenize[] = {{"tokens", "array", true}};
 
 constexpr std::string_view kText = "text/plain";
 
-constexpr Route::Traits kOpen{.access = Access::kOpen};
+constexpr Route::Traits kOpen{.access = Access::kOpen, .scope = Scope::kServer};
+constexpr Route::Traits kOfServer{.scope = Scope::kServer};
 constexpr Route::Traits kDrains{.drain = Drain::kRefuses};
 constexpr Route::Traits kHeavy{.work = Work::kHeavy};
 constexpr Route::Traits kOllama{.errors = ErrorShape::kOllama};
@@ -127,9 +130,17 @@ constexpr Route kRoutes[] = {
      "A conversation as the chat template writes it", kTemplate},
     // Without /v1, for clients whose base URL omits it.
     {"/chat/completions", "POST", handle_chat, "The same as /v1/chat/completions", kChat, kDrains},
-    {"/models", "GET", handle_models, "The same as /v1/models"},
-    {"/v1/models", "GET", handle_models, "The model and its other names"},
-    {"/v1/models/{id}", "GET", handle_model, "One of them"},
+    {"/models", "GET", handle_models, "The same as /v1/models", {}, kOfServer},
+    {"/v1/models", "GET", handle_models, "The models and their other names", {}, kOfServer},
+    {"/v1/models/load", "POST", handle_load_model, "Loads a model of a router", kModelName,
+     kOfServer},
+    {"/v1/models/unload", "POST", handle_unload_model, "Unloads a model of a router", kModelName,
+     kOfServer},
+    {"/models/load", "POST", handle_load_model, "The same as /v1/models/load", kModelName,
+     kOfServer},
+    {"/models/unload", "POST", handle_unload_model, "The same as /v1/models/unload", kModelName,
+     kOfServer},
+    {"/v1/models/{id}", "GET", handle_model, "One of them", {}, kOfServer},
     {"/v1/adapters", "GET", handle_adapters, "The adapters of the model"},
     {"/v1/adapters", "POST", handle_adapters, "Loads one from the server's disk", kAdapter},
     {"/v1/adapters/{id}", "GET", handle_adapter, "One of them"},
@@ -150,9 +161,15 @@ constexpr Route kRoutes[] = {
      kText},
     {"/tokenize", "POST", handle_tokenize, "A text as token ids", kTokenize},
     {"/detokenize", "POST", handle_detokenize, "Token ids as a text", kDetokenize},
-    {"/metrics", "GET", handle_metrics, "Counters and histograms for Prometheus", {}, {}, kText},
+    {"/metrics",
+     "GET",
+     handle_metrics,
+     "Counters and histograms for Prometheus",
+     {},
+     kOfServer,
+     kText},
     {"/props", "GET", handle_props, "The model's properties, as llama.cpp's server tells them"},
-    {"/version", "GET", handle_version, "What was built"},
+    {"/version", "GET", handle_version, "What was built", {}, kOfServer},
     {"/kvik/explain", "POST", handle_explain, "With and without the cache, measured", {}, kDrains},
     {"/kvik/route/{id}", "POST", handle_route,
      "Whom of several servers a request should go to: a hash"},
@@ -163,7 +180,7 @@ constexpr Route kRoutes[] = {
      {},
      kDrains,
      "text/event-stream"},
-    {"/openapi.json", "GET", handle_openapi, "This description"},
+    {"/openapi.json", "GET", handle_openapi, "This description", {}, kOfServer},
     {"/", "GET", handle_page, "The page", {}, kOpen, "text/html"},
     {"/health",
      "GET",
@@ -177,7 +194,7 @@ constexpr Route kRoutes[] = {
      handle_health,
      "Reports whether the server accepts requests",
      {},
-     {.access = Access::kOpen, .drain = Drain::kRefuses}},
+     {.access = Access::kOpen, .drain = Drain::kRefuses, .scope = Scope::kServer}},
 };
 
 }  // namespace

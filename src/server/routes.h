@@ -20,11 +20,14 @@ struct Route {
   enum class Drain { kServes, kRefuses };  // behavior of a draining server
   // kLight: the cost of a request grows with its body. kHeavy: a short body can refer to much data.
   enum class Work { kLight, kHeavy };
+  // kModel: a router forwards the request to the server of a model.
+  enum class Scope { kModel, kServer };
   struct Traits {
     Access access = Access::kKeyed;
     Drain drain = Drain::kServes;
     ErrorShape errors = ErrorShape::kOpenAi;
     Work work = Work::kLight;
+    Scope scope = Scope::kModel;
   };
   using PlainHandler = Reply (*)(const HandlerContext&, const HttpRequest&);
   using BodyHandler = Reply (*)(const HandlerContext&, const HttpRequest&, const RequestBody&);

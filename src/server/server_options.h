@@ -14,6 +14,7 @@ namespace kvik {
 class LoadProgress;
 class ModelLibrary;
 class ResponseArchive;
+struct ModelRouter;
 
 // An API key and its rights.
 struct ApiKey {
@@ -60,6 +61,10 @@ struct ServerOptions {
   // progress while the model is being loaded: every route except /livez returns 503; null: it is
   // loaded. Borrowed.
   const LoadProgress* loading = nullptr;
+
+  // the models of a router, each served by a process of its own; null: this server has one model.
+  // Borrowed.
+  const ModelRouter* router = nullptr;
 
   std::vector<PlannedMemory> memory_plan = {};  // planned memory for /metrics; empty: not known
 

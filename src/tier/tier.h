@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -64,8 +65,17 @@ class Tier {
 
 // A tier and its kind. A list contains at most one tier of each kind, in the order of TierKind.
 struct TierPlace {
+  // When pages are stored: as soon as they are sealed, or when the engine ends. Storing them at the
+  // end releases their memory one after the other, so that a tier in memory needs no more of it.
+  enum class Save : uint8_t { kWhenSealed, kAtEnd };
+
   TierKind kind = TierKind::kDisk;
   Tier* tier = nullptr;  // borrowed
+  Save save = Save::kWhenSealed;
 };
+
+// Time limits for storing pending pages when the engine ends.
+inline constexpr std::chrono::seconds kFlushTime{10};
+inline constexpr std::chrono::seconds kSaveAllTime{60};  // with a tier that stores all pages then
 
 }  // namespace kvik

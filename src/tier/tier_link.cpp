@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "tier/save_order.h"
 
 namespace kvik {
 namespace {
@@ -59,6 +60,7 @@ TierLink::TierLink(KvCache& kv, std::span<const TierPlace> tiers, const Slots& s
   for (const TierPlace& place : tiers) {
     Level& level = levels_.emplace_back();
     level.kind = place.kind;
+    level.save = place.save;
     level.queue = std::make_unique<TierQueue>(*place.tier, kv.pages().memory(),
                                               TierQueueOptions{.kind = place.kind,
                                                                .page_bytes = kv.page_bytes(),
@@ -95,6 +97,7 @@ void TierLink::set_wake(std::function<void()> wake) {
 
 void TierLink::on_sealed(PageId page) {
   for (Level& level : levels_) {
+    if (level.save == TierPlace::Save::kAtEnd) continue;
     level.pending.push_back(page);
     save_pending(level);
   }
@@ -115,15 +118,46 @@ void TierLink::save_pending(Level& level) {
 // The tier may have lost everything. The order of parents before children is no longer known and
 // not required.
 void TierLink::save_all_again(Level& level) {
+  if (level.save == TierPlace::Save::kAtEnd) return;
   for (uint32_t i = 0; i < kv_.n_pages(); ++i) level.pending.push_back(PageId{i});
 }
 
 void TierLink::promote(PageId page, size_t from) {
-  for (size_t i = 0; i < from; ++i) levels_[i].pending.push_back(page);
+  for (size_t i = 0; i < from; ++i) {
+    if (levels_[i].save == TierPlace::Save::kWhenSealed) levels_[i].pending.push_back(page);
+  }
 }
 
-void TierLink::flush(Duration at_most) {
-  const auto deadline = std::chrono::steady_clock::now() + at_most;
+void TierLink::save_rest() {
+  flush(std::chrono::steady_clock::now() + kFlushTime);
+  const TimePoint deadline = std::chrono::steady_clock::now() + kSaveAllTime;
+  for (Level& level : levels_) {
+    if (level.save == TierPlace::Save::kAtEnd) save_all(level, deadline);
+  }
+}
+
+// Saves the pages in batches. The memory of each is released as soon as the tier has stored it.
+void TierLink::save_all(Level& level, TimePoint deadline) {
+  constexpr size_t kBatch = 64;
+  std::vector<SavablePage> pages;
+  for (uint32_t i = 0; i < kv_.n_pages(); ++i) {
+    const PageId id{i};
+    const auto page = kv_.pages().describe(id);
+    if (page) pages.push_back({id, page->parent, page->key, kv_.pages().history(id).last_used});
+  }
+  const std::vector<PageId> order = save_order(pages);
+  for (size_t begin = 0; begin < order.size(); begin += kBatch) {
+    const size_t n = std::min(kBatch, order.size() - begin);
+    const auto batch = std::span(order).subspan(begin, n);
+    level.pending.assign(batch.begin(), batch.end());
+    flush(deadline);
+    if (!level.pending.empty()) return;  // out of time
+    for (const PageId id : batch)
+      kv_.pages().memory().discard(kv_.pages().bytes_of(id), kv_.page_bytes());
+  }
+}
+
+void TierLink::flush(TimePoint deadline) {
   const auto is_pending = [](const Level& level) { return !level.pending.empty(); };
   while (std::chrono::steady_clock::now() < deadline) {
     for (Level& level : levels_) save_pending(level);

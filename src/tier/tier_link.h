@@ -107,8 +107,9 @@ class TierLink final : public PageSink {
   // for a running call.
   void set_wake(std::function<void()> wake);
 
-  // Saves all waiting pages.
-  void flush(Duration at_most);
+  // Ends the saving of pages: saves all waiting ones and, in tiers that save at the end, all pages
+  // of the cache. The contents of the pages may be gone afterwards.
+  void save_rest();
 
   // Returns the counters by TierKind. Any thread.
   AllTierCounters counters() const;
@@ -119,6 +120,7 @@ class TierLink final : public PageSink {
 
   struct Level {
     TierKind kind = TierKind::kDisk;
+    TierPlace::Save save = TierPlace::Save::kWhenSealed;
     std::deque<PageId> pending;  // to be saved
     uint32_t n_recoveries = 0;
     std::unique_ptr<TierQueue> queue;
@@ -135,6 +137,8 @@ class TierLink final : public PageSink {
   void end_without_room(PageFetch& fetch);
   void promote(PageId page, size_t from);
   void save_pending(Level& level);
+  void flush(TimePoint deadline);
+  void save_all(Level& level, TimePoint deadline);
   void save_all_again(Level& level);
   void count_time();
   void wake();

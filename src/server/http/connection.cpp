@@ -51,6 +51,9 @@ HttpFault input_full_fault(RequestParser::Stage stage) {
 // Logged for a client that left before its answer; nginx's number, never sent.
 constexpr unsigned kClientLeft = 499;
 
+// Longest pause between two questions whether the kind of a reply is known.
+constexpr std::chrono::milliseconds kDecisionPause{500};
+
 Error stopping() { return {ErrorCode::kUnavailable, "the server is stopping"}; }
 
 // Small answers are written on the network thread: another thread would take longer.
@@ -245,9 +248,10 @@ asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
     running_ = nullptr;
     peer_->when_gone(Peer::WhenGone::kNote);
   });
-  if (pending->kind() == PendingReply::Kind::kStream)
+  const bool is_decided = co_await wait_for_kind(exchange, *pending);
+  if (is_decided && pending->kind() == PendingReply::Kind::kStream)
     co_await stream(exchange, *pending);
-  else
+  else if (is_decided)
     co_await send_when_done(exchange, *pending);
   exchange.summary = pending->summary();
   exchange.facts = pending->facts();
@@ -303,19 +307,32 @@ void Connection::let_go(std::unique_ptr<BodySource> source) {
 asio::awaitable<void> Connection::send_when_done(Exchange& exchange, PendingReply& reply) {
   std::string no_bytes;
   while (reply.advance(no_bytes) == PendingReply::State::kRunning) {
-    if (peer_->is_gone()) {
-      exchange.status = kClientLeft;
-      exchange.framing.after = After::kClose;
-      co_return;
-    }
-    if (state_.is_aborting) {
-      exchange.framing.after = After::kClose;
-      co_await send(exchange, error_response(stopping()));
-      co_return;
-    }
+    const bool has_ended = co_await end_early(exchange);
+    if (has_ended) co_return;
     co_await peer_->wait_until(TimePoint::max());
   }
   co_await send(exchange, reply.response());
+}
+
+asio::awaitable<bool> Connection::wait_for_kind(Exchange& exchange, PendingReply& reply) {
+  while (!reply.is_decided()) {
+    const bool has_ended = co_await end_early(exchange);
+    if (has_ended) co_return false;
+    co_await peer_->wait_until(steady_clock::now() + kDecisionPause);
+  }
+  co_return true;
+}
+
+asio::awaitable<bool> Connection::end_early(Exchange& exchange) {
+  if (peer_->is_gone()) {
+    exchange.status = kClientLeft;
+    exchange.framing.after = After::kClose;
+    co_return true;
+  }
+  if (!state_.is_aborting) co_return false;
+  exchange.framing.after = After::kClose;
+  co_await send(exchange, error_response(stopping()));
+  co_return true;
 }
 
 asio::awaitable<void> Connection::stream(Exchange& exchange, PendingReply& reply) {
@@ -337,7 +354,10 @@ asio::awaitable<void> Connection::stream(Exchange& exchange, PendingReply& reply
       framing.after = After::kClose;
     }
     const TimePoint heartbeat = last_write + state_.options.heartbeat;
-    if (events.empty() && steady_clock::now() >= heartbeat) events = reply.heartbeat();
+    if (events.empty() && steady_clock::now() >= heartbeat) {
+      events = reply.heartbeat();
+      last_write = steady_clock::now();  // some replies have none
+    }
     bytes += frame_part(events, framing);
     if (state == PendingReply::State::kDone) bytes += frame_end(framing);
     if (!bytes.empty()) {

@@ -78,7 +78,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> send(Exchange& exchange, HttpResponse response);
   boost::asio::awaitable<void> send_pieces(Exchange& exchange, HttpResponse response);
   boost::asio::awaitable<bool> make_piece(BodySource& source, std::string& out);
+  // Waits until the kind of the reply is known. Returns false if its client has left or got an
+  // error.
+  boost::asio::awaitable<bool> wait_for_kind(Exchange& exchange, PendingReply& reply);
   boost::asio::awaitable<void> send_when_done(Exchange& exchange, PendingReply& reply);
+  // Ends the exchange if the client has left or the server stops, and returns whether it did.
+  boost::asio::awaitable<bool> end_early(Exchange& exchange);
   boost::asio::awaitable<void> stream(Exchange& exchange, PendingReply& reply);
 
   // Writes a line to the log, and to the access log if there is one.

@@ -30,6 +30,10 @@ class PendingReply {
   enum class State { kRunning, kDone };
 
   virtual ~PendingReply() = default;
+
+  // Returns whether kind() and response() are final. If not, it is called again when there are new
+  // results, and now and then.
+  virtual bool is_decided() { return true; }
   virtual Kind kind() const = 0;
 
   // Sets the function that is called, from any thread, when there are new results; it is called at

@@ -1,6 +1,7 @@
 #include "server/handlers.h"
 #include "server/http/auth.h"
 #include "server/operate/metrics_page.h"
+#include "server/operate/router_models.h"
 
 namespace kvik {
 namespace {
@@ -274,6 +275,7 @@ void add_all(const HandlerContext& context, MetricsPage& page) {
 
 // Totals reveal other tenants' activity: a key without operator rights sees its own lines only.
 Reply handle_metrics(const HandlerContext& context, const HttpRequest& request) {
+  if (context.options.router) return router_metrics(context, request);
   MetricsPage page(context.service.card().id.text());
   if (is_operator(request, context.options)) {
     add_all(context, page);

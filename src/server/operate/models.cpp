@@ -10,6 +10,7 @@
 #include "server/dialects/utc_time.h"
 #include "server/handlers.h"
 #include "server/http/status.h"
+#include "server/operate/router_models.h"
 #include "service/adapters/adapter_registry.h"
 #include "service/check_request.h"
 
@@ -59,6 +60,7 @@ std::optional<AdapterCard> find_adapter(const ServiceApi& service, std::string_v
 }  // namespace
 
 Reply handle_models(const HandlerContext& context, const HttpRequest&) {
+  if (context.options.router) return router_models(context);
   const ModelCard& card = context.service.card();
   json::array data{card_json(card, card.id.text())};
   std::string last_id = card.id.text();
@@ -84,6 +86,7 @@ Reply handle_models(const HandlerContext& context, const HttpRequest&) {
 Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
   const ModelCard& card = context.service.card();
   const std::string_view id = std::string_view(request.path).substr(kModelsPrefix.size());
+  if (context.options.router) return router_model(context, id);
   if (const auto adapter = find_adapter(context.service, id)) {
     return HttpResponse{.status = 200, .body = json::serialize(adapter_json(card, *adapter))};
   }

@@ -1,4 +1,4 @@
-#include "main/kv_event_options.h"
+#include "main/serve/kv_event_options.h"
 
 #include <fmt/format.h>
 

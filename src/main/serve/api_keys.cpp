@@ -1,4 +1,4 @@
-#include "main/api_keys.h"
+#include "main/serve/api_keys.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>

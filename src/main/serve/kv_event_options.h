@@ -15,6 +15,7 @@ struct KvEventFlags {
   std::string encoding = "array";
 
   void add_to(Flags& flags);
+  bool is_wanted() const { return !options.endpoint.empty(); }
 
   // Starts the publisher; returns null if --kv-events is not given. Errors: kInvalidArgument, and
   // those of KvEventPublisher::start().

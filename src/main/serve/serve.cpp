@@ -15,57 +15,27 @@
 #include "base/process/service_manager.h"
 #include "base/process/watchdog.h"
 #include "base/quantity.h"
-#include "host/available_memory.h"
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/load_draft.h"
-#include "main/api_keys.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
-#include "main/kv_event_options.h"
-#include "main/model_flags.h"
-#include "main/speculation_flags.h"
-#include "main/tier_options.h"
+#include "main/serve/api_keys.h"
+#include "main/serve/plan_server.h"
+#include "main/serve/router_options.h"
+#include "main/serve/serve_options.h"
+#include "main/serve/serve_router.h"
 #include "server/dialects/responses/response_file.h"
 #include "server/loading_server.h"
 #include "server/server.h"
-#include "service/tools/tool_format.h"
 #include "template/chat_template.h"
 
 namespace kvik {
 namespace {
 
-constexpr std::chrono::seconds kDrainTime{30};
 
 // The minimum context for coding agents, most of which their instructions and tools use.
 constexpr uint32_t kAgentTokens = 32 << 10;
-
-// Returns 4 GiB, or half of the machine's memory if that is less.
-uint64_t default_kv_budget() {
-  constexpr uint64_t kUsual = uint64_t{4} << 30;
-  return std::min(kUsual, machine_memory_bytes().value_or(kUsual) / 2);
-}
-
-struct ServeOptions {
-  ModelOptions model;
-  ServerOptions server;
-  TierOptions tiers;
-  KvEventFlags kv_events;
-  SpeculationFlags speculation;
-  ServingOptions serving;
-  std::string chat_template_file;
-  uint64_t kv_budget_bytes = default_kv_budget();
-  std::optional<uint64_t> request_memory;
-  uint32_t max_queue = EngineOptions{}.max_queue;
-  uint32_t max_running = EngineOptions{}.max_running;
-  Duration itl_target = std::chrono::milliseconds(50);
-  std::optional<double> price_input, price_cached, price_output;  // per million tokens
-  std::string api_key_file;
-  std::vector<std::string> api_keys;
-  std::string share;  // empty: two if there are API keys, otherwise all
-  TlsFiles tls;
-  bool allow_no_key = false;
-};
 
 // Returns the prices; nullopt if none are given. Cached tokens have the price of computed tokens by
 // default.
@@ -143,15 +113,15 @@ Result<std::unique_ptr<Watchdog>> watch(const ServiceManager& manager, EngineThr
 }
 
 // Rejects new requests and lets running ones finish within kDrainTime. A second signal ends the
-// process at once, and a hanging tier ends it kTierTime after the last request.
-void drain(Server& server, EngineThread& engine) {
+// process at once, and a hanging tier ends it `tier_time` after the last request.
+void drain(Server& server, EngineThread& engine, std::chrono::seconds tier_time) {
   log::info(
       "draining: no new requests, up to {} s for those that run and {} s for the tiers; a second "
       "signal ends the process now",
-      kDrainTime.count(), kTierTime.count());
+      kDrainTime.count(), tier_time.count());
   server.stop_accepting();
   engine.drain(kDrainTime);
-  Interrupts::end_within(kTierTime, kExitOk);
+  Interrupts::end_within(tier_time, kExitOk);
   server.stop(std::chrono::seconds(2));
 }
 
@@ -207,6 +177,7 @@ Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOption
     report.show(n_done, n_all);
   };
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
+  if (!options.name.empty()) loaded.id = options.name;
   if (!options.speculation.draft.empty())
     TRY(load_draft(options.speculation.draft, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
@@ -219,8 +190,9 @@ Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOption
   return instance;
 }
 
-Result<int> serve(ServeOptions options) {
-  const ServiceManager manager;
+// Checks the options and binds the port, before tiers and model are opened, so that a port in use
+// is an immediate error.
+Result<ListenSocket> bind(ServeOptions& options) {
   TRY_ASSIGN(std::optional<ListenSocket> bound, inherit_socket(options.server));
   TRY_ASSIGN(options.server.api_keys, keys_of(options));
   if (!is_loopback(options.server.host) && !options.server.api_keys && !options.allow_no_key) {
@@ -235,12 +207,13 @@ Result<int> serve(ServeOptions options) {
   }
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
   TRY(Server::check(options.server));
-  // The port is bound before the tiers and the model are opened, so a port in use is an immediate
-  // error.
-  if (!bound) {
-    TRY_ASSIGN(bound, ListenSocket::open(options.server.host, options.server.port));
-  }
-  const ListenSocket& socket = *bound;
+  if (bound) return std::move(*bound);
+  return ListenSocket::open(options.server.host, options.server.port);
+}
+
+// Serves the model of `options` on a bound socket until a signal ends it.
+Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
+                        const ServiceManager& manager) {
   const auto& keys = options.server.api_keys;
   TRY_ASSIGN(const auto tiers, options.tiers.open(keys ? mark_key_of(*keys) : ""));
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
@@ -275,165 +248,55 @@ Result<int> serve(ServeOptions options) {
   while (!Interrupts::wait()) {
   }
   manager.notify("STOPPING=1\nSTATUS=draining");
-  drain(*server, instance->engine());
+  drain(*server, instance->engine(), tiers.end_time());
   log::info("stopped");
   return kExitOk;
 }
 
-void add_cache(Flags& flags, ServeOptions& options) {
-  flags.add(
-      "Cache",
-      {
-          {"--kv-memory", as_bytes(options.kv_budget_bytes),
-           "memory of the KV cache for all users together (default: 4GiB, or half of the memory of "
-           "a machine with less than 8GiB)"},
-          {"--overcommit", &options.model.overcommits,
-           "start even if the plan needs more memory than this machine has"},
-          Flag("--share", &options.share,
-               "tenants that may hit a page in the prefix cache. two: the tenant that computed it, "
-               "and all tenants once a second one has computed it; all: everyone; key: only the "
-               "tenant that computed it (default: two; all without API keys)")
-              .one_of({"two", "all", "key"}),
-      });
-}
-
-void add_scheduling(Flags& flags, ServeOptions& options) {
-  flags.add(
-      "Scheduling",
-      {
-          Flag("--max-running", &options.max_running, "maximum number of sequences in a batch")
-              .between(1, 4096)
-              .with_default(),
-          Flag("--max-queue", &options.max_queue,
-               "maximum number of waiting requests; more are rejected with 429")
-              .between(1, 1'000'000)
-              .with_default(),
-          {"--itl-target", as_duration(options.itl_target),
-           "target inter-token latency of running answers: prefill chunks are made small enough to "
-           "meet it; 0: no target (default: 50ms)"},
-          {"--request-memory", as_bytes(options.request_memory),
-           "memory of request bodies and unsent answers for all users together (default: depends "
-           "on --ctx; see kvik plan)"},
-      });
-}
-
-void add_network(Flags& flags, ServeOptions& options) {
-  flags.add("Network",
-            {
-                Flag("--host", &options.server.host, "address to listen on").with_default(),
-                Flag("--port", &options.server.port, "port to listen on; 0: any free port")
-                    .with_default(),
-                Flag("--max-connections", &options.server.max_connections,
-                     "maximum number of open connections; at the limit, a new connection closes "
-                     "the one that has been idle longest")
-                    .between(1, 1'000'000)
-                    .with_default(),
-                {"--tls-cert", &options.tls.certificate,
-                 "PEM file of the certificate chain; serves HTTPS instead of HTTP"},
-                {"--tls-key", &options.tls.key, "PEM file of the certificate's private key"},
-            });
-}
-
-void add_chat(Flags& flags, ServingOptions& serving, std::string& chat_template_file) {
-  std::vector<std::string> formats = {"none"};
-  for (const ToolFormat& format : tool_formats()) formats.emplace_back(format.name);
-  flags.add(
-      "Chat, tools and structured output",
-      {
-          {"--alias", &serving.aliases,
-           "further model name that requests may use; repeatable; *: any name"},
-          {"--chat-template", &chat_template_file,
-           "file with a Jinja chat template that replaces the model's own"},
-          Flag("--tool-format", &serving.chat.tool_format,
-               "tool-call parser (default: detected from the chat template); none: tool calls stay "
-               "text")
-              .one_of(std::move(formats)),
-          {"--schema-language",
-           Words{.type = "canonical|full",
-                 .read =
-                     [&serving](const std::string& name) {
-                       const auto language = schema_language_named(name);
-                       if (!language) return "expected canonical or full, found " + name;
-                       serving.chat.schema_language = *language;
-                       return std::string();
-                     }},
-           "JSON documents that a schema allows in answers and tool arguments. canonical: closed "
-           "objects, keys in the schema's order, plain numbers; full: all of JSON Schema (default: "
-           "canonical)"},
-      });
-}
-
-void add_adapters(Flags& flags, AdapterOptions& adapters) {
-  flags.add(
-      "Adapters",
-      {
-          Flag("--adapter", &adapters.named,
-               "LoRA adapter: a PEFT folder or a GGUF file. Requests select it by the model name "
-               "NAME or MODEL:NAME; repeatable")
-              .called("NAME=PATH[:SCALE],…"),
-          {"--adapter-memory", as_bytes(adapters.budget_bytes),
-           "memory of adapters; the least recently used are unloaded (default: 1GiB)"},
-          {"--adapter-folder", as_path(adapters.folder),
-           "folder from which clients may load adapters by POST /v1/adapters (default: none)"},
-      });
-}
-
-void add_security(Flags& flags, ServeOptions& options) {
-  flags.add(
-      "Security",
-      {
-          Flag("--api-key", &options.api_keys,
-               "API key that clients must send, with operator rights; repeatable. Other users of "
-               "this machine can read it in the process list; KVIK_API_KEY and --api-key-file hide "
-               "it")
-              .called("KEY,…"),
-          {"--api-key-file", &options.api_key_file,
-           "file of API keys, one per line: KEY [NAME [SALT]] [operator] [priority]"},
-          {"--allow-no-key", &options.allow_no_key, "listen on a public address without API keys"},
-          Flag("--allow-host", &options.server.allowed_hosts,
-               "host name that requests may address, besides loopback names and --host; *: any")
-              .called("NAME,…"),
-          Flag("--cors", &options.server.cors_origins,
-               "origin of web pages that may send requests, such as https://chat.example; *: any")
-              .called("ORIGIN,…"),
-      });
-}
-
-void add_observability(Flags& flags, ServeOptions& options) {
-  flags.add("Observability",
-            {
-                {"--access-log", &options.server.access_log,
-                 "file to which each request adds a line of JSON; -: stdout"},
-                Flag("--price-input", &options.price_input,
-                     "price of a million prompt tokens; answers and /metrics then state costs")
-                    .between(0.0, 1e9),
-                Flag("--price-cached", &options.price_cached,
-                     "price of a million cached prompt tokens (default: that of --price-input)")
-                    .between(0.0, 1e9),
-                Flag("--price-output", &options.price_output, "price of a million generated tokens")
-                    .between(0.0, 1e9),
-            });
-  options.kv_events.add_to(flags);
+Result<int> serve(ServeOptions options, const Flags& flags, const CommandLine& line) {
+  const ServiceManager manager;
+  const auto& sections = line.model_sections();
+  const bool has_router = options.router.is_wanted(sections);
+  if (options.model.model.empty() && !has_router)
+    return fail(ErrorCode::kInvalidArgument, "kvik serve needs MODEL, or --models DIR");
+  if (has_router && options.kv_events.is_wanted())
+    return fail(ErrorCode::kUnsupported, "--kv-events needs a server of one model");
+  std::vector<RouterModel> models;
+  if (has_router) {
+    TRY_ASSIGN(models, router_models(options.model.model, options.router, sections, flags));
+  }
+  TRY_ASSIGN(const ListenSocket socket, bind(options));
+  if (!has_router) {
+    const auto code = serve_model(std::move(options), socket, manager);
+    if (!code) manager.notify("STATUS=failed: " + code.error().message);
+    return code;
+  }
+  options.server.memory_limit_bytes = options.request_memory;
+  return serve_router({.server = std::move(options.server),
+                       .options = std::move(options.router),
+                       .models = std::move(models),
+                       .flags = flags.given(),
+                       .api_keys = std::move(options.api_keys),
+                       .disk = options.tiers.disk,
+                       .disk_bytes = options.tiers.disk_bytes,
+                       .plan = plan_server,
+                       .manager = manager},
+                      socket);
 }
 
 }  // namespace
 
 void add_serve(CommandLine& line) {
   auto options = std::make_shared<ServeOptions>();
-  Flags flags = line.add("serve", "Serve the OpenAI and Anthropic APIs and a web page over HTTP",
-                         [options] { return finish(serve(*options)); });
-  add_model_flags(flags, options->model);
-  add_cache(flags, *options);
-  options->tiers.add_to(flags);
-  add_scheduling(flags, *options);
-  options->speculation.add_to(flags);
-  add_chat(flags, options->serving, options->chat_template_file);
-  add_adapters(flags, options->serving.adapters);
-  add_network(flags, *options);
-  add_security(flags, *options);
-  add_observability(flags, *options);
+  auto given = std::make_shared<std::optional<Flags>>();
+  Flags flags =
+      line.add("serve", "Serve the OpenAI and Anthropic APIs and a web page over HTTP",
+               [options, given, &line] { return finish(serve(*options, **given, line)); });
+  given->emplace(flags);
+  add_serve_flags(flags, *options);
   flags.examples({
       "kvik serve model.gguf --ctx 16k --kv-memory 8GiB --disk ~/.cache/kvik",
+      "kvik serve --models ~/models --memory 16GiB --keep-alive 10min",
       "kvik serve model.gguf --host 0.0.0.0 --api-key-file keys.txt --tls-cert cert.pem --tls-key "
       "key.pem",
   });

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "service/model_servers.h"
+
+namespace kvik {
+
+// A model that a router may load.
+struct ModelSpec {
+  std::string name;                  // in requests
+  std::vector<std::string> aliases;  // further names
+  std::string path;                  // argument of open_model()
+  // time after the last use until it is unloaded; std::nullopt: until memory is needed
+  std::optional<Duration> keep_alive;
+};
+
+// How to start the server of a model.
+struct ModelLaunch {
+  std::vector<std::string> arguments;  // of the process; the first one is the program's path
+  std::vector<std::string> variables;  // its environment: NAME=VALUE
+  uint64_t planned_bytes = 0;          // its memory
+  std::string kept_folder;             // in memory, where it leaves KV pages; empty: none
+};
+
+// A listening socket on 127.0.0.1.
+struct LoopbackSocket {
+  int fd = -1;  // owned by the receiver
+  uint16_t port = 0;
+};
+
+struct ModelManagerOptions {
+  std::vector<ModelSpec> models;
+  uint64_t memory_bytes = 0;  // of the loaded models and the kept pages together
+  // Called on the manager's thread before a model is loaded for the first time.
+  std::function<Result<ModelLaunch>(const ModelSpec&)> plan;
+  std::function<Result<LoopbackSocket>()> listen;
+  // Time for a process to end before it is killed.
+  Duration end_time = std::chrono::seconds(75);
+  // If a request has waited this long for memory that other models use, new requests for one of
+  // those wait until it has been unloaded.
+  Duration patience = std::chrono::seconds(5);
+};
+
+// Memory that could be freed for another model.
+struct EvictableMemory {
+  size_t model = 0;        // index
+  bool is_loaded = false;  // the model's process; otherwise the KV pages kept of an unloaded model
+  uint64_t n_bytes = 0;
+  TimePoint last_used;
+};
+
+// Returns the entries to free, the least recently used first, so that at least n_bytes become free.
+// std::nullopt if all together are less.
+std::optional<std::vector<EvictableMemory>> choose_evictions(std::vector<EvictableMemory> evictable,
+                                                             uint64_t n_bytes);
+
+// Runs one process per loaded model, so that a crash of one harms no other, and memory returns to
+// the system when a model is unloaded:
+//
+//   unloaded ──use──▶ loading ──READY──▶ loaded ──idle, memory──▶ unloading ──end──▶ unloaded
+//                        └──end──▶ failed (for a while)   └──crash──▶ unloaded
+//
+// A model is loaded if its plan fits beside those that are loaded or ending. Otherwise unused
+// memory is freed, the least recently used first: processes of models that no request uses, and
+// pages that unloaded models left. Models load one at a time, in the order of their requests.
+class ModelManager final : public ModelServers {
+ public:
+  // Errors: kIo if the system refuses a thread or a descriptor.
+  static Result<std::unique_ptr<ModelManager>> start(ModelManagerOptions options);
+  // Ends all processes, which complete the running requests.
+  ~ModelManager() override;
+  ModelManager(const ModelManager&) = delete;
+  ModelManager& operator=(const ModelManager&) = delete;
+
+  std::vector<ModelStatus> list() const override;
+  Result<std::string> resolve(std::string_view requested) const override;
+  std::unique_ptr<ModelUse> use(const std::string& name, std::function<void()> on_change) override;
+  void set_keep_alive(const std::string& name, std::optional<Duration> keep_alive) override;
+  void unload(const std::string& name) override;
+
+ private:
+  class Impl;
+  explicit ModelManager(std::shared_ptr<Impl> impl);
+
+  const std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace kvik

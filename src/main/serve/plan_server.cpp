@@ -1,0 +1,60 @@
+#include "main/serve/plan_server.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "host/footprint.h"
+#include "host/load_model.h"
+#include "main/exit_code.h"
+#include "main/serve/serve_options.h"
+
+namespace kvik {
+namespace {
+
+// Plans the process of parsed options.
+Result<ServerPlan> plan_options(const ServeOptions& options, const Flags& flags,
+                                uint64_t most_bytes) {
+  TRY_ASSIGN(const auto backend, make_backend(options.model));
+  TRY_ASSIGN(const auto source, open_model(options.model.model));
+  TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
+  EngineOptions engine{.kv_budget_bytes = options.kv_budget_bytes,
+                       .kv_type = options.model.kv_type,
+                       .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
+                       .max_running = options.max_running,
+                       .speculation = options.speculation.options};
+  const auto total = [&] {
+    const AdapterOptions& adapters = options.serving.adapters;
+    const bool has_adapters = !adapters.named.empty() || !adapters.folder.empty();
+    return footprint.plan(engine).total_bytes() + (has_adapters ? adapters.budget_bytes : 0);
+  };
+  const auto given = flags.given();
+  ServerPlan plan{.sets_kv_memory = std::ranges::count(given, "kv-memory", &GivenFlag::first) > 0};
+  if (!plan.sets_kv_memory) {
+    constexpr uint64_t kShort = 4096;  // tokens
+    const uint64_t least = footprint.kv(engine.kv_type).budget(kShort, 1, {}, engine.max_running);
+    const uint64_t too_much = total() - std::min(total(), most_bytes);
+    engine.kv_budget_bytes =
+        std::max(least, engine.kv_budget_bytes - std::min(engine.kv_budget_bytes, too_much));
+  }
+  plan.kv_bytes = engine.kv_budget_bytes;
+  plan.n_bytes = total();
+  return plan;
+}
+
+}  // namespace
+
+Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t most_bytes) {
+  ServeOptions options;
+  Result<ServerPlan> planned = fail(ErrorCode::kInvalidArgument, "the flags cannot be used");
+  CommandLine line("kvik", "", "");
+  Flags flags = line.add("serve", "", [&] {
+    planned = plan_options(options, flags, most_bytes);
+    return kExitOk;
+  });
+  add_serve_flags(flags, options);
+  line.run(arguments);
+  return planned;
+}
+
+}  // namespace kvik

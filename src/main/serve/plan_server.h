@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "main/serve/serve_router.h"
+
+namespace kvik {
+
+// Plans the process that serves with these arguments. Without --kv-memory it chooses the usual
+// cache, or as much as fits into `most_bytes`, but enough for a short conversation. The first
+// argument is "serve". Errors: those of opening the model.
+Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t most_bytes);
+
+}  // namespace kvik

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "server/handlers.h"
+
+namespace kvik {
+
+// The routes of a router that concern its models; `context.options.router` is not null.
+
+// Returns the list of models, with their states.
+Reply router_models(const HandlerContext& context);
+// Returns one of them.
+Reply router_model(const HandlerContext& context, std::string_view name);
+
+// Returns the metrics of the router and of all loaded models. A model's server shows the requester
+// what its key may see.
+Reply router_metrics(const HandlerContext& context, const HttpRequest& request);
+
+}  // namespace kvik

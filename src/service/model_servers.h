@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace kvik {
+
+// kUnloading: its process is ending. kFailed: the last attempt to load it failed; the next use
+// tries again.
+enum class ModelState : uint8_t { kUnloaded, kLoading, kLoaded, kUnloading, kFailed };
+
+// Returns the name that clients see: "unloaded", "loading" …
+std::string_view name_of(ModelState state);
+
+// A model of a router.
+struct ModelStatus {
+  std::string name;
+  std::vector<std::string> aliases;
+  std::string path;  // argument of open_model()
+  ModelState state = ModelState::kUnloaded;
+  double progress = 0;             // while it is loading: share of the weights, 0 to 1
+  std::string error;               // kFailed: one sentence
+  uint64_t planned_bytes = 0;      // memory while it is loaded; 0: not known yet
+  uint64_t kept_bytes = 0;         // memory of the KV pages kept while it is not loaded
+  uint32_t n_uses = 0;             // requests that use it or wait for it
+  uint64_t n_loads = 0;            // how often it was loaded
+  uint64_t n_crashes = 0;          // how often its process ended unexpectedly
+  double load_s = 0;               // duration of the last load, in seconds
+  std::optional<uint16_t> port;    // kLoaded: port of its server on 127.0.0.1
+  std::optional<double> unload_s;  // kLoaded and unused: seconds until it is unloaded
+};
+
+// The progress of a use: see ModelServers::use().
+struct ModelReadiness {
+  ModelState state = ModelState::kUnloaded;
+  double progress = 0;
+  std::optional<uint16_t> port;  // present: the model's server takes requests at this port
+  std::optional<Error> error;    // present: the model could not be loaded
+};
+
+// A use of a model by a request: the model is not unloaded before it ends, which its destructor
+// does. Any thread.
+class ModelUse {
+ public:
+  virtual ~ModelUse() = default;
+  virtual ModelReadiness readiness() const = 0;
+};
+
+// The models of a router, each served by a process of its own on loopback. Loads a model when it is
+// used, and unloads the least recently used ones when memory is needed. Any thread.
+class ModelServers {
+ public:
+  virtual ~ModelServers() = default;
+
+  // Returns all models in the order of the command line.
+  virtual std::vector<ModelStatus> list() const = 0;
+
+  // Returns the name of the model that a request means by `requested`: a name, an alias, either
+  // with ":latest", or MODEL:ADAPTER. Empty: the model that was used last, or the first one.
+  // Errors: kNotFound, which lists the names.
+  virtual Result<std::string> resolve(std::string_view requested) const = 0;
+
+  // Begins to use a model by its name(), and loads it if necessary. `on_change` is called, on any
+  // thread, when the readiness has changed; also shortly after the use has ended.
+  virtual std::unique_ptr<ModelUse> use(const std::string& name,
+                                        std::function<void()> on_change) = 0;
+
+  // Sets the time after its last use until a model is unloaded. std::nullopt: until memory is
+  // needed. Holds until it is unloaded.
+  virtual void set_keep_alive(const std::string& name, std::optional<Duration> keep_alive) = 0;
+
+  // Unloads a model as soon as no request uses it. Does nothing if it is not loaded.
+  virtual void unload(const std::string& name) = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,208 @@
+#include "host/models/model_manager.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kvik {
+namespace {
+
+using std::chrono::steady_clock;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TimePoint at(int seconds) { return TimePoint(std::chrono::seconds(seconds)); }
+
+std::vector<size_t> chosen(std::vector<EvictableMemory> evictable, uint64_t n_bytes) {
+  const auto evictions = choose_evictions(std::move(evictable), n_bytes);
+  if (!evictions) return {};
+  std::vector<size_t> models;
+  for (const EvictableMemory& e : *evictions) models.push_back(e.model);
+  return models;
+}
+
+TEST(ChooseEvictions, TakesTheLeastRecentlyUsedOnesThatSuffice) {
+  const std::vector<EvictableMemory> all = {
+      {.model = 0, .is_loaded = true, .n_bytes = 10, .last_used = at(3)},
+      {.model = 1, .is_loaded = false, .n_bytes = 4, .last_used = at(1)},
+      {.model = 2, .is_loaded = true, .n_bytes = 7, .last_used = at(2)}};
+  EXPECT_THAT(chosen(all, 1), ElementsAre(1));
+  EXPECT_THAT(chosen(all, 5), ElementsAre(1, 2));
+  EXPECT_THAT(chosen(all, 21), ElementsAre(1, 2, 0));
+  EXPECT_FALSE(choose_evictions(all, 22).has_value());
+  EXPECT_TRUE(choose_evictions({}, 0).has_value());
+}
+
+// Runs shell scripts in place of model servers.
+class Manager : public testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = 100;
+
+  // `scripts` by model name.
+  void start(const std::vector<std::pair<std::string, std::string>>& scripts, uint64_t memory,
+             std::optional<Duration> keep_alive = std::nullopt) {
+    ModelManagerOptions options{.models = {},
+                                .memory_bytes = memory,
+                                .plan = [scripts](const ModelSpec& spec) -> Result<ModelLaunch> {
+                                  for (const auto& [name, script] : scripts) {
+                                    if (name != spec.name) continue;
+                                    return ModelLaunch{.arguments = {"/bin/bash", "-c", script},
+                                                       .variables = {"PATH=/usr/bin:/bin"},
+                                                       .planned_bytes = kBytes,
+                                                       .kept_folder = {}};
+                                  }
+                                  return fail(ErrorCode::kCorrupt, "no plan for " + spec.name);
+                                },
+                                .listen = []() -> Result<LoopbackSocket> {
+                                  return LoopbackSocket{.fd = ::open("/dev/null", O_RDONLY),
+                                                        .port = 1};
+                                },
+                                .end_time = std::chrono::seconds(1),
+                                .patience = std::chrono::milliseconds(50)};
+    for (const auto& [name, script] : scripts)
+      options.models.push_back(
+          {.name = name, .aliases = {name + "-alias"}, .path = name, .keep_alive = keep_alive});
+    auto started = ModelManager::start(std::move(options));
+    ASSERT_TRUE(started);
+    manager_ = std::move(*started);
+  }
+
+  ModelReadiness wait(const ModelUse& use) {
+    const auto end = steady_clock::now() + std::chrono::seconds(20);
+    for (;;) {
+      const ModelReadiness readiness = use.readiness();
+      if (readiness.port || readiness.error || steady_clock::now() > end) return readiness;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+  ModelState state(size_t index) { return manager_->list()[index].state; }
+  void wait_for(size_t index, ModelState wanted) {
+    const auto end = steady_clock::now() + std::chrono::seconds(20);
+    while (state(index) != wanted && steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(state(index), wanted);
+  }
+
+  std::unique_ptr<ModelManager> manager_;
+};
+
+// Sends READY=1, and ends at SIGTERM. Python, because a shell cannot send to an abstract socket.
+std::string serves(const std::string& messages = "READY=1") {
+  return "exec /usr/bin/python3 -c '\n"
+         "import os, signal, socket\n"
+         "assert os.environ[\"LISTEN_PID\"] == str(os.getpid())\n"
+         "to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+         "to.connect(\"\\0\" + os.environ[\"NOTIFY_SOCKET\"][1:])\n"
+         "to.send(b\"" +
+         messages +
+         "\")\n"
+         "signal.pause()'";
+}
+
+TEST_F(Manager, AModelIsLoadedWhenItIsUsedAndStaysWhileItIs) {
+  start({{"a", serves()}, {"b", serves()}}, kBytes);
+  const auto a = manager_->use("a", nullptr);
+  EXPECT_TRUE(wait(*a).port);
+  const auto b = manager_->use("b", nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(state(0), ModelState::kLoaded);
+  EXPECT_FALSE(b->readiness().port);
+}
+
+TEST_F(Manager, AnUnusedModelMakesRoom) {
+  start({{"a", serves()}, {"b", serves()}}, kBytes);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  EXPECT_TRUE(wait(*manager_->use("b", nullptr)).port);
+  EXPECT_EQ(state(0), ModelState::kUnloaded);
+}
+
+TEST_F(Manager, AWaitingModelIsNotStarvedByNewRequestsOfOthers) {
+  start({{"a", serves()}, {"b", serves()}}, kBytes);
+  auto a = manager_->use("a", nullptr);
+  EXPECT_TRUE(wait(*a).port);
+  const auto b = manager_->use("b", nullptr);
+  const auto end = steady_clock::now() + std::chrono::seconds(20);
+  while (!b->readiness().port && steady_clock::now() < end) {  // a is never without a request
+    auto next = manager_->use("a", nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    a = std::move(next);
+  }
+  EXPECT_TRUE(b->readiness().port);
+}
+
+TEST_F(Manager, AModelWhoseProcessFailsIsRefusedWithItsSentence) {
+  std::string fails = serves("STATUS=failed: the file is broken");
+  const size_t pause = fails.find("signal.pause()");
+  fails.replace(pause, std::string("signal.pause()").size(), "os._exit(1)");
+  start({{"a", "exit 3"}, {"b", fails}}, 1000);
+  EXPECT_THAT(wait(*manager_->use("a", nullptr)).error.value().message, HasSubstr("exit code 3"));
+  EXPECT_THAT(wait(*manager_->use("b", nullptr)).error.value().message,
+              HasSubstr("the file is broken"));
+  EXPECT_EQ(state(1), ModelState::kFailed);
+}
+
+TEST_F(Manager, AModelWithoutAPlanIsRefused) {
+  start({{"a", serves()}}, kBytes - 1);
+  EXPECT_THAT(wait(*manager_->use("a", nullptr)).error.value().message, HasSubstr("a needs"));
+}
+
+TEST_F(Manager, MessagesOfOtherProcessesAreIgnored) {
+  // A grandchild reports readiness: its process id is another one.
+  std::string script = serves();
+  const size_t check = script.find("assert");
+  script.erase(check, script.find('\n', check) + 1 - check);
+  script.replace(script.find("signal.pause()"), std::string("signal.pause()").size(),
+                 "signal.alarm(1); signal.pause()");  // ends by itself
+  start({{"a", "(" + script + ") & wait"}}, kBytes);
+  const auto a = manager_->use("a", nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  EXPECT_EQ(state(0), ModelState::kLoading);
+}
+
+TEST_F(Manager, AnIdleModelIsUnloadedAfterItsTime) {
+  start({{"a", serves()}}, kBytes, std::chrono::milliseconds(30));
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  wait_for(0, ModelState::kUnloaded);
+}
+
+TEST_F(Manager, AProcessThatIgnoresSigtermIsKilled) {
+  start({{"a", "trap \"\" TERM; " + serves()}}, kBytes);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  manager_->unload("a");
+  wait_for(0, ModelState::kUnloaded);
+}
+
+TEST_F(Manager, UnloadWaitsForTheRequestsAndNewOnesLoadItAgain) {
+  start({{"a", serves()}}, kBytes);
+  auto first = manager_->use("a", nullptr);
+  EXPECT_TRUE(wait(*first).port);
+  manager_->unload("a");
+  const auto second = manager_->use("a", nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_TRUE(first->readiness().port);
+  EXPECT_FALSE(second->readiness().port);
+  first = nullptr;
+  EXPECT_TRUE(wait(*second).port);
+  EXPECT_EQ(manager_->list()[0].n_loads, 2);
+}
+
+TEST_F(Manager, NamesAliasesLatestAndAdaptersAreResolved) {
+  start({{"first", serves()}, {"other", serves()}}, kBytes);
+  EXPECT_EQ(manager_->resolve("other").value(), "other");
+  EXPECT_EQ(manager_->resolve("other-alias").value(), "other");
+  EXPECT_EQ(manager_->resolve("other:latest").value(), "other");
+  EXPECT_EQ(manager_->resolve("other:some-adapter").value(), "other");
+  EXPECT_EQ(manager_->resolve("").value(), "first");
+  const auto wrong = manager_->resolve("frist");
+  EXPECT_EQ(wrong.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(wrong.error().message, HasSubstr("did you mean first?; the models are first, other"));
+}
+
+}  // namespace
+}  // namespace kvik
