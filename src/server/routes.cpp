@@ -64,7 +64,6 @@ constexpr BodyField kCopy[] = {{"source", "string", true}, {"destination", "stri
 constexpr BodyField kTokenize[] = {{"content", "string"},        {"prompt", "string"},
                                    {"messages", "array"},        {"add_special", "boolean"},
                                    {"parse_special", "boolean"}, {"tools", "array"}};
-constexpr BodyField kModelName[] = {{"model", "string", true}};
 constexpr BodyField kDetokenize[] = {{"tokens", "array", true}};
 
 constexpr std::string_view kText = "text/plain";
@@ -74,6 +73,7 @@ constexpr Route::Traits kOfServer{.scope = Scope::kServer};
 constexpr Route::Traits kDrains{.drain = Drain::kRefuses};
 constexpr Route::Traits kHeavy{.work = Work::kHeavy};
 constexpr Route::Traits kOllama{.errors = ErrorShape::kOllama};
+constexpr Route::Traits kOllamaServer{.errors = ErrorShape::kOllama, .scope = Scope::kServer};
 constexpr Route::Traits kOllamaDrains{.drain = Drain::kRefuses, .errors = ErrorShape::kOllama};
 
 constexpr Route kRoutes[] = {
@@ -117,15 +117,26 @@ constexpr Route kRoutes[] = {
     {"/api/embed", "POST", handle_ollama_embed, "Embeds texts (Ollama)", kEmbed, kOllamaDrains},
     {"/api/embeddings", "POST", handle_ollama_embeddings, "Embeds a text (Ollama, older)",
      kEmbedOne, kOllamaDrains},
-    {"/api/tags", "GET", handle_ollama_tags, "The models (Ollama)", {}, kOllama},
+    {"/api/tags", "GET", handle_ollama_tags, "The models (Ollama)", {}, kOllamaServer},
     {"/api/show", "POST", handle_ollama_show, "Properties of a model (Ollama)", kModelName,
-     kOllama},
-    {"/api/ps", "GET", handle_ollama_ps, "The loaded model (Ollama)", {}, kOllama},
-    {"/api/pull", "POST", handle_ollama_pull, "Downloads a model (Ollama)", kPull, kOllamaDrains},
+     kOllamaServer},
+    {"/api/ps", "GET", handle_ollama_ps, "The loaded models (Ollama)", {}, kOllamaServer},
+    {"/api/pull",
+     "POST",
+     handle_ollama_pull,
+     "Downloads a model (Ollama)",
+     kPull,
+     {.drain = Drain::kRefuses, .errors = ErrorShape::kOllama, .scope = Scope::kServer}},
     {"/api/delete", "DELETE", handle_ollama_delete, "Deletes a stored model (Ollama)", kModelName,
-     kOllama},
-    {"/api/copy", "POST", handle_ollama_copy, "Copies a stored model (Ollama)", kCopy, kOllama},
-    {"/api/version", "GET", handle_ollama_version, "The version of Ollama's API", {}, kOllama},
+     kOllamaServer},
+    {"/api/copy", "POST", handle_ollama_copy, "Copies a stored model (Ollama)", kCopy,
+     kOllamaServer},
+    {"/api/version",
+     "GET",
+     handle_ollama_version,
+     "The version of Ollama's API",
+     {},
+     kOllamaServer},
     {"/apply-template", "POST", handle_apply_template,
      "A conversation as the chat template writes it", kTemplate},
     // Without /v1, for clients whose base URL omits it.

@@ -18,8 +18,11 @@
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/load_draft.h"
+#include "host/model_fit.h"
+#include "hub/hub_model_library.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "main/models/hub_options.h"
 #include "main/serve/api_keys.h"
 #include "main/serve/plan_server.h"
 #include "main/serve/router_options.h"
@@ -32,7 +35,6 @@
 
 namespace kvik {
 namespace {
-
 
 // The minimum context for coding agents, most of which their instructions and tools use.
 constexpr uint32_t kAgentTokens = 32 << 10;
@@ -255,6 +257,9 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
 
 Result<int> serve(ServeOptions options, const Flags& flags, const CommandLine& line) {
   const ServiceManager manager;
+  TRY_ASSIGN(HubOptions hub, hub_options());
+  const auto library = make_model_library(std::move(hub), fit_of_model);
+  options.server.library = library.get();
   const auto& sections = line.model_sections();
   const bool has_router = options.router.is_wanted(sections);
   if (options.model.model.empty() && !has_router)

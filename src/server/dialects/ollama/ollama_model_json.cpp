@@ -99,6 +99,27 @@ json::object running_model_json(const ModelCard& card, const ServerOptions& opti
   return out;
 }
 
+json::object router_model_json(const ModelStatus& status) {
+  StoredModel model;
+  model.name = with_tag(status.name);
+  model.path = status.path;
+  return stored_model_json(model);
+}
+
+json::object loaded_model_json(const ModelStatus& status) {
+  json::object out = router_model_json(status);
+  out.erase("modified_at");
+  out["size"] = status.planned_bytes;
+  out["size_vram"] = 0;
+  out["expires_at"] = kNever;
+  if (status.unload_s) {
+    const auto left = std::chrono::seconds(static_cast<int64_t>(*status.unload_s));
+    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    out["expires_at"] = utc_time(now + left);
+  }
+  return out;
+}
+
 // Clients take the context length as the most that a request may hold, which is the served context.
 json::object served_details_json(const ServiceApi& service) {
   const ModelCard& card = service.card();

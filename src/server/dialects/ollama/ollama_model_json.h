@@ -5,6 +5,7 @@
 
 #include "server/server_options.h"
 #include "service/model_library.h"
+#include "service/model_servers.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -17,6 +18,10 @@ boost::json::object stored_model_json(const StoredModel& model);
 
 // Returns the entry of /api/ps. Its size is the planned memory.
 boost::json::object running_model_json(const ModelCard& card, const ServerOptions& options);
+
+// Return the entries of a router's model for /api/tags, and for /api/ps while it is loaded.
+boost::json::object router_model_json(const ModelStatus& status);
+boost::json::object loaded_model_json(const ModelStatus& status);
 
 // Return the answer of /api/show.
 boost::json::object served_details_json(const ServiceApi& service);

@@ -18,6 +18,8 @@
 #include "server/handlers.h"
 #include "server/http/auth.h"
 #include "server/http/status.h"
+#include "server/proxy/proxy.h"
+#include "server/proxy/proxy_reply.h"
 #include "service/adapters/adapter_registry.h"
 #include "service/model_name.h"
 
@@ -74,6 +76,45 @@ Result<std::string> tags_json(const ServiceApi& service, const ServerOptions& op
   return json::serialize(json::object{{"models", std::move(models)}});
 }
 
+// Returns the models of a router, and those in the library that it does not serve.
+Result<std::string> router_tags_json(const ServerOptions& options) {
+  TRY_ASSIGN(const auto stored, stored_models(options));
+  const std::vector<ModelStatus> served = options.router->models.list();
+  json::array models;
+  for (const ModelStatus& status : served) models.push_back(router_model_json(status));
+  for (const StoredModel& model : stored) {
+    const auto is_it = [&](const ModelStatus& status) {
+      return is_same_model(status.name, model.name);
+    };
+    if (std::ranges::none_of(served, is_it)) models.push_back(stored_model_json(model));
+  }
+  return json::serialize(json::object{{"models", std::move(models)}});
+}
+
+// Returns the loaded models of a router.
+std::string router_ps_json(const ModelServers& servers) {
+  json::array models;
+  for (const ModelStatus& status : servers.list())
+    if (status.state == ModelState::kLoaded) models.push_back(loaded_model_json(status));
+  return json::serialize(json::object{{"models", std::move(models)}});
+}
+
+// Shows a model of a router without loading it.
+Reply show_router_model(const HandlerContext& context, const HttpRequest& request,
+                        const RequestBody& body, const std::string& name) {
+  const ModelServers& servers = context.options.router->models;
+  const auto resolved = servers.resolve(name);
+  if (!resolved) return error_response(resolved.error());
+  for (const ModelStatus& status : servers.list()) {
+    if (status.name != *resolved) continue;
+    if (status.state == ModelState::kLoaded) return proxy_request(context, request, body);
+    StoredModel model;
+    model.name = status.name;
+    return HttpResponse{.status = 200, .body = json::serialize(stored_details_json(model))};
+  }
+  return error_response(Error{ErrorCode::kNotFound, "the model is gone", "model"});
+}
+
 // The name of a model in a request that need not be served.
 Result<std::string> required_name(const JsonFields& fields,
                                   std::initializer_list<std::string_view> fields_of_name) {
@@ -118,19 +159,24 @@ Result<std::string> show_json(const ServiceApi& service, const ServerOptions& op
 }  // namespace
 
 Reply handle_ollama_tags(const HandlerContext& context, const HttpRequest&) {
+  if (context.options.router)
+    return from_library([&context] { return router_tags_json(context.options); });
   return from_library([&context] { return tags_json(context.service, context.options); });
 }
 
 Reply handle_ollama_ps(const HandlerContext& context, const HttpRequest&) {
+  if (context.options.router)
+    return HttpResponse{.status = 200, .body = router_ps_json(context.options.router->models)};
   const json::object model = running_model_json(context.service.card(), context.options);
   return HttpResponse{.status = 200,
                       .body = json::serialize(json::object{{"models", json::array{model}}})};
 }
 
-Reply handle_ollama_show(const HandlerContext& context, const HttpRequest&,
+Reply handle_ollama_show(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body) {
   auto name = model_of_body(body);
   if (!name) return error_response(name.error());
+  if (context.options.router) return show_router_model(context, request, body, *name);
   return from_library([&context, name = *std::move(name)] {
     return show_json(context.service, context.options, name);
   });
