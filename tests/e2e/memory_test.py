@@ -175,7 +175,7 @@ class Plan(unittest.TestCase):
         with open(hollow, "wb") as f:
             f.write(whole[:len(whole) // 2])
             f.truncate(len(whole))
-        self.assertEqual(plan(hollow), plan(path))
+        self.assertEqual(plan(hollow, memory="16GiB"), plan(path, memory="16GiB"))
 
     def test_without_json_there_is_a_row_for_each_kv_type(self):
         text = kvik.output("plan", "demo", "--ctx", 1024, "--users", 2).decode()
