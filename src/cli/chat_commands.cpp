@@ -102,7 +102,7 @@ AfterCommand ChatCommands::set(std::string_view arguments) {
     return AfterCommand::kRead;
   }
   const auto [name, value] = split_word(arguments);
-  auto changed = with(state_.settings, {name, value}, state_.initial, service_.card());
+  auto changed = with(state_.settings, {name, value}, state_.initial, generator_.card());
   if (!changed) return refuse(changed.error().message + ".");
   state_.settings = std::move(*changed);
   for (const auto& [listed, shown] : list(state_.settings)) {
@@ -112,22 +112,21 @@ AfterCommand ChatCommands::set(std::string_view arguments) {
 }
 
 std::string ChatCommands::describe_context() const {
-  const uint32_t n_ctx = service_.card().n_ctx_max;
+  const uint32_t n_ctx = generator_.card().n_ctx_max;
   if (state_.conversation.messages().empty()) return fmt::format("empty, holds {} tokens", n_ctx);
   ChatRequest request = state_.prompt();
   request.add_generation_prompt = false;
-  const auto prompt = service_.chat_prompt(request);
+  const auto n_tokens = generator_.count_tokens(request);
   const size_t n_messages = state_.conversation.n_turns();
-  if (!prompt) {
+  if (!n_tokens) {
     return fmt::format("{}, which the chat template refuses: {}", counted(n_messages, "message"),
-                       prompt.error().message);
+                       n_tokens.error().message);
   }
-  return fmt::format("{} of {} tokens, {}", prompt->ids.size(), n_ctx,
-                     counted(n_messages, "message"));
+  return fmt::format("{} of {} tokens, {}", *n_tokens, n_ctx, counted(n_messages, "message"));
 }
 
 AfterCommand ChatCommands::show(std::string_view) {
-  const ModelCard& card = service_.card();
+  const ModelCard& card = generator_.card();
   std::string text = fmt::format(
       "  {:<22}{}{}\n", "model", card.id,
       card.architecture.text().empty() ? std::string() : fmt::format(" ({})", card.architecture));
@@ -160,7 +159,7 @@ AfterCommand ChatCommands::save(std::string_view path) {
   if (path.empty()) return refuse("/save needs the name of a file.");
   if (state_.conversation.messages().empty()) return refuse("There is nothing to save yet.");
   const auto saved =
-      save_conversation(state_.conversation, service_.card().id.text(), expanded(path));
+      save_conversation(state_.conversation, generator_.card().id.text(), expanded(path));
   if (!saved) return refuse(saved.error().message + ".");
   say(fmt::format("Saved {} to {}{}.\n", counted(state_.conversation.n_turns(), "message"), path,
                   *saved == Saved::kReplaced ? ", in the place of an older conversation" : ""));

@@ -6,7 +6,7 @@
 
 #include "cli/chat_state.h"
 #include "cli/console.h"
-#include "service/service_api.h"
+#include "cli/generator.h"
 
 namespace kvik {
 
@@ -18,8 +18,8 @@ enum class AfterCommand { kRead, kRegenerate, kLeave };
 class ChatCommands {
  public:
   // Borrows all references. home: the replacement of "~/" in file names; empty if unknown.
-  ChatCommands(const ServiceApi& service, Console& console, ChatState& state, std::string home)
-      : service_(service), console_(console), state_(state), home_(std::move(home)) {}
+  ChatCommands(const Generator& generator, Console& console, ChatState& state, std::string home)
+      : generator_(generator), console_(console), state_(state), home_(std::move(home)) {}
 
   // Executes a command. Requires a `line` that begins with a slash.
   AfterCommand run(std::string_view line);
@@ -52,7 +52,7 @@ class ChatCommands {
   std::string expanded(std::string_view path) const;
   std::string describe_context() const;
 
-  const ServiceApi& service_;
+  const Generator& generator_;
   Console& console_;
   ChatState& state_;
   const std::string home_;

@@ -10,8 +10,8 @@
 
 namespace kvik {
 
-ChatSession::ChatSession(ServiceApi& service, Console& console, Options options)
-    : service_(service),
+ChatSession::ChatSession(Generator& generator, Console& console, Options options)
+    : generator_(generator),
       console_(console),
       state_{.conversation = {},
              .settings = options.settings,
@@ -20,16 +20,17 @@ ChatSession::ChatSession(ServiceApi& service, Console& console, Options options)
              .spoken = {},
              .asked = {},
              .n_regenerated = 0},
-      commands_(service, console, state_, std::move(options.home)) {
+      commands_(generator, console, state_, std::move(options.home)) {
   state_.conversation.set_system(std::move(options.system));
 }
 
 void ChatSession::greet() {
-  const ModelCard& card = service_.card();
-  console_.write(
-      fmt::format("{}, {} tokens of context. /help lists the commands, Ctrl-D leaves.\n\n", card.id,
-                  card.n_ctx_max),
-      TextStyle::kDim);
+  const ModelCard& card = generator_.card();
+  const std::string place = generator_.place();
+  console_.write(fmt::format("{}{}, {} tokens of context. /help lists the commands, Ctrl-D "
+                             "leaves.\n\n",
+                             card.id, place.empty() ? "" : " of " + place, card.n_ctx_max),
+                 TextStyle::kDim);
 }
 
 void ChatSession::run() {
@@ -82,31 +83,22 @@ ChatSession::Next ChatSession::regenerate() {
 }
 
 ChatSession::Outcome ChatSession::answer() {
-  auto prompt = service_.chat_prompt(state_.prompt());
-  if (!prompt) {
-    explain_refusal(prompt.error());
-    return Outcome::kNothing;
-  }
   CompletionRequest request = state_.settings.request;
-  request.prompt = prompt->ids;
   request.output.return_token_ids = true;
   if (request.seed) *request.seed += state_.n_regenerated;
-  request.output.answer_begin = prompt->answer_begin;
-  request.output.answer_syntax = prompt->answer_syntax;
-  if (prompt->last_message_end) request.engine.message_ends = {*prompt->last_message_end};
   const auto sink = std::make_shared<AnswerSink>(console_);
-  auto completion = service_.complete(request, sink);
-  if (!completion) {
-    explain_refusal(completion.error());
+  auto running = generator_.answer(state_.prompt(), std::move(request), sink);
+  if (!running) {
+    explain_refusal(running.error());
     return Outcome::kNothing;
   }
   Console::Wake wake = Console::Wake::kWoken;
   while (wake == Console::Wake::kWoken && !sink->is_done()) wake = console_.wait();
   const Answer answer = sink->close();
-  completion->reset();  // cancels the request if it is still running
+  running->completion.reset();  // cancels the request if it is still running
   const Outcome outcome = keep(answer);
-  if (!answer.spoken.text.empty()) {
-    state_.asked = {.text = std::move(prompt->text), .ids = std::move(prompt->ids)};
+  if (!answer.spoken.text.empty() && !running->prompt.ids.empty()) {
+    state_.asked = std::move(running->prompt);
     state_.spoken = state_.asked;
     state_.spoken.text += answer.spoken.text;
     state_.spoken.ids.insert(state_.spoken.ids.end(), answer.spoken.ids.begin(),
@@ -119,6 +111,9 @@ ChatSession::Outcome ChatSession::answer() {
 ChatSession::Outcome ChatSession::keep(const Answer& answer) {
   const auto note = [&](std::string_view text) { console_.write(text, TextStyle::kDim); };
   if (answer.usage) state_.totals.add(*answer.usage);
+  if (const auto failure = generator_.failure(); failure && !answer.finish) {
+    console_.write(failure->message + "\n", TextStyle::kError);
+  }
   if (answer.finish == FinishReason::kFailed) {
     console_.write("The model's logits are not finite numbers; your message was taken back.\n",
                    TextStyle::kError);
@@ -140,8 +135,8 @@ ChatSession::Outcome ChatSession::keep(const Answer& answer) {
     note("(an empty answer)\n");
   }
   if (answer.finish == FinishReason::kLength && answer.usage) {
-    const bool is_full =
-        answer.usage->prompt_tokens + answer.usage->completion_tokens >= service_.card().n_ctx_max;
+    const bool is_full = answer.usage->prompt_tokens + answer.usage->completion_tokens >=
+                         generator_.card().n_ctx_max;
     note(is_full ? "(cut: the context is full; /clear begins anew)\n" : "(cut at max_tokens)\n");
   }
   if (state_.settings.stats && answer.usage) note(describe(*answer.usage) + "\n");

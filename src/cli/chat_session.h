@@ -7,7 +7,7 @@
 #include "cli/chat_input.h"
 #include "cli/chat_state.h"
 #include "cli/console.h"
-#include "service/service_api.h"
+#include "cli/generator.h"
 
 namespace kvik {
 
@@ -26,7 +26,7 @@ class ChatSession {
     std::string home;    // home folder of the user; empty if unknown
   };
   // Borrows both.
-  ChatSession(ServiceApi& service, Console& console, Options options);
+  ChatSession(Generator& generator, Console& console, Options options);
 
   // Runs until the user leaves.
   void run();
@@ -44,7 +44,7 @@ class ChatSession {
   Outcome keep(const Answer& answer);
   void explain_refusal(const Error& error);
 
-  ServiceApi& service_;
+  Generator& generator_;
   Console& console_;
   ChatState state_;
   ChatCommands commands_;

@@ -90,7 +90,6 @@ constexpr Habit kCommands[] = {
     {"get", kPull},
     {"ls", kListing},
     {"models", kListing},
-    {"ps", "a server answers GET /v1/models with its model"},
     {"chat", "kvik run MODEL begins a chat"},
 };
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/memory_region.h"
 #include "base/quantity.h"
+#include "engine/speculate/draft_model.h"
 #include "format/gguf/gguf.h"
 #include "format/hf/folder.h"
 #include "format/synthetic/synthetic.h"
@@ -95,6 +96,19 @@ void log_memory(const MemoryPlan& plan, Backend& backend) {
       "that is more than the {} that this machine has left: it will swap, or end this process, "
       "unless --kv-memory is less",
       format_bytes(*available));
+}
+
+// Adds the memory of a draft model. If it cannot be planned, load_draft() reports the error.
+void add_draft(const std::string& spec, const EngineOptions& engine, Backend& backend,
+               MemoryWish& wish) {
+  const auto source = open_model(spec);
+  if (!source) return;
+  const auto draft = Footprint::of(**source, backend);
+  if (!draft) return;
+  wish.draft_page_bytes = draft->kv(engine.kv_type).page_bytes();
+  wish.draft_bytes =
+      draft->weights().n_bytes +
+      DraftModel::buffer_bytes(draft->config(), engine.kv_type, engine.max_running, backend);
 }
 
 }  // namespace
@@ -201,14 +215,33 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   return loaded;
 }
 
-Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine) {
+StatedChoice choose_memory(const ModelOptions& options, const EngineOptions& engine,
+                           const MemoryBeside& beside, const Footprint& footprint,
+                           Backend& backend) {
+  MemoryWish wish;
+  wish.kv_bytes = beside.kv_bytes;
+  wish.adapter_bytes = beside.adapter_bytes;
+  const uint64_t n_ctx_train = footprint.config().n_ctx_train;
+  if (!options.chooses_ctx) wish.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
+  if (!beside.draft.empty()) add_draft(beside.draft, engine, backend, wish);
+  const MemoryState memory = memory_state(backend);
+  const MemoryChoice choice = choose_memory(footprint, engine, wish, memory);
+  return {choice, describe(choice, wish, memory, n_ctx_train)};
+}
+
+Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine,
+                               const MemoryBeside& beside) {
   engine.kv_type = options.kv_type;
-  engine.n_ctx_max = static_cast<uint32_t>(options.n_ctx);
   TRY_ASSIGN(auto backend, make_backend(options));
   TRY_ASSIGN(const auto source, open_model(options.model));
   // If there is no footprint, load_model() reports the error in full.
   MemoryPlan plan;
   if (const auto footprint = Footprint::of(*source, *backend)) {
+    const auto [choice, sentence] = choose_memory(options, engine, beside, *footprint, *backend);
+    if (!beside.kv_bytes) log::info("{}", sentence);
+    options.n_ctx = choice.n_ctx;
+    engine.kv_budget_bytes = choice.kv_bytes;
+    engine.n_ctx_max = static_cast<uint32_t>(choice.n_ctx);
     plan = footprint->plan(engine);
     TRY(check_machine_memory(options, plan, *backend));
     log_memory(plan, *backend);

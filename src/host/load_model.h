@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "format/model_source.h"
 #include "host/footprint.h"
+#include "host/memory_choice.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
@@ -29,6 +30,8 @@ struct ModelOptions {
   uint32_t n_threads = 0;  // 0: one per processor
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // 0: as trained
+  // True if n_ctx is not given: engines that serve choose the largest context that fits.
+  bool chooses_ctx = true;
   HugePages huge_pages = HugePages::kOn;
   std::string isa = {};      // instruction set; empty: the best one
   std::string adapter = {};  // "PATH[:SCALE]"; empty: none
@@ -72,17 +75,38 @@ struct LoadedModel {
   KvFootprint kv() const { return {model->config(), *backend, kv_type}; }
 };
 
+// The memory of an engine besides its model.
+struct MemoryBeside {
+  std::optional<uint64_t> kv_bytes = {};  // absent: chosen by choose_memory()
+  uint64_t adapter_bytes = 0;             // budget of adapters
+  std::string draft = {};                 // argument of open_model() for a draft model; empty: none
+};
+
+// A choice, and one sentence that states it.
+struct StatedChoice {
+  MemoryChoice choice;
+  std::string sentence;
+};
+
+// Returns the context and the KV budget for an engine with these options: what the user gave, else
+// what choose_memory() chooses.
+StatedChoice choose_memory(const ModelOptions& options, const EngineOptions& engine,
+                           const MemoryBeside& beside, const Footprint& footprint,
+                           Backend& backend);
+
 // Loads and packs a model. Shows a progress bar if stderr is a terminal. Warns if n_ctx exceeds the
 // trained context.
 Result<LoadedModel> load_model(const ModelOptions& options);
 // Like the above, with an opened source and a backend.
 Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                std::unique_ptr<Backend> backend);
-// Loads a model for an engine with the KV type and context of `options`. Logs the memory that it
-// will need, and a warning if less is available now. Errors: kExhausted if the machine has less in
-// total and `overcommits` is not set, if this process may not map it, or if a device with memory of
-// its own has less free.
-Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine);
+// Loads a model for an engine with the KV type of `options`. Sets the KV budget of `engine` and the
+// context of the loaded model as choose_memory() does, and logs them if they were chosen. Logs the
+// memory that it will need, and a warning if less is available now. Errors: kExhausted if the
+// machine has less in total and `overcommits` is not set, if this process may not map it, or if a
+// device with memory of its own has less free.
+Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine,
+                               const MemoryBeside& beside);
 
 // Returns the name of a model for clients: the name of a file without folder and extension, the
 // name of a folder, otherwise the spec itself.

@@ -46,10 +46,11 @@ bool is_called(const CLI::Option& option, std::string_view word) {
          std::ranges::any_of(option.get_snames(), is_name("-"));
 }
 
+// Words after "--" are not flags.
 bool gives(const std::vector<std::string>& arguments, const CLI::Option& option) {
-  return std::ranges::any_of(arguments, [&](const std::string& argument) {
-    return is_called(option, flag_word(argument));
-  });
+  return std::any_of(
+      arguments.begin(), std::ranges::find(arguments, "--"),
+      [&](const std::string& argument) { return is_called(option, flag_word(argument)); });
 }
 
 // Finds a flag of the command or of one of its parents.

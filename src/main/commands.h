@@ -8,6 +8,8 @@ namespace kvik {
 // subcommand.
 void add_run(CommandLine& line);
 void add_serve(CommandLine& line);
+void add_ps(CommandLine& line);
+void add_launch(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_plan(CommandLine& line);
 void add_explain(CommandLine& line);

@@ -140,6 +140,14 @@ Words not_zero(Words words) {
   return words;
 }
 
+Words or_auto(Words words) {
+  words.type += "|auto";
+  words.read = [read = std::move(words.read)](const std::string& text) {
+    return text == "auto" ? std::string() : read(text);
+  };
+  return words;
+}
+
 Words as_path(std::string& path) {
   return {.type = "PATH", .read = [&path](const std::string& text) -> std::string {
             path = text;

@@ -37,6 +37,8 @@ Words as_counts(std::vector<uint64_t>& values);
 Words as_bytes(uint64_t& value);
 // Returns a parser that also rejects 0.
 Words not_zero(Words words);
+// Returns a parser that also accepts "auto", which leaves the value unset.
+Words or_auto(Words words);
 // Returns a parser for the path of a file or folder; it rejects an empty one.
 Words as_path(std::string& path);
 Words as_bytes(std::optional<uint64_t>& value);

@@ -33,6 +33,17 @@ Words kv_type_words(Type& type) {
           }};
 }
 
+// Returns a parser for a context length.
+Words as_context(ModelOptions& options) {
+  Words words = as_count(options.n_ctx);
+  words.type = "N|auto";
+  words.read = [&options, read = std::move(words.read)](const std::string& text) {
+    options.chooses_ctx = text == "auto";
+    return read(options.chooses_ctx ? "0" : text);
+  };
+  return words;
+}
+
 // Returns a parser for llama.cpp's number of GPU layers. Kvik computes all layers on one device, so
 // any value other than 0 and auto produces a warning. The value is parsed more than once, but the
 // warning is printed once.
@@ -73,8 +84,9 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                "they are not stored")
               .is_model(&options.name)
               .required(),
-          {"-c,--ctx,--ctx-size", as_count(options.n_ctx),
-           "context length in tokens; 0: the length that the model was trained with (default: 0)"},
+          {"-c,--ctx,--ctx-size", as_context(options),
+           "context length in tokens; 0: the length that the model was trained with; auto: that, "
+           "and for serve and run no more than fits in the free memory (default: auto)"},
           Flag("-t,--threads", &options.n_threads,
                "number of compute threads (default: one per processor)")
               .between(1u, 1024u),

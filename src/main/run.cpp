@@ -6,12 +6,15 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "base/process/interrupts.h"
 #include "host/instance.h"
 #include "host/load_draft.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "main/models/model_argument.h"
 #include "main/run_options.h"
+#include "main/running/run_remote.h"
 #include "service/sampling_fields.h"
 
 namespace kvik {
@@ -20,32 +23,72 @@ namespace {
 // States for more sequences would take memory from the pages of the only one.
 constexpr uint32_t kConversations = 1;
 
-Result<int> run(RunOptions options) {
-  const auto read = read_task(options);
-  if (!read) {
-    // The error of a missing model takes precedence.
-    TRY(open_model(options.model.model));
-    return std::unexpected(read.error());
+// A model, and the KV budget for kConversations.
+struct LoadedForRun {
+  LoadedModel loaded;
+  uint64_t kv_bytes = 0;
+};
+
+// Loads the model. Without --ctx the context is the largest that fits in the free memory.
+Result<LoadedForRun> load(RunOptions& options, const std::vector<TierPlace>& tiers) {
+  TRY_ASSIGN(auto backend, make_backend(options.model));
+  TRY_ASSIGN(const auto source, open_model(options.model.model));
+  const auto footprint = Footprint::of(*source, *backend);
+  uint64_t most_kv_bytes = UINT64_MAX;
+  if (footprint && options.model.chooses_ctx) {
+    const EngineOptions engine{.kv_type = options.model.kv_type,
+                               .max_running = kConversations,
+                               .tiers = tiers,
+                               .speculation = options.speculation.options};
+    const auto [choice, sentence] = choose_memory(
+        options.model, engine, {.draft = options.speculation.draft}, *footprint, *backend);
+    if (choice.n_ctx < footprint->config().n_ctx_train) log::info("{}", sentence);
+    options.model.n_ctx = choice.n_ctx;
+    most_kv_bytes = choice.kv_bytes;
   }
-  const RunTask& task = *read;
-  TRY_ASSIGN(options.given.request.form, read_structured_output(options));
+  TRY_ASSIGN(LoadedModel loaded, load_model(options.model, *source, std::move(backend)));
+  const uint64_t kv_bytes = loaded.kv().budget(loaded.n_ctx, kConversations, tiers);
+  return LoadedForRun{std::move(loaded), std::min(kv_bytes, most_kv_bytes)};
+}
+
+Result<int> perform(Generator& generator, const RunOptions& options, const RunTask& task) {
+  Interrupts::catch_them();
+  return task.kind == RunTask::Kind::kChat ? run_chat(generator, options)
+                                           : run_once(generator, options, task);
+}
+
+Result<int> run_here(RunOptions options, const RunTask& task) {
   TRY_ASSIGN(const auto tiers, options.tiers.open());
-  TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
+  TRY_ASSIGN(auto ready, load(options, tiers.places()));
+  auto& [loaded, kv_bytes] = ready;
   if (!options.speculation.draft.empty())
     TRY(load_draft(options.speculation.draft, loaded, kConversations));
-  const EngineOptions engine{
-      .kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, kConversations, tiers.places()),
-      .max_running = kConversations,
-      .tiers = tiers.places(),
-      .speculation = options.speculation.options};
+  const EngineOptions engine{.kv_budget_bytes = kv_bytes,
+                             .max_running = kConversations,
+                             .tiers = tiers.places(),
+                             .speculation = options.speculation.options};
   TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine));
-  Interrupts::catch_them();
-  auto code = task.kind == RunTask::Kind::kChat ? run_chat(instance->service(), options)
-                                                : run_once(instance->service(), options, task);
+  LocalGenerator generator(instance->service());
+  auto code = perform(generator, options, task);
   if (tiers.places().empty()) return code;
   streams::flush();
   Interrupts::end_within(kTierTime, code ? *code : exit_code(code.error()));  // a tier may hang
   return code;
+}
+
+Result<int> run(RunOptions options) {
+  TRY_ASSIGN(const auto running, find_running(options));
+  ModelOptions& model = options.model;
+  if (!running) TRY(resolve_model_argument(model.model, &model.name, IfNotStored::kDownload));
+  const auto read = read_task(options);
+  if (!read) {
+    // The error of a missing model takes precedence.
+    if (!running) TRY(open_model(options.model.model));
+    return std::unexpected(read.error());
+  }
+  TRY_ASSIGN(options.given.request.form, read_structured_output(options));
+  if (running) return perform(*running, options, *read);
+  return run_here(std::move(options), *read);
 }
 
 // Returns a parser for a count, or llama.cpp's -1 for no limit.
@@ -100,8 +143,13 @@ void add_run(CommandLine& line) {
   Flags flags = line.add("run", "Chat in the terminal, answer one message, or continue a text",
                          [options] { return finish(run(*options)); });
   add_model_flags(flags, options->model);
+  flags.keep_unstored(&options->model.model);  // a server may have it
   add_adapter_flag(flags, options->model);
   add_prompts(flags, *options);
+  options->server.add_to(flags);
+  flags.add("Server", {{"--local", &options->local,
+                        "load the model in this process even if a running server serves it; "
+                        "flags of the model, the cache and speculation do so too"}});
   flags.add(
       "Structured output",
       {

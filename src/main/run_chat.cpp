@@ -22,12 +22,12 @@ std::string history_file(const std::string& home) {
 
 }  // namespace
 
-Result<int> run_chat(ServiceApi& service, const RunOptions& options) {
+Result<int> run_chat(Generator& generator, const RunOptions& options) {
   const std::string home = environment("HOME");
   const ChatSettings settings = options.settings();
-  TRY(check_request(settings.request, service.card()));
+  TRY(check_request(settings.request, generator.card()));
   TerminalConsole console(history_file(home));
-  ChatSession session(service, console,
+  ChatSession session(generator, console,
                       {.settings = settings, .system = valid_utf8(options.system), .home = home});
   session.run();
   if (Interrupts::is_terminated()) return kExitInterrupted;

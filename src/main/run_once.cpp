@@ -109,8 +109,12 @@ void print_stats(const Usage& usage) {
       usage.accepted_tokens, usage.drafted_tokens));
 }
 
-Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, const RunTask& task,
-                        CompletionRequest& request) {
+// Begins the answer to the task.
+Result<std::unique_ptr<Completion>> begin(Generator& generator, const RunOptions& options,
+                                          const RunTask& task,
+                                          const std::shared_ptr<CompletionSink>& sink) {
+  CompletionRequest request = options.settings().request;
+  request.output.return_token_ids = options.ids;
   if (task.kind == RunTask::Kind::kContinue) {
     if (task.tokens) {
       request.prompt = *task.tokens;
@@ -118,29 +122,24 @@ Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, co
       request.prompt = task.prompt;
     }
     if (!options.max_tokens) request.max_tokens = kDefaultMaxTokens;
-    return {};
+    return generator.complete(std::move(request), sink);
   }
   ChatState state;
   state.conversation.set_system(options.system);
   state.conversation.add("user", task.prompt);
-  TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(state.prompt()));
-  request.prompt = std::move(prompt.ids);
-  request.output.answer_begin = prompt.answer_begin;
-  request.output.answer_syntax = prompt.answer_syntax;
-  return {};
+  TRY_ASSIGN(Generator::Running running,
+             generator.answer(state.prompt(), std::move(request), sink));
+  return std::move(running.completion);
 }
 
 }  // namespace
 
-Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task) {
-  CompletionRequest request = options.settings().request;
-  request.output.return_token_ids = options.ids;
-  TRY(set_prompt(service, options, task, request));
+Result<int> run_once(Generator& generator, const RunOptions& options, const RunTask& task) {
   const Form form = options.ids                         ? Form::kIds
                     : task.kind == RunTask::Kind::kTurn ? Form::kTurn
                                                         : Form::kText;
   const auto sink = std::make_shared<StdoutSink>(form);
-  TRY_ASSIGN(auto completion, service.complete(request, sink));
+  TRY_ASSIGN(auto completion, begin(generator, options, task, sink));
   if (Interrupts::wait()) {
     completion.reset();  // cancels it
     // The terminal shows "^C" on the line of the answer; the shell's prompt should be on the next.
@@ -148,6 +147,7 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
     return kExitInterrupted;
   }
   if (sink->has_write_failed()) return kExitOk;
+  if (const auto failure = generator.failure()) return std::unexpected<Error>(*failure);
   if (options.ids || sink->is_in_line() || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
   if (options.given.request.form && sink->reason() == FinishReason::kLength) {
     streams::print_error(
@@ -157,7 +157,8 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
   }
   if (options.given.stats) print_stats(sink->usage());
   if (sink->reason() == FinishReason::kExhausted) {
-    return std::unexpected<Error>(exhausted_error(request.form ? request.form->param : "answer"));
+    return std::unexpected<Error>(
+        exhausted_error(options.given.request.form ? options.given.request.form->param : "answer"));
   }
   if (sink->reason() == FinishReason::kFailed) {
     return fail(ErrorCode::kCorrupt,

@@ -7,10 +7,11 @@
 
 #include "base/result.h"
 #include "cli/chat_settings.h"
+#include "cli/generator.h"
 #include "main/model_flags.h"
+#include "main/running/server_flags.h"
 #include "main/speculation_flags.h"
 #include "main/tier_options.h"
-#include "service/service_api.h"
 
 namespace kvik {
 
@@ -19,6 +20,8 @@ struct RunOptions {
   static constexpr uint64_t kNoLimit = UINT64_MAX;  // value of max_tokens for -1
 
   ModelOptions model;
+  ServerFlags server;
+  bool local = false;  // the model is loaded here, whatever servers run
   TierOptions tiers;
   SpeculationFlags speculation;
   std::optional<std::string> prompt;  // --prompt
@@ -62,9 +65,9 @@ Result<RunTask> read_task(const RunOptions& options);
 Result<std::optional<StructuredOutput>> read_structured_output(const RunOptions& options);
 
 // Writes one answer to stdout and everything else to stderr. Returns the exit code.
-Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task);
+Result<int> run_once(Generator& generator, const RunOptions& options, const RunTask& task);
 
 // Runs a chat in the terminal until the user leaves. Returns the exit code.
-Result<int> run_chat(ServiceApi& service, const RunOptions& options);
+Result<int> run_chat(Generator& generator, const RunOptions& options);
 
 }  // namespace kvik

@@ -37,7 +37,8 @@ std::string translate_conventions(std::vector<std::string>& arguments) {
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");
   }
-  std::ranges::replace(arguments, std::string("-ngl"), std::string("--n-gpu-layers"));
+  std::replace(arguments.begin(), std::ranges::find(arguments, "--"), std::string("-ngl"),
+               std::string("--n-gpu-layers"));
   if (const auto draft = take_flag(arguments, {"-hfd", "-hfrd", "--hf-repo-draft"})) {
     arguments.emplace_back("--draft=" + with_hf_origin(*draft));
   }

@@ -56,7 +56,8 @@ TEST_F(Commands, bye_leaves_and_so_do_its_other_names) {
     FakeConsole alone;
     alone.type(name[0] == ' ' ? name + 1 : name);
     alone.type("never read");
-    ChatSession(service, alone, {}).run();
+    LocalGenerator generator(service);
+    ChatSession(generator, alone, {}).run();
     EXPECT_EQ(alone.prompts.size(), 1u) << name;
   }
 }

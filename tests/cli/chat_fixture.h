@@ -16,7 +16,8 @@ class ChatFixture : public testing::Test {
  protected:
   // Until nothing more is typed; the screen.
   const std::string& run() {
-    ChatSession(service, console, options).run();
+    LocalGenerator generator(service);
+    ChatSession(generator, console, options).run();
     return console.screen;
   }
 

@@ -60,25 +60,33 @@ def command_of(block, *more):
     return [*shlex.split(command), *more], variables
 
 
+def arguments(name, task=TASK):
+    """Returns the arguments with which an agent does a task without asking, and then ends."""
+    return {"claude": ["-p", task, "--permission-mode", "acceptEdits", "--allowedTools", "Read,Write"],
+            "codex": ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", task],
+            "qwen": ["--yolo", task],
+            "opencode": ["run", task]}[name]
+
+
 def claude(home, work, url):
-    return command_of(as_written(blocks("claude_code")["sh"], url), "-p", TASK, "--permission-mode", "acceptEdits", "--allowedTools", "Read,Write")
+    return command_of(as_written(blocks("claude_code")["sh"], url), *arguments("claude"))
 
 
 def codex(home, work, url):
     written = blocks("codex")
     (home / ".codex").mkdir(exist_ok=True)
     (home / ".codex/config.toml").write_text(as_written(written["toml"], url))
-    return command_of(written["sh"], "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK)
+    return command_of(written["sh"], *arguments("codex"))
 
 
 def qwen(home, work, url):
-    return command_of(as_written(blocks("qwen_code")["sh"], url), "--yolo", TASK)
+    return command_of(as_written(blocks("qwen_code")["sh"], url), *arguments("qwen"))
 
 
 def opencode(home, work, url):
     written = blocks("opencode")
     (work / "opencode.json").write_text(as_written(written["json"], url))
-    return command_of(written["sh"], "run", TASK)
+    return command_of(written["sh"], *arguments("opencode"))
 
 
 def shell(command):
@@ -93,11 +101,15 @@ AGENTS = {agent.name: agent for agent in (
 )}
 
 
+def agent_environment(home, node_modules):
+    return {"PATH": f"{node_modules}/.bin:{os.environ['PATH']}", "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", "USER": "kvik"}
+
+
 def session(agent, home, work, url, node_modules):
     story = work / "story.txt"
     story.write_text(BEFORE)
     command, extra = agent.configure(home, work, url)
-    env = {"PATH": f"{node_modules}/.bin:{os.environ['PATH']}", "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", "USER": "kvik", **extra}
+    env = {**agent_environment(home, node_modules), **extra}
     begun = time.monotonic()
     done = subprocess.run(command, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
     return {"exit_code": done.returncode, "said": done.stdout[-2000:], "errors": done.stderr[-2000:], "story": story.read_text(),

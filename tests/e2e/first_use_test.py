@@ -110,7 +110,7 @@ class Habits(Refused):
         kvik.output("run", "demo", "-pROMEO:", "-n2", *SEEDED)  # a value may directly follow its flag
 
     def test_commands_that_other_programs_have_say_what_to_do(self):
-        for command, hint in (("download", "kvik pull NAME"), ("ls", "kvik list"), ("ps", "/v1/models")):
+        for command, hint in (("download", "kvik pull NAME"), ("ls", "kvik list")):
             self.assertRegex(self.refused(2, command, "llama3.2"), f"unknown command '{command}'; .*{hint}")
 
     def test_what_is_missing_is_named_as_the_help_names_it(self):

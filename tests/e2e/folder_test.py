@@ -119,7 +119,7 @@ class ModelFolder(FolderCase):
         shown = kvik.output("show", folder).decode()
         for words in ("architecture llama", "layers 6", "tokenizer:", "2,048 tokens"):
             self.assertIn(words, shown)
-        plans = [json.loads(kvik.output("plan", m, "--json", "--ctx", 512)) for m in (folder, kvik.demo_as("f32"))]
+        plans = [json.loads(kvik.output("plan", m, "--json", "--ctx", 512, "--memory", "16GiB")) for m in (folder, kvik.demo_as("f32"))]
         self.assertEqual(plans[0], plans[1])
         self.assertEqual(len(json.loads(kvik.output("bench", folder, "--prefill", 8, "--decode", 4, "--repeat", 1, "--json"))), 2)
 
@@ -148,7 +148,8 @@ class ModelFolder(FolderCase):
         with open(whole, "wb") as f:
             f.write(raw[:n])
             f.truncate(len(raw))
-        self.assertEqual(kvik.output("plan", folder, "--json"), kvik.output("plan", kvik.preset("test-llama"), "--json"))
+        plans = [kvik.output("plan", model, "--json", "--memory", "16GiB") for model in (folder, kvik.preset("test-llama"))]
+        self.assertEqual(plans[0], plans[1])
         self.assertIn(b"layers 2", kvik.output("show", folder))
 
     def test_more_rows_than_the_tokenizer_has_tokens_are_unused_ones(self):

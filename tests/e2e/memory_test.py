@@ -175,7 +175,7 @@ class Plan(unittest.TestCase):
         with open(hollow, "wb") as f:
             f.write(whole[:len(whole) // 2])
             f.truncate(len(whole))
-        self.assertEqual(plan(hollow), plan(path))
+        self.assertEqual(plan(hollow, memory="16GiB"), plan(path, memory="16GiB"))
 
     def test_without_json_there_is_a_row_for_each_kv_type(self):
         text = kvik.output("plan", "demo", "--ctx", 1024, "--users", 2).decode()
@@ -306,6 +306,48 @@ class Serve(unittest.TestCase):
             self.assertIn("that is more than the", server.said())
         with Server("demo", "--kv-memory", "16MiB") as server:
             self.assertNotIn("that is more than the", server.said())
+
+    CHOSEN = re.compile(r"chosen: context 1024 and KV cache ([\d.]+ [GM]iB), from [\d.]+ [GM]iB free memory of which [\d.]+ [GM]iB stay free for "
+                        r"other programs; --ctx and --kv-memory change it$", re.M)
+
+    def test_context_and_cache_are_chosen_and_said_in_one_line(self):
+        for flags in ((), ("--ctx", "auto", "--kv-memory", "auto")):
+            with Server("demo", *flags) as server:
+                size = self.CHOSEN.findall(server.said())
+                self.assertEqual(len(size), 1, server.said())
+                self.assertIn(f"KV cache: {size[0]} as int8", server.said())
+        self.assertRegex(kvik.output("plan", "demo").decode(), r"(?m)^serve    " + self.CHOSEN.pattern)
+
+    def test_given_numbers_are_not_chosen(self):
+        with Server("demo", "--kv-memory", "64MiB") as server:
+            self.assertNotIn("chosen:", server.said())
+        with Server("demo", "--ctx", 512) as server:
+            self.assertRegex(server.said(), r"chosen: KV cache .*; --kv-memory changes it\n")
+            self.assertIn("context 512\n", server.said())
+
+    def test_a_start_with_the_chosen_cache_is_as_fast_as_with_a_small_one(self):
+        """The system gives memory to a page of the cache when it is first written."""
+        times, resident = [], []
+        for flags in ((), ("--kv-memory", "16MiB")):
+            tries = []
+            for _ in range(3):
+                begun = time.monotonic()
+                with Server("demo", "--threads", 1, *flags) as server:
+                    tries.append(time.monotonic() - begun)
+                    resident.append(server.rss_bytes())
+            times.append(min(tries))
+        self.assertLess(times[0], times[1] + 1)
+        self.assertLess(max(resident), min(resident) + (256 << 20))
+
+    def test_plan_chooses_for_a_machine_of_a_given_size(self):
+        auto = [plan("llama-3.1-8b:q4_k", memory=f"{n}GiB")["auto"] for n in (16, 32, 64)]
+        self.assertEqual([a["reserve_bytes"] >> 30 for a in auto], [4, 8, 8])
+        self.assertLess(auto[0]["ctx"], auto[1]["ctx"])
+        self.assertEqual(auto[2]["ctx"], 131072)
+        self.assertGreater(auto[2]["kv_memory_bytes"], 2 * 131072 * plan("llama-3.1-8b:q4_k")["kv_bytes_per_token"])
+        for a in auto:
+            at = plan("llama-3.1-8b:q4_k", ctx=a["ctx"], memory=a["free_bytes"])
+            self.assertLessEqual(at["weights_bytes"] + a["kv_memory_bytes"], a["free_bytes"] - a["reserve_bytes"])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ class Terminal:
 
     def __init__(self, home, *command, width=120, height=50, **env):
         self.folder = tempfile.TemporaryDirectory()
-        variables = {"HOME": home, "TERM": "tmux-256color", "PATH": os.environ["PATH"], **env}
+        variables = {"HOME": home, "TERM": "tmux-256color", "PATH": os.environ["PATH"], "KVIK_URL": "none", **env}
         # The pane remains after its command has ended.
         self._tmux("-f", os.devnull, "-u", "new-session", "-d", "-x", str(width), "-y", str(height), "sleep", str(10 * PATIENCE))
         self._tmux("set-option", "-g", "remain-on-exit", "on")

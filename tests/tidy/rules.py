@@ -55,6 +55,8 @@ MAY_REACH = {
 # Headers that compile slowly or depend on a library are limited to the floors that need them.
 LIBRARIES = {
     "boost/": ("server", "main"),
+    "boost/asio/buffer.hpp": ("server", "cli"),
+    "boost/beast/http": ("server", "cli"),
     "boost/json": ("base", "format", "text", "study", "server", "cli", "main"),
     "pcre2.h": ("format", "text"),
     "CLI/": ("main",),

@@ -6,9 +6,9 @@ BINARY = os.environ.get("KVIK_BINARY", os.path.join(ROOT, "build/kvik"))
 
 
 def environment(**extra):
-    """Returns the caller's environment without Kvik's settings, which would affect a test, plus `extra`."""
+    """Returns the caller's environment without Kvik's settings, which would affect a test, plus `extra`. No running server is used."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("KVIK_")}
-    return {**clean, **{k: str(v) for k, v in extra.items() if v is not None}}
+    return {**clean, "KVIK_URL": "none", **{k: str(v) for k, v in extra.items() if v is not None}}
 
 
 def command(*args):

@@ -13,23 +13,19 @@ namespace kvik {
 namespace {
 
 // Plans the process of parsed options.
-Result<ServerPlan> plan_options(const ServeOptions& options, const Flags& flags,
-                                uint64_t most_bytes) {
+Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t most_bytes) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto source, open_model(options.model.model));
   TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
-  EngineOptions engine{.kv_budget_bytes = options.kv_budget_bytes,
-                       .kv_type = options.model.kv_type,
+  EngineOptions engine{.kv_type = options.model.kv_type,
                        .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
                        .max_running = options.max_running,
                        .speculation = options.speculation.options};
-  const auto total = [&] {
-    const AdapterOptions& adapters = options.serving.adapters;
-    const bool has_adapters = !adapters.named.empty() || !adapters.folder.empty();
-    return footprint.plan(engine).total_bytes() + (has_adapters ? adapters.budget_bytes : 0);
-  };
-  const auto given = flags.given();
-  ServerPlan plan{.sets_kv_memory = std::ranges::count(given, "kv-memory", &GivenFlag::first) > 0};
+  const MemoryBeside beside = memory_beside(options);
+  engine.kv_budget_bytes =
+      choose_memory(options.model, engine, beside, footprint, *backend).choice.kv_bytes;
+  const auto total = [&] { return footprint.plan(engine).total_bytes() + beside.adapter_bytes; };
+  ServerPlan plan{.sets_kv_memory = options.kv_bytes.has_value()};
   if (!plan.sets_kv_memory) {
     constexpr uint64_t kShort = 4096;  // tokens
     const uint64_t least = footprint.kv(engine.kv_type).budget(kShort, 1, {}, engine.max_running);
@@ -49,7 +45,7 @@ Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64
   Result<ServerPlan> planned = fail(ErrorCode::kInvalidArgument, "the flags cannot be used");
   CommandLine line("kvik", "", "");
   Flags flags = line.add("serve", "", [&] {
-    planned = plan_options(options, flags, most_bytes);
+    planned = plan_options(options, most_bytes);
     return kExitOk;
   });
   add_serve_flags(flags, options);

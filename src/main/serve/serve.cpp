@@ -138,15 +138,20 @@ Result<std::optional<std::vector<ApiKey>>> keys_of(const ServeOptions& options) 
   return keys;
 }
 
+// Budgets of the KV cache in bytes: that of the engine, and that which --ctx needs.
+struct Budgets {
+  uint64_t given = 0, for_ctx = 0;
+};
+
 // Logs the capacity of the cache, and a message if it is less than --ctx or less than coding agents
 // need.
-void log_context(const ServeOptions& options, const ModelCard& card, uint64_t budget_for_ctx) {
-  log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(options.kv_budget_bytes),
+void log_context(const ServeOptions& options, const ModelCard& card, const Budgets& budgets) {
+  log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(budgets.given),
             name_of(options.model.kv_type), card.kv_tokens, card.n_ctx_max);
   if (card.n_ctx_max < options.model.n_ctx) {
     log::warn("--ctx {} is cut to {}: --kv-memory {} holds no more tokens, and {} would",
-              options.model.n_ctx, card.n_ctx_max, format_bytes(options.kv_budget_bytes),
-              format_bytes(budget_for_ctx));
+              options.model.n_ctx, card.n_ctx_max, format_bytes(budgets.given),
+              format_bytes(budgets.for_ctx));
   }
   const bool has_tools = card.chat_template.find("tools") != std::string::npos;
   if (has_tools && card.n_ctx_max < kAgentTokens) {
@@ -165,7 +170,7 @@ std::vector<PlannedMemory> planned_memory(const MemoryPlan& plan) {
 // Loads the model and starts its engine. Until then the port answers that the model is being
 // loaded. On a socket of the service manager, clients wait instead, because the first of them may
 // have caused the start.
-Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOptions& engine_options,
+Result<std::unique_ptr<Instance>> load(ServeOptions& options, EngineOptions engine_options,
                                        const ListenSocket& socket, const ServiceManager& manager) {
   std::unique_ptr<LoadingServer> waiting;
   if (!socket.is_adopted()) {
@@ -178,17 +183,18 @@ Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOption
     if (waiting) waiting->show(n_done, n_all);
     report.show(n_done, n_all);
   };
-  TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
+  TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options, memory_beside(options)));
   if (!options.name.empty()) loaded.id = options.name;
   if (!options.speculation.draft.empty())
     TRY(load_draft(options.speculation.draft, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
   options.server.memory_plan = planned_memory(loaded.plan);
-  const uint64_t budget_for_ctx =
-      loaded.kv().budget(loaded.n_ctx, 1, engine_options.tiers, engine_options.max_running);
+  const Budgets budgets{.given = engine_options.kv_budget_bytes,
+                        .for_ctx = loaded.kv().budget(loaded.n_ctx, 1, engine_options.tiers,
+                                                      engine_options.max_running)};
   TRY_ASSIGN(auto instance, Instance::create(std::move(loaded), engine_options, options.serving));
-  log_context(options, instance->service().card(), budget_for_ctx);
+  log_context(options, instance->service().card(), budgets);
   return instance;
 }
 
@@ -227,8 +233,7 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
   if (!options.chat_template_file.empty()) {
     TRY_ASSIGN(options.serving.chat.chat_template, read_template(options.chat_template_file));
   }
-  EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
-                               .max_running = options.max_running,
+  EngineOptions engine_options{.max_running = options.max_running,
                                .max_queue = options.max_queue,
                                .page_log = kv_events.get(),
                                .tiers = tiers.places(),

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "host/available_memory.h"
 #include "main/model_flags.h"
 #include "service/tools/tool_format.h"
 
@@ -17,9 +16,10 @@ void add_cache(Flags& flags, ServeOptions& options) {
   flags.add(
       "Cache",
       {
-          {"--kv-memory", as_bytes(options.kv_budget_bytes),
-           "memory of the KV cache for all users together (default: 4GiB, or half of the memory of "
-           "a machine with less than 8GiB)"},
+          {"--kv-memory", or_auto(as_bytes(options.kv_bytes)),
+           "memory of the KV cache for all users together. auto: room for two contexts, and at "
+           "least 4GiB, as far as the free memory goes; a quarter of the machine's memory, at most "
+           "8GiB, stays free for other programs (default: auto)"},
           {"--overcommit", &options.model.overcommits,
            "start even if the plan needs more memory than this machine has"},
           Flag("--share", &options.share,
@@ -155,9 +155,12 @@ void add_observability(Flags& flags, ServeOptions& options) {
 
 }  // namespace
 
-uint64_t default_kv_budget() {
-  constexpr uint64_t kUsual = uint64_t{4} << 30;
-  return std::min(kUsual, machine_memory_bytes().value_or(kUsual) / 2);
+MemoryBeside memory_beside(const ServeOptions& options) {
+  const AdapterOptions& adapters = options.serving.adapters;
+  const bool has_adapters = !adapters.named.empty() || !adapters.folder.empty();
+  return {.kv_bytes = options.kv_bytes,
+          .adapter_bytes = has_adapters ? adapters.budget_bytes : 0,
+          .draft = options.speculation.draft};
 }
 
 void add_serve_flags(Flags& flags, ServeOptions& options) {

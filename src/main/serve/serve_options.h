@@ -18,9 +18,6 @@
 
 namespace kvik {
 
-// Returns the default of --kv-memory: 4 GiB, or half of the machine's memory if that is less.
-uint64_t default_kv_budget();
-
 // The options of `kvik serve`.
 struct ServeOptions {
   ModelOptions model;
@@ -32,7 +29,7 @@ struct ServeOptions {
   RouterOptions router;
   std::string name;  // --served-model-name; empty: that of the file
   std::string chat_template_file;
-  uint64_t kv_budget_bytes = default_kv_budget();
+  std::optional<uint64_t> kv_bytes;  // absent: chosen by choose_memory()
   std::optional<uint64_t> request_memory;
   uint32_t max_queue = EngineOptions{}.max_queue;
   uint32_t max_running = EngineOptions{}.max_running;
@@ -44,6 +41,9 @@ struct ServeOptions {
   TlsFiles tls;
   bool allow_no_key = false;
 };
+
+// Returns the memory of the engine besides the model. Adapters count if there may be any.
+MemoryBeside memory_beside(const ServeOptions& options);
 
 // Adds the flags of `kvik serve`.
 void add_serve_flags(Flags& flags, ServeOptions& options);

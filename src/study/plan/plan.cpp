@@ -42,6 +42,9 @@ struct Plan {
   uint64_t state_bytes, adapter_bytes;
   bool has_kv_events;
   uint32_t n_layers, n_recurrent_layers;
+  MemoryState memory;       // in which `choice` fits
+  MemoryChoice choice;      // of `kvik serve` with automatic settings and the chosen KV type
+  std::string choice_text;  // the choice as a sentence
   std::vector<TypePlan> by_type;
   std::vector<TypeSize> sizes;  // file sizes by weight type
 };
@@ -95,6 +98,19 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
           .users_that_fit = footprint.users_in(type, plan.n_ctx, left)};
 }
 
+// Adds the choice that `kvik serve` would make.
+void add_choice(const PlanOptions& options, const Footprint& footprint, Backend& backend,
+                Plan& plan) {
+  plan.memory = options.memory_bytes ? idle_machine(options.memory_bytes) : memory_state(backend);
+  MemoryWish wish;
+  wish.adapter_bytes = options.adapter_bytes;
+  if (!options.model.chooses_ctx) wish.n_ctx = plan.n_ctx;
+  EngineOptions engine;
+  engine.kv_type = options.model.kv_type;
+  plan.choice = choose_memory(footprint, engine, wish, plan.memory);
+  plan.choice_text = describe(plan.choice, wish, plan.memory, footprint.config().n_ctx_train);
+}
+
 Result<Plan> make_plan(const PlanOptions& options) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   const std::string spec = spec_of(options.model.model);
@@ -113,6 +129,9 @@ Result<Plan> make_plan(const PlanOptions& options) {
             .has_kv_events = options.has_kv_events,
             .n_layers = config.n_layers,
             .n_recurrent_layers = config.n_state_layers(),
+            .memory = {},
+            .choice = {},
+            .choice_text = {},
             .by_type = {},
             .sizes = type_sizes(*source)};
   if (plan.n_ctx > UINT32_MAX || plan.n_users == 0 || plan.n_users > (1u << 20)) {
@@ -122,6 +141,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
                             plan.n_users, plan.n_ctx));
   }
   for (const KvType type : kAllKvTypes) plan.by_type.push_back(plan_type(plan, footprint, type));
+  add_choice(options, footprint, *backend, plan);
   return plan;
 }
 
@@ -160,7 +180,11 @@ std::string as_json(const Plan& plan, const TypePlan& p) {
     out += fmt::format("{}\"{}\":{}", &part == p.memory.buffers.data() ? "" : ",", part.name,
                        part.n_bytes);
   }
-  out += fmt::format("}},\"weights_by_type\":{}}}\n", sizes_json(plan.sizes));
+  out += fmt::format(
+      "}},\"auto\":{{\"ctx\":{},\"kv_memory_bytes\":{},\"free_bytes\":{},\"reserve_bytes\":{}}},"
+      "\"weights_by_type\":{}}}\n",
+      plan.choice.n_ctx, plan.choice.kv_bytes, plan.memory.free_bytes, plan.memory.reserve_bytes(),
+      sizes_json(plan.sizes));
   return out;
 }
 
@@ -177,7 +201,8 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
     out += fmt::format("{}{} {}", &part == chosen.memory.buffers.data() ? "" : ", ", part.name,
                        format_bytes(part.n_bytes));
   }
-  out += fmt::format("\nmemory   {:>12}\n\n", format_bytes(plan.memory_bytes));
+  out += fmt::format("\nmemory   {:>12}\nserve    {}\n\n", format_bytes(plan.memory_bytes),
+                     plan.choice_text);
   out += fmt::format("{} of {} tokens each\n",
                      plan.n_users == 1 ? "one user" : fmt::format("{} users", plan.n_users),
                      plan.n_ctx);
