@@ -111,11 +111,12 @@ class Reference(unittest.TestCase):
     def test_a_server_with_everything_shows_what_is_documented(self):
         with tempfile.TemporaryDirectory() as folder:
             shown = self.families_of("--disk", folder, "--price-input", 1, "--kv-events", "tcp://127.0.0.1:0")
+        shown |= self.families_of("synthetic:test-llama")  # a router
         self.assertEqual(shown, documented())
 
     def test_a_plain_server_shows_no_tiers_prices_and_events(self):
         shown = self.families_of()
-        optional = {name for name in documented() if name.startswith(("kvik_tier_", "kvik_kv_events_", "kvik_key_cost_"))}
+        optional = {name for name in documented() if name.startswith(("kvik_tier_", "kvik_kv_events_", "kvik_key_cost_", "kvik_model_"))}
         self.assertEqual(set(shown), set(documented()) - optional)
 
 

@@ -163,18 +163,15 @@ Result<std::string> named_model(const HandlerContext& context, const RequestBody
   TRY_ASSIGN(const auto name, fields.string("model"));
   if (!name || name->empty())
     return fail(ErrorCode::kInvalidArgument, "model is missing: the name of a model", "model");
+  if (!context.options.router) return *name;
   return context.options.router->models.resolve(*name);
 }
 
 std::optional<HttpResponse> refuse_operation(const HandlerContext& context,
                                              const HttpRequest& request) {
-  if (!is_operator(request, context.options))
-    return error_response(
-        HttpFault{403, "models are loaded and unloaded with the key of an operator"});
-  if (context.options.router) return std::nullopt;
-  return error_response(Error{ErrorCode::kUnsupported,
-                              "this server serves one model, which stays loaded; kvik serve "
-                              "--models DIR or --keep-alive TIME loads and unloads models"});
+  if (is_operator(request, context.options)) return std::nullopt;
+  return error_response(
+      HttpFault{403, "models are loaded and unloaded with the key of an operator"});
 }
 
 }  // namespace
@@ -225,6 +222,11 @@ Reply handle_load_model(const HandlerContext& context, const HttpRequest& reques
   if (auto refusal = refuse_operation(context, request)) return std::move(*refusal);
   auto name = named_model(context, body);
   if (!name) return error_response(name.error());
+  if (!context.options.router) {  // it is loaded if it is the served one
+    HttpRequest named = request;
+    named.path = "/v1/models/" + *name;
+    return handle_model(context, named);
+  }
   return std::make_unique<LoadReply>(context.options.router->models, std::move(*name), true);
 }
 
@@ -233,6 +235,10 @@ Reply handle_unload_model(const HandlerContext& context, const HttpRequest& requ
   if (auto refusal = refuse_operation(context, request)) return std::move(*refusal);
   const auto name = named_model(context, body);
   if (!name) return error_response(name.error());
+  if (!context.options.router)
+    return error_response(Error{ErrorCode::kUnsupported,
+                                "this server serves one model, which stays loaded; kvik serve "
+                                "--models DIR or --keep-alive TIME unloads models"});
   context.options.router->models.unload(*name);
   return router_model(context, *name);
 }
