@@ -4,6 +4,7 @@ function(kvik_floor name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/backend/cuda/runtime/")  # cuda.cmake adds one file of this folder
   if(sources)
+    set_property(GLOBAL APPEND PROPERTY kvik_floors ${name})  # for portable.cmake
     add_library(kvik_${name} STATIC ${sources})
     kvik_precompile(kvik_${name})
     kvik_unite(kvik_${name} ${sources})

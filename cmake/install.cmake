@@ -45,6 +45,7 @@ set(CPACK_STRIP_FILES OFF)  # the portable program is linked without symbols
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_DEBIAN_FILE_NAME kvik_${PROJECT_VERSION}_amd64.deb)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= ${kvik_glibc})")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libcurl4t64 | libcurl4 | libcurl3-gnutls")  # loaded by downloads
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Runs large language models on this machine and serves them by the APIs of OpenAI and Anthropic. Prompts that
 share a prefix are computed once, also across users and restarts.")

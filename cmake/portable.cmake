@@ -3,11 +3,12 @@
 # version or a later one: Debian 11, Ubuntu 20.04, RHEL 9, Fedora 32.
 set(kvik_glibc 2.31)
 
-function(kvik_portable floors)
+function(kvik_portable)
   if(KVIK_SANITIZER)
     return()
   endif()
   set(archives "")
+  get_property(floors GLOBAL PROPERTY kvik_floors)
   foreach(floor ${floors})
     list(APPEND archives $<TARGET_FILE:kvik_${floor}>)
   endforeach()

@@ -89,7 +89,7 @@ class DebianPackage(unittest.TestCase):
             package = root.put(os.path.join(PACKAGES, f"kvik_{VERSION}_amd64.deb"))
             before = files_of(root.folder)
             begin = time.monotonic()
-            root.run("apt-get", "install", "-y", package)
+            root.run("apt-get", "install", "-y", "--no-install-recommends", package)
             said = root.run("kvik", *package_test.RUN).stdout
             first_token_s = time.monotonic() - begin
             self.assertLess(first_token_s, FIRST_TOKEN_S)
@@ -109,7 +109,7 @@ class DebianPackage(unittest.TestCase):
             config = os.path.join(root.folder, "etc/kvik/kvik.toml")
             with open(config, "a") as f:
                 f.write("# changed\n")
-            root.run("apt-get", "install", "-y", "--reinstall", package)
+            root.run("apt-get", "install", "-y", "--no-install-recommends", "--reinstall", package)
             with open(config) as f:
                 self.assertTrue(f.read().endswith("# changed\n"))
             root.run("apt-get", "remove", "-y", "kvik")
@@ -222,7 +222,7 @@ class Systemd(unittest.TestCase):
         if not shutil.which("systemd-nspawn"):
             self.skipTest("systemd-nspawn is not installed")
         with Root("bookworm-systemd") as root:
-            root.run("apt-get", "install", "-y", root.put(os.path.join(PACKAGES, f"kvik_{VERSION}_amd64.deb")))
+            root.run("apt-get", "install", "-y", "--no-install-recommends", root.put(os.path.join(PACKAGES, f"kvik_{VERSION}_amd64.deb")))
 
             def write(path, text):
                 path = os.path.join(root.folder, path)
@@ -275,7 +275,7 @@ class Tarball(unittest.TestCase):
 
     def test_the_deb_installs_on_debian_11(self):
         with Root("bullseye") as root:
-            root.run("apt-get", "install", "-y", root.put(os.path.join(PACKAGES, f"kvik_{VERSION}_amd64.deb")))
+            root.run("apt-get", "install", "-y", "--no-install-recommends", root.put(os.path.join(PACKAGES, f"kvik_{VERSION}_amd64.deb")))
             self.assertEqual(root.run("kvik", *package_test.RUN).stdout, package_test.output(kvik.BINARY, *package_test.RUN))
 
     def test_the_checksums_are_those_of_the_files(self):
