@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Measures swaps of models on one server: TTFT of a known conversation after a swap, and memory under load.
 
 swap_ttft.py MODEL OTHER THIRD [--tokens 4096] [--disk DIR] [--memory SIZE] [flags of kvik serve after --]
