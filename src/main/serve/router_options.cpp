@@ -10,6 +10,7 @@
 
 #include "base/quantity.h"
 #include "host/load_model.h"
+#include "main/models/model_argument.h"
 
 namespace kvik {
 namespace {
@@ -170,31 +171,36 @@ void RouterOptions::add_to(Flags& flags) {
       });
 }
 
-Result<std::vector<RouterModel>> router_models(const std::string& model,
+Result<std::vector<RouterModel>> router_models(std::vector<NamedModel> first,
                                                const RouterOptions& options,
                                                const std::vector<ModelSection>& sections,
                                                const Flags& flags) {
-  std::vector<std::string> paths;
-  if (!model.empty()) paths.push_back(model);
-  paths.insert(paths.end(), options.more_models.begin(), options.more_models.end());
+  for (const std::string& path : options.more_models) first.push_back({.path = path, .name = {}});
   if (!options.folder.empty()) {
     TRY_ASSIGN(const auto found, models_in(options.folder));
-    paths.insert(paths.end(), found.begin(), found.end());
+    for (const std::string& path : found) first.push_back({.path = path, .name = {}});
   }
-  const auto model_at = [&](const std::string& path, const std::string& name) {
-    return RouterModel{
-        .spec = {.name = name, .aliases = {}, .path = path, .keep_alive = options.keep_alive},
-        .flags = {}};
+  const auto add = [&](std::vector<RouterModel>& models, NamedModel named) -> Result<RouterModel*> {
+    std::string stored;
+    TRY(resolve_model_argument(named.path, &stored, IfNotStored::kDownload));
+    if (named.name.empty()) named.name = stored.empty() ? model_id(named.path).text() : stored;
+    return &models.emplace_back(RouterModel{.spec = {.name = std::move(named.name),
+                                                     .aliases = {},
+                                                     .path = std::move(named.path),
+                                                     .keep_alive = options.keep_alive},
+                                            .flags = {}});
   };
   std::vector<RouterModel> models;
-  for (const std::string& path : paths) models.push_back(model_at(path, model_id(path).text()));
+  for (NamedModel& named : first) TRY(add(models, std::move(named)));
   for (const ModelSection& section : sections) {
     const std::string path = path_in(section);
     RouterModel* known = find_model(models, section.name);
     if (!known && path.empty())
       return wrong_section(section, "path is missing, and no other model has this name");
     if (known && !path.empty()) known->spec.path = path;
-    if (!known) known = &models.emplace_back(model_at(path, section.name));
+    if (!known) {
+      TRY_ASSIGN(known, add(models, {.path = path, .name = section.name}));
+    }
     TRY(apply_section(section, flags, *known));
   }
   if (models.empty())

@@ -36,10 +36,17 @@ struct RouterModel {
   std::vector<GivenFlag> flags;  // names as Flags::long_name()
 };
 
-// Returns the models of the command line (`model`, empty: none, and the options), of --models and
-// of the config file. A section extends the model of its name, or adds the one of its `path`.
-// Errors: kInvalidArgument (a name occurs twice, an unknown flag, no models), kNotFound.
-Result<std::vector<RouterModel>> router_models(const std::string& model,
+// A model of the command line, or a stored one.
+struct NamedModel {
+  std::string path;
+  std::string name;  // for clients; empty: model_id(path)
+};
+
+// Returns the models of the command line (`first`, and those of the options), of --models and of
+// the config file. A section extends the model of its name, or adds the one of its `path`. Stored
+// names are resolved. Errors: kInvalidArgument (a name occurs twice, an unknown flag, no models),
+// kNotFound.
+Result<std::vector<RouterModel>> router_models(std::vector<NamedModel> first,
                                                const RouterOptions& options,
                                                const std::vector<ModelSection>& sections,
                                                const Flags& flags);

@@ -266,14 +266,23 @@ Result<int> serve(ServeOptions options, const Flags& flags, const CommandLine& l
   const auto library = make_model_library(std::move(hub), fit_of_model);
   options.server.library = library.get();
   const auto& sections = line.model_sections();
-  const bool has_router = options.router.is_wanted(sections);
-  if (options.model.model.empty() && !has_router)
-    return fail(ErrorCode::kInvalidArgument, "kvik serve needs MODEL, or --models DIR");
+  std::vector<NamedModel> named;
+  if (!options.model.model.empty()) named.push_back({options.model.model, options.model.name});
+  bool has_router = options.router.is_wanted(sections);
+  if (named.empty() && !has_router) {  // serves all stored models
+    TRY_ASSIGN(const auto stored, library->list());
+    for (const StoredModel& model : stored) named.push_back({model.path, model.name});
+    has_router = true;
+    if (named.empty())
+      return fail(ErrorCode::kInvalidArgument,
+                  "kvik serve needs MODEL or --models DIR: no model is stored on this machine "
+                  "(kvik pull NAME downloads one)");
+  }
   if (has_router && options.kv_events.is_wanted())
     return fail(ErrorCode::kUnsupported, "--kv-events needs a server of one model");
   std::vector<RouterModel> models;
   if (has_router) {
-    TRY_ASSIGN(models, router_models(options.model.model, options.router, sections, flags));
+    TRY_ASSIGN(models, router_models(std::move(named), options.router, sections, flags));
   }
   TRY_ASSIGN(const ListenSocket socket, bind(options));
   if (!has_router) {
