@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "support/temporary_folder.h"
@@ -128,9 +129,12 @@ TEST_P(State, preemption_does_not_change_answers) {
   }
 }
 
-// The ends of answers are no longer kept at this point, because no prompt has continued one.
+// The ends of answers are no longer kept at this point, because no prompt has continued one. With
+// the other families no page is free for a snapshot when the sequence is preempted.
 TEST_P(State, a_sequence_preempted_in_its_answer_resumes_at_its_state) {
   constexpr uint32_t kPrompt = 90, kAnswer = 1900;
+  const std::string_view family = GetParam();
+  const bool has_room_for_a_snapshot = family == "test-qwen35" || family == "test-qwen3next";
   uint64_t n_preemptions = 0;
   for (uint32_t n_pages = 180; n_preemptions == 0 && n_pages >= 40; n_pages -= 10) {
     TinyEngineOptions options = options_for(GetParam(), n_pages);
@@ -154,8 +158,10 @@ TEST_P(State, a_sequence_preempted_in_its_answer_resumes_at_its_state) {
     const uint64_t n_steps = rig.engine().snapshot().steps;
     rig.run();
     EXPECT_EQ(younger->tokens().size(), kAnswer);
-    EXPECT_EQ(rig.engine().snapshot().steps - n_steps, kAnswer - n_tokens)
-        << "a row for each token";
+    if (has_room_for_a_snapshot) {
+      EXPECT_EQ(rig.engine().snapshot().steps - n_steps, kAnswer - n_tokens)
+          << "a row for each token";
+    }
     EngineRig large(options_for(GetParam()));
     EXPECT_EQ(younger->tokens(), large.run(request_of(some_tokens(kPrompt, 1), kAnswer))->tokens());
   }
