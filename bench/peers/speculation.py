@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--serve", action="append", default=[], help="a further flag of kvik serve")
     parser.add_argument("--no-npm", action="store_true", help="without the llama.cpp that npm carries")
     parser.add_argument("--peer-server", action="append", default=[], help="NAME=COMMAND of a server with llama.cpp's flags")
-    parser.add_argument("--peer-guesses", default="", help="the flags that make those guess")
+    parser.add_argument("--peer-guesses", default="", help="the flags that enable speculation in those servers")
     options = parser.parse_args()
     engines = {"kvik": of_kvik}
     if not options.no_npm:

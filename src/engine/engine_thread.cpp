@@ -135,7 +135,7 @@ void EngineThread::main() {
       goes_on = turn();
     } catch (const std::bad_alloc&) {  // between two steps: running sequences are not affected
       static log::RareWarning warn;
-      warn("a message to the engine could not be handled: the system has no memory left");
+      warn("cannot handle a message to the engine: out of memory");
     }
   }
 }
@@ -163,7 +163,7 @@ void EngineThread::submit(Submission submission) {
                     std::move(submission.place));
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
-    warn("a request could not begin: the system has no memory left");
+    warn("cannot start a request: out of memory");
     try {
       sink->on_finish(FinishReason::kFailed, {});
     } catch (const std::bad_alloc&) {
@@ -179,7 +179,7 @@ bool EngineThread::step() {
     return engine_->step();
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
-    warn("a step could not be made: the system has no memory left");
+    warn("cannot run a step: out of memory; all requests are canceled");
     insist([&] { engine_->cancel_all(); });
     return true;
   }

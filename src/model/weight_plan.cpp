@@ -49,7 +49,7 @@ Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& ta
     }
     if (!backend.can_compute(tensor.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{}: tensor '{}' is of type {}, which cannot be computed with",
+                  fmt::format("{}: tensor '{}' is of type {}, which the backend does not support",
                               source.label(), tensor.name, name_of(tensor.type)));
     }
     const uint64_t n_cols = tensor.shape.back();

@@ -48,14 +48,14 @@ std::string_view without_blanks_behind(std::string_view text) {
 }  // namespace
 
 SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
-    : eat_blanks_behind_(vocabulary.eat_blanks_behind),
-      eat_blanks_before_(vocabulary.eat_blanks_before),
+    : eat_blanks_behind_(vocabulary.strips_after),
+      eat_blanks_before_(vocabulary.strips_before),
       whole_words_(vocabulary.whole_words) {
   std::vector<TokenTrie::Entry> user_defined, all;
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
     const TokenKind kind = vocabulary.kinds[id];
-    if (vocabulary.not_by_name.contains(id)) continue;
+    if (vocabulary.found_after_normalization.contains(id)) continue;
     if (kind == TokenKind::kUserDefined) user_defined.push_back({text, id});
     if (kind == TokenKind::kUserDefined || kind == TokenKind::kControl ||
         kind == TokenKind::kUnknown) {

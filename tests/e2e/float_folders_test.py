@@ -73,7 +73,7 @@ class BlockFloats(FolderCase):
                 f.write(struct.pack("<Q", len(text)) + text + data)
         return folder
 
-    def test_floats_of_8_bits_are_what_they_stand_for(self):
+    def test_fp8_weights_equal_their_values(self):
         for model, *options in (("test-llama", "--kind=fp8", "--block=32"), ("test-llama", "--kind=fp8", "--block=24"), ("demo", "--kind=fp8"),
                                 ("test-mixtral", "--kind=fp8", "--block=0"), ("test-qwen3moe", "--kind=fp8", "--block=64"),
                                 ("test-qwen35moe", "--kind=fp8", "--block=32"), ("test-phi3", "--kind=fp8", "--block=32")):
@@ -85,7 +85,7 @@ class BlockFloats(FolderCase):
                     for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
                         self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
 
-    def test_floats_of_8_bits_are_so_however_their_scales_are_stored(self):
+    def test_fp8_weights_with_every_scale_layout(self):
         """Power-of-two scales as in DeepSeek-V4, experts in one tensor, one scale per matrix as in Mistral, and the format of llm-compressor."""
         tokens = kvik.random_tokens(71, N_VOCAB, 3)
         for model, *options in (("test-llama", "--block=32", "--scales=e8m0"), ("test-llama", "--block=24", "--scales=e8m0"),
@@ -142,7 +142,7 @@ class BlockFloats(FolderCase):
                 for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
                     self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
 
-    def test_floats_of_4_bits_are_so_as_compressed_tensors_names_them(self):
+    def test_nvfp4_weights_of_compressed_tensors(self):
         """There the scale of a matrix is a divisor, and activations have a scale as well."""
         narrow, _ = self.as_block_floats("test-qwen3", "--kind=nvfp4")
         header, data = read_raw(f"{narrow}/model.safetensors")
@@ -195,7 +195,7 @@ class BlockFloats(FolderCase):
         def no_number(header, data):
             data[header[name]["data_offsets"][0] + 5] = 0x7f
 
-        self.refused(spoil(tensors=no_number), name, "no number")
+        self.refused(spoil(tensors=no_number), name, "not a number")
 
         for scale in (float("nan"), float("inf"), -1e38):
             def spoilt_scale(header, data):
@@ -231,7 +231,7 @@ class BlockFloats(FolderCase):
                 (shape(exponents, experts * high, wide), (exponents, f"[{experts * high}, {wide}]", f"[{experts}, {high}, {wide}]")),
                 (shape(exponents, experts, wide, high, 1), (exponents, "expected")),
                 (shape(name, header[name]["shape"][0], header[name]["shape"][1] * header[name]["shape"][2]), (name, "shape")),
-                (lambda header, data: header.update({"other_scale_inv": header.pop(exponents)}), ("other_scale_inv", "not part of"))):
+                (lambda header, data: header.update({"other_scale_inv": header.pop(exponents)}), ("other_scale_inv", "not supported"))):
             with self.subTest(words=words):
                 self.refused(self.spoilt(of_stack, tensors=change), *words)
 
@@ -249,7 +249,7 @@ class BlockFloats(FolderCase):
         self.refused(self.spoilt(of_rows, tensors=shape(scales, 64)), scales, "[64]", "[64, 1]")
         self.refused(self.spoilt(of_rows, tensors=shape(scales, 1, 64)), scales, "[1, 64]", "[64, 1]")
 
-    def test_what_compressed_tensors_may_say_and_is_not_known_is_refused(self):
+    def test_unsupported_compressed_tensors_settings_are_rejected(self):
         folder, _ = self.as_block_floats("test-llama", "--kind=fp8", "--rows", "--compressed")
 
         def weights(**others):

@@ -178,7 +178,7 @@ PRESETS = {
                        {"window": 32, "experts": (8, 3, 96), "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 124}}),
 }
 
-# Features of the families beyond a plain decoder. "norms": before attention and MLP, after them ("behind"), or both.
+# Features of the families beyond a plain decoder. "norms": before attention and MLP, after them ("after"), or both.
 FAMILIES = {
     "llama":    {},
     "qwen2":    {"eps": 1e-6, "bias": True},
@@ -191,7 +191,7 @@ FAMILIES = {
     "phi3":     {"fused": True},
     "granite":  {},
     "granitemoe": {},
-    "olmo2":    {"eps": 1e-6, "norms": "behind", "qk_norm": "row"},
+    "olmo2":    {"eps": 1e-6, "norms": "after", "qk_norm": "row"},
     "mistral3": {},
     "glm4moe":  {"bias": True, "qk_norm": "head", "ffn_norm": "post_attention_norm", "choice_bias": True},
     "minimax-m2": {"eps": 1e-6, "qk_norm": "row", "choice_bias": True},

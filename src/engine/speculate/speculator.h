@@ -19,8 +19,8 @@
 namespace kvik {
 
 // Proposes draft tokens for decoding sequences and chooses those that a step verifies. They become
-// further rows of their sequences, whose logits yield the following tokens: an accepted draft token
-// saves a step, a rejected one costs a row.
+// further rows of their sequences, and the logits of a row yield the following token: an accepted
+// draft token saves a step, a rejected one costs a row.
 //
 // kAuto maximizes the product of all sequences' speeds (proportional fairness, Kelly et al. 1998):
 // a longer step slows every sequence in it, including prompts. No sequence becomes slower by more

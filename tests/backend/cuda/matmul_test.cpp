@@ -180,7 +180,7 @@ TEST(CudaMatmul, heads_meet_their_own_matrices) {
   }
 }
 
-TEST(CudaMatmul, rows_of_a_table_are_dequantised_as_on_the_cpu) {
+TEST(CudaMatmul, rows_of_a_table_are_dequantized_as_on_the_cpu) {
   BothBackends both;
   const std::vector<TokenId> tokens = {0, 44, 31, 32, 33, 44};
   for (const ElementType type : kTypes) {
@@ -223,7 +223,7 @@ TEST(CudaMatmul, types_without_kernels_are_refused_by_name) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(refused.error().message,
-            "q5_0 weights cannot be computed with on a GPU: expected f32, f16, bf16, q8_0, q4_0, "
+            "q5_0 weights are not supported on a GPU: expected f32, f16, bf16, q8_0, q4_0, "
             "q4_k, q5_k, q6_k or mxfp4");
 }
 
