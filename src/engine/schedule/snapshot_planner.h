@@ -24,7 +24,9 @@ class SnapshotPlanner {
   void plan_marks(Sequence& sequence);
   // Keeps the state after a step if it is at a chosen position.
   void keep_marked(Sequence& sequence);
-  // Keeps the state of a sequence that is about to release its pages, if it is worth it.
+  // Keeps the state of a sequence that is about to release its pages: of an unfinished prompt
+  // always, at the end of an answer if SnapshotPolicy chooses that. Then marks the snapshot from
+  // which the sequence resumed as outdated.
   void keep_end(Sequence& sequence);
   // Returns true if a running sequence is still computing tokens that the waiting one shares with
   // it, beyond its cached prefix. Marks the end of the last shared page, so that the running
