@@ -63,14 +63,14 @@ ChatSession::Next ChatSession::handle(const std::string& input) {
   state_.n_regenerated = 0;
   state_.conversation.add("user", input);
   const Outcome outcome = answer();
-  if (outcome != Outcome::kAnswered) state_.conversation.take_back();
+  if (outcome != Outcome::kAnswered) state_.conversation.pop_last();
   return outcome == Outcome::kLeave ? Next::kLeave : Next::kRead;
 }
 
 ChatSession::Next ChatSession::regenerate() {
   Conversation& conversation = state_.conversation;
   std::optional<Message> old;
-  if (conversation.ends_with("assistant")) old = conversation.take_back();
+  if (conversation.ends_with("assistant")) old = conversation.pop_last();
   ++state_.n_regenerated;
   HistoryTokens spoken = std::exchange(state_.spoken, state_.asked);
   const Outcome outcome = answer();

@@ -35,7 +35,7 @@ bool is_within_word(std::string_view text, size_t begin, size_t end) {
          (end < text.size() && is_word_character(text, end));
 }
 
-std::string_view without_blanks_behind(std::string_view text) {
+std::string_view without_trailing_blanks(std::string_view text) {
   while (!text.empty()) {
     size_t last = text.size() - 1;
     while (last > 0 && text.size() - last < 4 && (text[last] & 0xC0) == 0x80) --last;
@@ -88,7 +88,7 @@ void SpecialTokens::each_fragment(std::string_view text, std::span<const TextRan
       continue;
     }
     std::string_view before = text.substr(begin, at - begin);
-    if (eat_blanks_before_.contains(match->id)) before = without_blanks_behind(before);
+    if (eat_blanks_before_.contains(match->id)) before = without_trailing_blanks(before);
     if (!before.empty()) take({before, std::nullopt});
     take({text.substr(at, match->n_bytes), match->id});
     at += match->n_bytes;

@@ -20,7 +20,7 @@ DIM, FIRST = 64, 4  # of test-qwen35; first of DIM tokens that follow each other
 
 
 def model(name, element_type="f32", seed=0):
-    return kvik.preset(name, element_type, seed, "--guessing-layers", 1)
+    return kvik.preset(name, element_type, seed, "--mtp-layers", 1)
 
 
 def guesses(path, tokens, chunk):

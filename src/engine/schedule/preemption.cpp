@@ -39,7 +39,7 @@ void Preemption::preempt_last() {
 }
 
 void Preemption::release(Sequence& sequence) {
-  speculator_.let_go(sequence);
+  speculator_.release(sequence);
   if (sequence.uses_cache()) {
     snapshots_.keep_end(sequence);
     kv_.close(sequence.table, sequence.cached_tokens());
