@@ -124,7 +124,8 @@ void print_all() {
   fmt::print("{} conversations of {} turns; room for {} tokens, {} conversations\n\n",
              kConversations, kTurns, n_tokens, kHeld);
   fmt::print(
-      "| who speaks | prompt tokens | pages | LRU over whole conversations |\n"
+      "| order of conversations | prompt tokens | hit by pages | hit by an LRU over whole "
+      "conversations |\n"
       "|---|---|---|---|\n");
   for (const Trace& trace : traces()) {
     Pages pages(n_tokens / kPageTokens, KvLayout(kPageBytes));

@@ -76,13 +76,13 @@ void add_rows(const InstructionSet& isa, std::vector<float>& x, std::vector<floa
 
 // Quantizes rows into tiles of int8 levels, the input format of matrix products with quantized
 // weights.
-void add_quantisation(const InstructionSet& isa, std::vector<float>& x, std::vector<float>& y) {
+void add_quantization(const InstructionSet& isa, std::vector<float>& x, std::vector<float>& y) {
   const ActivationKernels& kernels = isa.matmul.activations(ActivationFormat::kInt8);
   const uint32_t tile_rows = kernels.tile_rows(kRows);
   static std::vector<float> scratch(pack_scratch_floats(kFfnDim));
   for (const uint32_t k : {kModelDim, kFfnDim}) {
     const size_t row_bytes = kernels.row_bytes(k);
-    add(std::string(isa.name) + "/quantise/" + std::to_string(k), 4 * k + row_bytes,
+    add(std::string(isa.name) + "/quantize/" + std::to_string(k), 4 * k + row_bytes,
         [=, &kernels, in = x.data(), out = y.data()](uint32_t r) {
           if (r % tile_rows != 0) return;
           kernels.pack({.x = in + size_t{r} * k,
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   for (const InstructionSet& isa : instruction_sets()) {
     if (!isa.runs_here()) continue;
     add_rows(isa, x, y);
-    add_quantisation(isa, x, y);
+    add_quantization(isa, x, y);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

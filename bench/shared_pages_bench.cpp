@@ -1,5 +1,5 @@
-// Benchmarks attention of N decoding users with one prefix, whose pages they share or have copies
-// of: the whole backend, 2 threads, the geometry of TinyLlama.
+// Benchmarks attention of N decoding users with a common prefix, in shared pages or in copies: the
+// whole backend, 2 threads, the geometry of TinyLlama.
 //
 //   bench_attention --benchmark_filter='users.*int8'
 //

@@ -1,5 +1,5 @@
 // Benchmarks saving and restoring a recurrent state of Qwen3.6-35B-A3B: 62.8 MiB, stored in pages
-// whose size is set by its K and V. A plain copy of the same number of bytes by the same thread is
+// of the size that its K and V need. A plain copy of the same number of bytes by the same thread is
 // measured for comparison. GB/s counts the bytes copied.
 #include <benchmark/benchmark.h>
 

@@ -1,6 +1,6 @@
 # kvik_unite(TARGET sources…): compiles the files of a folder in groups, so that their common headers are parsed once; parsing is most of
-# the compile time. Therefore file-local names must be unique within a folder. Files with their own flags are compiled alone, and so are
-# tests, whose names are short. -DKVIK_UNITE=OFF compiles each file alone.
+# the compile time. Therefore file-local names must be unique within a folder. Files with their own flags are compiled alone. Tests are
+# too, because their names are short. -DKVIK_UNITE=OFF compiles each file alone.
 option(KVIK_UNITE "Compile the files of a folder together" ON)
 set(kvik_files_together 8)
 

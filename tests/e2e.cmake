@@ -10,7 +10,7 @@ foreach(file ${python_tests})
 endforeach()
 # Runs the GPU tests on the simulated device of the host run, as many of them as take a minute.
 add_test(NAME e2e/gpu_on_host_run COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/e2e/gpu_test.py
-  Gpu.test_a_long_prompt_and_what_is_decoded_behind_it Gpu.test_speculation_says_the_same Gpu.test_pages_on_disk_serve_both)
+  Gpu.test_a_long_prompt_and_its_decoded_tokens Gpu.test_speculation_gives_the_same_tokens Gpu.test_pages_on_disk_are_shared_by_cpu_and_gpu)
 set_tests_properties(e2e/gpu_on_host_run PROPERTIES LABELS e2e TIMEOUT 1200 ENVIRONMENT
   "KVIK_BINARY=$<TARGET_FILE:kvik_on_host_run>;KVIK_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
 set_tests_properties(e2e/package e2e/installation PROPERTIES RESOURCE_LOCK packages)

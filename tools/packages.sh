@@ -68,7 +68,7 @@ install_missing() {
   fi
   echo "Installing ${missing[*]}" >&2
   # A broken third-party source must not prevent installing Debian's packages.
-  "${as_root[@]}" apt-get update -q >&2 || echo "apt-get update failed; going on with what it knows" >&2
+  "${as_root[@]}" apt-get update -q >&2 || echo "apt-get update failed; continuing with the known packages" >&2
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
 }
@@ -80,7 +80,7 @@ unpack_promtool() {
   if ! command -v promtool >/dev/null && [[ ! -x $folder/usr/bin/promtool ]]; then
     mkdir -p "$folder"
     (cd "$folder" && apt-get download -q prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb) >&2 ||
-      echo "promtool cannot be had: its test is left out" >&2
+      echo "promtool is not available; its test is skipped" >&2
   fi
   PATH=$PATH:$folder/usr/bin
 }

@@ -60,7 +60,7 @@ async function rewind(sequence, nTokens) {
   if (nMissing > 0) await sequence.evaluateWithoutGeneratingNewTokens(randomTokens(nMissing));
 }
 
-// Returns tokens per second after nBefore tokens, whose computation is not timed.
+// Returns tokens per second after nBefore tokens. The computation of these is not timed.
 async function timed(work, nTokens, nBefore) {
   const together = (job) => Promise.all(sequences.map(job));
   await together((s) => rewind(s, nBefore));

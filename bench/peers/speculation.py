@@ -3,7 +3,7 @@
 
     speculation.py model.gguf replay.jsonl… [--kvik build/kvik] [--node-modules FOLDER] [--threads 2] [--tokens 128]
                    [--temperature 0] [--serve=--draft=FILE] [--no-npm]
-                   [--peer-server 'fork=llama-server -rtr' --peer-guesses '--spec-type ngram-simple']
+                   [--peer-server 'fork=llama-server -rtr' --peer-speculation-flags '--spec-type ngram-simple']
 
 Each engine generates its own answers of the same length with and without draft tokens, so the ratios compare the speedup on the
 engine's own answers, not on one common text. The time runs from the first token of an answer to its last.
@@ -93,7 +93,7 @@ def of_kvik(options, model, replay):
 def of_peer_server(options, model, replay, command):
     """Starts two servers of the same program, one with the flags for speculation."""
     command = [*shlex.split(command), "-m", model, "-t", str(options.threads), "-c", "4096", "-np", "1"]
-    with serving(command, "/health") as off, serving([*command, *shlex.split(options.peer_guesses)], "/health") as on:
+    with serving(command, "/health") as off, serving([*command, *shlex.split(options.peer_speculation_flags)], "/health") as on:
         return compare(options, replay, {False: off, True: on})
 
 
@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--serve", action="append", default=[], help="a further flag of kvik serve")
     parser.add_argument("--no-npm", action="store_true", help="without the llama.cpp that npm carries")
     parser.add_argument("--peer-server", action="append", default=[], help="NAME=COMMAND of a server with llama.cpp's flags")
-    parser.add_argument("--peer-guesses", default="", help="the flags that make those guess")
+    parser.add_argument("--peer-speculation-flags", default="", help="the flags that enable speculation in those servers")
     options = parser.parse_args()
     engines = {"kvik": of_kvik}
     if not options.no_npm:

@@ -51,7 +51,7 @@ class Backend {
   // Returns whether weights of this type can be packed.
   virtual bool can_compute(ElementType type) const = 0;
   // Returns the maximum head_dim that attention supports.
-  virtual uint32_t most_head_dim() const { return UINT32_MAX; }
+  virtual uint32_t max_head_dim() const { return UINT32_MAX; }
 
   // Returns the name of the instruction set ("avx512bf16") if it rounds products with weights of
   // this type in its own way; empty if all instruction sets give the same bits.

@@ -5,11 +5,11 @@
 #include <cstring>
 
 #ifdef __CUDACC__
-#define KVIK_EVERYWHERE __host__ __device__
+#define KVIK_HOST_DEVICE __host__ __device__
 #else
 // Kernel files that are compiled for several instruction sets include these functions. They are
 // inlined because the linker keeps only one copy of a function for the whole program.
-#define KVIK_EVERYWHERE [[gnu::always_inline]]
+#define KVIK_HOST_DEVICE [[gnu::always_inline]]
 #endif
 
 // Functions of doubles that use only IEEE's basic operations, each rounded separately. They give
@@ -20,24 +20,24 @@
 namespace kvik {
 
 // Return the bits of x, and the double with the given bits.
-KVIK_EVERYWHERE inline uint64_t exact_bits(double x) {
+KVIK_HOST_DEVICE inline uint64_t exact_bits(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof(bits));
   return bits;
 }
-KVIK_EVERYWHERE inline double exact_double(uint64_t bits) {
+KVIK_HOST_DEVICE inline double exact_double(uint64_t bits) {
   double x;
   memcpy(&x, &bits, sizeof(x));
   return x;
 }
 
 // Returns 2^n for −1022 ≤ n ≤ 1023.
-KVIK_EVERYWHERE inline double exact_power_of_2(int64_t n) {
+KVIK_HOST_DEVICE inline double exact_power_of_2(int64_t n) {
   return exact_double(static_cast<uint64_t>(n + 1023) << 52);
 }
 
 // Returns x clamped to ±limit, limit > 0. A NaN stays a NaN.
-KVIK_EVERYWHERE inline double exact_limited(double x, double limit) {
+KVIK_HOST_DEVICE inline double exact_clamped(double x, double limit) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   constexpr uint64_t kInfinity = uint64_t{0x7ff} << 52;
   const uint64_t most = exact_bits(limit);
@@ -48,8 +48,8 @@ KVIK_EVERYWHERE inline double exact_limited(double x, double limit) {
 
 // Returns e^x with an error of about one unit in the last place. Splits x into n ln 2 + r and
 // evaluates the Taylor series of e^r.
-KVIK_EVERYWHERE inline double exact_exp(double x) {
-  x = exact_limited(x, 746.0);  // beyond ±746 the result is 0 or infinity anyway
+KVIK_HOST_DEVICE inline double exact_exp(double x) {
+  x = exact_clamped(x, 746.0);  // beyond ±746 the result is 0 or infinity anyway
   constexpr double kRounder = 0x1.8p+52;
   const double rounded = x * 0x1.71547652b82fep+0 + kRounder;
   const double n = rounded - kRounder;
@@ -75,11 +75,11 @@ KVIK_EVERYWHERE inline double exact_exp(double x) {
 }
 
 // Returns 1 / (1 + e^−x).
-KVIK_EVERYWHERE inline double exact_sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
+KVIK_HOST_DEVICE inline double exact_sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
 
 // Returns ln(1 + e^x) without overflow. For u = e^−|x|, ln(1 + u) is twice the inverse hyperbolic
 // tangent of u / (2 + u).
-KVIK_EVERYWHERE inline double exact_softplus(double x) {
+KVIK_HOST_DEVICE inline double exact_softplus(double x) {
   const double u = exact_exp(-fabs(x));
   const double s = u / (2.0 + u);
   const double square = s * s;

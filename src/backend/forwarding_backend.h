@@ -19,7 +19,7 @@ class ForwardingBackend : public Backend {
   Memory& memory() override { return next_.memory(); }
   uint32_t n_threads() const override { return next_.n_threads(); }
   bool can_compute(ElementType type) const override { return next_.can_compute(type); }
-  uint32_t most_head_dim() const override { return next_.most_head_dim(); }
+  uint32_t max_head_dim() const override { return next_.max_head_dim(); }
   std::string_view arithmetic(ElementType type) const override { return next_.arithmetic(type); }
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
                                              const ReadRows& read) override {

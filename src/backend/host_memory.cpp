@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "backend/plain_lane.h"
+#include "backend/synchronous_lane.h"
 #include "base/check.h"
 
 namespace kvik {
@@ -82,7 +82,7 @@ void HostMemory::copy(std::byte* destination, const std::byte* source, size_t by
 }
 
 std::unique_ptr<CopyLane> HostMemory::make_lane(std::vector<std::span<std::byte>> slots) {
-  return std::make_unique<PlainLane>(*this, std::move(slots));
+  return std::make_unique<SynchronousLane>(*this, std::move(slots));
 }
 
 void HostMemory::clear(std::byte* destination, size_t bytes) {

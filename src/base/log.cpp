@@ -33,7 +33,7 @@ void write_line(spdlog::level::level_enum level, fmt::string_view format, fmt::f
     return;
   }
   if (const uint64_t n = n_lost.exchange(0); n > 0) {
-    spdlog::log(level, "{} lines are missing here: they were not read in time", n);
+    spdlog::log(level, "{} log lines were dropped because stderr was not read in time", n);
   }
   std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
   if (line.size() > kMostBytes) {

@@ -41,7 +41,7 @@ Result<uint64_t> parse(std::string_view text, std::span<const Unit> units, std::
     if (value > 0x1p62 || std::abs(value - whole) > 1e-12 * value) break;
     return static_cast<uint64_t>(whole);
   }
-  return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no {}", text, forms));
+  return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a {}", text, forms));
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ Result<uint64_t> parse_bytes(std::string_view text) {
 }
 
 Result<uint64_t> parse_count(std::string_view text) {
-  return parse(text, kCountUnits, "count; expected a whole number, or one with k (1024) or M");
+  return parse(text, kCountUnits, "count; expected an integer, or one with k (1024) or M");
 }
 
 Result<std::vector<uint64_t>> parse_counts(std::string_view text) {

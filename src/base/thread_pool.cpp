@@ -44,7 +44,7 @@ ThreadPool::ThreadPool(uint32_t n_threads) : shares_(n_threads) {
     auto worker = start_thread("kvik-compute", [this, t = n_threads_] { worker_main(t); });
     if (!worker) {
       started_ =
-          fail(worker.error().code, fmt::format("{}; {} of {} threads that compute run",
+          fail(worker.error().code, fmt::format("{}; only {} of {} compute threads were started",
                                                 worker.error().message, n_threads_, n_threads));
       return;
     }

@@ -20,13 +20,13 @@ class KeyReader {
   // Returns the key with the prefix of the architecture.
   std::string full(std::string_view key) const;
 
-  // Returns a whole number in [1, max]. With `fallback` 0 the key is required.
+  // Returns an integer in [1, max]. With `fallback` 0 the key is required.
   Result<uint32_t> count(std::string_view key, uint64_t max, uint64_t fallback = 0) const;
 
   // Like count(), but 0 is allowed and is the default.
   Result<uint32_t> optional_count(std::string_view key, uint64_t max) const;
 
-  // Returns n whole numbers in [1, max], from a list or from a single number. `fallback` as for
+  // Returns n integers in [1, max], from a list or from a single number. `fallback` as for
   // count().
   Result<std::vector<uint32_t>> counts(std::string_view key, size_t n, uint64_t max,
                                        uint64_t fallback = 0) const;
@@ -49,7 +49,7 @@ class KeyReader {
   Result<std::string> word(std::string_view key, std::string fallback) const;
 
  private:
-  // Returns a list of n whole numbers.
+  // Returns a list of n integers.
   Result<std::vector<int64_t>> list(std::string_view key, size_t n) const;
   Result<void> check_length(std::string_view key, size_t n, size_t expected) const;
 

@@ -40,11 +40,12 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   a.n_kv_heads = 1;
   a.head_dim = l.rank + l.qk_rope_head_dim;
   if (l.qk_rope_head_dim >= q_dim || l.rank % 16 != 0 || a.head_dim > kMaxHeadDim) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' is {} with {} dimensions that turn, of {} in a head: expected a "
-                            "multiple of 16, fewer than all to turn, and at most {} together",
-                            keys.full("attention.kv_lora_rank"), l.rank, l.qk_rope_head_dim, q_dim,
-                            kMaxHeadDim));
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("'{}' is {} with {} RoPE dimensions of {} in a head: expected a multiple of "
+                    "16, at least one dimension without RoPE, and at most {} together",
+                    keys.full("attention.kv_lora_rank"), l.rank, l.qk_rope_head_dim, q_dim,
+                    kMaxHeadDim));
   }
   l.qk_nope_head_dim = q_dim - l.qk_rope_head_dim;
   return {};
@@ -67,7 +68,7 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
   }
   if (most > 0) return most;
   return fail(ErrorCode::kUnsupported,
-              fmt::format("'{}' lists no KV heads at all, expected a layer that attends",
+              fmt::format("'{}' lists no KV heads at all, expected at least one attention layer",
                           keys.full("attention.head_count_kv")));
 }
 
@@ -165,7 +166,7 @@ Result<ExpertScoring> read_scoring(const KeyReader& keys, ExpertScoring usual) {
   }
   return fail(
       ErrorCode::kUnsupported,
-      fmt::format("'{}' is {}, expected {} (softmax), {} (sigmoid) or {} (softmax of the chosen)",
+      fmt::format("'{}' is {}, expected {} (softmax), {} (sigmoid) or {} (softmax of the top-k)",
                   keys.full("expert_gating_func"), scoring, kSoftmaxGating, kSigmoidGating,
                   kTopKSoftmaxGating));
 }
@@ -193,7 +194,7 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
   TRY_ASSIGN(const uint32_t latent_dim, keys.optional_count("moe_latent_size", kMaxDim));
   if (latent_dim > 0) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' is {}: experts behind a projection are not computed, expected 0",
+                fmt::format("'{}' is {}: experts in a latent space are not supported, expected 0",
                             keys.full("moe_latent_size"), latent_dim));
   }
   TRY_ASSIGN(e.n_used, keys.count("expert_used_count", n_experts));

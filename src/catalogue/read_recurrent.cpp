@@ -39,7 +39,7 @@ Result<Matrices> read_matrices(const KeyReader& keys) {
   if (m.n_heads % m.n_groups != 0 || inner % m.n_heads != 0 || m.n_taps < 2) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("'{}' is {} with {} heads in {} groups and {} taps: expected whole "
-                            "heads, a whole number of them in a group, and 2 taps or more",
+                            "heads, an integer of them in a group, and 2 taps or more",
                             keys.full("ssm.inner_size"), inner, m.n_heads, m.n_groups, m.n_taps));
   }
   m.value_dim = inner / m.n_heads;
@@ -109,9 +109,10 @@ Result<void> replace_delta(const KeyReader& keys, const DeltaConfig& delta, Mode
                                                      "attends",
                                                      keys.full(kList), config.n_layers));
   }
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("'{}' is {} in a model of {} layers: expected a layer that attends",
-                          keys.full("full_attention_interval"), interval, config.n_layers));
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("'{}' is {} in a model of {} layers: expected at least one attention layer",
+                  keys.full("full_attention_interval"), interval, config.n_layers));
 }
 
 }  // namespace

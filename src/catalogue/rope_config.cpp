@@ -30,10 +30,10 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
   const float in_all =
       yarn_magnitude(rope, of_all * (family.attention.is_latent ? kLatentMultiplier : 1));
   if (!(in_all > 0 && in_all < kMostMagnitude)) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' is {}, expected a number that leaves scores a scale between 0 "
-                            "and {}",
-                            keys.full("rope.scaling.yarn_log_multiplier"), of_all, kMostMagnitude));
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("'{}' is {}, expected a number that gives a scale of scores between 0 and {}",
+                    keys.full("rope.scaling.yarn_log_multiplier"), of_all, kMostMagnitude));
   }
   if (family.attention.is_latent && of_all != 0) {
     rope.score_scale = in_all * in_all;

@@ -29,9 +29,10 @@ std::pair<std::string_view, std::string_view> split_word(std::string_view text) 
 
 // Returns what to do instead of a command of other programs; empty for an unknown one.
 std::string_view hint_for(std::string_view name) {
-  if (name == "/retry" || name == "/regenerate") return "/regen answers the last message anew";
+  if (name == "/retry" || name == "/regenerate") return "/regen regenerates the last answer";
   if (name == "/undo") {
-    return "a message cannot be taken back: /regen answers the last one anew, /clear begins anew";
+    return "a message cannot be undone: /regen regenerates the last answer, /clear starts a new "
+           "conversation";
   }
   return {};
 }
@@ -44,10 +45,10 @@ const std::vector<ChatCommands::Command>& ChatCommands::table() {
       {"/set", "[NAME VALUE]", "temperature, seed, stats …; alone: shows them", &ChatCommands::set},
       {"/show", "", "model, context in use, settings, system prompt", &ChatCommands::show},
       {"/system", "[TEXT|none]", "sets the system prompt; alone: shows it", &ChatCommands::system},
-      {"/save", "FILE", "keeps the conversation as JSON", &ChatCommands::save},
-      {"/load", "FILE", "goes on with a kept one", &ChatCommands::load},
+      {"/save", "FILE", "saves the conversation as JSON", &ChatCommands::save},
+      {"/load", "FILE", "continues a saved conversation", &ChatCommands::load},
       {"/clear", "", "forgets the conversation, not the system prompt", &ChatCommands::clear},
-      {"/regen", "", "answers the last message anew", &ChatCommands::regenerate},
+      {"/regen", "", "regenerates the last answer", &ChatCommands::regenerate},
       {"/stats", "", "time, speed and cached tokens so far", &ChatCommands::stats},
       {"/bye", "", "leaves", &ChatCommands::leave},
   };
@@ -67,17 +68,17 @@ AfterCommand ChatCommands::run(std::string_view line) {
   const Command* command = find(name);
   if (!command) {
     const std::string_view advice = hint_for(name);
-    if (!advice.empty()) return refuse(fmt::format("'{}' is no command; {}.", name, advice));
+    if (!advice.empty()) return refuse(fmt::format("'{}' is not a command; {}.", name, advice));
     std::vector<std::string> names;
     for (const Command& known : table()) names.emplace_back(known.name);
     const std::string question = did_you_mean(name, names);
-    if (!question.empty()) return refuse(fmt::format("'{}' is no command{}", name, question));
+    if (!question.empty()) return refuse(fmt::format("'{}' is not a command{}", name, question));
     return refuse(fmt::format(
-        "'{}' is no command; /help lists them, and a blank before the slash makes it a message.",
+        "'{}' is not a command; /help lists them, and a blank before the slash makes it a message.",
         name));
   }
   if (command->arguments.empty() && !arguments.empty()) {
-    return refuse(fmt::format("{} takes nothing behind it, but got '{}'.", name, arguments));
+    return refuse(fmt::format("{} takes no argument, but got '{}'.", name, arguments));
   }
   return (this->*command->handler)(arguments);
 }
@@ -180,7 +181,7 @@ AfterCommand ChatCommands::load(std::string_view path) {
 AfterCommand ChatCommands::clear(std::string_view) {
   state_.conversation.clear();
   state_.n_regenerated = 0;
-  say("The conversation begins anew.\n");
+  say("Started a new conversation.\n");
   return AfterCommand::kRead;
 }
 
@@ -190,7 +191,7 @@ AfterCommand ChatCommands::regenerate(std::string_view) {
       (conversation.ends_with("assistant") && conversation.n_turns() > 1)) {
     return AfterCommand::kRegenerate;
   }
-  return refuse("There is no message to answer anew.");
+  return refuse("There is no answer to regenerate.");
 }
 
 AfterCommand ChatCommands::stats(std::string_view) {

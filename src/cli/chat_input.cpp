@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kMark = "\"\"\"";
 
-std::string_view without_blanks_behind(std::string_view text) {
+std::string_view without_trailing_spaces(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
@@ -34,7 +34,7 @@ std::string between_marks(std::string_view inside) {
 
 std::optional<std::string> ChatInput::push(std::string_view line) {
   raw_ += line;
-  const std::string_view all = without_blanks_behind(raw_);
+  const std::string_view all = without_trailing_spaces(raw_);
   if (const auto block = find_block(raw_)) {
     const size_t begin = *block + kMark.size();
     if (all.size() < begin + kMark.size() || !all.ends_with(kMark)) {

@@ -64,14 +64,14 @@ ChatSession::Next ChatSession::handle(const std::string& input) {
   state_.n_regenerated = 0;
   state_.conversation.add("user", input);
   const Outcome outcome = answer();
-  if (outcome != Outcome::kAnswered) state_.conversation.take_back();
+  if (outcome != Outcome::kAnswered) state_.conversation.pop_last();
   return outcome == Outcome::kLeave ? Next::kLeave : Next::kRead;
 }
 
 ChatSession::Next ChatSession::regenerate() {
   Conversation& conversation = state_.conversation;
   std::optional<Message> old;
-  if (conversation.ends_with("assistant")) old = conversation.take_back();
+  if (conversation.ends_with("assistant")) old = conversation.pop_last();
   ++state_.n_regenerated;
   HistoryTokens spoken = std::exchange(state_.spoken, state_.asked);
   const Outcome outcome = answer();
@@ -115,17 +115,17 @@ ChatSession::Outcome ChatSession::keep(const Answer& answer) {
     console_.write(failure->message + "\n", TextStyle::kError);
   }
   if (answer.finish == FinishReason::kFailed) {
-    console_.write("The model's logits are not finite numbers; your message was taken back.\n",
+    console_.write("The model's logits are not finite numbers; your message was removed.\n",
                    TextStyle::kError);
     return Outcome::kNothing;
   }
   if (answer.finish == FinishReason::kExhausted) {
-    console_.write(exhausted_error("this answer").message + "; your message was taken back.\n",
+    console_.write(exhausted_error("this answer").message + "; your message was removed.\n",
                    TextStyle::kError);
     return Outcome::kNothing;
   }
   if (!answer.finish && trimmed(answer.content).empty()) {
-    note("(stopped before an answer; your message was taken back)\n");
+    note("(stopped before an answer; your message was removed)\n");
     return Outcome::kNothing;
   }
   state_.conversation.add("assistant", answer.content);
@@ -137,7 +137,8 @@ ChatSession::Outcome ChatSession::keep(const Answer& answer) {
   if (answer.finish == FinishReason::kLength && answer.usage) {
     const bool is_full = answer.usage->prompt_tokens + answer.usage->completion_tokens >=
                          generator_.card().n_ctx_max;
-    note(is_full ? "(cut: the context is full; /clear begins anew)\n" : "(cut at max_tokens)\n");
+    note(is_full ? "(cut: the context is full; /clear starts a new conversation)\n"
+                 : "(cut at max_tokens)\n");
   }
   if (state_.settings.stats && answer.usage) note(describe(*answer.usage) + "\n");
   return Outcome::kAnswered;
@@ -148,11 +149,11 @@ void ChatSession::explain_refusal(const Error& error) {
   std::string sentence = error.message + (is_sentence ? "" : ".");
   if (error.code == ErrorCode::kContextLength) {
     const bool is_first = state_.conversation.n_turns() <= 1;
-    sentence = is_first ? fmt::format("Your message is too long: {} It was taken back.", sentence)
+    sentence = is_first ? fmt::format("Your message is too long: {} It was removed.", sentence)
                         : fmt::format(
-                              "The conversation is full: {} Your message was taken back "
+                              "The conversation is full: {} Your message was removed "
                               "and nothing is lost; /save FILE keeps the conversation, "
-                              "/clear begins anew.",
+                              "/clear starts a new conversation.",
                               sentence);
   }
   console_.write(sentence + "\n\n", TextStyle::kError);

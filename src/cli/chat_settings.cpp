@@ -45,7 +45,7 @@ std::string_view name_of(bool value) { return value ? "on" : "off"; }
 Setting sampling_setting(const SamplingField& field) {
   return std::visit(
       [&]<class Number>(Number SamplingParams::*member) {
-        return Setting{field.name, std::is_floating_point_v<Number> ? "a number" : "a whole number",
+        return Setting{field.name, std::is_floating_point_v<Number> ? "a number" : "an integer",
                        [=](ChatSettings& s, std::string_view value) {
                          return read(value, s.request.engine.sampling.*member);
                        },
@@ -63,7 +63,7 @@ Setting sampling_setting(const SamplingField& field) {
 // Returns a setting that is a number or the word for no value.
 Setting count_setting(std::string_view name, std::string_view none,
                       std::optional<uint64_t> CompletionRequest::*member) {
-  return {name, none == "none" ? "a whole number, or none" : "a whole number, or random",
+  return {name, none == "none" ? "an integer, or none" : "an integer, or random",
           [=](ChatSettings& s, std::string_view value) {
             (s.request.*member).reset();
             return value == none || read(value, (s.request.*member).emplace());
@@ -141,14 +141,14 @@ Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assign
     TRY(check_request(changed.request, card));
     return changed;
   }
-  if (name == "system") return refuse("the system prompt is no setting; /system TEXT sets it");
+  if (name == "system") return refuse("the system prompt is not a setting; /system TEXT sets it");
   std::vector<std::string> known = setting_names();
   known.emplace_back(kShortTemperature);
   const std::string question = did_you_mean(name, known);
   if (!question.empty()) {
-    return refuse(fmt::format("there is no setting '{}'{}", assignment.name, question));
+    return refuse(fmt::format("there is not a setting '{}'{}", assignment.name, question));
   }
-  return refuse(fmt::format("there is no setting '{}'; expected one of {}", assignment.name,
+  return refuse(fmt::format("there is not a setting '{}'; expected one of {}", assignment.name,
                             fmt::join(setting_names(), ", ")));
 }
 

@@ -22,7 +22,7 @@ void Conversation::add(std::string_view role, std::string content) {
   messages_.push_back(text_message(std::string(role), std::move(content)));
 }
 
-Message Conversation::take_back() {
+Message Conversation::pop_last() {
   CHECK(!messages_.empty());
   Message last = std::move(messages_.back());
   messages_.pop_back();

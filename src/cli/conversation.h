@@ -25,8 +25,8 @@ class Conversation {
   void set_system(std::string system);  // an empty text removes it
 
   void add(std::string_view role, std::string content);
-  Message take_back();  // removes and returns the last message
-  void clear();         // keeps the system prompt
+  Message pop_last();  // removes and returns the last message
+  void clear();        // keeps the system prompt
 
  private:
   std::vector<Message> messages_;

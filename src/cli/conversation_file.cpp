@@ -36,7 +36,7 @@ std::string to_json(const Conversation& conversation, const std::string& model) 
 }
 
 std::unexpected<Error> refuse(const std::string& path, std::string_view why) {
-  return fail(ErrorCode::kCorrupt, fmt::format("'{}' is no conversation: {}", path, why));
+  return fail(ErrorCode::kCorrupt, fmt::format("'{}' is not a saved conversation: {}", path, why));
 }
 
 const json::string* string_in(const json::object& object, std::string_view name) {
@@ -83,8 +83,9 @@ Result<Saved> save_conversation(const Conversation& conversation, const std::str
   std::error_code ignored;
   const bool exists = std::filesystem::exists(path, ignored);
   if (exists && !load_conversation(path)) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("'{}' exists and is no conversation; it was left as it is", path));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' exists and is not a saved conversation; it was left unchanged", path));
   }
   TRY(write_atomically(path, to_json(conversation, model), kMode));
   return exists ? Saved::kReplaced : Saved::kNew;

@@ -35,11 +35,12 @@ class Finisher {
     }
     sort_objects();
     TRY(settle([this](NodeParts& node) { return find_nullable(node); }));
-    TRY(refuse_left_recursion());
+    TRY(reject_left_recursion());
     TRY(find_all_productive());
     if (exhausted()) return too_large();
     if (!is_productive(parts_.start)) {
-      return fail(ErrorCode::kInvalidArgument, "no text is left that would keep to the form");
+      return fail(ErrorCode::kInvalidArgument,
+                  "the schema or grammar is unsatisfiable: no text matches it");
     }
     return {};
   }
@@ -49,7 +50,7 @@ class Finisher {
 
   static std::unexpected<Error> too_large() {
     return fail(ErrorCode::kInvalidArgument,
-                "the form is too large or too deeply nested to be kept");
+                "the schema or grammar is too large or too deeply nested");
   }
 
   NodeParts& node(uint32_t id) { return parts_.nodes[id]; }
@@ -296,7 +297,7 @@ class Finisher {
   }
 
   // Rejects rules that refer to themselves before a character is read.
-  Result<void> refuse_left_recursion() {
+  Result<void> reject_left_recursion() {
     enum class Color : uint8_t { kWhite, kGrey, kBlack };
     std::vector<Color> colors(parts_.nodes.size(), Color::kWhite);
     std::vector<uint32_t> left;
@@ -351,7 +352,7 @@ class Finisher {
     }
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("rule {} begins with itself; expected a character before it does",
-                            name.empty() ? "of the form" : name));
+                            name.empty() ? "of the grammar" : name));
   }
 
   GrammarParts& parts_;

@@ -75,14 +75,14 @@ bool GrammarMatcher::renew_mask_cache() {
 
 // Renews the cache if it is larger than kKeptBytes. states_ must contain the new position already.
 // Returns false if the limits are exceeded.
-bool GrammarMatcher::drop_excess() {
+bool GrammarMatcher::shrink_cache() {
   if (effort_ == Effort::kSmall || bytes() <= kKeptBytes) return true;
   const bool fits = renew_mask_cache();
   count();
   return fits;
 }
 
-std::unexpected<Error> GrammarMatcher::fail_for_good() {
+std::unexpected<Error> GrammarMatcher::fail_permanently() {
   has_failed_ = true;
   mask_cache_.reset();
   return exhausted();
@@ -105,7 +105,7 @@ auto GrammarMatcher::run(const Work& work) -> decltype(auto) {
   if (is_small && is_used_up) return Outcome(exhausted());
   const Limits& limits = grammar_->grammar_.limits();
   bool is_new = !mask_cache_ || is_used_up;
-  if (is_new && !renew_mask_cache()) return Outcome(fail_for_good());
+  if (is_new && !renew_mask_cache()) return Outcome(fail_permanently());
   for (;; is_new = true) {
     Machine& machine = mask_cache_->machine;
     machine.allow(
@@ -117,7 +117,7 @@ auto GrammarMatcher::run(const Work& work) -> decltype(auto) {
     if (work_left_) work_left_ = machine.work_left();
     if (!is_spent_) return Outcome(std::move(value));
     if (is_small) return Outcome(exhausted());
-    if (is_new || !renew_mask_cache()) return Outcome(fail_for_good());
+    if (is_new || !renew_mask_cache()) return Outcome(fail_permanently());
     if (work_left_) work_left_ = limits.max_work_per_token;
   }
 }
@@ -134,7 +134,7 @@ Result<void> GrammarMatcher::mask(TokenBitmask& allowed) {
     cache.make_mask(state, allowed);
     return true;
   }));
-  if (!drop_excess()) return fail_for_good();
+  if (!shrink_cache()) return fail_permanently();
   return {};
 }
 
@@ -166,7 +166,7 @@ Result<bool> GrammarMatcher::accept(TokenId id) {
              }));
   if (to == State::kDead) return false;
   push(static_cast<uint32_t>(to));
-  if (!drop_excess()) return fail_for_good();
+  if (!shrink_cache()) return fail_permanently();
   return true;
 }
 
@@ -188,7 +188,7 @@ Result<size_t> GrammarMatcher::accept_bytes(std::string_view bytes) {
                return state;
              }));
   push(static_cast<uint32_t>(to));
-  if (!drop_excess()) return fail_for_good();
+  if (!shrink_cache()) return fail_permanently();
   return n_read;
 }
 

@@ -111,11 +111,11 @@ class GrammarMatcher {
   // Replaces the cache by a new one that contains only states_. Returns false if these states alone
   // exceed the limits.
   bool renew_mask_cache();
-  bool drop_excess();
+  bool shrink_cache();
   void push(uint32_t state);
   void count();
   std::unexpected<Error> exhausted() const;
-  std::unexpected<Error> fail_for_good();
+  std::unexpected<Error> fail_permanently();
 
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::unique_ptr<MaskCache> mask_cache_;  // null before the first query

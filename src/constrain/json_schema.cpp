@@ -98,8 +98,8 @@ class Emitter {
   // schema concerns the others.
   Shape closed(const Shape& shape) {
     const Evaluated& seen = shape.evaluated;
-    const bool speaks_of_others = seen.all_names || !shape.some.empty();
-    if (!seen.lists_names || speaks_of_others) return shape;
+    const bool allows_other_names = seen.all_names || !shape.some.empty();
+    if (!seen.lists_names || allows_other_names) return shape;
     ObjectRules rules;
     for (const std::string& name : seen.names) rules.named[name] = {};
     for (const std::string& name : seen.mentioned) rules.named[name] = {};
@@ -225,8 +225,7 @@ class Emitter {
         }
         classes = std::move(split);
         if (classes.size() > kMostClasses || pool().exhausted()) {
-          return fail(ErrorCode::kUnsupported,
-                      "#: patternProperties overlap in too many ways to be kept apart");
+          return fail(ErrorCode::kUnsupported, "#: patternProperties overlap in too many ways");
         }
       }
       for (Class& one : classes) {
@@ -235,9 +234,8 @@ class Emitter {
     }
     constexpr size_t kMostSome = 4;
     if (shape.some.size() > kMostSome) {
-      return fail(
-          ErrorCode::kUnsupported,
-          "#: several schemas of properties must not hold at once, of which up to 4 are kept");
+      return fail(ErrorCode::kUnsupported,
+                  "#: at most 4 negated schemas of properties are supported at once");
     }
     form.n_witnesses = static_cast<uint32_t>(shape.some.size());
     for (const SomeProperty& some : shape.some) {
@@ -283,8 +281,9 @@ class Emitter {
     constexpr size_t kMostContains = 3;
     if (contains.size() > kMostContains ||
         (contains.size() > 1 && form.max != RegularPool::kUnbounded)) {
-      return fail(ErrorCode::kUnsupported,
-                  "#: several contains of one array are only kept without maxItems, and up to 3");
+      return fail(
+          ErrorCode::kUnsupported,
+          "#: at most 3 `contains` of one array are supported, and several only without maxItems");
     }
     for (const ContainsRule& rule : contains) form.counts.push_back({rule.min, rule.max});
     constexpr size_t kMostFirst = 10'000;
@@ -298,8 +297,8 @@ class Emitter {
       constexpr size_t kMostRepeated = 16;
       if (!contains.empty() || n_first > kMostRepeated) {
         return fail(ErrorCode::kUnsupported,
-                    "#: uniqueItems that must not hold is only kept without contains, and beside "
-                    "prefixItems of up to 16 schemas");
+                    "#: negated uniqueItems is only supported without contains and with at most 16 "
+                    "schemas in prefixItems");
       }
       for (size_t a = 0; a <= n_first; ++a) {
         auto& its = form.both.emplace_back();

@@ -82,7 +82,7 @@ State Machine::new_step(State state, uint8_t byte) {
   ThreadStepper stepper(*this, byte);
   for (const Thread& thread : copy) stepper.step(thread);
   const State to = intern(stepper.threads());
-  if (exhausted() || asked_for_forgotten_) return to;
+  if (exhausted() || depends_on_forgotten_) return to;
   if (states_[at].blocks[byte >> 4] == 0) {
     states_[at].blocks[byte >> 4] = static_cast<uint32_t>(next_.size());
     next_.emplace_back().fill(kUnknownState);
@@ -99,14 +99,14 @@ const Machine::Closure& Machine::closure_of(uint32_t node, uint32_t stack) {
   const uint64_t key = pair_key(node, stack);
   auto found = closures_.find(key);
   if (found == closures_.end()) {
-    const bool had_asked = std::exchange(asked_for_forgotten_, false);
+    const bool had_asked = std::exchange(depends_on_forgotten_, false);
     Closure made;
     close({{node, stack}}, made);
-    made.has_forgotten = std::exchange(asked_for_forgotten_, had_asked);
+    made.has_forgotten = std::exchange(depends_on_forgotten_, had_asked);
     kept_bytes_ += kEntryBytes + made.threads.capacity() * sizeof(Thread);
     found = closures_.emplace(key, std::move(made)).first;
   }
-  asked_for_forgotten_ |= found->second.has_forgotten;
+  depends_on_forgotten_ |= found->second.has_forgotten;
   return found->second;
 }
 
@@ -291,15 +291,15 @@ const Machine::KeyChoice& Machine::key_choice_of(const Frame& frame) {
   const uint64_t key = pair_key(frame.a, frame.b);
   auto found = compared_choices_.find(key);
   if (found == compared_choices_.end()) {
-    const bool had_asked = std::exchange(asked_for_forgotten_, false);
+    const bool had_asked = std::exchange(depends_on_forgotten_, false);
     auto made = Comparer(*this).key_choice(frame.a, memory_of(frame));
-    const bool has_asked = std::exchange(asked_for_forgotten_, had_asked);
+    const bool has_asked = std::exchange(depends_on_forgotten_, had_asked);
     if (made) made->has_forgotten = has_asked;
     kept_bytes_ += kEntryBytes + (made ? bytes_of(*made) : 0);
     found = compared_choices_.emplace(key, std::move(made)).first;
   }
   if (!found->second) return choice_in_order(frame.a, memory_of(frame).list);
-  asked_for_forgotten_ |= found->second->has_forgotten;
+  depends_on_forgotten_ |= found->second->has_forgotten;
   return *found->second;
 }
 
@@ -312,7 +312,7 @@ const Machine::KeyChoice& Machine::key_choice(uint32_t form, uint32_t list) {
     found = key_choices_.emplace(key, make_key_choice(parts_->objects[form], copy)).first;
     kept_bytes_ += kEntryBytes + bytes_of(found->second);
   }
-  asked_for_forgotten_ |= found->second.has_forgotten;
+  depends_on_forgotten_ |= found->second.has_forgotten;
   return found->second;
 }
 

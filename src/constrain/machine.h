@@ -97,11 +97,12 @@ class Machine {
 
   // Returns a state that allows the same next `n_bytes` bytes and is the same for many such states.
   // It drops the recorded text of strings and numbers, so its transitions may depend on text that
-  // is not known; asked_for_forgotten() reports this.
+  // is not known; depends_on_forgotten() reports this.
   State within(State state, uint32_t n_bytes);
-  // Returns whether a result depended on a text that within() dropped, since forget_asking().
-  bool asked_for_forgotten() const { return asked_for_forgotten_; }
-  void forget_asking() { asked_for_forgotten_ = false; }
+  // Returns whether a result depended on a text that within() dropped, since
+  // clear_depends_on_forgotten().
+  bool depends_on_forgotten() const { return depends_on_forgotten_; }
+  void clear_depends_on_forgotten() { depends_on_forgotten_ = false; }
   // A state within a string in which any character is allowed: the minimum and maximum number of
   // further characters, and the state after the closing quote.
   struct AnyString {
@@ -118,7 +119,7 @@ class Machine {
   std::optional<Mostly> mostly(State state);
   // Returns the bytes that may lead elsewhere than to `to`, a state returned by mostly(). Returns
   // all bytes if the two states are not of the same string.
-  ByteSet others_than(State state, State to);
+  ByteSet exceptional_bytes(State state, State to);
   // Returns whether the state is between two characters of a string whose text is not recorded.
   bool is_between(State state) const;
   // Returns the state that consists of these threads.
@@ -250,7 +251,7 @@ class Machine {
   RegularPool pool_;
   State start_ = State::kDead;
   bool exhausted_ = false;
-  bool asked_for_forgotten_ = false;
+  bool depends_on_forgotten_ = false;
   uint64_t work_left_ = 0;
   size_t max_bytes_ = SIZE_MAX;
   size_t kept_bytes_ = 0;  // memory of closures and key choices

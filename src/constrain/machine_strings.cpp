@@ -7,7 +7,7 @@ namespace {
 
 // A private-use character that stands for all characters that a form does not mention.
 constexpr char32_t kUncommon = 0xE000;
-constexpr char32_t kBeforeSurrogates = 0xD7FF, kBehindSurrogates = 0xE000;
+constexpr char32_t kBeforeSurrogates = 0xD7FF, kAfterSurrogates = 0xE000;
 
 uint32_t first_byte(char32_t c) {
   if (c < 0x80) return c;
@@ -61,10 +61,10 @@ std::optional<Machine::Mostly> Machine::mostly(State state) {
   if (!run || run->min != 0 || run->max != RegularPool::kUnbounded) return {};
   const State to = part_of({&thread, 1});
   if (to == state) return {};
-  return Mostly{to, others_than(state, to)};
+  return Mostly{to, exceptional_bytes(state, to)};
 }
 
-Machine::ByteSet Machine::others_than(State state, State to) {
+Machine::ByteSet Machine::exceptional_bytes(State state, State to) {
   const Thread* const found = string_thread(state);
   const Thread* const target = string_thread(to);
   if (!found || !target) return kAllBytes;
@@ -82,7 +82,7 @@ Machine::ByteSet Machine::others_than(State state, State to) {
   pool_.each_step(Regular{its.expr}, [&](char32_t first, char32_t last, Regular to_expr) {
     if (to_expr == expr) return;
     add(first, std::min(last, kBeforeSurrogates));
-    add(std::max(first, kBehindSurrogates), last);
+    add(std::max(first, kAfterSurrogates), last);
   });
   if (its.kind == Thread::kKey) {
     const std::vector<std::u32string>& names = parts_->objects[frame(its.stack).a].names;

@@ -27,7 +27,7 @@ const Machine::KeyChoice& Machine::ordered_key_choice(uint32_t form, uint32_t li
     found = ordered_key_choices_.emplace(key, std::move(made)).first;
     kept_bytes_ += kEntryBytes + bytes_of(found->second);
   }
-  asked_for_forgotten_ |= found->second.has_forgotten;
+  depends_on_forgotten_ |= found->second.has_forgotten;
   return found->second;
 }
 

@@ -31,15 +31,15 @@ void MaskCache::make_mask(State state, TokenBitmask& allowed) {
   State alike = machine.within(state, vocabulary_->max_token_bytes());
   if (machine.exhausted()) alike = state;
   unsure_.clear();
-  machine.forget_asking();
+  machine.clear_depends_on_forgotten();
   if (!copy_kept(alike, allowed)) fill_new(alike, allowed);
   settle(state, allowed);
 }
 
 // Returns whether the last result depends on a text that within() dropped, and resets the flag.
 bool MaskCache::asked() {
-  const bool has_asked = machine.asked_for_forgotten();
-  machine.forget_asking();
+  const bool has_asked = machine.depends_on_forgotten();
+  machine.clear_depends_on_forgotten();
   return has_asked;
 }
 
@@ -112,7 +112,7 @@ void MaskCache::fill_by_threads(State state, TokenBitmask& allowed) {
 
 void MaskCache::fill_any_string(const Machine::AnyString& place, TokenBitmask& allowed) {
   const StringTokens& tokens = vocabulary_->in_strings();
-  machine.forget_asking();
+  machine.clear_depends_on_forgotten();
   tokens.copy_inside(place.max, allowed);
   const Tails& tails = tails_of(place.behind);
   const auto fits = [&](uint32_t n) { return n >= place.min && n <= place.max; };
@@ -175,7 +175,7 @@ bool MaskCache::fill_string(State state, TokenBitmask& allowed) {
 void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
                      TokenBitmask& allowed) {
   const TokenTree& tree = vocabulary_->all();
-  const Machine::ByteSet others = machine.others_than(state, mostly);
+  const Machine::ByteSet others = machine.exceptional_bytes(state, mostly);
   const bool is_between = machine.is_between(state);
   for (uint32_t at = begin; at < end && !machine.exhausted(); at = tree.nodes[at].end) {
     const TokenTree::Node& node = tree.nodes[at];

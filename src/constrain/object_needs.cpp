@@ -18,7 +18,7 @@ void lower(uint32_t& cost, uint32_t to) { cost = std::min(cost, to); }
 }  // namespace
 
 std::optional<uint32_t> n_needed(const GrammarParts& parts, const ObjectParts& object,
-                                 const ObjectPlace& place) {
+                                 const ObjectProgress& place) {
   uint32_t n_missing = 0;
   for (const uint32_t word : place.missing) n_missing += static_cast<uint32_t>(std::popcount(word));
   const uint32_t all = object.all_witnesses();

@@ -22,7 +22,7 @@ const Machine::KeyChoice& ThreadStepper::keys_of(uint32_t stack) {
   return m_.key_choice_of(m_.frame(stack));
 }
 
-bool ThreadStepper::takes_blank(const Thread& thread) {
+bool ThreadStepper::may_read_whitespace(const Thread& thread) {
   if (thread.left == 0 || !is_blank(byte_)) return false;
   if (thread.left == Thread::kOneSpace && byte_ != ' ') return false;
   Thread next = thread;
@@ -48,13 +48,13 @@ void ThreadStepper::close_container(uint32_t stack) {
   if (const auto behind = Comparer(m_).with_value(top.parent, value)) complete(*behind);
 }
 
-std::optional<uint32_t> ThreadStepper::stack_behind(const Thread& thread) {
+std::optional<uint32_t> ThreadStepper::stack_after(const Thread& thread) {
   if (thread.text == 0) return thread.stack;
   if (thread.kind == Thread::kString) {
     return Comparer(m_).with_value(thread.stack, m_.string_value(thread.text));
   }
   // The decision depends on the number's value, which is not known.
-  if (thread.low != 0 && thread.text == Machine::kForgotten) m_.asked_for_forgotten_ = true;
+  if (thread.low != 0 && thread.text == Machine::kForgotten) m_.depends_on_forgotten_ = true;
   return Comparer(m_).with_value(thread.stack, m_.plain_value(thread.text));
 }
 
@@ -72,7 +72,7 @@ uint32_t ThreadStepper::longer_text(uint32_t text, char32_t c) {
 void ThreadStepper::step(const Thread& thread) {
   switch (thread.kind) {
     case Thread::kEnter: {
-      if (takes_blank(thread)) return;
+      if (may_read_whitespace(thread)) return;
       const std::vector<Thread> ready = m_.closure_of(thread.expr, thread.stack).threads;
       for (const Thread& next : ready) step_closed(next);
       return;
@@ -80,7 +80,7 @@ void ThreadStepper::step(const Thread& thread) {
     case Thread::kText:
       return step_text(thread);
     case Thread::kStringOpen:
-      if (takes_blank(thread) || byte_ != '"') return;
+      if (may_read_whitespace(thread) || byte_ != '"') return;
       out_.push_back({.kind = Thread::kString,
                       .stack = thread.stack,
                       .expr = thread.expr,
@@ -94,21 +94,21 @@ void ThreadStepper::step(const Thread& thread) {
       return open_object(thread);
     case Thread::kFirstKey:
     case Thread::kNextKey:
-      if (takes_blank(thread)) return;
+      if (may_read_whitespace(thread)) return;
       if (byte_ == '"' && keys_of(thread.stack).can_open) open_key(thread.stack);
       if (byte_ == '}' && thread.kind == Thread::kFirstKey && keys_of(thread.stack).can_close) {
         close_container(thread.stack);
       }
       return;
     case Thread::kColon:
-      if (takes_blank(thread) || byte_ != ':') return;
+      if (may_read_whitespace(thread) || byte_ != ':') return;
       out_.push_back({.kind = Thread::kEnter,
                       .stack = thread.stack,
                       .expr = thread.expr,
                       .left = after_mark_});
       return;
     case Thread::kAfterValue:
-      if (takes_blank(thread)) return;
+      if (may_read_whitespace(thread)) return;
       if (byte_ == ',' && keys_of(thread.stack).can_open) {
         out_.push_back({.kind = Thread::kNextKey, .stack = thread.stack, .left = after_mark_});
       }
@@ -126,7 +126,7 @@ void ThreadStepper::step(const Thread& thread) {
 
 void ThreadStepper::step_text(const Thread& thread) {
   if (thread.partial == 0 && pool_.accepts_empty(Regular{thread.expr})) {
-    if (const auto stack = stack_behind(thread)) {
+    if (const auto stack = stack_after(thread)) {
       const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
       for (const Thread& next : behind) step_closed(next);
     }
@@ -141,7 +141,7 @@ void ThreadStepper::step_closed(const Thread& thread) {
 
 void ThreadStepper::read_text(const Thread& thread) {
   const Regular expr{thread.expr};
-  if (takes_blank(thread)) return;
+  if (may_read_whitespace(thread)) return;
   const Cursor::Step read = Cursor::step_plain(thread.partial, byte_);
   Thread next = thread;
   next.left = 0;
@@ -180,7 +180,7 @@ void ThreadStepper::step_string(const Thread& thread) {
     }
     case Cursor::Kind::kQuote:
       if (!pool_.accepts_empty(expr)) return;
-      if (const auto stack = stack_behind(thread)) complete(*stack);
+      if (const auto stack = stack_after(thread)) complete(*stack);
       return;
   }
   out_.push_back(next);

@@ -28,14 +28,14 @@ class ThreadStepper {
  private:
   const ObjectParts& object_of(uint32_t stack) const;
   const Machine::KeyChoice& keys_of(uint32_t stack);
-  bool takes_blank(const Thread& thread);
+  bool may_read_whitespace(const Thread& thread);
   // Adds the threads that follow a complete value in the top frame of `stack`.
   void complete(uint32_t stack);
   // Adds the threads that follow the object or array on top of `stack`, which is complete.
   void close_container(uint32_t stack);
   // Returns the stack after the text or string of a thread if it may end here; otherwise
   // std::nullopt.
-  std::optional<uint32_t> stack_behind(const Thread& thread);
+  std::optional<uint32_t> stack_after(const Thread& thread);
   void step_text(const Thread& thread);
   // These functions advance threads of a closure. It already includes the threads after an empty
   // text, so they must not be added again: a repeat of empty texts would not terminate.

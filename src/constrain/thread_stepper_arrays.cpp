@@ -21,7 +21,7 @@ bool ThreadStepper::array_can_close(const Frame& frame) {
 }
 
 void ThreadStepper::step_array(const Thread& thread) {
-  if (takes_blank(thread)) return;
+  if (may_read_whitespace(thread)) return;
   const Frame top = m_.frame(thread.stack);
   if (byte_ == ']' && array_can_close(top)) close_container(thread.stack);
   const bool is_first = thread.kind == Thread::kFirstItem;

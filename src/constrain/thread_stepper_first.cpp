@@ -54,7 +54,7 @@ void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
     case Thread::kText: {
       add_first_of_text(thread, first);
       if (thread.partial != 0 || !pool_.accepts_empty(Regular{thread.expr})) return;
-      const auto stack = stack_behind(thread);
+      const auto stack = stack_after(thread);
       if (!stack) return;
       const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
       for (const Thread& next : behind) add_first_closed(next, first);

@@ -131,7 +131,8 @@ std::string Trial::times() {
   double sum = 0;
   for (const double us : mask_us_) sum += us;
   return fmt::format(
-      "{} forms compiled in p50 {:.0f}, p99 {:.0f}, at most {:.0f} µs; {} masks made in {:.1f} on "
+      "{} grammars compiled in p50 {:.0f}, p99 {:.0f}, at most {:.0f} µs; {} masks made in {:.1f} "
+      "on "
       "average, p50 {:.2f}, p90 {:.1f}, p99 {:.1f}, at most {:.0f} µs",
       compile_us_.size(), quantile(compile_us_, 0.5), quantile(compile_us_, 0.99),
       quantile(compile_us_, 1), mask_us_.size(), sum / std::max<double>(1, mask_us_.size()),

@@ -31,7 +31,7 @@ std::optional<CodePointSet> unicode_class(std::string_view name) {
   return to_set(found);
 }
 
-CodePointSet without_case(const CodePointSet& set) {
+CodePointSet close_over_case(const CodePointSet& set) {
   icu::UnicodeSet all;
   for (const auto& [first, last] : set.ranges())
     all.add(static_cast<UChar32>(first), static_cast<UChar32>(last));

@@ -12,6 +12,6 @@ namespace kvik::constrain {
 std::optional<CodePointSet> unicode_class(std::string_view name);
 
 // Returns the set and all characters that differ from its characters only in case.
-CodePointSet without_case(const CodePointSet& set);
+CodePointSet close_over_case(const CodePointSet& set);
 
 }  // namespace kvik::constrain

@@ -72,7 +72,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
   const ModelConfig& config = model->config();
   if (options.max_step_tokens == 0 || options.max_running == 0) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} tokens a step for {} sequences, expected at least 1 each",
+                fmt::format("max_step_tokens is {} and max_running is {}, expected at least 1 each",
                             options.max_step_tokens, options.max_running));
   }
   TRY_ASSIGN(const KvBudget budget,
@@ -86,11 +86,11 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
       .n_states = budget.layout.n_states,
       .n_tenants = static_cast<uint32_t>(std::max<size_t>(options.tenants.size(), 1))};
   if (draft && draft->config().has_state()) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("a draft model of architecture '{}', expected one whose layers all have "
-                    "K and V: it would have to take back what its state remembers",
-                    draft->config().architecture));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a draft model of architecture '{}' has a recurrent state; expected a "
+                            "model with attention layers only, because a recurrent state cannot "
+                            "roll back rejected draft tokens",
+                            draft->config().architecture));
   }
   if (draft && draft->config().n_vocab != config.n_vocab) {
     return fail(
@@ -181,10 +181,12 @@ Result<void> Engine::check(const Request& request) const {
   }
   const uint64_t n_tokens = request.prompt.size() + uint64_t{request.max_tokens};
   if (n_tokens > limits_.n_ctx_max) {
-    return fail(ErrorCode::kContextLength,
-                fmt::format("{} prompt tokens and {} to generate make {}, but the context holds {}",
-                            request.prompt.size(), request.max_tokens, n_tokens, limits_.n_ctx_max),
-                "prompt");
+    return fail(
+        ErrorCode::kContextLength,
+        fmt::format(
+            "{} prompt tokens and {} tokens to generate are {} tokens, but the context size is {}",
+            request.prompt.size(), request.max_tokens, n_tokens, limits_.n_ctx_max),
+        "prompt");
   }
   return {};
 }
@@ -424,7 +426,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
     sink->on_finish(reason, usage);
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
-    warn("the end of a request could not be told: the system has no memory left");
+    warn("cannot report the end of a request: out of memory");
     sink->on_no_memory();
   }
 }

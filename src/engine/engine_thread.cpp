@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kMemoryPatience{2};
 // Repeats `end`, which ends sequences, until it has enough memory. The sequences that end release
 // theirs, so each attempt gets further.
 template <class End>
-void insist(const End& end) {
+void retry_until_memory_is_free(const End& end) {
   for (;;) {
     try {
       return end();
@@ -92,7 +92,7 @@ Result<void> EngineThread::check_room() const {
 }
 
 void EngineThread::cancel(RequestId id) {
-  insist([&] {
+  retry_until_memory_is_free([&] {
     const MutexLock lock(mutex_);
     cancels_.push_back(id);
     has_cancels_ = true;
@@ -130,12 +130,12 @@ const EngineLimits& EngineThread::limits() const { return engine_->limits(); }
 
 void EngineThread::main() {
   MemoryReserve::wait_for_memory(kMemoryPatience);
-  for (bool goes_on = true; goes_on;) {
+  for (bool is_running = true; is_running;) {
     try {
-      goes_on = turn();
+      is_running = run_once();
     } catch (const std::bad_alloc&) {  // between two steps: running sequences are not affected
       static log::RareWarning warn;
-      warn("a message to the engine could not be handled: the system has no memory left");
+      warn("cannot handle a message to the engine: out of memory");
     }
   }
 }
@@ -147,7 +147,7 @@ uint64_t EngineThread::probe_progress() {
 }
 
 // Handles messages and runs a step. Returns false if the thread must stop.
-bool EngineThread::turn() {
+bool EngineThread::run_once() {
   n_signs_.fetch_add(1, std::memory_order_relaxed);
   if (!take_messages()) return false;
   const bool worked = step();
@@ -170,7 +170,7 @@ void EngineThread::submit(Submission submission) {
                     std::move(submission.place));
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
-    warn("a request could not begin: the system has no memory left");
+    warn("cannot start a request: out of memory");
     try {
       sink->on_finish(FinishReason::kFailed, {});
     } catch (const std::bad_alloc&) {
@@ -186,8 +186,8 @@ bool EngineThread::step() {
     return engine_->step();
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
-    warn("a step could not be made: the system has no memory left");
-    insist([&] { engine_->cancel_all(); });
+    warn("cannot run a step: out of memory; all requests are canceled");
+    retry_until_memory_is_free([&] { engine_->cancel_all(); });
     return true;
   }
 }
@@ -238,10 +238,12 @@ bool EngineThread::take_messages() {
   }
   took_messages_ = !taken_.empty() || !taken_cancels_.empty();
   for (Submission& s : taken_) submit(std::move(s));
-  for (const RequestId id : taken_cancels_) insist([&] { engine_->cancel(id); });
+  for (const RequestId id : taken_cancels_)
+    retry_until_memory_is_free([&] { engine_->cancel(id); });
   taken_.clear();
   taken_cancels_.clear();
-  if (stop) insist([&] { engine_->cancel_all(); });  // waiting clients get an error
+  if (stop)
+    retry_until_memory_is_free([&] { engine_->cancel_all(); });  // waiting clients get an error
   return !stop;
 }
 

@@ -66,7 +66,7 @@ class EngineThread {
   };
 
   void main();
-  bool turn();
+  bool run_once();
   void wake();
   bool take_messages();
   void submit(Submission submission);

@@ -28,8 +28,8 @@ Result<void> check(const KvBudget& budget, uint64_t budget_bytes, uint64_t n_pag
     return fail(
         ErrorCode::kInvalidArgument,
         fmt::format(
-            "a KV budget of {} holds no {} of {}, expected at least one",
-            format_bytes(budget_bytes), layout.has_state() ? "state" : "sequence's open pages",
+            "a KV budget of {} is too small for one {} of {}", format_bytes(budget_bytes),
+            layout.has_state() ? "state" : "sequence's open pages",
             format_bytes(layout.has_state() ? layout.state_bytes : layout.open_slot_bytes())));
   }
   if (budget.kv_tokens == 0 || n_pages > UINT32_MAX / kPageTokens) {

@@ -141,7 +141,7 @@ Result<std::vector<float>> Importance::weights(const TensorInfo& tensor, uint64_
   if (in.n_cols != tensor.shape.back() || in.counts.size() != n_matrices_of(tensor)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the importance of {} is of {} x {} columns, but the tensor has {} x "
-                            "{}: it was gathered with another model",
+                            "{}: it was computed with another model",
                             quoted(tensor.name), in.counts.size(), in.n_cols, n_matrices_of(tensor),
                             tensor.shape.back()));
   }

@@ -68,7 +68,7 @@ Result<ElementType> read_dtype(const JsonObject& tensor, std::string_view name) 
 }
 
 Result<std::vector<uint64_t>> read_shape(const JsonObject& tensor, std::string_view name) {
-  if (!tensor.find("shape")) return tensor.unexpected_value("shape", "a list of whole numbers");
+  if (!tensor.find("shape")) return tensor.unexpected_value("shape", "a list of integers");
   TRY_ASSIGN(std::vector<uint64_t> shape, tensor.numbers("shape"));
   if (shape.size() > kMaxAxes) {
     return fail(ErrorCode::kCorrupt, fmt::format("tensor {} has {} axes, expected at most {}",
@@ -91,7 +91,7 @@ Result<Entry> read_entry(const boost::json::value& value, std::string_view name)
   TRY_ASSIGN(entry.info.shape, read_shape(tensor, name));
   TRY_ASSIGN(const std::vector<uint64_t> offsets, tensor.numbers("data_offsets"));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    return tensor.unexpected_value("data_offsets", "the first byte and the one behind the last");
+    return tensor.unexpected_value("data_offsets", "[begin, end) in bytes");
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];

@@ -51,7 +51,7 @@ Result<void> check_address_space(const MemoryPlan& plan, Backend& backend) {
   if (backend.memory().free_bytes()) return {};  // the device has memory of its own
   if (MemoryRegion::take(plan.backend_bytes())) return {};
   return fail(ErrorCode::kExhausted,
-              fmt::format("the system does not give this process the {} of memory that it needs "
+              fmt::format("the system refuses the {} of memory that this process needs "
                           "(weights {}, KV cache {}): give less --kv-memory or a smaller model, or "
                           "raise the process's limit (ulimit -v)",
                           format_bytes(plan.backend_bytes()), format_bytes(plan.weights_bytes),
@@ -93,8 +93,8 @@ void log_memory(const MemoryPlan& plan, Backend& backend) {
   const auto available = available_memory_bytes();
   if (!available || plan.total_bytes() <= *available) return;
   log::warn(
-      "that is more than the {} that this machine has left: it will swap, or end this process, "
-      "unless --kv-memory is less",
+      "only {} of memory are available: the system may swap or kill this process; reduce "
+      "--kv-memory",
       format_bytes(*available));
 }
 
@@ -134,7 +134,7 @@ Result<std::optional<uint32_t>> gpu_from_name(std::string_view name) {
     if (error == std::errc() && rest == end) return number;
   }
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("'{}' is no device; expected cpu, cuda or cuda:N", name));
+              fmt::format("unknown device '{}', expected cpu, cuda or cuda:N", name));
 }
 
 Result<void> check_device_memory(const MemoryPlan& plan, Backend& backend) {
@@ -149,7 +149,7 @@ Result<void> check_device_memory(const MemoryPlan& plan, Backend& backend) {
 Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
   if (options.gpu) {
     TRY_ASSIGN(auto device, cuda::open_device(*options.gpu));
-    log::warn("{} computes: that is experimental, for it has not been measured on a GPU",
+    log::warn("computing on {}: GPU support is experimental and has not been measured",
               device->info().name);
     const uint32_t n_threads = threads_of(options);
     return cuda::make_backend(std::move(device), n_threads > 0 ? n_threads : usable_processors());
@@ -209,7 +209,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   loaded.kv_type = options.kv_type;
   loaded.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
   if (options.n_ctx > n_ctx_train) {
-    log::warn("a context of {} tokens passes the {} that the model was trained on", options.n_ctx,
+    log::warn("a context of {} tokens exceeds the trained context of {}", options.n_ctx,
               n_ctx_train);
   }
   return loaded;

@@ -121,7 +121,7 @@ Result<std::string> LocalAdapterRegistry::allowed_path(const std::string& path,
   if (origin == AdapterOrigin::kOperator) return path;
   if (options_.folder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "adapters are loaded by clients only where the server was started with "
+                "clients can load adapters only if the server was started with "
                 "--adapter-folder",
                 "path");
   }
@@ -212,8 +212,7 @@ Result<AdapterCard> LocalAdapterRegistry::add(const std::string& name, const std
   TRY_ASSIGN(parsed.path, allowed_path(parsed.path, origin));
   const auto taken = [&] {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the adapter '{}' is there already, expected another name", name),
-                "name");
+                fmt::format("the adapter '{}' exists already; use another name", name), "name");
   };
   if (has(name)) return taken();
   const MutexLock loading(loading_);

@@ -14,7 +14,7 @@ std::string version_text(std::string_view isa) {
   const cpu::InstructionSet* chosen = cpu::find_instruction_set(isa);
   const BuildInfo& info = build_info();
   return fmt::format(
-      "kvik {}\ncommit            {}\ncompiler          {}\ninstruction sets  {}\nused here        "
+      "kvik {}\ncommit            {}\ncompiler          {}\ninstruction sets  {}\nin use           "
       " {}",
       info.version, info.commit, info.compiler, fmt::join(names, ", "),
       chosen ? chosen->name : "none of them");

@@ -32,7 +32,8 @@ struct PageOwner {
 // Page table of one sequence: for each layer group its pages in the order of the tokens, and their
 // addresses in an array for the kernels. The first n_sealed() pages are full and may be shared; the
 // others are being filled. Pages that slid out of a group's window are released: their lease is
-// empty and their address null. Filled by KvCache. Engine thread only.
+// empty and their address null. Indices count from the first token, so a page keeps its index.
+// Filled by KvCache. Movable, not copyable. Engine thread only.
 class PageTable {
  public:
   PageTable() : PageTable(1) {}

@@ -14,6 +14,10 @@ namespace kvik {
 
 // Slots of running sequences, which hold their recurrent state or their open pages; and snapshots
 // of both, stored in pages, from which other sequences resume. Engine thread only.
+//
+//   slot      memory that one running sequence changes with every step
+//   snapshot  a copy of a state or of one open page, in a run of pages that a node of the prefix
+//             index owns; it never changes, and is evicted as a whole
 class SnapshotStore {
  public:
   explicit SnapshotStore(PageStore& pages)
@@ -26,7 +30,7 @@ class SnapshotStore {
   const OpenPageSlots& open_slots() const { return open_slots_; }
 
   // Gives the table the slots that its model needs, the state cleared as before the first token.
-  // Returns false if a slot is missing and all are in use.
+  // Returns false if a slot is missing and all are in use; the table keeps the slot that it got.
   bool take_slots(PageTable& table);
   // Gives the table a state copied from the snapshot of a match; no state if all slots are in use.
   // If the snapshot lies in the only slot left, that slot becomes the sequence's state.
@@ -37,14 +41,15 @@ class SnapshotStore {
   // Keeps a snapshot of the state after the sequence's first tokens.size() tokens, which are all
   // that it has. Its pages must be sealed, except for a partly filled last one. A model without
   // recurrent state keeps the open page of the last full page. Returns false if there is no room
-  // for the snapshot or no use for it.
+  // for the snapshot, or none can be taken now; true also if the same snapshot exists already.
   bool keep(const PageTable& table, std::span<const TokenId> tokens, SnapshotKind kind,
             EvictionRank eviction_rank = EvictionRank::kNew);
   // Keeps the open page of the last sealed page if the prompt ends there, so that the same prompt
   // is hit up to its last token. n_new: number of pages sealed with it.
   void keep_prompt_end(const PageTable& table, std::span<const TokenId> tokens, uint32_t n_new);
-  // Takes the pages of a snapshot: free pages, else those of a spare slot, else evicted ones.
-  // Returns nothing if there is no room.
+  // Takes the pages of a snapshot: free pages, else those of a state slot that no sequence is
+  // likely to need (StateSlots::take_spare()), else evicted ones. Returns nothing if there is no
+  // room.
   std::vector<PageLease> take_pages();
   // Keeps the open page of the table's partly filled last page in pages of take_pages().
   void keep_open_page(const PageTable& table, const PrefixIndex::TokenPages& entry,
@@ -53,8 +58,9 @@ class SnapshotStore {
   void outdate(const PageKey& key) { pages_.index().outdate_snapshot(key); }
   uint64_t n_kept() const { return n_kept_; }  // number of snapshots kept so far
 
-  // Like PageStore::insert_fetched(), for the pages of a snapshot: they are taken one by one and
-  // inserted together.
+  // Like PageStore::insert_fetched(), for the pages of a snapshot that a tier fetched: take_piece()
+  // fills one page, or returns std::nullopt if none is available; insert_fetched() adds all of them
+  // to the index, and returns false if the page that they belong to is not in it.
   std::optional<PageLease> take_piece(const IncomingBytes& bytes);
   bool insert_fetched(const TierPage& page, std::span<const PageLease> pieces,
                       const PrefixQuery& query);

@@ -195,7 +195,7 @@ void add_constrain(CommandLine& line) {
   });
   flags.exclude("--text", {"--text-file"});
   flags.examples({
-      "kvik constrain model.gguf --json-schema person.json --text '{\"name\": \"Bob\"}'",
+      "kvik constrain model.gguf --json-schema person.json --text '{\"name\":\"Bob\"}'",
       "kvik constrain model.gguf --regex '[0-9]{4}' --text 2026",
   });
 }

@@ -65,10 +65,9 @@ Words as_number(Target& target, const Flag::Bounds& bounds) {
               target = number;
               return "";
             }
-            const char* const what = kIsWhole ? "whole number" : "number";
-            if (!kIsWhole && !is_bounded) return fmt::format("'{}' is not a {}", text, what);
-            return fmt::format("'{}' is not a {} from {} to {}", text, what, range.least,
-                               range.most);
+            const char* const what = kIsWhole ? "an integer" : "a number";
+            if (!kIsWhole && !is_bounded) return fmt::format("'{}' is not {}", text, what);
+            return fmt::format("'{}' is not {} from {} to {}", text, what, range.least, range.most);
           }};
 }
 

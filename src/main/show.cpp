@@ -77,11 +77,11 @@ void show_features(const ModelConfig& c) {
   if (c.has_mtp_head) streams::print("  an MTP head, which drafts the tokens after the next one\n");
   const ExpertsConfig* e = c.experts();
   if (!e) return;
-  streams::print("  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used,
-                 e->ffn_dim,
-                 e->shared_ffn_dim     ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
-                 : e->parallel_ffn_dim ? fmt::format(", beside an MLP of {}", e->parallel_ffn_dim)
-                                       : "");
+  streams::print(
+      "  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used, e->ffn_dim,
+      e->shared_ffn_dim     ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
+      : e->parallel_ffn_dim ? fmt::format(", in parallel with an MLP of {}", e->parallel_ffn_dim)
+                            : "");
 }
 
 void show_tensors(const ModelSource& source) {

@@ -22,7 +22,8 @@ class AdaptedBackend final : public ForwardingBackend {
   explicit AdaptedBackend(Backend& backend) : ForwardingBackend(backend) {}
 
   // begin_step() starts a step without rows; add_rows() then appends the rows of one sequence.
-  // Null: no adapter. Adapters are borrowed for the step.
+  // Null: no adapter. Adapters are borrowed for the step. Products have all rows until keep() or
+  // select_rows().
   void begin_step() override;
   void add_rows(const Adapter* adapter, uint32_t n_rows);
   // Drops all rows but these, which become adjacent. `rows` must be ascending.
@@ -48,7 +49,7 @@ class AdaptedBackend final : public ForwardingBackend {
   };
 
   void add(Rows x, const PackedMatrix& w, Rows out);
-  // Appends to terms_ the changes that `group` makes to a product with w.
+  // Appends to terms_ the changes that the adapter of `group` makes to a product with w.
   void list_terms(const Group& group, const PackedMatrix& w);
   // Applies the scales of `group` to a product with w.
   void scale_product(const Group& group, const PackedMatrix& w, Rows product);
@@ -61,7 +62,7 @@ class AdaptedBackend final : public ForwardingBackend {
 
   std::vector<const Adapter*> row_adapters_;  // adapter of each row of the step
   bool has_adapters_ = false;                 // at least one row has an adapter
-  uint32_t first_ = 0, n_rows_ = 0;           // rows of owners_ that products have
+  uint32_t first_ = 0, n_rows_ = 0;           // entries of row_adapters_ for the products
 
   bool is_grouped_ = false;
   uint32_t n_groups_ = 0;

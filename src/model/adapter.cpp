@@ -207,9 +207,10 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
     adapter->rank_ = std::max(adapter->rank_, pair.rank);
     const auto found = model.sites().find(pair.tensor);
     if (found == model.sites().end()) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("'{}': the model has no '{}': the adapter was made for another one",
-                              source.label(), name_of(pair.tensor)));
+      return fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("'{}': the model has no tensor '{}'; the adapter was made for another model",
+                      source.label(), name_of(pair.tensor)));
     }
     const ProjectionSite& site = found->second;
     CHECK((site.block_rows > 0) == is_alternating(pair.tensor, model.config()));

@@ -33,7 +33,7 @@ class ExpertRouter {
 
   // Arguments of grouped products. grouped() is for the product of the batch's rows with their
   // experts: row i of the product comes from row grouped().rows[i] of the batch. grouped_in_order()
-  // is for a further product of these results, whose rows are in that order already.
+  // is for a further product of these results: their rows are in that order already.
   GroupedRows grouped() const { return {order_, groups_, config_.n_experts, order_}; }
   GroupedRows grouped_in_order() const { return {{}, groups_, config_.n_experts, order_}; }
 

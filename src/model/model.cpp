@@ -67,11 +67,11 @@ class ModelLoader {
 
   Result<void> check_heads() const {
     for (const LayerConfig& layer : config_.layers) {
-      if (!layer.if_attention() || layer.attention().head_dim <= backend_.most_head_dim()) continue;
+      if (!layer.if_attention() || layer.attention().head_dim <= backend_.max_head_dim()) continue;
       return fail(
           ErrorCode::kUnsupported,
           fmt::format("heads of {} dimensions, expected {} at most on {}",
-                      layer.attention().head_dim, backend_.most_head_dim(), backend_.name()));
+                      layer.attention().head_dim, backend_.max_head_dim(), backend_.name()));
     }
     return {};
   }

@@ -165,11 +165,12 @@ Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) co
   for (size_t at = 0; at < view.bytes.size(); at += block_bytes) {
     for (const std::byte scale : view.bytes.subspan(at, n_scales)) {
       if (std::to_integer<uint8_t>(scale) <= most) continue;
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor '{}' has a scale of {}, which is no number in {}, expected "
-                              "0 to {}",
-                              source_.name_in_file(index), std::to_integer<uint32_t>(scale),
-                              name_of(view.type), most));
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("tensor '{}' has a scale of {}, which is not a valid scale of {}, expected "
+                      "0 to {}",
+                      source_.name_in_file(index), std::to_integer<uint32_t>(scale),
+                      name_of(view.type), most));
     }
   }
   return {};
@@ -318,7 +319,7 @@ Result<void> TensorLoader::check_all_taken(std::string_view architecture) const 
   for (size_t i = 0; i < taken_.size(); ++i) {
     if (taken_[i] || table_.may_be_unused(source_.tensors()[i].name)) continue;
     return fail(ErrorCode::kUnsupported,
-                fmt::format("tensor '{}' is not part of architecture '{}' as it is known here",
+                fmt::format("tensor '{}' is not supported for architecture '{}'",
                             source_.name_in_file(i), architecture));
   }
   return {};

@@ -81,8 +81,7 @@ Reply guarded(const HttpRequest& request, const Make& make) {
   try {
     return make();
   } catch (const std::bad_alloc&) {
-    warn("{} {}: the system has no memory left", printable(request.method),
-         printable(request.path));
+    warn("{} {}: out of memory", printable(request.method), printable(request.path));
     return error_response(no_memory());
   } catch (const std::exception& exception) {  // thrown by Boost.JSON
     warn("{} {}: {}", printable(request.method), printable(request.path), exception.what());

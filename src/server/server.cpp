@@ -39,7 +39,7 @@ namespace {
 
 // Connections over the limit that may still send a request, to answer health probes and reject
 // others; more are closed at once.
-constexpr uint32_t kMaxTurnedAway = 64;
+constexpr uint32_t kMaxRejected = 64;
 
 constexpr size_t kReserveBytes = size_t{8} << 20;
 // Pause before a coroutine that ended for lack of memory is started again.
@@ -56,7 +56,7 @@ Result<void> allow_open_files(uint32_t max_connections) {
   constexpr rlim_t kOtherFiles = 256, kFewest = 32;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  const rlim_t wanted = max_connections + kMaxTurnedAway + kOtherFiles;
+  const rlim_t wanted = max_connections + kMaxRejected + kOtherFiles;
   if (limit.rlim_cur >= wanted) return {};
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
@@ -231,7 +231,7 @@ class Server::Impl {
     if (state_.is_aborting) return;
     ByteShare share(state_.memory.connections);
     const bool is_served = has_room(share);
-    if (!is_served && connections_.size() - n_served_ >= kMaxTurnedAway) return;
+    if (!is_served && connections_.size() - n_served_ >= kMaxRejected) return;
     boost::system::error_code ignored;  // the peer may be gone already
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::send_buffer_size(state_.options.socket_send_buffer_bytes),
@@ -246,7 +246,7 @@ class Server::Impl {
     auto connection =
         std::make_shared<Connection>(std::move(stream), remote, state_, std::move(share));
     auto counted = std::make_unique<Counted>(*this, connection, is_served);
-    asio::co_spawn(io_, is_served ? connection->serve() : connection->turn_away(),
+    asio::co_spawn(io_, is_served ? connection->serve() : connection->reject_request(),
                    [counted = std::move(counted)](std::exception_ptr failure) { report(failure); });
   }
 

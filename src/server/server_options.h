@@ -93,7 +93,7 @@ struct ServerOptions {
   // of the header.
   std::chrono::milliseconds header_timeout{10'000};
   // the same for connections beyond max_connections
-  std::chrono::milliseconds turned_away_timeout{1'000};
+  std::chrono::milliseconds rejected_timeout{1'000};
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{75'000};   // between two requests of a connection
   std::chrono::milliseconds write_timeout{30'000};  // time for each 64 KiB of an answer

@@ -62,11 +62,12 @@ struct ServerState {
         memory(options.memory_limit_bytes.value_or(
             RequestBounds::memory_bytes(service.card().n_ctx_max))),
         accounts(options.api_keys),
-        responses(bounds_of_kept(service.card(), options), options.responses),
+        responses(response_bounds(service.card(), options), options.responses),
         router({service, options, counts, memory, accounts, responses, pulls}, is_draining) {}
 
   // Returns the bounds of stored responses. With API keys, one key may use a quarter of the memory.
-  static ResponseStore::Bounds bounds_of_kept(const ModelCard& card, const ServerOptions& options) {
+  static ResponseStore::Bounds response_bounds(const ModelCard& card,
+                                               const ServerOptions& options) {
     const size_t n_bytes = RequestBounds::kept_bytes(card.n_ctx_max);
     return {.total_bytes = n_bytes, .bytes_of_key = options.api_keys ? n_bytes / 4 : n_bytes};
   }

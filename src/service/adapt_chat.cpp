@@ -284,7 +284,8 @@ Result<ChatRequest> adapted(ChatRequest request, const TemplateInfo& needs) {
   const bool in_words = needs_tools_in_system_prompt(request, needs);
   if (in_words && !needs.may_add_tools) {
     return fail(ErrorCode::kInvalidArgument,
-                "the model's chat template knows no tools, and --tool-format is none", "tools");
+                "the model's chat template does not support tools, and --tool-format is none",
+                "tools");
   }
   if (in_words) add_tools_to_system(request);
   const bool writes_calls = traits.writes_calls || (needs.format && needs.format->writes_history);

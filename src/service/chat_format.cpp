@@ -116,7 +116,7 @@ Result<jinja::Text> cut_at_marked_end(const jinja::Text& text) {
   constexpr std::string_view kTrimmed = kEndOfWords.substr(0, kEndOfWords.size() - 1);
   size_t end = text.view().rfind(kTrimmed);
   if (end == std::string_view::npos) {
-    return refuse("the chat template leaves out the last message, which can not be continued");
+    return refuse("the chat template omits the last message, so it cannot be continued");
   }
   if (!text.view().substr(end).starts_with(kEndOfWords)) {
     end = text.view().substr(0, end).find_last_not_of(" \t\n\r\f\v") + 1;
@@ -216,7 +216,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
 Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& given) const {
   if (!template_) {
     return fail(ErrorCode::kUnsupported,
-                "the model's chat template can not be read: " + template_.error().message,
+                "the model's chat template does not parse: " + template_.error().message,
                 "messages");
   }
   if (request.messages.empty()) return refuse("messages is empty");

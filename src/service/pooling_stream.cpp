@@ -8,7 +8,7 @@
 namespace kvik {
 
 EventSink::Verdict PoolingStream::on_token(const TokenEvent&) {
-  CHECK(false && "a prompt whose hidden states are wanted has no answer");
+  CHECK(false && "a request for hidden states must not generate tokens");
   return Verdict::kStop;
 }
 

@@ -22,8 +22,7 @@ using Params = SamplingParams;
 constexpr SamplingField kFields[] = {
     {"temperature", &Params::temperature, from_to<0, 100>, "a number from 0 to 100",
      "sampling temperature; 0: greedy"},
-    {"top_k", &Params::top_k, any, "a whole number",
-     "sample among the K most likely tokens; 0: off"},
+    {"top_k", &Params::top_k, any, "an integer", "sample among the K most likely tokens; 0: off"},
     {"top_p", &Params::top_p, above_to<0, 1>, "a number above 0, at most 1",
      "sample among the most likely tokens whose probabilities sum to P; 1: off"},
     {"min_p", &Params::min_p, from_to<0, 1>, "a number from 0 to 1",

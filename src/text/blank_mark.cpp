@@ -4,23 +4,23 @@
 
 namespace kvik {
 
-void append_with_blank_marks(std::string_view text, std::string& marked) {
+void append_with_space_marks(std::string_view text, std::string& marked) {
   marked.reserve(marked.size() + text.size() + text.size() / 2);
   for (size_t begin = 0; begin < text.size();) {
     const size_t blank = std::min(text.find(' ', begin), text.size());
     marked.append(text.substr(begin, blank - begin));
-    if (blank < text.size()) marked += kBlankMark;
+    if (blank < text.size()) marked += kSpaceMark;
     begin = blank + 1;
   }
 }
 
-std::string blank_marks_to_blanks(std::string_view text) {
+std::string space_marks_to_spaces(std::string_view text) {
   std::string plain;
   plain.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
-    if (text.substr(at).starts_with(kBlankMark)) {
+    if (text.substr(at).starts_with(kSpaceMark)) {
       plain += ' ';
-      at += kBlankMark.size();
+      at += kSpaceMark.size();
     } else {
       plain += text[at++];
     }

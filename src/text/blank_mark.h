@@ -6,10 +6,10 @@
 namespace kvik {
 
 // The space mark U+2581, which SentencePiece uses for a space.
-inline constexpr std::string_view kBlankMark = "\xE2\x96\x81";
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 // Appends `text` to `marked` with spaces replaced by space marks.
-void append_with_blank_marks(std::string_view text, std::string& marked);
-std::string blank_marks_to_blanks(std::string_view text);
+void append_with_space_marks(std::string_view text, std::string& marked);
+std::string space_marks_to_spaces(std::string_view text);
 
 }  // namespace kvik

@@ -28,7 +28,7 @@ std::string take_decided(std::string& pending) {
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, Position position, Tokenizer::Special special)
     : tokenizer_(tokenizer),
       special_(special),
-      strip_blank_(position == Position::kStart && tokenizer.strips_leading_blank()) {}
+      strip_blank_(position == Position::kStart && tokenizer.strips_leading_space()) {}
 
 std::string Detokenizer::push(TokenId id) {
   std::string piece = tokenizer_.piece(id, special_);

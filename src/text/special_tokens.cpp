@@ -35,7 +35,7 @@ bool is_within_word(std::string_view text, size_t begin, size_t end) {
          (end < text.size() && is_word_character(text, end));
 }
 
-std::string_view without_blanks_behind(std::string_view text) {
+std::string_view without_trailing_blanks(std::string_view text) {
   while (!text.empty()) {
     size_t last = text.size() - 1;
     while (last > 0 && text.size() - last < 4 && (text[last] & 0xC0) == 0x80) --last;
@@ -48,14 +48,14 @@ std::string_view without_blanks_behind(std::string_view text) {
 }  // namespace
 
 SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
-    : eat_blanks_behind_(vocabulary.eat_blanks_behind),
-      eat_blanks_before_(vocabulary.eat_blanks_before),
+    : eat_blanks_behind_(vocabulary.strips_after),
+      eat_blanks_before_(vocabulary.strips_before),
       whole_words_(vocabulary.whole_words) {
   std::vector<TokenTrie::Entry> user_defined, all;
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
     const TokenKind kind = vocabulary.kinds[id];
-    if (vocabulary.not_by_name.contains(id)) continue;
+    if (vocabulary.found_after_normalization.contains(id)) continue;
     if (kind == TokenKind::kUserDefined) user_defined.push_back({text, id});
     if (kind == TokenKind::kUserDefined || kind == TokenKind::kControl ||
         kind == TokenKind::kUnknown) {
@@ -88,7 +88,7 @@ void SpecialTokens::each_fragment(std::string_view text, std::span<const TextRan
       continue;
     }
     std::string_view before = text.substr(begin, at - begin);
-    if (eat_blanks_before_.contains(match->id)) before = without_blanks_behind(before);
+    if (eat_blanks_before_.contains(match->id)) before = without_trailing_blanks(before);
     if (!before.empty()) take({before, std::nullopt});
     take({text.substr(at, match->n_bytes), match->id});
     at += match->n_bytes;

@@ -55,7 +55,7 @@ class Tokenizer {
 
   // Returns whether detokenizing must remove a leading space from the first word of a text, because
   // tokenizing added it (SentencePiece's add_dummy_prefix).
-  virtual bool strips_leading_blank() const = 0;
+  virtual bool strips_leading_space() const = 0;
 
   virtual uint32_t n_vocab() const = 0;
   virtual TokenKind kind(TokenId id) const = 0;

@@ -203,10 +203,10 @@ Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDef
     if (vocabulary.kinds[id] == TokenKind::kNormal) continue;
     const std::string& text = vocabulary.texts[id];
     const bool is_plain_end = text == "<s>" || text == "<unk>" || text == "<|endoftext|>";
-    if (!is_plain_end) vocabulary.eat_blanks_behind.insert(id);
+    if (!is_plain_end) vocabulary.strips_after.insert(id);
   }
   TRY_ASSIGN(const auto mask, find_mask(metadata, vocabulary));
-  if (mask) vocabulary.eat_blanks_before.insert(*mask);
+  if (mask) vocabulary.strips_before.insert(*mask);
   TRY_ASSIGN(auto chat_template, metadata.get_string("tokenizer.chat_template"));
   vocabulary.chat_template = std::move(chat_template).value_or("");
   return vocabulary;

@@ -53,10 +53,10 @@ struct Vocabulary : TokenTexts {  // texts: [n_vocab]
   bool adds_eos = false;
   // Special tokens that remove the whitespace after them or before them, and special tokens that
   // are recognized only as whole words. There are few of them.
-  std::unordered_set<TokenId> eat_blanks_behind, eat_blanks_before, whole_words;
+  std::unordered_set<TokenId> strips_after, strips_before, whole_words;
   // user-defined tokens that SpecialTokens ignores, because the tokenizer finds them in the
   // normalized text
-  std::unordered_set<TokenId> not_by_name;
+  std::unordered_set<TokenId> found_after_normalization;
   std::vector<TokenId> end_tokens;
   std::string chat_template;  // source of the template; empty if there is none
 

@@ -68,7 +68,7 @@ TokenKind VocabularyTokenizer::kind(TokenId id) const {
 }
 
 std::string VocabularyTokenizer::decode(std::string_view token_text) const {
-  return blank_marks_to_blanks(token_text);
+  return space_marks_to_spaces(token_text);
 }
 
 void VocabularyTokenizer::make_pieces() {

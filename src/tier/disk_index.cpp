@@ -113,8 +113,7 @@ Result<DiskIndex> DiskIndex::open(const std::string& path, Sqlite::Mode mode) {
   TRY_ASSIGN(const auto found, schema_of(*index.database_));
   TRY_ASSIGN(const auto ours, schema_made_by(kSchema));
   if (found != ours && !found.empty()) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("the index '{}' holds other tables than this program's", path));
+    return fail(ErrorCode::kCorrupt, fmt::format("the index '{}' has an unexpected schema", path));
   }
   if (mode == Sqlite::Mode::kReadWrite) {
     TRY(index.database_->run(kSettings));

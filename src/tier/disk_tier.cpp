@@ -35,7 +35,7 @@ std::unexpected<Error> failed(int error, const char* what, const std::string& pa
 void warn_of_other_writers(const std::string& folder) {
   struct stat about {};
   if (::stat(folder.c_str(), &about) != 0 || (about.st_mode & (S_IWGRP | S_IWOTH)) == 0) return;
-  log::warn("disk tier: others may write into '{}', and so into answers; chmod 700 keeps them out",
+  log::warn("disk tier: other users can write to '{}' and so alter answers; run chmod 700 on it",
             folder);
 }
 
@@ -44,7 +44,7 @@ void warn_of_other_writers(const std::string& folder) {
 Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options, FileCalls& calls) {
   if (options.max_bytes < kMinBytes) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a disk tier of {}, expected at least {}",
+                fmt::format("the disk tier's size is {}, expected at least {}",
                             format_bytes(options.max_bytes), format_bytes(kMinBytes)));
   }
   std::unique_ptr<DiskTier> tier(new DiskTier(options, calls));
@@ -128,7 +128,7 @@ Result<DiskIndex> DiskTier::open_index() {
 Result<void> DiskTier::read_index() {
   TRY_ASSIGN(const DiskIndex::Totals totals, folder_->index->totals());
   if (totals.last_use > kMaxTick) {
-    return fail(ErrorCode::kCorrupt, fmt::format("the index of '{}' knows the use number {}",
+    return fail(ErrorCode::kCorrupt, fmt::format("the index of '{}' has the invalid use counter {}",
                                                  options_.folder, totals.last_use));
   }
   n_pages_ = totals.n_pages;
@@ -150,7 +150,7 @@ Result<void> DiskTier::read_index() {
 // Rebuilds the index from the heads of all slots. A page that was evicted already may return: its
 // contents are still right.
 Result<void> DiskTier::rebuild_index() {
-  log::warn("disk tier: the index of '{}' is damaged or gone; it is made again from the pages",
+  log::warn("disk tier: the index of '{}' is damaged or missing; rebuilding it from the pages",
             options_.folder);
   folder_->index.reset();
   for (const char* ending : kIndexEndings) ::unlink((path_of(kIndexName) + ending).c_str());

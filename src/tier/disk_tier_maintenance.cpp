@@ -79,7 +79,7 @@ Result<DiskTierReport> inspect_disk_tier(const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(folder + "/index.db", ignored)) {
     return fail(ErrorCode::kNotFound,
-                fmt::format("'{}' is no cache folder: it has no index.db", folder));
+                fmt::format("'{}' is not a cache folder: it has no index.db", folder));
   }
   TRY_ASSIGN(auto index, DiskIndex::open(folder + "/index.db", Sqlite::Mode::kReadOnly));
   TRY_ASSIGN(const auto files,

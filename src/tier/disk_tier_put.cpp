@@ -153,7 +153,7 @@ Result<void> DiskTier::add_segment(uint64_t slot_bytes) {
   const auto id = folder_->files->add(slot_bytes, n_slots);
   if (!id) {
     if (folder_->files->segments().empty()) return std::unexpected<Error>(id.error());
-    if (!is_device_full_) log::warn("disk tier: keeps to what it has: {}", id.error().message);
+    if (!is_device_full_) log::warn("disk tier: cannot grow: {}", id.error().message);
     is_device_full_ = true;
     return {};
   }

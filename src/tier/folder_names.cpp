@@ -28,7 +28,7 @@ Result<void> FolderNames::make() {
   if (secret()) return {};
   Secret made;
   if (RAND_bytes(reinterpret_cast<unsigned char*>(made.data()), static_cast<int>(made.size())) != 1)
-    return fail(ErrorCode::kIo, "no random bytes are to be had");
+    return fail(ErrorCode::kIo, "cannot get random bytes");
   TRY(folder_.write_once(kSecretFile, made));
   if (secret()) return {};
   return fail(ErrorCode::kIo, fmt::format("'{}/{}' cannot be read", folder_.path(), kSecretFile));

@@ -28,8 +28,8 @@ struct SweepCount {
 // One thread.
 class FolderSweep {
  public:
-  // Sweeps all files of the folder except *.lease and *.key. Everything in the folder `outdated`,
-  // whose names reveal tokens, is removed at any age.
+  // Sweeps all files of the folder except *.lease and *.key. Names in the folder `outdated` reveal
+  // tokens, so everything in it is removed at any age.
   FolderSweep(std::string folder, uint64_t max_bytes, std::string outdated = {});
 
   // Does a bounded part of the work, at most a few thousand files. Returns the counts when the

@@ -30,8 +30,8 @@ struct FolderTierOptions {
 // Listing a page's folder gives its children, and one rename publishes file and name at once. Names
 // are keyed hashes (FolderNames). Files are replaced as a whole, never modified, and there is
 // neither an index nor a lock that could outlive a dead machine. The holder of the sweep lease
-// removes the least recently used files (FolderSweep), and the folder pages/ of earlier versions,
-// whose names reveal tokens.
+// removes the least recently used files (FolderSweep), and the folder pages/ of earlier versions:
+// names in it reveal tokens.
 //
 // Pages are checked like those of DiskTier. Any thread.
 class FolderTier final : public Tier {

@@ -10,7 +10,7 @@ namespace {
 
 std::unexpected<Error> wrong(std::string_view what) {
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("the address of a Redis: {}; expected redis://HOST[:PORT][/DATABASE], "
+              fmt::format("invalid Redis address: {}; expected redis://HOST[:PORT][/DATABASE], "
                           "rediss://… for TLS, or unix:///PATH",
                           what));
 }
@@ -34,7 +34,7 @@ std::optional<std::string_view> take_until(std::string_view& text, size_t at) {
 
 Result<void> read_database(RedisAddress& address, std::string_view text) {
   const auto database = number<uint32_t>(text);
-  if (!database) return wrong(fmt::format("'{}' is no number of a database", text));
+  if (!database) return wrong(fmt::format("'{}' is not a database number", text));
   address.database = *database;
   return {};
 }
@@ -59,14 +59,15 @@ Result<void> read_host(RedisAddress& address, std::string_view text) {
     if (bracket == std::string_view::npos) return wrong("'[' without ']'");
     address.host = text.substr(1, bracket - 1);
     end = bracket + 1 < text.size() ? bracket + 1 : std::string_view::npos;
-    if (end != std::string_view::npos && text[end] != ':') return wrong("text behind ']'");
+    if (end != std::string_view::npos && text[end] != ':') return wrong("text after ']'");
   } else {
     address.host = text.substr(0, end);
   }
   if (address.host.empty()) return wrong("it has no host");
   if (end == std::string_view::npos) return {};
   const auto port = number<uint16_t>(text.substr(end + 1));
-  if (!port || *port == 0) return wrong(fmt::format("'{}' is no port", text.substr(end + 1)));
+  if (!port || *port == 0)
+    return wrong(fmt::format("'{}' is not a port number", text.substr(end + 1)));
   address.port = *port;
   return {};
 }
@@ -86,7 +87,7 @@ Result<RedisAddress> parse_redis_address(std::string_view url) {
   std::string_view rest = url.substr(colon + 3);
   if (scheme == "unix") return parse_unix(rest);
   if (scheme != "redis" && scheme != "rediss") {
-    return wrong(fmt::format("'{}' is no scheme of it", scheme));
+    return wrong(fmt::format("unknown scheme '{}'", scheme));
   }
   RedisAddress address;
   if (scheme == "rediss") address.transport = RedisAddress::Transport::kTls;

@@ -153,12 +153,12 @@ class RedisConnection::TlsChannel final : public Channel {
   static Result<std::unique_ptr<Channel>> open(FileDescriptor fd, const std::string& host,
                                                TimePoint deadline) {
     Context context(SSL_CTX_new(TLS_client_method()));
-    if (!context) return fail(ErrorCode::kIo, "no memory for TLS");
+    if (!context) return fail(ErrorCode::kIo, "not enough memory for TLS");
     SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
     SSL_CTX_set_default_verify_paths(context.get());
     Session session(SSL_new(context.get()));
-    if (!session) return fail(ErrorCode::kIo, "no memory for TLS");
+    if (!session) return fail(ErrorCode::kIo, "not enough memory for TLS");
     SSL_set_tlsext_host_name(session.get(), host.c_str());
     SSL_set1_host(session.get(), host.c_str());
     SSL_set_fd(session.get(), fd.get());
@@ -314,9 +314,9 @@ Result<RedisReply> RedisConnection::receive(size_t max_bytes, Duration timeout) 
       return failed(name_, reader_->errstr);
     if (reply != nullptr) return RedisReply(static_cast<redisReply*>(reply));
     if (reader_->len - reader_->pos > max_bytes + kMaxHead) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("{}: an answer of more than the {} bytes that were expected", name_,
-                              max_bytes));
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("{}: the reply is longer than the expected {} bytes", name_, max_bytes));
     }
     const auto n = channel_->read(bytes, deadline);
     if (!n) return failed(name_, n.error().message);

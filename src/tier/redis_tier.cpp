@@ -78,8 +78,7 @@ std::string RedisTier::next_name(const PageKey& parent, uint32_t group) const {
 Result<RedisConnection*> RedisTier::connected(Line& line) const {
   if (line.connection) return line.connection.get();
   if (std::chrono::steady_clock::now() < line.closed_until) {
-    return fail(ErrorCode::kIo,
-                fmt::format("{} was not to be reached", options_.address.printable()));
+    return fail(ErrorCode::kIo, fmt::format("{} is unreachable", options_.address.printable()));
   }
   auto connection = RedisConnection::open(options_.address, options_.timeout);
   if (!connection) return std::unexpected<Error>(lost(line, connection.error()));
@@ -141,7 +140,7 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, SharingMark reader,
   const bool is_wrong_type =
       reply->type == REDIS_REPLY_ERROR && text_of(*reply).starts_with("WRONGTYPE");
   if (reply->type != REDIS_REPLY_STRING && !is_wrong_type) {
-    return fail(ErrorCode::kIo, "Redis answered something else than a page");
+    return fail(ErrorCode::kIo, "unexpected reply from Redis, expected a page");
   }
   if (!is_wrong_type && reply->len == record_bytes) {
     std::memcpy(slot.data(), reply->str, record_bytes);
@@ -204,7 +203,7 @@ Result<std::vector<Tier::Child>> RedisTier::try_children(const PageKey& parent, 
     return found;
   }
   if (reply->type != REDIS_REPLY_ARRAY)
-    return fail(ErrorCode::kIo, "Redis answered something else than a list");
+    return fail(ErrorCode::kIo, "unexpected reply from Redis, expected an array");
   for (size_t i = 0; i < reply->elements && found.size() < limit; ++i) {
     const redisReply& member = *reply->element[i];
     if (member.type != REDIS_REPLY_STRING) continue;

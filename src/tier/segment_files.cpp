@@ -53,7 +53,7 @@ FileDescriptor open_file(const std::string& path, int flags) {
 
 // Returns why a file with the name of a segment is not one; empty: it is one.
 std::string_view fault_of(const struct stat& status, uint64_t slot_bytes) {
-  if (!S_ISREG(status.st_mode)) return "it is no regular file";
+  if (!S_ISREG(status.st_mode)) return "it is not a regular file";
   const auto n_bytes = static_cast<uint64_t>(status.st_size);
   if (n_bytes > std::max(SegmentFiles::kMaxBytes, slot_bytes)) return "it is too long";
   return {};
@@ -129,14 +129,14 @@ Result<SegmentFiles> SegmentFiles::open(FileCalls& calls, const std::string& fol
     FileDescriptor opened = open_file(path, mode == Mode::kReadOnly ? O_RDONLY : O_RDWR);
     if (!opened.is_open() && is_shortage(errno)) return failed(errno, "open", path);
     if (!opened.is_open()) {
-      log::warn("disk tier: '{}' is left alone: {}", path, std::strerror(errno));
+      log::warn("disk tier: ignoring '{}': {}", path, std::strerror(errno));
       continue;
     }
     auto file = std::make_shared<const File>(calls, std::move(opened), path);
     struct stat status {};
     if (::fstat(file->fd(), &status) != 0) return failed(errno, "stat", path);
     if (const auto fault = fault_of(status, name->slot_bytes); !fault.empty()) {
-      log::warn("disk tier: '{}' is left alone: {}", path, fault);
+      log::warn("disk tier: ignoring '{}': {}", path, fault);
       continue;
     }
     if (mode == Mode::kReadWrite) static_cast<void>(::fchmod(file->fd(), kPrivateFile));

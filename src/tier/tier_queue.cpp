@@ -153,7 +153,7 @@ void TierQueue::degrade(const Error& error) {
   ++counters_.write_errors;
   for (const Write& write : writes_) free_write_slots_.push_back(write.slot);
   writes_.clear();
-  log::warn("the tier '{}' is degraded: {}; serving goes on without it", to_string(options_.kind),
+  log::warn("the tier '{}' is degraded: {}; serving continues without it", to_string(options_.kind),
             error.message);
   retry_at_ = std::chrono::steady_clock::now() + pause_;
 }

@@ -111,7 +111,7 @@ class Sequence {
     std::vector<float> out(size_t{case_.n_rows} * case_.group * case_.value_dim());
     const std::vector<QueryRow> rows = query_rows(0, case_.n_rows, out);
     const AttendTask all = task(rows, scratch);
-    const SplitRange splits = splits_seen_by(rows, case_.window);
+    const SplitRange splits = visible_splits(rows, case_.window);
     if (splits.begin == splits.end) isa.attention.attend(all);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     std::vector<float> merged(partial_floats(layout_, rows.size() * case_.group), nan);

@@ -37,7 +37,7 @@ inline std::vector<float> product(Backend& backend, const std::vector<float>& x,
 }
 
 // Returns whether activations are quantized as well.
-inline bool is_quantised(ElementType type) { return block_format(type) != nullptr; }
+inline bool is_quantized(ElementType type) { return block_format(type) != nullptr; }
 
 // Returns one row of activations as products with quantized weights use it: level · scale of the
 // row · power of two of the block. Of four row scales, the one with the least error is used.
@@ -74,7 +74,7 @@ inline std::vector<double> plain_product(const std::vector<float>& x, uint32_t n
                                          const FileMatrix& w) {
   const uint32_t k = w.n_cols;
   std::vector<double> seen(x.begin(), x.end());
-  if (is_quantised(w.type)) {
+  if (is_quantized(w.type)) {
     for (uint32_t m = 0; m < n_rows; ++m) {
       std::ranges::copy(levelled(std::span(x).subspan(size_t{m} * k, k)),
                         seen.begin() + size_t{m} * k);

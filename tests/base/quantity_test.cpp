@@ -50,7 +50,7 @@ TEST(Quantity, times_carry_their_unit) {
   for (const char* text : {"", "50", "ms", "-1s", "1 s", "1h", "nan", "1e3ms"}) {
     const auto time = parse_duration(text);
     ASSERT_FALSE(time) << text;
-    EXPECT_THAT(time.error().message, HasSubstr(fmt::format("'{}' is no time", text)));
+    EXPECT_THAT(time.error().message, HasSubstr(fmt::format("'{}' is not a time", text)));
   }
 }
 

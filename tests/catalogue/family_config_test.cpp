@@ -230,7 +230,7 @@ TEST(FamilyConfig, a_latent_width_that_cannot_be_is_refused_by_name) {
     EXPECT_THAT(error.message, HasSubstr("deepseek2.attention.kv_lora_rank"));
   }
   EXPECT_THAT(error_of(latent_keys().set("rope.dimension_count", uint64_t{24})).message,
-              HasSubstr("fewer than all to turn"));
+              HasSubstr("at least one dimension without RoPE"));
 }
 
 TEST(FamilyConfig, gpt_oss_has_sinks_biases_and_a_window_in_every_other_layer) {
@@ -309,7 +309,7 @@ TEST(FamilyConfig, layers_that_remember_are_listed_or_stand_at_equal_distances) 
 }
 
 TEST(FamilyConfig, heads_of_states_are_whole_and_share_their_keys_evenly) {
-  const std::string expected = "expected whole heads, a whole number of them in a group";
+  const std::string expected = "expected whole heads, an integer of them in a group";
   for (const char* family : {"qwen35", "granitehybrid"}) {
     const auto with = [&](const char* key, uint64_t n) {
       Keys keys(family);

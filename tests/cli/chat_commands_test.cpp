@@ -41,7 +41,8 @@ TEST_F(Commands, help_lists_every_command) {
 }
 
 TEST_F(Commands, an_unknown_one_is_a_sentence_and_no_message) {
-  EXPECT_THAT(after({"/sing a song"}), HasSubstr("<error>'/sing' is no command; /help lists them"));
+  EXPECT_THAT(after({"/sing a song"}),
+              HasSubstr("<error>'/sing' is not a command; /help lists them"));
   EXPECT_THAT(service.prompts, IsEmpty());
 }
 
@@ -63,7 +64,7 @@ TEST_F(Commands, bye_leaves_and_so_do_its_other_names) {
 }
 
 TEST_F(Commands, what_takes_nothing_refuses_more) {
-  EXPECT_THAT(after({"/clear now"}), HasSubstr("<error>/clear takes nothing behind it"));
+  EXPECT_THAT(after({"/clear now"}), HasSubstr("<error>/clear takes no argument"));
 }
 
 // --- /set ---
@@ -97,18 +98,18 @@ TEST_F(Commands, set_refuses_what_is_none_of_its_kind) {
   after({"/set temperature hot", "/set top_k 1.5", "/set top_k -1", "/set stats maybe",
          "/set humour on"});
   EXPECT_TRUE(console.shows("temperature is 'hot', expected a number.\n"));
-  EXPECT_TRUE(console.shows("top_k is '1.5', expected a whole number.\n"));
-  EXPECT_TRUE(console.shows("top_k is '-1', expected a whole number.\n"));
+  EXPECT_TRUE(console.shows("top_k is '1.5', expected an integer.\n"));
+  EXPECT_TRUE(console.shows("top_k is '-1', expected an integer.\n"));
   EXPECT_TRUE(console.shows("stats is 'maybe', expected on or off.\n"));
-  EXPECT_TRUE(console.shows("there is no setting 'humour'; expected one of temperature"));
+  EXPECT_TRUE(console.shows("there is not a setting 'humour'; expected one of temperature"));
 }
 
 TEST_F(Commands, names_with_dashes_and_mistyped_ones_are_recognised) {
   after({"/set max-tokens 7", "/set max_tokens 8", "/set max-token 9", "/hepl"});
   EXPECT_TRUE(console.shows("max_tokens is 7.\n"));
   EXPECT_TRUE(console.shows("max_tokens is 8.\n"));
-  EXPECT_TRUE(console.shows("there is no setting 'max-token'; did you mean max_tokens?"));
-  EXPECT_TRUE(console.shows("'/hepl' is no command; did you mean /help?"));
+  EXPECT_TRUE(console.shows("there is not a setting 'max-token'; did you mean max_tokens?"));
+  EXPECT_TRUE(console.shows("'/hepl' is not a command; did you mean /help?"));
 }
 
 TEST_F(Commands, a_setting_without_a_value_is_shown) {
@@ -122,10 +123,10 @@ TEST_F(Commands, a_setting_without_a_value_is_shown) {
 
 TEST_F(Commands, words_of_other_programs_are_answered_with_ours) {
   after({"/set tempp 0", "/set system Be brief", "/retry", "/undo"});
-  EXPECT_TRUE(console.shows("there is no setting 'tempp'; did you mean temp?"));
-  EXPECT_TRUE(console.shows("the system prompt is no setting; /system TEXT sets it.\n"));
-  EXPECT_TRUE(console.shows("'/retry' is no command; /regen answers the last message anew.\n"));
-  EXPECT_TRUE(console.shows("'/undo' is no command; a message cannot be taken back"));
+  EXPECT_TRUE(console.shows("there is not a setting 'tempp'; did you mean temp?"));
+  EXPECT_TRUE(console.shows("the system prompt is not a setting; /system TEXT sets it.\n"));
+  EXPECT_TRUE(console.shows("'/retry' is not a command; /regen regenerates the last answer.\n"));
+  EXPECT_TRUE(console.shows("'/undo' is not a command; a message cannot be undone"));
 }
 
 TEST_F(Commands, default_is_what_the_program_was_started_with) {
@@ -198,8 +199,9 @@ TEST_F(Commands, save_replaces_a_conversation_and_nothing_else) {
                     chat = "/save " + path("chat.json"), home = "/save " + folder.path();
   after({"Hello", notes.c_str(), empty.c_str(), home.c_str(), chat.c_str(), chat.c_str()});
   EXPECT_EQ(content("notes.txt"), "precious");
-  EXPECT_TRUE(console.shows("notes.txt' exists and is no conversation; it was left as it is."));
-  EXPECT_TRUE(console.shows("empty.json' exists and is no conversation"));
+  EXPECT_TRUE(
+      console.shows("notes.txt' exists and is not a saved conversation; it was left unchanged."));
+  EXPECT_TRUE(console.shows("empty.json' exists and is not a saved conversation"));
   EXPECT_TRUE(console.shows("in the place of an older conversation"));
 }
 
@@ -218,7 +220,7 @@ TEST_F(Commands, a_file_that_is_no_conversation_leaves_the_old_one) {
   service.scripts = {says("Hi."), says("x")};
   const std::string load = "/load " + path("bad.json");
   after({"Hello", load.c_str(), "And?"});
-  EXPECT_TRUE(console.shows("is no conversation: message 1 has the role 'tool'"));
+  EXPECT_TRUE(console.shows("is not a saved conversation: message 1 has the role 'tool'"));
   EXPECT_EQ(service.prompts.back(), "user: Hello|assistant: Hi.|user: And?|");
 }
 

@@ -102,7 +102,7 @@ TEST_F(Chat, an_interrupt_before_the_first_word_takes_the_message_back) {
   console.type("Never mind");
   console.type("Hello");
   service.scripts = {begins(""), says("Hi.")};
-  EXPECT_THAT(run(), HasSubstr("your message was taken back"));
+  EXPECT_THAT(run(), HasSubstr("your message was removed"));
   EXPECT_EQ(service.prompts.back(), "user: Hello|");
 }
 
@@ -123,16 +123,16 @@ TEST_F(Chat, a_full_context_is_a_sentence_and_loses_nothing) {
   console.type("Short");
   service.scripts = {says("Hi."), says("Yes.")};
   EXPECT_THAT(run(), HasSubstr("<error>The conversation is full"));
-  EXPECT_TRUE(console.shows("/clear begins anew"));
+  EXPECT_TRUE(console.shows("/clear starts a new conversation"));
   EXPECT_EQ(service.prompts.back(), "user: Hello|assistant: Hi.|user: Short|");
 }
 
 TEST_F(Chat, a_first_message_longer_than_the_context_is_what_is_too_long) {
   service.model.n_ctx_max = 40;
   console.type(std::string(60, 'x'));
-  EXPECT_THAT(
-      run(), AllOf(HasSubstr("<error>Your message is too long: "), HasSubstr(" It was taken back."),
-                   Not(HasSubstr("..")), Not(HasSubstr("conversation is full"))));
+  EXPECT_THAT(run(),
+              AllOf(HasSubstr("<error>Your message is too long: "), HasSubstr(" It was removed."),
+                    Not(HasSubstr("..")), Not(HasSubstr("conversation is full"))));
 }
 
 TEST_F(Chat, a_message_that_the_template_refuses_is_taken_back) {
@@ -187,7 +187,7 @@ TEST_F(Chat, an_answer_cut_short_says_why) {
                      {.chunks = {"x"}, .finish = FinishReason::kLength, .usage = used(4000, 96)}};
   run();
   EXPECT_TRUE(console.shows("(cut at max_tokens)"));
-  EXPECT_TRUE(console.shows("(cut: the context is full; /clear begins anew)"));
+  EXPECT_TRUE(console.shows("(cut: the context is full; /clear starts a new conversation)"));
 }
 
 TEST_F(Chat, blanks_around_an_answer_are_not_shown_but_kept) {
@@ -237,7 +237,7 @@ TEST_F(Chat, a_regen_that_is_stopped_at_once_keeps_the_old_answer) {
 
 TEST_F(Chat, regen_without_a_message_is_refused) {
   console.type("/regen");
-  EXPECT_THAT(run(), HasSubstr("<error>There is no message to answer anew.\n"));
+  EXPECT_THAT(run(), HasSubstr("<error>There is no answer to regenerate.\n"));
 }
 
 }  // namespace

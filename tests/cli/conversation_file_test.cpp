@@ -97,10 +97,10 @@ TEST_F(ConversationFile, of_another_kind_is_refused_with_its_reason) {
 }
 
 TEST_F(ConversationFile, that_is_no_file_is_not_waited_for) {
-  EXPECT_THAT(load_conversation(folder.path()).error().message, HasSubstr("is no regular file"));
+  EXPECT_THAT(load_conversation(folder.path()).error().message, HasSubstr("is not a regular file"));
   const std::string pipe = folder.path() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(load_conversation(pipe).error().message, HasSubstr("is no regular file"));
+  EXPECT_THAT(load_conversation(pipe).error().message, HasSubstr("is not a regular file"));
   EXPECT_FALSE(save_conversation(conversation, "tiny", pipe));
   EXPECT_FALSE(save_conversation(conversation, "tiny", "/dev/null"));
 }

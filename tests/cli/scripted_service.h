@@ -78,7 +78,7 @@ class ScriptedService final : public ServiceApi {
     return std::string(ids.begin(), ids.end());
   }
 
-  // "role: content|" for each message, then what the template is told beside them.
+  // Returns "role: content|" for each message, then the other inputs of the template.
   Result<std::string> apply_template(const ChatRequest& request) const override {
     if (template_error) return std::unexpected(*template_error);
     std::string text;
@@ -101,7 +101,7 @@ class ScriptedService final : public ServiceApi {
   const ModelCard& card() const override { return model; }
   EngineSnapshot snapshot() const override { return {}; }
   Result<void> watch(const std::shared_ptr<LiveSink>&) override {
-    return fail(ErrorCode::kUnavailable, "nobody watches a chat");
+    return fail(ErrorCode::kUnavailable, "this service has no live view");
   }
 
  private:

@@ -68,7 +68,7 @@ test('every field of a request is taken', async () => {
     logprobs: true, top_logprobs: 3, response_format: { type: 'text' }, tool_choice: 'auto', parallel_tool_calls: true,
     user: 'me', metadata: { a: 'b' }, store: false, prompt_cache_key: 'k',
     tools: [{ type: 'function', function: { name: 'add', description: 'adds', parameters: { type: 'object', properties: {} } } }],
-    // Of other local servers.
+    // Fields of other local servers.
     top_k: 40, min_p: 0.01, repetition_penalty: 1.1, min_tokens: 2, stop_token_ids: [3], ignore_eos: true, cache_salt: 's', priority: 1,
     chat_template_kwargs: { a: 1 }, continue_final_message: false, return_token_ids: true, temperature: 0.7, unknown_field: 1,
   });

@@ -30,7 +30,7 @@ const freePort = () => new Promise(done => {
 // Ends with the tests of the file.
 export const serve = (...flags) => serveModel('demo', ...flags);
 
-// A model whose answers the test chooses: answers[i] behind i results of tools, where a message of the user holds `task`.
+// Serves a model that answers answers[i] after i tool results if a user message contains `task`.
 // See tests/e2e/scripted_model.py.
 export async function serveScript({ answers, task, format = 'hermes' }, ...flags) {
   const folder = mkdtempSync(join(tmpdir(), 'kvik-script-'));

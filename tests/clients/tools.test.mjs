@@ -1,6 +1,5 @@
-// Tools as the official clients know them: calls, several at a time, streams of deltas that add up, thoughts beside calls that
-// come back, forced calls, and responses that remember. The model is scripted: it thinks, speaks and calls twice, and behind
-// two results it is done.
+// Tests tools with the official clients: parallel calls, streamed deltas, reasoning that is sent back with calls, forced calls, and
+// stored responses. The model is scripted: it writes reasoning, text and two calls, and after two results its final answer.
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';

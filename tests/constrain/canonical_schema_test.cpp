@@ -113,7 +113,7 @@ TEST(CanonicalSchema, names_that_are_required_but_not_declared_may_come) {
   EXPECT_TRUE(constant.takes(R"({"a":2,"z":1})"));
 }
 
-TEST(CanonicalSchema, names_come_that_what_must_not_hold_asks_for) {
+TEST(CanonicalSchema, names_needed_by_a_negated_schema_are_allowed) {
   // A value matches only one of the two if the property listed by the other has another type.
   const Canonical either(
       R"({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}},

@@ -84,7 +84,7 @@ TEST(GrammarCompany, a_matcher_keeps_a_bounded_memory) {
   EXPECT_EQ(*meter, 0);
 }
 
-TEST(GrammarCompany, every_matcher_says_in_company_what_it_says_alone) {
+TEST(GrammarCompany, interleaved_matchers_give_the_same_results_as_alone) {
   const char* const n_wanted = std::getenv("KVIK_TRIALS");
   const char* const first = std::getenv("KVIK_FIRST_TRIAL");
   const auto n = n_wanted ? static_cast<uint32_t>(std::stoul(n_wanted)) : 2'000u;

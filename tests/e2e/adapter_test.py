@@ -97,7 +97,7 @@ class Values(unittest.TestCase):
             for path in (gguf, peft):
                 self.assertLess(error(kvik.logits(model, tokens, all=True, kv_type="f32", adapter=path), want), 2e-6)
 
-    def test_a_scale_behind_the_path_counts(self):
+    def test_a_scale_after_the_path_is_used(self):
         model, tokens = kvik.preset("test-llama", "f32", 1), tokens_for("scaled")
         gguf, peft, pairs = adapter(model)
         for factor in (0.5, -1.25):
@@ -142,14 +142,14 @@ class Values(unittest.TestCase):
             for part, product in zip(want, (*halves, made[1])):
                 np.testing.assert_allclose(product, want[part], atol=1e-6)
 
-    def test_quantised_bases_are_as_near_as_without_an_adapter(self):
+    def test_quantized_bases_are_as_near_as_without_an_adapter(self):
         for element_type, share in (("q8_0", 0.03), ("q4_0", 0.08)):
             with self.subTest(type=element_type):
-                model, tokens = kvik.preset("test-llama", element_type, 1), tokens_for("quantised")
+                model, tokens = kvik.preset("test-llama", element_type, 1), tokens_for("quantized")
                 gguf, _, pairs = adapter(model, kind="bf16")
                 self.assertLess(error(kvik.logits(model, tokens, all=True, kv_type="f32", adapter=gguf), reference(model, tokens, pairs)), share)
 
-    def test_every_familys_quantised_base_is_as_near_as_without_an_adapter(self):
+    def test_every_familys_quantized_base_is_as_near_as_without_an_adapter(self):
         """Compares medians over positions. Where 4-bit or 8-bit weights change a router's choice, or a key of the delta rule is short, the other
         positions deviate arbitrarily, with and without an adapter. Their deviation is as large as the effect of the adapter."""
         types = ("q8_0", "q4_0")
@@ -159,7 +159,7 @@ class Values(unittest.TestCase):
                 model = kvik.preset(name, element_type, 1)
                 self.assert_as_near_as_its_base(model, tokens_for(name), {"q8_0": 0.03, "q4_0": 0.08}.get(element_type, 0.08))
 
-    def test_quantised_bases_of_all_blocks(self):
+    def test_quantized_bases_of_all_blocks(self):
         for element_type in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "q4_k_m", "q4_1", "q5_0", "q5_1", "iq4_nl"):
             with self.subTest(type=element_type):
                 self.assert_as_near_as_its_base(kvik.demo_as(element_type), kvik.random_tokens(60, 2045, 5), 0.03)
@@ -203,7 +203,7 @@ class Values(unittest.TestCase):
         head = kvik.output("adapter", "show", model, adapter(model, only=("output.weight",))[0]).decode()
         self.assertIn("its pages are the model's", head)
 
-    def test_show_knows_of_states(self):
+    def test_show_supports_recurrent_models(self):
         model = kvik.preset("test-qwen35", "f32", 1)
         shown = kvik.output("adapter", "show", model, adapter(model)[1]).decode()
         for part in ("attn_q ", "attn_gate", "ssm_beta", "ssm_out", "it changes K or V or the states"):
@@ -217,7 +217,7 @@ class Values(unittest.TestCase):
                                        make_adapter.halves([(convolution, np.zeros((4, 4)), np.zeros((384, 4)))], "f32"))
         done = kvik.run("adapter", "show", model, path)
         self.assertEqual((done.returncode != 0, done.stderr.count(b"\n")), (True, 1), done.stderr)
-        self.assertIn(f"'{convolution}' is no matrix".encode(), done.stderr)
+        self.assertIn(f"'{convolution}' is not a matrix".encode(), done.stderr)
 
 
 class Exactness(unittest.TestCase):
@@ -338,7 +338,7 @@ class Serving(unittest.TestCase):
         got = server.complete(tokens, max_tokens=24, ignore_eos=True, **more, **fields)
         return got["choices"][0]["text"], got["usage"]["prompt_tokens_details"]["cached_tokens"]
 
-    def test_clients_choose_by_name_and_find_no_others_pages(self):
+    def test_clients_choose_by_name_and_do_not_share_pages_across_adapters(self):
         paths = self.adapters(2)
         flags = [flag for name, path in paths.items() for flag in ("--adapter", f"{name}={path}")]
         tokens = kvik.random_tokens(150, kvik.DEMO_BOS, 21)
@@ -369,7 +369,7 @@ class Serving(unittest.TestCase):
             self.assertNotEqual(vectors[0], vectors[1])
             self.assertNotEqual(vectors[1], vectors[2])
 
-    def test_no_state_is_found_across_adapters(self):
+    def test_states_are_not_shared_across_adapters(self):
         model = kvik.preset("test-qwen35", "f32", 1)
         paths = {f"a{i}": adapter(model, 10 + i, 4)[i % 2] for i in range(2)}
         flags = [flag for name, path in paths.items() for flag in ("--adapter", f"{name}={path}")]
@@ -448,7 +448,7 @@ class Serving(unittest.TestCase):
             if not kvik.SANITIZED:
                 self.assertLess(server.rss_bytes() - before, 64 << 20)
 
-    def test_what_is_unloaded_leaves_nothing_behind(self):
+    def test_unloading_leaks_nothing(self):
         """Loads adapters, uses some of them and unloads them: ten thousand with --long."""
         paths = list(self.adapters(4).values())
         tokens = kvik.random_tokens(40, kvik.DEMO_BOS, 9)
@@ -476,7 +476,7 @@ class Serving(unittest.TestCase):
 
 
 class Trained(unittest.TestCase):
-    def test_the_demo_learns_another_authors_words(self):
+    def test_a_trained_adapter_predicts_another_text(self):
         """The demo model is trained on plays. An adapter trained on its quantized weights must predict the text of a license better."""
         with open(os.path.join(kvik.ROOT, "LICENSE"), encoding="utf-8") as f:
             text = f.read()

@@ -98,7 +98,7 @@ class WithTheDemo(unittest.TestCase):
         self.assertIn("cached_tokens", usage["prompt_tokens_details"])
         self.assertIn("reasoning_tokens", usage["completion_tokens_details"])
 
-    def test_the_tokens_of_a_thought_are_told(self):
+    def test_usage_counts_reasoning_tokens(self):
         thinking = {"messages": [*HELLO, {"role": "assistant", "content": "<think>"}], "continue_final_message": True, "ignore_eos": True}
         bias = {str(self.server.post("/tokenize", {"content": "king", "add_special": False}).json["tokens"][0]): 100}
         answer = self.chat.answer(max_tokens=7, logit_bias=bias, **thinking)
@@ -250,7 +250,7 @@ class WithOtherTemplates(unittest.TestCase):
                          "<|begin|>SYSTEM:\nBe kind.\n\nUSER:\nSpeak, speak.\n\nASSISTANT:\n")
         self.assertTrue(chat.answer()["choices"][0]["message"]["content"])
 
-    def test_a_thought_that_the_template_opens_is_reasoning(self):
+    def test_reasoning_opened_by_the_template_is_reasoning_content(self):
         chat = self.chat("thinking", "{{ messages[0].content }}{% if enable_thinking %}<think>\n{% endif %}")
         spoken = chat.answer(ignore_eos=True)["choices"][0]["message"]
         self.assertTrue(spoken["content"])
@@ -313,7 +313,7 @@ class WithOtherTemplates(unittest.TestCase):
             {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 2, \"a\": \"\u00e9\"}"}}]}
         self.assertEqual(chat.template([called]), "<f{\"b\": 2, \"a\": \"\u00e9\"}>")
 
-    def test_a_template_that_fails_is_the_clients_error_and_hurts_nobody(self):
+    def test_a_failing_template_is_a_client_error_for_its_request_only(self):
         for name, template, words in (
                 ("endless", "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps"),
                 ("huge", "{% for a in range(99999) %}{{ 'x' * 99999 }}{% endfor %}", "bytes"),

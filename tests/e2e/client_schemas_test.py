@@ -144,7 +144,7 @@ class ClientSchemas(unittest.TestCase):
         self.assertEqual([text for *_, text in tally.cut if not is_in_a_value(text)], [])
 
     @unittest.skipIf(trained.ALL, "the whole list follows")
-    def test_a_small_model_ends_what_clients_ask_for(self):
+    def test_a_small_model_finishes_client_schemas(self):
         cases = read_cases()[::43]
         # One of 14 sampled answers may end by chance, but with f32 pages the outcome is the same on every machine and in every version. Of 112
         # answers with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8 and 96 with bf16.
@@ -154,7 +154,7 @@ class ClientSchemas(unittest.TestCase):
         self.assertGreaterEqual(tally.n_sampled["ended"], 0.9 * tally.n_sampled["asked"])
 
     @unittest.skipUnless(trained.ALL, "KVIK_TEST_MODELS_ALL asks for the whole list")
-    def test_trained_models_end_and_keep_to_all_of_them(self):
+    def test_trained_models_satisfy_all_schemas(self):
         n_of = {"smollm2": 300, "qwen2.5-coder": 60}
         for name in os.environ.get("KVIK_TEST_CLIENT_MODELS", " ".join(n_of)).split():
             n = int(os.environ.get("KVIK_TEST_CLIENT_SCHEMAS", n_of[name]))

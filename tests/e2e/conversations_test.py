@@ -34,14 +34,14 @@ class Budget(unittest.TestCase):
         self.check(play(users=64, verify=1000, **small), 64 * 8)
         self.check(play(users=8, verify=1000, **small), 64 * 8, [play(users=8, verify=0, **small) for _ in range(4)])
 
-    def test_of_every_page_type(self):
+    def test_every_kv_type_with_a_small_budget(self):
         for kv_type in ("f32", "bf16", "int8", "int8/int4", "int4"):
             with self.subTest(kv_type=kv_type):
                 self.check(play(kv_type=kv_type, conversations=16, turns=4, held=3, users=16, verify=1000, system=32, own=8, out=4), 16 * 4)
 
 
 class Computed(unittest.TestCase):
-    def test_with_room_for_all_each_token_is_computed_once_and_no_other(self):
+    def test_with_enough_room_each_token_is_computed_once(self):
         """Tests lengths with any remainder modulo the page size."""
         for users in (1, 8):
             with self.subTest(users=users):
@@ -49,7 +49,7 @@ class Computed(unittest.TestCase):
                 self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
                 self.assertEqual(got["computed"], got["new"])
 
-    def test_and_so_with_open_pages_where_conversations_part_at_the_end_of_a_page(self):
+    def test_open_pages_with_conversations_that_diverge_at_a_page_end(self):
         for kv_type in ("int8", "int4", "int8/int4"):
             got = play(kv_type=kv_type, conversations=12, held=24, turns=8, users=4, system=64, own=7, out=6, verify=0)
             self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
@@ -62,20 +62,20 @@ KV = conversations.Sizes(1, 0)
 class Lru(unittest.TestCase):
     """Tests the model that cache measurements are compared with."""
 
-    def test_a_state_serves_those_alone_who_say_all_that_is_before_it(self):
+    def test_a_state_is_reused_only_by_prompts_that_contain_its_whole_prefix(self):
         a = [1] * 10
         runs = [(0, 1, a, [7, 8]), (2, 3, a + [7, 9], [1]), (4, 5, a + [7, 8, 9], [1])]
         self.assertEqual(conversations.found_by_lru(runs, 100, conversations.Sizes(1, 5), 0), 11)  # the second request replaced the state
         self.assertEqual(conversations.found_by_lru(runs, 15, conversations.Sizes(1, 5), 0), 0)
         self.assertEqual(conversations.found_by_lru([runs[0], (2, 3, a + [9], [1])], 100, conversations.Sizes(1, 5), 0), 0)
 
-    def test_finds_what_a_conversation_said_before_while_there_is_room(self):
+    def test_hits_earlier_turns_while_there_is_room(self):
         a, b = [1] * 10, [2] * 10
         runs = [(0, 1, a, [7, 8]), (2, 3, b, [7, 8]), (4, 5, a + [7, 8, 9], [1])]
         self.assertEqual(conversations.found_by_lru(runs, 100, KV, 0), 11)
         self.assertEqual(conversations.found_by_lru(runs, 20, KV, 0), 0)
 
-    def test_with_open_pages_whole_pages_and_the_last_are_found_and_those_that_run_take_theirs(self):
+    def test_open_pages_allow_hits_in_the_last_page_and_use_memory_while_running(self):
         a = [1] * 70
         runs = [(0, 1, a, [7]), (2, 3, a, [7])]
         self.assertEqual(conversations.found_by_lru(runs, 300, KV, 0), 69)
@@ -88,7 +88,7 @@ class Lru(unittest.TestCase):
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 1), 0)
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 0), 69)
 
-    def test_those_that_run_may_take_of_its_memory(self):
+    def test_running_requests_may_use_its_memory(self):
         runs = [(0, 1, [1] * 10, [7]), (2, 5, [2] * 10, [7]), (3, 4, [1] * 10, [7])]
         self.assertEqual(conversations.found_by_lru(runs, 20, KV, 0), 9)
         self.assertEqual(conversations.found_by_lru(runs, 20, KV, 1), 0)

@@ -27,8 +27,8 @@ LEAN = ("--ctx", 512, "--kv-memory", "16MiB", "--max-running", 1, "--threads", 1
 ON_GPU = ("--device", "cuda", *LEAN)
 MIB = 1 << 20
 SPARE = 512 * MIB  # memory of the GPU that no plan uses
-SEEN_AS_EXPERIMENTAL = "that is experimental"
-GONE = "the GPU is gone: asked to be, in a test: without the device nothing can go on"
+SEEN_AS_EXPERIMENTAL = "GPU support is experimental"
+GONE = "the GPU is gone: asked to be, in a test: cannot continue without the GPU"
 
 
 class HostRun(unittest.TestCase):
@@ -90,7 +90,7 @@ def rest_of(connection):
 
 
 class TheWholeServer(HostRun):
-    def test_the_page_is_told_what_computes(self):
+    def test_the_live_view_names_the_device(self):
         with Server(MODEL, *ON_GPU) as server:
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
             connection.request("GET", "/kvik/live")
@@ -158,7 +158,7 @@ class Memory(HostRun):
         with Server(MODEL, *ON_GPU, env={"KVIK_HOST_RUN_FULL": self.path("full")}) as server:
             self.touch("full")
             self.assertEqual(rest_of(self.send(server, prompt=PROMPT, max_tokens=6)), b"")
-            self.assert_ended(server, r"there are no \d+ more bytes of the GPU's memory: .+: without the device nothing can go on")
+            self.assert_ended(server, r"there are no \d+ more bytes of the GPU's memory: .+: cannot continue without the GPU")
 
     def test_two_processes_share_what_one_gpu_has(self):
         env = {"KVIK_HOST_RUN_SHARED": self.path("shared"), "KVIK_HOST_RUN_MEMORY": SPARE + self.plan_bytes() + 4 * MIB}
@@ -178,32 +178,32 @@ class Memory(HostRun):
 # Ways in which a driver can fail before there is a device: (behavior, message). NEWER stands for the CUDA version of the build.
 DRIVERS = (
     ({"VERSION": 0}, "there is no NVIDIA driver here"),
-    ({"VERSION": 11080}, "the driver knows CUDA 11, expected NEWER or later"),
-    ({"VERSION": 12090}, "the driver knows CUDA 12, expected NEWER or later"),
+    ({"VERSION": 11080}, "the driver supports CUDA 11, expected NEWER or later"),
+    ({"VERSION": 12090}, "the driver supports CUDA 12, expected NEWER or later"),
     ({"INIT": 35}, "CUDA driver version is insufficient for CUDA runtime version"),
     ({"INIT": 100}, "no CUDA-capable device is detected"),
-    ({"INIT": 2}, "the driver says 'out of memory'"),
-    ({"INIT": 46}, "the driver says 'CUDA-capable device(s) is/are busy or unavailable'"),
-    ({"INIT": 214}, "the driver says 'uncorrectable ECC error encountered'"),
-    ({"INIT": 802}, "the driver says 'system not yet initialized'"),
-    ({"INIT": 803}, "the driver says 'system has unsupported display driver / cuda driver combination'"),
-    ({"INIT": 999}, "the driver says 'unknown error'"),
-    ({"INIT": 12345}, "the driver says 'unrecognized error code'"),
+    ({"INIT": 2}, "the driver reports 'out of memory'"),
+    ({"INIT": 46}, "the driver reports 'CUDA-capable device(s) is/are busy or unavailable'"),
+    ({"INIT": 214}, "the driver reports 'uncorrectable ECC error encountered'"),
+    ({"INIT": 802}, "the driver reports 'system not yet initialized'"),
+    ({"INIT": 803}, "the driver reports 'system has unsupported display driver / cuda driver combination'"),
+    ({"INIT": 999}, "the driver reports 'unknown error'"),
+    ({"INIT": 12345}, "the driver reports 'unrecognized error code'"),
     ({"LACKS": "all"}, "there is no NVIDIA driver here"),
     ({"LACKS": "cuDriverGetVersion"}, "there is no NVIDIA driver here"),
-    ({"LACKS": "cuInit"}, "the driver says 'API call is not supported in the installed CUDA driver'"),
-    ({"LACKS": "cuGetExportTable"}, "the driver says 'API call is not supported in the installed CUDA driver'"),
+    ({"LACKS": "cuInit"}, "the driver reports 'API call is not supported in the installed CUDA driver'"),
+    ({"LACKS": "cuGetExportTable"}, "the driver reports 'API call is not supported in the installed CUDA driver'"),
     # The device is lost after cuInit(), and the driver is not NVIDIA's.
-    ({"TABLES": 46}, "the driver says 'CUDA-capable device(s) is/are busy or unavailable'"),
-    ({"TABLES": 719}, "the driver says 'unspecified launch failure'"),
-    ({}, "the driver says 'named symbol not found'"),
+    ({"TABLES": 46}, "the driver reports 'CUDA-capable device(s) is/are busy or unavailable'"),
+    ({"TABLES": 719}, "the driver reports 'unspecified launch failure'"),
+    ({}, "the driver reports 'named symbol not found'"),
 )
 RUN = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 3, "--temperature", 0)
 
 
 class FakeDriver(unittest.TestCase):
     def setUp(self):
-        if b"was built without nvcc" in kvik.run(*RUN, "--device", "cuda").stderr:
+        if b"has no GPU support" in kvik.run(*RUN, "--device", "cuda").stderr:
             self.skipTest("this build has no CUDA, and asks for no driver")
 
     def run_with(self, does, *args):
@@ -223,7 +223,7 @@ class FakeDriver(unittest.TestCase):
         self.assertEqual(self.run_with({"ABORTS": 1}, *RUN, "--device", "cuda").returncode, -signal.SIGABRT)  # the driver is found
         self.assertEqual(self.run_with({"ABORTS": 1}, *RUN).stdout, kvik.output(*RUN))
 
-    def test_a_library_that_is_none_is_one_sentence(self):
+    def test_an_invalid_library_is_one_sentence(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "libcuda.so.1"), "wb") as f:
                 f.write(b"no library")

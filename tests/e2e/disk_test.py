@@ -40,7 +40,7 @@ class DiskTest(unittest.TestCase):
 
 
 class Restart(DiskTest):
-    def test_the_logits_behind_pages_from_disk_are_the_same_bytes(self):
+    def test_logits_after_pages_from_disk_are_the_same_bytes(self):
         for kv_type in KV_TYPES:
             cold = kvik.logits_text("demo", TOKENS, kv_type=kv_type)
             for _ in range(2):  # the first run stores, the second one hits
@@ -81,7 +81,7 @@ class Restart(DiskTest):
                 alone = kvik.demo_text(kvik.greedy("demo", tokens, 24, kv_type="bf16")).decode()
                 self.assertEqual(got["choices"][0]["text"], alone)
 
-    def test_a_conversation_goes_on_after_every_kill(self):
+    def test_a_conversation_continues_after_every_kill(self):
         tokens, n_computed = TOKENS[:100], 0
         for turn in range(8):
             with Server("demo", *self.flags) as server:
@@ -163,7 +163,7 @@ class Faults(DiskTest):
             self.assertEqual(server.said().count("the tier 'disk' is degraded"), 1)
         self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)  # pages in memory were stored again
 
-    def test_a_full_disk_is_lived_with_until_there_is_room(self):
+    def test_serving_continues_while_the_disk_is_full(self):
         # Files cannot grow: this has the same effect on a writer as a full disk. The log is a file as well.
         with Server("demo", *self.flags) as server:
             limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))

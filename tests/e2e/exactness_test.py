@@ -31,7 +31,7 @@ class Exactness(unittest.TestCase):
                                        env={"KVIK_ISA": isa})
                 self.assertTrue(got == want, first_difference(got, want))
 
-    def test_chunks_company_threads_and_no_cache_on_the_best_instruction_set(self):
+    def test_chunks_batches_threads_and_no_cache_on_the_best_instruction_set(self):
         for element_type in TYPES:
             for kv_type in KV_TYPES:
                 self.assert_same(element_type, TOKENS, kv_type, None, VARIANTS)

@@ -180,10 +180,10 @@ class InTheBrowser(unittest.TestCase):
     def test_it_teaches_step_by_step(self):
         titles = [step.lstrip("0123456789") for step in self.saw["steps"]]
         self.assertEqual(titles, [
-            "The cold fill", "The waste of doing it again", "Store, reuse, append", "The same answer, bit for bit",
-            "The same prompt again", "What it costs: memory that grows", "TTFT and ITL",
+            "Prefill with an empty cache", "The cost of recomputing", "Store, reuse, append", "The same answer, bit for bit",
+            "The same prompt again", "The cost: memory that grows", "TTFT and ITL",
             "Prefill and decode against the limits of this machine", "Why input is cheaper than output",
-            "KV memory by type and context, on this machine", "What saves more"])
+            "KV memory by type and context, on this machine", "Further savings"])
         self.assertEqual(self.saw["rows"], 64, "the table that a key opens has all tokens")
         self.assertEqual(self.saw["title"], "Kvik explains demo")
 

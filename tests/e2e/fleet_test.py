@@ -113,10 +113,10 @@ class Fleet(unittest.TestCase):
     def test_a_prefix_that_one_server_computed_serves_the_other_through_a_folder(self):
         self.check_two_servers("shared", "--shared", self.folder)
 
-    def test_the_logits_behind_pages_from_redis_are_the_same_bytes(self):
+    def test_logits_after_pages_from_redis_are_the_same_bytes(self):
         self.check_bits(redis=self.redis().url)
 
-    def test_the_logits_behind_pages_from_a_shared_folder_are_the_same_bytes(self):
+    def test_logits_after_pages_from_a_shared_folder_are_the_same_bytes(self):
         self.check_bits(shared=self.folder)
 
     def test_servers_on_other_processors_find_each_others_pages(self):
@@ -170,7 +170,7 @@ class Fleet(unittest.TestCase):
                 began = time.monotonic()
                 for i in range(5):
                     self.assertEqual(self.cached(server.complete([8 + i] * 300)), 0)
-                self.assertLess(time.monotonic() - began, 5, "nobody waits for it any more")
+                self.assertLess(time.monotonic() - began, 5, "no request waits for it any more")
                 self.assertEqual(server.text(TOKENS), want)
             finally:
                 redis.signal(signal.SIGCONT)

@@ -49,9 +49,9 @@ class BlockFloats(FolderCase):
         subprocess.run([sys.executable, tool, *[o for o in options if o != FUSED], plain, out], check=True)
         return out, out + "-widened"
 
-    def spoilt(self, source, config=None, tensors=None):
+    def corrupted(self, source, config=None, tensors=None):
         """Returns a copy of a folder with another config.json, tensor header or tensor data."""
-        folder = source + "-spoilt"
+        folder = source + "-corrupted"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(source, folder)
         if config:
@@ -73,7 +73,7 @@ class BlockFloats(FolderCase):
                 f.write(struct.pack("<Q", len(text)) + text + data)
         return folder
 
-    def test_floats_of_8_bits_are_what_they_stand_for(self):
+    def test_fp8_weights_equal_their_values(self):
         for model, *options in (("test-llama", "--kind=fp8", "--block=32"), ("test-llama", "--kind=fp8", "--block=24"), ("demo", "--kind=fp8"),
                                 ("test-mixtral", "--kind=fp8", "--block=0"), ("test-qwen3moe", "--kind=fp8", "--block=64"),
                                 ("test-qwen35moe", "--kind=fp8", "--block=32"), ("test-phi3", "--kind=fp8", "--block=32")):
@@ -85,7 +85,7 @@ class BlockFloats(FolderCase):
                     for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
                         self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
 
-    def test_floats_of_8_bits_are_so_however_their_scales_are_stored(self):
+    def test_fp8_weights_with_every_scale_layout(self):
         """Power-of-two scales as in DeepSeek-V4, experts in one tensor, one scale per matrix as in Mistral, and the format of llm-compressor."""
         tokens = kvik.random_tokens(71, N_VOCAB, 3)
         for model, *options in (("test-llama", "--block=32", "--scales=e8m0"), ("test-llama", "--block=24", "--scales=e8m0"),
@@ -142,7 +142,7 @@ class BlockFloats(FolderCase):
                 for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
                     self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
 
-    def test_floats_of_4_bits_are_so_as_compressed_tensors_names_them(self):
+    def test_nvfp4_weights_of_compressed_tensors(self):
         """There the scale of a matrix is a divisor, and activations have a scale as well."""
         narrow, _ = self.as_block_floats("test-qwen3", "--kind=nvfp4")
         header, data = read_raw(f"{narrow}/model.safetensors")
@@ -161,7 +161,7 @@ class BlockFloats(FolderCase):
         how = {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "config_groups": {"group_0": {"weights": weights}}}
         logits = []
         for tensors, change in ((modelopt, lambda c: None), (compressed, lambda c: c.update(quantization_config=how))):
-            folder = self.spoilt(narrow, change)
+            folder = self.corrupted(narrow, change)
             write_raw(f"{folder}/model.safetensors", tensors)
             logits.append(kvik.logits_text(folder, kvik.random_tokens(71, N_VOCAB, 3), all=True))
         self.assertTrue(logits[0] == logits[1])
@@ -185,8 +185,8 @@ class BlockFloats(FolderCase):
         narrow, _ = self.as_block_floats("test-llama", "--kind=fp8", "--block=32")
         name = "model.layers.1.mlp.up_proj.weight"
 
-        spoil = functools.partial(self.spoilt, narrow)
-        block = lambda value: spoil(lambda c: c["quantization_config"].update(value))
+        corrupt = functools.partial(self.corrupted, narrow)
+        block = lambda value: corrupt(lambda c: c["quantization_config"].update(value))
         self.refused(block({"weight_block_size": [16, 16]}), name.replace("1.mlp.up", "0.self_attn.q"), "_scale_inv", "has the shape", "expected")
         self.refused(block({"weight_block_size": [0, 16]}), "weight_block_size", "two numbers from 1 to 65536")
         self.refused(block({"fmt": "e5m2"}), "fmt", "e5m2", "expected e4m3")
@@ -195,19 +195,19 @@ class BlockFloats(FolderCase):
         def no_number(header, data):
             data[header[name]["data_offsets"][0] + 5] = 0x7f
 
-        self.refused(spoil(tensors=no_number), name, "no number")
+        self.refused(corrupt(tensors=no_number), name, "not a number")
 
         for scale in (float("nan"), float("inf"), -1e38):
             def spoilt_scale(header, data):
                 at = header[name + "_scale_inv"]["data_offsets"][0] + 4
                 data[at:at + 4] = struct.pack("<f", scale)
 
-            self.refused(spoil(tensors=spoilt_scale), name + "_scale_inv", "holds", "expected scales")
+            self.refused(corrupt(tensors=spoilt_scale), name + "_scale_inv", "holds", "expected scales")
 
         def no_scales(header, data):
             header["other.weight_scale_inv"] = header.pop(name + "_scale_inv")
 
-        self.refused(spoil(tensors=no_scales), name, "i8")
+        self.refused(corrupt(tensors=no_scales), name, "i8")
 
     def test_scales_that_cannot_be_are_refused(self):
         name = "model.layers.1.mlp.experts.down_proj"
@@ -231,9 +231,9 @@ class BlockFloats(FolderCase):
                 (shape(exponents, experts * high, wide), (exponents, f"[{experts * high}, {wide}]", f"[{experts}, {high}, {wide}]")),
                 (shape(exponents, experts, wide, high, 1), (exponents, "expected")),
                 (shape(name, header[name]["shape"][0], header[name]["shape"][1] * header[name]["shape"][2]), (name, "shape")),
-                (lambda header, data: header.update({"other_scale_inv": header.pop(exponents)}), ("other_scale_inv", "not part of"))):
+                (lambda header, data: header.update({"other_scale_inv": header.pop(exponents)}), ("other_scale_inv", "not supported"))):
             with self.subTest(words=words):
-                self.refused(self.spoilt(of_stack, tensors=change), *words)
+                self.refused(self.corrupted(of_stack, tensors=change), *words)
 
         def transpose(header, data):
             for tensor, entry in header.items():
@@ -241,15 +241,15 @@ class BlockFloats(FolderCase):
                     entry["shape"][1:] = entry["shape"][:0:-1]
 
         turned, _ = self.as_block_floats("test-qwen3moe", FUSED, "--kind=fp8", "--block=32")
-        turned = self.spoilt(turned, lambda c: c.update(model_type="qwen3_vl_moe_text"), transpose)
+        turned = self.corrupted(turned, lambda c: c.update(model_type="qwen3_vl_moe_text"), transpose)
         self.refused(turned, "experts.", "transposed", "16 or 32 bits")
 
         of_rows, _ = self.as_block_floats("test-llama", "--kind=fp8", "--rows", "--compressed")
         scales = "model.layers.0.self_attn.q_proj.weight_scale"
-        self.refused(self.spoilt(of_rows, tensors=shape(scales, 64)), scales, "[64]", "[64, 1]")
-        self.refused(self.spoilt(of_rows, tensors=shape(scales, 1, 64)), scales, "[1, 64]", "[64, 1]")
+        self.refused(self.corrupted(of_rows, tensors=shape(scales, 64)), scales, "[64]", "[64, 1]")
+        self.refused(self.corrupted(of_rows, tensors=shape(scales, 1, 64)), scales, "[1, 64]", "[64, 1]")
 
-    def test_what_compressed_tensors_may_say_and_is_not_known_is_refused(self):
+    def test_unsupported_compressed_tensors_settings_are_rejected(self):
         folder, _ = self.as_block_floats("test-llama", "--kind=fp8", "--rows", "--compressed")
 
         def weights(**others):
@@ -276,17 +276,17 @@ class BlockFloats(FolderCase):
                 (lambda q: q.update(sparsity_config={"format": "sparse-24-bitmask"}), ("sparsity_config.format", "sparse-24-bitmask", "dense")),
                 (lambda q: q.update(transform_config={"config_groups": {"u": {"type": "hadamard"}}}), ("transform_config.config_groups", "none"))):
             with self.subTest(words=words):
-                self.refused(self.spoilt(folder, lambda c: change(c["quantization_config"])), *words)
+                self.refused(self.corrupted(folder, lambda c: change(c["quantization_config"])), *words)
         for change in (second(), lambda q: q["config_groups"].update(group_1={"targets": ["Attention"], "weights": None}),
                        lambda q: q["config_groups"]["group_0"].update(format=q.pop("format"))):
-            same = self.spoilt(folder, lambda c: change(c["quantization_config"]))
+            same = self.corrupted(folder, lambda c: change(c["quantization_config"]))
             self.assertEqual(kvik.logits_text(same, [5, 6]), kvik.logits_text(folder, [5, 6]))
 
     def test_floats_of_4_bits_that_cannot_be_are_refused(self):
         narrow, _ = self.as_block_floats("test-qwen3", "--kind=nvfp4")
         name = "model.layers.1.self_attn.q_proj.weight"
 
-        spoilt = lambda change: self.spoilt(narrow, tensors=change)
+        corrupted = lambda change: self.corrupted(narrow, tensors=change)
 
         def put(ending, value):
             def change(header, data):
@@ -294,11 +294,11 @@ class BlockFloats(FolderCase):
                 data[at:at + len(value)] = value
             return change
 
-        self.refused(spoilt(put("_scale", b"\x7f")), name, "a scale of 127", "expected 0 to 126")
+        self.refused(corrupted(put("_scale", b"\x7f")), name, "a scale of 127", "expected 0 to 126")
         for scale in (float("nan"), float("inf"), 1e36):
-            self.refused(spoilt(put("_scale_2", struct.pack("<f", scale))), name + "_scale_2", "holds", "expected a scale")
+            self.refused(corrupted(put("_scale_2", struct.pack("<f", scale))), name + "_scale_2", "holds", "expected a scale")
         for ending in ("_scale", "_scale_2"):
-            self.refused(spoilt(lambda header, data: header.update({"other.weight" + ending: header.pop(name + ending)})), name)
+            self.refused(corrupted(lambda header, data: header.update({"other.weight" + ending: header.pop(name + ending)})), name)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class ModelFolder(FolderCase):
             with self.subTest(preset=name):
                 self.assert_same_logits(kvik.preset(name), self.copy(("config.json", change), model=name))
 
-    def test_the_text_part_of_a_model_that_sees(self):
+    def test_the_text_part_of_a_vision_model(self):
         path = kvik.preset("test-gemma3")
         folder = self.copy(("config.json", lambda c: c.update({"text_config": dict(c), "model_type": "gemma3"})), model="test-gemma3")
         whole = os.path.join(folder, "model.safetensors")
@@ -87,7 +87,7 @@ class ModelFolder(FolderCase):
         make_hf_model.write_tensors(folder, tensors, 1)
         return folder
 
-    def test_the_text_part_of_the_models_of_2026_that_see(self):
+    def test_the_text_part_of_newer_vision_models(self):
         def transpose_experts(tensors):
             make_hf_model.fuse_experts(tensors)
             for name in [n for n in tensors if ".experts." in n]:
@@ -100,7 +100,7 @@ class ModelFolder(FolderCase):
             with self.subTest(preset=preset, type=types[0]):
                 self.assert_same_logits(kvik.preset(preset, "bf16"), self.multimodal(preset, types, *change))
 
-    def test_a_gguf_file_of_a_model_that_sees_has_the_text_of_one_that_does_not(self):
+    def test_a_gguf_vision_model_has_the_logits_of_its_text_model(self):
         path = kvik.preset("test-qwen3")
         seeing = gguf.Gguf(path)
         seeing.metadata = [(k.replace("qwen3.", "qwen3vl.", 1), t, b"qwen3vl" if k == "general.architecture" else v) for k, t, v in seeing.metadata]
@@ -180,7 +180,7 @@ class ModelFolder(FolderCase):
         folder = self.copy()
         renamed(folder, b'"model.layers.1.mlp.up_proj.weight"', b'"model.layers.1.mlp.xx_proj.weight"')
         self.refused(folder, "'model.layers.1.mlp.up_proj.weight' is missing")
-        self.refused(self.copy(("config.json", lambda c: c.update(num_hidden_layers=1))), "model.layers.1.", "not part of")
+        self.refused(self.copy(("config.json", lambda c: c.update(num_hidden_layers=1))), "model.layers.1.", "not supported")
         self.refused(self.copy(("config.json", lambda c: c.update(intermediate_size=128))), "model.layers.0.mlp.gate_proj.weight", "shape")
         folder = self.copy()
         renamed(folder, b'"F32","shape":[260,64]', b'"I32","shape":[260,64]')

@@ -90,7 +90,7 @@ class Forms(unittest.TestCase):
                             keeps(text, random_schemas.schema(seed))
         self.assertGreater(n_complete, N_SCHEMAS, "hardly any answer came to its end")
 
-    def test_company_and_preemption_change_no_answer(self):
+    def test_batching_and_preemption_change_no_answer(self):
         seeds = range(5_000, 5_016)
         flags = ("--threads", 2, "--kv-type", "bf16")
         with Server("demo", *flags) as roomy:
@@ -107,7 +107,7 @@ class Forms(unittest.TestCase):
             choice = self.chat(request(seed))["choices"][0]
             self.assertEqual(self.stream(request(seed)), (choice["message"]["content"], choice["finish_reason"]))
 
-    def test_the_other_dialects_keep_to_schemas_too(self):
+    def test_other_dialects_enforce_schemas_too(self):
         schema = {"type": "object", "properties": {"king": {"enum": ["Lear", "Alonso"]}}, "required": ["king"],
                   "additionalProperties": False}
         said = self.server.post("/v1/responses", {"input": "Who?", "text": {"format": {"type": "json_schema", "name": "x",
@@ -180,7 +180,7 @@ class Forms(unittest.TestCase):
         self.assertIn("back reference", self.refusal(guided_regex="(a)\\1")["message"])
         self.assertIn("line 2", self.refusal(grammar='root ::= "a"\nb ::= c')["message"])
 
-    def test_hostile_forms_are_400_and_take_no_memory(self):
+    def test_hostile_schemas_are_400_and_take_no_memory(self):
         before = self.server.rss_bytes()
         nested = {"type": "null"}
         for _ in range(60):
@@ -199,7 +199,7 @@ class Forms(unittest.TestCase):
         self.assertLess(self.server.rss_bytes() - before, 200 << 20)
         self.assertEqual(self.server.text("O", guided_choice=["alive"]), "alive")
 
-    def test_a_relaxed_form_says_what_it_leaves_out(self):
+    def test_a_relaxed_schema_lists_ignored_keywords(self):
         schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3, "pattern": "(x)\\1"}},
                   "required": ["a"], "additionalProperties": False}
         body = {"messages": [{"role": "user", "content": "O"}], "max_tokens": 60}
@@ -209,7 +209,7 @@ class Forms(unittest.TestCase):
         self.assertEqual(relaxed.status, 200, relaxed.body[:300])
         self.assertIn("/properties/a/pattern", relaxed.headers["x-kvik-relaxed"])
 
-    def test_kvik_run_keeps_to_forms(self):
+    def test_kvik_run_enforces_schemas(self):
         schema = {"enum": ["Lear", "Alonso"]}
         with tempfile.TemporaryDirectory() as folder:
             def file(name, text):

@@ -111,7 +111,7 @@ class PackedFolder(hf_folder.FolderCase):
                 compressed, gptq = self.packed(model, "compressed", *how)[0], self.packed(model, "gptq", *how, "--sym", "--v2")[0]
                 self.assertTrue(kvik.logits_text(compressed, tokens, all=True) == kvik.logits_text(gptq, tokens, all=True))
 
-    def test_biases_of_nothing_are_left_out(self):
+    def test_zero_biases_are_ignored(self):
         with_biases, _ = self.packed(LLAMA, "gptq", "--zero-biases")
         without, _ = self.packed(LLAMA, "gptq")
         self.assertTrue(self.as_q8_0(with_biases) == self.as_q8_0(without))
@@ -134,10 +134,10 @@ class PackedFolder(hf_folder.FolderCase):
 
     # --- invalid folders ---
 
-    def spoilt(self, case, spoilt=(), change=None, config=None):
+    def corrupted(self, case, corrupted=(), change=None, config=None):
         """Returns a copy with changed or missing (None) tensors, or with other keys in config.json's quantization_config."""
         source, _ = self.packed(*case)
-        folder = os.path.join(self.root.name, "spoilt")
+        folder = os.path.join(self.root.name, "corrupted")
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(source, folder)
         if config:
@@ -146,7 +146,7 @@ class PackedFolder(hf_folder.FolderCase):
             content["quantization_config"].update(config)
             with open(f"{folder}/config.json", "w") as f:
                 json.dump(content, f)
-        if spoilt:
+        if corrupted:
             with open(f"{folder}/model.safetensors", "rb") as f:
                 raw = f.read()
             n = struct.unpack("<Q", raw[:8])[0]
@@ -154,7 +154,7 @@ class PackedFolder(hf_folder.FolderCase):
             header = {k: v for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
             tensors = {k: np.frombuffer(raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]], types[v["dtype"]]).reshape(v["shape"])
                        for k, v in header.items()}
-            for name in [spoilt] if isinstance(spoilt, str) else spoilt:
+            for name in [corrupted] if isinstance(corrupted, str) else corrupted:
                 x = tensors.pop(name)
                 if change:
                     tensors[name] = change(x.copy())
@@ -192,7 +192,7 @@ class PackedFolder(hf_folder.FolderCase):
                 ("g_idx", one(5), ("g_idx", "column 7", "group 5")),
                 ("g_idx", one(2**31 - 1), ("g_idx", "2147483647"))):
             with self.subTest(tensor=end, words=words):
-                self.refused(self.spoilt(case, name + end, change), name, *words)
+                self.refused(self.corrupted(case, name + end, change), name, *words)
 
     def test_a_tensor_of_compressed_tensors_that_does_not_fit_is_named(self):
         case = (LLAMA, "compressed", "--group-size=32", "--asym", ACT_ORDER, "--bf16")
@@ -212,7 +212,7 @@ class PackedFolder(hf_folder.FolderCase):
                 ("weight_scale", lambda x: x[:, 1:], ("weight_scale", "[64, 4]", "[64, 5]")),
                 ("weight_scale", lambda x: x.T, ("weight_scale", "[5, 64]", "[64, 5]")),
                 ("weight_scale", lambda x: x.astype(np.float32), ("weight_scale", "f32", "f16 or bf16")),
-                ("weight_scale", first(0x7F80), ("weight_scale", "no finite number")),
+                ("weight_scale", first(0x7F80), ("weight_scale", "not finite")),
                 ("weight_zero_point", None, ("weight_zero_point", "missing")),
                 ("weight_zero_point", lambda x: x.T, ("weight_zero_point", "[5, 8]", "[8, 5]")),
                 ("weight_shape", first(63), ("weight_shape", "[63, 160]", "[64, 160]")),
@@ -220,32 +220,32 @@ class PackedFolder(hf_folder.FolderCase):
                 ("weight_g_idx", None, ("weight_g_idx", "missing")),
                 ("weight_g_idx", first(-1), ("weight_g_idx", "group -1"))):
             with self.subTest(tensor=end, words=words):
-                self.refused(self.spoilt(case, name + end, change), name, *words)
-        without = self.spoilt(case, name + "weight_shape")
+                self.refused(self.corrupted(case, name + end, change), name, *words)
+        without = self.corrupted(case, name + "weight_shape")
         self.assertEqual(kvik.logits_text(without, [5, 6]), kvik.logits_text(self.packed(*case)[0], [5, 6]))
         symmetric = {"config_groups": {"group_0": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 32}}}}
-        self.refused(self.spoilt(case, config=symmetric), "weight_zero_point", "not part of")
+        self.refused(self.corrupted(case, config=symmetric), "weight_zero_point", "not supported")
 
     def test_a_bias_that_its_family_lacks_is_refused_unless_it_is_nothing(self):
         name = "model.layers.1.mlp.down_proj.bias"
-        self.refused(self.spoilt(("test-qwen3", "gptq", "--zero-biases"), name, lambda x: x + np.float16(1)), name)
+        self.refused(self.corrupted(("test-qwen3", "gptq", "--zero-biases"), name, lambda x: x + np.float16(1)), name)
 
     def test_a_bias_that_a_llama_may_have_is_read_unless_all_are_nothing(self):
         name = "model.layers.1.mlp.down_proj.bias"
-        spoilt = self.spoilt((LLAMA, "gptq", "--zero-biases"), name, lambda x: x + np.float16(1))
-        self.assertNotEqual(kvik.logits_text(spoilt, [5, 6]), kvik.logits_text(self.packed(LLAMA, "gptq")[0], [5, 6]))
+        corrupted = self.corrupted((LLAMA, "gptq", "--zero-biases"), name, lambda x: x + np.float16(1))
+        self.assertNotEqual(kvik.logits_text(corrupted, [5, 6]), kvik.logits_text(self.packed(LLAMA, "gptq")[0], [5, 6]))
 
     def test_experts_of_a_layer_must_have_their_columns_in_one_order(self):
         case = ("test-mixtral", "gptq", "--group-size=32", ACT_ORDER)
         of_gate, of_up = ([f"model.layers.0.block_sparse_moe.experts.{i}.{part}.g_idx" for i in range(4)] for part in ("w1", "w3"))
-        self.refused(self.spoilt(case, of_gate[2], lambda x: x[::-1]), "experts.2.w1.qweight", "one order")
-        self.refused(self.spoilt(case, of_up, lambda x: x[::-1]), "w1.qweight", "w3.qweight", "one order")
-        self.assertEqual(kvik.run("logits", self.spoilt(case, of_gate + of_up, lambda x: x[::-1]), "--tokens", "5").returncode, 0)
+        self.refused(self.corrupted(case, of_gate[2], lambda x: x[::-1]), "experts.2.w1.qweight", "one order")
+        self.refused(self.corrupted(case, of_up, lambda x: x[::-1]), "w1.qweight", "w3.qweight", "one order")
+        self.assertEqual(kvik.run("logits", self.corrupted(case, of_gate + of_up, lambda x: x[::-1]), "--tokens", "5").returncode, 0)
 
     def test_parts_that_are_packed_together_may_have_orders_of_their_own(self):
         """The packer's --act-order gives q, k and v, and gate and up, different column orders as well; this is the simplest case."""
         case = (DEMO, "gptq", "--group-size=32", ACT_ORDER)
-        folder = self.spoilt(case, "model.layers.0.self_attn.k_proj.g_idx", lambda x: x[::-1])
+        folder = self.corrupted(case, "model.layers.0.self_attn.k_proj.g_idx", lambda x: x[::-1])
         self.assertFalse(kvik.logits_text(folder, [5, 6]) == kvik.logits_text(self.packed(*case)[0], [5, 6]))
 
     def test_what_is_not_known_is_refused_with_what_is(self):
@@ -273,10 +273,10 @@ class PackedFolder(hf_folder.FolderCase):
                                      ({"actorder": "random"}, ("actorder", "random")), ({"actorder": "group"}, ("weight_g_idx", "missing")),
                                      ({"symmetric": False}, ("weight_zero_point", "missing"))))):
             with self.subTest(method=method, config=config):
-                self.refused(self.spoilt((LLAMA, method), config=config), *words)
+                self.refused(self.corrupted((LLAMA, method), config=config), *words)
 
     def test_a_file_that_is_cut_anywhere_is_one_sentence(self):
-        folder = self.spoilt((LLAMA, "gptq"), config={"bits": 4})
+        folder = self.corrupted((LLAMA, "gptq"), config={"bits": 4})
         whole = f"{folder}/model.safetensors"
         size = os.path.getsize(whole)
         for cut in (0, 7, 100, size // 3, size - 1):

@@ -38,7 +38,7 @@ class AddressSpace(unittest.TestCase):
         for mib in (200, 800):
             code, said = self.limited(mib, "serve", "demo", "--port", free_port(), "--kv-memory", "1GiB")
             self.assertEqual(code, 1, said)
-            self.assertRegex(said[-1], r"^kvik: the system does not give this process the 1\.\d+ GiB of memory that it needs "
+            self.assertRegex(said[-1], r"^kvik: the system refuses the 1\.\d+ GiB of memory that this process needs "
                                        r"\(weights .+, KV cache 102\d.* MiB\): give less --kv-memory")
 
     def test_no_limit_ends_a_command_but_with_a_sentence(self):

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import kvik
+from document_blocks import json_values
 from server import Server
 
 PAGE = os.path.join(kvik.ROOT, "docs/reference/http_api.md")
@@ -30,12 +31,27 @@ class HttpApiReference(unittest.TestCase):
             subprocess.run(["/usr/bin/python3", os.path.join(kvik.ROOT, "tools/make/make_adapter.py"), kvik.DEMO,
                             os.path.join(folder, "clerk.gguf"), "--rank", "2"], check=True, capture_output=True)
             with Server("demo", "--kv-memory", "64MiB", "--adapter-folder", folder) as server:
-                for block in re.findall(r"```sh\n(.*?)```", page(), re.S):
+                for block, shown in re.findall(r"```sh\n(.*?)```(?:\s*\n\n```json\n(.*?)```)?", page(), re.S):
                     script = block.replace("127.0.0.1:8080", f"127.0.0.1:{server.port}").replace("curl ", "curl -sS --fail ")
                     done = subprocess.run(["bash", "-e", "-c", script], capture_output=True, text=True, timeout=60)
                     is_live = "/kvik/live" in block  # ends by its time limit
                     self.assertEqual(done.returncode, 28 if is_live else 0, block + done.stderr)
                     self.assertTrue(done.stdout, block)
+                    for documented, answered in zip(json_values(shown), json_values(done.stdout) if shown else []):
+                        self.assert_has_members(documented, answered, block)
+
+    def assert_has_members(self, documented, answered, where):
+        """Every member that the page shows is in the answer, with a value of the same type."""
+        if documented is None:
+            return
+        self.assertEqual(type(documented) in (int, float), type(answered) in (int, float), f"{where}{documented} {answered}")
+        if isinstance(documented, dict):
+            self.assertLessEqual(documented.keys(), answered.keys(), where)
+            for name, value in documented.items():
+                self.assert_has_members(value, answered[name], where)
+        elif isinstance(documented, list) and documented:
+            self.assertTrue(answered, where)
+            self.assert_has_members(documented[0], answered[0], where)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from chat_oracle import Renderer, environment, oracle
 N_TEMPLATES = 20_000 if kvik.LONG else 600
 
 # Intended differences between Kvik and Jinja.
-WIDE = "a number leaves 64 bits"  # Python's integers are unbounded
+WIDE = "the number does not fit in 64 bits"  # Python's integers are unbounded
 ADDRESS = re.compile(r"<[^>]* at 0x[0-9a-f]+>|<Macro |<Namespace |<function|<bound method|<built-in|<LoopContext|Cycler|<generator|<itertools", re.I)
 
 

@@ -71,7 +71,7 @@ class KeptResponses(unittest.TestCase):
             for key in ("old-key", "another-key"):  # a second key of the same name belongs to the same tenant
                 self.assertEqual(self.status(server, response, key), 200)
 
-    def test_a_salt_parts_responses_as_it_parts_pages(self):
+    def test_a_salt_separates_responses_like_pages(self):
         for keys, key in ((None, None), ("a-key ann\n", "a-key")):
             with self.subTest(keys=keys), self.server(keys) as server:
                 response = self.ask(server, key, cache_salt="one & two")
@@ -84,7 +84,7 @@ class KeptResponses(unittest.TestCase):
                 self.assertEqual(self.status(server, response, key, method="DELETE"), 404)
                 self.assertEqual(self.status(server, response, key, "?cache_salt=one+%26+two", "DELETE"), 200)
 
-    def test_no_file_says_who_asked(self):
+    def test_no_file_names_the_tenant(self):
         with self.server("a-secret-key a-very-private-name a-private-salt\n") as server:
             self.ask(server, "a-secret-key", cache_salt="a-salt-of-the-body")
         for name in os.listdir(self.disk):

@@ -20,7 +20,7 @@ DIM, FIRST = 64, 4  # of test-qwen35; first of DIM tokens that follow each other
 
 
 def model(name, element_type="f32", seed=0):
-    return kvik.preset(name, element_type, seed, "--guessing-layers", 1)
+    return kvik.preset(name, element_type, seed, "--mtp-layers", 1)
 
 
 def guesses(path, tokens, chunk):
@@ -33,7 +33,7 @@ def rows(text):
 
 
 class Guesser(unittest.TestCase):
-    def test_guesses_are_those_of_the_oracle(self):
+    def test_mtp_head_logits_match_the_oracle(self):
         for name, seed in itertools.product(PRESETS, (1, 2)):
             with self.subTest(preset=name, seed=seed):
                 path, tokens = model(name, "f32", seed), kvik.random_tokens(70, 260, seed)
@@ -158,7 +158,7 @@ class Circle(unittest.TestCase):
         details = usage["completion_tokens_details"]
         return choice["token_ids"], details["accepted_prediction_tokens"], details["rejected_prediction_tokens"], usage
 
-    def test_what_a_right_guesser_says_comes_true(self):
+    def test_all_drafts_of_a_perfect_mtp_head_are_accepted(self):
         with tempfile.TemporaryDirectory() as folder:
             for half in (0, 1):
                 for kv_type in ("f32", "int8"):
@@ -178,7 +178,7 @@ class Circle(unittest.TestCase):
                         self.assertEqual(self.complete(server, prompt, 50, speculate=False)[:3], (want, 0, 0))
 
 
-    def test_pages_of_a_disk_have_what_the_guesser_needs(self):
+    def test_disk_pages_include_the_state_of_the_mtp_head(self):
         with tempfile.TemporaryDirectory() as folder:
             model, flags = circle(folder, 1), ("--threads", 1, "--speculate", 4, "--disk", os.path.join(folder, "pages"))
             want = [FIRST + (8 + i) % DIM for i in range(55)]
@@ -192,7 +192,7 @@ class Circle(unittest.TestCase):
                 self.assertEqual(rejected, 0)
                 self.assertGreater(accepted, 8)
 
-    def test_company_leaves_it_right(self):
+    def test_mtp_head_is_right_in_any_batch(self):
         with tempfile.TemporaryDirectory() as folder, \
                 Server(circle(folder, 1), "--threads", 1, "--speculate", 4, "--kv-memory", "8MiB", "--ctx", 64) as server:
             answers = in_parallel(*[lambda i=i: self.complete(server, [FIRST + i], 50) for i in range(12)])

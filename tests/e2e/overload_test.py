@@ -15,7 +15,7 @@ N_DISCONNECTS = 10_000 if kvik.LONG else 300
 
 
 class Overload(unittest.TestCase):
-    def test_a_full_queue_says_no_at_once_and_serves_those_that_it_took(self):
+    def test_a_full_queue_rejects_at_once_and_serves_accepted_requests(self):
         """Forty clients with four running and four waiting requests: rejected clients retry until they are served."""
         with Server("demo", "--max-running", 4, "--max-queue", 4, "--kv-memory", "64MiB") as server:
             want = server.text(PROMPT, max_tokens=200, ignore_eos=True)
@@ -45,7 +45,7 @@ class Overload(unittest.TestCase):
                 self.assertEqual((answer.status, answer.error["type"], answer.error["code"]), (429, "rate_limit_error", "overloaded"))
                 self.assertGreaterEqual(int(answer.headers["retry-after"]), 1)
             said_no.sort()
-            # The slowest ones are caused by this process, whose forty threads share one interpreter.
+            # The slowest ones are caused by this process: its forty threads share one interpreter.
             self.assertLess(said_no[len(said_no) // 2], 0.05)
             page = server.metrics()
             self.assertEqual(page.value("kvik_rejected_total", reason="queue_full"), len(refusals))

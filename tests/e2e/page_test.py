@@ -95,7 +95,7 @@ class Page(unittest.TestCase):
         self.assertGreater(saw["after"], saw["before"])
         self.assertGreaterEqual(saw["second"]["cached"], 64, "the system prompt")
         self.assertRegex(saw["detail"], r"Page 0\b")
-        self.assertRegex(saw["detail"], r"Continues in\s+[2-9]\d* texts")
+        self.assertRegex(saw["detail"], r"Continued by\s+[2-9]\d* texts")
         self.assertTrue(saw["isDeselected"])
         self.assertEqual(saw["complaints"], [])
 
@@ -117,15 +117,15 @@ class Page(unittest.TestCase):
         self.assertGreater(saw["height"], 500, "the chat is longer than the view")
         self.assertLess(max(saw["ends"]), 40, saw["ends"])
         self.assertTrue(saw["isRunning"], "the answer ended before the user scrolled up")
-        self.assertGreater(saw["away"], 200, "who scrolled up was pulled down")
+        self.assertGreater(saw["away"], 200, "the user scrolled up, and the page scrolled down")
         self.assertLess(saw["sent"], 40, "an own message is shown")
         self.assertEqual(saw["complaints"], [])
 
     def test_explains_itself_on_the_loaded_model(self):
         saw = seen("explain", self.server)
         self.assertEqual([step.lstrip("0123456789") for step in saw["steps"][:3]],
-                         ["The cold fill", "The waste of doing it again", "Store, reuse, append"])
-        self.assertEqual(saw["steps"][-1], "And on this machine?", "what the server does not measure is said")
+                         ["Prefill with an empty cache", "The cost of recomputing", "Store, reuse, append"])
+        self.assertEqual(saw["steps"][-1], "On this machine", "what the server does not measure is said")
         self.assertRegex(saw["tiles"][3], r"(?s)Bits that differ\s+0\s")
         self.assertIn("what <b>light</b> through", saw["pieces"], "a prompt is text")
         self.assertGreaterEqual(saw["charts"], 6)
@@ -153,7 +153,7 @@ class Page(unittest.TestCase):
         self.assertEqual(saw["after"], 0, "the new server's cache is empty, and so is its map")
         self.assertIn("cannot be reached", saw["error"])
         self.assertTrue(saw["isGrey"] and saw["isColouredAgain"])
-        self.assertIn("when the connection ended", saw["note"])
+        self.assertIn("the connection was lost", saw["note"])
         self.assertGreater(len(saw["answer"]["text"]), 0)
         self.assertEqual(saw["complaints"], [])
 
@@ -168,8 +168,8 @@ class Page(unittest.TestCase):
                     saw = browser.line()
         self.assertGreater(saw["onDisk"], 100)
         self.assertGreaterEqual(saw["answer"]["cached"], 64)
-        self.assertRegex(saw["detail"], r"Lives in\s+memory, brought back from disk")
-        self.assertRegex(saw["kinds"], r"cached .*on the way to disk [\d.]+ [KM]iB, on the way from disk")
+        self.assertRegex(saw["detail"], r"Stored in\s+memory, read from a tier")
+        self.assertRegex(saw["kinds"], r"cached .*being written to a tier [\d.]+ [KM]iB, being read from a tier")
 
     def test_asks_for_a_key_where_one_is_wanted(self):
         with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
@@ -177,11 +177,11 @@ class Page(unittest.TestCase):
             keys.flush()
             with Server("demo", "--api-key-file", keys.name, *FLAGS) as server:
                 saw = seen("key", server)
-        self.assertIn("does not know this key", saw["refusal"])
+        self.assertIn("rejected this key", saw["refusal"])
         self.assertFalse(saw["hasDialog"])
         self.assertGreater(len(saw["answer"]["text"]), 0)
 
-    def test_an_empty_page_pretends_nothing(self):
+    def test_the_page_shows_no_values_before_the_first_request(self):
         with Server("demo", *FLAGS) as server:
             saw = seen("empty", server)
         self.assertEqual(saw["inked"], [False] * 5, "no numbers at an axis without values")
@@ -247,7 +247,7 @@ class Page(unittest.TestCase):
         self.assertIn("Time to first token", saw["explained"]["TTFT"])
         self.assertIn("Inter-token latency", saw["explained"]["ITL"])
         self.assertIn("99th percentile", saw["explained"]["p99"])
-        self.assertIn("32 tokens", saw["explained"]["Pages"])
+        self.assertIn("32 tokens", saw["explained"]["KV pages"])
         self.assertNotIn("OUTSIDE", "".join(saw["explained"].values()))
         self.assertEqual(saw["complaints"], [])
 
@@ -255,7 +255,7 @@ class Page(unittest.TestCase):
         saw = seen("tools", self.server)
         self.assertIn("JSON", saw["complaint"])
         self.assertTrue(saw["isFolded"])
-        self.assertEqual(saw["asks"], "What does read_file answer?")
+        self.assertEqual(saw["asks"], "Result of read_file")
         self.assertEqual(saw["nBeforeBoth"], 1, "the model waits for both")
         self.assertEqual(json.loads(saw["given"]), {"path": "a.txt"})
         self.assertEqual(len(saw["results"]), 2)
@@ -335,7 +335,7 @@ class Page(unittest.TestCase):
         self.assertIn("still here", saw["messagesAfterDelete"])
         self.assertEqual(saw["complaints"], [])
 
-    def test_everybody_can_use_it_in_light_and_dark_and_on_a_phone(self):
+    def test_accessibility_in_light_and_dark_and_on_a_phone(self):
         saw = seen("access", self.server)
         self.assertEqual(saw["faults"], [])
         self.assertEqual(saw["overflow"], [])

@@ -45,7 +45,7 @@ class Compare(unittest.TestCase):
         with open(self.log) as f:
             return [json.loads(line) for line in f]
 
-    def test_contestants_alternate_and_the_first_is_held_against_the_others(self):
+    def test_engines_alternate_and_the_first_is_compared_with_the_others(self):
         table = self.compare("--kvik", "", "--peer-bench", self.command("new", 99), "--peer-bench", self.command("old", 49),
                              "--test", "decode:4", "--rounds", "3")
         self.assertEqual([name for name, _ in self.calls()], ["new", "old"] * 3)

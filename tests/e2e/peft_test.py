@@ -79,7 +79,7 @@ class Peft(unittest.TestCase):
                 self.assertIn(word, done.stderr)
             self.assertIn(b"output.weight is saved whole", kvik.output("adapter", "show", base, adapter))
 
-    def test_dora_has_the_same_bits_in_any_company(self):
+    def test_dora_has_the_same_bits_in_any_batch(self):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             base, dora = PeftAdapter("dora").write(one)
             _, lora = PeftAdapter("lora").write(other)

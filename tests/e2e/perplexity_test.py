@@ -89,7 +89,7 @@ class OnText(unittest.TestCase):
         self.assertEqual((got["kl_max"], got["same_top_share"]), (0, 1))
 
     @unittest.skipUnless(os.path.isdir(kvik.DATA), "needs ../shared/data")
-    def test_the_demo_foresees_plays_that_it_has_not_seen(self):
+    def test_the_demo_predicts_held_out_plays(self):
         got = self.scores("demo", "--parse-special", "--windows", "8")
         self.assertLess(got["perplexity"], 40)
 

@@ -30,7 +30,7 @@ class Prefix(unittest.TestCase):
         self.assertEqual((again, cached), (text, len(TOKENS) - 1))  # the last token is computed for its logits
         self.assertEqual(text, self.alone(TOKENS))
 
-    def test_a_prefix_is_found_to_the_token(self):
+    def test_a_prefix_hits_up_to_the_last_token(self):
         self.ask(TOKENS)
         for n in (1, 31, 32, 33, 63, 64, 65, 200, 399):
             tokens = TOKENS[:n] + [7 if TOKENS[n] != 7 else 8] + TOKENS[:20]
@@ -39,7 +39,7 @@ class Prefix(unittest.TestCase):
                 self.assertGreaterEqual(cached, n)
                 self.assertEqual(text, self.alone(tokens))
 
-    def test_another_first_token_finds_nothing(self):
+    def test_another_first_token_is_a_miss(self):
         self.ask(TOKENS)
         self.assertEqual(self.ask([TOKENS[0] + 1] + TOKENS[1:])[1], 0)
 
@@ -76,7 +76,7 @@ class Prefix(unittest.TestCase):
         self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))  # all logits are requested, so all tokens are computed
         self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))
 
-    def test_cached_tokens_hold_no_find_of_what_the_own_choices_computed_though_memory_is_short(self):
+    def test_cached_tokens_exclude_pages_of_the_requests_own_choices(self):
         rng = random.Random(7)
         with Server("demo", "--kv-type", "int4", "--kv-memory", "600KiB", "--ctx", 512, "--threads", 1) as server:
             for _ in range(8):
@@ -92,7 +92,7 @@ class Prefix(unittest.TestCase):
         self.assertEqual(report["computed_tokens"], len(tokens) - sum(report["cached_tokens"].values()))
         return report
 
-    def test_the_reason_of_a_miss_is_told_to_the_token(self):
+    def test_the_reason_for_a_miss_is_reported_to_the_token(self):
         self.assertEqual(self.explained(TOKENS)["miss"], {"reason": "never_seen", "position": 0})
         self.assertIsNone(self.explained(TOKENS)["miss"])
         other = 7 if TOKENS[70] != 7 else 8
@@ -105,7 +105,7 @@ class Prefix(unittest.TestCase):
         text = self.ask(TOKENS)[0]
         self.assertEqual(self.ask(TOKENS, kvik={"pin": {"ttl": "5m"}}), (text, len(TOKENS) - 1))
 
-    def test_another_salt_finds_nothing(self):
+    def test_another_salt_is_a_miss(self):
         self.ask(TOKENS, cache_salt="a")
         self.assertEqual([self.ask(TOKENS, cache_salt=s)[1] for s in ("b", "a", "")], [0, len(TOKENS) - 1, 0])
 
@@ -148,7 +148,7 @@ class OpenPages(unittest.TestCase):
         for kv_type in self.TYPES:
             self.check(kv_type)
 
-    def test_a_conversation_goes_on_at_its_last_token(self):
+    def test_a_conversation_continues_at_its_last_token(self):
         for kv_type in self.TYPES:
             with Server("demo", "--kv-type", kv_type) as server:
                 tokens, n_said = TOKENS[:7], 0
@@ -163,7 +163,7 @@ class OpenPages(unittest.TestCase):
                     n_said = usage["total_tokens"] - 1  # the last token was not computed
                     tokens += choice["token_ids"] + TOKENS[turn * 20:turn * 20 + 11]
 
-    def test_where_prompts_part_is_told_to_the_token_all_the_same(self):
+    def test_the_divergence_is_reported_to_the_token_with_open_pages(self):
         with Server("demo", "--kv-type", "int4") as server:
             def explained(tokens):
                 report, = server.complete(tokens, max_tokens=1, kvik={"explain_cache": True})["kvik"]["cache"]

@@ -104,7 +104,7 @@ class Quantize(unittest.TestCase):
         self.assertEqual(report["fallbacks"], len(fallen))
         self.assertEqual(fallen["blk.0.attn_q.weight"], ("q4_k", "q5_0"))
         said = kvik.output("quantize", model, self.path("again.gguf"), "--type", "q4_k").decode()
-        self.assertIn("rows of 64 are no multiple of q4_k's 256", said)
+        self.assertIn("rows of 64 are not a multiple of q4_k's 256", said)
         self.assertIn("fell back", said)
 
     def test_the_bytes_do_not_depend_on_threads(self):
@@ -174,7 +174,7 @@ class Quantize(unittest.TestCase):
             self.assertEqual(tensors[f"blk.0.{name}.weight.counts"].item(), 2 * n_ctx)
         self.assertEqual(tensors["token_embd.weight.counts"].item(), 2 * n_ctx)
 
-    def test_each_expert_counts_what_it_was_asked(self):
+    def test_importance_counts_each_experts_tokens(self):
         model = kvik.preset("test-qwen3moe")
         with open(self.path("long.txt"), "w") as f:
             f.write(TEXT)
@@ -227,7 +227,7 @@ class Quantize(unittest.TestCase):
         kvik.output("quantize", "demo", self.path("i.gguf"), "--calibrate", text, "--ctx", 32)
         other = kvik.preset("test-llama")
         said = self.refused(other, self.path("out.gguf"), "--type", "q4_0", "--importance", self.path("i.gguf"), code=2)
-        self.assertIn("gathered with another model", said)
+        self.assertIn("computed with another model", said)
         said = self.refused("demo", self.path("out.gguf"), "--type", "q4_0", "--importance", kvik.DEMO, code=2)
         self.assertIn("expected 'imatrix'", said)
         with open(self.path("cut.gguf"), "wb") as f:
@@ -241,7 +241,7 @@ class Quantize(unittest.TestCase):
         out = self.path("out.gguf")
         self.assertIn("is not a type that can be written; expected q8_0", self.refused("demo", out, "--type", "q9_x", code=2))
         self.assertIn("expected --type", self.refused("demo", out, code=2))
-        self.assertIn("expected one", self.refused("demo", out, "--type", "q4_0", "--importance", "a", "--calibrate", "b", code=2))
+        self.assertIn("cannot be used together", self.refused("demo", out, "--type", "q4_0", "--importance", "a", "--calibrate", "b", code=2))
         self.assertIn("No such file", self.refused("demo", self.path("no/out.gguf"), "--type", "q4_0"))
         self.assertIn("no-model.gguf", self.refused("no-model.gguf", out, "--type", "q4_0"))
         self.assertIn("one window", self.refused("demo", out, "--calibrate", self.text(), "--ctx", "100000", code=2))

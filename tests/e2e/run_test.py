@@ -255,8 +255,8 @@ class WrongUse(unittest.TestCase):
 
     def test_numbers_out_of_range_say_what_is_expected(self):
         for flag, value, expected in (("--seed", "-1", "from 0 to 18446744073709551615"), ("--threads", "0", "from 1 to 1024"),
-                                      ("--threads", "4294967297", "from 1 to 1024"), ("--ctx", "-1", "no count"), ("--disk", "", "empty"),
-                                      ("--top-k", "1.5", "whole number")):
+                                      ("--threads", "4294967297", "from 1 to 1024"), ("--ctx", "-1", "not a count"), ("--disk", "", "empty"),
+                                      ("--top-k", "1.5", "an integer")):
             self.refused(2, ("run", "demo", "-p", "x", flag, value), flag, expected)
         self.refused(2, ("serve", "demo", "--port", "70000"), "--port", "from 0 to 65535")
         self.refused(2, ("serve", "demo", "--max-queue", "0"), "--max-queue", "from 1 to 1000000")
@@ -329,7 +329,7 @@ class WrongUse(unittest.TestCase):
         self.assertRegex(said["commit"], r"^([0-9a-f]{12}|unknown)$")
         self.assertRegex(said["compiler"], r"^\w+ \d+")
         self.assertIn("scalar", said["instruction sets"].split(", "))
-        self.assertEqual(said["used here"], "scalar")
+        self.assertEqual(said["in use"], "scalar")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Load(unittest.TestCase):
             load(server, users=16, requests=48, shared=100, own=100, out=100)
             self.assertLess(server.rss_bytes(), (32 + 6 + 26 + 64) * 2**20)
 
-    def test_answers_in_company_are_those_of_each_request_alone(self):
+    def test_batched_answers_equal_those_of_single_requests(self):
         """Greedy and seeded requests, with little memory and with a latency target that splits prompts; only new tokens are computed."""
         for flags in [("--itl-target", "2ms"), ("--kv-memory", "9MiB"), ("--itl-target", "0", "--max-running", "3")]:
             with self.subTest(flags=flags), Server("demo", *flags) as server:

@@ -98,7 +98,7 @@ class Completions(Serving):
             return self.server.text(PROMPT, temperature=1, seed=seed, max_tokens=40)
         self.assertEqual(once(7), once(7))
         self.assertNotEqual(once(7), once(8))
-        self.assertNotEqual(self.server.text(PROMPT, temperature=1, max_tokens=40), self.server.text(PROMPT, temperature=1, max_tokens=40))
+        self.assertNotEqual(self.server.text(PROMPT, temperature=1, max_tokens=40, ignore_eos=True), self.server.text(PROMPT, temperature=1, max_tokens=40, ignore_eos=True))
 
     def test_top_k_of_one_is_greedy(self):
         self.assertEqual(self.server.text(PROMPT, temperature=1, top_k=1, max_tokens=60, ignore_eos=True), self.greedy)
@@ -203,7 +203,7 @@ class Completions(Serving):
         self.assertEqual(self.server.text(PROMPT, max_tokens=60, ignore_eos=True, user="me", cache_prompt=True, best_of=1, unheard_of={"a": [1]}),
                          self.greedy)
 
-    def test_company_changes_nothing(self):
+    def test_other_requests_do_not_change_an_answer(self):
         prompts = [PROMPT, "KING HENRY:\n" * 12, "First Citizen:", "O", "To be, or not to be, that is the " * 6]
         alone = [self.server.text(p, max_tokens=50, ignore_eos=True) for p in prompts]
         calls = [lambda p=p: self.server.stream(p, max_tokens=50, ignore_eos=True).text for p in prompts * 4]
@@ -281,7 +281,7 @@ class Clients(unittest.TestCase):
             connection.close()
             self.assertEqual(server.process.wait(60), 0)
 
-    def test_keys_open_what_they_should(self):
+    def test_api_keys_protect_the_right_routes(self):
         with tempfile.NamedTemporaryFile("w", suffix=".keys") as f:
             f.write("first-key\nsecond-key\n")
             f.flush()
@@ -326,7 +326,7 @@ class Clients(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn(str(port).encode(), done.stderr)
 
-    def test_what_is_wrong_with_the_doors_is_said_before_weights_are_packed(self):
+    def test_listen_errors_are_reported_before_weights_are_loaded(self):
         for flags in (("--tls-cert", "/no/cert", "--tls-key", "/no/key"), ("--access-log", "/no/folder/log"), ("--host", "203.0.113.1", "--allow-no-key")):
             done = kvik.run("serve", "demo", "--port", "0", *flags, timeout=30)
             with self.subTest(flags=flags):

@@ -64,7 +64,7 @@ class PrivateUntilTwoKnow(unittest.TestCase):
     def setUp(self):
         self.keys = self.enterContext(Keys())
 
-    def test_a_key_finds_its_own_and_all_find_what_two_have_sent(self):
+    def test_a_key_hits_its_own_prompts_and_those_sent_by_two_tenants(self):
         with self.keys.server() as server:
             prompt = TOKENS[:200]
             self.assertEqual([cached(server, "ann", prompt) for _ in range(2)], [0, 199])
@@ -72,7 +72,7 @@ class PrivateUntilTwoKnow(unittest.TestCase):
             self.assertEqual(cached(server, "cat", prompt), 199, "two ended there")
             self.assertEqual(cached(server, "dan", prompt[:100] + [7, 8, 9]), 96, "to the page")
 
-    def test_what_one_key_said_and_was_answered_cannot_be_read_out(self):
+    def test_prompts_and_answers_of_a_key_cannot_be_recovered(self):
         """Without isolation, this attack recovers the secret in 309 requests: token by token, from the number of cached tokens of each attempt."""
         with self.keys.server() as server:
             got = ask(server, "ann", TOKENS[:100], max_tokens=100, return_token_ids=True)
@@ -85,7 +85,7 @@ class PrivateUntilTwoKnow(unittest.TestCase):
                 self.assertNotIn("expected_token", report["miss"] or {})
                 longest = n
 
-    def test_guesses_are_answered_as_if_the_other_had_sent_something_else(self):
+    def test_probes_reveal_nothing_about_other_tenants_prompts(self):
         """tests/engine repeats this ten thousand times; here it includes everything that the server adds."""
         secret, other = TOKENS[:90], TOKENS[:40] + prompt_of(50, 77)
         seen = []
@@ -140,7 +140,7 @@ class Stored(unittest.TestCase):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.disk = ("--disk", self.folder, "--disk-size", "64MiB")
 
-    def test_a_restart_keeps_who_knows_what(self):
+    def test_a_restart_keeps_the_owners_of_pages(self):
         private, public = TOKENS[:150], TOKENS[200:350]
         with self.keys.server(*self.disk) as server:
             ask(server, "ann", private)
@@ -163,7 +163,7 @@ class Stored(unittest.TestCase):
             self.assertEqual(cached(server, "bob", private), 0)
             self.assertEqual(cached(server, "ann", private), 149)
 
-    def test_whose_a_page_is_stands_in_no_file_by_name(self):
+    def test_no_file_names_the_owner_of_a_page(self):
         with self.keys.server(*self.disk) as server:
             ask(server, "ann", TOKENS[:150])
         with sqlite3.connect(os.path.join(self.folder, "index.db")) as database:
@@ -174,7 +174,7 @@ class Stored(unittest.TestCase):
             answer = server.post("/v1/completions", {"prompt": TOKENS[:150], "max_tokens": 1}, headers={"x-api-key": "another-key"})
             self.assertEqual(answer.json["usage"]["prompt_tokens_details"]["cached_tokens"], 0, "the same name under another key is another tenant")
 
-    def test_what_was_sent_before_there_were_keys_no_key_finds(self):
+    def test_prompts_sent_without_keys_are_not_shared_with_keys(self):
         with Server("demo", *FLAGS, *self.disk) as server:
             server.complete(TOKENS[:150], max_tokens=1)
         with self.keys.server(*self.disk) as server:
@@ -206,7 +206,7 @@ class OwnLines(unittest.TestCase):
 
 
 class Fairness(unittest.TestCase):
-    def test_two_that_flood_with_the_highest_priority_do_not_shut_a_third_out(self):
+    def test_two_flooding_tenants_do_not_starve_a_third(self):
         """Two tenants that flood the server with the highest priority must not keep a third from getting answers."""
         most = 1500
         with Keys() as keys, keys.server("--max-running", "8", "--max-queue", "64") as server:
@@ -264,7 +264,7 @@ class Fairness(unittest.TestCase):
                         thread.join()
                     self.assertEqual(done.index((name, 2)), place + 1, done)
 
-    def test_pins_of_one_key_leave_the_others_their_part(self):
+    def test_pins_of_one_key_leave_room_for_others(self):
         """60 pins of a day each must not occupy the whole cache."""
         with Keys() as keys, keys.server("--kv-memory", "8MiB") as server:
             for i in range(60):

@@ -1,4 +1,4 @@
-"""Tests `kvik show` and `tokenize`, whose output scripts rely on."""
+"""Tests the output of `kvik show` and `tokenize`, which scripts rely on."""
 import json
 import os
 import unittest

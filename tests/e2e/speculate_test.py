@@ -22,7 +22,7 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout, done.stderr.decode()
 
-    def test_ids_are_the_same_whatever_is_guessed(self):
+    def test_ids_do_not_depend_on_draft_tokens(self):
         n_accepted = 0
         for i, prompt in enumerate(PROMPTS):
             for k, way in enumerate(WAYS):
@@ -38,7 +38,7 @@ class Run(unittest.TestCase):
                         n_accepted += int(stats.split(" draft tokens")[0].split()[-3])
         self.assertGreater(n_accepted, 50)
 
-    def test_what_is_no_way_to_speculate_is_refused_in_a_sentence(self):
+    def test_invalid_speculate_values_are_rejected_in_a_sentence(self):
         for value in ("never", "0", "32", "-1", "4x"):
             done = kvik.run("run", "demo", "-p", "a", f"--speculate={value}")
             self.assertNotEqual(done.returncode, 0)
@@ -75,7 +75,7 @@ class Serve(unittest.TestCase):
     def setUp(self):
         self.server = self.enterContext(Server("demo", "--kv-memory", "64MiB", "--speculate", 12))
 
-    def test_answers_and_logprobs_are_those_of_a_request_that_wants_no_guesses(self):
+    def test_answers_and_logprobs_equal_those_without_speculation(self):
         calls = [{**way, "logprobs": 3, "n": 3 if "seed" in way else 1, "min_tokens": 30, "max_tokens": 60, "prompt": prompt}
                  for way in WAYS for prompt in PROMPTS]
         for n_users in (1, 4, 16):
@@ -87,7 +87,7 @@ class Serve(unittest.TestCase):
                     self.assertEqual(want["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 0)
                     self.assertEqual(want["usage"]["completion_tokens_details"]["rejected_prediction_tokens"], 0)
 
-    def test_a_stop_string_in_the_middle_of_guesses_cuts_where_it_always_does(self):
+    def test_a_stop_string_among_draft_tokens_cuts_at_the_same_place(self):
         for prompt in PROMPTS:
             whole = self.server.text(prompt, max_tokens=60, ignore_eos=True)
             for begin in range(5, min(60, len(whole) - 4), 17):
@@ -98,7 +98,7 @@ class Serve(unittest.TestCase):
                     self.assertEqual(without_times(got), without_times(want))
                     self.assertEqual(got["choices"][0]["text"], whole[:whole.index(stop)])
 
-    def test_a_stream_has_the_same_text_and_usage_tells_what_was_guessed(self):
+    def test_a_stream_has_the_same_text_and_usage_counts_draft_tokens(self):
         stream = self.server.stream(PROMPTS[1], max_tokens=80, ignore_eos=True, stream_options={"include_usage": True})
         self.assertEqual(stream.text, self.server.text(PROMPTS[1], max_tokens=80, ignore_eos=True, speculate=False))
         details = stream.usage["completion_tokens_details"]
@@ -147,7 +147,7 @@ class Replay(unittest.TestCase):
 
     def test_what_is_no_replay_is_refused_with_its_line(self):
         for lines, says in [(["nonsense\n"], "line 1"), ([{"prompt": "a", "answer": "b"}, {"prompt": "a"}], "line 2"),
-                            ([], "holds no line"), ([{"prompt": "", "answer": "b"}], "line 1")]:
+                            ([], "has no lines"), ([{"prompt": "", "answer": "b"}], "line 1")]:
             self.assertIn(says, self.replay(lines, code=1).stderr.decode())
 
 

@@ -40,7 +40,7 @@ class State(unittest.TestCase):
                     n_before = len(tokens)
                     tokens = tokens + kvik.random_tokens(40, N_VOCAB, 10 + turn)
 
-    def test_branches_of_a_conversation_are_gone_on_from(self):
+    def test_branches_of_a_conversation_can_be_continued(self):
         model = kvik.preset("test-qwen35")
         with Server(model, "--kv-memory", "64MiB") as server:
             shared = kvik.random_tokens(500, N_VOCAB, 1)
@@ -52,7 +52,7 @@ class State(unittest.TestCase):
                 found.append(cached(answer))
             self.assertEqual(found[2:], [500, 500])
 
-    def test_a_conversation_goes_on_after_every_kill(self):
+    def test_a_conversation_continues_after_every_kill(self):
         model = kvik.preset("test-qwen35")
         folder = tempfile.mkdtemp(prefix="kvik-state-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.addCleanup(shutil.rmtree, folder, True)
@@ -103,7 +103,7 @@ class State(unittest.TestCase):
         for n_ctx in (192, 199, 224):
             self.assertEqual(len(kvik.greedy(model, tokens, 40, kv_type="f32", ctx=n_ctx)), 40, n_ctx)
 
-    def test_metrics_and_plan_tell_of_states(self):
+    def test_metrics_and_plan_include_states(self):
         with Server(kvik.preset("test-qwen35"), "--kv-memory", "64MiB") as server:
             self.ask(server, kvik.random_tokens(100, N_VOCAB, 1))
             metrics = server.metrics()
@@ -111,9 +111,9 @@ class State(unittest.TestCase):
             self.assertGreater(metrics.value("kvik_snapshot_pages"), 0)
             self.assertGreater(metrics.value("kvik_kv_reserved_bytes", kind="states"), 0)
         plan = kvik.output("plan", "qwen3.6-35b-a3b:q4_k_m").decode()
-        self.assertIn("62.81 MiB are a user's state", plan)
+        self.assertIn("62.81 MiB are a user's recurrent state", plan)
 
-    def test_guesses_change_nothing(self):
+    def test_draft_tokens_change_nothing(self):
         """Random models seldom repeat themselves, but the continuation of an earlier identical prompt is drafted."""
         for name in ("test-qwen35", "test-qwen3next", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe"):
             model, tokens = kvik.preset(name), kvik.random_tokens(70, N_VOCAB, 5)
@@ -135,7 +135,7 @@ class State(unittest.TestCase):
     def test_a_draft_model_with_a_state_is_refused(self):
         done = kvik.run("run", kvik.preset("test-llama"), "--draft", kvik.preset("test-qwen35"), "-p", "x")
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"a draft model of architecture 'qwen35', expected one whose layers all have K and V", done.stderr)
+        self.assertIn(b"a draft model of architecture 'qwen35' has a recurrent state", done.stderr)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class Terminal:
         self.wait_for_line(f"{PROMPT} {line}".rstrip())
         before = self.screen()
         self.press("Enter")
-        self.wait(lambda: self.screen() != before and self.screen().split("\n")[-1] == PROMPT, f"the prompt behind {line!r}")
+        self.wait(lambda: self.screen() != before and self.screen().split("\n")[-1] == PROMPT, f"the prompt after {line!r}")
         return self.screen()[len(before):].removesuffix(PROMPT).strip("\n")
 
 

@@ -38,7 +38,7 @@ class TerminalCase(unittest.TestCase):
 
 
 class Session(TerminalCase):
-    def test_a_conversation_is_kept_forgotten_and_gone_on_with(self):
+    def test_a_conversation_can_be_saved_cleared_and_continued(self):
         with chat(self.home, *SEEDED) as t:
             first = t.enter("Who art thou?")
             self.assertGreater(len(first), 10)
@@ -71,7 +71,7 @@ class Session(TerminalCase):
             _, n_again, n_cached = map(int, STATS.search(t.enter("/regen")).groups())
             self.assertEqual((n_again, n_cached), (n_prompt, n_prompt - 1))
 
-    def test_an_answer_is_found_in_whatever_tokens_it_was_said(self):
+    def test_an_answer_is_cached_in_the_tokens_that_were_generated(self):
         """With this seed the demo generates a word in other tokens than its tokenizer would."""
         question = "Who art thou?"
         ids = kvik.output("run", "demo", question, "--seed", UNUSUAL_SEED, "--ids").split()

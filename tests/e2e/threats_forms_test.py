@@ -132,13 +132,13 @@ class HostileForms(unittest.TestCase):
                 return answer
         self.fail(f"seconds of it, and of a form with all steps: {took}")
 
-    def test_what_cannot_be_kept_is_refused_at_once(self):
+    def test_schemas_over_the_limits_are_rejected_at_once(self):
         for name, fields in REFUSED.items():
             with self.subTest(name):
                 message = self.check(fields, (400, 413)).error["message"]
                 self.assertLess(len(message), 2000)
 
-    def test_what_may_be_kept_is_bounded_too(self):
+    def test_accepted_schemas_are_bounded(self):
         for name, fields in BOUNDED.items():
             with self.subTest(name):
                 self.check(fields, (200, 400))

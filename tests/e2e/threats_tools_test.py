@@ -37,18 +37,18 @@ class Schemas(unittest.TestCase):
                 self.assertEqual(server.request("GET", "/health", timeout=5).status, 200)
                 return answer
 
-    def test_references_that_lead_back_do_not_hold_the_network_thread(self):
+    def test_recursive_references_do_not_block_the_network_thread(self):
         for format in ("xml", "hermes"):
             with self.subTest(format):
                 answer = self.answer(["I would rather talk."], format, circle(64), tool_choice="required")
                 self.assertEqual(answer.status, 400)
-                self.assertIn("part of itself", answer.error["message"])
+                self.assertIn("refers to itself", answer.error["message"])
 
-    def test_references_that_lead_back_do_not_hold_the_engine(self):
+    def test_recursive_references_do_not_block_the_engine(self):
         message = self.answer([scripted_model.call("f", {"x": "1"}, "xml")], "xml", circle(64)).json["choices"][0]["message"]
         self.assertEqual(message["tool_calls"][0]["function"]["name"], "f")
 
-    def test_a_bare_call_that_fits_no_circle_stays_text(self):
+    def test_a_bare_call_that_matches_no_recursive_schema_stays_text(self):
         words = '{"name": "f", "arguments": {"x": 1}}'
         for n in (2, 10):
             with self.subTest(n):

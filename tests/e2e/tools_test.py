@@ -141,7 +141,7 @@ class Answers(Scripted):
         self.assertEqual(answer.error["type"], "not_found_error")
         self.assertEqual(answer.error["details"]["error_code"], "thread_not_found")
 
-    def test_usage_tells_of_guesses_in_every_dialect(self):
+    def test_usage_counts_draft_tokens_in_every_dialect(self):
         usage = self.server.post("/v1/responses", {"input": USER}).json["usage"]["output_tokens_details"]
         self.assertEqual(sorted(usage), ["accepted_prediction_tokens", "reasoning_tokens", "rejected_prediction_tokens"])
 
@@ -258,7 +258,7 @@ class Overflow(Scripted):
 
 
 class KeptResponses(unittest.TestCase):
-    def test_a_conversation_goes_on_behind_a_restart_where_there_is_a_disk(self):
+    def test_a_stored_conversation_continues_after_a_restart(self):
         with tempfile.TemporaryDirectory() as folder:
             disk = f"{folder}/tier"
             flags = ("--threads", "1", "--kv-memory", "64MiB", "--disk", disk, "--disk-size", "64MiB")
@@ -279,20 +279,20 @@ class KeptResponses(unittest.TestCase):
                 # The pages of the first turn also survive the restart.
                 self.assertGreater(second.json["usage"]["input_tokens_details"]["cached_tokens"], 0)
 
-    def test_a_damaged_file_costs_what_it_kept_and_nothing_else(self):
+    def test_a_damaged_file_loses_only_its_contents(self):
         with tempfile.TemporaryDirectory() as folder:
             disk = f"{folder}/tier"
             os.mkdir(disk)
             with open(f"{disk}/responses.sqlite", "wb") as f:
                 f.write(b"no database at all" * 1000)
             with Server("demo", "--threads", "1", "--kv-memory", "64MiB", "--disk", disk, "--disk-size", "64MiB") as server:
-                self.assertIn("responses are kept in memory alone", server.said())
+                self.assertIn("responses are stored in memory only", server.said())
                 first = server.post("/v1/responses", {"input": "Speak.", "max_output_tokens": 5}).json
                 self.assertEqual(server.get(f"/v1/responses/{first['id']}").status, 200)
 
 
 class SideRequests(unittest.TestCase):
-    def test_a_title_does_not_wait_behind_a_long_prompt(self):
+    def test_a_title_request_does_not_wait_for_a_long_prompt(self):
         model = kvik.preset("test-llama")
         with Server(model, "--threads", "2", "--ctx", "16384", "--kv-memory", "256MiB") as server:
             title = {"prompt": "A title", "max_tokens": 1, "temperature": 0}

@@ -43,7 +43,7 @@ class Trained:
                 self.assertEqual(score["windows"], 3)
                 self.assertAlmostEqual(score["perplexity"] / PERPLEXITY[self.name], 1, delta=TOLERANCE)
 
-    def test_logits_are_the_same_bits_for_each_chunk_thread_count_and_company(self):
+    def test_logits_are_the_same_bits_for_any_chunk_thread_count_and_batch(self):
         tokens = kvik.output("tokenize", self.path, self.text[:1200]).decode().split()
         want = kvik.logits_text(self.path, tokens)
         for options in ({"threads": 1}, {"chunk": 1}, {"chunk": 37}, {"beside": 2, "chunk": 64}, {"no_cache": True}):

@@ -33,7 +33,7 @@ TEST(Commit, rejected_rows_are_computed_again_and_not_cached) {
   EXPECT_EQ(sequence->table.n_sealed(), 1u);
   EXPECT_EQ(n_known(rig, *sequence), 32u);
   EXPECT_EQ(rig.scheduler().n_prompt_tokens(), 40u);
-  EXPECT_EQ(sequence->n_kv_rows, 100u) << "computed, whether they stand or not";
+  EXPECT_EQ(sequence->n_kv_rows, 100u) << "computed, whether accepted or not";
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 60)));
   EXPECT_EQ(n_known(rig, *sequence), 96u);
   EXPECT_EQ(rig.scheduler().n_prompt_tokens(), 100u);

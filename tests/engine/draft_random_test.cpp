@@ -53,7 +53,7 @@ class PlainModel {
       ASSERT_NE(known, known_.end());
       const auto& tokens = known->second.tokens;
       ASSERT_LE(path.size(), known->second.n_cached) << "never had K and V";
-      ASSERT_TRUE(std::equal(path.begin(), path.end(), tokens.begin())) << "a wrong guess";
+      ASSERT_TRUE(std::equal(path.begin(), path.end(), tokens.begin())) << "a rejected draft token";
     }
   }
 

@@ -133,7 +133,7 @@ TEST(EngineThread, a_rejected_request_does_not_call_its_sink) {
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(rig.thread().submit(greedy_request({4}, 5000), sink).error().code,
             ErrorCode::kContextLength);
-  EXPECT_TRUE(rig.thread().drain(kTestPatience));
+  EXPECT_TRUE(rig.thread().drain(kTestTimeout));
   EXPECT_FALSE(sink->is_finished());
 }
 
@@ -145,7 +145,7 @@ TEST(EngineThread, a_cancel_from_another_thread_ends_the_request_and_frees_its_p
   std::jthread([&] { rig.thread().cancel(id); }).join();
   ASSERT_TRUE(sink->wait_for_finish());
   EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kCancelled));
-  EXPECT_TRUE(rig.thread().drain(kTestPatience));
+  EXPECT_TRUE(rig.thread().drain(kTestTimeout));
   EXPECT_EQ(rig.thread().snapshot().pages.leased, 0u);
 }
 
@@ -174,7 +174,7 @@ TEST(EngineThread, snapshot_shows_the_running_step) {
   EXPECT_GT(during.running_step_s, 0);
   gate.open();
   ASSERT_TRUE(sink->wait_for_finish());
-  ASSERT_TRUE(rig.thread().drain(kTestPatience));
+  ASSERT_TRUE(rig.thread().drain(kTestTimeout));
   EXPECT_EQ(rig.thread().snapshot().running_step.n_sequences, 0u);
 }
 
@@ -245,7 +245,7 @@ TEST(EngineThread, draining_finishes_what_runs_and_refuses_what_is_new) {
   ASSERT_FALSE(id.has_value());
   EXPECT_EQ(id.error().code, ErrorCode::kUnavailable);
   gate.open();
-  EXPECT_TRUE(rig.thread().drain(kTestPatience));
+  EXPECT_TRUE(rig.thread().drain(kTestTimeout));
   EXPECT_THAT(running->finishes(), ElementsAre(FinishReason::kLength));
   EXPECT_THAT(waiting->finishes(), ElementsAre(FinishReason::kLength));
   EXPECT_EQ(rig.thread().snapshot().pages.leased, 0u);
@@ -300,7 +300,7 @@ TEST(EngineThread, concurrent_submits_cancels_and_snapshots_lose_nothing) {
       });
     }
   }
-  EXPECT_TRUE(rig.thread().drain(kTestPatience));
+  EXPECT_TRUE(rig.thread().drain(kTestTimeout));
   done = true;
   for (uint32_t i = 0; i < sinks.size(); ++i) {
     const auto finishes = sinks[i]->finishes();

@@ -160,7 +160,7 @@ TEST(TenantIsolation, observations_do_not_depend_on_prompts_of_others) {
     n_found += std::get<0>(seen) > 0;
   }
   EXPECT_GT(n_right, 5000u);
-  EXPECT_GT(n_found, 5000u) << "its own, and what two know, it does find";
+  EXPECT_GT(n_found, 5000u) << "it does find its own pages and those of two tenants";
 }
 
 TEST(TenantIsolation, observes_cached_tokens_if_all_tenants_share) {

@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_engine.h"
 #include "tier/disk_tier.h"
@@ -35,6 +38,19 @@ class State : public testing::TestWithParam<const char*> {
     request.cache = Request::Cache::kOff;
     EngineRig rig(options_for(GetParam()));
     return rig.run(std::move(request));
+  }
+  // Runs a request on a new engine with a disk tier, as after a restart.
+  std::shared_ptr<RecordingSink> run_with_disk(const TemporaryFolder& folder, Request request) {
+    auto tier = DiskTier::open({.folder = folder.path(), .max_bytes = 64 << 20});
+    CHECK(tier.has_value());
+    TinyEngineOptions options = options_for(GetParam());
+    options.tiers = {{TierKind::kDisk, tier->get()}};
+    EngineRig rig(options);
+    auto sink = rig.submit(std::move(request));
+    while (!sink->is_finished()) {
+      if (!rig.engine().step()) rig.engine().wait_for_tier(std::chrono::milliseconds(20));
+    }
+    return sink;
   }
   void expect_same(const RecordingSink& got, const RecordingSink& want) {
     EXPECT_EQ(got.tokens(), want.tokens());
@@ -181,22 +197,33 @@ TEST_P(State, a_snapshot_comes_back_from_a_disk) {
   const TemporaryFolder folder;
   const auto prompt = some_tokens(150);
   const auto further = joined(prompt, some_tokens(30, 2));
-  const auto want = alone(request_of(further));
-  for (uint32_t life = 0; life < 2; ++life) {
-    auto tier = DiskTier::open({.folder = folder.path(), .max_bytes = 64 << 20});
-    ASSERT_TRUE(tier.has_value());
-    TinyEngineOptions options = options_for(GetParam());
-    options.tiers = {{TierKind::kDisk, tier->get()}};
-    EngineRig rig(options);
-    auto sink = rig.submit(request_of(life == 0 ? prompt : further));
-    while (!sink->is_finished()) {
-      if (!rig.engine().step()) rig.engine().wait_for_tier(std::chrono::milliseconds(20));
+  run_with_disk(folder, request_of(prompt));
+  const auto sink = run_with_disk(folder, request_of(further));
+  EXPECT_EQ(sink->usage().cached_tokens, 149u);
+  EXPECT_EQ(sink->usage().cache.tier_tokens, 149u);
+  expect_same(*sink, *alone(request_of(further)));
+}
+
+TEST_P(State, a_damaged_snapshot_on_a_disk_is_a_miss) {
+  const TemporaryFolder folder;
+  const auto prompt = some_tokens(150);
+  const auto further = joined(prompt, some_tokens(30, 2));
+  run_with_disk(folder, request_of(prompt));
+  uint32_t n_damaged = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() != ".segment") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    for (uintmax_t at = 0; at < entry.file_size(); at += 256, ++n_damaged) {
+      file.seekg(static_cast<std::streamoff>(at));
+      const int byte = file.get();
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put(static_cast<char>(byte ^ 1));
     }
-    if (life == 0) continue;
-    EXPECT_EQ(sink->usage().cached_tokens, 149u);
-    EXPECT_EQ(sink->usage().cache.tier_tokens, 149u);
-    expect_same(*sink, *want);
   }
+  ASSERT_GT(n_damaged, 0u);
+  const auto sink = run_with_disk(folder, request_of(further));
+  EXPECT_EQ(sink->usage().cache.tier_tokens, 0u);
+  expect_same(*sink, *alone(request_of(further)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, State,

@@ -5,11 +5,11 @@
 // asks for a device. It looks up all functions by cuGetProcAddress_v2(), then takes the driver's
 // version, then cuInit(), then tables of functions that are NVIDIA's own; past them it wants proof
 // that the driver is NVIDIA's, so that no fake comes further. By the environment:
-//   KVIK_FAKE_DRIVER_VERSION  what cuDriverGetVersion() gives; 99000 without
-//   KVIK_FAKE_DRIVER_INIT     what cuInit() returns; 0 without
-//   KVIK_FAKE_DRIVER_TABLES   what cuGetExportTable() returns; 500, not found, without
-//   KVIK_FAKE_DRIVER_LACKS    a function that it has not got; all: it has none
-//   KVIK_FAKE_DRIVER_ABORTS   set: who loads it is aborted
+//   KVIK_FAKE_DRIVER_VERSION  version that cuDriverGetVersion() returns; default 99000
+//   KVIK_FAKE_DRIVER_INIT     error code of cuInit(); default 0
+//   KVIK_FAKE_DRIVER_TABLES   error code of cuGetExportTable(); default 500, not found
+//   KVIK_FAKE_DRIVER_LACKS    name of a missing function; all: every function is missing
+//   KVIK_FAKE_DRIVER_ABORTS   if set, a process that loads the driver is aborted
 namespace {
 
 constexpr int kNotFound = 500;

@@ -1,5 +1,5 @@
-// Any bytes as a regular expression: it becomes a grammar, whose masks agree with what it accepts,
-// or it is said why not, within its limits.
+// Parses any bytes as a regular expression: either its masks agree with the texts that it accepts,
+// or the error names the reason, within the limits.
 
 #include <cstddef>
 #include <cstdint>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "text/bpe/bpe_merges.h"
 #include "text/bpe/byte_alphabet.h"
-#include "text/bpe/token_joins.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
@@ -44,9 +44,9 @@ const Tokenizer& toy() {
 }
 
 // Joins of small numbers, with ties and with ranks that fall.
-const TokenJoins& joins() {
-  static const TokenJoins all = [] {
-    TokenJoins made;
+const BpeMerges& joins() {
+  static const BpeMerges all = [] {
+    BpeMerges made;
     for (TokenId left = 0; left < 16; ++left) {
       for (TokenId right = 0; right < 16; ++right) {
         const uint32_t mixed = (left * 37 + right * 101 + 7) % 64;
@@ -62,7 +62,7 @@ const TokenJoins& joins() {
 std::vector<TokenId> join_plainly(std::vector<TokenId> ids) {
   for (;;) {
     size_t best = ids.size();
-    const TokenJoins::Join* join = nullptr;
+    const BpeMerges::Join* join = nullptr;
     for (size_t i = 0; i + 1 < ids.size(); ++i) {
       const auto* here = joins().find(ids[i], ids[i + 1]);
       if (!here || (join && join->rank <= here->rank)) continue;
@@ -103,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   std::vector<TokenId> ids;
   for (const char c : text.substr(0, 400)) ids.push_back(static_cast<uint8_t>(c) % 16);
   const auto expected = join_plainly(ids);
-  TokenJoins::Scratch scratch;
+  BpeMerges::Scratch scratch;
   joins().join(ids, 0, scratch);
   CHECK(ids == expected);
   return 0;

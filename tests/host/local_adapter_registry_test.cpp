@@ -76,7 +76,7 @@ TEST_F(AdapterShelfTest, what_is_no_name_or_no_file_is_refused) {
   }
   EXPECT_TRUE(all.add("org/poet-1.0_b", path, AdapterOrigin::kOperator).has_value());
   EXPECT_THAT(all.add("org/poet-1.0_b", path, AdapterOrigin::kOperator).error().message,
-              HasSubstr("there already"));
+              HasSubstr("exists already"));
   EXPECT_EQ(all.add("other", path + "x", AdapterOrigin::kOperator).error().code,
             ErrorCode::kNotFound);
   EXPECT_FALSE(shelf({.named = {path}}).add_named().has_value());

@@ -76,7 +76,7 @@ inline uint32_t ballot(uint32_t mask, int predicate, int line) {
 void multiply_fragments(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                         const int (&c)[4], int line = __builtin_LINE());
 
-// As words.cuh has them for nvcc.
+// The functions that words.cuh defines for nvcc.
 inline float f16_value(uint16_t bits) { return f16_to_f32(bits); }
 
 template <class V>

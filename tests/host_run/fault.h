@@ -2,8 +2,8 @@
 
 #include <string>
 
-// Who hears what a GPU would have left undefined. A test that runs kernels sets one that fails it;
-// where none is set, the sentence goes to stderr and the program is aborted.
+// Handler of actions that are undefined on a GPU. A test that runs kernels sets a handler that
+// fails it; without a handler the sentence is written to stderr and the program is aborted.
 namespace kvik::host_run {
 
 using FaultHandler = void (*)(const std::string& sentence);

@@ -17,7 +17,7 @@ HostDevice::HostDevice(const HostDeviceOptions& options)
             .n_processors = options.n_processors,
             .multiplies_fragments = options.multiplies_fragments},
       order_(options.order),
-      surroundings_(options.surroundings),
+      environment_(options.environment),
       memory_(options.memory_bytes) {}
 
 const cuda::KernelTables& HostDevice::kernels() const {
@@ -41,7 +41,7 @@ Result<void> HostDevice::check_inside(const std::byte* data, size_t bytes) const
 Result<uint64_t> HostDevice::free_bytes() {
   const std::scoped_lock lock(mutex_);
   TRY(check_there());
-  const uint64_t others = surroundings_ ? surroundings_->held_by_others() : 0;
+  const uint64_t others = environment_ ? environment_->held_by_others() : 0;
   return info_.memory_bytes - std::min(info_.memory_bytes, memory_.held_bytes() + others);
 }
 
@@ -50,7 +50,7 @@ Result<std::byte*> HostDevice::allocate(size_t bytes) {
   TRY(check_there());
   const bool fits = memory_.held_bytes() + bytes <= info_.memory_bytes;
   std::byte* data = fits ? memory_.allocate(bytes) : nullptr;
-  if (data && surroundings_ && !surroundings_->take(bytes, info_.memory_bytes)) {
+  if (data && environment_ && !environment_->take(bytes, info_.memory_bytes)) {
     memory_.free(data);
     data = nullptr;
   }
@@ -70,7 +70,7 @@ void HostDevice::free(std::byte* data) {
   const std::scoped_lock lock(mutex_);
   const uint64_t held_before = memory_.held_bytes();
   if (!memory_.free(data)) return report_fault("memory given back twice");
-  if (surroundings_) surroundings_->give_back(held_before - memory_.held_bytes());
+  if (environment_) environment_->give_back(held_before - memory_.held_bytes());
 }
 
 Result<void> HostDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
@@ -145,7 +145,7 @@ Result<std::unique_ptr<cuda::DeviceGraph>> HostDevice::do_make_graph(
 
 Result<void> HostDevice::do_start(const cuda::Launch& launch) {
   const std::scoped_lock lock(mutex_);
-  if (surroundings_ && !surroundings_->is_device_there()) is_gone_ = true;
+  if (environment_ && !environment_->is_device_there()) is_gone_ = true;
   TRY(check_there());
   const GuardedMemory::Opened opened(memory_);
   set_order(order_);

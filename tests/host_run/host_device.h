@@ -7,8 +7,8 @@
 #include "backend/cuda/device/device.h"
 #include "host_run/grid.h"
 #include "host_run/guarded_memory.h"
+#include "host_run/host_run_environment.h"
 #include "host_run/host_side_stream.h"
-#include "host_run/surroundings.h"
 
 namespace kvik::host_run {
 
@@ -18,7 +18,7 @@ struct HostDeviceOptions {
   bool multiplies_fragments = true;
   Order order = Order::kAscending;
   // Shared, for options are copied. Null: the device is this process's alone, and stays.
-  std::shared_ptr<Surroundings> surroundings = nullptr;
+  std::shared_ptr<HostRunEnvironment> environment = nullptr;
 };
 
 // A device whose kernels run on the host, thread by thread. Its memory is closed to the host but
@@ -69,7 +69,7 @@ class HostDevice final : public cuda::Device {
 
   cuda::DeviceInfo info_;
   const Order order_;
-  const std::shared_ptr<Surroundings> surroundings_;
+  const std::shared_ptr<HostRunEnvironment> environment_;
   std::atomic<bool> is_gone_ = false;
   bool makes_graphs_ = true;
   uint64_t n_waits_ = 0;

@@ -113,7 +113,7 @@ Result<void> HostSideStream::copy_in(uint32_t slot, std::byte* to,
   return add({slot, to, host.data(), host.size()}, to);
 }
 
-// As CUDA has it: into memory that is not pinned it returns when all is there.
+// Like CUDA, a copy into memory that is not pinned returns when it is complete.
 Result<void> HostSideStream::copy_out(uint32_t slot, std::span<std::byte> host,
                                       const std::byte* from) {
   const std::scoped_lock lock(device_.mutex_);

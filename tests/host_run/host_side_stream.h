@@ -72,7 +72,7 @@ class HostSideStream final : public cuda::SideStream {
   void keep_host_bytes(uint32_t slot);
   void check_host_bytes(uint32_t slot);
 
-  HostDevice& device_;  // whose mutex guards what follows
+  HostDevice& device_;  // its mutex guards the following members
   std::deque<Copy> copies_;
   struct HostBytes {
     const std::byte* data;

@@ -43,7 +43,7 @@ void SharedLog::read(uint32_t first, uint32_t n) {
   for (uint32_t i = first; i < first + n; ++i) {
     Element& element = elements_[i];
     if (element.writer.thread == kNoThread) {
-      stop(fmt::format("thread {} reads element {} of shared memory that nobody wrote",
+      stop(fmt::format("thread {} reads element {} of shared memory that no thread wrote",
                        current->number, i));
     }
     check_order(element.writer, i, "reads", false);

@@ -22,7 +22,7 @@ class SharedLog {
   void write(uint32_t first, uint32_t n);
 
  private:
-  // Who used an element, and how many barriers of the block and of the warp it had passed then.
+  // An access to an element: its thread, and the barriers of block and warp that it had passed.
   struct Use {
     uint32_t thread = kNoThread;
     uint32_t barriers = 0, warp_syncs = 0;

@@ -23,7 +23,7 @@ bool is_file(const std::string& path) {
   return !path.empty() && std::filesystem::exists(path, ignored);
 }
 
-class AskedFor final : public host_run::Surroundings {
+class AskedFor final : public host_run::HostRunEnvironment {
  public:
   static Result<std::shared_ptr<AskedFor>> create() {
     auto asked_for = std::make_shared<AskedFor>();
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Device>> open_device(uint32_t number) {
   if (const std::string bytes = environment("KVIK_HOST_RUN_MEMORY"); !bytes.empty()) {
     TRY_ASSIGN(options.memory_bytes, parse_bytes(bytes));
   }
-  TRY_ASSIGN(options.surroundings, AskedFor::create());
+  TRY_ASSIGN(options.environment, AskedFor::create());
   return std::make_unique<host_run::HostDevice>(options);
 }
 

@@ -282,7 +282,7 @@ TEST(KvCache, random_conversations_leak_no_page) {
     for (Live& l : live) cache.close(l.table, std::span(l.tokens).first(l.n_cached));
     EXPECT_EQ(cache.counts().leased + cache.counts().sealed, 0u);
     PageTable all;
-    EXPECT_TRUE(cache.grow(all, 24 * kPageTokens)) << "some page can never be given up";
+    EXPECT_TRUE(cache.grow(all, 24 * kPageTokens)) << "some page can never be evicted";
   }
 }
 

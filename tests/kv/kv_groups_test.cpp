@@ -169,7 +169,7 @@ TEST_F(GroupsTest, evicted_window_pages_shorten_the_found_prefix) {
   EXPECT_EQ(found.report().miss, MissReason::kEvicted);
   EXPECT_EQ(found.report().position, found.n_tokens());
   third.clear();
-  EXPECT_EQ(run(cache, first), 640u) << "the conversation itself goes on";
+  EXPECT_EQ(run(cache, first), 640u) << "the conversation itself continues";
 }
 
 TEST_F(GroupsTest, a_shrunk_table_releases_pages_and_can_grow) {

@@ -95,7 +95,7 @@ class RandomRun {
     EXPECT_EQ(ledger_.taken(), 0u);
     n_evictions_ = cache_.pages().n_evictions();
     PageTable all = cache_.make_table();
-    EXPECT_TRUE(cache_.grow(all, cache_.n_tokens_max())) << "some page can never be given up";
+    EXPECT_TRUE(cache_.grow(all, cache_.n_tokens_max())) << "some page can never be evicted";
   }
 
   uint64_t n_evictions() const { return n_evictions_; }

@@ -11,8 +11,8 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// With open pages a prefix is found at full pages and inside the last page of an ended sequence,
-// whose open page is kept. Each running sequence has a slot.
+// With open pages a prefix is found at full pages and inside the last page of an ended sequence:
+// its open page stays cached. Each running sequence has a slot.
 namespace kvik {
 namespace {
 
@@ -334,7 +334,7 @@ TEST_F(OpenPages, a_report_says_where_and_why_a_prefix_ended) {
   const CacheReport diverged = report(cache, other);
   EXPECT_EQ(diverged.miss, MissReason::kDiverged);
   EXPECT_EQ(diverged.ram_tokens, 64u);
-  EXPECT_EQ(diverged.position, 75u) << "where they part, though its page begins at 64";
+  EXPECT_EQ(diverged.position, 75u) << "where they diverge, although the page begins at 64";
   EXPECT_EQ(diverged.expected, 75u);
   EXPECT_EQ(diverged.got, 1234u);
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backend/plain_lane.h"
+#include "backend/synchronous_lane.h"
 
 namespace kvik {
 
@@ -21,7 +21,7 @@ class PlainMemory final : public Memory {
   }
   void clear(std::byte* destination, size_t bytes) override { std::memset(destination, 0, bytes); }
   std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) override {
-    return std::make_unique<PlainLane>(*this, std::move(slots));
+    return std::make_unique<SynchronousLane>(*this, std::move(slots));
   }
 
  private:

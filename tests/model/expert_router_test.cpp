@@ -45,7 +45,7 @@ TEST(ExpertRouter, the_best_are_chosen_and_their_weights_add_up_to_one) {
   EXPECT_FLOAT_EQ(weights[0] + weights[1], 1.0f);
 }
 
-TEST(ExpertRouter, without_normalising_weights_are_shares_of_all_experts) {
+TEST(ExpertRouter, without_normalizing_weights_are_shares_of_all_experts) {
   ExpertsConfig config = experts(3, 1);
   config.normalizes = false;
   ExpertRouter router(config, 1);

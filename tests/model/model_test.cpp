@@ -133,9 +133,10 @@ TEST_F(ModelTest, a_scale_that_is_no_number_is_refused_by_name) {
   source.add(std::move(info), std::move(bytes));
   const Error error = error_of(source);
   EXPECT_EQ(error.code, ErrorCode::kCorrupt);
-  EXPECT_THAT(error.message,
-              HasSubstr("'blk.1.ffn_down_exps.weight' has a scale of 255, which is no number in "
-                        "mxfp4, expected 0 to 254"));
+  EXPECT_THAT(
+      error.message,
+      HasSubstr("'blk.1.ffn_down_exps.weight' has a scale of 255, which is not a valid scale of "
+                "mxfp4, expected 0 to 254"));
 }
 
 TEST_F(ModelTest, an_nvfp4_scale_that_is_no_number_is_refused_by_name) {
@@ -144,10 +145,11 @@ TEST_F(ModelTest, an_nvfp4_scale_that_is_no_number_is_refused_by_name) {
     auto [info, bytes] = source.take("blk.1.attn_output.weight");
     bytes[bytes.size() - 33] = static_cast<std::byte>(scale);
     source.add(std::move(info), std::move(bytes));
-    EXPECT_THAT(error_of(source).message,
-                HasSubstr(fmt::format("'blk.1.attn_output.weight' has a scale of {}, which is no "
-                                      "number in nvfp4, expected 0 to 126",
-                                      scale)));
+    EXPECT_THAT(
+        error_of(source).message,
+        HasSubstr(fmt::format("'blk.1.attn_output.weight' has a scale of {}, which is not a "
+                              "valid scale of nvfp4, expected 0 to 126",
+                              scale)));
   }
 }
 
@@ -197,7 +199,7 @@ TEST_F(ModelTest, an_element_type_that_nothing_computes_is_named) {
 TEST_F(ModelTest, heads_wider_than_the_backends_are_refused) {
   struct Narrow final : ForwardingBackend {
     Narrow(Backend& next, uint32_t most) : ForwardingBackend(next), most_head_dim_(most) {}
-    uint32_t most_head_dim() const override { return most_head_dim_; }
+    uint32_t max_head_dim() const override { return most_head_dim_; }
     uint32_t most_head_dim_;
   };
   const auto source = make_synthetic("synthetic:test-llama:f32");

@@ -22,7 +22,7 @@
 
 namespace kvik {
 
-constexpr std::chrono::seconds kTestPatience{20};  // timeout for immediate events
+constexpr std::chrono::seconds kTestTimeout{20};  // timeout for immediate events
 
 // A completion that the server has requested. The test acts as the engine.
 class FakeCall {
@@ -91,10 +91,10 @@ class FakeCall {
     return is_cancelled_;
   }
 
-  // Returns true as soon as the server cancels the completion; false after kTestPatience.
+  // Returns true as soon as the server cancels the completion; false after kTestTimeout.
   bool wait_cancelled() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kTestPatience, [this] { return is_cancelled_; });
+    return changed_.wait_for(lock, kTestTimeout, [this] { return is_cancelled_; });
   }
 
   const CompletionRequest request;
@@ -246,10 +246,10 @@ class FakeService final : public ServiceApi {
     changed_.notify_all();
     return {};
   }
-  // Waits for a watcher and returns the newest one; null if it is gone or after kTestPatience.
+  // Waits for a watcher and returns the newest one; null if it is gone or after kTestTimeout.
   std::shared_ptr<LiveSink> wait_for_watcher() {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kTestPatience, [&] { return !watcher_.expired(); });
+    changed_.wait_for(lock, kTestTimeout, [&] { return !watcher_.expired(); });
     return watcher_.lock();
   }
   bool is_watched() {
@@ -276,10 +276,10 @@ class FakeService final : public ServiceApi {
     engine_ = std::thread([this] { answer_all(); });
   }
 
-  // Waits for the i-th completion; null after kTestPatience.
+  // Waits for the i-th completion; null after kTestTimeout.
   std::shared_ptr<FakeCall> wait_for_call(size_t i = 0) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kTestPatience, [&] { return calls_.size() > i; });
+    changed_.wait_for(lock, kTestTimeout, [&] { return calls_.size() > i; });
     return calls_.size() > i ? calls_[i] : nullptr;
   }
 

@@ -64,7 +64,7 @@ class ServerAdapters : public ServerFixture {
   FakeBook book;
 };
 
-TEST_F(ServerAdapters, an_adapter_is_loaded_listed_and_forgotten) {
+TEST_F(ServerAdapters, an_adapter_is_loaded_listed_and_unloaded) {
   RawClient c = client();
   const RawResponse loaded =
       c.post("/v1/adapters", R"({"name": "poet", "path": "p.gguf", "scale": 0.5})");
@@ -112,7 +112,7 @@ TEST_F(ServerAdapters, what_is_wrong_with_a_request_names_its_field) {
   expect_alive();
 }
 
-TEST_F(ServerAdapters, only_an_operator_loads_and_sees_where_files_lie) {
+TEST_F(ServerAdapters, only_an_operator_loads_adapters_and_sees_paths) {
   options.api_keys = std::vector<ApiKey>{{.secret = "boss", .name = "boss", .is_operator = true},
                                          {.secret = "guest", .name = "guest"}};
   RawClient c = client();

@@ -20,7 +20,7 @@ HttpRequest asked_as(const std::string& host) {
   return head;
 }
 
-TEST_F(ServerCallers, a_name_that_was_made_to_point_here_gets_403) {
+TEST_F(ServerCallers, a_rebound_dns_name_gets_403) {
   for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example",
                            "localhost.evil.example", "10.0.0.1", "", "[", "localhost:1:2"}) {
     RawClient c = client();
@@ -67,7 +67,7 @@ TEST_F(ServerCallers, probes_are_answered_under_any_name_and_the_page_is_not) {
   EXPECT_EQ(c.read_response().status, 403);
 }
 
-TEST_F(ServerCallers, a_page_of_elsewhere_gets_403_and_nothing_runs) {
+TEST_F(ServerCallers, a_page_of_another_origin_gets_403) {
   RawClient c = client();
   const RawResponse response =
       c.post("/v1/completions", R"({"prompt":"Hi"})",
@@ -80,7 +80,7 @@ TEST_F(ServerCallers, a_page_of_elsewhere_gets_403_and_nothing_runs) {
   expect_error(client().get("/version", "Origin: http://localhost:1\r\n"), 403);
 }
 
-TEST_F(ServerCallers, a_page_under_a_name_that_was_made_to_point_here_is_no_page_of_ours) {
+TEST_F(ServerCallers, a_page_of_a_rebound_dns_name_gets_403) {
   RawClient c = client();
   c.send(get_as("evil.example", "Origin: http://evil.example\r\n", "/health"));
   EXPECT_EQ(c.read_response().status, 403);
@@ -112,7 +112,7 @@ TEST_F(ServerCallers, the_servers_own_page_may_call) {
   EXPECT_EQ(c.read_response().status, 200);
 }
 
-TEST_F(ServerCallers, a_page_that_was_allowed_may_ask_first_and_read_the_answer) {
+TEST_F(ServerCallers, an_allowed_page_may_preflight_and_read_the_answer) {
   options.cors_origins = {"https://Chat.example/"};
   options.api_keys = std::vector<ApiKey>{{.secret = "sesame", .name = "a"}};
   const std::string wanted(300, 'x');  // OpenAI's client libraries send a dozen header names
@@ -138,7 +138,7 @@ TEST_F(ServerCallers, a_page_that_was_allowed_may_ask_first_and_read_the_answer)
   EXPECT_EQ(keyless.header("access-control-allow-origin"), "https://chat.example");
 }
 
-TEST_F(ServerCallers, a_question_of_a_page_that_nobody_allowed_is_403) {
+TEST_F(ServerCallers, a_preflight_of_a_page_that_is_not_allowed_gets_403) {
   RawClient c = client();
   c.send(
       "OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n"

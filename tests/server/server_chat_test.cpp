@@ -62,14 +62,14 @@ TEST_F(ServerChat, a_stream_brings_the_role_the_pieces_a_finish_the_usage_and_do
   EXPECT_EQ(events[4], "[DONE]");
 }
 
-TEST_F(ServerChat, thoughts_come_as_reasoning_content) {
+TEST_F(ServerChat, reasoning_is_returned_as_reasoning_content) {
   say({"<thi", "nk>a b", "</th", "ink>\n\nc"});
   const auto value = json(client().post(kPath, kHi).body);
   EXPECT_EQ(string_at(value, "/choices/0/message/reasoning_content"), "a b");
   EXPECT_EQ(string_at(value, "/choices/0/message/content"), "c");
 }
 
-TEST_F(ServerChat, a_thought_that_the_template_opened_needs_no_tag) {
+TEST_F(ServerChat, reasoning_that_the_template_opened_needs_no_tag) {
   say({"a</think>b"});
   const auto value = json(
       client()
@@ -81,7 +81,7 @@ TEST_F(ServerChat, a_thought_that_the_template_opened_needs_no_tag) {
   EXPECT_EQ(string_at(value, "/choices/0/message/content"), "b");
 }
 
-TEST_F(ServerChat, the_tokens_of_thoughts_are_told_in_the_usage) {
+TEST_F(ServerChat, reasoning_tokens_are_in_the_usage) {
   service.answer_with([](FakeCall& call) {
     Usage usage = FakeCall::usage();
     usage.completion_tokens = 9;
@@ -125,7 +125,7 @@ TEST_F(ServerChat, logprobs_of_the_prompt_stand_beside_the_choices) {
   EXPECT_EQ(expect_error(refused, 400), "prompt_logprobs");
 }
 
-TEST_F(ServerChat, parts_of_text_are_put_together) {
+TEST_F(ServerChat, text_parts_are_joined) {
   say({"x"});
   client().post(
       kPath,
@@ -140,7 +140,7 @@ TEST_F(ServerChat, apply_template_gives_the_prompts_text) {
   EXPECT_EQ(string_at(json(response.body), "/prompt"), "user: Hi\na=1\n");
 }
 
-TEST_F(ServerChat, what_is_no_conversation_is_refused_with_its_field) {
+TEST_F(ServerChat, an_invalid_conversation_fails_with_its_field) {
   struct Case {
     const char* body;
     const char* param;

@@ -90,7 +90,7 @@ TEST_F(ServerCompletions, each_piece_is_sent_when_it_comes) {
   EXPECT_NE(c.read_until("[DONE]"), "");
 }
 
-TEST_F(ServerCompletions, chunks_without_news_are_left_out_of_a_stream) {
+TEST_F(ServerCompletions, empty_chunks_are_not_streamed) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"Hi","stream":true,"return_token_ids":true})");
   const auto call = service.wait_for_call();
@@ -212,7 +212,7 @@ TEST_F(ServerCompletions, several_prompts_are_several_choices_numbered_through) 
   EXPECT_EQ(value.at_pointer("/usage/prompt_tokens"), 6);
 }
 
-TEST_F(ServerCompletions, where_one_of_several_is_refused_none_runs_on) {
+TEST_F(ServerCompletions, if_one_prompt_is_rejected_the_others_are_canceled) {
   service.refuse({ErrorCode::kExhausted, "the queue is full"}, 1);
   const RawResponse refused = client().post(kPath, R"({"prompt":["a","b"]})");
   expect_error(refused, 429);
@@ -282,7 +282,7 @@ TEST_F(ServerCompletions, a_stream_leaves_the_connection_usable) {
   EXPECT_EQ(c.get("/health").status, 200);
 }
 
-TEST_F(ServerCompletions, a_request_pipelined_behind_a_stream_waits_for_its_end) {
+TEST_F(ServerCompletions, a_request_pipelined_after_a_stream_waits_for_its_end) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"Hi","stream":true})");
   c.send("GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -315,7 +315,7 @@ TEST_F(ServerCompletions, a_large_prompt_is_taken_whole) {
   EXPECT_EQ(c.read_response().status, 200);
 }
 
-TEST_F(ServerCompletions, a_wrong_body_is_400_and_the_connection_goes_on) {
+TEST_F(ServerCompletions, a_wrong_body_is_400_and_the_connection_stays_open) {
   RawClient c = client();
   for (const std::string& body :
        {std::string(), std::string("{"), std::string("[]"), std::string("{\"prompt\":\"\xff\"}"),
@@ -343,7 +343,7 @@ TEST_F(ServerCompletions, a_form_that_takes_long_is_compiled_by_a_thread_of_low_
   EXPECT_EQ(nice[2], nice[0]);
 }
 
-TEST_F(ServerCompletions, a_form_that_cannot_be_kept_is_looked_at_once) {
+TEST_F(ServerCompletions, an_invalid_constraint_is_rejected_at_once) {
   const RawResponse response =
       client().post("/v1/completions", R"({"prompt":"Hi","guided_regex":"refused"})");
   EXPECT_EQ(expect_error(response, 400), "guided_regex");

@@ -62,7 +62,7 @@ TEST_F(ServerEmbeddings, a_key_names_the_tenant) {
   EXPECT_EQ(service.embedded().front().engine.tenant, "ann");
 }
 
-TEST_F(ServerEmbeddings, a_keys_salt_parts_the_pages_that_a_text_leaves_behind) {
+TEST_F(ServerEmbeddings, the_salt_of_a_key_separates_cached_pages) {
   options.api_keys =
       std::vector<ApiKey>{{.secret = "k", .name = "ann", .cache_salt = "s"}, {.secret = "l"}};
   client().post(kPath, R"({"input":"a"})", "x-api-key: k\r\n");
@@ -92,7 +92,7 @@ TEST_F(ServerEmbeddings, many_texts_come_back_in_order) {
   }
 }
 
-TEST_F(ServerEmbeddings, what_is_no_input_is_refused_with_its_field) {
+TEST_F(ServerEmbeddings, an_invalid_input_fails_with_its_field) {
   struct Case {
     const char* field;
     const char* param;
@@ -117,7 +117,7 @@ TEST_F(ServerEmbeddings, what_is_no_input_is_refused_with_its_field) {
   expect_alive();
 }
 
-TEST_F(ServerEmbeddings, a_prompt_that_is_refused_blames_the_input) {
+TEST_F(ServerEmbeddings, a_rejected_prompt_names_input_as_the_field) {
   service.refuse({ErrorCode::kContextLength, "too long", "prompt"});
   EXPECT_EQ(expect_error(client().post(kPath, R"({"input":"a"})"), 400), "input");
 }

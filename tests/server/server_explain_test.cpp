@@ -83,7 +83,7 @@ TEST_F(ServerExplain, asks_for_the_same_greedy_answer_with_the_cache_without_and
   }
 }
 
-TEST_F(ServerExplain, the_key_says_whose_it_is) {
+TEST_F(ServerExplain, the_experiment_belongs_to_the_tenant_of_the_key) {
   options.api_keys = {{.secret = "k", .name = "bank", .cache_salt = "s"}};
   play_runs();
   EXPECT_EQ(client().post("/kvik/explain", R"({"prompt":"abc"})").status, 401);
@@ -101,10 +101,10 @@ TEST_F(ServerExplain, one_at_a_time) {
   ASSERT_TRUE(call);
   expect_error(client().post("/kvik/explain", R"({"prompt":"abc"})"), 429);
   first.close();
-  EXPECT_TRUE(call->wait_cancelled()) << "whoever leaves stops the work";
+  EXPECT_TRUE(call->wait_cancelled()) << "a disconnect stops the work";
 }
 
-TEST_F(ServerExplain, whoever_has_read_the_end_may_ask_again_at_once) {
+TEST_F(ServerExplain, a_client_may_start_again_after_the_end_event) {
   play_runs();
   RawClient same = client();
   for (int i = 0; i < 20; ++i) {
@@ -128,7 +128,7 @@ TEST_F(ServerExplain, refuses_what_would_take_too_long) {
   expect_alive();
 }
 
-TEST_F(ServerExplain, a_full_server_says_so_before_it_begins) {
+TEST_F(ServerExplain, a_full_server_rejects_it_before_it_begins) {
   service.refuse({ErrorCode::kExhausted, "the queue is full"});
   expect_error(client().post("/kvik/explain", R"({"prompt":"abc"})"), 429);
   service.refuse({ErrorCode::kExhausted, "the queue is full"}, 1);

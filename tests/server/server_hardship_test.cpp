@@ -37,7 +37,7 @@ TEST_F(ServerHardship, a_waiting_client_that_goes_away_cancels_its_completion) {
   expect_alive();
 }
 
-TEST_F(ServerHardship, a_client_that_goes_away_behind_a_pipelined_request_is_noticed) {
+TEST_F(ServerHardship, disconnect_after_a_pipelined_request_is_noticed) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"Hi"})");
   c.send("GET /health HTTP/1.1\r\n");
@@ -46,7 +46,7 @@ TEST_F(ServerHardship, a_client_that_goes_away_behind_a_pipelined_request_is_not
   EXPECT_TRUE(call->wait_cancelled());
 }
 
-TEST_F(ServerHardship, a_slow_reader_is_cancelled_and_another_stream_goes_on) {
+TEST_F(ServerHardship, a_slow_reader_is_canceled_and_another_stream_continues) {
   options.stream_buffer_bytes = 16 << 10;
   options.socket_send_buffer_bytes = 4096;
   RawClient slow = client(4096);
@@ -123,7 +123,7 @@ TEST_F(ServerHardship, a_thousand_clients_that_go_away_leave_nothing_running) {
   expect_alive();
 }
 
-TEST_F(ServerHardship, a_draining_server_is_not_ready_takes_no_work_and_ends_what_runs) {
+TEST_F(ServerHardship, a_draining_server_finishes_running_requests_only) {
   RawClient c = client();
   c.send_post(kPath, kStream);
   const auto call = service.wait_for_call();

@@ -22,7 +22,7 @@ TEST_F(ServerHttp, version_is_what_the_options_say) {
   EXPECT_EQ(client().get("/version").body, R"({"version":"1.2.3"})");
 }
 
-TEST_F(ServerHttp, props_tell_what_llama_cpps_clients_ask_for) {
+TEST_F(ServerHttp, props_have_the_fields_that_llama_cpp_clients_read) {
   const auto props = json(client().get("/props").body);
   EXPECT_EQ(props.at_pointer("/default_generation_settings/n_ctx"), 256);
   EXPECT_EQ(string_at(props, "/model_alias"), "tiny/model");
@@ -79,7 +79,7 @@ TEST_F(ServerHttp, head_gets_the_headers_of_get_and_no_body) {
   EXPECT_EQ(c.get("/health").status, 200);  // no body came between
 }
 
-TEST_F(ServerHttp, a_sane_request_id_comes_back_and_another_is_replaced) {
+TEST_F(ServerHttp, a_valid_request_id_is_returned_others_are_replaced) {
   EXPECT_EQ(client().get("/health", "X-Request-Id: my-id_1\r\n").header("x-request-id"), "my-id_1");
   const std::string made =
       client().get("/health", "x-request-id: a b\"\r\n").header("x-request-id");
@@ -122,7 +122,7 @@ TEST_F(ServerHttp, http_1_0_is_closed_after_the_answer_unless_it_asks_to_stay) {
   EXPECT_EQ(stays.get("/health").status, 200);
 }
 
-TEST_F(ServerHttp, a_client_that_has_said_all_still_gets_its_answer) {
+TEST_F(ServerHttp, a_client_that_closed_its_sending_side_gets_its_answer) {
   RawClient c = client();
   c.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
   c.shutdown_send();
@@ -179,7 +179,7 @@ TEST_F(ServerHttp, ten_thousand_headers_are_431) {
   expect_alive();
 }
 
-TEST_F(ServerHttp, a_chunk_size_that_is_none_is_400) {
+TEST_F(ServerHttp, an_invalid_chunk_size_is_400) {
   for (const char* size : {"-2", "fffffffffffffffff", "xyz", "", " 5"}) {
     RawClient c = client();
     c.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" +
@@ -264,7 +264,7 @@ TEST_F(ServerHttp, garbage_is_400_and_closed) {
   expect_alive();
 }
 
-TEST_F(ServerHttp, a_header_that_drips_is_408) {
+TEST_F(ServerHttp, a_slow_header_is_408) {
   options.header_timeout = milliseconds(100);
   RawClient c = client();
   c.send("GET /health HTTP/1.1\r\nX: ");
@@ -272,7 +272,7 @@ TEST_F(ServerHttp, a_header_that_drips_is_408) {
   expect_error(c.read_response(), 408);
 }
 
-TEST_F(ServerHttp, a_body_that_drips_is_408) {
+TEST_F(ServerHttp, a_slow_body_is_408) {
   options.body_timeout = milliseconds(100);
   RawClient c = client();
   c.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n");
@@ -280,20 +280,20 @@ TEST_F(ServerHttp, a_body_that_drips_is_408) {
   expect_error(c.read_response(), 408);
 }
 
-TEST_F(ServerHttp, an_idle_connection_is_closed_without_a_word) {
+TEST_F(ServerHttp, an_idle_connection_is_closed_without_a_response) {
   options.idle_timeout = milliseconds(30);
   RawClient c = client();
   EXPECT_EQ(c.get("/health").status, 200);
   EXPECT_EQ(c.read_to_end(), "");
 }
 
-TEST_F(ServerHttp, a_connection_that_asks_nothing_is_closed_sooner) {
+TEST_F(ServerHttp, a_connection_without_a_request_is_closed_sooner) {
   options.header_timeout = milliseconds(30);
   options.idle_timeout = std::chrono::hours(1);
   EXPECT_EQ(client().read_to_end(), "");
 }
 
-TEST_F(ServerHttp, over_the_limit_those_that_ask_nothing_go_the_oldest_first) {
+TEST_F(ServerHttp, over_the_limit_the_oldest_idle_connection_is_closed) {
   options.max_connections = 3;
   RawClient asked = client();
   EXPECT_EQ(asked.get("/health").status, 200);
@@ -310,7 +310,7 @@ TEST_F(ServerHttp, over_the_limit_those_that_ask_nothing_go_the_oldest_first) {
   EXPECT_EQ(asked.get("/health").status, 200);
 }
 
-TEST_F(ServerHttp, over_the_limit_of_those_at_work_probes_are_answered_and_others_get_503) {
+TEST_F(ServerHttp, over_the_limit_of_busy_ones_only_probes_are_answered) {
   options.max_connections = 2;
   RawClient first = client(), second = client();
   first.send_post("/v1/completions", R"({"prompt":"Hi"})");
@@ -335,7 +335,7 @@ TEST_F(ServerHttp, over_the_limit_of_those_at_work_probes_are_answered_and_other
       << "answered probes are not rejected";
 }
 
-TEST_F(ServerHttp, a_header_that_goes_on_in_another_line_is_400_and_closed) {
+TEST_F(ServerHttp, a_folded_header_is_400_and_closed) {
   for (const char* lines : {"X-A: 1\r\n 2\r\n", "X-A: 1\r\n\t2\r\n", " X-A: 1\r\n"}) {
     RawClient c = client();
     c.send("GET /health HTTP/1.1\r\nHost: localhost\r\n" + std::string(lines) + "\r\n");
@@ -374,7 +374,7 @@ TEST_F(ServerHttp, without_a_valid_key_all_but_the_probes_is_401) {
   EXPECT_EQ(client().get("/version", "x-api-key: two\r\n").status, 200);
 }
 
-TEST_F(ServerHttp, no_keys_at_all_let_nobody_in) {
+TEST_F(ServerHttp, an_empty_key_file_rejects_every_request) {
   options.api_keys.emplace();
   expect_error(client().get("/version", "x-api-key: \r\n"), 401);
 }
@@ -397,7 +397,7 @@ TEST_F(ServerHttp, localhost_and_ipv6_can_be_bound) {
   EXPECT_TRUE(Server::start(service, options).has_value());
 }
 
-TEST_F(ServerHttp, a_host_that_is_none_is_refused) {
+TEST_F(ServerHttp, an_invalid_host_is_an_error) {
   options.host = "300.1.2.3.invalid";
   const auto started = Server::start(service, options);
   ASSERT_FALSE(started.has_value());

@@ -22,7 +22,7 @@ class ServerLoading : public ServerFixture {
   }
 };
 
-TEST_F(ServerLoading, health_tells_the_progress_with_503) {
+TEST_F(ServerLoading, health_is_503_with_the_progress) {
   const ListenSocket socket = open();
   const auto loading = LoadingServer::start(socket, options);
   ASSERT_TRUE(loading.has_value());
@@ -59,7 +59,7 @@ TEST_F(ServerLoading, a_port_that_is_loading_is_in_use) {
       << second.error().message;
 }
 
-TEST_F(ServerLoading, the_server_takes_the_port_over_without_a_refused_connection) {
+TEST_F(ServerLoading, the_server_takes_over_without_refusing_a_connection) {
   const ListenSocket socket = open();
   auto loading = LoadingServer::start(socket, options);
   ASSERT_TRUE(loading.has_value());

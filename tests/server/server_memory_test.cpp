@@ -97,7 +97,7 @@ TEST_F(ServerMemory, metadata_that_every_answer_repeats_is_bounded) {
             "parallel_tool_calls");
 }
 
-TEST_F(ServerMemory, an_answer_that_no_memory_holds_is_refused_before_anything_runs) {
+TEST_F(ServerMemory, an_answer_too_large_for_memory_is_rejected_at_once) {
   boost::json::array ids, prompts;
   for (int i = 0; i < 200; ++i) ids.emplace_back(i % 100);
   for (int i = 0; i < 64; ++i) prompts.emplace_back(ids);
@@ -113,13 +113,13 @@ TEST_F(ServerMemory, an_answer_that_no_memory_holds_is_refused_before_anything_r
   EXPECT_EQ(service.n_calls(), 0u);
 }
 
-TEST_F(ServerMemory, a_stream_of_the_same_is_fine_for_nothing_of_it_is_kept) {
+TEST_F(ServerMemory, a_stream_of_the_same_size_is_accepted) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"a","n":128,"logprobs":20,"max_tokens":200,"stream":true})");
   EXPECT_NE(service.wait_for_call(), nullptr);
 }
 
-TEST_F(ServerMemory, logprobs_without_a_limit_have_the_one_that_memory_sets) {
+TEST_F(ServerMemory, logprobs_without_a_limit_are_limited_by_memory) {
   RawClient c = client();
   c.send_post("/v1/chat/completions",
               R"({"messages":[{"role":"user","content":"a"}],"logprobs":true,"top_logprobs":20})");
@@ -186,7 +186,7 @@ TEST_F(ServerMemory, a_small_answer_has_a_length) {
   EXPECT_EQ(response.header("content-length"), std::to_string(response.body.size()));
 }
 
-TEST_F(ServerMemory, an_answer_that_outgrows_the_memory_is_503_and_given_up) {
+TEST_F(ServerMemory, an_answer_that_outgrows_memory_is_503_and_canceled) {
   options.memory_limit_bytes = 4 << 20;
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"a","logprobs":20})");
@@ -204,7 +204,7 @@ TEST_F(ServerMemory, an_answer_that_outgrows_the_memory_is_503_and_given_up) {
   EXPECT_EQ(next.read_response().status, 200);
 }
 
-TEST_F(ServerMemory, readers_who_never_take_their_large_answers_leave_room_for_others) {
+TEST_F(ServerMemory, stuck_readers_of_large_answers_are_disconnected) {
   options.memory_limit_bytes = 8 << 20;
   options.socket_send_buffer_bytes = 4096;
   std::vector<RawClient> slow;
@@ -255,14 +255,14 @@ TEST_F(ServerMemory, many_tokens_of_a_text_come_in_pieces) {
   EXPECT_EQ(json(response.body).at("tokens").as_array().size(), 200'000u);
 }
 
-TEST_F(ServerMemory, a_system_without_memory_is_503_for_the_request_and_no_end_of_the_server) {
+TEST_F(ServerMemory, out_of_memory_is_503_and_the_server_survives) {
   for (const std::string& more : {std::string(), std::string(100'000, ' ')}) {
     expect_error(client().post("/tokenize", R"({"content":"more than there is"})" + more), 503);
   }
   EXPECT_EQ(client().post("/tokenize", R"({"content":"less"})").status, 200);
 }
 
-TEST_F(ServerMemory, connections_beyond_the_memory_take_the_place_of_idle_ones) {
+TEST_F(ServerMemory, connections_beyond_memory_replace_idle_ones) {
   options.memory_limit_bytes = 1 << 20;  // a quarter of it for connections
   std::vector<RawClient> idle;
   for (int i = 0; i < 100; ++i) idle.push_back(client());

@@ -103,14 +103,14 @@ TEST_F(ServerMessages, an_answer_says_why_it_ended) {
   EXPECT_EQ(string_at(json(client().post(kPath, kHi).body), "/stop_reason"), "max_tokens");
 }
 
-TEST_F(ServerMessages, a_stop_sequence_that_ended_it_is_told) {
+TEST_F(ServerMessages, the_matched_stop_sequence_is_reported) {
   say({"Hello"}, FinishReason::kStop, "\nUSER");
   const auto value = json(client().post(kPath, kHi).body);
   EXPECT_EQ(string_at(value, "/stop_reason"), "stop_sequence");
   EXPECT_EQ(string_at(value, "/stop_sequence"), "\nUSER");
 }
 
-TEST_F(ServerMessages, thoughts_are_a_block_of_their_own) {
+TEST_F(ServerMessages, reasoning_is_a_separate_block) {
   say({"<think>a", " b</think>", "c"});
   const auto value = json(client().post(kPath, kHi).body);
   EXPECT_EQ(string_at(value, "/content/0/thinking"), "a b");
@@ -159,13 +159,13 @@ TEST_F(ServerMessages, tools_their_calls_and_their_results_reach_the_template) {
             "user: 1+2\nassistant: Well\ncall add a=1\ntool: 3\nuser: so\ntool add\nassistant:");
 }
 
-TEST_F(ServerMessages, a_last_message_of_the_assistant_is_gone_on_from) {
+TEST_F(ServerMessages, a_last_assistant_message_is_continued) {
   EXPECT_EQ(prompt_of(R"({"messages":[{"role":"user","content":"Hi"},)"
                       R"({"role":"assistant","content":"Well,"}]})"),
             "user: Hi\nassistant: Well,\n");
 }
 
-TEST_F(ServerMessages, cache_control_of_blocks_pins_what_stands_before_it) {
+TEST_F(ServerMessages, cache_control_of_a_block_pins_the_prefix) {
   const CompletionRequest request = request_of(
       R"({"system":[{"type":"text","text":"four","cache_control":{"type":"ephemeral","ttl":"1h"}}],)"
       R"("messages":[{"role":"user","content":[{"type":"text","text":"sixsix",)"
@@ -202,7 +202,7 @@ TEST_F(ServerMessages, tokens_are_counted_without_computing_any) {
       "not_found_error");
 }
 
-TEST_F(ServerMessages, what_is_no_conversation_is_refused) {
+TEST_F(ServerMessages, an_invalid_conversation_is_rejected) {
   for (
       const char* body : {
           R"({)",
@@ -349,7 +349,7 @@ TEST_F(ServerMessages, a_call_is_streamed_as_json_that_adds_up) {
   EXPECT_EQ(string_at(json(events[7]), "/delta/stop_reason"), "tool_use");
 }
 
-TEST_F(ServerMessages, lines_that_change_with_every_request_are_put_aside) {
+TEST_F(ServerMessages, lines_that_change_with_every_request_are_dropped) {
   EXPECT_EQ(prompt_of(R"({"max_tokens":9,"system":[{"type":"text",)"
                       R"("text":"x-anthropic-billing-header: cc_version=2.1; cch=17;"},)"
                       R"({"type":"text","text":"Be brief"}],)"
@@ -358,7 +358,7 @@ TEST_F(ServerMessages, lines_that_change_with_every_request_are_put_aside) {
             "system: Be brief\nuser: Hi\nsystem: Mind\nuser: so\nassistant:");
 }
 
-TEST_F(ServerMessages, fields_of_betas_are_tolerated_and_effort_is_told) {
+TEST_F(ServerMessages, beta_fields_are_ignored_and_effort_is_read) {
   say({"x"});
   const RawResponse response = client().post(
       kPath, std::string("{\"max_tokens\":9,") + kAsk +
@@ -367,7 +367,7 @@ TEST_F(ServerMessages, fields_of_betas_are_tolerated_and_effort_is_told) {
   EXPECT_EQ(response.status, 200) << response.body;
 }
 
-TEST_F(ServerMessages, a_prompt_that_is_too_long_is_refused_in_anthropics_words) {
+TEST_F(ServerMessages, a_prompt_that_is_too_long_has_anthropics_message) {
   const std::string body = std::string(R"({"max_tokens":9,"messages":[{"role":"user","content":")")
                                .append(std::string(300, 'x'))
                                .append("\"}]}");
@@ -380,7 +380,7 @@ TEST_F(ServerMessages, a_prompt_that_is_too_long_is_refused_in_anthropics_words)
   EXPECT_EQ(client().post("/v1/messages/count_tokens", body).status, 200);
 }
 
-TEST_F(ServerMessages, thoughts_are_signed_and_known_again) {
+TEST_F(ServerMessages, reasoning_is_signed_and_verified) {
   say({"<think>a</think>b"});
   const auto value =
       json(client().post(kPath, std::string("{\"max_tokens\":9,") + kAsk + "}").body);
@@ -396,7 +396,7 @@ TEST_F(ServerMessages, thoughts_are_signed_and_known_again) {
   EXPECT_EQ(client().post(kPath, back("another server's")).status, 200);
 }
 
-TEST_F(ServerMessages, a_result_that_is_an_error_says_so) {
+TEST_F(ServerMessages, an_error_result_is_marked_in_its_text) {
   EXPECT_EQ(prompt_of(R"({"max_tokens":9,"messages":[{"role":"user","content":"Hi"},)"
                       R"({"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f",)"
                       R"("input":{}}]},{"role":"user","content":[{"type":"tool_result",)"
@@ -404,7 +404,7 @@ TEST_F(ServerMessages, a_result_that_is_an_error_says_so) {
             "user: Hi\nassistant: \ncall f\ntool: Error: no file\nassistant:");
 }
 
-TEST_F(ServerMessages, an_unknown_path_is_refused_in_anthropics_shape) {
+TEST_F(ServerMessages, an_unknown_path_has_anthropics_error_format) {
   const RawResponse response = client().post("/v1/messages/batches", "{}");
   EXPECT_EQ(response.status, 404);
   EXPECT_EQ(string_at(json(response.body), "/error/type"), "not_found_error");

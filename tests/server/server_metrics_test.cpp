@@ -73,7 +73,7 @@ TEST_F(ServerMetrics, the_snapshots_values_have_our_names_and_vllms) {
             1);
 }
 
-TEST_F(ServerMetrics, a_tier_is_shown_where_there_is_one) {
+TEST_F(ServerMetrics, a_tier_is_shown_if_there_is_one) {
   EXPECT_FALSE(samples().contains("kvik_tier_up{tier=\"disk\"}"));
   EngineSnapshot now;
   TierCounters& tier = now.tiers[static_cast<size_t>(TierKind::kRedis)];
@@ -124,7 +124,7 @@ TEST_F(ServerMetrics, answers_are_counted_by_status_and_rejections_by_reason) {
   EXPECT_GE(got.at("kvik_http_connections"), 1);
 }
 
-TEST_F(ServerMetrics, the_page_wants_a_key_where_there_are_keys) {
+TEST_F(ServerMetrics, metrics_need_a_key_if_the_server_has_keys) {
   options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "a"}};
   expect_error(client().get("/metrics"), 401);
   EXPECT_EQ(client().get("/metrics", "x-api-key: k\r\n").status, 200);
@@ -153,7 +153,7 @@ TEST_F(ServerMetrics, a_key_sees_its_own_lines_and_an_operators_key_all) {
   EXPECT_EQ(lines_of_ann(page("o")).first, 3u);
 }
 
-TEST_F(ServerMetrics, a_full_queue_says_when_to_come_back) {
+TEST_F(ServerMetrics, a_full_queue_returns_retry_after) {
   service.refuse({ErrorCode::kExhausted, "the queue is full"});
   const auto retry_after = [&](double wait_s) {
     EngineSnapshot now;

@@ -56,7 +56,7 @@ class ServerNoMemory : public ServerFixture {
   }
 };
 
-TEST_F(ServerNoMemory, it_goes_on_whatever_had_none_while_it_started) {
+TEST_F(ServerNoMemory, survives_each_failed_allocation_at_startup) {
   bool was_asked = true;
   for (int n = 0; was_asked; ++n) {
     ASSERT_LT(n, 1000);
@@ -71,7 +71,7 @@ TEST_F(ServerNoMemory, it_goes_on_whatever_had_none_while_it_started) {
   }
 }
 
-TEST_F(ServerNoMemory, it_goes_on_whatever_had_none_for_a_connection) {
+TEST_F(ServerNoMemory, survives_each_failed_allocation_of_a_connection) {
   start();
   bool was_asked = true;
   for (int n = 0; was_asked; ++n) {

@@ -49,14 +49,14 @@ TEST_F(ServerPrices, every_dialect_tells_what_a_request_cost) {
   EXPECT_NEAR(cost_of(ask("/v1/embeddings", R"({"input":"x"})")), 2 * 3 / 1e6, 1e-12);
 }
 
-TEST_F(ServerPrices, without_prices_nothing_tells_a_cost) {
+TEST_F(ServerPrices, without_prices_no_cost_is_reported) {
   options.prices.reset();
   say_hello();
   EXPECT_EQ(cost_of(ask("/v1/completions", R"({"prompt":"x"})")), -1);
   EXPECT_EQ(metrics().find("kvik_key_cost"), std::string::npos);
 }
 
-TEST_F(ServerPrices, metrics_tell_what_each_key_used_by_its_name_alone) {
+TEST_F(ServerPrices, metrics_report_usage_by_key_name) {
   say_hello();
   ask("/v1/completions", R"({"prompt":"x"})");
   ask("/v1/messages", R"({"messages":[{"role":"user","content":"x"}]})");
@@ -71,7 +71,7 @@ TEST_F(ServerPrices, metrics_tell_what_each_key_used_by_its_name_alone) {
   EXPECT_FALSE(has("secret"));
 }
 
-TEST_F(ServerPrices, what_was_given_up_is_counted_too) {
+TEST_F(ServerPrices, canceled_requests_are_counted) {
   RawClient c = client();
   c.send_post("/v1/completions", R"({"prompt":"x","stream":true})", "x-api-key: secret-b\r\n");
   const auto call = service.wait_for_call();

@@ -98,7 +98,7 @@ TEST_F(ServerResponses, an_answer_that_reached_its_limit_is_incomplete) {
   EXPECT_EQ(string_at(json(events.back()), "/type"), "response.incomplete");
 }
 
-TEST_F(ServerResponses, thoughts_are_an_item_of_their_own) {
+TEST_F(ServerResponses, reasoning_is_a_separate_item) {
   say({"<think>a", " b</think>", "c"});
   const auto value = json(client().post(kPath, R"({"input":"Hi"})").body);
   EXPECT_EQ(string_at(value, "/output/0/type"), "reasoning");
@@ -109,7 +109,7 @@ TEST_F(ServerResponses, thoughts_are_an_item_of_their_own) {
   EXPECT_EQ(string_at(json(events.back()), "/response/output/0/content/0/text"), "a b");
 }
 
-TEST_F(ServerResponses, the_tokens_of_thoughts_are_told_in_the_usage) {
+TEST_F(ServerResponses, reasoning_tokens_are_in_the_usage) {
   service.answer_with([](FakeCall& call) {
     Usage usage = FakeCall::usage();
     usage.reasoning_tokens = 2;
@@ -141,7 +141,7 @@ TEST_F(ServerResponses, items_reach_the_template) {
       "system: Be brief\nsystem: D\nuser: Hi\nassistant: Yes\nuser: so\nassistant:");
 }
 
-TEST_F(ServerResponses, what_can_not_be_had_is_refused_with_its_field) {
+TEST_F(ServerResponses, unsupported_fields_are_rejected_by_name) {
   struct Case {
     const char* field;
     const char* param;
@@ -187,7 +187,7 @@ TEST_F(ServerResponses, what_can_not_be_had_is_refused_with_its_field) {
   expect_alive();
 }
 
-TEST_F(ServerResponses, a_prompt_that_is_too_long_blames_the_input) {
+TEST_F(ServerResponses, a_prompt_that_is_too_long_names_input_as_the_field) {
   service.refuse({ErrorCode::kContextLength, "too long", "prompt"});
   const RawResponse response = client().post(kPath, R"({"input":"Hi"})");
   EXPECT_EQ(expect_error(response, 400), "input");
@@ -258,7 +258,7 @@ TEST_F(ServerResponses, a_call_is_streamed_in_typed_events) {
   EXPECT_EQ(string_at(json(events[6]), "/response/output/0/arguments"), R"({"path": "a"})");
 }
 
-TEST_F(ServerResponses, a_custom_tool_is_called_with_a_text) {
+TEST_F(ServerResponses, a_custom_tool_gets_text_input) {
   say({"<tool_call>{\"name\": \"patch\", \"arguments\": {\"input\": \"*** a\\n\"}}</tool_call>"});
   const auto value = json(client().post(kPath, with_tools(R"("input":"Hi")")).body);
   EXPECT_EQ(string_at(value, "/output/0/type"), "custom_tool_call");
@@ -268,7 +268,7 @@ TEST_F(ServerResponses, a_custom_tool_is_called_with_a_text) {
   EXPECT_EQ(string_at(json(events.at(4)), "/input"), "*** a\n");
 }
 
-TEST_F(ServerResponses, calls_outputs_and_thoughts_reach_the_template) {
+TEST_F(ServerResponses, calls_outputs_and_reasoning_reach_the_template) {
   EXPECT_EQ(
       prompt_of(R"({"input":[{"role":"user","content":"Hi"},)"
                 R"({"type":"reasoning","content":[{"type":"reasoning_text","text":"Hm"}]},)"
@@ -281,7 +281,7 @@ TEST_F(ServerResponses, calls_outputs_and_thoughts_reach_the_template) {
       "user: Hi\nassistant: \ncall f x=1\ncall g input=in\ntool: one\ntool: two\nassistant:");
 }
 
-TEST_F(ServerResponses, a_kept_response_is_given_again_and_gone_on_from) {
+TEST_F(ServerResponses, a_stored_response_is_returned_and_continued) {
   say({"Hello"});
   const auto first = json(client().post(kPath, R"({"input":"Hi","instructions":"I"})").body);
   const std::string id = string_at(first, "/id");
@@ -315,7 +315,7 @@ TEST_F(ServerResponses, what_is_not_to_be_stored_is_not) {
   EXPECT_EQ(client().get("/v1/responses/" + string_at(value, "/id")).status, 404);
 }
 
-TEST_F(ServerResponses, sealed_thoughts_come_back_as_thoughts) {
+TEST_F(ServerResponses, encrypted_reasoning_is_restored) {
   say({"<think>a \u00e9</think>b"});
   const auto value = json(
       client().post(kPath, R"({"input":"Hi","include":["reasoning.encrypted_content"]})").body);

@@ -26,14 +26,14 @@ class ServerRoute : public ServerFixture {
   }
 };
 
-TEST_F(ServerRoute, prompts_that_begin_alike_have_the_same) {
+TEST_F(ServerRoute, prompts_with_equal_beginnings_have_the_same_route) {
   const std::string begin(300, 'a');
   EXPECT_EQ(route(begin + " one"), route(begin + " other"));
   EXPECT_NE(route("b" + begin), route(begin));
   EXPECT_NE(route("short"), route("shorter"));
 }
 
-TEST_F(ServerRoute, salts_and_keys_part_them) {
+TEST_F(ServerRoute, salts_and_keys_have_different_routes) {
   options.api_keys = {{.secret = "k1", .name = "ann", .cache_salt = ""},
                       {.secret = "k2", .name = "bob", .cache_salt = "b"}};
   const std::string ann = "Authorization: Bearer k1\r\n";

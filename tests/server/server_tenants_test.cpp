@@ -40,13 +40,13 @@ TEST_F(ServerTenants, without_keys_the_user_is_the_tenant) {
   EXPECT_EQ(asked("").engine.tenant, "");
 }
 
-TEST_F(ServerTenants, with_keys_the_keys_name_is_the_tenant_whoever_the_user_is) {
+TEST_F(ServerTenants, with_keys_the_name_of_the_key_is_the_tenant) {
   use_keys();
   EXPECT_EQ(asked(R"(,"user":"bob")", "k1").engine.tenant, "ann");
   EXPECT_EQ(asked("", "k2").engine.tenant, "bob");
 }
 
-TEST_F(ServerTenants, a_keys_salt_is_shared_by_its_holders_alone) {
+TEST_F(ServerTenants, a_salt_is_shared_only_by_its_keys) {
   use_keys();
   EXPECT_EQ(salt("k1"), "");
   EXPECT_EQ(salt("k2"), salt("k3"));
@@ -93,7 +93,7 @@ TEST_F(ServerTenants, the_explanation_ends_a_stream_and_stands_beside_the_usage)
   EXPECT_FALSE(json(client().post(kPath, R"({"prompt":"Hi"})").body).as_object().contains("kvik"));
 }
 
-TEST_F(ServerTenants, keys_that_share_pages_with_strangers_are_not_told_strangers_tokens) {
+TEST_F(ServerTenants, keys_without_a_salt_get_no_expected_tokens) {
   use_keys();
   service.answer_with([](FakeCall& call) {
     call.finish();

@@ -32,7 +32,7 @@ class TlsClient {
   void send(std::string_view bytes) { asio::write(stream_, asio::buffer(bytes)); }
 
   // Returns everything up to the server's close_notify, which must come.
-  std::string read_to_farewell() {
+  std::string read_to_close_notify() {
     std::string text;
     boost::system::error_code error;
     asio::read(stream_, asio::dynamic_buffer(text), error);
@@ -87,11 +87,11 @@ std::string post(std::string_view body) {
          std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
 }
 
-TEST_F(ServerTls, answers_and_says_farewell) {
+TEST_F(ServerTls, answers_and_sends_close_notify) {
   TlsClient c = tls_client();
   EXPECT_EQ(c.protocol(), "TLSv1.3");
   c.send(kGetHealth);
-  EXPECT_TRUE(c.read_to_farewell().starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(c.read_to_close_notify().starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
 TEST_F(ServerTls, a_stream_arrives_token_by_token) {
@@ -104,7 +104,7 @@ TEST_F(ServerTls, a_stream_arrives_token_by_token) {
   }
   call->finish(FinishReason::kStop);
   call->done();
-  EXPECT_NE(c.read_to_farewell().find("data: [DONE]"), std::string::npos);
+  EXPECT_NE(c.read_to_close_notify().find("data: [DONE]"), std::string::npos);
 }
 
 TEST_F(ServerTls, a_body_of_a_megabyte_arrives) {
@@ -114,7 +114,7 @@ TEST_F(ServerTls, a_body_of_a_megabyte_arrives) {
   EXPECT_EQ(std::get<std::string>(call->request.prompt).size(), size_t{1} << 20);
   call->finish(FinishReason::kStop);
   call->done();
-  EXPECT_TRUE(c.read_to_farewell().starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(c.read_to_close_notify().starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
 TEST_F(ServerTls, new_keys_in_the_middle_of_a_stream_change_nothing) {
@@ -138,29 +138,29 @@ TEST_F(ServerTls, a_client_that_goes_away_cancels_its_completion) {
   EXPECT_TRUE(call->wait_cancelled());
 }
 
-TEST_F(ServerTls, who_speaks_no_tls_is_let_go_and_the_next_is_answered) {
+TEST_F(ServerTls, a_client_without_tls_is_disconnected) {
   RawClient plain = client();
   plain.send(kGetHealth);
   EXPECT_EQ(plain.read_to_end().find("HTTP"), std::string::npos);
   TlsClient c = tls_client();
   c.send(kGetHealth);
-  EXPECT_TRUE(c.read_to_farewell().starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(c.read_to_close_notify().starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
-TEST_F(ServerTls, who_does_not_begin_in_time_is_let_go) {
+TEST_F(ServerTls, a_slow_handshake_is_disconnected) {
   options.header_timeout = std::chrono::milliseconds(50);
   RawClient silent = client();
   EXPECT_EQ(silent.read_to_end(), "");
 }
 
-TEST_F(ServerTls, idle_connections_beyond_the_memory_go_the_oldest_first) {
+TEST_F(ServerTls, the_oldest_idle_connections_are_closed_beyond_memory) {
   options.memory_limit_bytes = 1 << 20;  // a quarter of it for connections
   std::vector<std::unique_ptr<TlsClient>> idle;
   if (!server) start();
   for (int i = 0; i < 40; ++i)
     idle.push_back(std::make_unique<TlsClient>(server->port(), certificate.files()));
   idle.back()->send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-  const std::string page = idle.back()->read_to_farewell();
+  const std::string page = idle.back()->read_to_close_notify();
   const size_t metric = page.find("\nkvik_http_connections{");
   ASSERT_NE(metric, std::string::npos) << page;
   EXPECT_LE(std::stod(page.substr(page.find("} ", metric) + 2)), 10);
@@ -184,7 +184,7 @@ TEST_F(ServerTls, the_key_of_another_certificate_is_refused) {
   EXPECT_NE(refusal().find("the TLS key"), std::string::npos);
 }
 
-TEST_F(ServerTls, a_key_with_a_password_is_refused_and_nobody_is_asked) {
+TEST_F(ServerTls, an_encrypted_key_is_an_error_without_a_prompt) {
   const TestCertificate locked("secret");
   options.tls = locked.files();
   EXPECT_NE(refusal().find("the TLS key"), std::string::npos);

@@ -29,7 +29,7 @@ TEST(AnswerSplitter, however_the_text_comes_in_pieces_the_parts_are_the_same) {
   }
 }
 
-TEST(AnswerSplitter, a_thought_that_the_template_opened_needs_no_mark) {
+TEST(AnswerSplitter, reasoning_that_the_template_opened_needs_no_mark) {
   for (const size_t n : {1, 3, 20}) {
     EXPECT_EQ(parts_of(AnswerBegin::kReasoning, "a</think>b", n),
               Parts({{Kind::kReasoning, "a"}, {Kind::kText, "b"}}));

@@ -43,7 +43,7 @@ class ChatMarks : public testing::Test {
   }
 };
 
-TEST_F(ChatMarks, a_mark_inside_a_message_pins_what_stands_before_it) {
+TEST_F(ChatMarks, a_mark_inside_a_message_pins_the_text_before_it) {
   EXPECT_EQ(marked({plain("one"), marked_after("two", "three")}), "[one(f)(g);][two");
   EXPECT_EQ(marked({marked_after("one"), plain("two")}), "[one");
 }
@@ -52,7 +52,7 @@ TEST_F(ChatMarks, words_that_the_template_trims_end_where_it_cuts_them) {
   EXPECT_EQ(marked({marked_after("one  "), plain("two")}), "[one");
 }
 
-TEST_F(ChatMarks, a_mark_behind_the_tools_pins_them) {
+TEST_F(ChatMarks, a_mark_after_the_tools_pins_them) {
   EXPECT_EQ(marked({plain("one"), plain("two")}, minutes(5)), "[one(f)(g)");
 }
 
@@ -65,7 +65,7 @@ TEST_F(ChatMarks, a_conversation_without_marks_pins_nothing) {
   EXPECT_EQ(marked({plain("one")}), "none");
 }
 
-TEST_F(ChatMarks, a_message_that_is_gone_on_from_keeps_its_marks) {
+TEST_F(ChatMarks, a_continued_message_keeps_its_marks) {
   ChatRequest request;
   request.messages = {marked_after("one", "two")};
   request.add_generation_prompt = false;

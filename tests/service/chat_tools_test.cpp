@@ -91,7 +91,7 @@ class ChatTools : public testing::TestWithParam<Model> {
   ChatFormat format_;
 };
 
-TEST_P(ChatTools, the_model_is_told_of_its_tools_and_its_way_of_calling_is_known) {
+TEST_P(ChatTools, tools_reach_the_prompt_and_the_format_is_found) {
   const ChatPrompt made = prompt(asked());
   EXPECT_NE(made.text.find("read_file"), std::string::npos);
   EXPECT_NE(made.text.find("Be brief."), std::string::npos);
@@ -143,7 +143,7 @@ bool drops_words_beside_calls(const std::string& name) {
   return std::ranges::count(kNames, name) > 0;
 }
 
-TEST_P(ChatTools, several_calls_and_their_results_are_all_told) {
+TEST_P(ChatTools, several_calls_and_their_results_are_rendered) {
   ChatRequest request = asked();
   request.messages.push_back(
       {.role = "assistant", .parts = {TextPart{"Words"}, call_of("a"), call_of("b")}});
@@ -163,7 +163,7 @@ TEST_P(ChatTools, several_calls_and_their_results_are_all_told) {
   }
 }
 
-TEST_P(ChatTools, a_system_message_between_stands_where_it_was) {
+TEST_P(ChatTools, a_later_system_message_keeps_its_position) {
   ChatRequest request = asked();
   request.messages.push_back(text_message("assistant", "Two."));
   request.messages.push_back(text_message("system", "Mind the gap."));
@@ -259,7 +259,7 @@ TEST(ChatFormatTools, without_a_format_tools_that_the_template_does_not_write_ar
   EXPECT_EQ(made.error().param, "tools");
 }
 
-TEST(ChatFormatTools, the_wish_to_think_reaches_the_names_that_a_template_knows) {
+TEST(ChatFormatTools, reasoning_options_reach_the_template) {
   const ToyTokenizer tokenizer(
       "{{ messages[0].content }} {{ reasoning_effort }} {{ enable_thinking }} {{ thinking_budget "
       "}}");

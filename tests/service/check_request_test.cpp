@@ -103,13 +103,13 @@ TEST(CheckRequest, an_answer_of_no_tokens_is_refused_unless_the_prompt_is_echoed
   });
 }
 
-TEST(CheckRequest, a_number_of_choices_nobody_needs_is_refused) {
+TEST(CheckRequest, too_many_choices_are_rejected) {
   expect_refused("n", "0", [](auto& r) { r.n = 0; });
   expect_refused("n", "129", [](auto& r) { r.n = 129; });
   expect_refused("n", "2147483648", [](auto& r) { r.n = 1u << 31; });
 }
 
-TEST(CheckRequest, temperatures_that_are_none_are_refused) {
+TEST(CheckRequest, invalid_temperatures_are_rejected) {
   expect_refused("temperature", "-1", [](auto& r) { r.engine.sampling.temperature = -1; });
   expect_refused("temperature", "1000000", [](auto& r) { r.engine.sampling.temperature = 1e6f; });
   expect_refused("temperature", "nan", [](auto& r) { r.engine.sampling.temperature = kNan; });
@@ -174,13 +174,13 @@ TEST(CheckRequest, empty_huge_or_too_many_stop_strings_are_refused) {
                  [](auto& r) { r.output.stop = std::vector<std::string>(1000000, "x"); });
 }
 
-TEST(CheckRequest, more_logprobs_than_anybody_reads_are_refused) {
+TEST(CheckRequest, too_many_logprobs_are_rejected) {
   expect_refused("logprobs", "21", [](auto& r) { r.engine.n_logprobs = 21; });
   expect_refused("logprobs", "4294967295", [](auto& r) { r.engine.n_logprobs = UINT32_MAX; });
   expect_refused("prompt_logprobs", "21", [](auto& r) { r.output.n_prompt_logprobs = 21; });
 }
 
-TEST(CheckRequest, more_tokens_at_least_than_at_most_are_refused) {
+TEST(CheckRequest, min_tokens_above_max_tokens_is_rejected) {
   expect_refused("min_tokens", "6", [](auto& r) {
     r.max_tokens = 5;
     r.min_tokens = 6;

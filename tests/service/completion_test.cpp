@@ -64,7 +64,7 @@ TEST(Completion, destroying_it_cancels_what_runs_and_its_pages_come_back) {
   EXPECT_LT(rig.service().snapshot().generated_tokens, 10u);
 }
 
-TEST(Completion, once_it_is_destroyed_its_sink_hears_no_more) {
+TEST(Completion, after_destruction_the_sink_is_not_called) {
   ServiceRig rig;
   Gate gate;
   const auto sink = gate.sink();
@@ -80,7 +80,7 @@ TEST(Completion, once_it_is_destroyed_its_sink_hears_no_more) {
   EXPECT_EQ(sink.use_count(), 1);  // no other reference remains
 }
 
-TEST(Completion, destroying_a_finished_one_disturbs_nobody) {
+TEST(Completion, destroying_a_finished_one_has_no_effect) {
   ServiceRig rig;
   const auto sink = std::make_shared<RecordingCompletionSink>();
   auto completion = rig.service().complete(letters_request(3), sink);
@@ -90,7 +90,7 @@ TEST(Completion, destroying_a_finished_one_disturbs_nobody) {
   EXPECT_EQ(rig.answer(letters_request(3)).usage.completion_tokens, 3u);
 }
 
-TEST(Completion, where_the_queue_takes_not_all_choices_those_taken_are_cancelled) {
+TEST(Completion, if_the_queue_rejects_a_choice_the_others_are_canceled) {
   ServiceRig rig({.max_running = 1, .max_queue = 3});
   Gate gate;
   auto running = rig.service().complete(letters_request(5), gate.sink());
@@ -116,7 +116,7 @@ TEST(Completion, while_the_engine_drains_new_ones_are_refused) {
   EXPECT_EQ(rig.error_of(letters_request(3)).code, ErrorCode::kUnavailable);
 }
 
-TEST(Completion, many_that_leave_early_leave_no_page_behind) {
+TEST(Completion, many_canceled_ones_release_all_pages) {
   ServiceRig rig({.n_pages = 9});
   std::vector<std::unique_ptr<Completion>> held;
   for (uint64_t i = 0; i < 300; ++i) {

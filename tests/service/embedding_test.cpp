@@ -73,7 +73,7 @@ TEST(Embedding, it_is_the_same_bits_whatever_the_cache_holds_and_the_step_comput
   }
 }
 
-TEST(Embedding, company_does_not_change_it) {
+TEST(Embedding, other_requests_do_not_change_it) {
   ServiceRig rig;
   const auto alone = embed(rig.service(), request_of(60)).first;
   CompletionRequest company = letters_request(200);
@@ -113,7 +113,7 @@ TEST(Embedding, dimensions_that_there_are_not_are_refused) {
   }
 }
 
-TEST(Embedding, one_that_is_let_go_is_cut_off) {
+TEST(Embedding, a_canceled_one_ends) {
   ServiceRig rig;
   const auto sink = std::make_shared<FutureSink>();
   { const auto running = rig.service().embed(request_of(200), sink); }

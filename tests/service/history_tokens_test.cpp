@@ -27,14 +27,14 @@ class Spoken : public testing::Test {
   const ToyTokenizer without{"{% for m in messages %}{{ m.content }}.{% endfor %}"};
 };
 
-TEST_F(Spoken, tokens_stay_as_the_model_spoke_them) {
+TEST_F(Spoken, stored_tokens_are_reused) {
   const ChatFormat format(with_ends);
   EXPECT_THAT(ids(format, "abc", {}), ElementsAre('Q', kEnd, kWord, 'c', kEnd));
   EXPECT_THAT(ids(format, "abc", {"Q<e>abc", {'Q', kEnd, 'a', 'b', 'c'}}),
               ElementsAre('Q', kEnd, 'a', 'b', 'c', kEnd));
 }
 
-TEST_F(Spoken, text_that_the_prompt_does_not_begin_with_is_nothing) {
+TEST_F(Spoken, stored_text_must_be_a_prefix_of_the_prompt) {
   const ChatFormat format(with_ends);
   const std::vector<TokenId> want = {'Q', kEnd, kWord, 'c', kEnd};
   EXPECT_EQ(ids(format, "abc", {"Q<e>ab ", {'Q', kEnd, 'a', 'b', ' '}}), want);
@@ -50,7 +50,7 @@ TEST_F(Spoken, tokens_end_only_where_a_special_one_follows) {
               ElementsAre('Q', kEnd, kWord, kWord, kEnd));
 }
 
-TEST_F(Spoken, words_of_a_user_are_never_special) {
+TEST_F(Spoken, special_tokens_in_user_text_are_plain_text) {
   const ChatFormat format(with_ends);
   EXPECT_THAT(ids(format, "ab<e>", {"Q<e>ab", {'Q', kEnd, 'a', 'b'}}),
               ElementsAre('Q', kEnd, kWord, '<', 'e', '>', kEnd));

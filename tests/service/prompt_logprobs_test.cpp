@@ -80,7 +80,7 @@ TEST(PromptLogprobs, leave_the_answer_and_its_own_logprobs_as_they_are) {
     EXPECT_EQ(with.prompt_logprobs[i].size(), 1u);
 }
 
-TEST(PromptLogprobs, compute_the_whole_prompt_whatever_the_cache_knows) {
+TEST(PromptLogprobs, do_not_use_the_cache) {
   ServiceRig rig;
   const auto prompt = some_tokens(60);
   CompletionRequest request = letters_request(5);
@@ -114,7 +114,7 @@ TEST(PromptLogprobs, of_one_token_are_nothing_and_an_echo_beside_them_is_text_al
   EXPECT_TRUE(choice.text.starts_with("a"));
 }
 
-TEST(PromptLogprobs, that_would_fill_the_memory_are_refused_and_no_prompt_is_no_accident) {
+TEST(PromptLogprobs, beyond_memory_are_rejected) {
   ServiceRig rig;
   CompletionRequest request = request_of(some_tokens(500), 20);
   request.n = 128;

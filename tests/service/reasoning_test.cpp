@@ -22,7 +22,7 @@ uint32_t n_thought(AnswerBegin begin, const std::vector<std::string>& tokens) {
   return count_reasoning_tokens(splitter.reasoning(), ends);
 }
 
-TEST(ReasoningTokens, counts_the_thought_and_its_marks) {
+TEST(ReasoningTokens, counts_reasoning_and_its_marks) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", " b", "</think>", "\n", "c", "d"}), 4u);
   EXPECT_EQ(n_thought(AnswerBegin::kReasoning, {"a", " b", "</think>", "c"}), 3u);
 }
@@ -31,18 +31,18 @@ TEST(ReasoningTokens, counts_marks_of_several_tokens_whole) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "think", ">", "a", "</", "think", ">", "c"}), 7u);
 }
 
-TEST(ReasoningTokens, blanks_around_the_thought_are_no_part_of_it) {
+TEST(ReasoningTokens, whitespace_around_reasoning_is_not_counted) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n", " ", "<th", "ink>", "a", "</think>", " ", "\n"}),
             4u);
 }
 
-TEST(ReasoningTokens, an_answer_without_a_thought_has_none) {
+TEST(ReasoningTokens, an_answer_without_reasoning_has_none) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th", "ree", "<think>", "a", "</think>"}), 0u);
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th"}), 0u);
   EXPECT_EQ(n_thought(AnswerBegin::kText, {}), 0u);
 }
 
-TEST(ReasoningTokens, a_thought_that_does_not_end_is_all_there_is) {
+TEST(ReasoningTokens, unfinished_reasoning_is_the_whole_answer) {
   EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", "</thin"}), 3u);
   EXPECT_EQ(n_thought(AnswerBegin::kReasoning, {"", "\u00e9", "<think>"}), 3u);
 }
@@ -89,7 +89,7 @@ bool may_reason(const char* source, const ReasoningOptions& wish = {}) {
   return prompt && prompt->answer_syntax.may_reason;
 }
 
-TEST(Thoughts, are_the_models_to_open_where_its_template_neither_opens_nor_closes_one) {
+TEST(Thoughts, may_follow_if_the_template_neither_opens_nor_closes_it) {
   const std::string qwen =
       "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}"
       "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
@@ -139,12 +139,12 @@ TEST(Thoughts, tags_in_a_clients_messages_neither_begin_nor_end_one) {
   }
 }
 
-TEST(Thoughts, are_not_counted_where_nobody_asks) {
+TEST(Thoughts, is_not_counted_without_a_request) {
   const ServiceRig rig;
   EXPECT_EQ(usage_of(rig, "<think>a</think>", {}).reasoning_tokens, 0u);
 }
 
-TEST(Thoughts, that_a_stop_string_ends_are_all_thought) {
+TEST(Thoughts, ended_by_a_stop_string_counts_completely) {
   const ServiceRig rig;
   OutputOptions output;
   output.stop = {"STOP"};
@@ -154,7 +154,7 @@ TEST(Thoughts, that_a_stop_string_ends_are_all_thought) {
   EXPECT_EQ(usage.reasoning_tokens, 7u);
 }
 
-TEST(Thoughts, that_end_within_a_stop_string_end_there) {
+TEST(Thoughts, that_ends_within_a_stop_string_is_counted_up_to_there) {
   const ServiceRig rig;
   OutputOptions output;
   output.stop = {"</think>cd"};

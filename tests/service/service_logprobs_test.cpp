@@ -28,7 +28,7 @@ TEST(ServiceLogprobs, come_one_per_token_with_as_many_others_as_asked_for) {
   }
 }
 
-TEST(ServiceLogprobs, of_none_besides_the_chosen_ones_are_possible) {
+TEST(ServiceLogprobs, zero_alternatives_are_possible) {
   ServiceRig rig;
   CompletionRequest request = letters_request(5);
   request.engine.n_logprobs = 0;
@@ -53,7 +53,7 @@ TEST(ServiceLogprobs, a_token_that_is_part_of_a_character_is_a_replacement_chara
   EXPECT_GT(n_parts, 0);
 }
 
-TEST(ServiceLogprobs, offsets_point_into_the_text_also_behind_bytes_that_are_no_characters) {
+TEST(ServiceLogprobs, offsets_are_right_after_invalid_utf8) {
   ServiceRig rig;
   CompletionRequest request = letters_request(200);
   request.engine.sampling.logit_bias = only_bytes("xyzé€");
@@ -111,7 +111,7 @@ TEST(ServiceLogprobs, with_echo_of_no_answer_are_those_of_the_prompt) {
   EXPECT_EQ(rig.answer(request).choices[0].logprobs.size(), 10u);
 }
 
-TEST(ServiceLogprobs, are_the_models_own_whatever_bends_the_drawing) {
+TEST(ServiceLogprobs, are_of_the_model_before_sampling_parameters) {
   ServiceRig rig;
   CompletionRequest request = letters_request(1);
   request.engine.n_logprobs = 20;

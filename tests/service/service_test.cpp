@@ -209,7 +209,7 @@ TEST(Service, the_cache_switched_off_changes_no_text) {
   EXPECT_EQ(rig.answer(request).choices[0].text, cached);
 }
 
-TEST(Service, text_prompts_get_one_beginning_and_never_two) {
+TEST(Service, text_prompts_get_exactly_one_bos) {
   ServiceRig rig;
   CompletionRequest request = letters_request(1);
   request.output.echo = request.output.return_token_ids = true;
@@ -226,7 +226,7 @@ TEST(Service, text_prompts_get_one_beginning_and_never_two) {
   EXPECT_EQ(prompt_of(""), std::vector<TokenId>{1});
 }
 
-TEST(Service, special_tokens_in_a_text_prompt_are_meant) {
+TEST(Service, special_tokens_in_a_text_prompt_are_parsed) {
   ServiceRig rig;
   CompletionRequest request = letters_request(1);
   request.prompt = "a</s>b";

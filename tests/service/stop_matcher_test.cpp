@@ -18,7 +18,7 @@ TEST(StopMatcher, without_stops_all_text_passes_at_once) {
   EXPECT_FALSE(stops.matched().has_value());
 }
 
-TEST(StopMatcher, what_stood_before_a_stop_is_sent_and_the_stop_is_not) {
+TEST(StopMatcher, text_before_a_stop_is_sent_without_the_stop) {
   StopMatcher stops({"END"});
   EXPECT_EQ(stops.push("text END more"), "text ");
   EXPECT_EQ(stops.matched(), "END");
@@ -155,7 +155,7 @@ TEST(StopMatcher, holds_back_no_more_than_could_become_a_stop) {
   }
 }
 
-TEST(StopMatcherDeathTest, text_behind_a_match_is_a_bug) {
+TEST(StopMatcherDeathTest, push_after_a_match_fails_a_check) {
   StopMatcher stops({"x"});
   EXPECT_EQ(stops.push("x"), "");
   EXPECT_DEATH(stops.push("y"), "does not hold");

@@ -188,11 +188,11 @@ TEST_P(ToolCalls, text_before) {
              (is_json_alone(GetParam()) ? call + "\n" : "\n" + shown(kOne)));
 }
 
-TEST_P(UnmarkedToolCalls, blanks_before_and_behind_are_the_formats) {
+TEST_P(UnmarkedToolCalls, whitespace_around_calls_is_dropped) {
   expect(GetParam(), "\n" + GetParam().write({kOne}) + "\n", shown(kOne));
 }
 
-TEST_P(ToolCalls, text_behind) {
+TEST_P(ToolCalls, text_after) {
   if (GetParam().name == "harmony") {
     expect(GetParam(),
            GetParam().write({kOne}) + "<|call|><|start|>assistant" +
@@ -203,7 +203,7 @@ TEST_P(ToolCalls, text_behind) {
   }
 }
 
-TEST_P(ToolCalls, a_thought_before) {
+TEST_P(ToolCalls, reasoning_before) {
   expect(GetParam(), framed(GetParam().thought, "Hm, <b> so") + GetParam().write({kOne}),
          "thought Hm, <b> so\n" + shown(kOne));
 }
@@ -235,6 +235,45 @@ TEST_P(ToolCalls, a_call_that_was_cut_off_is_a_partial_call) {
   }
 }
 
+// A long call takes linear time: quadratic work on 10 MB would not end within the test's time
+// limit.
+TEST_P(ToolCalls, a_call_of_ten_megabytes_is_parsed_in_linear_time) {
+  std::string content = "\"";
+  while (content.size() < 10'000'000) content += "a [b] {c}: 'd' <e> \\n";
+  content += "\"";
+  const MeantCall call = {"write_file", {{"path", "\"x\""}, {"content", content}}};
+  const std::string answer = GetParam().write({call});
+  std::vector<std::string_view> pieces;
+  for (size_t at = 0; at < answer.size(); at += 4096) {
+    pieces.push_back(std::string_view(answer).substr(at, 4096));
+  }
+  const Parts parts = parts_of(syntax_of(GetParam()), pieces);
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].name, "write_file");
+  EXPECT_GE(parts[0].text.size(), content.size());
+}
+
+TEST_P(ToolCalls, arguments_that_nest_a_hundred_thousand_deep_end_no_process) {
+  const std::string whole = GetParam().write({kNested});
+  const std::pair<size_t, std::string_view> nested[] = {{whole.find("deep"), "deep\": {\""},
+                                                        {whole.find("one") - 1, "["}};
+  for (const auto& [cut, level] : nested) {
+    std::string answer = whole.substr(0, cut);
+    for (uint32_t i = 0; i < 100'000; ++i) answer += level;
+    std::vector<std::string_view> pieces;
+    for (size_t at = 0; at < answer.size(); at += 100) {
+      pieces.push_back(std::string_view(answer).substr(at, 100));
+    }
+    for (const Ending ending : {Ending::kWhole, Ending::kCut}) {
+      const Parts parts = parts_of(syntax_of(GetParam()), pieces, ending);
+      EXPECT_TRUE(ending == Ending::kWhole || has_call(parts));
+      size_t n_bytes = 0;
+      for (const AnswerPart& part : parts) n_bytes += part.text.size();
+      EXPECT_LE(n_bytes, 2 * answer.size());
+    }
+  }
+}
+
 TEST_P(ToolCalls, what_breaks_off_before_the_arguments_is_text) {
   if (GetParam().name == "harmony") return;  // its headers are never shown
   const std::string whole = GetParam().write({kNested});
@@ -255,7 +294,7 @@ TEST_P(ToolCalls, arguments_are_handed_out_as_they_come) {
   EXPECT_TRUE(all[0].text.contains("line one\\nline \\\"two")) << all[0].text;
 }
 
-TEST_P(SeveralToolCalls, of_those_that_are_cut_off_the_whole_ones_remain) {
+TEST_P(SeveralToolCalls, complete_calls_before_a_cut_remain) {
   const std::string whole = GetParam().write({kOne, kNested});
   const std::string answer = whole.substr(0, whole.find("two"));
   const Parts parts = parts_of(syntax_of(GetParam()), {answer});
@@ -274,7 +313,7 @@ TEST_P(ToolCalls, what_is_no_call_is_text) {
   expect(GetParam(), answer, shown(parts));
 }
 
-TEST_P(ToolCallsWithin, a_call_behind_a_broken_one_counts) {
+TEST_P(ToolCallsWithin, a_call_after_a_broken_one_is_parsed) {
   const std::string broken = std::string(GetParam().broken) + " oh";
   expect(GetParam(), broken + "\n" + GetParam().write({kOne}),
          "text " + broken + "\n" + shown(kOne));

@@ -13,7 +13,7 @@
 namespace kvik {
 
 // Timeout for events that should happen at once; a test that waits longer fails.
-inline constexpr std::chrono::seconds kTestPatience{60};
+inline constexpr std::chrono::seconds kTestTimeout{60};
 
 // Records all events of one request. Any thread may read them and wait for them.
 class RecordingSink final : public EventSink {
@@ -83,7 +83,7 @@ class RecordingSink final : public EventSink {
   template <class Condition>
   bool wait(const Condition& condition) const {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kTestPatience, condition);
+    return changed_.wait_for(lock, kTestTimeout, condition);
   }
 
   const OnToken on_token_;

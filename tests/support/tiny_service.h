@@ -41,9 +41,9 @@ class RecordingCompletionSink final : public CompletionSink {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     // Slow masks are computed at low priority, which takes minutes under a sanitizer while other
     // tests run.
-    constexpr std::chrono::seconds kTimeout = 10 * kTestPatience;
+    constexpr std::chrono::seconds kTimeout = 10 * kTestTimeout;
 #else
-    constexpr std::chrono::seconds kTimeout = kTestPatience;
+    constexpr std::chrono::seconds kTimeout = kTestTimeout;
 #endif
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kTimeout, [this] { return !usages_.empty(); });
@@ -114,7 +114,7 @@ class ServiceRig {
   const Tokenizer& tokenizer() const { return instance_->tokenizer(); }
   EngineThread& thread() { return instance_->engine(); }
   // Stops admitting requests and waits for the running ones. Returns false on timeout.
-  bool drain() { return thread().drain(kTestPatience); }
+  bool drain() { return thread().drain(kTestTimeout); }
 
   // Completes a request and waits for its end. The request must not be rejected.
   Answered answer(const CompletionRequest& request) {

@@ -50,12 +50,12 @@ void print_ids(const Tokenizer& tokenizer) {
   }
 }
 
-void print_whether_text_comes_back(const Tokenizer& tokenizer) {
+void print_round_trip(const Tokenizer& tokenizer) {
   while (const auto text = next_text()) {
     const auto ids = tokenizer.tokenize(*text, {.add_bos = false});
     std::string back;
     for (const TokenId id : ids) back += tokenizer.piece(id, Tokenizer::Special::kShow);
-    if (tokenizer.strips_leading_blank() && back.starts_with(' ')) back.erase(0, 1);
+    if (tokenizer.strips_leading_space() && back.starts_with(' ')) back.erase(0, 1);
     std::cout << (back == *text ? "1\n" : "0\n");
   }
 }
@@ -98,7 +98,7 @@ int run(const std::string& what, const std::string& path, const std::string& kin
   }
   const Metadata metadata = as(*original, kind);
   if (what == "ids") print_ids(*load(metadata));
-  if (what == "back") print_whether_text_comes_back(*load(metadata));
+  if (what == "back") print_round_trip(*load(metadata));
   if (what == "json") std::cout << tokenizer_json(metadata, Specials::kLeaveOut);
   if (what == "gguf") print_gguf(metadata);
   return 0;

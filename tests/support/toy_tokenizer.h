@@ -36,7 +36,7 @@ class ToyTokenizer final : public Tokenizer {
     return ids;
   }
   std::string piece(TokenId id, Special) const override { return {static_cast<char>(id)}; }
-  bool strips_leading_blank() const override { return false; }
+  bool strips_leading_space() const override { return false; }
   uint32_t n_vocab() const override { return 500; }
   TokenKind kind(TokenId id) const override {
     return id == kEnd ? TokenKind::kControl : TokenKind::kNormal;

@@ -25,7 +25,7 @@ inline std::vector<ElementType> weight_types() {
 }
 
 // Returns the readable types that are stored in blocks, that is without f32, f16 and bf16.
-inline std::vector<ElementType> quantised_types() {
+inline std::vector<ElementType> quantized_types() {
   std::vector<ElementType> types = weight_types();
   std::erase_if(types, [](ElementType type) { return traits(type).block_elements == 1; });
   return types;

@@ -124,10 +124,10 @@ TEST(CorruptVocabulary, no_merges) {
 TEST(CorruptVocabulary, a_merge_that_is_not_two_tokens) {
   for (const char* merge : {"", " ", "ab", "a ", " a"}) {
     expect_corrupt(with(toy_bpe(), "tokenizer.ggml.merges", Strings{merge}),
-                   "expected two tokens with a blank between");
+                   "expected two tokens separated by a space");
   }
   for (const char* merge : {"a xyz", "xyz a", "a b c"}) {
-    expect_corrupt(with(toy_bpe(), "tokenizer.ggml.merges", Strings{merge}), "is none");
+    expect_corrupt(with(toy_bpe(), "tokenizer.ggml.merges", Strings{merge}), "is not a token");
   }
 }
 

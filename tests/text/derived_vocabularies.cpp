@@ -87,7 +87,7 @@ Metadata as_word_piece(const Metadata& gpt2) {
   for (char c = '!'; c <= '~'; ++c) {
     if (c >= 'A' && c <= 'Z') continue;
     add(std::string(1, c));
-    add(std::string(kBlankMark) + c);
+    add(std::string(kSpaceMark) + c);
   }
   for (const std::string& token : tokens_of(gpt2)) {
     std::string text = letters_to_bytes(token).value_or("");
@@ -97,7 +97,7 @@ Metadata as_word_piece(const Metadata& gpt2) {
     const bool is_word =
         !text.empty() && is_utf8(text) && text.find_first_of(" \t\r\n#") == text.npos;
     if (!is_word) continue;
-    add((begins_word ? std::string(kBlankMark) : std::string()).append(text));
+    add((begins_word ? std::string(kSpaceMark) : std::string()).append(text));
   }
   Metadata metadata;
   metadata.insert("tokenizer.ggml.model", std::string("bert"));

@@ -109,7 +109,7 @@ TEST(RealVocabularies, generated_text_comes_back_byte_for_byte_where_the_vocabul
       for (const TokenId id : tokenizer->tokenize(text, {.add_bos = false})) {
         back += tokenizer->piece(id, Tokenizer::Special::kShow);
       }
-      if (tokenizer->strips_leading_blank() && back.starts_with(' ')) back.erase(0, 1);
+      if (tokenizer->strips_leading_space() && back.starts_with(' ')) back.erase(0, 1);
       ASSERT_EQ(back, text);
     }
   }

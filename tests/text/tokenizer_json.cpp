@@ -19,7 +19,7 @@ namespace {
 namespace json = boost::json;
 using Strings = std::vector<std::string>;
 
-const std::string kMark(kBlankMark);
+const std::string kMark(kSpaceMark);
 
 std::string string_of(const Metadata& metadata, std::string_view key) {
   const auto value = metadata.get_string(key);

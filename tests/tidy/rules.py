@@ -315,13 +315,29 @@ def promises(path, text):
 
 
 COMMENT = re.compile(r"(?m)(?:^\s*|\s)//+ (.+)$")
+HASH_COMMENT = re.compile(r'(?m)^\s*(?:#+ |"""(?=\w))(.+)$')
 UNCLEAR = re.compile(r"^(?:What|Of|Whether|Where)\b(?![^.?]*\?)|\b(?:behind|nobody|somebody|whoever|guess(?:es|ed|er)?|given up|gives? up|goes on|THREATS|DESIGN)\b")
+VAGUE = re.compile(r"(?:^|[.,;:] )[Ww]ho(?:se)?\b|^(?:How|As|So|Those)\b(?![^.?]*\?)|\bthoughts?\b|\btells? (?:of|how|what|whether|apart)\b|\bis told\b|\bgo(?:ne)? on (?:from|with)\b|\bits (?:seat|turn)\b")
+MOST_VAGUE_PER_1000 = 1.2  # the rate of leveldb
+
+
+def comments(path, text):
+    """Yields the position and the words of each comment line, without quoted parts. Of Python, shell and CMake also the first line of a docstring."""
+    for m in (HASH_COMMENT if path.endswith((".py", ".sh", ".cmake", ".txt")) else COMMENT).finditer(text):
+        yield m.start(1), re.sub(r'"[^"]*"|`[^`]*`', "", m[1])
 
 
 def unclear_comments(path, text):
     """Comments are sentences with standard terms: not fragments such as "What is left", nor words that hide a relation, such as "behind", nor references to documents outside the tree."""
-    return [f"{path}:{line_of(text, m.start(1))}: say it in a sentence with standard terms: {m[1]}"
-            for m in COMMENT.finditer(text) if UNCLEAR.search(re.sub(r'"[^"]*"|`[^`]*`', "", m[1]))]
+    return [f"{path}:{line_of(text, at)}: say it in a sentence with standard terms: {words}" for at, words in comments(path, text) if UNCLEAR.search(words)]
+
+
+def vague_comments(texts):
+    """Words that are right at times, such as "whose", stay rare in the comments of a folder. `texts` maps paths to texts."""
+    places = [(VAGUE.search(words), f"{path}:{line_of(text, at)}: {words}") for path, text in texts.items() for at, words in comments(path, text)]
+    found = [place for is_vague, place in places if is_vague]
+    rate = 1000 * len(found) / max(1000, len(places))
+    return [f"{rate:.1f} vague comments per 1,000, at most {MOST_VAGUE_PER_1000} are allowed:", *found] if rate > MOST_VAGUE_PER_1000 else []
 
 
 def missing_files(path, text, paths):

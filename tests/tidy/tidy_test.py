@@ -10,6 +10,7 @@ import rules
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TREE = rules.Tree(ROOT)
+SCRIPTS = TREE.matching("*.py", "*.sh", "*.cmake", "*.mjs", "*.ts", "*.tsx")
 
 
 class TheTree(unittest.TestCase):
@@ -64,7 +65,11 @@ class TheTree(unittest.TestCase):
         self.each(rules.promises, TREE.sources("src/", "tests/", "bench/") + TREE.matching("*.py", "*.md", "*.cmake", "*.txt"))
 
     def test_comments_are_sentences_with_standard_terms(self):
-        self.each(rules.unclear_comments, TREE.sources("src/", "tests/", "bench/"))
+        self.each(rules.unclear_comments, TREE.sources("src/", "tests/", "bench/") + SCRIPTS)
+
+    def test_vague_words_are_rare_in_comments(self):
+        for folder in ("src/", "tests/", "tools/", "bench/", "web/", "cmake/"):
+            self.holds(rules.vague_comments({p: TREE.text(p) for p in TREE.sources(folder) + SCRIPTS if p.startswith(folder)}))
 
     def test_comments_name_files_that_exist(self):
         self.each(lambda path, text: rules.missing_files(path, text, TREE.paths), TREE.sources("src/", "tests/", "bench/"))
@@ -240,6 +245,16 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_unclear_comments(self):
         self.rejects(rules.unclear_comments, "src/a.h", "// What is left.\n", "int n;  // tokens behind it\n", "// Whether it is full.\n", "// a guess\n", "// see THREATS 20\n")
         self.accepts(rules.unclear_comments, "src/a.h", "// The rest.\n", "// Returns what is left.\n", '"What is left"', "// What if it is empty?\n", '// The key "behind".\n')
+
+        self.rejects(rules.unclear_comments, "a.py", "# What is left.\n", '    """Whether it is full."""\n', "    # tokens behind it\n")
+        self.accepts(rules.unclear_comments, "a.py", 'x = "# behind"\n', "# The rest.\n")
+
+    def test_vague_comments(self):
+        def rule(path, text):
+            return rules.vague_comments({path: text})
+        few = "// A page, whose tokens are known.\n" + 999 * "// A page.\n"
+        self.rejects(rule, "src/a.h", few + "// As the model has it.\n", "// As it is.\n// It is told.\n")
+        self.accepts(rule, "src/a.h", few, 'int n = "A page, whose";\n')
 
     def test_missing_files(self):
         def rule(path, text):

@@ -113,7 +113,7 @@ TEST_F(DiskHostile, a_statement_that_never_ends_is_ended) {
   const auto run = database->run(kEndless);
   ASSERT_FALSE(run.has_value());
   EXPECT_EQ(run.error().code, ErrorCode::kCorrupt);
-  EXPECT_THAT(run.error().message, HasSubstr("more work"));
+  EXPECT_THAT(run.error().message, HasSubstr("takes too many steps"));
   auto statement = SqliteStatement::prepare(*database, kEndless);
   ASSERT_TRUE(statement.has_value());
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(statement->step().has_value());

@@ -59,7 +59,7 @@ TEST(DiskMarks, a_page_of_two_tenants_is_shared_and_stored_once) {
   TierPage wanted = pages_of(kAnn, 32, 1)[0].page;
   const AlignedBytes slot = slot_for(*tier, kPageBytes);
   ASSERT_EQ(tier->get(wanted, kCat, slot.span(), kPageBytes), Tier::Get::kFound);
-  EXPECT_EQ(wanted.known, SharingMark::kAll) << "whoever fetches it is told";
+  EXPECT_EQ(wanted.known, SharingMark::kAll) << "the reader of a fetched page gets its mark";
 }
 
 TEST(DiskMarks, of_one_batch_count_together) {

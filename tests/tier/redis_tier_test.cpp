@@ -53,7 +53,7 @@ TEST(RedisTier, gives_one_server_what_another_one_put) {
   ASSERT_TRUE(store(other, pages).has_value());
   EXPECT_EQ(n_found(other, pages), 11u);
   ASSERT_TRUE(other.tidy_up().has_value());
-  EXPECT_EQ(other.size().n_pages, 22u) << "a page, and its place behind its parent";
+  EXPECT_EQ(other.size().n_pages, 22u) << "a page, and its entry in the parent's list";
   EXPECT_GT(other.size().n_bytes, 11 * kPageBytes);
 }
 

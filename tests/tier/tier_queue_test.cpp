@@ -313,7 +313,7 @@ TEST(TierQueue, a_tier_that_hangs_is_skipped_until_it_recovers) {
   rig.hang(tokens_of(pages));
   EXPECT_EQ(rig.queue().counters().misses_timed_out, 1u);
   rig.fetch(tokens_of(pages));
-  EXPECT_FALSE(rig.is_begun()) << "nobody else waits for it";
+  EXPECT_FALSE(rig.is_begun()) << "no other fetch waits for it";
   rig.tier().set_hanging(false);
   EXPECT_EQ(rig.take_all_when_back(tokens_of(pages)).size(), 4u);
 }

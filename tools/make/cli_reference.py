@@ -18,7 +18,7 @@ variables, the config file, exit codes and signals.
 
 
 def help_text(program, words):
-    """What `program WORDS --help` prints, without KVIK_… variables of the caller."""
+    """Returns the output of `program WORDS --help`, without the caller's KVIK_… variables."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KVIK_")}
     done = subprocess.run([program, *words, "--help"], env=clean, capture_output=True, check=True, timeout=60)
     return done.stdout.decode()

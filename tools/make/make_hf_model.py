@@ -56,7 +56,7 @@ LAYER = {
     "post_ffw_norm_2.weight": "post_feedforward_layernorm_2.weight", "inp_gate.weight": "per_layer_input_gate.weight",
     "proj.weight": "per_layer_projection.weight", "post_norm.weight": "post_per_layer_input_norm.weight", "layer_output_scale.weight": "layer_scalar",
 }
-GUESSER = {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight", "nextn.hnorm.weight": "pre_fc_norm_hidden.weight",
+MTP_TENSORS = {"nextn.eh_proj.weight": "fc.weight", "nextn.enorm.weight": "pre_fc_norm_embedding.weight", "nextn.hnorm.weight": "pre_fc_norm_hidden.weight",
            "nextn.shared_head_norm.weight": "norm.weight"}  # Qwen's names
 EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
 
@@ -121,16 +121,16 @@ class Folder:
         else:
             _, layer, part = name.split(".", 2)
             if self.arch in state_layers.FOLDER_TYPES and int(layer) == self.n_layers():
-                self.add_to_guesser(part, t, x)
+                self.add_to_mtp_head(part, t, x)
             else:
                 self.add_to_layer(f"{self.prefix}layers.{layer}.", part, t, x)
 
     def n_layers(self):
         return self.key("block_count") - self.key("nextn_predict_layers", 0)
 
-    def add_to_guesser(self, part, t, x):
-        if part in GUESSER:
-            self.tensors["mtp." + GUESSER[part]] = (t, self.less_one(part, t, x))
+    def add_to_mtp_head(self, part, t, x):
+        if part in MTP_TENSORS:
+            self.tensors["mtp." + MTP_TENSORS[part]] = (t, self.less_one(part, t, x))
         else:
             self.add_to_layer("mtp.layers.0.", part, t, x)
 

@@ -3,7 +3,7 @@
 # name: (arch, layers, dim, heads, KV heads, head dim, ffn, context, rope base, other features of the geometry):
 #   window: sliding window in tokens; experts: number, experts per token, ffn of each (and of a shared expert); dense_layers: number of
 #   leading layers without experts; rope_dims: dimensions that RoPE rotates;
-#   keys: further metadata keys; guessing_layers: number of trailing MTP layers;
+#   keys: further metadata keys; mtp_layers: number of trailing MTP layers;
 #   rope: keys of the RoPE scaling; factors: "llama3" or "long", tensors of frequency divisors;
 #   delta: recurrent layers: key heads, value heads, dimension of a key and of a value, convolution taps, and the interval of attention layers;
 #   scales: scales of embedding, residual, attention and logits;
@@ -145,7 +145,7 @@ PRESETS = {
                         {"rope": {"type": "yarn", "factor": 4.0, "original_context_length": 32, "yarn_log_multiplier": 1.0},
                          "keys": {"attention.temperature_scale": 0.1}}),
     "test-glm4moe":   ("glm4moe", 3, 64, 4, 2, 16, 160, 2048, 1e6,
-                       {"experts": (8, 3, 96, 96), "dense_layers": 1, "rope_dims": 8, "guessing_layers": 1,
+                       {"experts": (8, 3, 96, 96), "dense_layers": 1, "rope_dims": 8, "mtp_layers": 1,
                         "keys": {"expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 1.5}}),
     "test-minimaxm2": ("minimax-m2", 2, 64, 4, 2, 16, 96, 2048, 5e6,
                        {"experts": (8, 3, 96), "rope_dims": 8, "keys": {"expert_gating_func": 2}}),
@@ -159,7 +159,7 @@ PRESETS = {
                        {"latent": (48, 0, 16, 8, 16), "experts": (8, 3, 96, 192), "dense_layers": 1, "softmax": True,
                         "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 512, "yarn_log_multiplier": 0.0707},
                         "keys": {"expert_shared_count": 2, "expert_weights_scale": 1.0}}),
-    "test-qwen35":    ("qwen35", 5, 64, 4, 2, 32, 160, 2048, 1e7, {"delta": (2, 4, 48, 48, 4, 4), "rope_dims": 8, "guessing_layers": 1}),
+    "test-qwen35":    ("qwen35", 5, 64, 4, 2, 32, 160, 2048, 1e7, {"delta": (2, 4, 48, 48, 4, 4), "rope_dims": 8, "mtp_layers": 1}),
     "test-qwen35moe": ("qwen35moe", 4, 64, 4, 2, 32, 96, 2048, 1e7,
                        {"delta": (2, 6, 32, 32, 4, 2), "rope_dims": 8, "experts": (8, 3, 96, 96)}),
     "test-qwen3next": ("qwen3next", 4, 64, 4, 1, 32, 96, 2048, 1e7,
@@ -178,7 +178,7 @@ PRESETS = {
                        {"window": 32, "experts": (8, 3, 96), "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 124}}),
 }
 
-# Features of the families beyond a plain decoder. "norms": before attention and MLP, after them ("behind"), or both.
+# Features of the families beyond a plain decoder. "norms": before attention and MLP, after them ("after"), or both.
 FAMILIES = {
     "llama":    {},
     "qwen2":    {"eps": 1e-6, "bias": True},
@@ -191,7 +191,7 @@ FAMILIES = {
     "phi3":     {"fused": True},
     "granite":  {},
     "granitemoe": {},
-    "olmo2":    {"eps": 1e-6, "norms": "behind", "qk_norm": "row"},
+    "olmo2":    {"eps": 1e-6, "norms": "after", "qk_norm": "row"},
     "mistral3": {},
     "glm4moe":  {"bias": True, "qk_norm": "head", "ffn_norm": "post_attention_norm", "choice_bias": True},
     "minimax-m2": {"eps": 1e-6, "qk_norm": "row", "choice_bias": True},

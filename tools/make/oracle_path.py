@@ -1,4 +1,4 @@
-"""Adds tools/oracle to the path, whose scripts read models and weight types."""
+"""Adds tools/oracle to the path: its scripts read models and weight types."""
 import os
 import sys
 

@@ -10,7 +10,7 @@ import argparse
 
 import numpy as np
 
-from pack_gptq import column_groups, dequantise, pack_folder, quantise
+from pack_gptq import column_groups, dequantize, pack_folder, quantize
 
 ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # output in each nibble of a word, lowest nibble first
 BITS = 4
@@ -34,9 +34,9 @@ def main():
 
     def pack_matrix(name, w):
         groups = column_groups(name, w, w.shape[1] if a.group_size == -1 else a.group_size, False)
-        quants, scales, zeros = quantise(w, groups, BITS, sym=False)
+        quants, scales, zeros = quantize(w, groups, BITS, sym=False)
         parts = {"qweight": ("I32", words(quants.T)), "qzeros": ("I32", words(zeros)), "scales": ("F16", scales)}
-        return parts, dequantise(quants, groups, scales, zeros)
+        return parts, dequantize(quants, groups, scales, zeros)
 
     pack_folder(a.folder, a.packed, a.twin, {
         "quant_method": "awq", "bits": BITS, "group_size": a.group_size, "version": "gemm", "zero_point": True,

@@ -11,7 +11,7 @@ import numpy as np
 
 import oracle_path  # noqa: F401
 from gguf_file import to_bf16
-from pack_gptq import arguments_of, column_groups, dequantise, is_packed, pack_folder, quantise, words_along
+from pack_gptq import arguments_of, column_groups, dequantize, is_packed, pack_folder, quantize, words_along
 
 
 def as_numbers(bf16):
@@ -33,7 +33,7 @@ def main():
 
     def pack_matrix(name, w):
         groups = column_groups(name, w, w.shape[1] if a.group_size == -1 else a.group_size, a.act_order)
-        quants, scales, zeros = quantise(w, groups, a.bits, not a.asym)
+        quants, scales, zeros = quantize(w, groups, a.bits, not a.asym)
         stored = ("F16", scales.T)
         if a.bf16 or a.faint:
             scales = scales.astype(np.float32)
@@ -49,7 +49,7 @@ def main():
             parts["weight_zero_point"] = ("I32", words_along(padded(zeros.T, 32 // a.bits), a.bits, 0))
         if a.act_order:
             parts["weight_g_idx"] = ("I32", groups)
-        return parts, dequantise(quants, groups, scales, zeros)
+        return parts, dequantize(quants, groups, scales, zeros)
 
     weights = {"num_bits": a.bits, "type": "int", "symmetric": not a.asym, "strategy": "channel" if a.group_size == -1 else "group",
                "group_size": None if a.group_size == -1 else a.group_size, "block_structure": None, "dynamic": False,

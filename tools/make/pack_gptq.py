@@ -56,7 +56,7 @@ def column_groups(name, w, group, by_activation):
     return groups
 
 
-def quantise(w, groups, bits, sym):
+def quantize(w, groups, bits, sym):
     """Quantizes [n_rows, n_cols]: returns levels of that shape, f16 scales and zero points [n_groups, n_rows]."""
     top = 2**bits - 1
     n_groups = groups.max() + 1
@@ -76,7 +76,7 @@ def quantise(w, groups, bits, sym):
     return quants, scales, zeros
 
 
-def dequantise(quants, groups, scales, zeros):
+def dequantize(quants, groups, scales, zeros):
     steps = quants.astype(np.int32) - zeros.astype(np.int32)[groups].T
     return scales.astype(np.float32)[groups].T * steps.astype(np.float32)
 
@@ -146,11 +146,11 @@ def main():
 
     def pack_matrix(name, w):
         groups = column_groups(name, w, w.shape[1] if a.group_size == -1 else a.group_size, a.act_order)
-        quants, scales, zeros = quantise(w, groups, a.bits, a.sym)
+        quants, scales, zeros = quantize(w, groups, a.bits, a.sym)
         parts = gptq_tensors(quants, groups, scales, zeros, a.bits, 0 if a.v2 else 1)
         if a.zero_biases:
             parts["bias"] = ("F16", np.zeros(len(w), np.float16))
-        return parts, dequantise(quants, groups, scales, zeros)
+        return parts, dequantize(quants, groups, scales, zeros)
 
     pack_folder(a.folder, a.packed, a.twin, {
         "quant_method": "gptq", "bits": a.bits, "group_size": a.group_size, "desc_act": a.act_order, "sym": a.sym,

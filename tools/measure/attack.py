@@ -403,7 +403,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="of what is huge: 0.1 for a quick look")
     parser.add_argument("--json", help="write all figures and samples here")
     parser.add_argument("--kinds", action="store_true")
-    parser.add_argument("flags", nargs="*", help="behind --: flags of kvik serve")
+    parser.add_argument("flags", nargs="*", help="after --: flags of kvik serve")
     options = parser.parse_args()
     if options.kinds:
         for kind in KINDS:

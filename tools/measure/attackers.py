@@ -302,9 +302,9 @@ async def pin(target, rng):
 
 @kind(14)
 async def probe(target, rng):
-    """guesses prompts of other users"""
-    guess = "ROMEO:\nO, speak again, " + text(rng, rng.randrange(1, 4))
-    return await ask(target, rng, "/v1/completions", {"prompt": guess, "max_tokens": 1, "kvik": {"explain_cache": True}})
+    """probes the cache for prompts of other users"""
+    prompt = "ROMEO:\nO, speak again, " + text(rng, rng.randrange(1, 4))
+    return await ask(target, rng, "/v1/completions", {"prompt": prompt, "max_tokens": 1, "kvik": {"explain_cache": True}})
 
 
 @kind(6)

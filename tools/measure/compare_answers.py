@@ -97,7 +97,7 @@ def requests():
         yield "POST", "/v1/messages", body, ANTHROPIC
 
 
-def normalised(body):
+def normalized(body):
     body = re.sub(rb"(chatcmpl|cmpl|resp|msg|rs|fc|call|toolu|embd|req)([-_])[A-Za-z0-9]{8,}", rb"\1\2ID", body)
     body = re.sub(rb'"(created|created_at|completed_at)":("[^"]*"|[\d.]+)', rb'"\1":0', body)
     body = re.sub(rb'"([a-z_]*(?:_ms|_per_second|_us|_seconds|duration))":[\d.eE+-]+', rb'"\1":0', body)
@@ -109,7 +109,7 @@ def answers(binary, model):
     with Server(model, *FLAGS) as server:
         for method, path, body, headers in requests():
             answer = server.request(method, path, body, {"Content-Type": "application/json", **headers})
-            yield (method, path, body), (answer.status, answer.headers.get("content-type"), normalised(answer.body))
+            yield (method, path, body), (answer.status, answer.headers.get("content-type"), normalized(answer.body))
 
 
 def main():

@@ -213,7 +213,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kv-memory", default="64MiB")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--no-faults", dest="faults", action="store_false", help="nobody is killed or drained")
+    parser.add_argument("--no-faults", dest="faults", action="store_false", help="no server is killed or drained")
     parser.add_argument("--json")
     options = parser.parse_args()
     for program in ("haproxy", "redis-server"):

@@ -77,7 +77,7 @@ def main():
                               stdin=lines, stdout=subprocess.PIPE) as process:
             outcomes = [json.loads(line) for line in process.stdout]
     if process.returncode != 0 or len(outcomes) != len(names):
-        sys.exit(f"kvik constrain ended with {process.returncode} behind {len(outcomes)} of {len(names)} schemas")
+        sys.exit(f"kvik constrain ended with {process.returncode} after {len(outcomes)} of {len(names)} schemas")
 
     kinds = collections.Counter()
     reasons = collections.defaultdict(collections.Counter)

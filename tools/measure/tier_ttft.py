@@ -147,7 +147,7 @@ def main():
     parser.add_argument("--kv-type", default="int8")
     parser.add_argument("--vocabulary", type=int, default=32000)
     parser.add_argument("--tiers", default="disk,shared,redis")
-    parser.add_argument("--tcp", action="store_true", help="Redis over loopback, whose rate `tc qdisc add dev lo root tbf …` limits")
+    parser.add_argument("--tcp", action="store_true", help="Redis over loopback; `tc qdisc add dev lo root tbf …` limits its rate")
     parser.add_argument("--samples", type=int, default=3)
     args = parser.parse_args()
     run = Run(args)

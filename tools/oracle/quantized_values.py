@@ -63,7 +63,7 @@ def fill_of(name, tensor, tensors):
     if leaf.endswith("global_scale"):
         return {"fill": "powers", "first": 5, "n": 1}
     if leaf == "weight_scale" and dtype == "U8":
-        # With E4M3 weights, whose largest level is 448.
+        # With E4M3 weights: their largest level is 448.
         return {"fill": "bytes", "first": 116 if name.replace("_scale", "") in tensors else 120, "n": 3}
     if leaf == "weight_scale" and dtype == "F8_E4M3":
         return {"fill": "bytes", "first": 0x30, "n": 16}  # 0.5 … 1.875

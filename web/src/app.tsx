@@ -19,9 +19,9 @@ import { Term, type TermName, Tooltip } from "./tooltip";
 const kLinks: Record<Link, string> = {
   connecting: "connecting",
   up: "live",
-  down: "no connection, trying again",
-  locked: "a key is needed",
-  busy: "too many dashboards are open, trying again",
+  down: "no connection, retrying",
+  locked: "API key required",
+  busy: "too many dashboards are open, retrying",
 };
 
 const kFolded = "kvik.dashboard.folded";
@@ -41,7 +41,7 @@ function Header({ tab, onTab, isFolded, onFold }: Shown) {
     <header class="top">
       <h1>Kvik</h1>
       {model && <span class="model" title="the loaded model">{model}<span class="muted"> · context {count(context)}</span></span>}
-      {backend.startsWith("cuda/") && <span class="muted" title="that has not been measured on a GPU yet">{backend}: experimental</span>}
+      {backend.startsWith("cuda/") && <span class="muted" title="GPU support is experimental and has not been measured">{backend}: experimental</span>}
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
       {tab !== "explain" && (
@@ -72,12 +72,12 @@ function KeyDialog() {
   return (
     <dialog ref={dialog} aria-labelledby="key-title">
       <form onSubmit={submit}>
-        <h2 id="key-title">This server wants a key</h2>
+        <h2 id="key-title">This server requires an API key</h2>
         <label>
-          <span>API key; kept until this tab is closed</span>
+          <span>API key; stored until this tab is closed</span>
           <input type="password" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} />
         </label>
-        {wasRefused && <p class="error" role="alert">The server does not know this key.</p>}
+        {wasRefused && <p class="error" role="alert">The server rejected this key.</p>}
         <button type="submit" class="primary">Use it</button>
       </form>
     </dialog>
@@ -96,7 +96,7 @@ function Tiles() {
     ["ttft", "TTFT", ms(last(h.ttftP50))],
     ["itl", "ITL", ms(last(h.itlP50))],
     ["decode", "Decode", decodes.length > 0 ? `${count(Math.round((1000 * decoded) / sum((s) => s.ms)))} tok/s` : "–"],
-    ["hitRate", "Cache hit rate", all > 0 ? percent(view!.found_tokens / all) : "–"],
+    ["hitRate", "Prefix cache hits", all > 0 ? percent(view!.found_tokens / all) : "–"],
   ];
   return (
     <dl class="tiles">
@@ -111,7 +111,7 @@ function failed(what: string, place: string): (error: Error) => VNode {
     <div class={`${place} failed`}>
       <p class="error" role="alert">The {what} cannot be shown: {error.message}</p>
       <button type="button" onClick={() => location.reload()}>Reload the page</button>
-      {place === "chat" && <button type="button" onClick={abandonChats}>Set the stored chats apart and reload</button>}
+      {place === "chat" && <button type="button" onClick={abandonChats}>Move stored chats aside and reload</button>}
     </div>
   );
 }
@@ -138,7 +138,7 @@ export function App() {
         <Boundary fallback={failed("chat", "chat")}><ChatPanel /></Boundary>
         <Boundary of={view} fallback={failed("dashboard", "cache")}>
           <div class={isStale ? "cache stale" : "cache"}>
-            {isStale && <p class="stale-note" role="status">As it was when the connection ended</p>}
+            {isStale && <p class="stale-note" role="status">State at the time the connection was lost</p>}
             <Tiles />
             <MapPanel />
             <div class="pair"><Sequences /><Steps /></div>

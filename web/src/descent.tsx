@@ -70,14 +70,14 @@ export function Descent({ pages, selected }: { pages: Pages; selected: number })
   return (
     <div class="descent">
       <p class="small">
-        <b>Lines of descent</b>{" "}
+        <b>Page tree</b>{" "}
         <span class="muted">
-          {plural(nTexts, "text")} from one first page, up to {count(tree.deepest * kPageTokens)} tokens
+          {plural(nTexts, "text")} from one root page, up to {count(tree.deepest * kPageTokens)} tokens
           {tree.hidden > 0 && `; ${count(tree.hidden)} more not drawn`}
         </span>
       </p>
       <svg viewBox={`0 0 ${width} ${height}`} height={height} preserveAspectRatio="none" role="img"
-        aria-label={`A tree of ${nTexts} texts that share their beginning`}>
+        aria-label={`A tree of ${nTexts} texts with a common prefix`}>
         {tree.runs.map((run) => run.parentRow >= 0 && (
           <path d={`M${x(run.depth)} ${y(run.parentRow)}V${y(run.row)}`} stroke="var(--muted)" fill="none"
             vector-effect="non-scaling-stroke" />

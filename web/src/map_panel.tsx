@@ -13,7 +13,7 @@ import { Term } from "./tooltip";
 const kTiers: Record<string, [string, string]> = {
   disk: ["on disk", "Pages in the disk tier."],
   shared: ["in the shared folder", "Pages in the shared folder, of all servers that use it."],
-  redis: ["in Redis", "Keys in Redis: two for each page, and those of other programs."],
+  redis: ["in Redis", "Keys in Redis: two for each page, plus those of other programs."],
 };
 
 const kMaxHeight = 290;
@@ -41,11 +41,11 @@ function Legend({ live }: { live: Live }) {
   const entries: [string, string, number, string][] = [
     ["leased", "being filled", view.leased, "Leased pages: one sequence is writing into each."],
     ["sealed", "in use", view.sealed, "Sealed pages: full, in the prefix index, and in use by running sequences."],
-    ["cached", "cached", view.cached, "Cached pages: no sequence uses them now. A prompt that begins with their tokens uses them again; the oldest are evicted when memory is short."],
-    ["free", "free", view.free, "Free pages: they hold nothing."],
+    ["cached", "cached", view.cached, "Cached pages: not in use. A prompt that begins with their tokens reuses them; the least recently used are evicted if memory is short."],
+    ["free", "free", view.free, "Free pages."],
     ...(view.reserved_bytes["states"] || view.reserved_bytes["open_pages"]
       ? [["snapshot", "snapshots", snapshots, "Snapshots: recurrent states or open pages, from which other prompts can continue."] as [string, string, number, string]] : []),
-    ["shared", "shared", shared, "Shared pages: several sequences use them, or several texts continue after them."],
+    ["shared", "shared", shared, "Shared pages: used by several sequences, or continued by several texts."],
   ];
   for (const [name, tier] of Object.entries(view.tiers)) {
     const [label, title] = kTiers[name] ?? [name, "Pages in this tier."];
@@ -62,7 +62,7 @@ function Legend({ live }: { live: Live }) {
   );
 }
 
-// The canvas of the map, whose cells can be selected with the arrow keys.
+// The canvas of the map. Arrow keys select its cells.
 function MapCanvas(props: {
   live: Live; layout: Layout; width: number; selection: Selection | null; onSelect: (page: number | null) => void;
 }) {
@@ -104,7 +104,7 @@ function MapCanvas(props: {
   };
   return (
     <canvas ref={canvas} class="map-canvas" tabIndex={0} role="application" onClick={onClick} onKeyDown={onKeyDown}
-      aria-label="Map of the cache's pages. Arrow keys select a page, Escape none." aria-describedby="page-detail" />
+      aria-label="Map of the KV pages. Arrow keys select a page; Escape clears the selection." aria-describedby="page-detail" />
   );
 }
 
@@ -121,7 +121,7 @@ export function MapPanel() {
   return (
     <section class="card map" aria-labelledby="map-title">
       <div class="card-head">
-        <h2 id="map-title"><Term of="page">Pages</Term> of the KV cache</h2>
+        <h2 id="map-title"><Term of="page">KV pages</Term></h2>
         {view && <span class="muted">{bytes(pages.n * view.page_bytes)} in {count(pages.n)} pages of 32 tokens, {bytes(view.page_bytes)} each</span>}
       </div>
       {view && <Legend live={live} />}

@@ -14,9 +14,9 @@ export function MemoryKinds() {
     ["sealed", "in use", view.sealed * page],
     ["cached", "cached", view.cached * page],
     ["free", "free pages", view.free * page],
-    ["shared", "on the way to disk", reserved["tier_writes"] ?? 0],
-    ["disk", "on the way from disk", reserved["tier_reads"] ?? 0],
-    ["rest", "less than a page", Math.max(0, (reserved["pages"] ?? 0) - inPages)],
+    ["shared", "being written to a tier", reserved["tier_writes"] ?? 0],
+    ["disk", "being read from a tier", reserved["tier_reads"] ?? 0],
+    ["rest", "remainder", Math.max(0, (reserved["pages"] ?? 0) - inPages)],
   ];
   const shown = parts.filter(([kind, , n]) => n > 0 && kind !== "rest");
   return (

@@ -7,15 +7,15 @@ import { State, kPageTokens } from "./pages";
 const kStates = ["free", "being filled", "in use", "cached"];
 
 function tierText(tier: number): string {
-  if (tier & 2) return "memory, brought back from disk";
-  return tier & 1 ? "memory, and saved on disk" : "memory";
+  if (tier & 2) return "memory, read from a tier";
+  return tier & 1 ? "memory, and saved to a tier" : "memory";
 }
 
 export function PageDetail({ live, selection }: { live: Live; selection: Selection | null }) {
   if (!selection || !live.view) {
     return (
       <p id="page-detail" class="detail muted small" role="status">
-        Select a page to see the pages before and after it in its texts.
+        Select a page to see the pages before and after it.
       </p>
     );
   }
@@ -29,17 +29,17 @@ export function PageDetail({ live, selection }: { live: Live; selection: Selecti
     ["State", kStates[pages.state[page]!]!],
     ["Tokens", nTokens > 0 ? `${first + 1}–${first + nTokens} of its text` : "none yet"],
     ["Owners", users.length > 0 ? `${pages.owners[page]} (${users.map((s) => `#${s.id}`).join(", ")})` : `${pages.owners[page]}`],
-    ["Continues in", plural(Math.max(0, pages.branches[page]!), "text")],
-    ["Pages before it", plural(ancestors.length, "page")],
-    ["Pages after it", plural(descendants.length, "page")],
+    ["Continued by", plural(Math.max(0, pages.branches[page]!), "text")],
+    ["Preceding pages", plural(ancestors.length, "page")],
+    ["Following pages", plural(descendants.length, "page")],
     ["Age", duration(view.now - pages.taken[page]!)],
     ["Last used", `${duration(view.now - pages.lastUsed[page]!)} ago`],
-    ["Lives in", tierText(pages.tier[page]!)],
+    ["Stored in", tierText(pages.tier[page]!)],
   ];
   if (pages.isSnapshot(page)) {
-    facts.push(["Holds", "a part of a snapshot: the recurrent state after its text, or its last page in bf16"]);
+    facts.push(["Contains", "a part of a snapshot: a recurrent state, or an open page in bf16"]);
   } else if (view.windows.length > 1) {
-    facts.push(["Layers", `group ${pages.group[page]}, ${window ? `window of ${window}` : "sees everything"}`]);
+    facts.push(["Layers", `group ${pages.group[page]}, ${window ? `window of ${window}` : "full attention"}`]);
   }
   return (
     <div id="page-detail" class="detail" role="status">

@@ -48,7 +48,7 @@ export function Sequences() {
           ended.slice(0, 4 - sequences.length).map((s) => <Strip key={s.id} sequence={s} />)}
       </ul>
       {hidden > 0 && <p class="muted small">and {count(hidden)} more</p>}
-      {sequences.length === 0 && ended.length === 0 && <p class="muted small">No sequence is running.</p>}
+      {sequences.length === 0 && ended.length === 0 && <p class="muted small">No running sequences.</p>}
     </section>
   );
 }

@@ -66,12 +66,12 @@ export function Steps() {
         </span>
       </div>
       <div ref={box}>
-        <canvas ref={canvas} role="img" aria-label="The newest steps of the engine, each with its prefill and decode tokens" />
+        <canvas ref={canvas} role="img" aria-label="The latest engine steps, each with its prefill and decode tokens" />
       </div>
       <p class="muted small">
         {last
           ? `step ${count(last.number)}: ${count(last.prefillRows)} prefill and ${count(last.decodeRows)} decode tokens of ${count(last.sequences)} sequence${last.sequences === 1 ? "" : "s"} in ${milliseconds(last.ms)}${last.drafted > 0 ? `, ${count(last.accepted)} of ${count(last.drafted)} draft tokens accepted` : ""}`
-          : "No step yet."}
+          : "No steps yet."}
       </p>
     </section>
   );

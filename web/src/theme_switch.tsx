@@ -7,7 +7,7 @@ export function ThemeSwitch() {
   const icon: Record<Choice, string> = { auto: "◐", light: "○", dark: "●" };
   return (
     <button type="button" class="theme" onClick={() => chooseTheme(next[choice])}
-      title={`Colours: ${choice}`} aria-label={`Colours: ${choice}. Change to ${next[choice]}`}>
+      title={`Theme: ${choice}`} aria-label={`Theme: ${choice}. Change to ${next[choice]}`}>
       <span aria-hidden="true">{icon[choice]}</span> {choice}
     </button>
   );

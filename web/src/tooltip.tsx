@@ -8,21 +8,21 @@ const hide = () => tooltipStore.set({ text: "", anchor: null });
 
 // Explanations of the terms on the page.
 export const kTerms = {
-  ttft: "Time to first token: from sending a request until the first token of its answer. It is mostly the time to compute the part of the prompt that is not in the cache.",
+  ttft: "Time to first token: from sending a request to the first token of its answer. Most of it is the prefill of the prompt tokens that are not cached.",
   itl: "Inter-token latency: the time from one token of an answer to the next.",
   p50: "Median: half of the values are below it.",
-  p99: "99th percentile: 99 of 100 values are below it. It shows the slow cases that a median hides.",
-  page: "The cache stores keys and values in pages of 32 tokens. Chats that begin with the same tokens share the pages of that beginning.",
-  hitRate: "Share of prompt tokens whose keys and values were in the cache, so that they were not computed again.",
-  decode: "Generated tokens per second, of all sequences together, while the engine generates.",
-  sequence: "One answer that is being generated, with its prompt.",
-  step: "One pass through the model. It generates a token for every sequence that is decoding, and computes a chunk of the prompts that are waiting (prefill).",
-  kvMemory: "Memory that is set aside for keys and values (--kv-memory).",
-  tokenRate: "Prefill computes prompts, decode generates answers. The average of each second.",
+  p99: "99th percentile: 99 of 100 values are below it. It shows the slow cases that the median hides.",
+  page: "The KV cache stores keys and values in pages of 32 tokens. Prompts with a common prefix share its pages.",
+  hitRate: "Share of prompt tokens found in the prefix cache. They are not computed again.",
+  decode: "Generated tokens per second, over all running sequences, while the engine generates.",
+  sequence: "An answer being generated, with its prompt. A request for several choices has several sequences.",
+  step: "One forward pass of the model over a batch: the next token of every decoding sequence, and a chunk of waiting prompts (prefill).",
+  kvMemory: "Memory reserved for keys and values (--kv-memory).",
+  tokenRate: "Prefill computes prompts, decode generates answers. Average of each second.",
   speed: "Generated tokens per second: 1 second divided by ITL.",
-  maxTokens: "The longest answer. An answer that reaches it is cut, and you can continue it.",
-  temperature: "0 always takes the likeliest token. Higher values vary the answer.",
-  topP: "Only the likeliest tokens whose probabilities add up to this value are sampled.",
+  maxTokens: "Maximum length of an answer. A truncated answer can be continued.",
+  temperature: "0 always picks the most likely token. Higher values make answers more varied.",
+  topP: "Sampling is limited to the most likely tokens whose probabilities add up to this value.",
   seed: "The same seed and settings give the same answer.",
 } as const;
 

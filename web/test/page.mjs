@@ -39,7 +39,7 @@ async function open(browser, options = {}) {
 
 async function setSystem(page, text, maxTokens) {
   await page.getByText("System prompt and sampling").click();
-  await page.getByLabel("System prompt, in front of every chat").fill(text);
+  await page.getByLabel("System prompt of every chat").fill(text);
   await page.getByLabel("Max tokens").fill(String(maxTokens));
   await page.getByLabel("Seed").fill("1");
   await page.getByLabel("Max tokens").blur();
@@ -270,7 +270,7 @@ const scenarios = {
     await page.locator(".map-canvas").focus();
     for (let n = await count(page, "cached"); n > 0; --n) await page.keyboard.press("ArrowRight");
     // The last page is saved when the engine is idle.
-    await page.getByText("memory, and saved on disk").waitFor();
+    await page.getByText("memory, and saved to a tier").waitFor();
     await page.keyboard.press("Escape");
     await ask("fill");
     // Writing takes time when other programs use the disk.
@@ -280,7 +280,7 @@ const scenarios = {
     const answer = await say(page, "What is the hour?");
     await page.locator(".map-canvas").focus();
     let detail = "";
-    for (let i = 0; i < 400 && !detail.includes("brought back"); ++i) {
+    for (let i = 0; i < 400 && !detail.includes("read from a tier"); ++i) {
       await page.keyboard.press("ArrowRight");
       detail = await page.locator("#page-detail").innerText();
     }
@@ -296,7 +296,7 @@ const scenarios = {
     await page.waitForFunction(() => document.querySelector("[data-count=cached]").textContent !== "0");
     const before = await count(page, "cached");
     await ask("stop");
-    await page.getByText("no connection, trying again").waitFor();
+    await page.getByText("no connection, retrying").waitFor();
     const isGrey = await page.locator(".cache.stale").isVisible();
     const note = await page.locator(".stale-note").innerText();
     await picture(page, "stale");
@@ -318,10 +318,10 @@ const scenarios = {
     page.setDefaultTimeout(kPatience);
     await page.goto(url);
     await page.getByRole("dialog").waitFor();
-    await page.getByLabel(/API key/).fill("sesame");
+    await page.getByLabel(/API key; stored/).fill("sesame");
     await button(page, "Use it").click();
     const refusal = await page.getByRole("alert").innerText();
-    await page.getByLabel(/API key/).fill("open-sesame");
+    await page.getByLabel(/API key; stored/).fill("open-sesame");
     await button(page, "Use it").click();
     await page.getByText("live", { exact: true }).waitFor();
     await setSystem(page, kSystem, 16);
@@ -379,7 +379,7 @@ const scenarios = {
       await button(page, "Send").waitFor();
     }
     await openChat(page, "Question number 2");
-    await button(page, "24 chats: open another one").click();
+    await button(page, "24 chats: open another chat").click();
     const isInView = await page.evaluate(() => {
       const list = document.querySelector(".chats-menu .chat-list").getBoundingClientRect();
       const entry = document.querySelector(".chats-menu [aria-current=true]").getBoundingClientRect();
@@ -485,7 +485,7 @@ const scenarios = {
     await setSystem(page, "You are a pirate.", 77);
     const settings = await page.locator(".settings .values").innerText();
     const explained = {};
-    for (const name of ["TTFT", "ITL", "p99", "Pages", "Prefix cache hit rate"]) {
+    for (const name of ["TTFT", "ITL", "p99", "KV pages", "Prefix cache hit rate"]) {
       const term = page.locator("button.term").filter({ hasText: new RegExp(`^${name}:`) }).first();
       await term.scrollIntoViewIfNeeded();
       await term.hover();

@@ -46,8 +46,8 @@ async function read(browser) {
   await page.locator(".numbers summary").focus();
   await page.keyboard.press("Enter");
   const rows = await page.locator(".numbers tbody tr").count();
-  await page.getByRole("button", { name: /Colours/ }).click();
-  await page.getByRole("button", { name: /Colours/ }).click();
+  await page.getByRole("button", { name: /Theme/ }).click();
+  await page.getByRole("button", { name: /Theme/ }).click();
   const theme = await page.evaluate(() => document.documentElement.dataset.theme);
   return { ...seen, rows, theme, complaints: page.complaints, requests: page.requests };
 }

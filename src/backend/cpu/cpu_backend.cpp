@@ -182,7 +182,7 @@ Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorVie
     const ElementTraits& t = traits(source.type);
     if (!can_pack(source.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{} weights cannot be computed with on the CPU: expected one of {}",
+                  fmt::format("{} weights are not supported on the CPU: expected one of {}",
                               t.name, computable_types(*this)));
     }
     if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {
@@ -434,9 +434,10 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
   }
   const cpu::InstructionSet* isa = cpu::find_instruction_set(options.isa);
   if (!isa) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("instruction set \"{}\": this machine has {}", options.isa,
-                            fmt::join(cpu_isa_names(), ", ")));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("unknown or unsupported instruction set \"{}\": this machine supports {}",
+                    options.isa, fmt::join(cpu_isa_names(), ", ")));
   }
   const uint32_t n_threads =
       options.n_threads > 0 ? options.n_threads : std::min(usable_processors(), kMaxThreads);

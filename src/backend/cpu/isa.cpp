@@ -32,7 +32,7 @@ bool is_amd() { return __builtin_cpu_is("amd"); }
 MatmulKernels matmul_of(const ActivationKernels (&activations)[kNumActivationFormats],
                         std::initializer_list<WeightRows> units) {
   MatmulKernels kernels{};
-  kernels.fetches_in_one_step = is_amd();
+  kernels.prefetches_in_one_step = is_amd();
   std::ranges::copy(activations, kernels.by_format);
   for (const WeightRows& unit : units) {
     for (const WeightKernels& row : std::span(unit.begin, unit.n)) {

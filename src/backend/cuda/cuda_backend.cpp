@@ -49,7 +49,7 @@ class CudaBackend final : public Backend {
   bool can_compute(ElementType type) const override {
     return can_multiply(device_->kernels().matmul, type);
   }
-  uint32_t most_head_dim() const override { return kMostHeadDim; }
+  uint32_t max_head_dim() const override { return kMostHeadDim; }
   // All types have the bits of the scalar instruction set.
   std::string_view arithmetic(ElementType) const override { return {}; }
 
@@ -188,7 +188,7 @@ Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorVi
     const ElementTraits& t = traits(source.type);
     if (!can_compute(source.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{} weights cannot be computed with on a GPU: expected one of {}",
+                  fmt::format("{} weights are not supported on a GPU: expected one of {}",
                               t.name, computable_types(*this)));
     }
     if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {

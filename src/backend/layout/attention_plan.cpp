@@ -8,14 +8,14 @@ namespace {
 
 constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
 
-uint32_t first_token_seen(uint32_t position, uint32_t window) {
+uint32_t first_visible_token(uint32_t position, uint32_t window) {
   return window != 0 && position + 1 > window ? position + 1 - window : 0;
 }
 
 }  // namespace
 
-SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window) {
-  const uint32_t begin = first_token_seen(rows.front().position, window);
+SplitRange visible_splits(std::span<const QueryRow> rows, uint32_t window) {
+  const uint32_t begin = first_visible_token(rows.front().position, window);
   const uint32_t end = rows.back().sealed_end();
   if (begin >= end) return {0, 0};
   return {begin / kSplitTokens, (end - 1) / kSplitTokens + 1};
@@ -31,7 +31,7 @@ void AttentionPlan::group(std::span<const RowSlice> slices, uint32_t window, uin
   seen_.clear();
   splits_ = {UINT32_MAX, 0};
   for (const RowSlice& slice : slices) {
-    seen_.push_back(splits_seen_by(slice.rows, window));
+    seen_.push_back(visible_splits(slice.rows, window));
     splits_.begin = std::min(splits_.begin, seen_.back().begin);
     splits_.end = std::max(splits_.end, seen_.back().end);
   }
@@ -50,7 +50,7 @@ void AttentionPlan::list_members(uint32_t split) {
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     if (split < seen_[i].begin || split >= seen_[i].end) continue;
     const RowSlice& slice = slices_[i];
-    const uint32_t first = first_token_seen(slice.rows.front().position, window_) / kPageTokens;
+    const uint32_t first = first_visible_token(slice.rows.front().position, window_) / kPageTokens;
     const uint32_t last = (slice.rows.back().sealed_end() - 1) / kPageTokens;
     const uint32_t begin = std::max(first, split * kSplitPages);
     const uint32_t end = std::min(last + 1, (split + 1) * kSplitPages);

@@ -34,15 +34,16 @@ struct UnitPart {
   uint32_t first_row;
 };
 
-// Decides which rows attend to pages together. In each split it groups slices whose page tables
-// hold the same addresses for all pages that they attend to, so that sequences that lease the same
-// pages read them once. Grouping does not change bits, because the arithmetic of a row does not
-// depend on other rows.
+// Decides which rows attend to pages together. A split is a range of kSplitTokens positions, whole
+// pages, that is computed alone; a run has the rows of one sequence (KvRun). In each split it
+// groups slices whose page tables hold the same addresses for all pages that they attend to, so
+// that sequences that lease the same pages read them once. Grouping does not change bits, because
+// the arithmetic of a row does not depend on other rows.
 class AttentionPlan {
  public:
   // Groups the slices, split by split. A unit of several slices has at most n_unit_rows rows. Each
   // slice must attend to at least one split. The slices must stay valid as long as the plan is
-  // used.
+  // used. window: number of positions of sliding-window attention; 0: all.
   void group(std::span<const RowSlice> slices, uint32_t window, uint32_t n_unit_rows);
 
   // Returns the units in ascending order of their splits.
@@ -84,6 +85,6 @@ class AttentionPlan {
 
 // Returns the splits that rows in ascending order attend to; empty if each row attends only to its
 // open page.
-SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window);
+SplitRange visible_splits(std::span<const QueryRow> rows, uint32_t window);
 
 }  // namespace kvik

@@ -24,9 +24,10 @@ namespace kvik {
 //              dimension (their number rounded up to eight), and the step between nibbles of each
 //              dimension in units of 17 / 256 of a level, in bytes. Then sixteen f32 scales, of
 //              which each group of dimensions uses one. V as in int4
-// An int8 element represents scale · level, |level| ≤ 127. An int4 element represents scale · (2 ·
-// nibble − 15), in a head rotated by attention_rotate.inl. An int4 element by channel represents
-// scale · (level − 128) with level = (256 · first + 128 + 17 · step · nibble) / 256, rounded down.
+// A level is the integer that a quantized element stores. An int8 element represents scale · level,
+// |level| ≤ 127. An int4 element represents scale · (2 · nibble − 15), in a head rotated by
+// attention_rotate.inl. An int4 element by channel represents scale · (level − 128) with level =
+// (256 · first + 128 + 17 · step · nibble) / 256, rounded down.
 //
 // Latent K (MLA) has no V: V is the first latent_dim dimensions of K, a multiple of 16. int8 K then
 // has one scale for those dimensions and one for the rest, and no int4 group contains dimensions of
@@ -34,9 +35,9 @@ namespace kvik {
 struct KvBlockLayout {
   KvType type;
   uint32_t head_dim;
-  uint32_t latent_dim = 0;  // 0: K and V are separate
-  bool keys_by_channel = false;
-  size_t k_bytes() const;  // bytes of one head's K in one page
+  uint32_t latent_dim = 0;       // 0: K and V are separate
+  bool keys_by_channel = false;  // int4 K with a step for each dimension instead of each token
+  size_t k_bytes() const;        // bytes of one head's K in one page
   size_t v_bytes() const;
   size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
@@ -50,7 +51,7 @@ struct KvBlockLayout {
   uint32_t n_value_groups() const;
   uint32_t group_dims(KvType of) const;  // of K or V stored in type `of`
   // Returns whether K is rotated before quantization.
-  bool turns_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
+  bool rotates_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
   // Returns the layout of the open pages that go with pages of this layout.
   KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim}; }
 };

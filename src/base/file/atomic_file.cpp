@@ -34,7 +34,7 @@ Result<std::string> read_whole(const std::string& path, size_t max_bytes) {
   struct stat about {};
   if (!file.is_open() || ::fstat(file.get(), &about) != 0) return unreadable(path);
   if (!S_ISREG(about.st_mode)) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no regular file", path));
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a regular file", path));
   }
   std::string bytes;
   char buffer[1 << 16];

@@ -38,9 +38,10 @@ Result<void> InputFile::read(uint64_t offset, std::span<std::byte> bytes) const 
       return fail(ErrorCode::kIo, fmt::format("cannot read '{}': {}", path_, std::strerror(errno)));
     }
     if (n == 0) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("'{}' ends at byte {}, expected {}: it was cut while it was read",
-                              path_, offset + done, size_));
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("'{}' ends at byte {}, expected {}: it was truncated while it was read",
+                      path_, offset + done, size_));
     }
     done += static_cast<size_t>(n);
   }

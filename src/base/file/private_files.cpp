@@ -30,10 +30,11 @@ Result<void> rename_foreign_file(const std::string& path) {
     struct stat taken {};
     if (::lstat(name.c_str(), &taken) == 0) continue;
     if (::rename(path.c_str(), name.c_str()) != 0) return failed("rename", path);
-    log::warn("'{}' is no file of this program's: it is called '{}' now", path, name);
+    log::warn("'{}' was not written by Kvik; it was renamed to '{}'", path, name);
     return {};
   }
-  return fail(ErrorCode::kIo, fmt::format("cannot put '{}' aside: too much is there", path));
+  return fail(ErrorCode::kIo,
+              fmt::format("cannot rename '{}': too many renamed files are there", path));
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ Result<void> prepare_private_file(const std::string& path) {
   }
   if (!is_usable(path, there)) return rename_foreign_file(path);
   if ((there.st_mode & kOthers) != 0 && ::chmod(path.c_str(), kPrivateFile) != 0) {
-    return failed("keep others out of", path);
+    return failed("restrict the permissions of", path);
   }
   return {};
 }

@@ -36,7 +36,8 @@ Error error_of(sqlite3* handle, const std::string& path) {
   const int code = handle ? sqlite3_errcode(handle) & 0xff : SQLITE_NOMEM;
   if (code == SQLITE_INTERRUPT) {  // set by on_progress()
     return {.code = ErrorCode::kCorrupt,
-            .message = fmt::format("the index '{}' makes more work than its pages can", path)};
+            .message = fmt::format(
+                "a query of the index '{}' takes too many steps; the file may be corrupt", path)};
   }
   return {.code = is_system_error(code) ? ErrorCode::kIo : ErrorCode::kCorrupt,
           .message = fmt::format("the index '{}': {}", path,

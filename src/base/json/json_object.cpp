@@ -111,7 +111,7 @@ Result<json::value> parse_json_file(std::string_view text, std::string_view file
   }
   if (!error) return value;
   return fail(ErrorCode::kCorrupt,
-              fmt::format("{} can not be read: {}, expected JSON", file, error.message()));
+              fmt::format("{} cannot be parsed as JSON: {}", file, error.message()));
 }
 
 std::unexpected<Error> unexpected_value(std::string_view file, std::string_view path,
@@ -130,7 +130,7 @@ Result<JsonObject> JsonObject::of(const json::value& value, std::string file, st
 }
 
 std::unexpected<Error> JsonObject::wrong_type(std::string_view key, Type expected) const {
-  constexpr std::string_view kTypes[] = {"true or false", "a text", "a list", "an object"};
+  constexpr std::string_view kTypes[] = {"true or false", "a string", "an array", "an object"};
   return unexpected_value(key, kTypes[static_cast<size_t>(expected)]);
 }
 
@@ -149,13 +149,13 @@ Result<std::optional<uint64_t>> JsonObject::number(std::string_view key) const {
   const json::value* value = find(key);
   if (!value) return std::optional<uint64_t>();
   if (const auto number = as_number(*value)) return number;
-  return unexpected_value(key, "a whole number from 0 up");
+  return unexpected_value(key, "a non-negative integer");
 }
 
 Result<uint32_t> JsonObject::count(std::string_view key, uint64_t max) const {
   TRY_ASSIGN(const auto found, number(key));
   if (found && *found >= 1 && *found <= max) return static_cast<uint32_t>(*found);
-  return unexpected_value(key, fmt::format("a whole number from 1 to {}", max));
+  return unexpected_value(key, fmt::format("an integer from 1 to {}", max));
 }
 
 Result<std::optional<double>> JsonObject::real(std::string_view key) const {
@@ -172,7 +172,7 @@ Result<bool> JsonObject::flag(std::string_view key, bool otherwise) const {
 
 Result<std::string> JsonObject::required_text(std::string_view key) const {
   TRY_ASSIGN(auto found, text(key));
-  if (!found) return unexpected_value(key, "a text");
+  if (!found) return unexpected_value(key, "a string");
   return std::move(*found);
 }
 
@@ -187,10 +187,10 @@ Result<std::vector<std::string>> JsonObject::texts(std::string_view key) const {
   const json::value* value = find(key);
   if (!value) return all;
   const json::array* list = value->if_array();
-  if (!list) return unexpected_value(key, "a list of texts");
+  if (!list) return unexpected_value(key, "an array of strings");
   for (const json::value& item : *list) {
     const json::string* text = item.if_string();
-    if (!text) return unexpected_value(key, "a list of texts");
+    if (!text) return unexpected_value(key, "an array of strings");
     all.emplace_back(*text);
   }
   return all;
@@ -201,10 +201,10 @@ Result<std::vector<double>> JsonObject::reals(std::string_view key) const {
   const json::value* value = find(key);
   if (!value) return all;
   const json::array* list = value->if_array();
-  if (!list) return unexpected_value(key, "a list of numbers");
+  if (!list) return unexpected_value(key, "an array of numbers");
   for (const json::value& item : *list) {
     const auto real = as_real(item);
-    if (!real || !std::isfinite(*real)) return unexpected_value(key, "a list of numbers");
+    if (!real || !std::isfinite(*real)) return unexpected_value(key, "an array of numbers");
     all.push_back(*real);
   }
   return all;
@@ -226,10 +226,10 @@ Result<std::vector<uint64_t>> JsonObject::numbers(std::string_view key) const {
   if (!value) return all;
   if (const auto one = as_number(*value)) return std::vector<uint64_t>{*one};
   const json::array* list = value->if_array();
-  if (!list) return unexpected_value(key, "a whole number from 0 up, or a list of them");
+  if (!list) return unexpected_value(key, "a non-negative integer, or a list of them");
   for (const json::value& item : *list) {
     const auto number = as_number(item);
-    if (!number) return unexpected_value(key, "a whole number from 0 up, or a list of them");
+    if (!number) return unexpected_value(key, "a non-negative integer, or a list of them");
     all.push_back(*number);
   }
   return all;

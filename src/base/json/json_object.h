@@ -31,7 +31,7 @@ class JsonObject : public JsonReader {
                                std::string path = {});
 
   Result<std::optional<uint64_t>> number(std::string_view key) const;
-  // Returns a required whole number in [1, max].
+  // Returns a required integer in [1, max].
   Result<uint32_t> count(std::string_view key, uint64_t max) const;
   Result<std::optional<double>> real(std::string_view key) const;
   using JsonReader::flag;
@@ -54,7 +54,7 @@ class JsonObject : public JsonReader {
   };
   // Returns two numbers, either of which may be infinite.
   Result<std::optional<Range>> range(std::string_view key) const;
-  // Returns a list of whole numbers, which may be a single number in the file.
+  // Returns a list of integers, which may be a single number in the file.
   Result<std::vector<uint64_t>> numbers(std::string_view key) const;
 
   // Returns the error "config.json: 'rope_scaling.type' is "x", expected …" with the actual value.

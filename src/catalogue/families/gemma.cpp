@@ -94,7 +94,7 @@ Result<void> find_kv_sources(const KeyReader& keys, LayerKinds& kinds) {
     if (source && kinds.n_kv_heads[*source] == kinds.n_kv_heads[i]) continue;
     return fail(
         ErrorCode::kCorrupt,
-        fmt::format("'{}' is {}: no layer before them has K and V for layer {}, expected "
+        fmt::format("'{}' is {}: no earlier layer has K and V for layer {}, expected "
                     "one with the same window and {} KV heads",
                     keys.full("attention.shared_kv_layers"), n_sharing, i, kinds.n_kv_heads[i]));
   }

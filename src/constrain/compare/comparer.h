@@ -16,7 +16,7 @@ namespace kvik::constrain {
 // If a node has more possible values than there are forbidden ones, nothing else is checked;
 // otherwise all its values are enumerated. A text that Machine::within() dropped counts as every
 // text that it may have been. If the result depends on such a text, the machine's
-// asked_for_forgotten() becomes true.
+// depends_on_forgotten() becomes true.
 //
 // Use from one thread, during one query of its machine.
 class Comparer {
@@ -77,7 +77,7 @@ class Comparer {
   std::optional<uint32_t> member(uint32_t value, uint32_t name) const;
   Candidates candidates(ValueKind kind, const Memory& memory) const;
   // Notes that the result depends on a text that within() dropped.
-  void ask() { m_.asked_for_forgotten_ = true; }
+  void ask() { m_.depends_on_forgotten_ = true; }
   // Returns whether `some` has a value that is not in `values`.
   bool exceeds(const SomeValues& some, const Values& values);
 
@@ -102,7 +102,7 @@ class Comparer {
   struct NamePlace {
     uint32_t named = 0;
     std::u32string other = {};
-    bool is_behind_other = false;
+    bool is_after_other = false;
   };
   void add_objects(const Begun& begun, const NamePlace& from, size_t n, SomeValues& found);
   void add_arrays(const Begun& begun, size_t n, SomeValues& found);
@@ -120,15 +120,16 @@ class Comparer {
   bool finds_places(const Begun& begun);
   // Returns all possible values of the later positions that have only few.
   Values scarce_values(const Begun& begun);
-  Values dead_items(const Begun& begun, uint32_t list, const Candidates& its);
+  Values doomed_items(const Begun& begun, uint32_t list, const Candidates& its);
   std::optional<Values> taken_items(const Begun& begun, uint32_t list);
-  void add_less(const RuledWay& option, const Values& not_these, std::vector<RuledWay>& ways);
+  void add_way_without(const RuledWay& option, const Values& not_these,
+                       std::vector<RuledWay>& ways);
   bool has_repeated(std::span<const uint32_t> record) const;
   bool may_repeat(uint32_t form, size_t from) const;
   Node both_of(const ArrayForm& array, size_t a, size_t b) const;
   Node item_at(const ArrayForm& array, size_t place) const;
-  void add_some(const Begun& begun, const Machine::Way& way, const Values& values,
-                std::vector<RuledWay>& ways);
+  void add_ways_for(const Begun& begun, const Machine::Way& way, const Values& values,
+                    std::vector<RuledWay>& ways);
   void add_repeated_ways(const Begun& begun, const Machine::Way& way, std::vector<RuledWay>& ways);
 
   // Defined in comparer_takes.cpp: return whether a node can produce a value.

@@ -143,7 +143,7 @@ Comparer::Values Comparer::scarce_values(const Begun& begun) {
 }
 
 // Returns the values of the next item after which only forbidden arrays would remain possible.
-Comparer::Values Comparer::dead_items(const Begun& begun, uint32_t list, const Candidates& its) {
+Comparer::Values Comparer::doomed_items(const Begun& begun, uint32_t list, const Candidates& its) {
   const ArrayForm& array = parts_.arrays[begun.form];
   const size_t place = begun.record.size();
   const auto part = [&](uint32_t value) {
@@ -226,7 +226,7 @@ void Comparer::add_repeated_ways(const Begun& begun, const Machine::Way& way,
     return;
   }
   if (std::ranges::count(begun.record, kUnknown) > 0) ask();
-  add_some(begun, way, here, ways);
+  add_ways_for(begun, way, here, ways);
   for (size_t later = place + 1; later < end; ++later) {
     const Node both = both_of(array, place, later);
     if (parts_.node(both).productive) ways.push_back({{both, way.list}, any});
@@ -249,7 +249,7 @@ std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory
         if (!completes_array(form, way.list, value, begun.record.size() + 1)) continue;
         here.push_back(parts_of(value)[begun.record.size()]);
       }
-      add_some(begun, way, here, ways);
+      add_ways_for(begun, way, here, ways);
       continue;
     }
     Values not_these;
@@ -258,21 +258,21 @@ std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory
       if (!taken) continue;
       not_these = std::move(*taken);
     }
-    const Values dead = dead_items(begun, way.list, its);
+    const Values dead = doomed_items(begun, way.list, its);
     not_these.insert(not_these.end(), dead.begin(), dead.end());
     std::vector<RuledWay> options = {{way, put_rule(ValueRule::kNone, {})}};
     if (array.repeated && !has_repeated(begun.record)) {
       options.clear();
       add_repeated_ways(begun, way, options);
     }
-    for (const RuledWay& option : options) add_less(option, not_these, ways);
+    for (const RuledWay& option : options) add_way_without(option, not_these, ways);
   }
   return ways;
 }
 
 // Adds ways to read the next item as one of `values`.
-void Comparer::add_some(const Begun& begun, const Machine::Way& way, const Values& values,
-                        std::vector<RuledWay>& ways) {
+void Comparer::add_ways_for(const Begun& begun, const Machine::Way& way, const Values& values,
+                            std::vector<RuledWay>& ways) {
   for (const Node node : item_nodes(begun.form, begun.record.size(), way.value)) {
     Values its;
     for (const uint32_t value : values) {
@@ -283,8 +283,8 @@ void Comparer::add_some(const Begun& begun, const Machine::Way& way, const Value
 }
 
 // Adds the way without the values `not_these`, if it has any others.
-void Comparer::add_less(const RuledWay& option, const Values& not_these,
-                        std::vector<RuledWay>& ways) {
+void Comparer::add_way_without(const RuledWay& option, const Values& not_these,
+                               std::vector<RuledWay>& ways) {
   if (mode_of(option.rule) == ValueRule::kSome) {
     const auto its = values_of(option.rule);
     Values left(its.begin(), its.end());

@@ -212,7 +212,7 @@ void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, 
     std::ranges::sort(texts);
     for (const std::u32string& text : texts) {
       if (found.are_many) return;
-      if (from.is_behind_other && text <= from.other) continue;
+      if (from.is_after_other && text <= from.other) continue;
       add({false, kind, m_.text_number(text)},
           {static_cast<uint32_t>(object.names.size()), text, true});
     }

@@ -49,7 +49,7 @@ class GbnfParser {
   Result<void> rule() {
     TRY_ASSIGN(const uint32_t rule, name());
     skip_blanks();
-    if (!text_.take("::=")) return text_.wrong("'::=' was expected behind a rule's name");
+    if (!text_.take("::=")) return text_.wrong("expected '::=' after the name of a rule");
     skip_blanks();
     TRY_ASSIGN(Production body, alternatives());
     if (!rules_.define(rule, std::move(body)))
@@ -70,7 +70,7 @@ class GbnfParser {
 
   Result<Production> alternatives() {
     if (++depth_ > kMaxGroupDepth)
-      return text_.wrong(fmt::format("groups lie deeper than {}", kMaxGroupDepth));
+      return text_.wrong(fmt::format("groups are nested deeper than {}", kMaxGroupDepth));
     std::vector<Production> all;
     do {
       skip_blanks();
@@ -139,7 +139,7 @@ class GbnfParser {
         text_.skip(1);
         TRY_ASSIGN(last, character());
       }
-      if (last < first) return text_.wrong("a range whose ends are the wrong way round");
+      if (last < first) return text_.wrong("a range whose end is less than its beginning");
       ranges.push_back({first, last});
     }
     CodePointSet set(std::move(ranges));
@@ -182,7 +182,7 @@ class GbnfParser {
     }
     if (!text_.take("}")) return text_.wrong("'{' without '}'");
     if (max < min.value_or(0))
-      return text_.wrong("a repetition whose bounds are the wrong way round");
+      return text_.wrong("a repetition whose maximum is less than its minimum");
     return Production::repeat(std::move(part), min.value_or(0), max);
   }
 

@@ -13,7 +13,7 @@ Result<char32_t> GrammarText::hex(size_t n_digits) {
   if (digits.size() < n_digits || error != std::errc{} || end != digits.data() + digits.size())
     return wrong("an escape without its digits");
   if (code > kMaxCodePoint || (code >= 0xD800 && code <= 0xDFFF))
-    return wrong("an escape that is no character");
+    return wrong("an escape that is not a character");
   skip(n_digits);
   return static_cast<char32_t>(code);
 }
@@ -54,7 +54,7 @@ std::unexpected<Error> GrammarText::wrong(std::string_view what) const {
 
 std::unexpected<Error> GrammarText::unsupported(std::string_view what) const {
   return fail(ErrorCode::kUnsupported,
-              fmt::format("the grammar has {} in line {}, which cannot be kept", what, line_));
+              fmt::format("the grammar has {} in line {}, which is not supported", what, line_));
 }
 
 }  // namespace kvik::constrain

@@ -46,7 +46,7 @@ class GrammarText {
   Result<char32_t> character() {
     const Utf8Step step = at_end() ? Utf8Step{} : next_utf8(text_, at_);
     if (at_end() || step.kind != Utf8Step::Kind::kValid)
-      return wrong(at_end() ? "it ends too early" : "bytes that are no UTF-8");
+      return wrong(at_end() ? "it ends unexpectedly" : "invalid UTF-8");
     skip(step.n_bytes);
     return step.code_point;
   }
@@ -56,7 +56,7 @@ class GrammarText {
   // Reads the rest of an escape that all grammar languages have, after the backslash and `letter`.
   // Returns std::nullopt for other letters.
   Result<std::optional<char32_t>> common_escape(char letter);
-  // Reads a whole number below a million. Returns std::nullopt if there is none.
+  // Reads an integer below a million. Returns std::nullopt if there is none.
   Result<std::optional<uint32_t>> number();
 
   std::unexpected<Error> wrong(std::string_view what) const;

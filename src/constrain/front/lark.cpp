@@ -85,7 +85,7 @@ class LarkParser {
   }
 
   std::unexpected<Error> unexpected_byte() const {
-    if (text_.at_end()) return text_.wrong("it ends too early");
+    if (text_.at_end()) return text_.wrong("it ends unexpectedly");
     const char c = text_.peek();
     return text_.wrong(c >= ' ' && c <= '~' ? fmt::format("'{}' was not expected", c)
                                             : fmt::format("byte {} was not expected",
@@ -107,8 +107,7 @@ class LarkParser {
     skip_blanks();
     if (text_.take(".")) TRY(text_.number());  // the priority only affects Lark's parser
     skip_blanks();
-    if (!text_.take(":"))
-      return text_.wrong(fmt::format("':' was expected behind '{}'", rule_name));
+    if (!text_.take(":")) return text_.wrong(fmt::format("expected ':' after '{}'", rule_name));
     in_ = is_terminal(rule_name) ? In::kTerminal : In::kRule;
     TRY_ASSIGN(Production body, alternatives());
     TRY(end_of_line());
@@ -147,7 +146,7 @@ class LarkParser {
   Result<void> import_terminals() {
     skip_blanks();
     if (!text_.take("common"))
-      return text_.unsupported("an import of something else than 'common'");
+      return text_.unsupported("an import from a module other than 'common'");
     if (text_.take(".")) {
       const size_t line = text_.line();
       TRY_ASSIGN(const std::string common, name());
@@ -181,7 +180,7 @@ class LarkParser {
 
   Result<Production> alternatives() {
     if (++depth_ > kMaxGroupDepth)
-      return text_.wrong(fmt::format("groups lie deeper than {}", kMaxGroupDepth));
+      return text_.wrong(fmt::format("groups are nested deeper than {}", kMaxGroupDepth));
     std::vector<Production> all;
     take_bar();  // a '|' may also precede the first alternative
     do {
@@ -269,7 +268,7 @@ class LarkParser {
     RegularPool& pool = builder_.regulars();
     if (text_.take("i")) {
       std::vector<Regular> parts;
-      for (const char32_t c : first) parts.push_back(pool.characters(without_case({{c, c}})));
+      for (const char32_t c : first) parts.push_back(pool.characters(close_over_case({{c, c}})));
       return terminal(pool.sequence(parts));
     }
     if (!text_.sees("..")) return terminal(pool.literal(first));
@@ -395,7 +394,7 @@ class LarkParser {
     }
     if (!max || (!min && between != ",")) return text_.wrong("a repetition without a number");
     if (*max < min.value_or(0))
-      return text_.wrong("a repetition whose bounds are the wrong way round");
+      return text_.wrong("a repetition whose maximum is less than its minimum");
     return Production::repeat(std::move(part), min.value_or(0), *max);
   }
 

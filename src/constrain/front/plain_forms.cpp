@@ -26,7 +26,7 @@ bool is_utf8(std::string_view text) {
 Result<Grammar> regex_grammar(std::string_view expression, const Limits& limits) {
   Builder builder(limits);
   if (!is_utf8(expression))
-    return fail(ErrorCode::kInvalidArgument, "the regular expression is no UTF-8");
+    return fail(ErrorCode::kInvalidArgument, "the regular expression is not valid UTF-8");
   TRY_ASSIGN(const Regular text, parse_pattern(builder.regulars(), expression, {}));
   return builder.finish(builder.text(text));
 }
@@ -36,7 +36,7 @@ Result<Grammar> choice_grammar(const TextList& choices, const Limits& limits) {
   std::vector<std::u32string> texts;
   for (size_t i = 0; i < choices.size(); ++i) {
     if (!is_utf8(choices[i]))
-      return fail(ErrorCode::kInvalidArgument, fmt::format("choice {} is no UTF-8", i + 1));
+      return fail(ErrorCode::kInvalidArgument, fmt::format("choice {} is not valid UTF-8", i + 1));
     texts.push_back(to_characters(choices[i]));
   }
   return builder.finish(builder.text(builder.regulars().one_of(std::move(texts))));

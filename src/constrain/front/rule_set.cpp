@@ -134,7 +134,7 @@ bool RuleSet::is_defined(std::string_view name) const {
   return place != numbers_.end() && rules_[place->second].is_defined;
 }
 
-void RuleSet::repeat_what_begins_with_itself(uint32_t rule) {
+void RuleSet::replace_left_recursion(uint32_t rule) {
   std::vector<Production> all;
   add_alternatives(std::move(rules_[rule].body), all);
   std::vector<Production> first;
@@ -180,7 +180,7 @@ Result<Node> RuleSet::build(Builder& builder, uint32_t start) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("the grammar's rule '{}', of line {}, is never defined",
                               rules_[i].name, rules_[i].line));
-    repeat_what_begins_with_itself(i);
+    replace_left_recursion(i);
     add_rules(rules_[i].body, needs[i]);
   }
   for (const std::vector<uint32_t>& group : Groups(needs).from(start)) {

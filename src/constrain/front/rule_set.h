@@ -65,7 +65,7 @@ class RuleSet {
   };
 
   // Replaces the direct left recursion of a rule by repetition.
-  void repeat_what_begins_with_itself(uint32_t rule);
+  void replace_left_recursion(uint32_t rule);
   Node make(Builder& builder, const Production& production) const;
 
   std::vector<Named> rules_;

@@ -114,7 +114,7 @@ Result<ClassItem> read_class_item(PatternCursor& in) {
     const char32_t c = in.next();
     return ClassItem{{{c, c}}, c};
   }
-  if (in.done()) return in.wrong("a character behind the backslash");
+  if (in.done()) return in.wrong("a character after the backslash");
   TRY_ASSIGN(std::optional<CodePointSet> set, read_set_escape(in));
   if (set) return ClassItem{*std::move(set), {}};
   TRY_ASSIGN(const char32_t c, read_character_escape(in, EscapePlace::kClass));

@@ -37,7 +37,7 @@ class PartReader {
  private:
   Part plain(Regular r) const { return {Part::Kind::kPlain, r}; }
   CodePointSet cased(const CodePointSet& set) const {
-    return flags_.caseless ? without_case(set) : set;
+    return flags_.caseless ? close_over_case(set) : set;
   }
   Part characters(const CodePointSet& set) { return plain(pool_.characters(cased(set))); }
 
@@ -194,7 +194,7 @@ class PartReader {
   }
 
   Result<Part> read_escape() {
-    if (in_.done()) return in_.wrong("a character behind the backslash");
+    if (in_.done()) return in_.wrong("a character after the backslash");
     TRY_ASSIGN(const std::optional<CodePointSet> set, read_set_escape(in_));
     if (set) return characters(*set);
     if (in_.take(U'A')) return Part{Part::Kind::kBegin};

@@ -79,9 +79,9 @@ class Assembler {
   Result<Rest> repeated(const PatternPart& part, Rest rest) {
     constexpr uint32_t kMaxUnrolled = 16;
     if (part.max > kMaxUnrolled) {
-      return fail(ErrorCode::kUnsupported,
-                  "the regular expression repeats an anchor or a lookahead, which no automaton "
-                  "here can keep to");
+      return fail(
+          ErrorCode::kUnsupported,
+          "the regular expression repeats an anchor or a lookahead, which is not supported");
     }
     Rest made = rest;
     for (uint32_t i = part.max; i > 0; --i) {
@@ -117,7 +117,7 @@ Result<Regular> parse_pattern(RegularPool& pool, std::string_view pattern,
                : pool.choice(rest.at_begin, pool.sequence(some, rest.later));
   }
   if (pool.exhausted()) {
-    return fail(ErrorCode::kInvalidArgument, "the regular expression is too large to be kept");
+    return fail(ErrorCode::kInvalidArgument, "the regular expression is too large");
   }
   return made;
 }

@@ -39,8 +39,7 @@ class PatternCursor {
   }
   std::unexpected<Error> unsupported(std::string_view what) const {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("the regular expression has {} at character {}, which no automaton "
-                            "can keep to",
+                fmt::format("the regular expression has {} at character {}, which is not supported",
                             what, at_));
   }
 

@@ -43,7 +43,7 @@ Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
       if (pool_.exhausted()) return too_large();
       if (both.size() > kMaxShapes) {
         return fail(ErrorCode::kUnsupported,
-                    "#: allOf, anyOf and oneOf have too many cases together to be kept apart");
+                    "#: allOf, anyOf and oneOf have too many combinations");
       }
     }
   }

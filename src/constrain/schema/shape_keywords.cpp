@@ -178,7 +178,7 @@ Result<void> ShapeMaker::apply_strings(const Json& schema, Shape& shape) {
     shape.string = pool_.intersection(shape.string, texts);
   }
   auto texts = pattern(schema);
-  if (!texts && !may_leave_out(texts.error())) return std::unexpected(texts.error());
+  if (!texts && !may_ignore(texts.error())) return std::unexpected(texts.error());
   if (texts && *texts) shape.string = pool_.intersection(shape.string, **texts);
   TRY_ASSIGN(const auto form, format(schema));
   if (form) shape.string = pool_.intersection(shape.string, *form);

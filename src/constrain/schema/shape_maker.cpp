@@ -19,10 +19,10 @@ std::unexpected<Error> ShapeMaker::invalid(const Json& schema, std::string_view 
 }
 
 std::unexpected<Error> ShapeMaker::too_large() {
-  return fail(ErrorCode::kInvalidArgument, "the schema is too large to be kept");
+  return fail(ErrorCode::kInvalidArgument, "the schema is too large");
 }
 
-bool ShapeMaker::may_leave_out(const Error& error) {
+bool ShapeMaker::may_ignore(const Error& error) {
   if (options_.strictness == SchemaOptions::Strictness::kStrict) return false;
   if (error.code != ErrorCode::kUnsupported) return false;
   left_out_.push_back(error.message);
@@ -67,7 +67,8 @@ Result<Shapes> ShapeMaker::shapes_of(Literal literal) {
   if (meaning == Meaning::kNever) return negative ? Shapes{everything()} : Shapes{};
   Progress& progress = progress_[literal];
   if (progress == Progress::kOpen) {
-    return unsupported(*json, "$ref", "the schema is part of itself at the same place");
+    return unsupported(*json, "$ref",
+                       "the schema refers to itself without descending into the value");
   }
   if (depth_ >= kMaxChain) {
     return fail(ErrorCode::kInvalidArgument,
@@ -103,7 +104,7 @@ Result<const Json*> ShapeMaker::reference(const Json& schema) {
   }
   if (const Json* ref = schema.find("$recursiveRef"); ref && document_.draft() == Draft::k2019) {
     if (document_.has_recursive_anchor()) {
-      return unsupported(schema, "$recursiveRef", "what it refers to hangs on the way there");
+      return unsupported(schema, "$recursiveRef", "its target depends on the path of evaluation");
     }
     return document_.resolve(schema, "#");
   }
@@ -211,8 +212,7 @@ Result<Shapes> ShapeMaker::one_of(const Json& list) {
     std::ranges::move(its, std::back_inserter(all));
     if (all.size() > kMaxShapes) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{}: the schemas overlap in too many ways to be kept apart",
-                              document_.path_of(list)));
+                  fmt::format("{}: the schemas overlap in too many ways", document_.path_of(list)));
     }
   }
   return all;
@@ -283,7 +283,8 @@ Result<void> ShapeMaker::apply_unevaluated(const Json& schema, Shapes& shapes) {
     for (Shape& shape : shapes) {
       if (shape.evaluated.all_items) continue;
       if (!shape.contains.empty() && document_.draft() >= Draft::k2020) {
-        return unsupported(schema, "unevaluatedItems", "contains decides which items are meant");
+        return unsupported(schema, "unevaluatedItems",
+                           "contains decides which items are evaluated");
       }
       ItemRules& rules = shape.items.emplace_back();
       rules.first.resize(shape.evaluated.n_items);

@@ -98,7 +98,7 @@ class ShapeMaker {
                                  std::string_view expected);
   static std::unexpected<Error> too_large();
   // Returns true, and records the error, if it is about a keyword that relaxed mode ignores.
-  bool may_leave_out(const Error& error);
+  bool may_ignore(const Error& error);
 
   static constexpr size_t kMaxShapes = 400;
   // Steps of work (RegularPool::spend()) for the memory of a shape.

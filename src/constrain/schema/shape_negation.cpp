@@ -29,9 +29,8 @@ Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
   for (Shape& shape : shapes) shape.evaluated = {};
   std::erase_if(shapes, [&](Shape& shape) { return !clean(shape); });
   if (shapes.size() > kMaxShapes) {
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("{}: there are too many ways not to keep to it", document_.path_of(schema)));
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{}: its negation has too many cases", document_.path_of(schema)));
   }
   return shapes;
 }
@@ -188,7 +187,7 @@ Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
   }
   if (const Json* rest = schema.find("unevaluatedProperties");
       rest && document_.draft() >= Draft::k2019 && !rest->is(Json::Kind::kTrue)) {
-    return unsupported(schema, "unevaluatedProperties", "it stands where it must not hold");
+    return unsupported(schema, "unevaluatedProperties", "it is within a negation");
   }
   return {};
 }
@@ -237,7 +236,7 @@ Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
   }
   if (const Json* rest = schema.find("unevaluatedItems");
       rest && document_.draft() >= Draft::k2019 && !rest->is(Json::Kind::kTrue)) {
-    return unsupported(schema, "unevaluatedItems", "it stands where it must not hold");
+    return unsupported(schema, "unevaluatedItems", "it is within a negation");
   }
   return {};
 }

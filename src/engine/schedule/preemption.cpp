@@ -41,7 +41,7 @@ void Preemption::preempt_last() {
 }
 
 void Preemption::release(Sequence& sequence) {
-  speculator_.let_go(sequence);
+  speculator_.release(sequence);
   snapshots_.keep_end(sequence);
   close(sequence);
 }

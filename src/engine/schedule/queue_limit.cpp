@@ -31,10 +31,11 @@ Result<QueuePlace> QueueLimit::enter(const std::string& tenant) {
   uint32_t& n = by_tenant_[tenant];
   const bool is_shared = n_tenants_ > 1 || by_tenant_.size() > 1;
   if (is_shared && n >= uint64_t{n_places_ - n_waiting_} * 3) {
-    return fail(ErrorCode::kExhausted,
-                fmt::format("{} of your requests wait already, and the queue of {} is shared; try "
-                            "again later",
-                            n, n_places_));
+    return fail(
+        ErrorCode::kExhausted,
+        fmt::format(
+            "you already have {} waiting requests, and the queue of {} is shared; try again later",
+            n, n_places_));
   }
   ++n_waiting_;
   ++n;

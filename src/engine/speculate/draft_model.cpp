@@ -96,7 +96,7 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
   lane.n_cached = std::min({lane.n_cached, n_right, sequence.n_tokens() - 1});
   if (!lane.is_open && !open(sequence)) return false;
   if (!kv_.grow(lane.table, tokens.size() + n_most)) {
-    let_go(sequence);
+    release(sequence);
     return false;
   }
   kv_.seal(lane.table, tokens.first(lane.n_cached));
@@ -160,7 +160,7 @@ void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
 }
 
 // Accepted draft tokens stay in the cache, as far as they are known to be accepted.
-void DraftModel::let_go(Sequence& sequence) {
+void DraftModel::release(Sequence& sequence) {
   if (!sequence.speculation.drafts || !sequence.speculation.drafts->model.is_open) return;
   DraftModelState& lane = sequence.speculation.drafts->model;
   const uint32_t n_known = std::min({lane.n_cached, lane.n_then, sequence.n_tokens()});

@@ -39,7 +39,7 @@ class DraftModel final : public Drafter {
 
   void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override;
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
-  void let_go(Sequence& sequence) override;
+  void release(Sequence& sequence) override;
   double token_ms() const override { return time_.ms(); }
 
   const PageCounts& pages() const { return kv_.counts(); }

@@ -52,9 +52,9 @@ class Acceptance {
 
   // Returns the probability that such a token is accepted, given that all tokens before it are.
   float chance(DraftKind kind) const { return shares_[index(kind)]; }
-  void learn(DraftKind kind, bool came_true) {
+  void learn(DraftKind kind, bool was_accepted) {
     float& share = shares_[index(kind)];
-    share += kRate * ((came_true ? 1.0f : 0.0f) - share);
+    share += kRate * ((was_accepted ? 1.0f : 0.0f) - share);
   }
 
  private:

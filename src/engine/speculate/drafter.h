@@ -23,7 +23,7 @@ class Drafter {
   // Appends none if there is nothing to base them on.
   virtual void propose(Sequence& sequence, uint32_t n_most, Draft& draft) = 0;
   // Called before the sequence releases its pages.
-  virtual void let_go(Sequence& sequence) { static_cast<void>(sequence); }
+  virtual void release(Sequence& sequence) { static_cast<void>(sequence); }
   // Returns the time of begin_step() per draft token of all sequences, or 0 if it is negligible.
   virtual double token_ms() const { return 0; }
 };

@@ -18,6 +18,7 @@ class RowCosts {
  public:
   static constexpr uint32_t kMostRows = 128;
 
+  // Takes the time of a step without prompts. Row counts beyond kMostRows are ignored.
   void observe(uint32_t n_rows, double ms);
 
   // Returns the time of a step of n_rows, or 0 before the first observation. prompt_row_ms is the
@@ -28,7 +29,7 @@ class RowCosts {
   struct Known {
     double ms = 0;
     uint32_t n_observed = 0;
-    uint64_t last = 0;  // number of the last observation, among all
+    uint64_t last = 0;  // value of n_observed_ at its last observation
   };
   double row_ms(double prompt_row_ms) const;
 

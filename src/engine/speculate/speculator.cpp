@@ -34,12 +34,12 @@ Speculator::Speculator(const SpeculationOptions& options, const KvCache& kv)
 
 double Speculator::Candidate::next_chance() const {
   if (n_taken >= std::min<size_t>(n_most, draft->size())) return 0;
-  return all_true * acceptance->chance((*draft)[n_taken].kind);
+  return all_accepted * acceptance->chance((*draft)[n_taken].kind);
 }
 
 void Speculator::Candidate::take() {
-  all_true = next_chance();
-  expected += all_true;
+  all_accepted = next_chance();
+  expected += all_accepted;
   ++n_taken;
 }
 
@@ -62,11 +62,11 @@ void Speculator::learn(Sequence& sequence) {
 }
 
 double Speculator::expected(const Sequence& sequence, const Draft& draft) const {
-  double all_true = 1, sum = 0;
+  double all_accepted = 1, sum = 0;
   for (const DraftToken& token : draft) {
-    all_true *= sequence.speculation.drafts->acceptance.chance(token.kind);
-    if (all_true < kLeastChance) break;
-    sum += all_true;
+    all_accepted *= sequence.speculation.drafts->acceptance.chance(token.kind);
+    if (all_accepted < kLeastChance) break;
+    sum += all_accepted;
   }
   return sum;
 }
@@ -140,11 +140,11 @@ uint32_t Speculator::n_model_tokens(const StepPlan& plan, const CostModel& costs
   double share = 0;
   for (const Sequence* sequence : asked_) share += sequence->speculation.drafts->model_share;
   share /= static_cast<double>(asked_.size());
-  double most = kLeastGain, all_true = 1, sum = 1;
+  double most = kLeastGain, all_accepted = 1, sum = 1;
   uint32_t best = 0;
   for (uint32_t n = 1; n <= std::min(kMostDrafted, n_most); ++n) {
-    all_true *= share;
-    sum += all_true;
+    all_accepted *= share;
+    sum += all_accepted;
     const auto n_rows = plan.work.n_rows + n * static_cast<uint32_t>(asked_.size());
     const double ms = row_costs_.ms(n_rows, row_ms) - rows_ms + n * token_ms;
     const double gain = std::log(sum) * static_cast<double>(asked_.size()) -
@@ -157,9 +157,9 @@ uint32_t Speculator::n_model_tokens(const StepPlan& plan, const CostModel& costs
   return ++n_steps_without_model_ % kTryAgain == 0 ? 1 : 0;
 }
 
-void Speculator::let_go(Sequence& sequence) {
+void Speculator::release(Sequence& sequence) {
   if (chains_) chains_->remember(sequence);
-  if (options_.drafter) options_.drafter->let_go(sequence);
+  if (options_.drafter) options_.drafter->release(sequence);
 }
 
 // --- choosing ---

@@ -19,8 +19,8 @@
 namespace kvik {
 
 // Proposes draft tokens for decoding sequences and chooses those that a step verifies. They become
-// further rows of their sequences, whose logits yield the following tokens: an accepted draft token
-// saves a step, a rejected one costs a row.
+// further rows of their sequences, and the logits of a row yield the following token: an accepted
+// draft token saves a step, a rejected one costs a row.
 //
 // kAuto maximizes the product of all sequences' speeds (proportional fairness, Kelly et al. 1998):
 // a longer step slows every sequence in it, including prompts. No sequence becomes slower by more
@@ -33,7 +33,7 @@ class Speculator {
   Speculator(const SpeculationOptions& options, const KvCache& kv);
 
   // Call before a sequence releases its pages.
-  void let_go(Sequence& sequence);
+  void release(Sequence& sequence);
 
   // The room for draft rows in a step.
   struct Room {
@@ -61,8 +61,8 @@ class Speculator {
     double worth = 0;  // expected number of accepted tokens of the draft
     uint32_t n_most = 0;
     uint32_t n_taken = 0;
-    double all_true = 1;  // probability that all draft tokens taken so far are accepted
-    double expected = 1;  // expected number of tokens from this step
+    double all_accepted = 1;  // probability that all draft tokens taken so far are accepted
+    double expected = 1;      // expected number of tokens from this step
     // Returns the probability that all tokens taken and one more are accepted, or 0 if there is no
     // further one.
     double next_chance() const;

@@ -13,8 +13,9 @@ Result<void> LiveWatchers::add(const std::shared_ptr<LiveSink>& sink) {
   if (has_ended_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
   std::erase_if(sinks_, [](const auto& weak) { return weak.expired(); });
   if (sinks_.size() >= kMax) {
-    return fail(ErrorCode::kExhausted,
-                fmt::format("{} watch this server already, expected at most as many", kMax));
+    return fail(
+        ErrorCode::kExhausted,
+        fmt::format("{} clients are watching already; try again when one has disconnected", kMax));
   }
   sinks_.push_back(sink);
   has_newcomer_ = true;

@@ -102,7 +102,7 @@ Result<AdapterSpec> parse_adapter_spec(const std::string& text) {
     }
   }
   if (spec.path.contains('\0')) {  // the system would open the path before the NUL
-    return fail(ErrorCode::kInvalidArgument, "the path of the adapter holds a NUL byte");
+    return fail(ErrorCode::kInvalidArgument, "the path of the adapter contains a NUL byte");
   }
   if (!spec.path.empty()) return spec;
   return fail(ErrorCode::kInvalidArgument,

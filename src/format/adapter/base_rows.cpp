@@ -78,10 +78,10 @@ Result<std::vector<float>> dora_scales(const AdapterPair& pair, const LowRankFac
   const uint64_t before = pair.part * pair.n_rows;
   if (!index || base.tensors()[*index].shape.back() != pair.n_cols ||
       base.tensors()[*index].n_elements() / pair.n_cols < before + pair.n_rows) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("'{}' has no '{}' with rows of {}: the adapter was made for another "
-                            "one",
-                            base.label(), name_of(pair.tensor), pair.n_cols));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' has no '{}' with rows of {}: the adapter was made for another model",
+                    base.label(), name_of(pair.tensor), pair.n_cols));
   }
   std::vector<float> scales;
   const uint64_t n_chunk = std::max<uint64_t>(1, kChunkBytes / sizeof(float) / pair.n_cols);

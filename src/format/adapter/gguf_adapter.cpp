@@ -33,14 +33,14 @@ Result<double> read_alpha(const Metadata& metadata, const ModelConfig& model) {
   if (architecture != model.architecture) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("key 'general.architecture' is {}, but the model's is '{}': the "
-                            "adapter was made for another one",
+                            "adapter was made for another model",
                             architecture ? quoted(*architecture) : "missing", model.architecture));
   }
   constexpr std::string_view kInvocation = "adapter.alora.invocation_tokens";
   if (metadata.contains(kInvocation)) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("key '{}' is there: adapters that begin at a token are not known here",
-                            kInvocation));
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("key '{}' is set: activated LoRA (aLoRA) is not supported", kInvocation));
   }
   TRY_ASSIGN(const auto alpha, metadata.get_float("adapter.lora.alpha"));
   return alpha.value_or(0.0);
@@ -80,11 +80,10 @@ Result<std::unique_ptr<AdapterSource>> read_gguf_adapter(std::unique_ptr<ModelSo
   for (const auto& [name, tensors] : pairs) {
     const auto id = tensor_named(name);
     if (!id) {
-      return fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("{} is no matrix that is known here: the adapter was made for another "
-                      "model",
-                      quoted(name)));
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is not a supported matrix: the adapter was made for another "
+                              "model",
+                              quoted(name)));
     }
     const FilePair pair{.name = std::string(name),
                         .target = {.tensor = *id, .part = {}},

@@ -167,7 +167,7 @@ PairPlan::~PairPlan() = default;
 Result<uint32_t> PairPlan::rank_of(const FilePair& pair) const {
   if (is_list(kind_of(pair.target.tensor.role))) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("{} is no matrix, expected pairs of matrices", quoted(pair.name)));
+                fmt::format("{} is not a matrix, expected pairs of matrices", quoted(pair.name)));
   }
   const TensorInfo& a = file_.tensors()[pair.a];
   const TensorInfo& b = file_.tensors()[pair.b];
@@ -237,14 +237,14 @@ Result<void> PairPlan::add(const FilePair& pair, uint32_t rank, float scale) {
   if (!spec && table_.may_be_unused(name_of(pair.target.tensor))) return {};
   if (!spec) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no matrix of a model of architecture '{}' with {} layers: the "
-                            "adapter was made for another one",
+                fmt::format("{} is not a matrix of a model of architecture '{}' with {} layers: "
+                            "the adapter was made for another model",
                             quoted(pair.name), model_.architecture, model_.n_layers));
   }
   if (pair.target.tensor.role == TensorRole::kEmbedding) return add_embedding(pair, *spec, made);
   if (pair.target.tensor.role == TensorRole::kPerLayerEmbedding) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("{} is looked up, expected pairs of matrices that are multiplied with",
+                fmt::format("{} is an embedding table; pairs are supported for matrices only",
                             quoted(pair.name)));
   }
   const TensorKind kind = kind_of(pair.target.tensor.role);
@@ -278,8 +278,8 @@ Result<void> PairPlan::check_shapes(const FilePair& pair, const Shape& a, const 
   const TensorInfo& file_b = file_.tensors()[pair.b];
   if (file_a.shape == a && file_b.shape == b) return {};
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("the pair of {} has the shapes [{}] and [{}], but the model wants [{}] "
-                          "and [{}]: the adapter was made for another one",
+              fmt::format("the pair of {} has the shapes [{}] and [{}], but the model has [{}] "
+                          "and [{}]: the adapter was made for another model",
                           quoted(pair.name), fmt::join(file_a.shape, ", "),
                           fmt::join(file_b.shape, ", "), fmt::join(a, ", "), fmt::join(b, ", ")));
 }
@@ -389,8 +389,8 @@ Result<void> PairPlan::add_latent(const FilePair& pair, AdapterPair made) {
   const uint32_t layer = pair.target.tensor.layer;
   if (!table_.find({TensorRole::kKUp, layer})) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no matrix of a model of architecture '{}' with {} layers: the "
-                            "adapter was made for another one",
+                fmt::format("{} is not a matrix of a model of architecture '{}' with {} layers: "
+                            "the adapter was made for another model",
                             quoted(pair.name), model_.architecture, model_.n_layers));
   }
   const AttentionConfig& attention = model_.layers[layer].attention();
@@ -421,8 +421,8 @@ Result<void> PairPlan::add_saved(TensorId target, size_t tensor) {
   const TensorInfo& info = file_.tensors()[tensor];
   if (info.shape != Shape{model_.n_vocab, model_.model_dim}) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("tensor {} has the shape [{}], but the model wants [{}, {}]: the "
-                            "adapter was made for another one",
+                fmt::format("tensor {} has the shape [{}], but the model has [{}, {}]: the adapter "
+                            "was made for another model",
                             quoted(info.name), fmt::join(info.shape, ", "), model_.n_vocab,
                             model_.model_dim));
   }

@@ -298,8 +298,8 @@ struct FileModule {
 
 std::unexpected<Error> is_none(std::string_view module, const ModelConfig& model) {
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("module {} is none of a model of architecture '{}' with {} layers: the "
-                          "adapter was made for another one",
+              fmt::format("module {} does not exist in a model of architecture '{}' with {} "
+                          "layers: the adapter was made for another model",
                           quoted(module), model.architecture, model.n_layers));
 }
 

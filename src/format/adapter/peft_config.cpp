@@ -24,14 +24,14 @@ struct Refused {
   std::string_view key, expected;
 };
 constexpr Refused kRefused[] = {
-    {"lora_bias", "false: biases of adapters are not known here"},
-    {"fan_in_fan_out", "false: transposed matrices are not known here"},
-    {"use_qalora", "false: QA-LoRA is not known here"},
-    {"use_bdlora", "false: block-diagonal adapters are not known here"},
+    {"lora_bias", "false: LoRA biases are not supported"},
+    {"fan_in_fan_out", "false: transposed matrices are not supported"},
+    {"use_qalora", "false: QA-LoRA is not supported"},
+    {"use_bdlora", "false: block-diagonal adapters are not supported"},
     {"layer_replication", "none: layers are not repeated here"},
     {"trainable_token_indices", "none: single tokens are not trained here"},
-    {"alora_invocation_tokens", "none: adapters that begin at a token are not known here"},
-    {"arrow_config", "none: adapters that choose each other are not known here"},
+    {"alora_invocation_tokens", "none: activated LoRA (aLoRA) is not supported"},
+    {"arrow_config", "none: Arrow routing is not supported"},
 };
 
 // Initializations that move a part of the base model's weights into the adapter, which would have
@@ -57,7 +57,7 @@ Result<void> refuse(const JsonObject& config) {
   }
   TRY_ASSIGN(const auto bias, config.text("bias"));
   if (bias.value_or("none") != "none") {
-    return config.unexpected_value("bias", "\"none\": biases of adapters are not known here",
+    return config.unexpected_value("bias", "\"none\": LoRA biases are not supported",
                                    ErrorCode::kUnsupported);
   }
   TRY_ASSIGN(const auto saved, config.texts("modules_to_save"));

@@ -50,10 +50,11 @@ Result<void> split_gguf_experts(ModelSource& source) {
       continue;
     }
     if (info.shape.size() != 3 || info.shape[0] == 0 || info.shape[1] % 2 != 0) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("'{}': tensor {} has the shape [{}], expected experts with as many "
-                              "rows of gates as of ups",
-                              source.label(), quoted(info.name), fmt::join(info.shape, ", ")));
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format(
+              "'{}': tensor {} has the shape [{}], expected [n_experts, 2 · n_rows, n_cols]",
+              source.label(), quoted(info.name), fmt::join(info.shape, ", ")));
     }
     has_fused = true;
     tensors.push_back(half_of(source, i, 0, ".ffn_gate_exps.weight"));

@@ -44,7 +44,7 @@ Result<void> check_magic_and_version(GgufCursor& in) {
   if (kLfsPointer.starts_with(found)) return fail(ErrorCode::kCorrupt, std::string(kIsLfsPointer));
   if (found != kMagic) {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("no GGUF file: it begins with {}, expected 'GGUF'", quoted(found)));
+                fmt::format("not a GGUF file: it begins with {}, expected 'GGUF'", quoted(found)));
   }
   TRY_ASSIGN(const auto version, in.number<uint32_t>({"the version"}));
   if (version >= kFirstVersion && version <= kLastVersion) return {};

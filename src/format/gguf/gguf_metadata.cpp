@@ -148,8 +148,7 @@ Result<std::string_view> read_key(GgufCursor& in, const Metadata& earlier) {
                             key.size(), kMaxNameBytes));
   }
   if (earlier.contains(key)) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("key {} is there twice, expected once", quoted(key)));
+    return fail(ErrorCode::kCorrupt, fmt::format("key {} occurs twice", quoted(key)));
   }
   return key;
 }

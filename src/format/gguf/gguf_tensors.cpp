@@ -119,8 +119,8 @@ Result<GgufTensorTable> read_gguf_tensor_table(GgufCursor& in, uint64_t n_tensor
     table.infos.push_back(std::move(info));
     table.offsets.push_back(offset);
     if (!names.insert(table.infos.back().name).second) {
-      return fail(ErrorCode::kCorrupt, fmt::format("tensor {} is there twice, expected once",
-                                                   quoted(table.infos.back().name)));
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} occurs twice", quoted(table.infos.back().name)));
     }
   }
   return table;

@@ -204,7 +204,7 @@ class BlockFloatTensors final : public TensorTransform {
     const auto is_none = [](std::byte b) { return !is_e4m3_number(std::to_integer<uint8_t>(b)); };
     if (std::ranges::count_if(from.bytes, is_none) != 0) {
       return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor {} holds a byte that is no number in E4M3",
+                  fmt::format("tensor {} holds a byte that is not a number in E4M3",
                               quoted(inputs_.name_in_file(input_of(index)))));
     }
     tensor.type == ElementType::kBF16 ? widen_fp8(tensor, from, grid, to)
@@ -270,7 +270,7 @@ class BlockFloatTensors final : public TensorTransform {
       const float value = level * of_block * scales.of_all;
       if (!std::isfinite(value)) {
         return fail(ErrorCode::kCorrupt,
-                    fmt::format("tensor {} has a scale that is no number",
+                    fmt::format("tensor {} has a scale that is not a number",
                                 quoted(inputs_.name_in_file(input_of(index)))));
       }
       const uint16_t bits = f32_to_bf16(value);

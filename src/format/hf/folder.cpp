@@ -24,8 +24,9 @@ std::string no_config(const std::string& path) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path + "/snapshots", ignored)) {
     if (!std::filesystem::exists(entry.path() / "config.json", ignored)) continue;
-    return fmt::format("a repository of a hub's cache, expected one of its snapshots, such as {}",
-                       quoted("snapshots/" + entry.path().filename().string()));
+    return fmt::format(
+        "this is a folder of the Hugging Face cache; pass one of its snapshots, such as {}",
+        quoted("snapshots/" + entry.path().filename().string()));
   }
   return "there is no config.json, expected a folder of Hugging Face";
 }

@@ -288,9 +288,8 @@ class GroupedTensors final : public TensorTransform {
     GroupScales scales = {.halves = {words.begin(), words.end()}};
     inputs_.release(matrix.scales);
     if (std::ranges::any_of(scales.halves, [&](uint16_t s) { return !is_finite(s, type); })) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor {} holds a scale that is no finite number",
-                              quoted(inputs_.tensors()[matrix.scales].name)));
+      return fail(ErrorCode::kCorrupt, fmt::format("tensor {} holds a scale that is not finite",
+                                                   quoted(inputs_.tensors()[matrix.scales].name)));
     }
     if (type == ElementType::kBF16) scales = f16_scales_of(scales.halves);
     if (is_row_by_row()) scales.halves = turned(scales.halves, n_groups(matrix));

@@ -199,7 +199,7 @@ Result<void> check_transposable(const TensorInfo& info) {
   if (traits(info.type).block_elements == 1) return {};
   return fail(
       ErrorCode::kUnsupported,
-      fmt::format("tensor {} is of type {} and lies transposed, expected floats of 16 or 32 "
+      fmt::format("tensor {} is of type {} and is stored transposed, expected floats of 16 or 32 "
                   "bits",
                   quoted(info.name), name_of(info.type)));
 }

@@ -20,7 +20,7 @@ constexpr std::string_view kOfActivations[] = {
 Result<void> check_is_same_everywhere(const JsonObject& config) {
   TRY_ASSIGN(const auto rules, config.object("dynamic"));
   if (!rules || rules->all().empty()) return {};
-  return config.unexpected_value("dynamic", "none: all matrices quantised alike",
+  return config.unexpected_value("dynamic", "none: all matrices quantized alike",
                                  ErrorCode::kUnsupported);
 }
 

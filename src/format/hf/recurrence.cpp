@@ -113,8 +113,9 @@ Result<void> read_adjusted_width(const JsonObject& config, GgufKeys& keys) {
   TRY_ASSIGN(const auto factor, config.real("block_ffn_dim_multiplier"));
   const double width = std::floor(factor.value_or(1) * std::floor(2.0 * stated / 3));
   if (!(width >= 1 && width <= kMaxDim)) {
-    return config.unexpected_value("block_ffn_dim_multiplier",
-                                   fmt::format("what makes an MLP of 1 to {} columns", kMaxDim));
+    return config.unexpected_value(
+        "block_ffn_dim_multiplier",
+        fmt::format("a number that gives an MLP size from 1 to {}", kMaxDim));
   }
   const auto n = static_cast<uint64_t>(width);
   keys.number("feed_forward_length", (n + multiple - 1) / multiple * multiple);
@@ -240,7 +241,7 @@ Result<void> read_nemotron(const JsonObject& config, uint32_t n_layers, GgufKeys
   TRY_ASSIGN(const std::string pattern, nemotron_pattern(config, n_layers));
   const bool has_experts = pattern.contains('E');
   if (has_experts && pattern.contains('-')) {
-    return config.unexpected_value("hybrid_override_pattern", "either experts or MLPs",
+    return config.unexpected_value("hybrid_override_pattern", "either experts or MLPs, not both",
                                    ErrorCode::kUnsupported);
   }
   const char* width = has_experts ? "moe_intermediate_size" : "intermediate_size";

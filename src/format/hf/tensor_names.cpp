@@ -327,9 +327,10 @@ class FolderTensors {
     std::vector<uint64_t> expected = spec.shape;
     expected[is_stack ? 1 : 0] *= 2;
     if (info.shape != expected) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor '{}' has the shape [{}], expected [{}]: gates over ups", name,
-                              fmt::join(info.shape, ", "), fmt::join(expected, ", ")));
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("tensor '{}' has the shape [{}], expected [{}]: gate rows before up rows",
+                      name, fmt::join(info.shape, ", "), fmt::join(expected, ", ")));
     }
     ArrangedTensor tensor;
     tensor.info = info;
@@ -383,8 +384,7 @@ class FolderTensors {
       const std::string& name = source_.tensors()[i].name;
       if (taken_[i] || is_harmless(name)) continue;
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor {} is not part of a model of type {} with {} layers as it is "
-                              "known here",
+                  fmt::format("tensor {} is not supported in a model of type {} with {} layers",
                               quoted(name), config_.type->model_type, model_.n_layers));
     }
     return {};

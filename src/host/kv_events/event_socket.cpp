@@ -92,7 +92,7 @@ Result<std::unique_ptr<EventSocket>> EventSocket::bind(const std::string& endpoi
     path = endpoint.substr(kIpc.size());
     TRY_ASSIGN(socket, bind_ipc(endpoint, path));
   } else {
-    return not_bound(endpoint, "there is no such transport");
+    return not_bound(endpoint, "unknown transport");
   }
   return std::unique_ptr<EventSocket>(
       new EventSocket(std::move(socket), std::move(path), kind, topic));

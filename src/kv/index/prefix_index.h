@@ -105,14 +105,14 @@ class PrefixIndex {
   // in use.
   const PrefixNode* insert(const TokenPages& entry);
 
-  // Adds a snapshot of the state after a entry, which may be empty: then after `parent`.
+  // Adds a snapshot of the state after an entry, which may be empty: then after `parent`.
   // Returns null if the entry cannot be added or has a snapshot already; otherwise the pages
   // belong to the node, and the first one is in use.
   const PrefixNode* attach(const TokenPages& entry, std::span<const PageId> snapshot,
                            SnapshotKind kind, EvictionRank eviction_rank);
   // Marks a snapshot as outdated by a later one: it is evicted first. Snapshots at a branch stay.
   void outdate_snapshot(const PageKey& key);
-  // Returns the node of a entry if it has a snapshot already, which the entry's tenant
+  // Returns the node of an entry if it has a snapshot already, which the entry's tenant
   // knows from now on; otherwise null.
   const PrefixNode* know_snapshot(const TokenPages& entry);
   // Returns whether a page belongs to a snapshot. The pages of a snapshot are evicted together.

@@ -100,7 +100,7 @@ Result<std::vector<ApiKey>> read_api_keys(const std::string& path) {
   }
   if (keys.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the API key file '{}' holds no key, expected one per line", path));
+                fmt::format("the API key file '{}' contains no keys; expected one per line", path));
   }
   return keys;
 }
@@ -111,7 +111,7 @@ Result<void> add_api_keys(std::span<const std::string> secrets, std::vector<ApiK
     const bool is_word = words.size() == 1 && words[0] == secret && is_name(secret);
     if (!is_word) {
       return fail(ErrorCode::kInvalidArgument,
-                  "--api-key is no key, expected 1 to 128 characters without blanks");
+                  "--api-key is not a valid key; expected 1 to 128 characters without blanks");
     }
     if (std::ranges::count(keys, secret, &ApiKey::secret) > 0) {
       return fail(ErrorCode::kInvalidArgument, "--api-key repeats a key");

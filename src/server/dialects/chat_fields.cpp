@@ -27,7 +27,7 @@ Result<std::string> read_tool_name(const json::object& tool) {
     const json::value* inner = tool.if_contains(kind);
     if (inner && inner->is_object()) name = text_at(inner->get_object(), "name");
   }
-  if (name.empty()) return refuse("tool_choice", "tool_choice names no tool");
+  if (name.empty()) return refuse("tool_choice", "tool_choice must name a tool");
   return std::string(name);
 }
 
@@ -36,12 +36,14 @@ Result<std::string_view> read_allowed_tools(const json::object& choice, ChatRequ
   const json::value* inner = choice.if_contains("allowed_tools");
   const json::object& allowed = inner && inner->is_object() ? inner->get_object() : choice;
   const json::value* tools = allowed.if_contains("tools");
-  if (!tools || !tools->is_array()) return refuse("tool_choice", "tool_choice.tools is no array");
+  if (!tools || !tools->is_array())
+    return refuse("tool_choice", "tool_choice.tools must be an array");
   const std::string_view mode = text_at(allowed, "mode");
   if (mode != "required") return mode;
   chat.forced.emplace();
   for (const json::value& tool : tools->get_array()) {
-    if (!tool.is_object()) return refuse("tool_choice", "tool_choice.tools holds no objects");
+    if (!tool.is_object())
+      return refuse("tool_choice", "tool_choice.tools must be an array of objects");
     TRY_ASSIGN(std::string name, read_tool_name(tool.get_object()));
     chat.forced->names.push_back(std::move(name));
   }

@@ -35,7 +35,7 @@ struct TextWords {
   std::string_view expected;                       // "a string or an array of blocks"
   std::string_view made_of;                        // "made of blocks"; empty: as `refusal`
   std::vector<std::string_view> types = {"text"};  // types of text parts; "": no type required
-  std::string_view refusal = "a part of a message's content is no text, expected only text";
+  std::string_view refusal = "a part of a message's content is not text; only text is supported";
 };
 
 // Returns kUnsupported, naming images, audio, video or files, if that type of part contains them.

@@ -56,7 +56,7 @@ Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(const JsonFields&
                                             object->all().size(), RequestBounds::kBiases));
   for (const auto& entry : object->all()) {
     const auto id = parse_token_id({entry.key().data(), entry.key().size()});
-    if (!id) return refuse("logit_bias", "logit_bias has a key that is no token id");
+    if (!id) return refuse("logit_bias", "logit_bias has a key that is not a token id");
     const auto bias = as_finite(entry.value());
     if (!bias || *bias < -RequestBounds::kBias || *bias > RequestBounds::kBias)
       return refuse("logit_bias", "logit_bias must map token ids to numbers from -100 to 100");
@@ -188,7 +188,7 @@ Result<void> read_choices(const JsonFields& fields, CompletionCall& call) {
   TRY_ASSIGN(request.n, read_n(fields));
   TRY_ASSIGN(request.output.n_prompt_logprobs, read_logprobs(fields, "prompt_logprobs"));
   if (call.is_stream && request.output.n_prompt_logprobs)
-    return refuse("prompt_logprobs", "prompt_logprobs are not to be had in a stream");
+    return refuse("prompt_logprobs", "prompt_logprobs is not supported in a stream");
   return read_user(fields, "user", request);
 }
 

@@ -142,7 +142,7 @@ Result<MaybeForm> read_one_of(const JsonFields& fields, std::span<const FormFiel
     TRY_ASSIGN(MaybeForm form, field.read(*value, fmt::format("{}{}", prefix, field.name)));
     if (!form) continue;
     if (found)
-      return refuse(form->param, fmt::format("{} and {} both say what form the answer is to have",
+      return refuse(form->param, fmt::format("{} and {} both constrain the answer; expected one",
                                              found->param, form->param));
     found = std::move(form);
   }
@@ -220,7 +220,7 @@ Result<std::optional<StructuredOutput>> read_text_form(const JsonFields& fields,
   if (other) {
     return refuse(
         other->param,
-        fmt::format("text.format and {} both say what form the answer is to have", other->param));
+        fmt::format("text.format and {} both constrain the answer; expected one", other->param));
   }
   return with_style_and_schema(fields, std::move(form), body);
 }
@@ -236,7 +236,7 @@ Result<std::optional<StructuredOutput>> read_output_form(const JsonFields& field
     if (newer && form)
       return refuse(
           "output_format",
-          "output_config.format and output_format both say what form the answer is to have");
+          "output_config.format and output_format both constrain the answer; expected one");
     if (newer) form = std::move(newer);
   }
   return with_style_and_schema(fields, std::move(form), body);

@@ -12,7 +12,7 @@ namespace json = boost::json;
 
 namespace {
 
-// Larger doubles do not represent every whole number.
+// Larger doubles do not represent every integer.
 constexpr double kMaxExact = 9007199254740992.0;
 
 }  // namespace
@@ -58,23 +58,23 @@ Result<std::optional<uint64_t>> JsonFields::count_up_to(std::string_view name,
                                                         uint64_t limit) const {
   const json::value* value = find(name);
   if (!value) return std::optional<uint64_t>();
-  if (!value->is_number()) return kvik::wrong_type(path_of(name), "a whole number", *value);
+  if (!value->is_number()) return kvik::wrong_type(path_of(name), "an integer", *value);
   const auto count = as_count(*value);
   if (!count || *count > limit)
     return refuse(path_of(name),
-                  fmt::format("{} must be a whole number from 0 to {}", path_of(name), limit));
+                  fmt::format("{} must be an integer from 0 to {}", path_of(name), limit));
   return count;
 }
 
 Result<std::optional<int32_t>> JsonFields::integer(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<int32_t>();
-  if (!value->is_number()) return kvik::wrong_type(path_of(name), "a whole number", *value);
+  if (!value->is_number()) return kvik::wrong_type(path_of(name), "an integer", *value);
   const auto wide = as_finite(*value);
   using Limits = std::numeric_limits<int32_t>;
   if (!wide || *wide != std::floor(*wide) || *wide < Limits::min() || *wide > Limits::max())
-    return refuse(path_of(name), fmt::format("{} must be a whole number from {} to {}",
-                                             path_of(name), Limits::min(), Limits::max()));
+    return refuse(path_of(name), fmt::format("{} must be an integer from {} to {}", path_of(name),
+                                             Limits::min(), Limits::max()));
   return std::optional<int32_t>(static_cast<int32_t>(*wide));
 }
 
@@ -101,7 +101,7 @@ Result<std::vector<TokenId>> read_token_ids(std::string_view name, const json::a
     if (!value.is_number()) return wrong_type(name, "made of token ids", value);
     const auto id = as_count(value);
     if (!id || *id > std::numeric_limits<TokenId>::max())
-      return refuse(name, fmt::format("{} holds a number that is no token id", name));
+      return refuse(name, fmt::format("{} has a number that is not a token id", name));
     ids.push_back(static_cast<TokenId>(*id));
   }
   return ids;

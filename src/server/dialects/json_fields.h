@@ -34,9 +34,9 @@ class JsonFields : public JsonReader {
   Result<std::optional<std::string>> string(std::string_view name) const;
   // Reads a number that is finite, also as a float.
   Result<std::optional<float>> number(std::string_view name) const;
-  // Reads a whole number that fits, possibly negative.
+  // Reads an integer that fits, possibly negative.
   Result<std::optional<int32_t>> integer(std::string_view name) const;
-  // Reads a whole number from 0 to the type's maximum.
+  // Reads an integer from 0 to the type's maximum.
   template <std::unsigned_integral T>
   Result<std::optional<T>> count(std::string_view name) const {
     TRY_ASSIGN(const auto wide, count_up_to(name, std::numeric_limits<T>::max()));

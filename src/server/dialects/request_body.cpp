@@ -55,10 +55,11 @@ class Counter {
     const uint64_t most = RequestBounds::text_bytes(budget_.n_ctx);
     budget_.weight.text_bytes += n_bytes;
     if (budget_.weight.text_bytes <= most) return charge(kStepBytes, code);
-    return refuse(code, ErrorCode::kContextLength,
-                  fmt::format("the texts of the body have more than {} bytes, which no context of "
-                              "{} tokens holds",
-                              most, budget_.n_ctx));
+    return refuse(
+        code, ErrorCode::kContextLength,
+        fmt::format(
+            "the texts of the body exceed {} bytes, more than a context of {} tokens can hold",
+            most, budget_.n_ctx));
   }
 
   // Grows the share to the counted memory if it lags by at least `step` bytes.

@@ -86,6 +86,7 @@ class ByteShare {
     n_bytes_ += n_bytes;
     return true;
   }
+  // Like grow(), to a total of n_bytes. Always succeeds if that is less.
   [[nodiscard]] bool resize(size_t n_bytes) {
     if (n_bytes > n_bytes_) return grow(n_bytes - n_bytes_);
     if (counts_) counts_->give_back(n_bytes_ - n_bytes);
@@ -100,6 +101,7 @@ class ByteShare {
 };
 
 // The ledgers of one server. Each kind of use is limited to a part, so that none can take it all.
+// The parts add up to more than the whole: `all` limits their sum.
 struct HttpMemory {
   explicit HttpMemory(size_t limit_bytes)
       : all(limit_bytes),

@@ -76,8 +76,8 @@ bool Callers::is_ours(std::string_view authority) const {
 std::optional<HttpFault> Callers::refuse(const HttpRequest& head) const {
   const auto host = head.header("host");
   if (host && !is_ours(*host)) {
-    return HttpFault{403, fmt::format("this server does not answer to the name '{}': --allow-host "
-                                      "gives it one",
+    return HttpFault{403, fmt::format("the host name '{}' is not allowed; start the server with "
+                                      "--allow-host NAME to accept it",
                                       printable(*host))};
   }
   return refuse_origin(head);
@@ -90,8 +90,10 @@ std::optional<HttpFault> Callers::refuse_origin(const HttpRequest& head) const {
   const std::string_view authority = authority_of(*origin);
   if (host && is_ours(*host) && !authority.empty() && lower(authority) == lower(*host))
     return std::nullopt;
-  return HttpFault{403, fmt::format("pages of '{}' may not call this server: --cors allows it",
-                                    printable(*origin))};
+  return HttpFault{
+      403, fmt::format(
+               "the origin '{}' is not allowed; start the server with --cors ORIGIN to accept it",
+               printable(*origin))};
 }
 
 std::string Callers::allowed_origin(const HttpRequest& head) const {

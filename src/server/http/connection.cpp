@@ -103,11 +103,11 @@ asio::awaitable<void> Connection::serve() {
   co_await peer_->linger(state_.options.linger);
 }
 
-asio::awaitable<void> Connection::turn_away() {
+asio::awaitable<void> Connection::reject_request() {
   const bool is_ready = co_await open();
   if (!is_ready) co_return;
   is_rejected_ = true;
-  const bool has_request = co_await wait_for_request(state_.options.turned_away_timeout);
+  const bool has_request = co_await wait_for_request(state_.options.rejected_timeout);
   if (has_request) co_await serve_one();
   if (!has_probe_) ++state_.counts.rejected_connections;
   co_await peer_->linger(state_.options.linger);
@@ -133,7 +133,7 @@ asio::awaitable<Connection::After> Connection::serve_one() {
   }
   if (!has_memory) {
     static log::RareWarning warn;
-    warn("{} {}: the system has no memory left", exchange.method, exchange.path);
+    warn("{} {}: out of memory", exchange.method, exchange.path);
     exchange.framing.after = After::kClose;
     if (exchange.status == 0) co_await send(exchange, error_response(no_memory()));
   }
@@ -172,7 +172,7 @@ asio::awaitable<std::optional<HttpResponse>> Connection::read_request(Exchange& 
   if (is_rejected_ && !has_probe_) {
     exchange.framing.after = After::kClose;
     co_return error_response(HttpFault{
-        503, fmt::format("all {} connections are taken", state_.options.max_connections)});
+        503, fmt::format("too many connections: the limit is {}", state_.options.max_connections)});
   }
   std::optional<HttpResponse> refusal = state_.router.answer_head(head);
   if (refusal) co_return refusal;
@@ -204,7 +204,8 @@ asio::awaitable<std::optional<HttpFault>> Connection::read_to(RequestParser::Sta
           408, fmt::format("the request's {} took too long", is_head ? "header" : "body")};
     if (*n_taken > 0) continue;
     if (peer_->is_input_full()) co_return input_full_fault(parser.stage());
-    if (peer_->is_gone()) co_return HttpFault{400, "the connection ended before the request did"};
+    if (peer_->is_gone())
+      co_return HttpFault{400, "the connection was closed before the request was complete"};
     co_await peer_->wait_until(deadline);
   }
   co_return std::nullopt;
@@ -426,12 +427,12 @@ void Connection::watch(PendingReply& reply) {
   peer_->when_gone(Peer::WhenGone::kClose);
   reply.set_wake([weak = weak_from_this(), executor = peer_->executor()] {
     asio::post(executor, [weak] {
-      if (const auto self = weak.lock()) self->on_news();
+      if (const auto self = weak.lock()) self->on_results();
     });
   });
 }
 
-void Connection::on_news() {
+void Connection::on_results() {
   if (running_ && running_->has_overflowed() && peer_->is_open()) {
     ++state_.counts.slow_readers;
     static log::RareWarning warn;

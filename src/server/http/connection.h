@@ -49,7 +49,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Serves until the client or the server ends the connection.
   boost::asio::awaitable<void> serve();
   // Answers one request: a health probe normally, any other with 503.
-  boost::asio::awaitable<void> turn_away();
+  boost::asio::awaitable<void> reject_request();
 
   // Called when the server aborts: running answers end with an error, idle connections are closed.
   void abort() { peer_->notify(); }
@@ -92,7 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Destroys the source on another thread, because that may take long.
   void let_go(std::unique_ptr<BodySource> source);
   void watch(PendingReply& reply);
-  void on_news();
+  void on_results();
 
   ServerState& state_;
   const std::string remote_;          // the client's address

@@ -31,8 +31,9 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& name, uin
   tcp::resolver resolver(io);
   const auto found = resolver.resolve(host, std::to_string(port), error);
   if (error || found.empty())
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no address to listen on: {}", name, error.message()));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("cannot resolve the address {} to listen on: {}", name, error.message()));
   return found.begin()->endpoint();
 }
 

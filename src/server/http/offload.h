@@ -26,7 +26,10 @@
 
 namespace kvik {
 
-// Worker threads of the HTTP side. (Asio's pool throws if the system refuses a thread, and then
+// Worker threads of the HTTP side. They run tasks in the order of their submission. start() is
+// called once, before all others; call() and post() may be called from any thread, until join().
+//
+// (Asio's pool throws if the system refuses a thread, and then
 // waits forever for the others. And if an Asio coroutine runs out of memory, it ends on its
 // executor: if there is no memory for that step either, the process ends. Therefore no coroutine
 // runs here, and nothing allocates between call() and its answer.)

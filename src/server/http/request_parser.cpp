@@ -58,7 +58,7 @@ class RequestParser::Impl {
     if (error && error != http::error::need_more) return std::unexpected(fault_of(error, limits_));
     if (stage_ == Stage::kHead && parser_.is_header_done()) {
       if (has_folded_line(bytes.substr(0, n)))
-        return std::unexpected(HttpFault{400, "a header field goes on in another line"});
+        return std::unexpected(HttpFault{400, "a header field is folded over several lines"});
       if (auto fault = take_head()) return std::unexpected(std::move(*fault));
       stage_ = Stage::kBody;
       parser_.eager(true);

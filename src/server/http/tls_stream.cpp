@@ -52,7 +52,7 @@ struct TlsStream::Session : std::enable_shared_from_this<TlsStream::Session> {
   static const BIO_METHOD* method();  // null if there is no memory
   static int send(BIO* bio, const char* bytes, int n);
   static int receive(BIO* bio, char* bytes, int n);
-  void say_farewell();
+  void send_close_notify();
 
   tcp::socket socket;
   const std::unique_ptr<SSL, decltype(&SSL_free)> tls;
@@ -98,13 +98,13 @@ int TlsStream::Session::receive(BIO* bio, char* bytes, int n) {
 }
 
 // The client's close_notify is read by the regular reader.
-void TlsStream::Session::say_farewell() {
+void TlsStream::Session::send_close_notify() {
   ERR_clear_error();
   const int result = SSL_shutdown(tls.get());
   if (result >= 0 || SSL_get_error(tls.get(), result) != SSL_ERROR_WANT_WRITE) return;
   socket.async_wait(tcp::socket::wait_write,
                     [self = shared_from_this()](boost::system::error_code error) {
-                      if (!error) self->say_farewell();
+                      if (!error) self->send_close_notify();
                     });
 }
 
@@ -190,7 +190,7 @@ asio::awaitable<bool> TlsStream::write(std::string_view bytes) {
   co_return true;
 }
 
-void TlsStream::end_sending() { session_->say_farewell(); }
+void TlsStream::end_sending() { session_->send_close_notify(); }
 
 void TlsStream::close() {
   boost::system::error_code ignored;

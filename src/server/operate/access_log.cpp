@@ -83,7 +83,7 @@ Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
     fd = ::open(path.c_str(), kFlags, 0666);
   }
   if (fd < 0) {
-    const char* const why = errno == ENXIO ? "nobody reads that pipe" : std::strerror(errno);
+    const char* const why = errno == ENXIO ? "the pipe has no reader" : std::strerror(errno);
     return fail(ErrorCode::kIo, fmt::format("cannot write the access log '{}': {}", path, why));
   }
   std::unique_ptr<AccessLog> log(new AccessLog(fd));

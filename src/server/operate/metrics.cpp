@@ -22,7 +22,7 @@ void add_requests(const EngineSnapshot& now, MetricsPage& page) {
                           {"failed", now.n_finished(FinishReason::kFailed)},
                           {"grammar_exhausted", now.n_finished(FinishReason::kExhausted)}}});
   page.counter({"kvik_preemptions_total", "vllm:num_preemptions_total"},
-               "Times that a sequence gave its pages back and waited again.", now.preemptions);
+               "Preemptions: a sequence released its pages and was queued again.", now.preemptions);
 }
 
 void add_times(const EngineHistograms& histograms, MetricsPage& page) {
@@ -43,8 +43,8 @@ void add_times(const EngineHistograms& histograms, MetricsPage& page) {
 
 void add_steps(const EngineSnapshot& now, MetricsPage& page) {
   page.counter({"kvik_steps_total"}, "Steps of the engine.", now.steps);
-  page.gauge({"kvik_running_step_seconds"}, "How long the running step has been computed; 0: none.",
-             now.running_step_s);
+  page.gauge({"kvik_running_step_seconds"},
+             "Time since the running step began; 0 if no step is running.", now.running_step_s);
   page.gauge({"kvik_running_step_prompt_tokens"}, "Prompt tokens of the running step.",
              now.running_step.n_prefill_rows);
   page.gauge({"kvik_running_step_decode_tokens"}, "Decoded sequences' tokens in the running step.",
@@ -63,7 +63,7 @@ void add_tokens(const EngineSnapshot& now, MetricsPage& page) {
                {.label = "source", .parts = {{"computed", computed}, {"cache", found}}});
   page.counter({"vllm:prompt_tokens_total", "vllm:prefix_cache_queries_total"}, "Prompt tokens.",
                computed + found);
-  page.counter({"vllm:prefix_cache_hits_total"}, "Prompt tokens found in the cache.", found);
+  page.counter({"vllm:prefix_cache_hits_total"}, "Cached prompt tokens.", found);
   page.counter({"kvik_generated_tokens_total", "vllm:generation_tokens_total"}, "Tokens generated.",
                now.generated_tokens);
 }
@@ -107,16 +107,16 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   page.gauge({"kvik_snapshot_pages"},
              "Pages of the cache that hold snapshots of sequences' states or open pages.",
              now.snapshot_pages.total() - now.snapshot_pages.free);
-  page.counter({"kvik_snapshots_total"}, "Snapshots of states or open pages that were kept.",
+  page.counter({"kvik_snapshots_total"}, "Snapshots of states or open pages that were stored.",
                now.snapshots);
-  page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.", now.evictions);
+  page.counter({"kvik_evicted_pages_total"}, "Evicted pages.", now.evictions);
 }
 
 // The cache configuration that routers read before they send requests.
 void add_cache_config(const ModelCard& card, MetricsPage& page) {
   const std::string page_tokens = std::to_string(card.page_tokens);
   const std::string n_pages = std::to_string(card.kv_tokens / card.page_tokens);
-  page.info("vllm:cache_config_info", "How the cache is laid out; a block is a page of all layers.",
+  page.info("vllm:cache_config_info", "Layout of the cache; a block is one page of all layers.",
             {{"block_size", page_tokens},
              {"cache_dtype", card.kv_type},
              {"enable_prefix_caching", "True"},
@@ -134,7 +134,7 @@ void add_tier(std::string_view name, const TierCounters& tier, MetricsPage& page
              one(tier.is_degraded ? 0 : 1));
   page.gauge({"kvik_tier_pages"}, "Pages that the tier holds; of Redis: keys.",
              one(tier.size.n_pages));
-  page.gauge({"kvik_tier_bytes"}, "Bytes that hold them.", one(tier.size.n_bytes));
+  page.gauge({"kvik_tier_bytes"}, "Bytes that the tier holds.", one(tier.size.n_bytes));
   page.gauge({"kvik_tier_queue_pages"}, "Pages that wait to be written.", one(tier.queue_pages));
   page.counter({"kvik_tier_pages_total"}, "Pages that went to the tier and came from it.",
                {.label = "direction",
@@ -145,9 +145,10 @@ void add_tier(std::string_view name, const TierCounters& tier, MetricsPage& page
                 .parts = {{"written", tier.bytes_written}, {"read", tier.bytes_read}},
                 .of = of});
   page.counter({"kvik_tier_hit_tokens_total"},
-               "Prompt tokens found there, and neither in memory nor in a tier in front of it.",
+               "Prompt tokens read from the tier, found neither in memory nor in an earlier tier.",
                one(tier.hit_tokens));
-  page.counter({"kvik_tier_misses_total"}, "Look-ups that ended before the prompt did, by reason.",
+  page.counter({"kvik_tier_misses_total"},
+               "Lookups that did not cover the whole prompt, by reason.",
                {.label = "reason",
                 .parts = {{"absent", tier.misses_absent},
                           {"damaged", tier.misses_damaged},
@@ -158,7 +159,7 @@ void add_tier(std::string_view name, const TierCounters& tier, MetricsPage& page
                 .of = of});
   page.counter({"kvik_tier_write_errors_total"}, "Times that the tier was degraded.",
                one(tier.write_errors));
-  page.counter({"kvik_tier_evicted_pages_total"}, "Pages of the tier that made room for others.",
+  page.counter({"kvik_tier_evicted_pages_total"}, "Pages evicted from the tier.",
                one(tier.size.n_evictions));
 }
 
@@ -208,7 +209,7 @@ void add_accounts(std::span<const KeyAccounts::Entry> accounts, const std::optio
   };
   page.counter({"kvik_key_computed_tokens_total"}, "Prompt tokens computed, by key.",
                by_key([](const KeyAccount& a) { return a.computed_tokens(); }));
-  page.counter({"kvik_key_cached_tokens_total"}, "Prompt tokens found in the cache, by key.",
+  page.counter({"kvik_key_cached_tokens_total"}, "Cached prompt tokens, by key.",
                by_key([](const KeyAccount& a) { return a.cached_tokens(); }));
   page.counter({"kvik_key_output_tokens_total"}, "Tokens generated, by key.",
                by_key([](const KeyAccount& a) { return a.output_tokens(); }));
@@ -233,9 +234,9 @@ void add_page_log(const PageLogCounts& log, MetricsPage& page) {
                         {"connections", log.connection_bytes}}});
   page.gauge({"kvik_kv_events_max_bytes"}, "The most that KV events may take.", log.max_bytes);
   page.counter({"kvik_kv_events_lost_batches_total"},
-               "Batches of events that subscribers were too slow for.", log.n_lost_batches);
+               "Batches of events that slow subscribers lost.", log.n_lost_batches);
   page.counter({"kvik_kv_events_resets_total"},
-               "Times that too many events waited, and readers had to begin anew.", log.n_resets);
+               "Resets of the event stream because too many events were waiting.", log.n_resets);
 }
 
 void add_plan(std::span<const PlannedMemory> plan, MetricsPage& page) {

@@ -33,7 +33,7 @@ Result<CompletionCall> parse(const HandlerContext& context, const HttpRequest& r
     return std::move(responses.call);
   }
   return fail(ErrorCode::kNotFound,
-              fmt::format("{} asks nothing that has a prompt, expected {}/v1/completions, "
+              fmt::format("{} is not a route with a prompt, expected {}/v1/completions, "
                           "…/v1/chat/completions, …/v1/messages or …/v1/responses",
                           printable(request.path), kPath));
 }

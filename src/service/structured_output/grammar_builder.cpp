@@ -73,7 +73,7 @@ class TreeBuilder {
     for (size_t at = 0; at < text.size();) {
       const Utf8Step step = next_utf8(text, at);
       if (step.kind != Utf8Step::Kind::kValid) {
-        return fail(ErrorCode::kInvalidArgument, "the grammar has bytes that are no UTF-8");
+        return fail(ErrorCode::kInvalidArgument, "the grammar contains invalid UTF-8");
       }
       at += step.n_bytes;
     }

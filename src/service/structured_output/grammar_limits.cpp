@@ -10,7 +10,7 @@ Error exhausted_error(const std::string& param) {
   const constrain::Limits limits;
   return {ErrorCode::kUnsupported,
           fmt::format("the grammar in {} takes more than {} steps of work or {} MiB of memory for "
-                      "one token; fewer counted repeats within each other take less",
+                      "one token; reduce nested bounded repeats",
                       param, limits.max_work_per_token, limits.max_matching_bytes >> 20),
           param};
 }

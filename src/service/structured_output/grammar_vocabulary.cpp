@@ -107,7 +107,7 @@ std::vector<TokenId> GrammarVocabulary::marks(std::string_view text) const {
   };
   // If the tokenizer adds a blank before the first word of a text, it adds it before this line
   // break.
-  const std::string before = tokenizer_.strips_leading_blank() ? "\n" : "";
+  const std::string before = tokenizer_.strips_leading_space() ? "\n" : "";
   std::vector<TokenId> tokens = tokens_of_marks(before + std::string(text));
   const size_t n_before = before.empty() ? 0 : tokens_of_marks(before).size();
   tokens.erase(tokens.begin(),
@@ -122,7 +122,7 @@ bool GrammarVocabulary::begins_longer_token(std::string_view text) const {
 std::vector<TokenId> GrammarVocabulary::tokens_of(std::string_view text) const {
   // If the tokenizer adds a blank before the first word of a text, it adds it before this line
   // break.
-  const std::string_view before = tokenizer_.strips_leading_blank() ? "\n" : "";
+  const std::string_view before = tokenizer_.strips_leading_space() ? "\n" : "";
   const std::vector<TokenId> all = tokenizer_.tokenize(
       std::string(before) + std::string(text), {.add_bos = false, .parse_special = has_marks_});
   // Walk back from the end to find the tokens that consist of the text alone.

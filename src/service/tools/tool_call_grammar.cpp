@@ -34,7 +34,8 @@ Result<void> check_names(const ToolCallRequirements& wish) {
   for (const std::string& name : wish.forced->names) {
     const bool is_there =
         std::ranges::any_of(wish.tools, [&](const Json& tool) { return name_of(tool) == name; });
-    if (!is_there) return refuse(fmt::format("tool_choice names '{:.64}', which is no tool", name));
+    if (!is_there)
+      return refuse(fmt::format("tool_choice names '{:.64}', which is not a declared tool", name));
   }
   const bool has_tool =
       std::ranges::any_of(wish.tools, [](const Json& tool) { return !name_of(tool).empty(); });

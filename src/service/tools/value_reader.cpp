@@ -160,7 +160,7 @@ ValueReader::State ValueReader::push(char byte) {
       return in_escape(byte);
     case Expect::kHex:
       return in_hex(byte);
-    case Expect::kSecondHalf:
+    case Expect::kLowSurrogate:
       if (byte != '\\') return State::kBroken;
       expect_ = Expect::kSecondU;
       return State::kMore;
@@ -348,7 +348,7 @@ ValueReader::State ValueReader::in_hex(char byte) {
   if (is_second != (high_surrogate_ != 0) || code_ > 0x10FFFF) return State::kBroken;
   if (is_first) {
     high_surrogate_ = code_;
-    expect_ = Expect::kSecondHalf;
+    expect_ = Expect::kLowSurrogate;
     if (dialect_.escapes == ValueDialect::Escapes::kJson) held_ += "\\u";
     return State::kMore;
   }

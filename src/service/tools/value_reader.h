@@ -63,10 +63,10 @@ class ValueReader {
     kScalar,   // inside a number or a word
     kOpening,  // inside the opening quote of a string, if it is longer than one byte
     kString,
-    kEscape,      // after a backslash
-    kHex,         // the hex digits of a code point
-    kSecondHalf,  // the backslash that must follow a high surrogate
-    kSecondU,     // the 'u' after that backslash
+    kEscape,        // after a backslash
+    kHex,           // the hex digits of a code point
+    kLowSurrogate,  // the backslash that must follow a high surrogate
+    kSecondU,       // the 'u' after that backslash
   };
   State blank(char byte);
   State begin_value(char byte);

@@ -38,15 +38,16 @@ Result<std::vector<ReplayTurn>> parse_replay(std::string_view lines, const Token
     const auto prompt = failed ? std::nullopt : text_in(value, "prompt");
     const auto answer = failed ? std::nullopt : text_in(value, "answer");
     if (!prompt || !answer) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("line {} of the replay is no object with a text called prompt and "
-                              "one called answer",
-                              number));
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("line {} of the replay is not an object with a string called prompt and "
+                      "one called answer",
+                      number));
     }
     turns.push_back({tokenizer.tokenize(*prompt, {.add_bos = true, .parse_special = false}),
                      tokenizer.tokenize(*answer, {.add_bos = false, .parse_special = false})});
   }
-  if (turns.empty()) return fail(ErrorCode::kCorrupt, "the replay holds no line");
+  if (turns.empty()) return fail(ErrorCode::kCorrupt, "the replay file has no lines");
   return turns;
 }
 

@@ -207,7 +207,7 @@ std::string state_summary(const boost::json::object& state, uint64_t n_layers) {
       "its cache is small: K and V lie in {} of {} layers, {} a token, and {} fold all tokens into "
       "a state of {}\nits snapshots are not: each is a copy of that state, as much as K and V of "
       "{} "
-      "tokens, so few are kept, and a prompt goes on from the last one in it\n",
+      "tokens, so few are kept, and a prompt continues from the last one in it\n",
       number("attention_layers"), n_layers, format_bytes(number("kv_bytes_per_token")),
       number("layers"), format_bytes(number("bytes")), fmt::group_digits(number("as_tokens")));
 }

@@ -70,7 +70,7 @@ std::string most_used_type(const ModelSource& source) {
 }
 
 // Returns whether a name is that of a preset without a weight type.
-bool leaves_type_open(const std::string& spec) {
+bool has_no_weight_type(const std::string& spec) {
   return spec.starts_with("synthetic:") && std::ranges::count(spec, ':') == 1;
 }
 
@@ -119,7 +119,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
   const ModelConfig& config = footprint.config();
   Plan plan{.model = config.name,
             .weights_type = most_used_type(*source),
-            .is_type_assumed = leaves_type_open(spec),
+            .is_type_assumed = has_no_weight_type(spec),
             .n_ctx = options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train,
             .n_users = options.n_users,
             .memory_bytes =
@@ -231,10 +231,8 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
   }
   if (plan.state_bytes > 0) {
     out += fmt::format(
-        "of these {} are a user's state, whatever the context, in {} of {} layers; where others "
-        "go\n"
-        "on from, a snapshot of it is kept, which takes as much as the K and V of {} tokens as "
-        "{};\n"
+        "of these {} are a user's recurrent state, in {} of {} layers, whatever the context; where "
+        "others\ncontinue, a snapshot of it is kept, as large as the K and V of {} tokens as {};\n"
         "a quarter of the budget is for states\n",
         format_bytes(plan.state_bytes), plan.n_recurrent_layers, plan.n_layers,
         plan.state_bytes / chosen.kv_bytes_per_token, name_of(chosen.type));
@@ -247,7 +245,7 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
 // use.
 Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Backend& backend) {
   std::vector<WeightVariant> variants;
-  const bool any_type = leaves_type_open(spec);
+  const bool any_type = has_no_weight_type(spec);
   for (const char* type : {"bf16", "q8_0", "q4_k_m"}) {
     TRY_ASSIGN(const auto source, open_model(any_type ? fmt::format("{}:{}", spec, type) : spec));
     TRY_ASSIGN(Footprint footprint, Footprint::of(*source, backend));

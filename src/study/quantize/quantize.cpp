@@ -40,14 +40,14 @@ Result<void> check(const QuantizeOptions& o) {
     return fail(ErrorCode::kInvalidArgument, std::move(message));
   };
   if (o.type.empty() && o.calibrate.empty()) {
-    return wrong(fmt::format("nothing to make: expected --type {}, or --calibrate with a text",
+    return wrong(fmt::format("nothing to write: expected --type {}, or --calibrate with a text",
                              mix_target_names()));
   }
   if (!o.importance.empty() && !o.calibrate.empty()) {
-    return wrong("--importance and --calibrate are two ways to know the same, expected one");
+    return wrong("--importance and --calibrate cannot be used together");
   }
   if (o.type.empty() && (o.pure || !o.importance.empty())) {
-    return wrong("--pure and --importance say how to quantise, expected --type with them");
+    return wrong("--pure and --importance require --type");
   }
   std::error_code ignored;
   if (fs::equivalent(o.model.model, o.out, ignored)) {
@@ -69,7 +69,7 @@ Result<void> translate_vocabulary(Metadata& metadata) {
     if (vocabulary.error().code != ErrorCode::kUnsupported) {
       return std::unexpected(vocabulary.error());
     }
-    log::warn("{}: the file will carry the tokenizer.json itself, which not every program reads",
+    log::warn("{}: the file contains the tokenizer.json itself, which some programs cannot read",
               vocabulary.error().message);
     return {};
   }
@@ -101,15 +101,15 @@ Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& t
 }
 
 // Warns if the source is quantized already, and names the type of most tensors.
-void warn_of_quantised_source(const ModelSource& source) {
+void warn_of_quantized_source(const ModelSource& source) {
   std::map<ElementType, size_t> counts;
   for (const TensorInfo& tensor : source.tensors()) {
     if (traits(tensor.type).block_elements > 1) ++counts[tensor.type];
   }
   if (counts.empty()) return;
   const auto most = std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; });
-  log::warn("'{}' is quantised already ({}): what that lost does not come back", source.label(),
-            name_of(most->first));
+  log::warn("'{}' is already quantized ({}); requantizing does not recover the lost precision",
+            source.label(), name_of(most->first));
 }
 
 Result<std::optional<Importance>> find_importance(const QuantizeOptions& options) {
@@ -143,7 +143,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
   Quantizer quantizer(*source, mix, importance, threads);
   TRY_ASSIGN(auto plan, quantizer.plan());
   TRY_ASSIGN(const Metadata metadata, metadata_for(options, target, *source, importance));
-  warn_of_quantised_source(*source);
+  warn_of_quantized_source(*source);
 
   std::vector<TensorInfo> tensors;
   uint64_t all_bytes = 0;
@@ -154,7 +154,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
   for (const TensorInfo& tensor : source->tensors()) all_bytes += tensor.n_bytes;
   progress.on_begin();
   TRY_ASSIGN(auto output, GgufOutput::create(options.out, metadata, std::move(tensors)));
-  ProgressBar bar("quantising");
+  ProgressBar bar("quantizing");
   TRY(quantizer.write(plan, output, [&](uint64_t done) {
     bar.show(done, all_bytes, format_bytes(done));
     return progress.goes_on();

@@ -37,7 +37,7 @@ Sum sum_of(const QuantizeReport& report) {
 }
 
 std::string fallback_text(const QuantizedTensor& tensor) {
-  return fmt::format("rows of {} are no multiple of {}'s {}", tensor.info.shape.back(),
+  return fmt::format("rows of {} are not a multiple of {}'s {}", tensor.info.shape.back(),
                      name_of(*tensor.wanted), traits(*tensor.wanted).block_elements);
 }
 

@@ -30,8 +30,8 @@ bool has_f16_range(ElementType type) {
 
 // Returns an error about the first value of a row that cannot be stored; std::nullopt if there is
 // none.
-std::optional<Error> trouble_in_row(const TensorInfo& info, ElementType to, uint64_t row,
-                                    std::span<const float> values) {
+std::optional<Error> error_in_row(const TensorInfo& info, ElementType to, uint64_t row,
+                                  std::span<const float> values) {
   for (size_t column = 0; column < values.size(); ++column) {
     const float value = values[column];
     if (!std::isfinite(value)) {
@@ -182,7 +182,7 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
       if (std::isfinite(sums[r].lost)) continue;
       std::vector<float> values(n_cols);
       dequantize_row(from.type, slab.row(first + r), values);
-      if (auto trouble = trouble_in_row(from, tensor.info.type, first + r, values)) {
+      if (auto trouble = error_in_row(from, tensor.info.type, first + r, values)) {
         return std::unexpected(std::move(*trouble));
       }
     }

@@ -108,11 +108,11 @@ Result<Body> parse_template(std::string_view source);
 inline constexpr uint32_t kMaxDepth = 200;
 
 // Increments the recursion depth during its lifetime.
-class Deeper {
+class DepthGuard {
  public:
-  explicit Deeper(uint32_t& depth) : depth_(depth) { ++depth_; }
-  ~Deeper() { --depth_; }
-  Deeper(const Deeper&) = delete;
+  explicit DepthGuard(uint32_t& depth) : depth_(depth) { ++depth_; }
+  ~DepthGuard() { --depth_; }
+  DepthGuard(const DepthGuard&) = delete;
 
  private:
   uint32_t& depth_;

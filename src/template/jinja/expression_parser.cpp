@@ -24,7 +24,7 @@ Result<ExprPtr> ExpressionParser::checked(Expr expr) const {
 }
 
 Result<ExprPtr> ExpressionParser::expression(Conditional conditional) {
-  const Deeper deeper(depth_);
+  const DepthGuard deeper(depth_);
   if (depth_ > kMaxDepth) {
     return s_.wrong("expected expressions at most {} deep", kMaxDepth);
   }
@@ -78,7 +78,7 @@ Result<ExprPtr> ExpressionParser::or_() { return binary(&ExpressionParser::and_,
 Result<ExprPtr> ExpressionParser::and_() { return binary(&ExpressionParser::not_, {"and"}); }
 
 Result<ExprPtr> ExpressionParser::not_() {
-  const Deeper deeper(depth_);
+  const DepthGuard deeper(depth_);
   if (depth_ > kMaxDepth) return s_.wrong("expected fewer 'not'");
   Expr expr = node(Kind::kNot);
   if (!s_.skip_name("not")) return compare();
@@ -121,7 +121,7 @@ Result<ExprPtr> ExpressionParser::product() {
 Result<ExprPtr> ExpressionParser::power() { return binary(&ExpressionParser::plain_unary, {"**"}); }
 
 Result<ExprPtr> ExpressionParser::unary(Filters filters) {
-  const Deeper deeper(depth_);
+  const DepthGuard deeper(depth_);
   if (depth_ > kMaxDepth) return s_.wrong("expected fewer signs");
   ExprPtr value;
   if (s_.is_op("-") || s_.is_op("+")) {

@@ -11,7 +11,7 @@ using Kind = Expr::Kind;
 
 Result<Value> Interpreter::eval(const Expr& expr) {
   TRY(runtime_.charge(1));
-  const Deeper deeper(depth_);
+  const DepthGuard deeper(depth_);
   if (depth_ > runtime_.max_depth()) {
     return fail(ErrorCode::kExhausted,
                 fmt::format("the chat template nests more than {} deep", runtime_.max_depth()));
@@ -85,7 +85,7 @@ Result<Value> Interpreter::dict(const Expr& expr) {
     TRY_ASSIGN(Value value, eval(*expr.children[i + 1]));
     TRY(runtime_.charge(made.entries.size() / 16));
     if (!is_hashable(key)) {
-      return wrong("a {} can not be a key", type_name(key));
+      return wrong("a {} cannot be a key", type_name(key));
     }
     set_entry(made, std::move(key), std::move(value));
   }
@@ -194,7 +194,7 @@ Result<Value> Interpreter::call_value(const Value& callee, const Arguments& give
     if (callee.is_undefined()) {
       return wrong("'{}' is undefined, expected a function", callee.as<Undefined>()->name);
     }
-    return wrong("a {} can not be called", type_name(callee));
+    return wrong("a {} cannot be called", type_name(callee));
   }
   if (function->self) return call_method(runtime_, *function->self, function->name, given);
   TRY_ASSIGN(Value made, call_global(runtime_, function->name, given));

@@ -236,7 +236,7 @@ Result<Spec> brace_spec(std::string_view text) {
   spec.has_commas = reader.skip(',');
   TRY_ASSIGN(spec.precision, reader.precision());
   if (at < text.size()) spec.type = reader.next();
-  if (at < text.size()) return wrong("'{}' is no format", text);
+  if (at < text.size()) return wrong("'{}' is not a format", text);
   return spec;
 }
 
@@ -307,7 +307,7 @@ Result<Text> format_percent(Runtime& runtime, const Text& format, const Value& v
       const size_t end = format.view().find(')', at);
       if (end == std::string_view::npos || !values.dict()) return wrong("'%(' takes a dict");
       const Value* found = values.dict()->find(format.view().substr(at, end - at));
-      if (!found) return wrong("'%(' names nothing that the dict has");
+      if (!found) return wrong("'%(' names a key that the dict does not have");
       named = *found;
       names_any = true;
       at = end + 1;
@@ -346,7 +346,7 @@ Result<Text> format_braces(Runtime& runtime, const Text& format, const Arguments
       continue;
     }
     const size_t end = all.find('}', at);
-    if (all[at] == '}' || end == all.npos) return wrong("format() has a brace without its other");
+    if (all[at] == '}' || end == all.npos) return wrong("format() has an unmatched brace");
     const std::string_view field = all.substr(at + 1, end - at - 1);
     if (field.find('{') != field.npos) return wrong("format() takes no field in a field");
     const std::string_view path = field.substr(0, field.find_first_of("!:"));

@@ -231,7 +231,7 @@ Result<void> Lexer::string() {
   while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
   if (end >= source_.size()) return wrong("a string has no end");
   auto text = unescape(std::string_view(source_).substr(at_ + 1, end - at_ - 1));
-  if (!text) return wrong("a string has an escape that is none");
+  if (!text) return wrong("a string has an invalid escape");
   push(TokenKind::kString, std::move(*text));
   at_ = end + 1;
   return {};
@@ -255,7 +255,7 @@ Result<void> Lexer::operator_() {
     at_ += op.size();
     return {};
   }
-  return wrong("'{}' is no part of an expression", source_[at_]);
+  return wrong("unexpected character '{}'", source_[at_]);
 }
 
 Result<std::vector<Token>> Lexer::run() {

@@ -15,7 +15,7 @@ std::unexpected<Error> unfit(std::string_view op, const Value& a, const Value& b
   return wrong("'{}' takes no {} and {}", op, type_name(a), type_name(b));
 }
 
-Result<Value> overflow() { return wrong("a number leaves 64 bits"); }
+Result<Value> overflow() { return wrong("the number does not fit in 64 bits"); }
 
 Result<Value> integer_power(int64_t base, int64_t exponent) {
   int64_t result = 1;
@@ -32,7 +32,7 @@ Result<Value> floats(std::string_view op, double a, double b) {
   if (op == "-") return Value(a - b);
   if (op == "*") return Value(a * b);
   if (op == "**" && a == 0 && b < 0) return wrong("0 has no negative powers");
-  if (op == "**" && a < 0 && b != std::floor(b)) return wrong("the power is no real number");
+  if (op == "**" && a < 0 && b != std::floor(b)) return wrong("the power is not a real number");
   if (op == "**") return Value(std::pow(a, b));
   if (b == 0) return wrong("a division by zero");
   if (op == "/") return Value(a / b);
@@ -71,7 +71,7 @@ Result<Value> integers(std::string_view op, int64_t a, int64_t b) {
 }
 
 // Returns whether a value can be concatenated and compared: it is a list or a tuple.
-bool is_joinable(const Value& value) {
+bool is_sequence_value(const Value& value) {
   return value.list() && value.list()->kind <= List::Kind::kGroup;
 }
 
@@ -160,13 +160,14 @@ Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, cons
     TRY_ASSIGN(const Text right, escape_html(runtime, *b.text()));
     return join(runtime, left, right);
   }
-  if (op == "+" && is_joinable(a) && is_joinable(b) && a.list()->kind == b.list()->kind) {
+  if (op == "+" && is_sequence_value(a) && is_sequence_value(b) &&
+      a.list()->kind == b.list()->kind) {
     TRY(runtime.charge(a.list()->items.size() + b.list()->items.size()));
     std::vector<Value> items = a.list()->items;
     items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
     return make_view(a.list()->kind, std::move(items));
   }
-  const auto repeats = [](const Value& x) { return x.text() || is_joinable(x); };
+  const auto repeats = [](const Value& x) { return x.text() || is_sequence_value(x); };
   if (op == "*" && repeats(a) && b.as_int()) return repeat(runtime, a, *b.as_int());
   if (op == "*" && repeats(b) && a.as_int()) return repeat(runtime, b, *a.as_int());
   return unfit(op, a, b);
@@ -187,7 +188,7 @@ Result<bool> less(Runtime& runtime, const Value& a, const Value& b) {
   if (a.as_int() && b.as_int()) return *a.as_int() < *b.as_int();
   if (a.is_number() && b.is_number()) return *a.as_number() < *b.as_number();
   if (a.text() && b.text()) return a.text()->view() < b.text()->view();
-  if (is_joinable(a) && is_joinable(b) && a.list()->kind == b.list()->kind) {
+  if (is_sequence_value(a) && is_sequence_value(b) && a.list()->kind == b.list()->kind) {
     const auto& left = a.list()->items;
     const auto& right = b.list()->items;
     for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
@@ -208,7 +209,7 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
   }
   if (container.dict()) {
     TRY(runtime.charge(1 + container.dict()->entries.size() / 16));
-    if (!is_hashable(item)) return wrong("a {} is no key", type_name(item));
+    if (!is_hashable(item)) return wrong("a {} cannot be a key", type_name(item));
     return container.dict()->find(item) != nullptr;
   }
   if (container.generator()) {
@@ -273,7 +274,7 @@ Result<std::vector<Value>> iterate(Runtime& runtime, const Value& value) {
     for (const auto& entry : value.dict()->entries) items.push_back(entry.first);
     return items;
   }
-  if (!value.text()) return wrong("a {} can not be iterated over", type_name(value));
+  if (!value.text()) return wrong("a {} cannot be iterated over", type_name(value));
   const Text& text = *value.text();
   TRY(runtime.charge(text.size()));
   for (size_t at = 0; at < text.size();) {

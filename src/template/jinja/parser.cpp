@@ -86,12 +86,12 @@ Result<StatementPtr> Parser::block() {
   if (name == "with") return with();
   if (name == "generation") return with_body(node(StatementKind::kGroup), "endgeneration");
   if (name == "break" || name == "continue") {
-    if (n_loops_ == 0) return s_.wrong("expected '{}' in a loop alone", name);
+    if (n_loops_ == 0) return s_.wrong("'{}' is only allowed in a loop", name);
     Statement statement = node(name == "break" ? StatementKind::kBreak : StatementKind::kContinue);
     TRY(end_of_block());
     return finish(std::move(statement));
   }
-  return s_.wrong("expected a block that chat templates have, '{}' is none", name);
+  return s_.wrong("unknown statement '{}'", name);
 }
 
 Result<void> Parser::append_body(Statement& statement, std::initializer_list<std::string_view> ends,

@@ -10,10 +10,10 @@ namespace {
 
 // Adds the line number to an error that has none.
 std::unexpected<Error> at_line(Error error, uint32_t line) {
-  constexpr std::string_view kPlaceless = "chat template: ";
-  if (error.message.starts_with(kPlaceless)) {
+  constexpr std::string_view kPrefixWithoutLine = "chat template: ";
+  if (error.message.starts_with(kPrefixWithoutLine)) {
     error.message = fmt::format("chat template, line {}: {}", line,
-                                std::string_view(error.message).substr(kPlaceless.size()));
+                                std::string_view(error.message).substr(kPrefixWithoutLine.size()));
   }
   return std::unexpected<Error>(std::move(error));
 }
@@ -237,7 +237,7 @@ Result<void> Interpreter::assign_one(const std::string& target, const Value& val
   }
   const Value* owner = scope_->find(target.substr(0, dot));
   if (!owner || !owner->ns()) {
-    return wrong("'{}' is no namespace", target.substr(0, dot));
+    return wrong("'{}' is not a namespace", target.substr(0, dot));
   }
   TRY(runtime_.charge(1 + owner->ns()->values.entries.size() / 16));
   set_entry(owner->ns()->values, make_text(target.substr(dot + 1)), value);

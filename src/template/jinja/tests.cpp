@@ -25,7 +25,7 @@ Result<bool> is_same(Runtime& runtime, const Value& value, const BoundArguments&
 
 Result<int64_t> remainder(const Value& value, int64_t divisor) {
   const auto number = value.as_int();
-  if (!number || divisor == 0) return wrong("a {} can not be divided", type_name(value));
+  if (!number || divisor == 0) return wrong("a {} cannot be divided", type_name(value));
   return divisor == -1 ? 0 : *number % divisor;
 }
 

@@ -15,7 +15,8 @@ Result<Value> abs(Runtime&, const Value& value, const BoundArguments&) {
   if (const auto i = value.as_int()) {
     int64_t negated = 0;
     if (*i >= 0) return Value(*i);
-    if (__builtin_sub_overflow(int64_t{0}, *i, &negated)) return wrong("a number leaves 64 bits");
+    if (__builtin_sub_overflow(int64_t{0}, *i, &negated))
+      return wrong("the number does not fit in 64 bits");
     return Value(negated);
   }
   if (const auto d = value.as_number()) return Value(std::fabs(*d));
@@ -59,7 +60,7 @@ Result<Value> safe(Runtime&, const Text& text, const BoundArguments&) {
 
 // Returns a float truncated to an integer.
 Result<Value> whole(double value) {
-  if (!(std::fabs(value) < 9.2e18)) return wrong("a number leaves 64 bits");
+  if (!(std::fabs(value) < 9.2e18)) return wrong("the number does not fit in 64 bits");
   return Value(static_cast<int64_t>(value));
 }
 
@@ -242,7 +243,7 @@ Result<Value> truncate(Runtime& runtime, const Value& value, const BoundArgument
   TRY_ASSIGN(const int64_t leeway, arguments.get_int(3, 5));
   const auto n = static_cast<int64_t>(n_characters(text.view()));
   const auto n_end = static_cast<int64_t>(n_characters(end));
-  if (length < n_end) return wrong("truncate has no room for its end");
+  if (length < n_end) return wrong("truncate: the length is less than that of `end`");
   if (n <= length + leeway) return Value(text);
   TRY(runtime.charge_bytes(text.size()));
   Text cut = text.substr(0, byte_of_character(text.view(), static_cast<size_t>(length - n_end)));

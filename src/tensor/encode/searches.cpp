@@ -44,9 +44,9 @@ KVIK_LANES_INLINE SubBlocks<kValues> sub_blocks(const SearchTask& task) {
   SubBlocks<kValues> s;
   transpose(task.values, 0, s.x);
   transpose(task.importance, 1, s.w);
-  const LargeValueWeight favours = task.format.encoding.large_value_weight;
-  if (favours == LargeValueWeight::kAlways ||
-      (favours == LargeValueWeight::kWithoutImportance && task.importance.empty())) {
+  const LargeValueWeight favors = task.format.encoding.large_value_weight;
+  if (favors == LargeValueWeight::kAlways ||
+      (favors == LargeValueWeight::kWithoutImportance && task.importance.empty())) {
     weight_large_values(s);
   }
   s.add_up();

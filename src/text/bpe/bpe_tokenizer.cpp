@@ -7,10 +7,10 @@
 
 #include "base/utf8.h"
 #include "text/blank_mark.h"
+#include "text/bpe/bpe_merges.h"
 #include "text/bpe/byte_alphabet.h"
-#include "text/bpe/seams.h"
-#include "text/bpe/seen_words.h"
-#include "text/bpe/token_joins.h"
+#include "text/bpe/split_points.h"
+#include "text/bpe/word_cache.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/text_index.h"
 #include "text/vocabulary_tokenizer.h"
@@ -24,8 +24,8 @@ constexpr const char* kMergesKey = "tokenizer.ggml.merges";
 // spell them with the mark U+2581.
 std::optional<TokenId> find_token(const Vocabulary& vocabulary, std::string_view text) {
   if (const auto id = vocabulary.find(text)) return id;
-  if (text.find(kBlankMark) == text.npos) return std::nullopt;
-  return vocabulary.find(blank_marks_to_blanks(text));
+  if (text.find(kSpaceMark) == text.npos) return std::nullopt;
+  return vocabulary.find(space_marks_to_spaces(text));
 }
 
 // Reads tokenizer.ggml.merges. The rank of a merge is its index in the list. As in llama.cpp, a
@@ -33,7 +33,7 @@ std::optional<TokenId> find_token(const Vocabulary& vocabulary, std::string_view
 //
 // Errors: kCorrupt if the key is missing, a merge is not "left right", or one of the two is not a
 // token.
-Result<TokenJoins> read_merges(const Metadata& metadata, const Vocabulary& vocabulary) {
+Result<BpeMerges> read_merges(const Metadata& metadata, const Vocabulary& vocabulary) {
   TRY_ASSIGN(const std::vector<std::string>* merges, metadata.get_strings(kMergesKey));
   if (!merges) {
     return fail(
@@ -42,25 +42,25 @@ Result<TokenJoins> read_merges(const Metadata& metadata, const Vocabulary& vocab
                     "'gpt2'",
                     kMergesKey));
   }
-  TokenJoins joins;
+  BpeMerges joins;
   joins.reserve(merges->size());
   uint32_t rank = 0;
   for (const std::string_view merge : *merges) {
     const size_t blank = merge.find(' ', 1);
     if (blank == merge.npos || blank + 1 == merge.size()) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("metadata key '{}' has '{}' as number {}, expected two tokens with a "
-                              "blank between",
-                              kMergesKey, merge, rank));
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format(
+              "metadata key '{}' has '{}' as number {}, expected two tokens separated by a space",
+              kMergesKey, merge, rank));
     }
     const std::string_view halves[] = {merge.substr(0, blank), merge.substr(blank + 1)};
     const auto left = find_token(vocabulary, halves[0]), right = find_token(vocabulary, halves[1]);
     for (const std::string_view half : halves) {
       if (find_token(vocabulary, half)) continue;
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("metadata key '{}' has '{}' as number {}, expected two tokens, but "
-                              "'{}' is none",
-                              kMergesKey, merge, rank, half));
+      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' has '{}' as number {}, "
+                                                   "expected two tokens, but '{}' is not a token",
+                                                   kMergesKey, merge, rank, half));
     }
     const auto joined = find_token(vocabulary, std::string(halves[0]).append(halves[1]));
     if (joined && vocabulary.is_plain(*joined)) joins.insert(*left, *right, {rank, *joined});
@@ -79,10 +79,10 @@ class BpeTokenizer final : public VocabularyTokenizer {
  public:
   enum class Symbols { kBytes, kCharacters };
 
-  BpeTokenizer(Vocabulary vocabulary, TokenJoins merges, const PreTokenizer& pre_tokenizer,
+  BpeTokenizer(Vocabulary vocabulary, BpeMerges merges, const PreTokenizer& pre_tokenizer,
                Symbols symbols);
 
-  bool strips_leading_blank() const override { return false; }
+  bool strips_leading_space() const override { return false; }
   std::string describe() const override {
     return fmt::format("{} (pre-tokenizer {}), {} tokens, {} merges",
                        symbols_ == Symbols::kBytes ? "gpt2" : "gemma4", pre_tokenizer_.name,
@@ -91,22 +91,22 @@ class BpeTokenizer final : public VocabularyTokenizer {
 
  private:
   void encode(std::string_view text, After, std::vector<TokenId>& ids) const override {
-    TokenJoins::Scratch scratch;
+    BpeMerges::Scratch scratch;
     const auto encode = [&](std::string_view word) { encode_word(word, scratch, ids); };
     if (symbols_ == Symbols::kBytes) {
-      SeenWords seen(text, ids);
+      WordCache seen(text, ids);
       pre_tokenizer_.each_word(text, [&](std::string_view word) { seen.append(word, encode); });
       return;
     }
     std::string marked;
-    append_with_blank_marks(text, marked);
-    SeenWords seen(marked, ids);
+    append_with_space_marks(text, marked);
+    WordCache seen(marked, ids);
     pre_tokenizer_.each_word(marked, [&](std::string_view line) {
-      seams_.each_part(line, [&](std::string_view part) { seen.append(part, encode); });
+      split_points_.each_part(line, [&](std::string_view part) { seen.append(part, encode); });
     });
   }
 
-  void encode_word(std::string_view word, TokenJoins::Scratch& scratch,
+  void encode_word(std::string_view word, BpeMerges::Scratch& scratch,
                    std::vector<TokenId>& ids) const {
     if (pre_tokenizer_.whole_words_first) {
       if (const std::optional<TokenId> id = by_bytes_.find(pieces_, word)) {
@@ -163,21 +163,21 @@ class BpeTokenizer final : public VocabularyTokenizer {
     return letters_to_bytes(token_text).value_or(std::string(token_text));
   }
 
-  const TokenJoins merges_;
+  const BpeMerges merges_;
   const PreTokenizer& pre_tokenizer_;
   const Symbols symbols_;
-  const Seams seams_;   // splits lines, which are long words here
-  TextIndex by_bytes_;  // index of pieces_, if whole words have priority
+  const SplitPoints split_points_;  // splits lines, which are long words here
+  TextIndex by_bytes_;              // index of pieces_, if whole words have priority
   std::array<std::optional<TokenId>, 256> byte_tokens_;
 };
 
-BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, TokenJoins merges,
+BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, BpeMerges merges,
                            const PreTokenizer& pre_tokenizer, Symbols symbols)
     : VocabularyTokenizer(std::move(vocabulary)),
       merges_(std::move(merges)),
       pre_tokenizer_(pre_tokenizer),
       symbols_(symbols),
-      seams_(vocabulary_) {
+      split_points_(vocabulary_) {
   make_pieces();
   for (int byte = 0; byte < 256; ++byte) byte_tokens_[byte] = find_byte(static_cast<uint8_t>(byte));
   if (!pre_tokenizer_.whole_words_first) return;
@@ -200,7 +200,7 @@ Result<std::unique_ptr<Tokenizer>> read_bpe_tokenizer(const Metadata& metadata) 
   const VocabularyDefaults defaults = {std::nullopt, std::nullopt, std::nullopt,
                                        pre_tokenizer->adds_bos};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
-  TRY_ASSIGN(TokenJoins merges, read_merges(metadata, vocabulary));
+  TRY_ASSIGN(BpeMerges merges, read_merges(metadata, vocabulary));
   using Symbols = BpeTokenizer::Symbols;
   return std::make_unique<BpeTokenizer>(std::move(vocabulary), std::move(merges), *pre_tokenizer,
                                         is_gemma4 ? Symbols::kCharacters : Symbols::kBytes);

@@ -8,9 +8,9 @@
 
 #include "base/utf8.h"
 #include "text/blank_mark.h"
-#include "text/bpe/seams.h"
-#include "text/bpe/seen_words.h"
-#include "text/bpe/spm_joins.h"
+#include "text/bpe/split_points.h"
+#include "text/bpe/spm_merges.h"
+#include "text/bpe/word_cache.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
@@ -18,7 +18,7 @@ namespace {
 
 // Flag of a symbol for a character that is part of no token. The other bits are its position and
 // length in the word.
-constexpr TokenId kStranger = TokenId{1} << 31;
+constexpr TokenId kNoSymbol = TokenId{1} << 31;
 
 // Replaces spaces by U+2581, then merges adjacent characters, the token with the highest score
 // first. A character without a token becomes byte tokens, or the unknown token if the vocabulary
@@ -32,12 +32,12 @@ class SpmTokenizer final : public VocabularyTokenizer {
       : VocabularyTokenizer(std::move(vocabulary)),
         adds_blank_(adds_blank),
         joins_(vocabulary_),
-        seams_(vocabulary_),
+        split_points_(vocabulary_),
         byte_tokens_(byte_tokens) {
     make_pieces();
   }
 
-  bool strips_leading_blank() const override { return adds_blank_; }
+  bool strips_leading_space() const override { return adds_blank_; }
 
   std::string describe() const override {
     return fmt::format("llama (SentencePiece), {} tokens{}", group_digits(n_vocab()),
@@ -47,16 +47,16 @@ class SpmTokenizer final : public VocabularyTokenizer {
  private:
   struct Scratch {
     std::vector<TokenId> symbols;
-    TokenJoins::Scratch joins;
+    BpeMerges::Scratch joins;
   };
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override {
     std::string marked;
-    if (adds_blank_ && after != After::kText) marked = kBlankMark;
-    append_with_blank_marks(text, marked);
+    if (adds_blank_ && after != After::kText) marked = kSpaceMark;
+    append_with_space_marks(text, marked);
     Scratch scratch;
-    SeenWords seen(marked, ids);
-    seams_.each_part(marked, [&](std::string_view part) {
+    WordCache seen(marked, ids);
+    split_points_.each_part(marked, [&](std::string_view part) {
       seen.append(part, [&](std::string_view word) { encode_word(word, scratch, ids); });
     });
   }
@@ -67,17 +67,17 @@ class SpmTokenizer final : public VocabularyTokenizer {
     for (size_t at = 0; at < word.size();) {
       const size_t n_bytes = n_character_bytes(word, at);
       const auto symbol = joins_.symbol(vocabulary_, word.substr(at, n_bytes));
-      symbols.push_back(symbol.value_or(kStranger | static_cast<TokenId>(at << 3 | n_bytes)));
+      symbols.push_back(symbol.value_or(kNoSymbol | static_cast<TokenId>(at << 3 | n_bytes)));
       at += n_bytes;
     }
     joins_.joins().join(symbols, 0, scratch.joins);
     for (const TokenId symbol : symbols) {
       if (symbol < n_vocab()) {
         ids.push_back(symbol);
-      } else if (symbol < kStranger) {
+      } else if (symbol < kNoSymbol) {
         encode_as_bytes(joins_.character(vocabulary_, symbol), ids);
       } else {
-        const TokenId place = symbol & ~kStranger;
+        const TokenId place = symbol & ~kNoSymbol;
         encode_as_bytes(word.substr(place >> 3, place & 7), ids);
       }
     }
@@ -92,8 +92,8 @@ class SpmTokenizer final : public VocabularyTokenizer {
   }
 
   const bool adds_blank_;
-  const SpmJoins joins_;
-  const Seams seams_;
+  const SpmMerges joins_;
+  const SplitPoints split_points_;
   const std::optional<TokenTexts::ByteTokens> byte_tokens_;  // absent unless all 256 are present
 };
 

@@ -16,8 +16,8 @@ Result<void> set_flags(const JsonObject& token, TokenId id, Vocabulary& vocabula
   TRY_ASSIGN(const bool before, token.flag("lstrip", false));
   TRY_ASSIGN(const bool behind, token.flag("rstrip", false));
   TRY_ASSIGN(const bool whole_word, token.flag("single_word", false));
-  if (before) vocabulary.eat_blanks_before.insert(id);
-  if (behind) vocabulary.eat_blanks_behind.insert(id);
+  if (before) vocabulary.strips_before.insert(id);
+  if (behind) vocabulary.strips_after.insert(id);
   if (whole_word) vocabulary.whole_words.insert(id);
   return {};
 }
@@ -49,8 +49,8 @@ Result<void> add(const JsonObject& token, std::optional<uint32_t> n_vocab, AllTo
     }
   }
   vocabulary.kinds[id] = is_special ? TokenKind::kControl : TokenKind::kUserDefined;
-  const bool is_normalised = token.flag("normalized", true).value_or(false);
-  if (is_normalised && !is_special) all.normalised.push_back(id);
+  const bool is_normalized = token.flag("normalized", true).value_or(false);
+  if (is_normalized && !is_special) all.normalized.push_back(id);
   return set_flags(token, id, vocabulary);
 }
 
@@ -96,7 +96,7 @@ Result<void> read_template(const JsonObject& processor, Vocabulary& vocabulary) 
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tokenizer.json: '{}' puts more than one token {} a text, expected "
                               "at most one",
-                              processor.path_of("single"), is_behind ? "behind" : "before"));
+                              processor.path_of("single"), is_behind ? "after" : "before"));
     }
     (is_behind ? vocabulary.eos : vocabulary.bos) = id;
     return {};

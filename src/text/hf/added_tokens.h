@@ -19,7 +19,7 @@ namespace kvik::hf {
 enum class ByteTokens { kAreText, kAreBytes };
 struct AllTokens {
   Vocabulary vocabulary;
-  std::vector<TokenId> normalised;  // user-defined tokens to be found in the normalized text
+  std::vector<TokenId> normalized;  // user-defined tokens to be found in the normalized text
 };
 Result<AllTokens> join_vocabularies(const JsonObject& file, const WordModel& model,
                                     ByteTokens byte_tokens, std::optional<uint32_t> n_vocab);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "text/bpe/token_joins.h"
+#include "text/bpe/bpe_merges.h"
 #include "text/hf/word_model.h"
 
 namespace kvik::hf {
@@ -40,7 +40,7 @@ class BpeModel final : public WordModel {
     }
     const size_t from = ids.size();
     append_characters(word, ids);
-    static thread_local TokenJoins::Scratch scratch;
+    static thread_local BpeMerges::Scratch scratch;
     joins_.join(ids, from, scratch);
   }
 
@@ -50,7 +50,7 @@ class BpeModel final : public WordModel {
 
   const Affixes affixes_;
   const Flags flags_;
-  TokenJoins joins_;
+  BpeMerges joins_;
 };
 
 std::optional<TokenId> BpeModel::find_character(std::string_view word, size_t at,
@@ -98,7 +98,7 @@ Result<void> BpeModel::add_merges(const std::vector<Merge>& merges) {
       if (vocabulary_.find(part)) continue;
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tokenizer.json: 'model.merges' has '{} {}' as number {}, expected "
-                              "tokens, but '{}' is none",
+                              "tokens, but '{}' is not a token",
                               left, right, rank, part));
     }
     joins_.insert(*vocabulary_.find(left), *vocabulary_.find(right),
@@ -120,7 +120,7 @@ Result<std::vector<Merge>> read_merges(const JsonObject& model) {
       const std::string_view all = *text;
       merges.push_back({all.substr(0, blank), all.substr(blank + 1)});
     } else {
-      return unexpected_value(path, &value, "two tokens with a blank between");
+      return unexpected_value(path, &value, "two tokens separated by a space");
     }
     return {};
   }));

@@ -47,9 +47,9 @@ constexpr std::string_view kProbes[] = {
     "/usr/bin/env https://example.org/a?b=c&d=e#f user@example.org",
 };
 
-std::unexpected<Error> no_words_for(std::string_view what) {
+std::unexpected<Error> inexpressible(std::string_view what) {
   return fail(ErrorCode::kUnsupported,
-              fmt::format("tokenizer.json: {}, for which GGUF has no words", what));
+              fmt::format("tokenizer.json: {}, which GGUF cannot express", what));
 }
 
 // Returns the words into which the file's own pre-tokenizer splits `text`.
@@ -65,7 +65,7 @@ Strings words_of(const hf::PreTokenizerStep& step, std::string_view text) {
 
 // Returns the first name of a built-in pre-tokenizer that splits all probes in the same way.
 Result<std::string_view> find_scanner(const JsonFile& file, bool whole_words_first) {
-  if (!file.parts.pre_tokenizer) return no_words_for("'pre_tokenizer' cuts no words");
+  if (!file.parts.pre_tokenizer) return inexpressible("a tokenizer without 'pre_tokenizer'");
   const auto cuts_alike = [&](const PreTokenizer& scanner) {
     return std::ranges::all_of(kProbes, [&](std::string_view probe) {
       return std::ranges::equal(words_of(file.parts.pre_tokenizer, probe), scanner.split(probe));
@@ -74,7 +74,7 @@ Result<std::string_view> find_scanner(const JsonFile& file, bool whole_words_fir
   for (const PreTokenizer& scanner : pre_tokenizers()) {
     if (scanner.whole_words_first == whole_words_first && cuts_alike(scanner)) return scanner.name;
   }
-  return no_words_for("'pre_tokenizer' cuts words as no scanner does that has a name");
+  return inexpressible("a 'pre_tokenizer' that splits words unlike every named one");
 }
 
 // Returns the number of the kind in llama.h (llama_token_type).
@@ -128,8 +128,8 @@ Result<void> express_byte_level(const JsonFile& file, std::span<const Merge> mer
 
 // Writes merges as scores. SentencePiece merges the pair whose token has the highest score, and
 // merge lists were derived from such scores: the earlier a token is produced, the higher its score.
-Result<void> express_sentence_piece(const JsonFile& file, std::span<const Merge> merges,
-                                    Metadata& out) {
+Result<void> write_sentence_piece(const JsonFile& file, std::span<const Merge> merges,
+                                  Metadata& out) {
   std::unordered_map<std::string, double> score_of;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     std::string joined(merges[rank].left);
@@ -145,7 +145,7 @@ Result<void> express_sentence_piece(const JsonFile& file, std::span<const Merge>
   }
   out.insert("tokenizer.ggml.model", std::string("llama"));
   out.insert("tokenizer.ggml.scores", std::move(scores));
-  out.insert("tokenizer.ggml.add_space_prefix", file.parts.spelling.strips_leading_blank());
+  out.insert("tokenizer.ggml.add_space_prefix", file.parts.spelling.strips_leading_space());
   return {};
 }
 
@@ -166,7 +166,7 @@ Result<void> check_alike(const JsonFile& file, const Tokenizer& ours, const Toke
   for (std::string& probe : probes) {
     if (composes(file)) probe = file.parts.normalizer(probe);
     if (ours.tokenize(probe, {}) != expressed.tokenize(probe, {})) {
-      return no_words_for(fmt::format("'{}' is cut in a way", probe.substr(0, 40)));
+      return inexpressible(fmt::format("the tokens of '{}'", probe.substr(0, 40)));
     }
   }
   return {};
@@ -180,11 +180,11 @@ Result<Metadata> gguf_vocabulary(const Metadata& folder) {
   TRY_ASSIGN(const TokenizerConfig config, tokenizer_config_of(folder));
   TRY_ASSIGN(const JsonFile file, JsonFile::read(json.value_or(""), config));
   TRY_ASSIGN(const std::string type, file.model_fields.required_text("type"));
-  if (type != "BPE") return no_words_for(fmt::format("'model.type' is {}", type));
+  if (type != "BPE") return inexpressible(fmt::format("'model.type' is {}", type));
   TRY_ASSIGN(const std::vector<Merge> merges, hf::read_merges(file.model_fields));
   Metadata out;
   if (file.parts.model->has_byte_tokens()) {
-    TRY(express_sentence_piece(file, merges, out));
+    TRY(write_sentence_piece(file, merges, out));
   } else {
     TRY(express_byte_level(file, merges, out));
   }

@@ -42,21 +42,21 @@ Result<JsonFile> JsonFile::read(std::string_view json, const TokenizerConfig& co
   TRY_ASSIGN(const auto fields, file.object("model"));
   if (!fields) return unexpected_value("model", nullptr, "an object");
   TRY_ASSIGN(auto model, read_word_model(*fields));
-  TRY_ASSIGN(auto spelling, TokenSpelling::read(file.find("decoder")));
-  const bool has_bytes = model->has_byte_tokens() || spelling.knows_byte_tokens();
+  TRY_ASSIGN(auto spelling, TokenDecoder::read(file.find("decoder")));
+  const bool has_bytes = model->has_byte_tokens() || spelling.has_byte_tokens_decoder();
   const auto byte_tokens = has_bytes ? ByteTokens::kAreBytes : ByteTokens::kAreText;
   TRY_ASSIGN(auto all, join_vocabularies(file, *model, byte_tokens, config.n_vocab));
   TRY(read_frame(file, all.vocabulary));
   add_config(config, all.vocabulary);
-  if (!normalizer) all.normalised.clear();
-  all.vocabulary.not_by_name.insert(all.normalised.begin(), all.normalised.end());
+  if (!normalizer) all.normalized.clear();
+  all.vocabulary.found_after_normalization.insert(all.normalized.begin(), all.normalized.end());
   return JsonFile{.json = std::move(value),
                   .model_fields = *fields,
                   .parts = {.normalizer = std::move(normalizer),
                             .pre_tokenizer = std::move(pre_tokenizer),
                             .model = std::move(model),
                             .spelling = std::move(spelling),
-                            .added_when_normalised = std::move(all.normalised)},
+                            .added_after_normalization = std::move(all.normalized)},
                   .vocabulary = std::move(all.vocabulary)};
 }
 

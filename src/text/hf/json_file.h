@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "text/hf/normalizer.h"
 #include "text/hf/pre_tokenizer_step.h"
-#include "text/hf/token_spelling.h"
+#include "text/hf/token_decoder.h"
 #include "text/hf/tokenizer_json.h"
 #include "text/hf/tokenizer_object.h"
 #include "text/hf/word_model.h"
@@ -21,9 +21,9 @@ struct JsonParts {
   Normalizer normalizer;           // may be null
   PreTokenizerStep pre_tokenizer;  // may be null
   std::unique_ptr<WordModel> model;
-  TokenSpelling spelling;
+  TokenDecoder spelling;
   std::vector<TokenId>
-      added_when_normalised;  // user-defined tokens to be found after normalization
+      added_after_normalization;  // user-defined tokens to be found after normalization
 };
 
 // A parsed tokenizer.json.

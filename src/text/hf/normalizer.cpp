@@ -23,7 +23,7 @@ using Made = Result<Normalizer>;
 Made unicode_form(const char* name, UNormalization2Mode mode) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* form = icu::Normalizer2::getInstance(nullptr, name, mode, error);
-  if (U_FAILURE(error)) return fail(ErrorCode::kUnsupported, "ICU has no normalisation data");
+  if (U_FAILURE(error)) return fail(ErrorCode::kUnsupported, "ICU has no normalization data");
   return [form](std::string text) {
     std::string out;
     icu::StringByteSink<std::string> sink(&out, static_cast<int32_t>(text.size()));

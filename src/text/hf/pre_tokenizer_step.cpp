@@ -30,7 +30,7 @@ MadeStep at_regex(const Pattern& pattern, Behavior behavior, Delimiters delimite
   return [=](Words& words) {
     split(words, behavior, [&](std::string_view word, Parts& parts) {
       size_t done = 0;
-      regex.each_match(word, words.regex_gave_up, [&](const Regex::Match& match) {
+      regex.each_match(word, words.regex_reached_limit, [&](const Regex::Match& match) {
         parts.push(match.begin - done, rest_kind);
         parts.push(match.end - match.begin, match_kind);
         done = match.end;
@@ -114,7 +114,7 @@ MadeStep metaspace(const JsonObject& fields) {
   if (scheme == "never") prepend = Prepend::kNever;
   if (scheme == "first") prepend = Prepend::kFirst;
   if (scheme == "always") prepend = Prepend::kAlways;
-  const std::string mark = replacement.value_or(std::string(kBlankMark));
+  const std::string mark = replacement.value_or(std::string(kSpaceMark));
   if (mark.empty()) {
     return fields.unexpected_value("replacement", "a character");
   }

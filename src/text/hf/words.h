@@ -27,7 +27,7 @@ struct Words {
   std::vector<Range> ranges;  // ascending; not empty
   bool begins_text = false;   // whether the first word begins the whole input
   // a search reached its limit, so later regular expressions skip this text
-  bool regex_gave_up = false;
+  bool regex_reached_limit = false;
 };
 
 // The treatment of delimiters when a word is split.

@@ -98,7 +98,7 @@ extern const Matcher match_three_digits;
 extern const Matcher match_digits;
 
 // \d+\b
-extern const Matcher match_digits_before_no_word;
+extern const Matcher match_digits_at_word_boundary;
 
 // [\r\n], \s+$
 extern const Matcher match_newline;

@@ -33,7 +33,7 @@ size_t spaced_letters(Piece piece, size_t at) {
 
 // [^\r\n\p{L}\p{N}]?letters
 template <auto kLetters>
-size_t letters_behind_a_sign(Piece piece, size_t at) {
+size_t letters_after_prefix(Piece piece, size_t at) {
   const Char& c = piece[at];
   if (is_letter(c)) return kLetters(piece, at);
   if (is_number(c) || is_newline(c)) return at;
@@ -72,10 +72,10 @@ size_t blanks_in_powers_of_two(Piece piece, size_t at) {
 
 template <WordRules kRules>
 size_t match(Piece piece, size_t at) {
-  constexpr auto kWord = kRules.letters == Letters::kSpaced ? letters_behind_a_sign<spaced_letters>
+  constexpr auto kWord = kRules.letters == Letters::kSpaced ? letters_after_prefix<spaced_letters>
                          : kRules.letters == Letters::kWithMarks
-                             ? letters_behind_a_sign<run<is_letter_or_mark>>
-                             : letters_behind_a_sign<run<is_letter>>;
+                             ? letters_after_prefix<run<is_letter_or_mark>>
+                             : letters_after_prefix<run<is_letter>>;
   constexpr auto kBlanks = kRules.blanks == Blanks::kPowersOfTwo ? blanks_in_powers_of_two : blanks;
   return any_of<contraction<Case::kIgnore>, kWord, some<is_number, kRules.max_digits>,
                 symbols<kRules>, blanks_to_newline, kBlanks>(piece, at);

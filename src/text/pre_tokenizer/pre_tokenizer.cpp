@@ -19,7 +19,7 @@ uint32_t* cut(std::span<const Char> piece, size_t begin, const PreTokenizer::Rul
     // match.begin is the end of the piece if nothing more matches
     if (match.begin > at) push(match.begin);
     if (match.begin == match.end) break;
-    if (rule.cut == PreTokenizer::Cut::kThrees) {
+    if (rule.cut == PreTokenizer::Cut::kGroupsOfThree) {
       const size_t rest = (match.end - match.begin) % 3;
       for (size_t i = match.begin + (rest > 0 ? rest : 3); i < match.end; i += 3) push(i);
     }

@@ -26,9 +26,9 @@ using Matcher = Match (*)(std::span<const Char> piece, size_t from);
 // implements one expression of the original tokenizer. It splits every piece that the previous
 // rules left into its matches and the text between them.
 struct PreTokenizer {
-  // kWhole: a match is one word. kThrees: a match is split into groups of three characters, counted
-  // from its end as in large numbers.
-  enum class Cut { kWhole, kThrees };
+  // kWhole: a match is one word. kGroupsOfThree: a match is split into groups of three characters,
+  // counted from its end as in large numbers.
+  enum class Cut { kWhole, kGroupsOfThree };
   struct Rule {
     Rule(Matcher matcher, Cut how = Cut::kWhole) : match(matcher), cut(how) {}
     Matcher match;

@@ -24,7 +24,7 @@ Char char_at(std::string_view text, size_t at) {
 
 }  // namespace
 
-bool is_seam(std::string_view text, size_t at, WindowEnds ends) {
+bool is_split_point(std::string_view text, size_t at, WindowEnds ends) {
   if (ends == WindowEnds::kNone) return false;
   if (text[at] == ' ') {
     return ends == WindowEnds::kBlanks && is_letter_byte(text[at - 1]) && at + 1 < text.size() &&
@@ -37,10 +37,10 @@ bool is_seam(std::string_view text, size_t at, WindowEnds ends) {
 size_t n_window_bytes(std::string_view text, WindowEnds ends) {
   if (text.size() <= kWindowBytes || ends == WindowEnds::kNone) return text.size();
   for (size_t at = kWindowBytes; at > 0; --at) {
-    if (is_seam(text, at, ends)) return at;
+    if (is_split_point(text, at, ends)) return at;
   }
   for (size_t at = kWindowBytes + 1; at < text.size(); ++at) {
-    if (is_seam(text, at, ends)) return at;
+    if (is_split_point(text, at, ends)) return at;
   }
   return text.size();
 }

@@ -16,7 +16,7 @@ enum class WindowEnds { kBlanks, kLines, kNone };
 // Returns whether a window may end before text[at], 0 < at < text.size(). With kLines this is
 // between a newline that does not follow whitespace and a letter, with kBlanks also before a space
 // between two ASCII letters, with kNone nowhere.
-bool is_seam(std::string_view text, size_t at, WindowEnds ends);
+bool is_split_point(std::string_view text, size_t at, WindowEnds ends);
 
 // Returns the size of the first window in bytes.
 size_t n_window_bytes(std::string_view text, WindowEnds ends);

@@ -7,8 +7,8 @@
 
 #include "base/utf8.h"
 #include "text/blank_mark.h"
-#include "text/bpe/seams.h"
-#include "text/bpe/seen_words.h"
+#include "text/bpe/split_points.h"
+#include "text/bpe/word_cache.h"
 #include "text/unigram/charsmap.h"
 #include "text/unigram/unigram_search.h"
 #include "text/vocabulary_tokenizer.h"
@@ -52,7 +52,7 @@ class UnigramTokenizer final : public VocabularyTokenizer {
         adds_blank_(adds_blank),
         blanks_(blanks),
         search_(make_search(vocabulary_)),
-        seams_(vocabulary_) {
+        split_points_(vocabulary_) {
     std::vector<TokenTrie::Entry> user_defined;
     for (TokenId id = 0; id < n_vocab(); ++id) {
       if (vocabulary_.kinds[id] != TokenKind::kUserDefined) continue;
@@ -62,7 +62,7 @@ class UnigramTokenizer final : public VocabularyTokenizer {
     make_pieces();
   }
 
-  bool strips_leading_blank() const override { return adds_blank_; }
+  bool strips_leading_space() const override { return adds_blank_; }
   std::string describe() const override {
     return fmt::format("t5 (SentencePiece Unigram), {} tokens", group_digits(n_vocab()));
   }
@@ -71,7 +71,7 @@ class UnigramTokenizer final : public VocabularyTokenizer {
   // Applies the file's replacements and replaces spaces by space marks. With kMerged each word has
   // one mark before it, and other spaces are dropped. With kKept each space becomes a mark, and one
   // is added before the first word if adds_blank_ is set.
-  std::string normalise(std::string_view text) const {
+  std::string normalize(std::string_view text) const {
     std::string out;
     bool is_in_word = false;
     bool wants_first = adds_blank_;
@@ -79,11 +79,11 @@ class UnigramTokenizer final : public VocabularyTokenizer {
       for (const char c : bytes) {
         if (c == ' ') {
           is_in_word = false;
-          if (blanks_ == Blanks::kKept) out += kBlankMark;
+          if (blanks_ == Blanks::kKept) out += kSpaceMark;
           continue;
         }
         if (!std::exchange(is_in_word, true)) {
-          if (std::exchange(wants_first, false) || blanks_ == Blanks::kMerged) out += kBlankMark;
+          if (std::exchange(wants_first, false) || blanks_ == Blanks::kMerged) out += kSpaceMark;
         }
         out += c;
       }
@@ -106,16 +106,16 @@ class UnigramTokenizer final : public VocabularyTokenizer {
   }
 
   void encode(std::string_view text, After, std::vector<TokenId>& ids) const override {
-    const std::string normalised = normalise(text);
+    const std::string normalized = normalize(text);
     std::vector<UnigramSearch::Best> best;
     std::vector<UnigramSearch::Token> cut;
     const size_t from = ids.size();
-    SeenWords seen(normalised, ids);
+    WordCache seen(normalized, ids);
     const auto encode = [&](std::string_view word) {
       search_.cut(word, best, cut);
       for (const auto& token : cut) ids.push_back(token.id);
     };
-    seams_.each_part(normalised, [&](std::string_view part) {
+    split_points_.each_part(normalized, [&](std::string_view part) {
       for (; part.size() > kMaxSearchedBytes; part.remove_prefix(kMaxSearchedBytes)) {
         seen.append(part.substr(0, kMaxSearchedBytes), encode);
       }
@@ -133,7 +133,7 @@ class UnigramTokenizer final : public VocabularyTokenizer {
   const Blanks blanks_;
   TokenTrie user_defined_;
   const UnigramSearch search_;
-  const Seams seams_;
+  const SplitPoints split_points_;
 };
 
 }  // namespace

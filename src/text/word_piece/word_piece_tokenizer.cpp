@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 #include "text/blank_mark.h"
-#include "text/bpe/seen_words.h"
+#include "text/bpe/word_cache.h"
 #include "text/pre_tokenizer/char_class.h"
 #include "text/vocabulary_tokenizer.h"
 #include "text/word_piece/bert_text.h"
@@ -75,7 +75,7 @@ class WordSplitter {
   }
 
   void push_letter(char32_t c) {
-    if (!std::exchange(is_in_word_, true)) text_ += kBlankMark;
+    if (!std::exchange(is_in_word_, true)) text_ += kSpaceMark;
     append_utf8(c, text_);
   }
 
@@ -94,14 +94,14 @@ class WordPieceTokenizer final : public VocabularyTokenizer {
     WordPieceSearch::Entries first, further;
     for (TokenId id = 0; id < n_vocab(); ++id) {
       const std::string_view text = vocabulary_.texts[id];
-      (text.starts_with(kBlankMark) ? first : further).push_back({text, id});
+      (text.starts_with(kSpaceMark) ? first : further).push_back({text, id});
     }
     search_ = WordPieceSearch(std::move(first), std::move(further),
                               {.max_chars = kMaxWordChars + 1, .unknown = *vocabulary_.unknown});
     make_pieces();
   }
 
-  bool strips_leading_blank() const override { return true; }
+  bool strips_leading_space() const override { return true; }
   std::string describe() const override {
     return fmt::format("bert (WordPiece), {} tokens", group_digits(n_vocab()));
   }
@@ -120,7 +120,7 @@ class WordPieceTokenizer final : public VocabularyTokenizer {
       at += is_valid ? step.n_bytes : 1;
     }
     words.end_word();
-    SeenWords seen(words.text(), ids);
+    WordCache seen(words.text(), ids);
     size_t begin = 0;
     for (const size_t end : words.ends()) {
       seen.append(std::string_view(words.text()).substr(begin, end - begin),

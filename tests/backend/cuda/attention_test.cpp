@@ -254,7 +254,7 @@ TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
 }
 
 // Pages that have left the window may have been released.
-TEST(CudaAttention, pages_that_nobody_sees_are_not_touched) {
+TEST(CudaAttention, pages_outside_the_window_are_not_read) {
   BothBackends both;
   for (const PageKind kind : kPageKinds) {
     Scene scene = scene_of(kind, 1, 1, 32);

@@ -229,9 +229,9 @@ TEST(CudaCopyLane, says_on_any_thread_that_the_device_is_gone_and_ends_on_that_o
     function();
   };
   EXPECT_EXIT(ends([&] { lane->begin_out(1, pages.at(0)); }), ::testing::ExitedWithCode(1),
-              "the GPU is gone.*without the device nothing can go on");
+              "the GPU is gone.*cannot continue without the GPU");
   EXPECT_EXIT(ends([&] { lane->place(1, pages.at(0)); }), ::testing::ExitedWithCode(1),
-              "the GPU is gone.*without the device nothing can go on");
+              "the GPU is gone.*cannot continue without the GPU");
 }
 
 // A tier in memory that can be blocked before it writes.

@@ -78,7 +78,7 @@ TEST(CudaFaults, memory_that_is_not_there_while_growing_ends_the_process_with_a_
   on.device->limit_memory(0);
   EXPECT_EXIT(said_on_stderr([&] { on.backend->memory().allocate(5); }),
               ::testing::ExitedWithCode(1),
-              "5 more bytes of the GPU's memory.*without the device nothing can go on");
+              "5 more bytes of the GPU's memory.*cannot continue without the GPU");
 }
 
 TEST(CudaFaults, a_device_that_disappears_ends_the_process_with_a_sentence) {
@@ -87,8 +87,7 @@ TEST(CudaFaults, a_device_that_disappears_ends_the_process_with_a_sentence) {
   PlacedRows x(*on.backend, 2, 40, random_floats(80, 1));
   on.device->disappear();
   EXPECT_EXIT(said_on_stderr([&] { on.backend->scale(x.rows, 2.0f); }),
-              ::testing::ExitedWithCode(1),
-              "the GPU is gone.*without the device nothing can go on");
+              ::testing::ExitedWithCode(1), "the GPU is gone.*cannot continue without the GPU");
   EXPECT_EXIT(said_on_stderr([&] { x.values(); }), ::testing::ExitedWithCode(1), "the GPU is gone");
 }
 

@@ -37,7 +37,7 @@ TEST(HostRun, a_block_is_whole_warps) {
   EXPECT_THAT(fault_of(2048, [] {}), HasSubstr("1024 at most"));
 }
 
-TEST(HostRun, what_is_written_before_a_barrier_is_read_behind_it) {
+TEST(HostRun, a_write_before_a_barrier_is_visible_after_it) {
   std::vector<uint32_t> out(256);
   EXPECT_EQ(fault_of(256,
                      [&] {
@@ -70,7 +70,7 @@ TEST(HostRun, a_barrier_that_some_threads_do_not_reach_is_found) {
               HasSubstr("and thread 0 at __syncthreads"));
 }
 
-TEST(HostRun, a_fault_that_nobody_hears_ends_the_program) {
+TEST(HostRun, a_fault_without_a_handler_ends_the_program) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto unheard = [] {
     set_fault_handler(nullptr);
@@ -97,7 +97,7 @@ TEST(HostRun, lanes_in_different_operations_of_their_warp_are_found) {
   EXPECT_THAT(fault_of(32, [] { __shfl_sync(1u, 0, 0); }), HasSubstr("part of a warp"));
 }
 
-TEST(HostRun, a_read_without_a_barrier_behind_the_write_is_found) {
+TEST(HostRun, a_read_without_a_barrier_after_the_write_is_detected) {
   EXPECT_THAT(fault_of(64,
                        [] {
                          __shared__ Shared<float, 64> all;

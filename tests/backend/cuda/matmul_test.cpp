@@ -180,7 +180,7 @@ TEST(CudaMatmul, heads_meet_their_own_matrices) {
   }
 }
 
-TEST(CudaMatmul, rows_of_a_table_are_dequantised_as_on_the_cpu) {
+TEST(CudaMatmul, rows_of_a_table_are_dequantized_as_on_the_cpu) {
   BothBackends both;
   const std::vector<TokenId> tokens = {0, 44, 31, 32, 33, 44};
   for (const ElementType type : kTypes) {
@@ -224,7 +224,7 @@ TEST(CudaMatmul, types_without_kernels_are_refused_by_name) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   const std::string types = computable_types(both.cuda());
   EXPECT_EQ(refused.error().message,
-            "q5_0 weights cannot be computed with on a GPU: expected one of " + types);
+            "q5_0 weights are not supported on a GPU: expected one of " + types);
   EXPECT_EQ(types.find("q5_0"), std::string::npos);
   for (const ElementType type : {ElementType::kF32, ElementType::kQ8_0, ElementType::kMXFP4}) {
     EXPECT_TRUE(both.cuda().can_compute(type));

@@ -101,7 +101,7 @@ std::vector<std::string> test_presets() {
 class CudaPreset : public ::testing::TestWithParam<std::string> {};
 
 // Combines weight types and KV types in rotation.
-TEST_P(CudaPreset, says_what_the_cpu_says_to_the_byte) {
+TEST_P(CudaPreset, gives_the_same_bytes_as_the_cpu) {
   constexpr const char* kTypes[] = {"f32", "q8_0", "q4_0", "bf16", "f16"};
   const std::vector<std::string> names = test_presets();
   const size_t i = std::ranges::find(names, GetParam()) - names.begin();
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(All, CudaPreset, ::testing::ValuesIn(test_presets()),
                            return name;
                          });
 
-TEST(CudaModels, every_type_of_weights_and_pages_says_what_the_cpu_says) {
+TEST(CudaModels, every_weight_and_kv_type_gives_the_same_output_as_the_cpu) {
   size_t i = 0;
   for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0", "mxfp4"}) {
     for (size_t j = 0; j < 2; ++j, ++i) {
@@ -126,7 +126,9 @@ TEST(CudaModels, every_type_of_weights_and_pages_says_what_the_cpu_says) {
   }
 }
 
-TEST(CudaModels, the_demo_says_what_the_cpu_says) { expect_the_cpus({"demo", KvType::kInt8}); }
+TEST(CudaModels, the_demo_gives_the_same_output_as_the_cpu) {
+  expect_the_cpus({"demo", KvType::kInt8});
+}
 
 }  // namespace
 }  // namespace kvik

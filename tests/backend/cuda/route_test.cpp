@@ -151,7 +151,7 @@ TEST(CudaRoute, any_number_of_experts_is_chosen) {
   EXPECT_TRUE(agrees(both, random_case({.n_experts = 40, .n_used = 32}, 3)));
 }
 
-TEST(CudaRoute, weights_are_softmaxs_or_sigmoids_normalised_scaled_and_multiplied) {
+TEST(CudaRoute, weights_are_softmaxs_or_sigmoids_normalized_scaled_and_multiplied) {
   BothBackends both;
   for (const ExpertScoring scoring : {ExpertScoring::kSoftmax, ExpertScoring::kSigmoid}) {
     for (const bool normalizes : {true, false}) {

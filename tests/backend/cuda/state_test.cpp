@@ -22,7 +22,7 @@ void append(std::vector<float>& to, const std::vector<float>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-TEST(CudaState, convolutions_have_the_cpus_bits_and_keep_what_guesses_do_not_touch) {
+TEST(CudaState, convolutions_match_the_cpu_and_keep_state_before_drafts) {
   BothBackends both;
   for (const uint32_t n_channels : {1u, 40u, 300u}) {
     for (const uint32_t n_taps : {2u, 4u}) {
@@ -66,7 +66,7 @@ TEST(CudaState, gates_and_steps_are_those_of_the_cpu) {
   }));
 }
 
-TEST(CudaState, recurrences_have_the_cpus_bits_and_keep_what_guesses_do_not_touch) {
+TEST(CudaState, recurrences_match_the_cpu_and_keep_state_before_drafts) {
   BothBackends both;
   const std::vector<float> skips = random_floats(4, 9);
   const auto agree = [&](const RecurrenceShape& shape, bool is_delta) {
@@ -110,7 +110,7 @@ TEST(CudaState, recurrences_have_the_cpus_bits_and_keep_what_guesses_do_not_touc
   }
 }
 
-TEST(CudaState, matrices_of_guesses_are_counted_and_taken_before) {
+TEST(CudaState, state_matrices_of_draft_tokens_are_allocated_in_advance) {
   BothBackends both;
   WorkLimits limits;
   limits.recurrences = {{.n_heads = 32, .n_key_heads = 16, .key_dim = 128, .value_dim = 128}};

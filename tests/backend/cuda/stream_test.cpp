@@ -44,7 +44,7 @@ class Steps {
   std::unique_ptr<PlacedRows> x_;
 };
 
-TEST(CudaSteps, hold_back_what_nobody_needs_yet) {
+TEST(CudaSteps, defer_launches_until_results_are_read) {
   Steps steps;
   const std::vector<float> factors(kRows, 2.0f);
   steps.backend().begin_step();
@@ -200,7 +200,7 @@ TEST(CudaSteps, whose_device_disappears_end_the_process_when_they_are_handed_ove
     steps.backend().wait();
   };
   EXPECT_EXIT(lose(), ::testing::ExitedWithCode(1),
-              "the GPU is gone.*without the device nothing can go on");
+              "the GPU is gone.*cannot continue without the GPU");
 }
 
 }  // namespace

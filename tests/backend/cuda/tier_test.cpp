@@ -100,7 +100,7 @@ void lose_the_device(const TemporaryFolder& folder) {
 TEST(CudaTiers, keep_what_was_written_when_the_device_disappears) {
   const TemporaryFolder folder;
   EXPECT_EXIT(lose_the_device(folder), ::testing::ExitedWithCode(1),
-              "the GPU is gone.*without the device nothing can go on");
+              "the GPU is gone.*cannot continue without the GPU");
   TieredEngine after(folder, "test-llama:q4_0", KvType::kInt8, On::kProcessor);
   EXPECT_GE(after.run(some_tokens(70))->usage().cache.tier_tokens, 64u);
 }

@@ -105,7 +105,7 @@ TEST(AttentionPlan, units_are_not_larger_than_asked_for) {
   EXPECT_EQ(plan.units().size(), 3u);
 }
 
-TEST(AttentionPlan, pages_behind_the_window_need_not_agree) {
+TEST(AttentionPlan, pages_before_the_window_may_differ) {
   Batch batch;
   const auto prefix = pages_from(1, kSplitPages);
   batch.add(505, prefix);
@@ -131,7 +131,7 @@ TEST(AttentionPlan, rows_with_open_pages_share_what_lies_before_them) {
 TEST(AttentionPlan, rows_within_their_open_pages_see_no_split) {
   const std::byte open{};
   const auto n_splits = [](const QueryRow& row, uint32_t window) {
-    const SplitRange splits = splits_seen_by({&row, 1}, window);
+    const SplitRange splits = visible_splits({&row, 1}, window);
     return splits.end - splits.begin;
   };
   for (const uint32_t position : {0u, 31u}) {
@@ -160,7 +160,7 @@ TEST(AttentionPlan, every_row_stands_once_in_each_split_that_it_sees_among_equal
     size_t n_placed = 0;
     for (size_t i = 0; i < n; ++i) {
       const RowSlice& slice = batch.slices()[i];
-      const SplitRange seen = splits_seen_by(slice.rows, window);
+      const SplitRange seen = visible_splits(slice.rows, window);
       for (uint32_t split = seen.begin; split < seen.end; ++split, ++n_placed) {
         const UnitPart part = plan.part(i, split);
         const SplitUnit& unit = plan.units()[part.unit];

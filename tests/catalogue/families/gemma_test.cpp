@@ -128,9 +128,10 @@ TEST(LayerKinds, a_layer_that_none_can_lend_k_and_v_is_refused) {
   EXPECT_THAT(Keys().set("attention.shared_kv_layers", uint64_t{10}).error(),
               HasSubstr("'gemma4.attention.shared_kv_layers' is 10, expected 1 to 9"));
   // The four that are left all have a window.
-  EXPECT_THAT(Keys().set("attention.shared_kv_layers", uint64_t{6}).error(),
-              HasSubstr("'gemma4.attention.shared_kv_layers' is 6: no layer before them has K and "
-                        "V for layer 4"));
+  EXPECT_THAT(
+      Keys().set("attention.shared_kv_layers", uint64_t{6}).error(),
+      HasSubstr(
+          "'gemma4.attention.shared_kv_layers' is 6: no earlier layer has K and V for layer 4"));
   // Another number of KV heads than the lender's.
   EXPECT_THAT(
       Keys()

@@ -98,7 +98,7 @@ TEST(Gbnf, what_is_none_is_refused_with_its_line) {
   EXPECT_EQ(refusal("root ::= \"a\"\nother ::= \"b\" missing"),
             "the grammar's rule 'missing', of line 2, is never defined");
   EXPECT_EQ(refusal("a ::= \"x\""), "the grammar is wrong in line 1: there is no rule 'root'");
-  EXPECT_EQ(refusal("root ::= \"a\n\n)"), "the grammar is wrong in line 3: it ends too early");
+  EXPECT_EQ(refusal("root ::= \"a\n\n)"), "the grammar is wrong in line 3: it ends unexpectedly");
   for (const char* text :
        {"", "root", "root ::=", "root ::= (\"a\"", "root ::= \"a\")", "root ::= [a",
         "root ::= [b-a]", "root ::= \"\\q\"", "root ::= \"\\xZZ\"", "root ::= *",

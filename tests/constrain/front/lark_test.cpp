@@ -122,7 +122,7 @@ TEST(Lark, alternatives_stand_on_lines_of_their_own) {
 
 TEST(Lark, what_cannot_be_kept_is_refused_by_its_name) {
   EXPECT_EQ(refusal("start: <|im_end|>"),
-            "the grammar has a token in line 1, which cannot be kept");
+            "the grammar has a token in line 1, which is not supported");
   for (const auto& [text, name] : {std::pair{"start: a{b}\na{x}: x\nb: \"b\"", "a template"},
                                    {"start[temperature=1]: \"a\"", "a rule's attribute"},
                                    {"%declare A\nstart: A", "'%declare'"},
@@ -135,7 +135,7 @@ TEST(Lark, what_cannot_be_kept_is_refused_by_its_name) {
 
 TEST(Lark, what_is_none_is_refused_with_its_line) {
   EXPECT_EQ(refusal("start: \"a\"\n  missing"),
-            "the grammar is wrong in line 2: ':' was expected behind 'missing'");
+            "the grammar is wrong in line 2: expected ':' after 'missing'");
   for (const char* text : {"",
                            "a: \"b\"",
                            "start",

@@ -39,7 +39,7 @@ void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan
     EXPECT_GE(sequence->table.n_pages() * kPageTokens, sequence->n_cached + n_new);
     n_tokens += n_new;
     prompts_began = prompts_began || !sequence->is_decoding();
-    EXPECT_EQ(prompts_began, !sequence->is_decoding()) << "a decode behind a prompt";
+    EXPECT_EQ(prompts_began, !sequence->is_decoding()) << "a decode after a prompt";
   }
   EXPECT_LE(n_tokens, options.max_step_tokens);
 

@@ -113,7 +113,7 @@ TEST(Speculator, never_costs_more_than_three_percent) {
   for (const uint32_t n_users : {1u, 2u, 4u, 8u, 16u, 40u}) {
     for (const double share : {0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8}) {
       EXPECT_GT(mean_gain({.share = share, .n_users = n_users}), 0.97)
-          << n_users << " users, " << share << " of the guesses come true";
+          << n_users << " users, " << share << " of the draft tokens are accepted";
     }
   }
 }

@@ -194,7 +194,7 @@ TEST(Adapter, a_convolutions_taps_are_no_matrix) {
         {"test-lfm2:f32", "model.layers.0.conv.conv"},
         {"test-granitehybrid:f32", "model.layers.0.mamba.conv1d"}}) {
     EXPECT_THAT(refusal(open_peft(peft_config(4), peft_tensors(module, 64, 4, 4), preset)),
-                AllOf(HasSubstr(module), HasSubstr("is no matrix")));
+                AllOf(HasSubstr(module), HasSubstr("is not a matrix")));
   }
 }
 

@@ -241,7 +241,7 @@ TEST(Gguf, reading_a_truncated_file_is_an_error) {
   const auto gone = (*source)->read(1);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, ErrorCode::kCorrupt);
-  EXPECT_NE(gone.error().message.find("was cut while it was read"), std::string::npos);
+  EXPECT_NE(gone.error().message.find("was truncated while it was read"), std::string::npos);
 }
 
 // A sparse file costs its sender nothing, whatever its length.

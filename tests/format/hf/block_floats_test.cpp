@@ -62,7 +62,7 @@ struct Joined {
 };
 
 TEST(BlockFloats, each_matrix_of_a_stack_has_a_grid_of_its_own) {
-  // Two matrices of 3 rows, whose second block of rows is incomplete.
+  // Two matrices of 3 rows; the second block of rows is incomplete.
   SafetensorsWriter file;
   file.tensor("experts.up", "F8_E4M3", {2, 3, 64}, ones(384))
       .floats("experts.up_scale_inv", {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})

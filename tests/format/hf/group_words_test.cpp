@@ -99,7 +99,7 @@ TEST(GroupWords, a_word_of_awq_is_of_eight_rows_the_even_ones_first) {
   EXPECT_EQ(rows[0][4], -1);
 }
 
-TEST(GroupWords, rows_of_compressed_tensors_lie_one_behind_the_other) {
+TEST(GroupWords, rows_of_compressed_tensors_are_consecutive) {
   Quantization how;
   how.packing = Quantization::Packing::kRowByRow;
   std::vector<uint32_t> quants(3 * 8, 0x88888888);  // 3 rows of 64 columns

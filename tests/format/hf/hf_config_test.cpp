@@ -55,7 +55,7 @@ TEST(HfConfig, geometry_becomes_the_keys_of_a_gguf_file) {
   EXPECT_EQ(c.ties_embedding, false);
 }
 
-TEST(HfConfig, quantisation_is_read_as_gptq_and_awq_write_it) {
+TEST(HfConfig, quantization_is_read_as_gptq_and_awq_write_it) {
   EXPECT_EQ(read(config("llama")).quantization.has_value(), false);
   const auto of = [](std::string_view quantization) {
     return *read(config("llama", fmt::format(R"("quantization_config":{})", quantization)))

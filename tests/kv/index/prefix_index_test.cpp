@@ -291,7 +291,7 @@ TEST(PrefixIndex, random_operations_agree_with_a_plain_model_at_every_step) {
       ASSERT_EQ(index.n_nodes(), plain.pages.size());
     }
     while (const auto victim = index.victim()) index.erase(*victim);
-    EXPECT_EQ(index.n_nodes(), 0u) << "a page can never be given up";
+    EXPECT_EQ(index.n_nodes(), 0u) << "a page can never be evicted";
   }
 }
 

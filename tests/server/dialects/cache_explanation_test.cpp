@@ -30,7 +30,7 @@ TEST(CacheExplanation, the_parts_of_a_prompt_add_up_and_the_miss_has_its_reason)
             R"("miss":{"reason":"diverged","position":70,"expected_token":17,"got_token":99}}])");
 }
 
-TEST(CacheExplanation, where_a_state_was_resumed_is_said_in_words) {
+TEST(CacheExplanation, position_of_the_resumed_state_is_described) {
   Usage usage;
   usage.prompt_tokens = 3107;
   usage.cached_tokens = 2944;
@@ -53,14 +53,14 @@ TEST(CacheExplanation, a_prompt_that_missed_nothing_has_no_miss) {
             R"("miss":null}])");
 }
 
-TEST(CacheExplanation, another_tenants_tokens_are_not_told) {
+TEST(CacheExplanation, tokens_of_other_tenants_are_not_reported) {
   const std::string text = explained(diverged(), CacheReach::kStrangers);
   EXPECT_EQ(text.find("expected"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("got_token":99)"), std::string::npos) << text;
   EXPECT_NE(explained(diverged(), CacheReach::kOwnSalt).find("expected"), std::string::npos);
 }
 
-TEST(CacheExplanation, the_text_around_a_miss_is_told_and_what_it_looks_like) {
+TEST(CacheExplanation, text_around_a_miss_and_its_kind_are_reported) {
   const Usage usage = diverged();
   const auto text_of = [](size_t prompt, uint32_t position) -> std::optional<TextAround> {
     EXPECT_EQ(prompt, 0u);
@@ -75,7 +75,7 @@ TEST(CacheExplanation, the_text_around_a_miss_is_told_and_what_it_looks_like) {
       << text;
 }
 
-TEST(CacheExplanation, dates_and_times_are_known_wherever_they_part) {
+TEST(CacheExplanation, dates_and_times_are_recognized_wherever_they_are_split) {
   for (const auto& [before, behind] :
        {std::pair("now: ", "2026-11-22T14:05:00Z"), std::pair("now: 2026-11-", "22"),
         std::pair("it is 14:0", "5 now"), std::pair("22.11.202", "6"),

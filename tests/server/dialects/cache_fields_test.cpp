@@ -27,7 +27,7 @@ std::string refused(const std::string& fields) {
   return call ? "accepted" : call.error().param;
 }
 
-TEST(CacheFields, who_asks_and_with_what_priority_is_read) {
+TEST(CacheFields, user_and_priority_are_read) {
   const CompletionRequest request =
       request_of(R"("user":"ann","priority":-3,"cache_salt":"s","prompt_cache_key":"k")");
   EXPECT_EQ(request.engine.tenant, "ann");
@@ -69,7 +69,7 @@ TEST(CacheFields, a_pin_lasts_seconds_minutes_or_hours) {
         << value;
 }
 
-TEST(CacheFields, an_explanation_comes_only_where_asked_for) {
+TEST(CacheFields, an_explanation_is_returned_only_on_request) {
   EXPECT_TRUE(parse(R"("kvik":{"explain_cache":true})")->explain_cache);
   EXPECT_FALSE(parse(R"("kvik":{"explain_cache":false})")->explain_cache);
   EXPECT_FALSE(parse(R"("kvik":{})")->explain_cache);

@@ -22,7 +22,7 @@ std::vector<CompletionChunk> take_all(CompletionMailbox& mailbox) {
   return chunks;
 }
 
-TEST(CompletionMailbox, news_come_out_in_order_and_once) {
+TEST(CompletionMailbox, results_are_returned_once_and_in_order) {
   CompletionMailbox mailbox(1, std::nullopt);
   mailbox.add(text_of(1));
   mailbox.add(text_of(2));
@@ -33,7 +33,7 @@ TEST(CompletionMailbox, news_come_out_in_order_and_once) {
   EXPECT_FALSE(mailbox.take_usages());
 }
 
-TEST(CompletionMailbox, usages_come_when_all_completions_are_done_each_in_its_place) {
+TEST(CompletionMailbox, usages_are_returned_when_all_completions_are_done) {
   CompletionMailbox mailbox(2, std::nullopt);
   Usage usage;
   usage.prompt_tokens = 4;
@@ -51,7 +51,7 @@ TEST(CompletionMailbox, usages_come_when_all_completions_are_done_each_in_its_pl
   EXPECT_EQ((*usages)[1].prompt_tokens, 4u);
 }
 
-TEST(CompletionMailbox, one_wake_serves_all_news_until_they_are_taken) {
+TEST(CompletionMailbox, one_wake_covers_all_results_until_they_are_taken) {
   CompletionMailbox mailbox(1, std::nullopt);
   int n_wakes = 0;
   mailbox.set_wake([&] { ++n_wakes; });
@@ -63,7 +63,7 @@ TEST(CompletionMailbox, one_wake_serves_all_news_until_they_are_taken) {
   EXPECT_EQ(n_wakes, 2);
 }
 
-TEST(CompletionMailbox, news_from_before_the_wake_was_set_wake_at_once) {
+TEST(CompletionMailbox, earlier_results_wake_as_soon_as_a_wake_is_set) {
   CompletionMailbox mailbox(1, std::nullopt);
   mailbox.add(text_of(1));
   int n_wakes = 0;
@@ -86,7 +86,7 @@ TEST(CompletionMailbox, past_its_limit_it_overflows_and_wakes_again) {
   EXPECT_FALSE(mailbox.take_usages()) << "a stream with a hole may not look whole";
 }
 
-TEST(CompletionMailbox, a_reader_hears_of_news_for_which_there_was_no_memory) {
+TEST(CompletionMailbox, out_of_memory_for_a_result_is_an_overflow) {
   CompletionMailbox mailbox(1, 10'000);
   int n_wakes = 0;
   mailbox.set_wake([&] { ++n_wakes; });
@@ -96,7 +96,7 @@ TEST(CompletionMailbox, a_reader_hears_of_news_for_which_there_was_no_memory) {
   EXPECT_FALSE(mailbox.take_usages());
 }
 
-TEST(CompletionMailbox, what_is_taken_in_time_never_overflows) {
+TEST(CompletionMailbox, a_reader_that_keeps_up_never_overflows) {
   CompletionMailbox mailbox(1, 10'000);
   for (int i = 0; i < 100; ++i) {
     mailbox.add(text_of(8'000));
@@ -106,7 +106,7 @@ TEST(CompletionMailbox, what_is_taken_in_time_never_overflows) {
   EXPECT_FALSE(mailbox.has_overflowed());
 }
 
-TEST(CompletionMailbox, a_reader_far_behind_gets_few_events_and_all_of_the_text) {
+TEST(CompletionMailbox, a_slow_reader_gets_few_events_with_all_of_the_text) {
   CompletionMailbox mailbox(1, 32'768);
   std::string said[2];
   for (int i = 0; i < 3'000; ++i) {
@@ -124,7 +124,7 @@ TEST(CompletionMailbox, a_reader_far_behind_gets_few_events_and_all_of_the_text)
   const auto chunks = take_all(mailbox);
   EXPECT_LT(chunks.size(), 50u);
   for (const CompletionChunk& chunk : chunks) {
-    EXPECT_FALSE(finish[chunk.choice]) << "nothing comes behind a choice's end";
+    EXPECT_FALSE(finish[chunk.choice]) << "no chunk follows the end of a choice";
     heard[chunk.choice] += chunk.text;
     finish[chunk.choice] = chunk.finish;
   }
@@ -134,13 +134,13 @@ TEST(CompletionMailbox, a_reader_far_behind_gets_few_events_and_all_of_the_text)
   }
 }
 
-TEST(CompletionMailbox, a_reader_a_little_behind_gets_every_event) {
+TEST(CompletionMailbox, a_slightly_late_reader_gets_every_event) {
   CompletionMailbox mailbox(1, 32'768);
   for (int i = 0; i < 32; ++i) mailbox.add(text_of(1));
   EXPECT_EQ(take_all(mailbox).size(), 32u);
 }
 
-TEST(CompletionMailbox, what_is_put_together_counts_against_the_limit) {
+TEST(CompletionMailbox, merged_chunks_count_toward_the_limit) {
   CompletionMailbox mailbox(1, 16'000);
   for (int i = 0; i < 1'000; ++i) mailbox.add(text_of(5));
   EXPECT_FALSE(mailbox.has_overflowed());
@@ -162,7 +162,7 @@ TEST(CompletionMailbox, a_whole_answer_is_counted_until_it_is_sent) {
   EXPECT_EQ(ledger.used_bytes(), 0u);
 }
 
-TEST(CompletionMailbox, of_a_stream_what_waits_is_counted_and_what_is_being_written) {
+TEST(CompletionMailbox, waiting_and_current_chunks_of_a_stream_are_counted) {
   ByteLedger ledger(100'000);
   CompletionMailbox mailbox(1, 1'000'000, ByteShare(ledger));
   for (int i = 0; i < 3; ++i) mailbox.add(text_of(1'000));
@@ -175,7 +175,7 @@ TEST(CompletionMailbox, of_a_stream_what_waits_is_counted_and_what_is_being_writ
   EXPECT_EQ(ledger.used_bytes(), 0u);
 }
 
-TEST(CompletionMailbox, logprobs_count_what_they_take) {
+TEST(CompletionMailbox, logprobs_are_counted_at_their_size) {
   ByteLedger ledger(100'000'000);
   CompletionMailbox mailbox(1, std::nullopt, ByteShare(ledger));
   CompletionChunk chunk;
@@ -196,7 +196,7 @@ TEST(CompletionMailbox, without_memory_for_more_it_overflows) {
   EXPECT_FALSE(mailbox.take());
 }
 
-TEST(CompletionMailbox, nothing_wakes_after_it_is_closed) {
+TEST(CompletionMailbox, no_wake_follows_close) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
   MailboxSink sink(mailbox, std::make_shared<KeyAccount>(), 0, 4);
   int n_wakes = 0;

@@ -63,7 +63,7 @@ TEST(FormFields, openais_chats_ask_for_objects_and_schemas) {
   EXPECT_EQ(schema.style, JsonStyle());
 }
 
-TEST(FormFields, only_who_says_so_gets_a_form_that_is_relaxed) {
+TEST(FormFields, schemas_are_relaxed_only_on_request) {
   const auto strictness = [](const std::string& strict) {
     return form_of(R"("response_format":{"type":"json_schema","json_schema":{"schema":{})" +
                    strict + "}}")
@@ -74,7 +74,7 @@ TEST(FormFields, only_who_says_so_gets_a_form_that_is_relaxed) {
   EXPECT_EQ(strictness(R"(,"strict":false)"), StructuredOutput::Strictness::kRelaxed);
 }
 
-TEST(FormFields, responses_and_messages_have_their_own_places) {
+TEST(FormFields, responses_and_messages_use_their_own_fields) {
   const StructuredOutput text = form_of(
       R"("text":{"format":{"type":"json_schema","name":"x","schema":true}})", read_text_form);
   EXPECT_EQ(text.kind, Kind::kJsonSchema);
@@ -109,7 +109,7 @@ TEST(FormFields, a_schema_is_kept_as_the_body_has_it) {
             kSchema);
 }
 
-TEST(FormFields, vllms_words_are_understood) {
+TEST(FormFields, fields_of_vllm_are_read) {
   EXPECT_EQ(form_of(R"("guided_json":{"type":"string"})").text, R"({"type":"string"})");
   EXPECT_EQ(form_of(R"("guided_json":"{\"type\":\"null\"}")").text, R"({"type":"null"})");
   EXPECT_EQ(form_of(R"("guided_regex":"a+")").kind, Kind::kRegex);
@@ -127,7 +127,7 @@ TEST(FormFields, vllms_words_are_understood) {
   EXPECT_EQ(form_of(R"("structured_outputs":{"grammar":"start: \"a\""})").kind, Kind::kLark);
 }
 
-TEST(FormFields, llama_cpps_words_are_understood) {
+TEST(FormFields, fields_of_llama_cpp_are_read) {
   EXPECT_EQ(form_of(R"("grammar":"root ::= \"a\"")").kind, Kind::kGbnf);
   EXPECT_EQ(form_of(R"("json_schema":{"type":"null"})").text, R"({"type":"null"})");
   const StructuredOutput object =
@@ -153,7 +153,7 @@ TEST(FormFields, whitespace_is_a_field_of_our_own) {
   EXPECT_EQ(refused_param(object + R"({"whitespace":3})"), "kvik.whitespace");
 }
 
-TEST(FormFields, what_is_no_form_is_refused_by_its_field) {
+TEST(FormFields, an_invalid_constraint_fails_with_its_field) {
   EXPECT_EQ(refused_param(R"("response_format":"json")"), "response_format");
   EXPECT_EQ(refused_param(R"("response_format":{})"), "response_format.type");
   EXPECT_EQ(refused_param(R"("response_format":{"type":"xml"})"), "response_format.type");
@@ -177,14 +177,14 @@ TEST(FormFields, what_is_no_form_is_refused_by_its_field) {
             "structured_outputs.structural_tag");
 }
 
-TEST(FormFields, of_two_forms_none_is_left_out_silently) {
+TEST(FormFields, two_constraints_at_once_are_rejected) {
   EXPECT_EQ(refused_param(R"("response_format":{"type":"json_object"},"guided_regex":"a")"),
             "guided_regex");
   EXPECT_EQ(refused_param(R"("structured_outputs":{"regex":"a","choice":["a"]})"),
             "structured_outputs.choice");
 }
 
-TEST(FormFields, what_is_longer_than_a_form_may_be_is_refused) {
+TEST(FormFields, a_constraint_that_is_too_long_is_rejected) {
   const std::string text(RequestBounds::kFormBytes + 1, 'a');
   EXPECT_EQ(refused_param(R"("guided_regex":")" + text + "\""), "guided_regex");
   EXPECT_EQ(refused_param(R"("guided_choice":[")" + text + "\"]"), "guided_choice");

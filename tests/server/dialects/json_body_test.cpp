@@ -30,7 +30,7 @@ TEST(JsonBody, texts_and_lists_follow_each_other) {
   EXPECT_EQ(pieces_of(body), std::vector<std::string>{R"({"a":[0,1,2],"b":[],"c":true})"});
 }
 
-TEST(JsonBody, of_nothing_is_one_empty_piece) {
+TEST(JsonBody, an_empty_body_is_one_empty_piece) {
   JsonBody body(0);
   EXPECT_EQ(pieces_of(body), std::vector<std::string>{""});
 }
@@ -60,7 +60,7 @@ TEST(JsonBody, long_lists_come_in_pieces_that_add_up_and_are_written_when_asked_
   EXPECT_EQ(all, want + "]");
 }
 
-TEST(JsonBody, what_is_written_is_let_go_and_the_share_with_the_body) {
+TEST(JsonBody, written_parts_and_the_share_are_released) {
   ByteLedger ledger(1000);
   ByteShare share(ledger);
   ASSERT_TRUE(share.grow(500));

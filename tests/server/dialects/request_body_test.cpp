@@ -46,7 +46,7 @@ TEST(RequestBody, counts_values_numbers_and_text_with_the_names) {
   EXPECT_GT(weight->memory_bytes(), 6 * weight->text_bytes);
 }
 
-TEST(RequestBody, what_is_no_json_weighs_what_comes_before_it_breaks_off) {
+TEST(RequestBody, invalid_json_weighs_its_valid_prefix) {
   for (const char* text : {"", "x", "{", R"({"a":"b)", R"({"a":1}})"}) {
     EXPECT_TRUE(weight_of(text, kContext).has_value()) << text;
   }
@@ -112,13 +112,13 @@ TEST(RequestBody, arguments_of_tool_calls_are_json_in_a_string_and_weigh_as_such
   EXPECT_TRUE(weight_of(with_arguments("content", many), kContext).has_value());
 }
 
-TEST(RequestBody, depth_is_the_readers_business_and_no_way_around) {
+TEST(RequestBody, depth_is_limited_by_the_parser) {
   const std::string deep = R"({"a":)" + repeated("[", 60) + repeated("[],", 100'000) + "[]";
   EXPECT_FALSE(weight_of(deep, kContext).has_value());
   EXPECT_TRUE(weight_of(repeated("[", 100'000), kContext).has_value());
 }
 
-TEST(RequestBody, says_what_its_text_says) {
+TEST(RequestBody, is_parsed_to_the_value_of_its_text) {
   ByteShare share;
   JsonBudget budget{.n_ctx = kContext, .share = share};
   constexpr std::string_view kText =
@@ -130,7 +130,7 @@ TEST(RequestBody, says_what_its_text_says) {
   EXPECT_TRUE(*body.fields()->list("a") != nullptr);
 }
 
-TEST(RequestBody, that_is_no_object_is_refused_by_who_reads_it) {
+TEST(RequestBody, that_is_not_an_object_is_rejected_by_its_reader) {
   const auto error_of = [](std::string_view text) {
     ByteShare share;
     JsonBudget budget{.n_ctx = kContext, .share = share};

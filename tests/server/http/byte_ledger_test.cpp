@@ -52,7 +52,7 @@ TEST(ByteLedger, a_part_counts_in_the_whole_and_cannot_take_what_others_need) {
   EXPECT_EQ(whole.used_bytes(), 60u);
 }
 
-TEST(ByteLedger, remembers_the_most_since_it_was_asked) {
+TEST(ByteLedger, returns_the_peak_since_the_last_call) {
   ByteLedger ledger(100);
   ByteShare share(ledger);
   EXPECT_TRUE(share.resize(80));
@@ -61,7 +61,7 @@ TEST(ByteLedger, remembers_the_most_since_it_was_asked) {
   EXPECT_EQ(ledger.take_peak_bytes(), 10u);
 }
 
-TEST(ByteLedger, without_one_a_share_takes_what_it_likes) {
+TEST(ByteLedger, a_share_without_a_ledger_is_unlimited) {
   ByteShare share;
   EXPECT_TRUE(share.grow(size_t{1} << 60));
   EXPECT_EQ(share.n_bytes(), size_t{1} << 60);

@@ -71,7 +71,7 @@ TEST(RequestParser, a_request_without_a_body_is_done_with_its_head) {
   EXPECT_FALSE(parser.request().has_body);
 }
 
-TEST(ListenAddress, loopback_is_what_only_this_machine_reaches) {
+TEST(ListenAddress, loopback_hosts_are_recognized) {
   for (const char* host :
        {"127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]", "::ffff:127.0.0.1"})
     EXPECT_TRUE(is_loopback(host)) << host;

@@ -44,7 +44,7 @@ TEST_F(TenantMutexTest, tenants_are_served_round_robin_however_many_requests_one
   EXPECT_THAT(order_, ElementsAre("ann0", "ann1", "bob0", "eve0", "ann2", "bob1", "ann3"));
 }
 
-TEST_F(TenantMutexTest, it_is_free_again_afterwards) {
+TEST_F(TenantMutexTest, is_free_after_the_last_unlock) {
   start("ann0", "ann");
   io_.run();
   io_.restart();
@@ -54,7 +54,7 @@ TEST_F(TenantMutexTest, it_is_free_again_afterwards) {
   EXPECT_THAT(order_, ElementsAre("ann0", "ann1", "bob0"));
 }
 
-TEST(TenantMutex, those_that_are_destroyed_while_they_wait_are_forgotten) {
+TEST(TenantMutex, a_destroyed_waiter_leaves_the_queue) {
   TenantMutex mutex;
   {
     asio::io_context io;

@@ -21,13 +21,13 @@ TEST(TraceParent, has_a_trace_and_a_span) {
   EXPECT_EQ(trace->span_id, kSpan);
 }
 
-TEST(TraceParent, a_later_version_may_say_more) {
+TEST(TraceParent, a_later_version_may_have_more_fields) {
   EXPECT_TRUE(parse_trace_parent(header("01", "01", "-more")));
   EXPECT_FALSE(parse_trace_parent(header("00", "01", "-more")));
   EXPECT_FALSE(parse_trace_parent(header("01", "01", "more")));
 }
 
-TEST(TraceParent, what_is_none_is_ignored) {
+TEST(TraceParent, invalid_headers_are_ignored) {
   for (const std::string& text :
        {std::string(), std::string("00"), header("ff"), header("0g"), header("00", "0x"),
         std::string("00-00000000000000000000000000000000-00f067aa0ba902b7-01"),

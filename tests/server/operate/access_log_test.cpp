@@ -93,7 +93,7 @@ TEST_F(AccessLogTest, a_path_of_any_bytes_is_one_line_of_json) {
   EXPECT_EQ(all[0].at("status"), 404);
 }
 
-TEST_F(AccessLogTest, goes_on_where_it_ended) {
+TEST_F(AccessLogTest, appends_to_an_existing_file) {
   client().get("/health");
   EXPECT_EQ(lines().size(), 1u);
   client().get("/health");
@@ -108,7 +108,7 @@ TEST_F(AccessLogTest, a_file_that_cannot_be_written_is_refused) {
       << started.error().message;
 }
 
-TEST_F(AccessLogTest, where_nobody_reads_the_oldest_lines_are_left_out_and_counted) {
+TEST_F(AccessLogTest, without_a_reader_the_oldest_lines_are_dropped) {
   const std::string pipe = folder.path() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
@@ -137,7 +137,7 @@ TEST_F(AccessLogTest, where_nobody_reads_the_oldest_lines_are_left_out_and_count
   EXPECT_NE(all.find(R"("request_id":"19999")"), std::string::npos);
 }
 
-TEST_F(AccessLogTest, a_full_disk_ends_nothing) {
+TEST_F(AccessLogTest, a_full_disk_does_not_stop_the_server) {
   options.access_log = "/dev/full";
   EXPECT_EQ(client().get("/health").status, 200);
   expect_alive();

@@ -63,7 +63,7 @@ TEST(MergedViews, the_newer_state_of_a_page_counts) {
   EXPECT_EQ(both.pages[2].state, PageState::kFree);
 }
 
-TEST(MergedViews, a_whole_one_forgets_what_was_before_and_stays_whole) {
+TEST(MergedViews, a_whole_view_replaces_earlier_ones) {
   LiveView changes, whole;
   changes.pages = {cell(1)};
   whole.pages = {cell(2)};
@@ -76,7 +76,7 @@ TEST(MergedViews, a_whole_one_forgets_what_was_before_and_stays_whole) {
   EXPECT_THAT(numbers(whole_then.pages), ElementsAre(1, 2));
 }
 
-TEST(MergedViews, who_ended_is_told_also_to_a_late_reader) {
+TEST(MergedViews, a_late_reader_learns_of_ended_sequences) {
   LiveView older, newer;
   older.sequences = {sequence(1, Phase::kDecode), sequence(2, Phase::kEnded)};
   newer.sequences = {sequence(3, Phase::kDecode)};
@@ -86,7 +86,7 @@ TEST(MergedViews, who_ended_is_told_also_to_a_late_reader) {
   EXPECT_EQ(both.sequences[1].id, RequestId{2});
 }
 
-TEST(MergedViews, no_step_is_there_twice_and_not_too_many_are) {
+TEST(MergedViews, steps_are_unique_and_bounded) {
   LiveView older, newer;
   for (uint64_t n = 1; n <= 200; ++n) older.steps.push_back(step(n));
   for (uint64_t n = 150; n <= 350; ++n) newer.steps.push_back(step(n));
@@ -145,7 +145,7 @@ TEST(LiveJson, says_what_a_view_holds) {
   EXPECT_TRUE(json.at("tiers").as_object().empty());
 }
 
-TEST(LiveJson, a_disk_is_told_of_where_there_is_one) {
+TEST(LiveJson, a_disk_tier_is_shown_if_there_is_one) {
   LiveView view;
   view.engine.tiers[0] = {.is_on = true, .size = {.n_pages = 7, .n_bytes = 900}};
   const auto json = boost::json::parse(live_json(view, {}, at_ms(0)));
@@ -231,7 +231,7 @@ TEST_F(ServerLiveKeys, an_operators_key_sees_all) {
   EXPECT_THAT(event, HasSubstr(R"("computed_tokens":9)"));
 }
 
-TEST_F(ServerLive, without_keys_everybody_sees_all) {
+TEST_F(ServerLive, without_keys_all_clients_see_everything) {
   RawClient watcher = watching();
   auto view = std::make_shared<LiveView>();
   view->pages = {cell(4)};
@@ -245,7 +245,7 @@ TEST_F(ServerLive, a_watcher_that_leaves_is_forgotten) {
     RawClient watcher = watching();
     ASSERT_NE(service.wait_for_watcher(), nullptr);
   }
-  const auto deadline = std::chrono::steady_clock::now() + kTestPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
   while (service.is_watched() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_FALSE(service.is_watched());
@@ -261,15 +261,15 @@ TEST_F(ServerLive, the_engines_end_ends_the_stream) {
   EXPECT_FALSE(watcher.read_chunk().has_value());
 }
 
-TEST_F(ServerLive, wants_a_key_where_there_are_keys) {
+TEST_F(ServerLive, needs_a_key_if_the_server_has_keys) {
   options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "a"}};
   expect_error(client().get("/kvik/live"), 401);
   RawClient watcher = watching("x-api-key: k\r\n");
   EXPECT_EQ(head.status, 200);
 }
 
-TEST_F(ServerLive, one_watcher_too_many_is_told_so) {
-  service.refuse({ErrorCode::kExhausted, "16 watch this server already"});
+TEST_F(ServerLive, one_watcher_too_many_gets_an_error) {
+  service.refuse({ErrorCode::kExhausted, "16 clients are watching already"});
   expect_error(client().get("/kvik/live"), 429);
 }
 
@@ -282,7 +282,7 @@ TEST_F(ServerLive, a_draining_server_takes_no_watchers) {
 
 class ServerPage : public ServerFixture {};
 
-TEST_F(ServerPage, needs_no_key_and_says_what_it_may_do) {
+TEST_F(ServerPage, needs_no_key_and_has_a_content_security_policy) {
   options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "a"}};
   const RawResponse page = client().get("/");
   EXPECT_EQ(page.status, 200);
@@ -296,7 +296,7 @@ TEST_F(ServerPage, needs_no_key_and_says_what_it_may_do) {
   EXPECT_EQ(page.header("content-encoding"), "");
 }
 
-TEST_F(ServerPage, is_sent_small_to_who_takes_gzip) {
+TEST_F(ServerPage, is_compressed_for_clients_that_accept_gzip) {
   const std::string plain = client().get("/").body;
   const RawResponse small = client().get("/", "Accept-Encoding: br, gzip\r\n");
   EXPECT_EQ(small.header("content-encoding"), "gzip");
@@ -306,7 +306,7 @@ TEST_F(ServerPage, is_sent_small_to_who_takes_gzip) {
   EXPECT_EQ(client().get("/", "Accept-Encoding: gzip;q=0\r\n").body, plain);
 }
 
-TEST_F(ServerPage, is_not_sent_again_to_who_has_it) {
+TEST_F(ServerPage, is_not_sent_again_if_the_etag_matches) {
   const RawResponse page = client().get("/");
   const std::string etag = page.header("etag");
   ASSERT_NE(etag, "");
@@ -317,7 +317,7 @@ TEST_F(ServerPage, is_not_sent_again_to_who_has_it) {
   EXPECT_EQ(again.status, 304);
   EXPECT_EQ(again.header("etag"), etag);
   EXPECT_EQ(again.header("content-length"), "");
-  EXPECT_EQ(browser.get("/health").status, 200) << "the connection goes on behind it";
+  EXPECT_EQ(browser.get("/health").status, 200) << "the connection stays open";
   EXPECT_EQ(client().get("/", "If-None-Match: \"other\"\r\n").status, 200);
 }
 

@@ -31,7 +31,7 @@ class Bell {
   }
   bool wait() {
     std::unique_lock lock(mutex_);
-    const bool in_time = changed_.wait_for(lock, kTestPatience, [this] { return has_rung_; });
+    const bool in_time = changed_.wait_for(lock, kTestTimeout, [this] { return has_rung_; });
     has_rung_ = false;
     return in_time;
   }
@@ -155,7 +155,7 @@ class UnequalService final : public ServiceApi {
   std::vector<std::string> salts_;
 };
 
-TEST(CacheExperiment, sees_one_bit_that_is_not_the_same) {
+TEST(CacheExperiment, detects_one_different_bit) {
   UnequalService service;
   CacheExperiment experiment(service, options_for(1, 5));
   ASSERT_TRUE(run(experiment).has_value());
@@ -199,7 +199,7 @@ TEST(CacheExperiment, repeats_end_when_the_time_is_spent) {
   EXPECT_EQ(experiment.n_repeats(), 2u);
 }
 
-TEST(CacheExperiment, ends_with_a_sentence_where_a_run_was_cut_off) {
+TEST(CacheExperiment, returns_an_error_if_a_run_was_cut_off) {
   UnequalService service;
   service.finish_with(FinishReason::kCancelled);
   CacheExperiment experiment(service, options_for(1, 2));
@@ -208,7 +208,7 @@ TEST(CacheExperiment, ends_with_a_sentence_where_a_run_was_cut_off) {
   EXPECT_EQ(ended.error().code, ErrorCode::kUnavailable);
 }
 
-TEST(CacheExperiment, whoever_leaves_early_leaves_nothing_running) {
+TEST(CacheExperiment, destroying_it_early_cancels_its_run) {
   ServiceRig rig;
   {
     CacheExperiment experiment(rig.service(), options_for(20, 60));

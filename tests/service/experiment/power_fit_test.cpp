@@ -30,7 +30,7 @@ TEST(PowerFit, finds_the_exponent_that_points_were_made_with) {
 }
 
 // The expected values are from numpy.polyfit of the logarithms.
-TEST(PowerFit, says_how_far_noise_lets_it_see) {
+TEST(PowerFit, returns_the_standard_error_of_the_exponent) {
   const std::vector<double> x = {1, 2, 4, 8, 16};
   const std::vector<double> y = {1.1, 1.8, 4.4, 7.2, 17.6};
   const auto fit = fit_power(x, y);
@@ -50,7 +50,7 @@ TEST(PowerFit, leaves_out_what_has_no_logarithm) {
   EXPECT_NEAR(fit->exponent, 1, 1e-12);
 }
 
-TEST(PowerFit, has_none_for_too_few_points_or_one_place) {
+TEST(PowerFit, needs_enough_points_at_different_x) {
   EXPECT_FALSE(fit_power(std::vector<double>{1, 2}, std::vector<double>{1, 2}));
   EXPECT_FALSE(fit_power(std::vector<double>{2, 2, 2}, std::vector<double>{1, 2, 3}));
   EXPECT_FALSE(fit_power({}, {}));

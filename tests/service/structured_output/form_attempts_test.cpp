@@ -16,7 +16,7 @@ StructuredOutput schema_form(std::string schema) {
           .style = {JsonStyle::Whitespace::kCompact, JsonStyle::Language::kFull}};
 }
 
-class FormAttempts : public testing::Test {
+class TryCompile : public testing::Test {
  protected:
   const StructuredOutput short_form = schema_form(R"({"enum": ["cat", "dog"]})");
   ServiceRig rig;
@@ -31,7 +31,7 @@ constexpr const char* kLongSchema = R"({"allOf": [
   {"anyOf": [{"required": ["m"]}, {"required": ["n"]}, {"required": ["o"]}, {"required": ["p"]}]}
 ]})";
 
-TEST_F(FormAttempts, what_takes_long_is_not_compiled_by_an_attempt) {
+TEST_F(TryCompile, slow_grammars_are_not_compiled_by_try_compile) {
   EXPECT_EQ(compiler.try_compile(short_form), true);
   EXPECT_TRUE(compiler.knows(short_form));
   EXPECT_EQ(compiler.try_compile(schema_form(kLongSchema)), false);
@@ -40,7 +40,7 @@ TEST_F(FormAttempts, what_takes_long_is_not_compiled_by_an_attempt) {
   EXPECT_EQ(compiler.try_compile(schema_form(kLongSchema)), true);
 }
 
-TEST_F(FormAttempts, an_attempt_leaves_no_keyword_out) {
+TEST_F(TryCompile, try_compile_never_relaxes_a_schema) {
   StructuredOutput relaxed = schema_form(kLongSchema);
   relaxed.strictness = StructuredOutput::Strictness::kRelaxed;
   EXPECT_EQ(compiler.try_compile(relaxed), false);
@@ -49,7 +49,7 @@ TEST_F(FormAttempts, an_attempt_leaves_no_keyword_out) {
   EXPECT_TRUE(compiled->relaxed.empty());
 }
 
-TEST_F(FormAttempts, attempts_are_for_tenants_that_have_not_used_up_their_time) {
+TEST_F(TryCompile, try_compile_needs_unused_time_of_the_tenant) {
   const GrammarCompiler::Owner owner{.tenant = "ann", .salt = ""};
   bool is_used_up = false;
   for (int i = 0; i < 10'000 && !is_used_up; ++i) {
@@ -61,7 +61,7 @@ TEST_F(FormAttempts, attempts_are_for_tenants_that_have_not_used_up_their_time) 
 }
 
 // Such errors are final: compile() on the low-priority thread would return the same ones.
-TEST_F(FormAttempts, a_form_that_cannot_be_kept_is_refused_by_the_attempt) {
+TEST_F(TryCompile, invalid_constraints_are_rejected_by_try_compile) {
   using Kind = StructuredOutput::Kind;
   const std::vector<StructuredOutput> refused = {
       schema_form(R"({"enum": []})"),
@@ -85,7 +85,7 @@ TEST_F(FormAttempts, a_form_that_cannot_be_kept_is_refused_by_the_attempt) {
 }
 
 // The check that the items have enough distinct values runs last and takes further steps.
-TEST_F(FormAttempts, a_form_that_takes_more_steps_at_its_end_is_not_refused_by_the_attempt) {
+TEST_F(TryCompile, try_compile_defers_a_slow_check_of_unique_items) {
   std::string schema = R"({"uniqueItems": true, "minItems": 3, "items": {"enum": [0)";
   for (int i = 1; i < 3000; ++i) schema += ", " + std::to_string(i);
   EXPECT_EQ(compiler.try_compile(schema_form(schema + "]}}")), false);

@@ -106,7 +106,7 @@ class Forms : public testing::Test {
   GrammarCompiler compiler_{rig.tokenizer()};
 };
 
-TEST_F(Forms, an_answer_keeps_to_its_schema_greedy_or_drawn) {
+TEST_F(Forms, an_answer_matches_its_schema_at_any_temperature) {
   const auto valid = pets();
   for (const float temperature : {0.0f, 1.0f, 5.0f}) {
     CompletionRequest request = request_for(schema_form(kSchema), temperature);
@@ -151,7 +151,7 @@ TEST_F(Forms, an_answer_that_is_cut_says_so) {
   EXPECT_THAT(answered.choices[0].finishes, ElementsAre(FinishReason::kLength));
 }
 
-TEST_F(Forms, company_changes_no_answer) {
+TEST_F(Forms, other_requests_do_not_change_an_answer) {
   std::vector<std::string> alone;
   for (uint64_t seed = 0; seed < 6; ++seed) {
     CompletionRequest request =
@@ -181,7 +181,7 @@ TEST_F(Forms, company_changes_no_answer) {
   }
 }
 
-TEST_F(Forms, what_cannot_be_kept_is_refused_with_field_and_place) {
+TEST_F(Forms, invalid_constraints_fail_with_field_and_position) {
   const Error schema =
       rig.error_of(request_for(schema_form(R"({"properties":{"a":{"type":"x"}}})")));
   EXPECT_EQ(schema.code, ErrorCode::kInvalidArgument);
@@ -193,7 +193,7 @@ TEST_F(Forms, what_cannot_be_kept_is_refused_with_field_and_place) {
   EXPECT_THAT(regex.message, HasSubstr("back reference"));
 }
 
-TEST_F(Forms, a_form_that_came_before_is_not_compiled_again) {
+TEST_F(Forms, a_constraint_is_compiled_once) {
   const StructuredOutput form = schema_form(kSchema);
   EXPECT_TRUE(rig.service().must_compile(request_for(form)));
   rig.answer(request_for(form));
@@ -203,7 +203,7 @@ TEST_F(Forms, a_form_that_came_before_is_not_compiled_again) {
   EXPECT_TRUE(rig.service().must_compile(request_for(other)));
 }
 
-TEST_F(Forms, no_key_and_no_salt_finds_the_grammars_of_another) {
+TEST_F(Forms, grammars_are_separate_by_key_and_salt) {
   CompletionRequest own = request_for(schema_form(kSchema));
   own.engine.tenant = "own";
   own.engine.cache_salt = "salt";
@@ -308,7 +308,7 @@ TEST_F(Forms, choices_and_roll_backs_are_states_of_their_own) {
   EXPECT_EQ(second->end(), Constraint::End::kNotYet);
 }
 
-TEST_F(Forms, a_mask_allows_what_allows_says_however_one_came_there) {
+TEST_F(Forms, masks_agree_with_allows_in_every_state) {
   std::mt19937 random(5);
   AnswerConstraint walked = constraint(schema_form(R"({
     "type":"object","properties":{"a":{"type":"string","maxLength":4},"b":{"type":"number"},
@@ -339,7 +339,7 @@ TEST_F(Forms, a_mask_allows_what_allows_says_however_one_came_there) {
   }
 }
 
-TEST_F(Forms, text_that_must_come_is_told_ahead) {
+TEST_F(Forms, forced_text_is_returned_ahead) {
   AnswerConstraint pet = constraint(schema_form(
       R"({"type":"object","properties":{"kind":{"const":"cat"}},"required":["kind"],
           "additionalProperties":false})"));
@@ -356,7 +356,7 @@ TEST_F(Forms, text_that_must_come_is_told_ahead) {
   EXPECT_EQ(pet.end(), Constraint::End::kMust);
 }
 
-TEST_F(Forms, a_thought_comes_before_the_form_and_may_be_any_text) {
+TEST_F(Forms, reasoning_precedes_the_constrained_answer) {
   AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kReasoning);
   EXPECT_GT(allowed_by(pet, n_vocab()).size(), 255u);
   say(pet, "a {cat}? </think </thi");
@@ -370,7 +370,7 @@ TEST_F(Forms, a_thought_comes_before_the_form_and_may_be_any_text) {
   EXPECT_EQ(pet.end(), Constraint::End::kMust);
 }
 
-TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
+TEST_F(Forms, reasoning_ends_at_the_mark_of_the_template) {
   for (const std::string_view chat_template : {"[THINK]", "<seed:think>", "<|START_THINKING|>"}) {
     AnswerSyntax syntax{.reasoning_marks = &find_reasoning_marks(chat_template)};
     AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kReasoning, syntax);
@@ -381,7 +381,7 @@ TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
   }
 }
 
-TEST_F(Forms, a_model_may_open_a_thought_itself_where_its_template_knows_thoughts) {
+TEST_F(Forms, a_model_may_open_reasoning_if_its_template_has_it) {
   AnswerConstraint pet = offering(schema_form(kSchema));
   EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('<'), byte_token('{')));
   std::vector<TokenId> tokens;
@@ -403,12 +403,12 @@ TEST_F(Forms, a_model_may_open_a_thought_itself_where_its_template_knows_thought
   EXPECT_EQ(pet.end(), Constraint::End::kMust);
 }
 
-TEST_F(Forms, a_mark_that_is_no_token_of_the_models_own_opens_no_thought) {
+TEST_F(Forms, a_mark_without_its_own_token_opens_no_reasoning) {
   AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kText, {.may_reason = true});
   EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('{')));
 }
 
-TEST_F(Forms, what_a_form_can_begin_with_opens_no_thought) {
+TEST_F(Forms, a_mark_that_the_grammar_allows_opens_no_reasoning) {
   AnswerConstraint tag = offering({.kind = Kind::kRegex, .text = "<[a-z]+>"});
   say(tag, "<tag>");
   EXPECT_EQ(tag.end(), Constraint::End::kMust);
@@ -456,7 +456,7 @@ TEST_F(Forms, in_channels_a_form_may_bring_the_header_of_its_message) {
   EXPECT_EQ(text.find("final"), text.npos);
 }
 
-TEST_F(Forms, what_a_relaxed_form_leaves_out_is_told) {
+TEST_F(Forms, keywords_dropped_by_relaxing_are_reported) {
   const std::string schema = R"({"type":"string","pattern":"(a)\\1"})";
   EXPECT_FALSE(rig.error_of(request_for(schema_form(schema))).message.empty());
   StructuredOutput relaxed = schema_form(schema);

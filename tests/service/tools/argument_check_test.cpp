@@ -27,7 +27,7 @@ Json reference() { return object({{"$ref", text("#/$defs/a")}}); }
 // Returns a definition whose alternatives are `n` references to itself.
 Json circle(size_t n) { return object({{"anyOf", {Json::List(n, reference())}}}); }
 
-TEST(ArgumentCheck, choices_that_lead_back_to_themselves_do_not_fit) {
+TEST(ArgumentCheck, circular_alternatives_do_not_fit) {
   for (const size_t n : {1, 2, 64}) {
     const Json schema = parameters(reference(), circle(n));
     EXPECT_FALSE(fits_schema(&schema, R"({"x": 1})")) << n;

@@ -142,7 +142,7 @@ class RandomAnswers {
   std::shared_ptr<constrain::CompiledGrammar> compiled_;
 };
 
-class CallForms : public testing::TestWithParam<Template> {
+class ToolCallGrammars : public testing::TestWithParam<Template> {
  protected:
   const ToolFormat& format() const { return *find_tool_format(GetParam().format); }
   const CallSyntax& syntax() const { return find_syntax(format(), GetParam().telltale); }
@@ -192,10 +192,11 @@ class CallForms : public testing::TestWithParam<Template> {
   std::vector<const ToolFormat*> formats_;
 };
 
-class FormsOfSeveralCalls : public CallForms {};  // formats that allow several calls per answer
-class CallFormsAmongText : public CallForms {};   // calls that are not forced
+class SeveralToolCallGrammars : public ToolCallGrammars {
+};  // formats that allow several calls per answer
+class OptionalToolCallGrammars : public ToolCallGrammars {};  // calls that are not forced
 
-TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
+TEST_P(ToolCallGrammars, every_allowed_answer_is_a_call_that_fits_its_schema) {
   const ToolCallGrammar form =
       made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
   EXPECT_FALSE(form.is_hermes);
@@ -213,7 +214,7 @@ TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
   EXPECT_GE(n_said, 30);
 }
 
-TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
+TEST_P(SeveralToolCallGrammars, come_one_after_the_other) {
   const ToolCallGrammar form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
   RandomAnswers model = random_answers(form);
   size_t most = 0;
@@ -229,7 +230,7 @@ TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
 
 // Models write a newline after their last call. When the grammar allowed only another call after
 // it, they repeated the call.
-TEST_P(FormsOfSeveralCalls, may_end_wherever_another_call_may_begin) {
+TEST_P(SeveralToolCallGrammars, may_end_wherever_another_call_may_begin) {
   const ToolCallGrammar form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
   RandomAnswers model = random_answers(form);
   const std::string begin(syntax().answer_begin()), end(syntax().answer_end()),
@@ -245,7 +246,7 @@ TEST_P(FormsOfSeveralCalls, may_end_wherever_another_call_may_begin) {
   }
 }
 
-TEST_P(CallForms, one_call_that_is_wanted_stays_one) {
+TEST_P(ToolCallGrammars, a_single_call_allows_no_second_one) {
   const ToolCallGrammar form =
       made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
   RandomAnswers model = random_answers(form);
@@ -258,7 +259,7 @@ TEST_P(CallForms, one_call_that_is_wanted_stays_one) {
 }
 
 // The schema of a strict tool also applies to a call without the format's markup.
-TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
+TEST_P(OptionalToolCallGrammars, strict_schemas_apply_to_calls_without_markup) {
   if (format().has_channels) return;
   const Names strict = {"get_weather"};
   RandomAnswers model = random_answers(made({.tools = tools_, .strict = strict}));
@@ -277,7 +278,7 @@ TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
 }
 
 // The writer and the parser of a format are made from the same row of the table.
-TEST_P(CallForms, calls_that_are_written_are_read_back) {
+TEST_P(ToolCallGrammars, calls_that_are_written_are_read_back) {
   const Json::Fields weather = {
       {"city", text("L'Aquila \\ {x}")}, {"days", {int64_t{3}}}, {"exact", {true}}};
   std::vector<ToolCall> calls = {
@@ -294,7 +295,7 @@ TEST_P(CallForms, calls_that_are_written_are_read_back) {
   }
 }
 
-TEST_P(CallForms, a_tool_that_is_named_is_the_one_that_is_called) {
+TEST_P(ToolCallGrammars, a_tool_that_is_named_is_the_one_that_is_called) {
   const ToolCallGrammar form = made({.tools = tools_,
                                      .strict = none_,
                                      .forced = ForcedCalls{.names = {"now"}, .is_one = true},
@@ -306,7 +307,7 @@ TEST_P(CallForms, a_tool_that_is_named_is_the_one_that_is_called) {
   EXPECT_EQ(parts[0].text, "{}");
 }
 
-TEST_P(CallFormsAmongText, calls_of_strict_tools_keep_to_their_schemas) {
+TEST_P(OptionalToolCallGrammars, calls_of_strict_tools_match_their_schemas) {
   const Names strict = {"get_weather", "now"};
   const ToolCallGrammar form = made({.tools = tools_, .strict = strict});
   EXPECT_EQ(form.form->strictness, StructuredOutput::Strictness::kStrict);
@@ -353,19 +354,20 @@ std::string test_name(const testing::TestParamInfo<Template>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, CallForms, testing::ValuesIn(templates()), test_name);
-INSTANTIATE_TEST_SUITE_P(Formats, FormsOfSeveralCalls,
+INSTANTIATE_TEST_SUITE_P(Formats, ToolCallGrammars, testing::ValuesIn(templates()), test_name);
+INSTANTIATE_TEST_SUITE_P(Formats, SeveralToolCallGrammars,
                          testing::ValuesIn(templates_where([](const ToolFormat& format) {
                            return !format.has_one_call;
                          })),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Formats, CallFormsAmongText, testing::ValuesIn(templates()), test_name);
+INSTANTIATE_TEST_SUITE_P(Formats, OptionalToolCallGrammars, testing::ValuesIn(templates()),
+                         test_name);
 
 bool has_schema(const GrammarNode& node) {
   return node.kind == GrammarNode::Kind::kSchema || std::ranges::any_of(node.parts, has_schema);
 }
 
-TEST(ToolCallGrammar, a_schema_that_a_syntax_cannot_keep_to_is_called_in_json) {
+TEST(ToolCallGrammar, a_schema_that_a_syntax_cannot_express_uses_json) {
   const Json name = {Json::Fields{{"type", text("string")}, {"pattern", text("^[a-z]+$")}}};
   const std::vector<Json> tools = {tool("greet", {{"name", name}}, {"name"})};
   const Names none;
@@ -377,7 +379,7 @@ TEST(ToolCallGrammar, a_schema_that_a_syntax_cannot_keep_to_is_called_in_json) {
   EXPECT_TRUE(has_schema(form->form->rules.rules.front()));
 }
 
-TEST(ToolCallGrammar, a_tool_that_is_not_there_is_refused_by_name) {
+TEST(ToolCallGrammar, an_unknown_tool_is_rejected_by_name) {
   const std::vector<Json> tools = flat_tools();
   const Names none;
   const auto form =
@@ -387,8 +389,7 @@ TEST(ToolCallGrammar, a_tool_that_is_not_there_is_refused_by_name) {
   EXPECT_NE(form.error().message.find("'fly'"), std::string::npos);
 }
 
-TEST(ToolCallGrammar,
-     where_calls_are_not_forced_a_name_that_cannot_be_spelled_leaves_the_answer_free) {
+TEST(ToolCallGrammar, an_inexpressible_name_leaves_the_answer_unconstrained) {
   const std::vector<Json> tools = {tool("odd name", {}, {})};
   const Names strict = {"odd name"};
   const ToolFormat& xml = *find_tool_format("xml");
@@ -398,7 +399,7 @@ TEST(ToolCallGrammar,
   EXPECT_FALSE(form->form.has_value());
 }
 
-TEST(ToolCallGrammar, json_that_was_asked_for_may_come_in_the_place_of_calls) {
+TEST(ToolCallGrammar, a_requested_json_answer_is_allowed_instead_of_calls) {
   const std::vector<Json> tools = flat_tools();
   const Names none;
   const StructuredOutput other{.kind = StructuredOutput::Kind::kJsonSchema,

@@ -136,7 +136,7 @@ TEST(Encode, importance_that_is_the_same_everywhere_changes_nothing) {
   const auto values = normal_values(1024);
   const std::vector<float> importance(values.size(), 1.0f);
   for (const ElementType type : encoded_types()) {
-    if (type == ElementType::kQ3_K) continue;  // it favours large values without
+    if (type == ElementType::kQ3_K) continue;  // it favors large values without
     EXPECT_EQ(encoded(type, values), encoded(type, values, importance)) << name_of(type);
   }
 }

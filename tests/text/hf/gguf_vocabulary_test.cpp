@@ -77,14 +77,14 @@ TEST(GgufVocabulary, real_vocabularies_survive_the_way_there_and_back) {
 }
 
 TEST(GgufVocabulary, composing_characters_is_left_out_and_other_normalizers_are_refused) {
-  const auto normalised = [](const std::string& type) {
+  const auto normalized = [](const std::string& type) {
     std::string json = tokenizer_json(toy_bpe(), Specials::kAdd);
     const std::string none = R"("normalizer":null)";
     json.replace(json.find(none), none.size(), R"("normalizer":{"type":")" + type + R"("})");
     return gguf_vocabulary(folder_of(json));
   };
-  EXPECT_TRUE(normalised("NFC").has_value());
-  EXPECT_FALSE(normalised("Lowercase").has_value());
+  EXPECT_TRUE(normalized("NFC").has_value());
+  EXPECT_FALSE(normalized("Lowercase").has_value());
 }
 
 TEST(GgufVocabulary, what_ends_an_answer_is_kept) {
@@ -117,7 +117,8 @@ TEST(GgufVocabulary, a_pre_tokenizer_without_a_name_is_refused) {
   const auto expressed = gguf_vocabulary(folder_of(json));
   ASSERT_FALSE(expressed.has_value());
   EXPECT_EQ(expressed.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(expressed.error().message.find("cuts words as no scanner does"), std::string::npos);
+  EXPECT_NE(expressed.error().message.find("splits words unlike every named one"),
+            std::string::npos);
 }
 
 TEST(GgufVocabulary, other_models_are_refused) {

@@ -120,7 +120,7 @@ TEST(TokenizerJson, added_tokens_keep_their_flags) {
             (Ids{4, 5, 7}));
 }
 
-TEST(TokenizerJson, an_added_token_may_be_found_in_the_normalised_text) {
+TEST(TokenizerJson, an_added_token_may_be_found_in_the_normalized_text) {
   const std::string more =
       R"("added_tokens": [{"id": 7, "content": "BC", "normalized": NORMALIZED}],
                               "normalizer": {"type": "Lowercase"}, )";
@@ -296,17 +296,17 @@ TEST(TokenizerJson, what_is_wrong_is_named_in_a_sentence) {
   const auto has = [](const std::string& json, const std::string& part) {
     EXPECT_NE(error_of(json).find(part), std::string::npos) << error_of(json);
   };
-  has("", "expected JSON");
+  has("", "cannot be parsed as JSON");
   has("[1, 2]", "expected an object");
   has("{}", "'model' is missing");
-  has(std::string(10'000, '[') + std::string(10'000, ']'), "expected JSON");
+  has(std::string(10'000, '[') + std::string(10'000, ']'), "cannot be parsed as JSON");
   has(file(bpe(R"({"a": 0, "b": 0})", "[]")), "an id of its own, but 'a' has it too");
   has(file(bpe(R"({"a": -1})", "[]")), "expected an id below");
   has(file(bpe(R"({"a": 4000000000})", "[]")), "expected an id below");
-  has(file(bpe(R"({"a": 0})", R"(["a b"])")), "but 'b' is none");
-  has(file(bpe(R"({"a": 0, "b": 1})", R"(["a b"])")), "but 'ab' is none");
-  has(file(bpe(R"({"a": 0})", R"(["ab"])")), "two tokens with a blank between");
-  has(file(bpe(R"({"a": 0})", R"([7])")), "two tokens with a blank between");
+  has(file(bpe(R"({"a": 0})", R"(["a b"])")), "but 'b' is not a token");
+  has(file(bpe(R"({"a": 0, "b": 1})", R"(["a b"])")), "but 'ab' is not a token");
+  has(file(bpe(R"({"a": 0})", R"(["ab"])")), "two tokens separated by a space");
+  has(file(bpe(R"({"a": 0})", R"([7])")), "two tokens separated by a space");
   has(file(bpe(R"({"a": 0})", "[]", R"(, "unk_token": "?")")), "a token of the vocabulary");
   has(file(kAbc, R"("added_tokens": [{"id": 0, "content": "x"}], )"), "'a' has it too");
   has(file(kAbc, R"("added_tokens": [{"id": 9, "content": "a"}], )"), "token 0 has it too");

@@ -74,11 +74,11 @@ TEST(PreTokenizer, words_joined_are_the_text_whatever_the_bytes) {
   }
 }
 
-TEST(PreTokenizer, a_text_cut_at_a_seam_has_the_words_of_the_whole) {
+TEST(PreTokenizer, a_text_cut_at_a_split_point_has_the_words_of_the_whole) {
   std::mt19937 random(6);
   constexpr std::u32string_view kAlphabet = U"abcZ12   '\n\n\t./s(\r\u00E9\u0301\u6211\u3002";
   for (const PreTokenizer& pre_tokenizer : pre_tokenizers()) {
-    size_t n_seams = 0;
+    size_t n_split_points = 0;
     for (int i = 0; i < 1000; ++i) {
       std::string text;
       for (size_t n = random() % 24; n > 0; --n) {
@@ -87,8 +87,8 @@ TEST(PreTokenizer, a_text_cut_at_a_seam_has_the_words_of_the_whole) {
       }
       const Words whole = split(pre_tokenizer.name, text);
       for (size_t at = 1; at < text.size(); ++at) {
-        if (!is_seam(text, at, pre_tokenizer.window_ends)) continue;
-        ++n_seams;
+        if (!is_split_point(text, at, pre_tokenizer.window_ends)) continue;
+        ++n_split_points;
         Words parts = split(pre_tokenizer.name, text.substr(0, at));
         for (const std::string& word : split(pre_tokenizer.name, text.substr(at)))
           parts.push_back(word);
@@ -97,12 +97,12 @@ TEST(PreTokenizer, a_text_cut_at_a_seam_has_the_words_of_the_whole) {
     }
     // Words of superbpe are the text between numbers.
     if (pre_tokenizer.name != "superbpe") {
-      EXPECT_GT(n_seams, 100u) << pre_tokenizer.name;
+      EXPECT_GT(n_split_points, 100u) << pre_tokenizer.name;
     }
   }
 }
 
-TEST(PreTokenizer, a_long_text_is_cut_in_windows_that_end_at_seams_where_it_has_some) {
+TEST(PreTokenizer, a_long_text_is_cut_in_windows_that_end_at_split_points) {
   const auto windows = [](std::string_view text) {
     std::vector<size_t> sizes;
     for (; !text.empty(); text.remove_prefix(sizes.back()))

@@ -190,7 +190,7 @@ class Answer {
     for await (const event of readEvents(response.body)) {
       if (event.data === "[DONE]") break;
       const chunk = JSON.parse(event.data) as Chunk;
-      if (chunk.error) throw new ServerError(chunk.error.message ?? "the server could not go on", 200, chunk.error.code);
+      if (chunk.error) throw new ServerError(chunk.error.message ?? "the server could not continue", 200, chunk.error.code);
       hasEnded = this.take(chunk) || hasEnded;
     }
     if (!hasEnded) throw new Error("the stream ended before the answer did");

@@ -61,7 +61,7 @@ export function ChatBar(props: { chats: Chat[]; chat: Chat; isAnswering: boolean
   const save = (text: string, suffix: string, type: string) => download(fileName(chat, suffix), text, type);
   return (
     <div class="chat-bar">
-      <Menu kind="chats-menu" label={`☰ ${chats.length}`} title={`${plural(chats.length, "chat")}: open another one`}>
+      <Menu kind="chats-menu" label={`☰ ${chats.length}`} title={`${plural(chats.length, "chat")}: open another chat`}>
         <ChatList chats={chats} current={chat.id} />
       </Menu>
       <Title chat={chat} isRenamed={isRenamed} onDone={() => setRenamed(false)} />
@@ -74,7 +74,7 @@ export function ChatBar(props: { chats: Chat[]; chat: Chat; isAnswering: boolean
         </Menu>
       )}
       <button type="button" class="new-chat" onClick={newChat} disabled={isAnswering}
-        title="Another chat with the same system prompt">New chat</button>
+        title="New chat with the same system prompt">New chat</button>
     </div>
   );
 }

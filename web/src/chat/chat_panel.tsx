@@ -18,8 +18,8 @@ function Empty({ hasOthers }: { hasOthers: boolean }) {
       <p class="empty-title">The first token costs the prompt. The second does not.</p>
       <p class="muted">
         {hasOthers
-          ? "This chat begins with the same system prompt as the last one. Its keys and values are in the cache: watch the bar under your message."
-          : "Send a message, then another. The bar under each shows how much of the prompt was found in the cache; the map shows where."}
+          ? "This chat has the same system prompt as the last one, so that part of the prompt is a prefix cache hit: see the bar under your message."
+          : "Send a message, then another. The bar under each shows how many prompt tokens were prefix cache hits; the map shows their pages."}
       </p>
       <div class="examples">
         {kExamples.map((text) => <button type="button" onClick={() => void send(text)}>{text}</button>)}
@@ -100,7 +100,7 @@ function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolea
           ))}
         </ol>
       </div>
-      {isAway && <button type="button" class="to-end" title="To the newest message" aria-label="To the newest message" onClick={toEnd}>↓</button>}
+      {isAway && <button type="button" class="to-end" title="Scroll to the latest message" aria-label="Scroll to the latest message" onClick={toEnd}>↓</button>}
     </div>
   );
 }

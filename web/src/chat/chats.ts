@@ -194,6 +194,6 @@ export function openCall(chat: Chat): ToolCall | undefined {
 export function readTools(text: string): unknown[] {
   if (!text.trim()) return [];
   const tools = JSON.parse(text) as unknown;
-  if (!Array.isArray(tools)) throw new Error("a list of tools was expected: [{\"type\": \"function\", …}]");
+  if (!Array.isArray(tools)) throw new Error("expected a list of tools: [{\"type\": \"function\", …}]");
   return tools;
 }

@@ -31,7 +31,7 @@ export function Composer({ isAnswering, call }: { isAnswering: boolean; call: To
       )}
       <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
         <textarea id="prompt" ref={area} aria-label="Message" rows={2} value={text}
-          placeholder={call ? `What does ${call.name} answer?` : "Write a message"}
+          placeholder={call ? `Result of ${call.name}` : "Write a message"}
           onInput={(e) => setDraft(e.currentTarget.value)} onKeyDown={onKeyDown} />
         {isAnswering
           ? <button type="button" class="stop" onClick={stop}>Stop</button>

@@ -10,15 +10,15 @@ import { continueAnswer, editMessage, regenerate } from "./answer";
 
 // Reasons why no more prompt tokens were cached.
 const kMisses: Record<string, string> = {
-  diverged: "the rest is new: other tokens followed there before",
+  diverged: "the rest is new: the prompt diverges from the cached text",
   never_seen: "the rest is new",
   evicted: "the rest had been evicted",
-  too_short: "the rest is too short to share",
-  no_snapshot: "the nearest snapshot (of a recurrent state or an open page) is there",
+  too_short: "the rest is shorter than a page",
+  no_snapshot: "the nearest snapshot (of a recurrent state or an open page) ends there",
   cache_off: "the cache is off",
-  tier_timed_out: "a tier took longer than computing it",
-  tier_declined: "computing it was quicker than reading it",
-  tier_damaged: "a tier had the rest, but damaged",
+  tier_timed_out: "reading the rest from a tier timed out",
+  tier_declined: "computing the rest was faster than reading it from a tier",
+  tier_damaged: "the rest is damaged in its tier",
 };
 
 function CostBar({ cost }: { cost: PromptCost }) {

@@ -29,7 +29,7 @@ function ToolsField({ text }: { text: string }) {
   }
   return (
     <label class="wide">
-      <span>Tools that the model may call: a JSON list as in a request; you answer its calls</span>
+      <span>Tools that the model may call, as a JSON list in the request format. You enter the results.</span>
       <textarea rows={2} value={text} spellcheck={false} aria-invalid={error !== ""} aria-label="Tools"
         placeholder='[{"type": "function", "function": {"name": "read_file", "parameters": {…}}}]'
         onInput={(e) => changeSettings({ tools: e.currentTarget.value })} />
@@ -52,7 +52,7 @@ export function SettingsView({ settings }: { settings: Settings }) {
         </span>
       </summary>
       <label class="wide">
-        <span>System prompt, in front of every chat</span>
+        <span>System prompt of every chat</span>
         <textarea rows={3} value={settings.system} onInput={(e) => changeSettings({ system: e.currentTarget.value })} />
       </label>
       <div class="fields">

@@ -18,16 +18,16 @@ const kTokens = 32;
 function Announcement() {
   return (
     <section class="card announcement">
-      <h2>What this will do</h2>
+      <h2>What this measures</h2>
       <p>
-        The loaded model answers your prompt three times, here and now: <b>with the cache</b>, so that keys and values are computed
-        once and kept; <b>without it</b>, so that every token computes those of all tokens before it again; and <b>once more</b>,
-        with what the first run left in the cache.
+        The loaded model answers your prompt three times: <b>with the cache</b>, so that keys and values are computed
+        once and stored; <b>without it</b>, so that every token recomputes those of all tokens before it; and <b>once more</b>,
+        with the pages that the first run left in the cache.
       </p>
       <p>
-        You will see the milliseconds and the rows of K and V of every token, how both grow with the text, and whether a single
-        bit of the answer differs. All of it is repeated up to three times, and each token gets the least of its times: other programs
-        only ever make one longer. Chats that run meanwhile come first.
+        The report shows the milliseconds and the rows of K and V of every token, how both grow with the context, and whether a single
+        bit of the answer differs. All runs are repeated up to three times, and each token gets the minimum of its times: other programs
+        can only make one longer. Chats have priority over this measurement.
       </p>
     </section>
   );
@@ -62,7 +62,7 @@ export function ExplainPanel() {
             : <button key="go" type="submit" class="primary" disabled={!prompt.trim()}>Explain</button>}
         </form>
         <p class="small muted" role="status">
-          {isRunning && repeat && `Running all three once more for the least times: repeat ${repeat.number} of at most ${repeat.of}`}
+          {isRunning && repeat && `Repeating all three runs for the minimum times: repeat ${repeat.number} of at most ${repeat.of}`}
           {isRunning && !repeat && current && `Running ${kNames[current.way]}: ${count(done)} of ${count(kWays.length * tokens)} tokens`}
           {isRunning && !current && "Waiting for the engine"}
         </p>

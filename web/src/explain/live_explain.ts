@@ -59,7 +59,7 @@ export async function explain(prompt: string, maxTokens: number): Promise<void> 
       if (event.name === "tokens") patch({ runs: withTokens(explainStore.get().runs, data as unknown as Progress) });
       else if (event.name === "repeat") patch({ repeat: data as unknown as Explaining["repeat"] });
       else if (event.name === "report") patch({ report: data as unknown as Report });
-      else if (data.error) throw new Error(data.error.message ?? "the server could not go on");
+      else if (data.error) throw new Error(data.error.message ?? "the server could not continue");
     }
     if (!explainStore.get().report) throw new Error("the stream ended before the report did");
   } catch (error) {

@@ -31,13 +31,13 @@ function Limits({ figures, next }: { figures: Figures; next: Stepper }) {
         {count(Math.round(machine.int8_ops_per_s / 1e9))} G int8 operations a second, with {count(machine.threads)} threads. A
         prefill uses each weight for many tokens, a decode once for each time that it is read.{" "}
         {isTypical
-          ? "So arithmetic bounds the prefill and memory the decode."
-          : "That usually makes arithmetic the limit of a prefill and memory the limit of a decode; the shares below show that it is not so here."}
+          ? "Prefill is therefore compute-bound, and decode is memory-bound."
+          : "Prefill is therefore usually compute-bound and decode memory-bound; the shares below show that this is not the case here."}
         {isCached && " A share above 100% means that the weights fit in the processor's caches, which are faster than its memory."}
       </p>
       <div class="scroll" tabIndex={0} role="region" aria-label="Prefill and decode">
         <table>
-          <thead><tr><th scope="col">test</th><th scope="col">speed (least … most of 3)</th><th scope="col">of the arithmetic</th><th scope="col">of the memory</th></tr></thead>
+          <thead><tr><th scope="col">test</th><th scope="col">speed (min … max of 3)</th><th scope="col">of peak arithmetic</th><th scope="col">of peak memory bandwidth</th></tr></thead>
           <tbody>
             {[prefill, decode].map((b) => (
               <tr>
@@ -49,7 +49,7 @@ function Limits({ figures, next }: { figures: Figures; next: Stepper }) {
           </tbody>
         </table>
       </div>
-      <Plot title="Shares of both limits by tokens in one pass" x={{ label: "tokens in one pass", format: count, base: 2 }}
+      <Plot title="Shares of both limits, by tokens per pass" x={{ label: "tokens per pass", format: count, base: 2 }}
         y={{ label: "share of the limit", format: (v) => `${v}%` }}
         summary={`with one token ${share(rows[0]!.memory_share)} of the memory limit, with ${rows.at(-1)!.tokens} ${share(rows.at(-1)!.arithmetic_share)} of the arithmetic limit`}
         lines={[
@@ -67,16 +67,16 @@ function InputAndOutput({ figures, next }: { figures: Figures; next: Stepper }) 
     <Step number={next()} title="Why input is cheaper than output">
       <p>
         The weights ({bytes(figures.memory.weights_bytes)}) are read once for a pass, whatever the number of tokens in it. A
-        prompt of {count(prefill.tokens)} tokens shares that reading; each token of an answer pays for it alone. Here a token of
+        prompt of {count(prefill.tokens)} tokens shares this read; each token of an answer needs one of its own. Here a token of
         input took {time(1000 / prefill.tok_s)} and a token of output {time(1000 / decode.tok_s)}:{" "}
         <b>{times(prefill.tok_s / decode.tok_s)} times as long</b>.{" "}
         {prefill.tok_s > 1.2 * decode.tok_s
-          ? "That is why providers ask more for output, and less again for input that they have cached."
-          : "On larger models the difference is large, which is why providers ask more for output."}
+          ? "This is why providers charge more for output tokens, and less for cached input tokens."
+          : "With larger models the difference is large, which is why providers charge more for output tokens."}
       </p>
-      <Plot title="Milliseconds a token by tokens in one pass" x={{ label: "tokens in one pass", format: count, base: 2 }}
-        y={{ label: "milliseconds a token", format: plain, base: 10 }}
-        summary={`${time(figures.rows[0]!.ms)} alone, ${time(figures.rows.at(-1)!.ms / figures.rows.at(-1)!.tokens)} among ${figures.rows.at(-1)!.tokens}`}
+      <Plot title="Milliseconds per token, by tokens per pass" x={{ label: "tokens per pass", format: count, base: 2 }}
+        y={{ label: "milliseconds per token", format: plain, base: 10 }}
+        summary={`${time(figures.rows[0]!.ms)} for one, ${time(figures.rows.at(-1)!.ms / figures.rows.at(-1)!.tokens)} in a pass of ${figures.rows.at(-1)!.tokens}`}
         lines={[{ name: "measured, median of 3", color: "accent", marks: "circle", points: figures.rows.map((r) => [r.tokens, r.ms / r.tokens]) }]} />
     </Step>
   );
@@ -96,9 +96,9 @@ function Memory({ figures, next }: { figures: Figures; next: Stepper }) {
         <table>
           <thead>
             <tr>
-              <th scope="col">pages of</th><th scope="col">a token</th>
+              <th scope="col">KV type</th><th scope="col">per token</th>
               {memory.contexts.map((n) => <th scope="col">{count(n)} tokens</th>)}
-              <th scope="col">users of {count(memory.contexts.at(-1)!)}</th><th scope="col">longest that fits, one user</th>
+              <th scope="col">users of {count(memory.contexts.at(-1)!)}</th><th scope="col">longest context, one user</th>
             </tr>
           </thead>
           <tbody>
@@ -117,7 +117,7 @@ function Memory({ figures, next }: { figures: Figures; next: Stepper }) {
 }
 
 const kShapes: Record<string, string> = {
-  "as it is": "this model's heads and spans",
+  "as it is": "this model's heads and windows",
   "a KV head for each query head": "no GQA: a KV head per query head",
   "one KV head": "MQA: one KV head for all",
   "a window": "a sliding window",
@@ -132,10 +132,10 @@ function BytesAndTime({ costs }: { costs: Cost[] }) {
       {bytes(against.more.bytes)} and {time(against.more.ms)}
     </>
   );
-  if (kind === "confirmed") return <b>Here fewer bytes are less time.</b>;
-  if (kind === "contradicted") return <b>Here fewer bytes are not less time: {contrary}.</b>;
-  if (contrary) return <b>Here fewer bytes are less time in most cases, but not in all: {contrary}.</b>;
-  return <b>Here the times are too close to each other to say that fewer bytes are less time.</b>;
+  if (kind === "confirmed") return <b>Fewer bytes took less time here.</b>;
+  if (kind === "contradicted") return <b>Fewer bytes did not take less time here: {contrary}.</b>;
+  if (contrary) return <b>Fewer bytes took less time here in most cases, but not in all: {contrary}.</b>;
+  return <b>The times are too close to compare bytes and time here.</b>;
 }
 
 function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
@@ -147,14 +147,14 @@ function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
   const shapeCosts = shapes.map((s) => ({ name: kShapes[s.name] ?? s.name, bytes: s.kv_bytes, ms: s.ms.min }));
   const typeCosts = types.map((t) => ({ name: `${t.type} pages`, bytes: t.bytes_per_token * depth, ms: t.ms.min }));
   return (
-    <Step number={next()} title="What saves more">
+    <Step number={next()} title="Further savings">
       <p>
         Decode reads all K and V of the context for each token, and fewer bytes leave room for more users. Whether they are
-        also less time was measured here, with {count(depth)} tokens of context. A bar is the least time of the repeats, its
-        whisker ends at the most (for attention without the outermost twentieths).
+        also faster was measured here, with {count(depth)} tokens of context. A bar is the minimum time of the repeats, its
+        whisker ends at the maximum (for attention, the 5th and 95th percentile).
       </p>
-      <Bars title="GQA and a window" note={`the attention of one token in all ${geometry.layers} layers, ${geometry.kv_type} pages`}
-        label="milliseconds a token, attention alone" format={ms}
+      <Bars title="GQA and sliding window" note={`the attention of one token in all ${geometry.layers} layers, ${geometry.kv_type} pages`}
+        label="milliseconds per token, attention only" format={ms}
         bars={shapes.map((s) => ({
           name: kShapes[s.name] ?? s.name, value: s.ms, color: s === asItIs ? "sealed" : "cached",
           note: `${bytes(s.kv_bytes)}${s.window ? `, ${count(s.window)} tokens` : `, ${s.kv_heads} KV heads`}`,
@@ -162,10 +162,10 @@ function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
       <p class="small muted">
         This model has {count(geometry.heads)} query heads on {count(geometry.kv_heads)} KV heads
         {geometry.windowed_layers > 0 ? `, and a window in ${geometry.windowed_layers} of ${geometry.layers} layers` : " and no window"}. The
-        other shapes have pages of the same noise; what a model would lose in quality is not measured
+        other shapes use pages with the same random values; a loss of quality is not measured
         here. <BytesAndTime costs={shapeCosts} />
       </p>
-      <Bars title="Types of pages" note="a whole token of this model" label="milliseconds a token" format={ms}
+      <Bars title="KV types" note="a whole token of this model" label="milliseconds per token" format={ms}
         bars={types.map((t) => ({
           name: t.type, value: t.ms, color: t.type === geometry.kv_type ? "sealed" : "cached",
           note: `${bytes(t.bytes_per_token * depth)} of K and V`,
@@ -175,11 +175,11 @@ function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
         {saved >= 0 ? `${time(saved)} less` : `${time(-saved)} more`} (f32: {range(type("f32").ms, ms)}; int8: {range(type("int8").ms, ms)}).{" "}
         <BytesAndTime costs={typeCosts} />
       </p>
-      <Bars title="A shared prefix" note={`two prompts of ${count(sharing.shared)} equal and ${count(sharing.own)} own tokens`}
+      <Bars title="Shared prefix" note={`two prompts with ${count(sharing.shared)} common and ${count(sharing.own)} different tokens`}
         label="milliseconds to the first token" format={ms}
         bars={[
           { name: "the first user", value: sharing.first_ttft_ms, color: "leased", note: `${count(sharing.shared + sharing.own)} tokens computed` },
-          { name: "the second user", value: sharing.second_ttft_ms, color: "cached", note: `${count(sharing.found)} tokens found` },
+          { name: "the second user", value: sharing.second_ttft_ms, color: "cached", note: `${count(sharing.found)} tokens cached` },
         ]} />
     </Step>
   );

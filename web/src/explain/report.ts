@@ -107,5 +107,5 @@ export function itl(run: Columns): number {
 export const kNames: Record<Way, string> = {
   cold: "with the cache",
   naive: "without a cache",
-  warm: "asked again",
+  warm: "repeated prompt",
 };

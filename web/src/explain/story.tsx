@@ -57,8 +57,8 @@ function Tiles({ report }: { report: Report }) {
   const naive = runOf(report, "naive");
   const { bits } = report;
   const tiles: [string, string, string][] = [
-    ["A token with the cache", time(itl(cold)), "the median, from one token to the next"],
-    ["A token without", time(itl(naive)), `the median; ${time(naive.ms.at(-1)!)} for the last one`],
+    ["A token with the cache", time(itl(cold)), "median inter-token latency"],
+    ["A token without the cache", time(itl(naive)), `median; ${time(naive.ms.at(-1)!)} for the last one`],
     ["Rows of K and V saved", count(naive.kv_rows.at(-1)! - cold.kv_rows.at(-1)!), `of ${count(naive.kv_rows.at(-1)!)}, counted by the engine`],
     ["Bits that differ", count(bits.different), `${count(bits.compared)} logits compared byte for byte`],
   ];
@@ -108,18 +108,18 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
   const cumulative = (run: Run) => run.kv_rows.map((rows, i): [number, number] => [i + 1, rows]);
   return (
     <>
-      <Step number={next()} title="The cold fill">
+      <Step number={next()} title="Prefill with an empty cache">
         <p>
-          The prompt is {count(n)} tokens. To say what comes next, every layer needs a key and a value (one row of K and one
-          of V) for each of them. Nothing is known yet, so all {count(n)} rows are computed, in one pass: the first token
+          The prompt is {count(n)} tokens. To predict the next token, every layer needs a key and a value (one row of K and one
+          of V) for each of them. Nothing is cached yet, so all {count(n)} rows are computed, in one pass: the first token
           came after {time(cold.ms[0]!)}.
         </p>
         <Pieces report={report} />
       </Step>
-      <Step number={next()} title="The waste of doing it again">
+      <Step number={next()} title="The cost of recomputing">
         <p>
-          The second token needs the rows of {count(n + 1)} tokens. {count(n)} of them were computed a moment ago and have not
-          changed: they depend on nothing that comes later. Without a cache they are computed again, for every token. That is
+          The second token needs the rows of {count(n + 1)} tokens. {count(n)} of them were computed in the previous step and have not
+          changed: they do not depend on later tokens. Without a cache they are computed again, for every token. That is
           the triangle: {count(naive.kv_rows.at(-1)!)} rows for {count(steps)} tokens. With a cache each row is computed
           once: {count(cold.kv_rows.at(-1)!)}.
         </p>
@@ -138,10 +138,10 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
             : `A token takes ${time(growth(cold).first)} at the beginning of the answer and ${time(growth(cold).last)} at its end;`}{" "}
           without the cache it takes {time(growth(naive).first)} and {time(growth(naive).last)}.{" "}
           {!isSlower(itl(naive), itl(cold)) &&
-            "The two are alike here: with so short a text, reading the weights takes longer than computing the rows. A longer prompt shows the difference."}
+            "Both take the same time here: with such a short context, reading the weights takes longer than computing the rows. A longer prompt shows the difference."}
         </p>
         <TokenTimes runs={[naive, cold]} />
-        <p>How the time of a token grows with the n tokens that it sees, as straight lines through the logarithms:</p>
+        <p>How the time of a token grows with the n tokens of its context, as straight lines through the logarithms:</p>
         <ul class="facts-list">
           <Exponents run={naive} what="without a cache" />
           <Exponents run={cold} what="with the cache" />
@@ -154,7 +154,7 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
       </Step>
       <Step number={next()} title="The same answer, bit for bit">
         <p>
-          A cache may only save work. All {count(report.bits.compared)} logits of the run without a cache and of one more run with
+          A cache must not change the answer. All {count(report.bits.compared)} logits of the run without a cache and of one more run with
           it were compared with those of the first run, as bytes: <b>{count(report.bits.different)} differ</b>.
         </p>
       </Step>
@@ -163,16 +163,16 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
           The pages outlive the answer. When the same prompt came again, {count(warm.cached_tokens)} of its {count(n)} tokens were cached. It
           computed {count(warm.kv_rows[0]!)}: its first token came after {time(warm.ms[0]!)}, the first time after {time(cold.ms[0]!)}.
           {!isSlower(cold.ms[0]!, warm.ms[0]!) &&
-            " With so short a prompt each of them is one pass through the weights; a longer prompt shows the difference."}
+            " With such a short prompt each of them is one pass through the weights; a longer prompt shows the difference."}
         </p>
         <Timeline runs={[naive, cold, warm]} />
       </Step>
-      <Step number={next()} title="What it costs: memory that grows">
+      <Step number={next()} title="The cost: memory that grows">
         <p>
-          Each token leaves its rows behind, and memory comes in whole pages: {bytes(cold.kv_bytes[0]!)} after the prompt,{" "}
+          Each token adds its rows, and memory is allocated in whole pages: {bytes(cold.kv_bytes[0]!)} after the prompt,{" "}
           {bytes(cold.kv_bytes.at(-1)!)} at the end.
         </p>
-        <Plot title="Pages held" x={{ label: "token of the answer", format: count }} y={{ label: inMiB ? "MiB" : "KiB", format: plain }}
+        <Plot title="Pages in use" x={{ label: "token of the answer", format: count }} y={{ label: inMiB ? "MiB" : "KiB", format: plain }}
           summary={`from ${bytes(cold.kv_bytes[0]!)} to ${bytes(cold.kv_bytes.at(-1)!)}`}
           lines={[{ name: kNames.cold, ...kLines.cold, points: cold.kv_bytes.flatMap((b, i): [number, number][] => [[i + 1, b / unit], [i + 2, b / unit]]) }]} />
       </Step>
@@ -188,8 +188,8 @@ function Phases({ report, next }: { report: Report; next: Stepper }) {
   return (
     <Step number={next()} title="TTFT and ITL">
       <p>
-        Two phases, two waits. <b>Prefill</b> computes the prompt; the user feels it as <b>TTFT</b>, time to first
-        token: {time(cold.ms[0]!)}. <b>Decode</b> makes one token after the other; the user feels it as <b>ITL</b>,
+        Each phase has its latency. <b>Prefill</b> computes the prompt; its latency is <b>TTFT</b>, time to first
+        token: {time(cold.ms[0]!)}. <b>Decode</b> generates one token after the other; its latency is <b>ITL</b>,
         inter-token latency: {time(itl(cold))}. A token of this prompt took {time(input)}, a token of the answer{" "}
         {times(itl(cold) / input)} as long.
       </p>
@@ -205,7 +205,7 @@ function Numbers({ report }: { report: Report }) {
       <div class="scroll" tabIndex={0} role="region" aria-label="Numbers of every token">
         <table>
           <thead>
-            <tr><th scope="col">token</th><th scope="col">text</th><th scope="col">sees</th><th scope="col">ms without</th><th scope="col">ms with</th><th scope="col">ms asked again</th>
+            <tr><th scope="col">token</th><th scope="col">text</th><th scope="col">context</th><th scope="col">ms without</th><th scope="col">ms with</th><th scope="col">ms, repeated prompt</th>
               <th scope="col">rows without</th><th scope="col">rows with</th><th scope="col">pages</th></tr>
           </thead>
           <tbody>
@@ -233,19 +233,19 @@ export function Story({ report }: { report: Report }) {
     <div class="story">
       <Tiles report={report} />
       {report.repeats !== undefined && report.repeats > 1 && (
-        <p class="muted small">Everything was run {report.repeats} times; each token has the least of its times.</p>
+        <p class="muted small">Everything was run {report.repeats} times; each token has the minimum of its times.</p>
       )}
-      {shared && <p class="notice">Others were served in the same steps: the times below are longer than they would be alone.</p>}
+      {shared && <p class="notice">Other requests were served in the same steps, so the times below are longer than on an idle server.</p>}
       <Generation report={report} next={next} />
       <Phases report={report} next={next} />
       {figures
         ? <MachineSteps figures={figures} next={next} />
         : (
           <section class="card step">
-            <h2>And on this machine?</h2>
+            <h2>On this machine</h2>
             <p>
               Shares of the machine's limits, memory by type and context, and what GQA, a window, int8 and a shared prefix
-              save are measured with the machine alone, so not here, beside others who are served. On the command line:
+              save are measured on an idle machine only, by the command line:
             </p>
             <pre class="command"><code>kvik explain MODEL</code></pre>
           </section>

@@ -55,7 +55,7 @@ export class Delimiters {
     this.push(token, null, 1);
   }
 
-  // Handles "]". Returns true if it ends a link, whose text begins at the last bracket.
+  // Handles "]". Returns true if it ends a link. The text of the link begins at the last bracket.
   closeBracket(href: string | null): boolean {
     const at = this.brackets.pop();
     if (at === undefined || href === null) return false;

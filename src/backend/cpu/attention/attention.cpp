@@ -18,7 +18,7 @@ constexpr uint32_t kUnitPairs = 192;
 constexpr size_t kItemsPerThread = 4;
 // Limits of a wave, the splits between two merges. They bound the partial results for any context
 // length.
-constexpr uint32_t kMostWaveSplits = 32;
+constexpr uint32_t kMaxWaveSplits = 32;
 constexpr size_t kWaveFloats = size_t{1} << 20;
 
 void grow(Buffer& buffer, Memory& memory, size_t n_floats) {
@@ -58,7 +58,7 @@ Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
     const KvBlockLayout layout = layout_of(use.kv);
     const size_t of_rows =
         size_t{limits.n_rows} * use.kv.n_kv_heads * partial_floats(layout, group);
-    const size_t partials = std::min(kMostWaveSplits * of_rows, std::max(kWaveFloats, of_rows));
+    const size_t partials = std::min(kMaxWaveSplits * of_rows, std::max(kWaveFloats, of_rows));
     most = {.scratch = std::max(most.scratch, kernels_.scratch_floats(layout, group)),
             .merged = std::max(most.merged, of_rows),
             .partials = std::max(most.partials, partials)};
@@ -115,7 +115,7 @@ void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
 void Attention::choose_slices_to_split(const Call& call) {
   const uint32_t window = call.shape.window;
   const auto sees_no_split = [&](const RowSlice& slice) {
-    const SplitRange splits = splits_seen_by(slice.rows, window);
+    const SplitRange splits = visible_splits(slice.rows, window);
     return splits.begin == splits.end;
   };
   const auto keep_whole = [&] {
@@ -172,7 +172,7 @@ uint32_t Attention::wave_splits(const Call& call) const {
   size_t n_rows = 0;
   for (const RowSlice& slice : to_split_) n_rows += slice.rows.size();
   const size_t split_floats = n_rows * call.kv.geometry.n_kv_heads * call.row_floats;
-  return static_cast<uint32_t>(std::clamp<size_t>(kWaveFloats / split_floats, 1, kMostWaveSplits));
+  return static_cast<uint32_t>(std::clamp<size_t>(kWaveFloats / split_floats, 1, kMaxWaveSplits));
 }
 
 // Computes the slices to split in waves: first the partial results of all splits of a wave, then
@@ -233,9 +233,9 @@ void Attention::merge_wave(const Call& call, const Wave& wave) {
     const size_t slice = item / n_heads;
     const auto head = static_cast<uint32_t>(item % n_heads);
     const std::span<const QueryRow> rows = to_split_[slice].rows;
-    const SplitRange splits = common(splits_seen_by(rows, call.shape.window), wave.splits);
+    const SplitRange splits = common(visible_splits(rows, call.shape.window), wave.splits);
     if (splits.begin >= splits.end) return;
-    SplitPart parts[kMostWaveSplits];
+    SplitPart parts[kMaxWaveSplits];
     for (uint32_t split = splits.begin; split < splits.end; ++split) {
       const UnitPart part = plan_.part(slice, split);
       const SplitUnit& unit = units[part.unit];

@@ -15,7 +15,7 @@
 //   total    = Σt p[t]                        in lanes t mod 16 ascending, then sum_lanes
 //   sum[d]   = Σt p[t] · v[t][d]              chain over the visible t ascending
 // Splits are merged in ascending order (merge_block_split), then an attention sink joins the
-// softmax (take_sink), and out[d] = sum[d] / total.
+// softmax (add_sink), and out[d] = sum[d] / total.
 //
 // If a row has an open page, the splits end where that page begins, and the open page is merged
 // after them (attention_open.inl).
@@ -122,7 +122,7 @@ inline void find_merge_factors(const Block& block, MergeFactors& out) {
 }
 
 // Copies the results of the first split that a pair attends to.
-inline void take_first(const Block& block, uint32_t pair) {
+inline void copy_first_split(const Block& block, uint32_t pair) {
   const Partial into = from_pair(block.merged, pair, block.padded_dim());
   const Partial from = from_pair(block.split, pair, block.padded_dim());
   for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) {
@@ -135,7 +135,7 @@ inline void take_first(const Block& block, uint32_t pair) {
 // Merges the results of a pair's next split with those of the splits before it:
 //   top' = max(top, top_s), a = exp(top − top'), b = exp(top_s − top'),
 //   sum' = fma(sum, a, sum_s · b), and total' likewise.
-inline void take_next(const Block& block, uint32_t pair, const MergeFactors& factors) {
+inline void merge_next_split(const Block& block, uint32_t pair, const MergeFactors& factors) {
   const Partial into = from_pair(block.merged, pair, block.padded_dim());
   const Partial from = from_pair(block.split, pair, block.padded_dim());
   const F32x16 a = set1(factors.merged[pair]);
@@ -156,9 +156,9 @@ inline void merge_block_split(const Block& block, uint32_t split) {
     const Range seen = common(block.visible[pair], tokens_of_split(split));
     if (seen.empty()) continue;
     if (seen.begin == block.visible[pair].begin) {
-      take_first(block, pair);
+      copy_first_split(block, pair);
     } else {
-      take_next(block, pair, factors);
+      merge_next_split(block, pair, factors);
     }
   }
 }
@@ -171,7 +171,7 @@ inline void merge_block_split(const Block& block, uint32_t split) {
 struct WithSink {
   float share, total;
 };
-inline WithSink take_sink(float sink, float top, float total) {
+inline WithSink add_sink(float sink, float top, float total) {
   const float most = sink > top ? sink : top;
   const float share = max_lanes(exp(set1(top - most)));
   return {share, total * share + max_lanes(exp(set1(sink - most)))};
@@ -186,14 +186,14 @@ inline void write_out(const Block& block) {
     const float* sums = merged.sums;
     float share = 1.0f;
     if (block.task.sinks) {
-      const WithSink sunk = take_sink(block.task.sinks[block.head(pair)], *merged.top, total);
+      const WithSink sunk = add_sink(block.task.sinks[block.head(pair)], *merged.top, total);
       total = sunk.total;
       share = sunk.share;
     }
-    if (keeps_turned_sums(block)) {  // rotates V back
+    if (has_rotated_sums(block)) {  // rotates V back
       rotate_head(sums, value_dim, block.spare);
       sums = block.spare;
-      total *= turned_twice(value_dim);
+      total *= double_rotation_factor(value_dim);
     }
     for (uint32_t d = 0; d < value_dim; d += kLanes) {
       const uint32_t n = lesser(kLanes, value_dim - d);
@@ -268,7 +268,7 @@ inline void take_queries(Block& block) {
 
 inline void attend(const AttendTask& task) {
   for_blocks(task, [&](Block& block) {
-    const Range all = block.seen_by_any();
+    const Range all = block.visible_to_any();
     if (!all.empty()) take_queries(block);
     const uint32_t n_pages = (all.end + kPageTokens - 1) / kPageTokens;
     for (uint32_t s = all.begin / kSplitTokens; s * kSplitTokens < all.end; ++s) {
@@ -286,7 +286,7 @@ inline void attend_split(const AttendTask& task, uint32_t split, const KeysAhead
                          float* partial) {
   const uint32_t n_pairs = task.n_rows * task.group;
   for_blocks(task, [&](Block& block) {
-    if (common(block.seen_by_any(), tokens_of_split(split)).empty()) return;
+    if (common(block.visible_to_any(), tokens_of_split(split)).empty()) return;
     take_queries(block);
     block.ahead = ahead;
     block.split = from_pair(partial_at(partial, n_pairs, block.padded_dim()), block.first_pair,
@@ -311,7 +311,7 @@ inline void merge_splits(const AttendTask& task, SplitRange splits, const SplitP
     }
     // A block that attends to no split is processed in every call, if other blocks of the task
     // attend to some. Its result is the same each time.
-    const uint32_t end = block.seen_by_any().end;
+    const uint32_t end = block.visible_to_any().end;
     if (end > splits.end * kSplitTokens) return;
     if (end != 0 && end <= splits.begin * kSplitTokens) return;  // an earlier call wrote the output
     block.split = room;

@@ -60,19 +60,19 @@ struct Block {
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }
   Chunk chunk(uint32_t i) const { return {n_pairs * i / n_chunks, n_pairs * (i + 1) / n_chunks}; }
-  Range seen_by_any(Chunk c) const {
+  Range visible_to_any(Chunk c) const {
     Range any = visible[c.begin];
     for (uint32_t pair = c.begin + 1; pair < c.end; ++pair) {
       any = {lesser(any.begin, visible[pair].begin), greater(any.end, visible[pair].end)};
     }
     return any;
   }
-  Range seen_by_all(Chunk c) const {
+  Range visible_to_all(Chunk c) const {
     Range all = visible[c.begin];
     for (uint32_t pair = c.begin + 1; pair < c.end; ++pair) all = common(all, visible[pair]);
     return all;
   }
-  Range seen_by_any() const { return seen_by_any(Chunk{0, n_pairs}); }
+  Range visible_to_any() const { return visible_to_any(Chunk{0, n_pairs}); }
   uint32_t padded_dim() const { return n_dim_blocks * kLanes; }
   uint32_t column(uint32_t pair) const {
     return task.first_column + head(pair) * task.layout.head_dim;

@@ -21,12 +21,12 @@ inline ChannelRange range_of_channel(const uint16_t* keys) {
 
 // Levels that the nibbles of a channel represent. The nibble of a level is (level − first_level) ·
 // nibbles_per_level, rounded.
-struct ChannelQuantum {
+struct ChannelQuantScale {
   uint8_t first, step;  // as stored in the page
   float first_level, levels_per_nibble, nibbles_per_level;
 };
 
-inline float limited_level(float level) {
+inline float clamped_level(float level) {
   return level < -127.0f ? -127.0f : level > 127.0f ? 127.0f : level;
 }
 // Rounds to the nearest integer, ties to even; |x| must be below 2^22.
@@ -35,11 +35,11 @@ inline float nearest(float x) { return x + 0x1.8p23f - 0x1.8p23f; }
 // Returns the quantum of a channel whose levels are in the given range. Nibble 0 represents at most
 // the lowest level of the range, and nibble 15 at least the highest one, as far as no level exceeds
 // 127.
-inline ChannelQuantum quantum_of_range(ChannelRange levels) {
-  const float low = nearest(limited_level(levels.low) - 0.5f);
+inline ChannelQuantScale quantum_of_range(ChannelRange levels) {
+  const float low = nearest(clamped_level(levels.low) - 0.5f);
   const float first_level = low < -127.0f ? -127.0f : low;
   const auto first = static_cast<uint32_t>(first_level + 128.0f);
-  const float span = limited_level(levels.high) - first_level;
+  const float span = clamped_level(levels.high) - first_level;
   const auto step = static_cast<uint32_t>(nearest(span * (256.0f / 255.0f) + 0.5f));
   const uint32_t most = (65535 - 128 - 256 * first) / 255;
   const uint32_t limited = lesser(step, lesser(most, 255));
@@ -51,14 +51,14 @@ inline ChannelQuantum quantum_of_range(ChannelRange levels) {
           .nibbles_per_level = limited == 0 ? 0.0f : 1.0f / levels_per_nibble};
 }
 
-inline I32x16 nibbles_of(F32x16 levels, const ChannelQuantum& channel) {
+inline I32x16 nibbles_of(F32x16 levels, const ChannelQuantScale& channel) {
   const F32x16 above = sub(levels, set1(channel.first_level));
   const F32x16 nibbles = mul(above, set1(channel.nibbles_per_level));
   return round_to_i32(min(max(nibbles, zero()), set1(15.0f)));
 }
 
 // Returns the sum of the squared rounding errors of the levels.
-inline float squared_error(F32x16 levels, const ChannelQuantum& channel) {
+inline float squared_error(F32x16 levels, const ChannelQuantScale& channel) {
   const F32x16 nibbles = to_f32(nibbles_of(levels, channel));
   // Unpacking rounds half a level up. Products of nibbles and steps are multiples of 1 / 256 of a
   // level.
@@ -71,16 +71,16 @@ inline float squared_error(F32x16 levels, const ChannelQuantum& channel) {
 // Returns the best of nine quanta. Each end of the range is the smallest or largest level, or a
 // third of a step to either side of it. The error is a fifth less than with the range itself,
 // because sixteen tokens fit one of nine grids better than the others.
-inline ChannelQuantum quantum_of_channel(F32x16 levels, ChannelRange range) {
+inline ChannelQuantScale quantum_of_channel(F32x16 levels, ChannelRange range) {
   // Relative to the range, which has fifteen steps.
   constexpr float kShifts[] = {0.0f, 0.02f, -0.02f};
   const float span = range.high - range.low;
-  ChannelQuantum best = quantum_of_range(range);
+  ChannelQuantScale best = quantum_of_range(range);
   float least = squared_error(levels, best);
   for (const float low : kShifts) {
     for (const float high : kShifts) {
       if (low == 0.0f && high == 0.0f) continue;  // done before the loops
-      const ChannelQuantum channel =
+      const ChannelQuantScale channel =
           quantum_of_range({range.low + low * span, range.high + high * span});
       const float error = squared_error(levels, channel);
       if (error < least) {
@@ -119,7 +119,7 @@ inline void write_channels(const KvBlockLayout& layout, const std::byte* open_bl
         ranges[tile][d - begin] = range;
       }
     }
-    const Quantum quantum = quantum_for(peak, 127.0f);
+    const QuantScale quantum = quantum_for(peak, 127.0f);
     scales[group] = quantum.scale;
     for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
       uint8_t* firsts = channels + size_t{tile} * 2 * dims;
@@ -127,9 +127,9 @@ inline void write_channels(const KvBlockLayout& layout, const std::byte* open_bl
         const F32x16 x = load_bf16(channel_keys(layout, keys, tile, d));
         const F32x16 levels = mul(x, set1(quantum.inverse));
         const ChannelRange& range = ranges[tile][d - begin];
-        const ChannelQuantum channel =
-            quantum_of_channel(levels, {limited_level(range.low * quantum.inverse),
-                                        limited_level(range.high * quantum.inverse)});
+        const ChannelQuantScale channel =
+            quantum_of_channel(levels, {clamped_level(range.low * quantum.inverse),
+                                        clamped_level(range.high * quantum.inverse)});
         firsts[d] = channel.first;
         firsts[dims + d] = channel.step;
         int8_t of_tokens[kLanes];

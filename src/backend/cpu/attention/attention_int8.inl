@@ -13,7 +13,7 @@
 // logits of small models. A second plane of query levels could remove at most that, and would
 // roughly double the time of the first product, which takes a fifth of a prefill.
 
-struct Quantum {
+struct QuantScale {
   float scale;    // value of one step
   float inverse;  // steps per unit: 1 / scale
 };
@@ -21,7 +21,7 @@ struct Quantum {
 // Returns the quantum of values in ±peak, peak ≥ 0, with n steps from zero to the peak. A peak
 // close to zero counts as zero, so that n / peak is finite. A peak close to infinity is limited, so
 // that n steps are finite.
-inline Quantum quantum_for(float peak, float n) {
+inline QuantScale quantum_for(float peak, float n) {
   if (!(peak >= 0x1p-110f)) return {0.0f, 0.0f};
   const float limited = peak < 0x1p127f ? peak : 0x1p127f;
   return {limited / n, n / limited};
@@ -29,7 +29,7 @@ inline Quantum quantum_for(float peak, float n) {
 
 // Returns the quantum for the int8 levels of one head. Ignores NaN, which later becomes an
 // arbitrary level.
-inline Quantum quantum_of(const float* x, uint32_t head_dim) {
+inline QuantScale quantum_of(const float* x, uint32_t head_dim) {
   F32x16 peak = zero();
   for (uint32_t d = 0; d < head_dim; d += kLanes) {
     peak = max(abs(load_first(x + d, lesser(kLanes, head_dim - d))), peak);
@@ -37,25 +37,25 @@ inline Quantum quantum_of(const float* x, uint32_t head_dim) {
   return quantum_for(max_lanes(peak), 127.0f);
 }
 
-inline I32x16 levels_of(F32x16 x, Quantum quantum) {
+inline I32x16 levels_of(F32x16 x, QuantScale quantum) {
   return round_to_i32(min(max(mul(x, set1(quantum.inverse)), set1(-127.0f)), set1(127.0f)));
 }
 
-constexpr uint32_t kMostInt8Vectors = 4;
+constexpr uint32_t kMaxInt8Vectors = 4;
 // Vectors per register tile of M pairs.
 template <uint32_t M>
-inline constexpr uint32_t kInt8Vectors = kInt8TileRegisters / M >= 4   ? kMostInt8Vectors
+inline constexpr uint32_t kInt8Vectors = kInt8TileRegisters / M >= 4   ? kMaxInt8Vectors
                                          : kInt8TileRegisters / M >= 2 ? 2
                                                                        : 1;
 
 // Quanta of the two parts of a query for latent K. The parts differ in magnitude, as those of K do.
 struct QueryQuanta {
-  Quantum first, second;
+  QuantScale first, second;
 };
 inline QueryQuanta quanta_of_query(const float* q, const KvBlockLayout& layout) {
-  const Quantum first = quantum_of(q, layout.value_dim());
+  const QuantScale first = quantum_of(q, layout.value_dim());
   if (layout.latent_dim == 0) return {first, first};
-  const Quantum second = quantum_of(q + layout.latent_dim, layout.head_dim - layout.latent_dim);
+  const QuantScale second = quantum_of(q + layout.latent_dim, layout.head_dim - layout.latent_dim);
   return {first, second};
 }
 
@@ -71,7 +71,7 @@ inline void quantize_query(const float* q, const KvBlockLayout& layout, const Qu
     const uint32_t end = lesser(d + group_dims, n_dims);
     F32x16 sum = zero();  // sums of levels are exact
     for (; d < end; d += kLanes) {
-      const Quantum quantum = d < value_dim ? quanta.first : quanta.second;
+      const QuantScale quantum = d < value_dim ? quanta.first : quanta.second;
       const uint32_t n = d < head_dim ? lesser(kLanes, head_dim - d) : 0;
       const I32x16 steps = levels_of(load_first(q + d, n), quantum);
       sum = add(sum, to_f32(steps));
@@ -102,16 +102,16 @@ inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, 
 // queries before if K is rotated.
 inline void quantize_queries(Block& block) {
   const KvBlockLayout& layout = block.task.layout;
-  const bool turns = layout.turns_keys();
-  const float scale =
-      turns ? block.task.scale / turned_twice(turned_dims(layout)) : block.task.scale;
+  const bool turns = layout.rotates_keys();
+  const float scale = turns ? block.task.scale / double_rotation_factor(rotated_value_dims(layout))
+                            : block.task.scale;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
     auto* out = reinterpret_cast<int8_t*>(block.queries) + size_t{chunk.begin} * key_dims(layout);
     for (uint32_t pair = chunk.begin; pair < chunk.end; ++pair) {
       const float* q = block.query(pair);
       if (turns) {
-        turn_query(layout, q, block.spare);
+        rotate_query(layout, q, block.spare);
         q = block.spare;
       }
       const QueryQuanta quanta = quanta_of_query(q, layout);
@@ -217,7 +217,7 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
   const size_t tile_bytes = size_t{dims} * kLanes;
   const uint32_t group_words = (layout.key_group_dims() + 3) / 4;
   const Words words = {group * group_words, lesser((group + 1) * group_words, dims / 4)};
-  const Range seen = tiles_of(common(block.seen_by_any(chunk), split));
+  const Range seen = tiles_of(common(block.visible_to_any(chunk), split));
   const uint32_t first_tile = split.begin / kLanes;
   KeyTile tiles[kSplitTokens / kLanes];
   for (uint32_t t = seen.begin - first_tile; t < seen.end - first_tile; ++t) {
@@ -255,10 +255,11 @@ inline void attend_int8_split(Block& block, Range split) {
     return Range{seen.begin / kPageTokens - first_page,
                  (seen.end - 1) / kPageTokens + 1 - first_page};
   };
-  const LevelSplit levels = take_levels(block, split, pages_of(common(block.seen_by_any(), split)));
+  const LevelSplit levels =
+      load_levels(block, split, pages_of(common(block.visible_to_any(), split)));
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
-    const Range seen = common(block.seen_by_any(chunk), split);
+    const Range seen = common(block.visible_to_any(chunk), split);
     if (seen.empty()) continue;
     const Range pages = pages_of(seen);
     for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {

@@ -25,9 +25,9 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
-inline constexpr uint32_t kMostChannels = 64;
+inline constexpr uint32_t kMaxChannels = 64;
 struct ChannelSteps {
-  alignas(32) uint16_t first[kMostChannels], step[kMostChannels];
+  alignas(32) uint16_t first[kMaxChannels], step[kMaxChannels];
 };
 inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
   ChannelSteps out;
@@ -116,7 +116,7 @@ inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
 inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
 inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
-inline void turn_keys(const uint8_t* keys, int8_t* values) {
+inline void transpose_keys(const uint8_t* keys, int8_t* values) {
   const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m128i offset = _mm_set1_epi8(-128);
   for (uint32_t word = 0; word < 4; ++word) {

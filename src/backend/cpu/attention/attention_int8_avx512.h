@@ -19,7 +19,7 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
 }
 
-inline constexpr uint32_t kMostChannels = 64;  // so many that their bytes fill a vector
+inline constexpr uint32_t kMaxChannels = 64;  // so many that their bytes fill a vector
 // Even channels, then odd channels. The level of an even channel becomes the low byte of a word.
 // That of an odd channel becomes the high byte, where the sum leaves it.
 struct ChannelSteps {
@@ -120,7 +120,7 @@ inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
 }
 
 // Transposes 4 × 4 bytes within each 16 bytes, then the groups of four.
-inline void turn_keys(const uint8_t* keys, int8_t* values) {
+inline void transpose_keys(const uint8_t* keys, int8_t* values) {
   const __m512i turned =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
   const __m512i offset = _mm512_set1_epi8(-128);

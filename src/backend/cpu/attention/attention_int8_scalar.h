@@ -27,11 +27,11 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
 }
 
 // Maximum number of channels of K that are unpacked together.
-inline constexpr uint32_t kMostChannels = 64;
+inline constexpr uint32_t kMaxChannels = 64;
 // Nibble n represents the level (first + n · step) / 256, rounded down. `first` includes 128, so
 // that the level is rounded to nearest.
 struct ChannelSteps {
-  uint32_t first[kMostChannels], step[kMostChannels];
+  uint32_t first[kMaxChannels], step[kMaxChannels];
 };
 // Converts the bytes of a page (ChannelBlock::channels). firsts, steps: [n], n a multiple of 8.
 inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
@@ -108,7 +108,7 @@ inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false;
 
 // Transposes sixteen dimensions of the K of sixteen tokens to levels of V. keys: [4][16 tokens][4]
 // bytes, each its level plus 128; values: [4][16 dimensions][4 tokens].
-inline void turn_keys(const uint8_t* keys, int8_t* values) {
+inline void transpose_keys(const uint8_t* keys, int8_t* values) {
   for (uint32_t token = 0; token < kLanes; ++token) {
     for (uint32_t d = 0; d < kLanes; ++d) {
       values[token / 4 * 64 + d * 4 + token % 4] =

@@ -44,7 +44,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
 // Writes the sums of row m, times the scale of quanta[m], to out + m · out_stride.
 template <uint32_t M, uint32_t N>
 inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
-                            const Quantum* quanta, uint32_t first_block, float* out,
+                            const QuantScale* quanta, uint32_t first_block, float* out,
                             uint32_t out_stride) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
@@ -75,7 +75,7 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
 
 template <uint32_t M>
 inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2],
-                              const Quantum* quanta, Range blocks, float* out,
+                              const QuantScale* quanta, Range blocks, float* out,
                               uint32_t out_stride) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t i = blocks.begin;

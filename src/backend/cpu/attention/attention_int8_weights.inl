@@ -134,7 +134,7 @@ inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
 
 // Quanta of the weights of a chunk's rows. The levels are in block.spare.
 struct ChunkLevels {
-  Quantum quanta[kInt8TileRows];
+  QuantScale quanta[kInt8TileRows];
   LevelPlanes planes = LevelPlanes::kLow;  // the planes that any row needs
 
   void choose(uint32_t m, const ScoreRow& row, const WeightSums& sums) {

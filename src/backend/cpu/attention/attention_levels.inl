@@ -38,13 +38,14 @@ inline void fetch(const std::byte* data, size_t n_bytes) {
 }
 
 // Transposes the latent part of a page's K to the layout of V.
-inline void turn_latent_levels(const KvBlockLayout& layout, const uint8_t* keys, int8_t* values) {
+inline void transpose_latent_levels(const KvBlockLayout& layout, const uint8_t* keys,
+                                    int8_t* values) {
   constexpr size_t kBytes = kLanes * kLanes;  // of sixteen dimensions of sixteen tokens
   const size_t tile_bytes = size_t{key_dims(layout)} * kLanes;
   for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
     for (uint32_t i = 0; i < layout.latent_dim / kLanes; ++i) {
-      turn_keys(keys + tile * tile_bytes + i * kBytes,
-                values + i * kValueBlockBytes + tile * kBytes);
+      transpose_keys(keys + tile * tile_bytes + i * kBytes,
+                     values + i * kValueBlockBytes + tile * kBytes);
     }
   }
 }
@@ -53,7 +54,7 @@ inline void turn_latent_levels(const KvBlockLayout& layout, const uint8_t* keys,
 inline void take_latent_values(const Block& block, uint32_t page, uint8_t* room, LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
   auto* values = reinterpret_cast<int8_t*>(room);
-  turn_latent_levels(layout, out.keys[page], values);
+  transpose_latent_levels(layout, out.keys[page], values);
   out.values[page] = values;
   out.ahead_of_values[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(values));
   out.value_scales = out.key_scales;
@@ -148,8 +149,8 @@ inline void unpack_channels(const KvBlockLayout& layout, const std::byte* data, 
   for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
     const uint8_t* firsts = block.channels + size_t{tile} * 2 * dims;
     const uint8_t* steps = firsts + dims;
-    for (uint32_t begin = 0; begin < dims; begin += kMostChannels) {
-      const uint32_t n = lesser(kMostChannels, dims - begin);
+    for (uint32_t begin = 0; begin < dims; begin += kMaxChannels) {
+      const uint32_t n = lesser(kMaxChannels, dims - begin);
       const ChannelSteps channels = channel_steps(firsts + begin, steps + begin, n);
       for (uint32_t channel = 0; channel < n; channel += 8) {
         unpack_channel_nibbles(nibbles, channels, channel, out);
@@ -221,7 +222,7 @@ inline void take_int8_int4_page(const Block& block, uint32_t page, const std::by
 }
 
 // Prepares pages [begin, end) of the split, which are those that some pair attends to.
-inline LevelSplit take_levels(const Block& block, Range split, Range pages) {
+inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
   const AttendTask& task = block.task;
   LevelSplit out;
   out.key_scales = block.scales;

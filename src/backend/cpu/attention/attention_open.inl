@@ -10,13 +10,13 @@
 inline bool reads_open_pages(const Block& block) { return block.task.rows[0].open != nullptr; }
 
 // Returns whether the merged sums are sums of rotated V.
-inline bool keeps_turned_sums(const Block& block) {
+inline bool has_rotated_sums(const Block& block) {
   return block.task.layout.value_type() == KvType::kInt4 && !reads_open_pages(block);
 }
 
-inline void turn_sums_back(const Block& block) {
+inline void rotate_sums_back(const Block& block) {
   const uint32_t value_dim = block.task.layout.value_dim();
-  const F32x16 back = set1(1.0f / turned_twice(value_dim));  // exact
+  const F32x16 back = set1(1.0f / double_rotation_factor(value_dim));  // exact
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     if (block.visible[pair].empty()) continue;
     float* sums = from_pair(block.merged, pair, block.padded_dim()).sums;
@@ -70,14 +70,14 @@ inline void merge_open_pages(const Block& block) {
     while (pairs.end < block.n_pairs && page_of(pairs.end) == page_of(pairs.begin)) ++pairs.end;
     attend_open_page(block, pairs);
   }
-  if (block.task.layout.value_type() == KvType::kInt4) turn_sums_back(block);
+  if (block.task.layout.value_type() == KvType::kInt4) rotate_sums_back(block);
   MergeFactors factors;
   find_merge_factors(block, factors);
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     if (block.visible[pair].empty()) {
-      take_first(block, pair);
+      copy_first_split(block, pair);
     } else {
-      take_next(block, pair, factors);
+      merge_next_split(block, pair, factors);
     }
   }
 }

@@ -23,12 +23,12 @@ inline void with_count(uint32_t m, Function function) {
   }
 }
 
-constexpr uint32_t kMostTileVectors = 4;
+constexpr uint32_t kMaxTileVectors = 4;
 
 // Vectors per tile of M rows: as many as fit into the registers. With few rows, more vectors are
 // needed to keep enough chains in progress.
 template <uint32_t M>
-inline constexpr uint32_t kTileVectors = kTileRegisters / M >= 4   ? kMostTileVectors
+inline constexpr uint32_t kTileVectors = kTileRegisters / M >= 4   ? kMaxTileVectors
                                          : kTileRegisters / M >= 2 ? 2
                                                                    : 1;
 
@@ -121,7 +121,7 @@ inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint
   }
 }
 
-// Calls score_tile for n_tiles tiles and M queries. `tiles` has kMostTileVectors more pointers
+// Calls score_tile for n_tiles tiles and M queries. `tiles` has kMaxTileVectors more pointers
 // after these.
 template <uint32_t M, class Element>
 inline void score_tiles(const float* queries, const Element* const* tiles, uint32_t n_tiles,

@@ -4,13 +4,13 @@
 // an outlier and sixteen levels suffice (QuaRot, Ashkboos et al. 2024). The matrix is symmetric
 // and, up to a factor, its own inverse. Scores do not change if both queries and K are rotated.
 
-constexpr uint32_t kMostRotated = 512;
+constexpr uint32_t kMaxRotated = 512;
 constexpr uint32_t kMostHeadDim = 1024;  // the limit of the model reader
 
 // Returns the number of dimensions that are rotated together: the largest power of two that divides
-// head_dim, but at most kMostRotated.
+// head_dim, but at most kMaxRotated.
 inline uint32_t rotated_dims(uint32_t head_dim) {
-  return lesser(head_dim & (0u - head_dim), kMostRotated);
+  return lesser(head_dim & (0u - head_dim), kMaxRotated);
 }
 
 // Returns the factor of a rotation: a power of two, so that it is exact. It is 1 to 1.42 times the
@@ -22,7 +22,7 @@ inline float rotation_factor(uint32_t head_dim) {
 }
 
 // Returns the factor by which two rotations multiply each value.
-inline float turned_twice(uint32_t head_dim) {
+inline float double_rotation_factor(uint32_t head_dim) {
   const float factor = rotation_factor(head_dim);
   return factor * factor * static_cast<float>(rotated_dims(head_dim));
 }
@@ -60,7 +60,7 @@ inline void rotate_few(float* x, uint32_t n) {
 }
 
 // Returns the number of dimensions of V, and of the part of K that is rotated with it.
-inline uint32_t turned_dims(const KvBlockLayout& layout) { return layout.value_dim(); }
+inline uint32_t rotated_value_dims(const KvBlockLayout& layout) { return layout.value_dim(); }
 
 // out = x rotated block by block, times rotation_factor(). x, out: [head_dim], which must not
 // overlap.
@@ -68,7 +68,7 @@ inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
   const uint32_t n = rotated_dims(head_dim);
   const float factor = rotation_factor(head_dim);
   for (uint32_t begin = 0; begin < head_dim; begin += n) {
-    float buffers[2][kMostRotated];
+    float buffers[2][kMaxRotated];
     float* now = buffers[0];
     float* next = buffers[1];
     for (uint32_t i = 0; i < n; ++i) now[i] = x[begin + i] * factor;
@@ -87,26 +87,28 @@ inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
 }
 
 // Rotates the K of one token: the latent part and the rest separately. k, out: [head_dim]
-inline void turn_key(const KvBlockLayout& layout, const float* k, float* out) {
+inline void rotate_key(const KvBlockLayout& layout, const float* k, float* out) {
   const uint32_t first = layout.value_dim();
   rotate_head(k, first, out);
   if (first < layout.head_dim) rotate_head(k + first, layout.head_dim - first, out + first);
 }
 
-// Rotates a query like K. Scores must then be divided by turned_twice() of the first part, so the
-// second part is multiplied by the ratio of the two factors.
-inline void turn_query(const KvBlockLayout& layout, const float* q, float* out) {
-  turn_key(layout, q, out);
+// Rotates a query like K. Scores must then be divided by double_rotation_factor() of the first
+// part, so the second part is multiplied by the ratio of the two factors.
+inline void rotate_query(const KvBlockLayout& layout, const float* q, float* out) {
+  rotate_key(layout, q, out);
   const uint32_t first = layout.value_dim();
   if (first == layout.head_dim) return;
-  const float ratio = turned_twice(first) / turned_twice(layout.head_dim - first);  // exact
+  const float ratio =
+      double_rotation_factor(first) / double_rotation_factor(layout.head_dim - first);  // exact
   for (uint32_t d = first; d < layout.head_dim; ++d) out[d] *= ratio;
 }
 
 inline void change_basis(float* head, uint32_t head_dim, const float* centers, const float* factors,
                          HeadRotation rotation) {
   float changed[kMostHeadDim];
-  const float back = rotation == HeadRotation::kBack ? 1.0f / turned_twice(head_dim) : 1.0f;
+  const float back =
+      rotation == HeadRotation::kBack ? 1.0f / double_rotation_factor(head_dim) : 1.0f;
   for (uint32_t d = 0; d < head_dim; d += kLanes) {
     const uint32_t n = lesser(kLanes, head_dim - d);
     F32x16 x = load_first(head + d, n);

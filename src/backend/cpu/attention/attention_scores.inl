@@ -27,9 +27,9 @@ inline const Element* tile_or_values(const Block& block, Range split_tiles, uint
 // Returns the data to prefetch while the V of a page is read: the V of the next strip, or the K of
 // the next split.
 template <class Element>
-inline const Element* to_read_after(const Block& block, Range split, uint32_t page) {
+inline const Element* values_ahead(const Block& block, Range split, uint32_t page) {
   const uint32_t next = page + kStripPages;
-  const Range seen = common(block.seen_by_any(), split);
+  const Range seen = common(block.visible_to_any(), split);
   const Element* here = values_of<Element>(block.task, page);
   if (next * kPageTokens < seen.end) return values_of<Element>(block.task, next);
   return reinterpret_cast<const Element*>(
@@ -50,13 +50,13 @@ inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, fl
 inline bool widens_once(const Block& block) { return block.n_chunks > 1; }
 
 // Computes the scores of all pairs against those tiles of a strip that they attend to. `tiles` has
-// kMostTileVectors more pointers after these tiles.
+// kMaxTileVectors more pointers after these tiles.
 template <class Element>
 inline void score_strip(const Block& block, Range split, Range strip, const Element* const* tiles) {
   const uint32_t head_dim = block.task.layout.head_dim;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
-    const Range seen = common(strip, tiles_of(block.seen_by_any(chunk)));
+    const Range seen = common(strip, tiles_of(block.visible_to_any(chunk)));
     if (seen.empty()) continue;
     float* scores =
         block.scores + size_t{chunk.begin} * kScoreStride + (seen.begin * kLanes - split.begin);
@@ -71,10 +71,10 @@ inline void score_strip(const Block& block, Range split, Range strip, const Elem
 inline void score_strip_widened(const Block& block, Range split, Range strip,
                                 const uint16_t* const* tiles) {
   const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
-  const float* wide[kStripTiles + kMostTileVectors];
-  for (uint32_t i = 0; i < kStripTiles + kMostTileVectors; ++i) {
+  const float* wide[kStripTiles + kMaxTileVectors];
+  for (uint32_t i = 0; i < kStripTiles + kMaxTileVectors; ++i) {
     wide[i] = i < strip.end - strip.begin
-                  ? widen(tiles[i], tiles[i + kMostTileVectors], tile, block.spare + i * tile)
+                  ? widen(tiles[i], tiles[i + kMaxTileVectors], tile, block.spare + i * tile)
                   : block.spare;
   }
   score_strip(block, split, strip, wide);
@@ -82,11 +82,11 @@ inline void score_strip_widened(const Block& block, Range split, Range strip,
 
 template <class Element>
 inline void score_split(const Block& block, Range split) {
-  const Range all = tiles_of(common(block.seen_by_any(), split));
+  const Range all = tiles_of(common(block.visible_to_any(), split));
   for (uint32_t begin = all.begin; begin < all.end; begin += kStripTiles) {
     const Range strip = {begin, lesser(begin + kStripTiles, all.end)};
-    const Element* tiles[kStripTiles + kMostTileVectors];
-    for (uint32_t i = 0; i < kStripTiles + kMostTileVectors; ++i) {
+    const Element* tiles[kStripTiles + kMaxTileVectors];
+    for (uint32_t i = 0; i < kStripTiles + kMaxTileVectors; ++i) {
       tiles[i] = tile_or_values<Element>(block, all, begin + i);
     }
     if constexpr (sizeof(Element) == sizeof(uint16_t)) {

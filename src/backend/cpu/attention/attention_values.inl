@@ -52,7 +52,7 @@ inline void weigh_strip(const Block& block, const StripValues<Element>& strip) {
   const Range tokens = strip.tokens;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
-    const Range shared = common(tokens, block.seen_by_all(chunk));
+    const Range shared = common(tokens, block.visible_to_all(chunk));
     if (shared.empty()) {
       weigh_row_by_row(block, chunk, strip, tokens);
     } else {
@@ -76,7 +76,7 @@ inline void weigh_strip_widened(const Block& block, const StripValues<uint16_t>&
 }
 
 // Transposes sixteen vectors: lane i of vector j becomes lane j of vector i.
-inline void turn_tile(F32x16 (&v)[kLanes]) {
+inline void transpose_tile(F32x16 (&v)[kLanes]) {
 #pragma GCC unroll 4
   for (uint32_t round = 0; round < 4; ++round) {
     F32x16 next[kLanes];
@@ -92,7 +92,7 @@ inline void turn_tile(F32x16 (&v)[kLanes]) {
 
 // Transposes the latent part of a page's K to the layout of V.
 template <class Element>
-inline const float* turn_latent(const KvBlockLayout& layout, const Element* keys, float* out) {
+inline const float* transpose_latent(const KvBlockLayout& layout, const Element* keys, float* out) {
   const size_t tile = size_t{layout.head_dim} * kLanes;
   for (uint32_t d = 0; d < layout.latent_dim; d += kLanes) {
     for (uint32_t t = 0; t < kTilesPerPage; ++t) {
@@ -101,7 +101,7 @@ inline const float* turn_latent(const KvBlockLayout& layout, const Element* keys
       for (uint32_t i = 0; i < kLanes; ++i) {
         v[i] = load_elements(keys + t * tile + size_t{d + i} * kLanes);
       }
-      turn_tile(v);
+      transpose_tile(v);
       float* to = out + v_element(t * kLanes, d);
 #pragma GCC unroll 16
       for (uint32_t i = 0; i < kLanes; ++i) store(to + i * kLanes, v[i]);
@@ -111,7 +111,7 @@ inline const float* turn_latent(const KvBlockLayout& layout, const Element* keys
 }
 
 template <class Element>
-inline void weigh_strip_turned(const Block& block, const StripValues<Element>& strip) {
+inline void weigh_strip_transposed(const Block& block, const StripValues<Element>& strip) {
   const size_t page = size_t{kPageTokens} * block.padded_dim();
   StripValues<float> turned = {};
   turned.tokens = strip.tokens;
@@ -121,7 +121,7 @@ inline void weigh_strip_turned(const Block& block, const StripValues<Element>& s
     // A strip may have only one page, which is then in both places.
     turned.pages[i] = i > 0 && strip.pages[i] == strip.pages[0]
                           ? turned.pages[0]
-                          : turn_latent(block.task.layout, strip.pages[i], room);
+                          : transpose_latent(block.task.layout, strip.pages[i], room);
     turned.ahead[i] = turned.pages[i];
   }
   weigh_strip(block, turned);
@@ -129,7 +129,7 @@ inline void weigh_strip_turned(const Block& block, const StripValues<Element>& s
 
 template <class Element>
 inline void weigh_split(const Block& block, Range split) {
-  const Range all = common(block.seen_by_any(), split);
+  const Range all = common(block.visible_to_any(), split);
   for (uint32_t begin = all.begin; begin < all.end;) {
     const uint32_t first_page = begin / kPageTokens;
     const uint32_t last_page = (all.end - 1) / kPageTokens;
@@ -139,11 +139,11 @@ inline void weigh_split(const Block& block, Range split) {
     for (uint32_t i = 0; i < kStripPages; ++i) {
       const uint32_t page = lesser(first_page + i, last_page);
       strip.pages[i] = values_of<Element>(block.task, page);
-      strip.ahead[i] = to_read_after<Element>(block, split, page);
+      strip.ahead[i] = values_ahead<Element>(block, split, page);
     }
     begin = strip.tokens.end;
     if (block.task.layout.latent_dim != 0) {
-      weigh_strip_turned(block, strip);
+      weigh_strip_transposed(block, strip);
       continue;
     }
     if constexpr (sizeof(Element) == sizeof(uint16_t)) {

@@ -27,7 +27,7 @@ inline void write_elements(const KvBlockLayout& layout, std::byte* block, uint32
 // dimension are zero. Returns the scale.
 template <class Put>
 inline float write_levels(const float* x, uint32_t head_dim, Put put) {
-  const Quantum quantum = quantum_of(x, head_dim);
+  const QuantScale quantum = quantum_of(x, head_dim);
   for (uint32_t d = 0; d < head_dim; d += kLanes) {
     int8_t levels[kLanes];
     store_i8(levels, levels_of(load_first(x + d, lesser(kLanes, head_dim - d)), quantum));
@@ -121,7 +121,7 @@ inline void write_int4_key(const KvBlockLayout& layout, std::byte* block, uint32
   auto* k_out = reinterpret_cast<uint8_t*>(block) +
                 size_t{token / kLanes} * key_dims(layout) / 8 * 64 + token % kLanes * 4;
   std::byte* scales = block + size_t{key_dims(layout)} * kPageTokens / 2;
-  turn_key(layout, k, turned);
+  rotate_key(layout, k, turned);
   write_nibbles(turned, layout, key_dims(layout), 4, reinterpret_cast<uint16_t*>(scales) + token,
                 [&](uint32_t d, uint8_t byte) { k_out[size_t{d / 8} * 64 + d % 4] = byte; });
 }
@@ -142,7 +142,7 @@ inline void write_int4_value(const KvBlockLayout& layout, std::byte* block, uint
 // Writes K and V as levels, each in its own type. v is null for latent K.
 inline void write_quantized(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                             const float* k, const float* v) {
-  if (layout.turns_keys()) {
+  if (layout.rotates_keys()) {
     write_int4_key(layout, block, token, k);
   } else if (layout.keys_by_channel) {
     // write_channels() writes K when the page is full.

@@ -22,8 +22,8 @@ constexpr long kArithmeticRounds = 4'000'000;
 constexpr int kAttempts = 8;
 // Amount of work in one measurement of MachineProbe: a quarter of the buffer, and a few
 // milliseconds of arithmetic.
-constexpr size_t kSlicesOfLook = kSlices / 4;
-constexpr long kRoundsOfLook = kArithmeticRounds / 10;
+constexpr size_t kSlicesPerMeasurement = kSlices / 4;
+constexpr long kRoundsPerMeasurement = kArithmeticRounds / 10;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -125,15 +125,15 @@ struct MachineProbe::Totals {
   };
   void look() {
     loops.wake();
-    read_seconds += loops.read(kSlicesOfLook);
+    read_seconds += loops.read(kSlicesPerMeasurement);
     for (Arithmetic* a : {&f32, &bf16, &int8}) {
-      if (a->kernel) a->seconds += loops.compute(a->kernel, kRoundsOfLook);
+      if (a->kernel) a->seconds += loops.compute(a->kernel, kRoundsPerMeasurement);
     }
-    ++n_looks;
+    ++n_measurements;
   }
   double ops_per_s(const Arithmetic& a) const {
     if (!a.kernel) return 0;
-    return a.kernel(1) * kRoundsOfLook * loops.n_threads() * n_looks / a.seconds;
+    return a.kernel(1) * kRoundsPerMeasurement * loops.n_threads() * n_measurements / a.seconds;
   }
 
   LimitLoops loops;
@@ -141,7 +141,7 @@ struct MachineProbe::Totals {
   Arithmetic f32 = {loops.kernels().f32_fma};
   Arithmetic bf16 = {loops.kernels().bf16_dot};
   Arithmetic int8 = {loops.kernels().int8_dot};
-  uint32_t n_looks = 0;
+  uint32_t n_measurements = 0;
 };
 
 MachineProbe::MachineProbe(uint32_t n_threads) : totals_(std::make_unique<Totals>(n_threads)) {}
@@ -153,14 +153,14 @@ void MachineProbe::look(uint32_t n_times) {
 
 MachineLimits MachineProbe::take() {
   Totals& t = *totals_;
-  CHECK(t.n_looks > 0);
-  const double n_bytes = double{kSlicesOfLook * kReadSlice} * t.n_looks;
+  CHECK(t.n_measurements > 0);
+  const double n_bytes = double{kSlicesPerMeasurement * kReadSlice} * t.n_measurements;
   const MachineLimits limits = {.read_bytes_per_s = n_bytes / t.read_seconds,
                                 .f32_ops_per_s = t.ops_per_s(t.f32),
                                 .bf16_ops_per_s = t.ops_per_s(t.bf16),
                                 .int8_ops_per_s = t.ops_per_s(t.int8)};
   t.read_seconds = t.f32.seconds = t.bf16.seconds = t.int8.seconds = 0;
-  t.n_looks = 0;
+  t.n_measurements = 0;
   return limits;
 }
 

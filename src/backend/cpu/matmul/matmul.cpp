@@ -43,7 +43,7 @@ std::span<const PanelMatrix::Part> of_one_order(std::span<const PanelMatrix::Par
 constexpr uint32_t kPartsOfMatrix = 3;
 constexpr uint32_t kPartsOfExpert = 2;
 
-uint32_t most_heads(const WorkLimits& limits) {
+uint32_t max_heads(const WorkLimits& limits) {
   uint32_t most = 0;
   for (const HeadsUse& use : limits.heads) most = std::max(most, use.n_heads);
   return most;
@@ -58,7 +58,7 @@ uint32_t rows_of(const WeightKind& weights, const WorkLimits& limits) {
     case WeightUse::kHeads:
       break;
   }
-  return limits.n_rows * most_heads(limits);
+  return limits.n_rows * max_heads(limits);
 }
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
@@ -129,7 +129,7 @@ size_t Matmul::thread_bytes(const WorkLimits& limits) {
   return bytes;
 }
 
-size_t Matmul::quantised_bytes(const WorkLimits& limits) const {
+size_t Matmul::quantized_bytes(const WorkLimits& limits) const {
   size_t bytes = 0;
   for (const WeightKind& weights : limits.weights) {
     if (weights.use != WeightUse::kExperts || limits.n_expert_rows <= limits.n_rows) continue;
@@ -146,7 +146,7 @@ uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
     size_t& bytes = by_format[std::to_underlying(format)];
     bytes = std::max(bytes, activation_bytes(format, rows_of(weights, limits), weights.n_cols));
   }
-  uint64_t sum = pool_.n_threads() * thread_bytes(limits) + quantised_bytes(limits);
+  uint64_t sum = pool_.n_threads() * thread_bytes(limits) + quantized_bytes(limits);
   for (const size_t bytes : by_format) sum += bytes;
   return sum;
 }
@@ -158,10 +158,10 @@ void Matmul::reserve(const WorkLimits& limits) {
          activation_bytes(format, rows_of(weights, limits), weights.n_cols), memory_);
   }
   for (Buffer& sums : sums_) grow(sums, thread_bytes(limits), memory_);
-  grow(quantised_rows_, quantised_bytes(limits), memory_);
+  grow(quantized_rows_, quantized_bytes(limits), memory_);
   const bool has_heads =
       std::ranges::count(limits.weights, WeightUse::kHeads, &WeightKind::use) > 0;
-  const uint32_t n_heads = has_heads ? most_heads(limits) : 0;
+  const uint32_t n_heads = has_heads ? max_heads(limits) : 0;
   heads_.reserve(n_heads);
   head_rows_.reserve(size_t{n_heads} * limits.n_rows);
   tiles_.reserve(std::max({1u, limits.n_experts, n_heads}));
@@ -171,22 +171,22 @@ void Matmul::reserve(const WorkLimits& limits) {
 
 // Returns whether rows are quantized once and then copied to tiles: if the format is quantized and
 // rows are multiplied by several matrices.
-bool Matmul::quantises_once(ActivationFormat format, Rows x, const GroupedRows& groups) {
-  const bool is_quantised = format != ActivationFormat::kF32 && format != ActivationFormat::kBF16;
-  return is_quantised && groups.rows.size() > x.n_rows;
+bool Matmul::quantizes_once(ActivationFormat format, Rows x, const GroupedRows& groups) {
+  const bool is_quantized = format != ActivationFormat::kF32 && format != ActivationFormat::kBF16;
+  return is_quantized && groups.rows.size() > x.n_rows;
 }
 
-void Matmul::quantise_rows(Rows x, const PanelMatrix::Part& part, ActivationFormat format) {
+void Matmul::quantize_rows(Rows x, const PanelMatrix::Part& part, ActivationFormat format) {
   const ActivationKernels& kernels = kernels_.activations(format);
   const size_t row_bytes = kernels.row_bytes(x.n_cols);
-  grow(quantised_rows_, x.n_rows * row_bytes, memory_);
+  grow(quantized_rows_, x.n_rows * row_bytes, memory_);
   pool_.run(x.n_rows, [&](size_t row, uint32_t thread) {
     kernels.pack({.x = x.data + row * x.stride,
                   .rows = nullptr,
                   .stride = x.stride,
                   .n_rows = 1,
                   .k = x.n_cols,
-                  .out = quantised_rows_.data() + row * row_bytes,
+                  .out = quantized_rows_.data() + row * row_bytes,
                   .scratch = sums_[thread].floats(),
                   .gather = part.gather});
   });
@@ -213,8 +213,8 @@ void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const Group
   for (Buffer& sums : sums_) {
     grow(sums, pack_scratch_floats(x.n_cols) * sizeof(float), memory_);
   }
-  const bool once = quantises_once(format, x, groups);
-  if (once) quantise_rows(x, part, format);
+  const bool once = quantizes_once(format, x, groups);
+  if (once) quantize_rows(x, part, format);
   pool_.run(n_tiles, [&](size_t tile, uint32_t thread) {
     const auto behind = std::ranges::upper_bound(tiles_, tile, {}, &TileRun::first_tile);
     const TileRun& run = *std::prev(behind);
@@ -222,7 +222,7 @@ void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const Group
     const uint32_t first = run.first_row + in_run;
     const uint32_t n_tile_rows = std::min(run.tile_rows, run.n_rows - in_run);
     if (once) {
-      return join_rows(quantised_rows_.data(), row_bytes, groups.rows.subspan(first, n_tile_rows),
+      return join_rows(quantized_rows_.data(), row_bytes, groups.rows.subspan(first, n_tile_rows),
                        x.n_cols, packed.data() + first * row_bytes);
     }
     const bool is_gathered = !groups.rows.empty();
@@ -266,7 +266,7 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
       .out_stride = strip.out_stride,
       .n_columns = std::min(strip.n_panels * kPanelColumns, part.n_rows - first_column),
       .accumulate = strip.into == MatmulInto::kAdd,
-      .in_one_step = kernels_.fetches_in_one_step,
+      .in_one_step = kernels_.prefetches_in_one_step,
       .scale = part.scale,
       .scratch = sums_[thread].floats(),
   });

@@ -59,9 +59,9 @@ class Matmul {
   };
 
   size_t activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const;
-  size_t quantised_bytes(const WorkLimits& limits) const;
-  static bool quantises_once(ActivationFormat format, Rows x, const GroupedRows& groups);
-  void quantise_rows(Rows x, const PanelMatrix::Part& part, ActivationFormat format);
+  size_t quantized_bytes(const WorkLimits& limits) const;
+  static bool quantizes_once(ActivationFormat format, Rows x, const GroupedRows& groups);
+  void quantize_rows(Rows x, const PanelMatrix::Part& part, ActivationFormat format);
   static size_t sum_bytes(uint32_t n_rows);
   static size_t thread_bytes(const WorkLimits& limits);
   void pack_all(Rows x, std::span<const PanelMatrix::Part> parts, const GroupedRows& groups);
@@ -74,7 +74,7 @@ class Matmul {
   Memory& memory_;
   ThreadPool& pool_;
   Buffer activations_[kNumActivationFormats];
-  Buffer quantised_rows_;       // each row is a tile of its own
+  Buffer quantized_rows_;       // each row is a tile of its own
   std::vector<Buffer> sums_;    // by thread
   std::vector<TileRun> tiles_;  // tiles of the current product
   std::vector<Cut> cuts_;

@@ -84,7 +84,7 @@ struct MultiplyTask {
   size_t out_stride;
   uint32_t n_columns;  // at most kPanelColumns · n_panels
   bool accumulate;
-  bool in_one_step;  // MatmulKernels::fetches_in_one_step
+  bool in_one_step;  // MatmulKernels::prefetches_in_one_step
   float scale;       // TensorView::scale, for activations with row scales
   // n_rows · kScratchFloatsPerRow floats and kWideBytes bytes, for this thread only; aligned to 64
   // bytes
@@ -124,7 +124,7 @@ struct MatmulKernels {
   // An entry has no `multiply` if the type is not supported.
   WeightKernels by_type[kNumElementTypes];
   // True if, with few rows, weights are prefetched in one step (matmul_loops.inl).
-  bool fetches_in_one_step = false;
+  bool prefetches_in_one_step = false;
 };
 
 namespace scalar {

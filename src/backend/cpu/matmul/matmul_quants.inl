@@ -105,16 +105,16 @@ struct BlockWords {
 // that is prepared from the block's own scales. It is prepared kPreparations times, each time for
 // an equal number of steps.
 template <class Dot>
-struct AsTheyLie {
+struct PackedLevels {
   const uint8_t* block;
   uint32_t half;
-  AsTheyLie() = default;
-  AsTheyLie(const uint8_t* b, uint32_t h, uint32_t) : block(b), half(h) {}
+  PackedLevels() = default;
+  PackedLevels(const uint8_t* b, uint32_t h, uint32_t) : block(b), half(h) {}
   typename Dot::Weights load(uint32_t step) const { return Dot::load(block, half, step); }
 };
 template <class Dot>
 struct LevelsOf {
-  using Type = AsTheyLie<Dot>;
+  using Type = PackedLevels<Dot>;
   static constexpr uint32_t kPreparations = 1;
 };
 template <class Dot>
@@ -124,7 +124,7 @@ struct LevelsOf<Dot> {
   static constexpr uint32_t kPreparations = Dot::kPreparations;
 };
 
-struct KeepNothing {
+struct DiscardWeights {
   template <class Weights>
   void operator()(const Weights&, uint32_t, uint32_t) const {}
 };
@@ -136,7 +136,7 @@ struct PartSums {
 
   // keep(weights, half, group) is called with the unpacked weights, so that other rows can use
   // them.
-  template <class Words, class Keep = KeepNothing>
+  template <class Words, class Keep = DiscardWeights>
   inline void multiply(const uint8_t* quants, uint32_t half, const uint8_t* x, Words words,
                        uint32_t part, Keep keep = {}) {
 #pragma GCC unroll 16
@@ -255,7 +255,7 @@ template <class Dot, class Scales, class WideDot, uint32_t kWords>
 struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Base = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
 
-  struct KeepBytes {
+  struct StoreWeights {
     uint8_t* block;
     void operator()(typename Dot::Weights w, uint32_t half, uint32_t group) const {
       WideDot::store(w, block, half, group);
@@ -315,11 +315,11 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
         prefetch_ahead<Ahead::kWeights, Base::kBlockBytes, R * Base::kRowBlockBytes>(t, block, x);
         const uint8_t* quants = block + Scales::kBytes;
         if constexpr (kSecond == 0) {
-          add_rows<Dot, R>(scales, block, quants, x, t.sums, KeepNothing());
+          add_rows<Dot, R>(scales, block, quants, x, t.sums, DiscardWeights());
         } else {
-          add_rows<Dot, kFirst>(scales, block, quants, x, t.sums, KeepBytes{unpacked});
+          add_rows<Dot, kFirst>(scales, block, quants, x, t.sums, StoreWeights{unpacked});
           add_rows<WideDot, kSecond>(scales, block, unpacked, second_x,
-                                     t.sums + 2 * kFirst * kLanes, KeepNothing());
+                                     t.sums + 2 * kFirst * kLanes, DiscardWeights());
         }
         block += Base::kBlockBytes;
         x += kFirst * Base::kRowBlockBytes;

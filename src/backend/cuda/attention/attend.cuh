@@ -240,7 +240,7 @@ struct Attending {
                             const int (&sums)[kTokensOfThread][kPairs],
                             float (&scores)[kTokensOfThread][kPairs]) {
     for (uint32_t p = 0; p < n_pairs; ++p) {
-      const float factor = t.queries.group_scales[query_of(p) * kMostKeyGroups + g];
+      const float factor = t.queries.group_scales[query_of(p) * kMaxKeyGroups + g];
 #pragma unroll
       for (uint32_t i = 0; i < kTokensOfThread; ++i) {
         if (!blocks[i]) continue;
@@ -359,7 +359,7 @@ struct Attending {
     float weight = 0.0f, most = 0.0f;
   };
   // Returns the quantum of the levels of weights. All sixteen lanes of the pair must call.
-  __device__ Quantum quantum_of_weights(const WeightSums& sums, Span own) {
+  __device__ QuantScale quantum_of_weights(const WeightSums& sums, Span own) {
     const float weight = sum_of_16(sums.weight);
     const float most = max_of_16(sums.most);
     if (own.empty()) return {0.0f, 0.0f};
@@ -371,7 +371,7 @@ struct Attending {
   // Stores the levels of the weights of this lane's tokens; tokens of the pages outside the pair's
   // range get zero.
   template <class Weight>
-  __device__ void put_levels(Span own, const Quantum& quantum, Weight weight) {
+  __device__ void put_levels(Span own, const QuantScale& quantum, Weight weight) {
     each_own(pages, [&](uint32_t token) {
       const float w = own.has(token) ? weight(token) : 0.0f;
       const uint32_t at = token - split.begin;
@@ -413,7 +413,7 @@ struct Attending {
     });
     take_total(split_top * to_natural, sum_of_16(sum));
     if (is_one_group) {
-      const Quantum quantum = quantum_of_weights(sums, own);
+      const QuantScale quantum = quantum_of_weights(sums, own);
       put_levels(own, quantum, [&](uint32_t token) { return score(token); });
       __syncthreads();
       return add_group_values(0);
@@ -425,7 +425,7 @@ struct Attending {
         scaled.weight = scaled.weight + w;
         scaled.most = max_of(scaled.most, w);
       });
-      const Quantum quantum = quantum_of_weights(scaled, own);
+      const QuantScale quantum = quantum_of_weights(scaled, own);
       __syncthreads();  // the levels of the previous group have been read
       put_levels(own, quantum,
                  [&](uint32_t token) { return score(token) * value_scale(token, g); });

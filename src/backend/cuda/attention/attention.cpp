@@ -16,7 +16,7 @@ constexpr uint32_t kUnitRows = 64;
 // Slices are split if the grid would have fewer thread blocks per multiprocessor than this.
 constexpr uint32_t kBlocksPerProcessor = 4;
 // Maximum size of partial results. Slices are not split if they would need more.
-constexpr uint64_t kMostPartialBytes = uint64_t{128} << 20;
+constexpr uint64_t kMaxPartialBytes = uint64_t{128} << 20;
 
 uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
 
@@ -41,7 +41,7 @@ PageLayout page_layout_of(const KvGeometry& geometry) {
   const bool has_int4_keys = layout.key_type() == KvType::kInt4;
   const bool has_int4_values = layout.value_type() == KvType::kInt4;
   CHECK(geometry.head_dim <= kMostHeadDim);
-  CHECK(layout.n_key_groups() <= kMostKeyGroups);
+  CHECK(layout.n_key_groups() <= kMaxKeyGroups);
   return {.type = page_type(geometry.type),
           .head_dim = geometry.head_dim,
           .latent_dim = geometry.latent_dim,
@@ -50,7 +50,7 @@ PageLayout page_layout_of(const KvGeometry& geometry) {
           .value_dims = round_up(geometry.value_dim(), has_int4_values ? 32 : 16),
           .has_int4_keys = has_int4_keys,
           .has_int4_values = has_int4_values,
-          .turns_keys = layout.turns_keys(),
+          .rotates_keys = layout.rotates_keys(),
           .keys_by_channel = geometry.keys_by_channel,
           .key_group_dims = layout.key_group_dims(),
           .value_group_dims = layout.value_group_dims(),
@@ -72,7 +72,7 @@ uint64_t partial_bytes(uint64_t n_rows, uint32_t n_heads, uint32_t value_dim) {
 }
 
 uint64_t query_bytes(uint64_t n_queries, uint32_t head_dim) {
-  return n_queries * (round_up(head_dim, 8) + (1 + kMostKeyGroups) * sizeof(float));
+  return n_queries * (round_up(head_dim, 8) + (1 + kMaxKeyGroups) * sizeof(float));
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
   for (const HeadsUse& use : limits.heads) {
     const uint64_t n_splits = limits.n_ctx / kSplitTokens + 1;
     const uint64_t of_rows = partial_bytes(limits.n_rows, use.n_heads, use.kv.value_dim());
-    const uint64_t of_splits = std::max(of_rows, std::min(n_splits * of_rows, kMostPartialBytes));
+    const uint64_t of_splits = std::max(of_rows, std::min(n_splits * of_rows, kMaxPartialBytes));
     const uint64_t of_open_pages = kvik::has_open_pages(use.kv.type) ? of_rows : 0;
     most.partials = std::max(most.partials, of_splits + of_open_pages);
     if (!is_quantized(use.kv.type)) continue;
@@ -256,17 +256,17 @@ void Attention::choose_slices_to_split() {
     whole_.clear();
   }
   const auto sees_no_split = [&](const RowSlice& slice) {
-    const SplitRange splits = splits_seen_by(slice.rows, key_.window);
+    const SplitRange splits = visible_splits(slice.rows, key_.window);
     return splits.begin == splits.end;
   };
   std::ranges::copy_if(to_split_, std::back_inserter(whole_), sees_no_split);
   std::erase_if(to_split_, sees_no_split);
   uint64_t n_parts = 0;
   for (const RowSlice& slice : to_split_) {
-    const SplitRange seen = splits_seen_by(slice.rows, key_.window);
+    const SplitRange seen = visible_splits(slice.rows, key_.window);
     n_parts += uint64_t{slice.rows.size()} * (seen.end - seen.begin);
   }
-  if (partial_bytes(n_parts, key_.n_heads, key_.value_dim) <= kMostPartialBytes) {
+  if (partial_bytes(n_parts, key_.n_heads, key_.value_dim) <= kMaxPartialBytes) {
     plan_.group(to_split_, key_.window, kUnitRows);
     if (plan_.shares() || (are_few && plan_.splits().end - plan_.splits().begin > 1)) return;
   }
@@ -300,7 +300,7 @@ void Attention::list_items(Plan& plan) {
     }
   }
   for (const RowSlice& slice : whole_) {
-    add(slice.rows, slice.pages, splits_seen_by(slice.rows, key_.window));
+    add(slice.rows, slice.pages, visible_splits(slice.rows, key_.window));
   }
 }
 
@@ -343,7 +343,7 @@ void Attention::list_merges(Plan& plan) {
   for (size_t s = 0; s < to_split_.size(); ++s) {
     for (uint32_t i = 0; i < to_split_[s].rows.size(); ++i) {
       const QueryRow& row = to_split_[s].rows[i];
-      const SplitRange seen = splits_seen_by({&row, 1}, key_.window);
+      const SplitRange seen = visible_splits({&row, 1}, key_.window);
       begin(row, seen.end - seen.begin);
       for (uint32_t split = seen.begin; split < seen.end; ++split) {
         const UnitPart part = plan_.part(s, split);
@@ -355,7 +355,7 @@ void Attention::list_merges(Plan& plan) {
   auto next = static_cast<uint32_t>(to_split_.empty() ? 0 : plan_.rows().size());
   for (const RowSlice& slice : whole_) {
     for (const QueryRow& row : slice.rows) {
-      const SplitRange seen = splits_seen_by({&row, 1}, key_.window);
+      const SplitRange seen = visible_splits({&row, 1}, key_.window);
       const uint32_t part = next++;
       begin(row, seen.begin == seen.end ? 0 : 1);
       if (seen.begin != seen.end) plan.parts.push_back(part);
@@ -378,7 +378,7 @@ const Attention::Plan& Attention::plan_for(const KvTarget& kv, const AttentionSh
     plan.used_at = now_;
     return plan;
   }
-  if (plans_.size() < kMostPlans) plans_.emplace_back();
+  if (plans_.size() < kMaxPlans) plans_.emplace_back();
   Plan& plan = *std::ranges::min_element(plans_, {}, &Plan::used_at);
   list_slices();
   choose_slices_to_split();
@@ -397,7 +397,7 @@ Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& sh
   float* scales = queries_.floats();
   float* group_scales = scales + n_queries;
   const Queries out = {
-      .levels = reinterpret_cast<int8_t*>(group_scales + n_queries * kMostKeyGroups),
+      .levels = reinterpret_cast<int8_t*>(group_scales + n_queries * kMaxKeyGroups),
       .scales = scales,
       .group_scales = group_scales};
   const Grid grid = {

@@ -56,7 +56,7 @@ class Attention {
   };
   // Maximum number of plans that are kept. Layer groups with different pages or shapes have plans
   // of their own.
-  static constexpr size_t kMostPlans = 4;
+  static constexpr size_t kMaxPlans = 4;
 
   // Bytes needed of each buffer.
   struct Needs {

@@ -14,7 +14,7 @@ inline constexpr uint32_t kPageTokens = 32;
 inline constexpr uint32_t kChannelTokens = 16;
 inline constexpr uint32_t kSplitTokens = 512;
 inline constexpr uint32_t kMostHeadDim = 1024;
-inline constexpr uint32_t kMostKeyGroups = 8;
+inline constexpr uint32_t kMaxKeyGroups = 8;
 
 enum class PageType : uint8_t { kF32, kBF16, kInt8, kInt8Int4, kInt4 };
 inline constexpr uint32_t kNumPageTypes = 5;
@@ -27,7 +27,7 @@ struct PageLayout {
   uint32_t value_dim;             // of V
   uint32_t key_dims, value_dims;  // as stored in a page, with padding
   bool has_int4_keys, has_int4_values;
-  bool turns_keys, keys_by_channel;           // exactly one of the two if K is int4
+  bool rotates_keys, keys_by_channel;         // exactly one of the two if K is int4
   uint32_t key_group_dims, value_group_dims;  // dimensions that share a scale
   uint32_t n_key_groups, n_value_groups;
   size_t k_bytes, head_bytes;  // bytes of one head's K, and of its K and V
@@ -76,7 +76,7 @@ struct BasisTask {
 struct Queries {
   int8_t* levels;
   float* scales;
-  float* group_scales;  // [kMostKeyGroups]
+  float* group_scales;  // [kMaxKeyGroups]
 };
 
 // Quantizes queries for int8 and int4 pages. Grid: [query heads, rows], kAttendThreads.

@@ -14,41 +14,41 @@ struct ChannelRange {
 
 // Levels that the nibbles of a channel represent. The nibble of a level is (level − first_level) ·
 // nibbles_per_level, rounded.
-struct ChannelQuantum {
+struct ChannelQuantScale {
   uint8_t first, step;  // as stored in the page
   float first_level, levels_per_nibble, nibbles_per_level;
 };
 
-__device__ __forceinline__ float limited_level(float level) {
+__device__ __forceinline__ float clamped_level(float level) {
   return level < -127.0f ? -127.0f : level > 127.0f ? 127.0f : level;
 }
 
-__device__ __forceinline__ ChannelQuantum quantum_of_bytes(uint32_t first, uint32_t step) {
+__device__ __forceinline__ ChannelQuantScale quantum_of_bytes(uint32_t first, uint32_t step) {
   const float levels_per_nibble = 17.0f / 256.0f * static_cast<float>(step);
   return {static_cast<uint8_t>(first), static_cast<uint8_t>(step),
           static_cast<float>(first) - 128.0f, levels_per_nibble,
           step == 0 ? 0.0f : 1.0f / levels_per_nibble};
 }
 
-__device__ __forceinline__ ChannelQuantum quantum_of_range(ChannelRange levels) {
-  const float low = rintf(limited_level(levels.low) - 0.5f);
+__device__ __forceinline__ ChannelQuantScale quantum_of_range(ChannelRange levels) {
+  const float low = rintf(clamped_level(levels.low) - 0.5f);
   const float first_level = low < -127.0f ? -127.0f : low;
   const auto first = static_cast<uint32_t>(first_level + 128.0f);
-  const float span = limited_level(levels.high) - first_level;
+  const float span = clamped_level(levels.high) - first_level;
   const float steps = span * (256.0f / 255.0f) + 0.5f;
   const auto step = static_cast<uint32_t>(rintf(steps));
   const uint32_t most = (65535 - 128 - 256 * first) / 255;
   return quantum_of_bytes(first, lesser(step, lesser(most, 255)));
 }
 
-__device__ __forceinline__ uint32_t nibble_of(float level, const ChannelQuantum& channel) {
+__device__ __forceinline__ uint32_t nibble_of(float level, const ChannelQuantScale& channel) {
   const float nibble = (level - channel.first_level) * channel.nibbles_per_level;
   return static_cast<uint32_t>(round_to_int(min_of(max_of(nibble, 0.0f), 15.0f)));
 }
 
 // Returns the sum of the squared rounding errors of a tile's levels.
 __device__ __forceinline__ float squared_error(const float (&levels)[kChannelTokens],
-                                               const ChannelQuantum& channel) {
+                                               const ChannelQuantScale& channel) {
   float squares[kChannelTokens];
   for (uint32_t i = 0; i < kChannelTokens; ++i) {
     const auto nibble = static_cast<float>(nibble_of(levels[i], channel));
@@ -63,15 +63,15 @@ __device__ __forceinline__ float squared_error(const float (&levels)[kChannelTok
 }
 
 // Returns the quantum with the least error among nine: see attention_channels.inl.
-__device__ __forceinline__ ChannelQuantum quantum_of_channel(const float (&levels)[kChannelTokens],
-                                                             ChannelRange range) {
+__device__ __forceinline__ ChannelQuantScale
+quantum_of_channel(const float (&levels)[kChannelTokens], ChannelRange range) {
   const float shifts[] = {0.0f, 0.02f, -0.02f};
   const float span = range.high - range.low;
-  ChannelQuantum best = quantum_of_range(range);
+  ChannelQuantScale best = quantum_of_range(range);
   float least = squared_error(levels, best);
   for (const float low : shifts) {
     for (const float high : shifts) {
-      const ChannelQuantum channel =
+      const ChannelQuantScale channel =
           quantum_of_range({range.low + low * span, range.high + high * span});
       const float error = squared_error(levels, channel);
       if (error < least) {
@@ -95,7 +95,7 @@ struct ChannelWriting {
   uint8_t* block;
   SharedTiles &lows, &highs;  // [tile][dimension]
   // Maximum magnitude in each group of dimensions.
-  Shared<float, kMostKeyGroups>& peaks;
+  Shared<float, kMaxKeyGroups>& peaks;
 
   __device__ float key(uint32_t token, uint32_t d) const {
     const size_t tile = static_cast<size_t>(token / kLanes) * layout.head_dim;
@@ -134,14 +134,14 @@ struct ChannelWriting {
   }
 
   // Returns the quantum of int8 levels in the group of dimension d.
-  __device__ Quantum quantum(uint32_t d) const {
+  __device__ QuantScale quantum(uint32_t d) const {
     return quantum_for(peaks.get(d / layout.key_group_dims), 127.0f);
   }
   // Returns the levels of nibble 0 of a tile's channels. The steps of the channels follow them.
   __device__ uint8_t* firsts(uint32_t tile) const {
     return block + static_cast<size_t>(layout.key_dims) * (kPageTokens / 2 + 2 * tile);
   }
-  __device__ ChannelQuantum find_channel(uint32_t tile, uint32_t d) const {
+  __device__ ChannelQuantScale find_channel(uint32_t tile, uint32_t d) const {
     float levels[kChannelTokens];
     const float inverse = quantum(d).inverse;
     for (uint32_t token = 0; token < kChannelTokens; ++token) {
@@ -149,14 +149,14 @@ struct ChannelWriting {
     }
     const uint32_t i = tile * layout.head_dim + d;
     return quantum_of_channel(
-        levels, {limited_level(lows.get(i) * inverse), limited_level(highs.get(i) * inverse)});
+        levels, {clamped_level(lows.get(i) * inverse), clamped_level(highs.get(i) * inverse)});
   }
   __device__ void write_quanta() const {
     for (uint32_t i = threadIdx.x; i < kTiles * layout.key_dims; i += blockDim.x) {
       const uint32_t tile = i / layout.key_dims;
       const uint32_t d = i % layout.key_dims;
       const bool is_there = d < layout.head_dim;
-      const ChannelQuantum channel = is_there ? find_channel(tile, d) : quantum_of_bytes(0, 0);
+      const ChannelQuantScale channel = is_there ? find_channel(tile, d) : quantum_of_bytes(0, 0);
       firsts(tile)[d] = channel.first;
       firsts(tile)[layout.key_dims + d] = channel.step;
     }
@@ -190,7 +190,7 @@ struct ChannelWriting {
 
 __global__ void __launch_bounds__(kAttendThreads) write_channels(ChannelTask t) {
   __shared__ SharedTiles lows, highs;
-  __shared__ Shared<float, kMostKeyGroups> peaks;
+  __shared__ Shared<float, kMaxKeyGroups> peaks;
   for (uint32_t i = blockIdx.y; i < t.n_pages; i += gridDim.y) {
     __syncthreads();  // the previous page is done
     const uint8_t* open = t.open_pages[i] + t.first_open_block + blockIdx.x * t.open_head_bytes;

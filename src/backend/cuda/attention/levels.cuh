@@ -11,13 +11,13 @@ namespace {
 // Bytes of int8 V in sixteen dimensions of a page.
 constexpr uint32_t kValueBlockBytes = kPageTokens * kLanes;
 
-struct Quantum {
+struct QuantScale {
   float scale;    // value of one step
   float inverse;  // steps per unit: 1 / scale
 };
 
 // Returns the quantum with n steps from zero to `peak`: see attention_int8.inl.
-__device__ __forceinline__ Quantum quantum_for(float peak, float n) {
+__device__ __forceinline__ QuantScale quantum_for(float peak, float n) {
   if (!(peak >= 0x1p-110f)) return {0.0f, 0.0f};
   const float limited = peak < 0x1p127f ? peak : 0x1p127f;
   return {limited / n, n / limited};
@@ -58,7 +58,7 @@ __device__ __forceinline__ float rotation_factor(uint32_t head_dim) {
   for (uint32_t n = rotated_dims(head_dim); n >= 4; n /= 4) factor *= 0.5f;
   return factor;
 }
-__device__ __forceinline__ float turned_twice(uint32_t head_dim) {
+__device__ __forceinline__ float double_rotation_factor(uint32_t head_dim) {
   const float factor = rotation_factor(head_dim);
   return factor * factor * static_cast<float>(rotated_dims(head_dim));
 }
@@ -85,7 +85,7 @@ __device__ void rotate(SharedHead& x, uint32_t first, uint32_t n_dims) {
 }
 
 // Rotates the K of one token: the latent part and the rest separately.
-__device__ void turn_key(const PageLayout& layout, SharedHead& x) {
+__device__ void rotate_key(const PageLayout& layout, SharedHead& x) {
   rotate(x, 0, layout.value_dim);
   if (layout.value_dim < layout.head_dim) {
     rotate(x, layout.value_dim, layout.head_dim - layout.value_dim);

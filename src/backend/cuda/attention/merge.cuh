@@ -13,17 +13,17 @@ namespace {
 struct WithSink {
   float share, total;
 };
-__device__ __forceinline__ WithSink take_sink(float sink, float top, float total) {
+__device__ __forceinline__ WithSink add_sink(float sink, float top, float total) {
   const float most = sink > top ? sink : top;
   const float share = exp_of(top - most);
   return {share, total * share + exp_of(sink - most)};
 }
 
 // Rotates the sums of rotated V back.
-__device__ void turn_sums_back(SharedHead& head, uint32_t value_dim) {
+__device__ void rotate_sums_back(SharedHead& head, uint32_t value_dim) {
   __syncthreads();
   rotate(head, 0, value_dim);
-  const float back = 1.0f / turned_twice(value_dim);
+  const float back = 1.0f / double_rotation_factor(value_dim);
   for (uint32_t d = threadIdx.x; d < value_dim; d += kAttendThreads) {
     head.set(d, head.get(d) * back);
   }
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
     __syncthreads();  // all threads have read the previous row
     for (uint32_t d = threadIdx.x; d < value_dim; d += kAttendThreads) head.set(d, part(0)[d]);
     for (uint32_t p = 1; p < row.n_parts; ++p) {
-      if (turns && t.ends_with_open_page && p + 1 == row.n_parts) turn_sums_back(head, value_dim);
+      if (turns && t.ends_with_open_page && p + 1 == row.n_parts) rotate_sums_back(head, value_dim);
       const float* from = part(p);
       const float both = max_of(top, from[value_dim]);
       const float a = exp_of(top - both);
@@ -57,14 +57,14 @@ __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
     }
     float share = 1.0f;
     if (t.sinks) {
-      const WithSink sunk = take_sink(t.sinks[blockIdx.x], top, total);
+      const WithSink sunk = add_sink(t.sinks[blockIdx.x], top, total);
       total = sunk.total;
       share = sunk.share;
     }
     if (turns && !t.ends_with_open_page) {  // rotates V back
       __syncthreads();
       rotate(head, 0, value_dim);
-      total = total * turned_twice(value_dim);
+      total = total * double_rotation_factor(value_dim);
     }
     float* out = t.out + row.row * t.out_stride + blockIdx.x * value_dim;
     for (uint32_t d = threadIdx.x; d < value_dim; d += kAttendThreads) {

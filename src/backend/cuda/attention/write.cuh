@@ -10,7 +10,7 @@ namespace {
 
 // Peaks in shared memory: of the groups of K, then of the groups of V; or of the two parts of a
 // query.
-using SharedScales = Shared<float, 2 * kMostKeyGroups>;
+using SharedScales = Shared<float, 2 * kMaxKeyGroups>;
 
 __device__ void load_head(const float* from, uint32_t n, SharedHead& x) {
   __syncthreads();  // all threads are done with the previous head
@@ -26,7 +26,7 @@ __device__ __forceinline__ uint16_t int4_scale(float peak) {
 
 __global__ void __launch_bounds__(kAttendThreads) change_basis(BasisTask t) {
   __shared__ SharedHead x;
-  const float back = t.rotates_back ? 1.0f / turned_twice(t.head_dim) : 1.0f;
+  const float back = t.rotates_back ? 1.0f / double_rotation_factor(t.head_dim) : 1.0f;
   const size_t first = static_cast<size_t>(blockIdx.x / t.group) * t.head_dim;
   for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
     float* head = t.x + row * t.stride + blockIdx.x * t.head_dim;
@@ -51,11 +51,11 @@ struct Writing {
   uint32_t token;      // index within the page
   const float *k, *v;  // v is null for latent K
   SharedHead& x;
-  SharedScales& peaks;  // of K's groups; from kMostKeyGroups on, of V's groups
+  SharedScales& peaks;  // of K's groups; from kMaxKeyGroups on, of V's groups
 
   __device__ void write() const {
     if (layout.type == PageType::kF32 || layout.type == PageType::kBF16) return write_floats();
-    if (layout.turns_keys) {
+    if (layout.rotates_keys) {
       write_int4_keys();
     } else if (!layout.keys_by_channel) {
       write_int8_keys();
@@ -102,7 +102,7 @@ struct Writing {
         reinterpret_cast<float*>(block + static_cast<size_t>(layout.key_dims) * kPageTokens);
     for (uint32_t d = threadIdx.x; d < layout.key_dims; d += blockDim.x) {
       const uint32_t g = lesser(d / layout.key_group_dims, layout.n_key_groups - 1);
-      const Quantum quantum = quantum_for(peaks.get(g), 127.0f);
+      const QuantScale quantum = quantum_for(peaks.get(g), 127.0f);
       const int level = d < layout.head_dim ? level_of(x.get(d), quantum.inverse) : 0;
       keys[static_cast<size_t>(d / 4) * 64 + token % kLanes * 4 + d % 4] =
           static_cast<uint8_t>(level + 128);
@@ -112,9 +112,9 @@ struct Writing {
 
   __device__ void write_int8_values() const {
     load_head(v, layout.value_dim, x);
-    find_peak(x, 0, layout.value_dim, peaks, kMostKeyGroups);
+    find_peak(x, 0, layout.value_dim, peaks, kMaxKeyGroups);
     __syncthreads();
-    const Quantum quantum = quantum_for(peaks.get(kMostKeyGroups), 127.0f);
+    const QuantScale quantum = quantum_for(peaks.get(kMaxKeyGroups), 127.0f);
     for (uint32_t d = threadIdx.x; d < layout.value_dims; d += blockDim.x) {
       const int level = d < layout.value_dim ? level_of(x.get(d), quantum.inverse) : 0;
       values()[value_byte(d / kLanes, d % kLanes)] = static_cast<uint8_t>(level);
@@ -129,7 +129,7 @@ struct Writing {
 
   __device__ void write_int4_keys() const {
     load_head(k, layout.head_dim, x);
-    turn_key(layout, x);
+    rotate_key(layout, x);
     find_peaks(0);
     uint8_t* keys = block + static_cast<size_t>(token / kLanes) * (layout.key_dims / 8) * 64;
     for (uint32_t i = threadIdx.x; i < layout.key_dims / 2; i += blockDim.x) {
@@ -142,12 +142,12 @@ struct Writing {
   __device__ void write_int4_values() const {
     load_head(v, layout.head_dim, x);
     rotate(x, 0, layout.head_dim);
-    find_peaks(kMostKeyGroups);
+    find_peaks(kMaxKeyGroups);
     for (uint32_t i = threadIdx.x; i < layout.value_dims / 2; i += blockDim.x) {
       const uint32_t d = i / 16 * 32 + i % 16;
-      values()[value_byte(d / 32, d % 16)] = nibbles_of(kMostKeyGroups, d, d + 16);
+      values()[value_byte(d / 32, d % 16)] = nibbles_of(kMaxKeyGroups, d, d + 16);
     }
-    put_int4_scales(kMostKeyGroups,
+    put_int4_scales(kMaxKeyGroups,
                     values() + static_cast<size_t>(layout.value_dims) * kPageTokens / 2);
   }
 
@@ -211,17 +211,18 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
   __shared__ SharedHead x;
   __shared__ SharedScales peaks;
   const PageLayout& layout = t.layout;
-  const bool turns = layout.turns_keys;
+  const bool turns = layout.rotates_keys;
   const uint32_t first_dims = layout.value_dim;
   for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
     load_head(t.q + row * t.stride + blockIdx.x * layout.head_dim, layout.head_dim, x);
     float scale = t.scale;
     float ratio = 1.0f;  // factor of the second part
     if (turns) {
-      turn_key(layout, x);
-      scale = t.scale / turned_twice(first_dims);
+      rotate_key(layout, x);
+      scale = t.scale / double_rotation_factor(first_dims);
       if (first_dims < layout.head_dim) {
-        ratio = turned_twice(first_dims) / turned_twice(layout.head_dim - first_dims);
+        ratio = double_rotation_factor(first_dims) /
+                double_rotation_factor(layout.head_dim - first_dims);
         for (uint32_t d = first_dims + threadIdx.x; d < layout.head_dim; d += blockDim.x) {
           x.set(d, x.get(d) * ratio);
         }
@@ -231,8 +232,8 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
     find_peak(x, 0, first_dims, peaks, 0);
     if (layout.latent_dim != 0) find_peak(x, first_dims, layout.head_dim, peaks, 1);
     __syncthreads();
-    const Quantum first = quantum_for(peaks.get(0), 127.0f);
-    const Quantum second = layout.latent_dim != 0 ? quantum_for(peaks.get(1), 127.0f) : first;
+    const QuantScale first = quantum_for(peaks.get(0), 127.0f);
+    const QuantScale second = layout.latent_dim != 0 ? quantum_for(peaks.get(1), 127.0f) : first;
     const size_t query = static_cast<size_t>(row) * t.n_heads + blockIdx.x;
     for (uint32_t d = threadIdx.x; d < layout.key_dims; d += blockDim.x) {
       const float inverse = d < first_dims ? first.inverse : second.inverse;
@@ -245,7 +246,7 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
     if (threadIdx.x == 0) t.out.scales[query] = most * scale;
     if (threadIdx.x < layout.n_key_groups) {
       const bool is_second = threadIdx.x >= layout.n_value_groups;
-      t.out.group_scales[query * kMostKeyGroups + threadIdx.x] =
+      t.out.group_scales[query * kMaxKeyGroups + threadIdx.x] =
           is_second && has_first ? second.scale / most : 1.0f;
     }
   }

@@ -18,13 +18,14 @@ CudaCopyLane::CudaCopyLane(Device& device, CudaMemory& memory,
   for (const std::span<std::byte> slot : slots_) {
     auto pinned = PinnedBytes::pin(device, slot);
     if (!pinned) {
-      log::warn("{}: pages go to tiers, and come from them, the slow way", pinned.error().message);
+      log::warn("{}: copies of pages to and from tiers will block the engine",
+                pinned.error().message);
       break;
     }
     pinned_.push_back(std::move(*pinned));
   }
   auto stream = device.make_side_stream(static_cast<uint32_t>(slots_.size()));
-  if (!stream) end_without_device(stream.error());
+  if (!stream) exit_after_device_error(stream.error());
   stream_ = std::move(*stream);
   require(stream_->follow());  // after the staging memory was cleared
 }

@@ -14,7 +14,7 @@ Result<Buffer> CudaMemory::try_allocate(size_t bytes) {
 
 Buffer CudaMemory::allocate(size_t bytes) {
   Result<Buffer> buffer = try_allocate(bytes);
-  if (!buffer) end_without_device(buffer.error());
+  if (!buffer) exit_after_device_error(buffer.error());
   return std::move(*buffer);
 }
 
@@ -25,24 +25,24 @@ void CudaMemory::grow(Buffer& buffer, size_t bytes) {
 }
 
 void CudaMemory::copy_in(std::byte* destination, std::span<const std::byte> host) {
-  require(stream_.hand_over());
+  require(stream_.submit_deferred());
   require(device_.copy_in(destination, host));
 }
 
 void CudaMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
-  require(stream_.hand_over());
+  require(stream_.submit_deferred());
   require(device_.copy_out(host, source));
 }
 
 void CudaMemory::copy(std::byte* destination, const std::byte* source, size_t bytes) {
   if (bytes == 0) return;
-  require(stream_.hand_over());
+  require(stream_.submit_deferred());
   require(device_.copy(destination, source, bytes));
 }
 
 void CudaMemory::clear(std::byte* destination, size_t bytes) {
   if (bytes == 0) return;
-  require(stream_.hand_over());
+  require(stream_.submit_deferred());
   require(device_.clear(destination, bytes));
 }
 
@@ -57,7 +57,7 @@ std::optional<uint64_t> CudaMemory::free_bytes() {
 }
 
 void CudaMemory::free(std::byte* data, size_t) {
-  require(stream_.hand_over());
+  require(stream_.submit_deferred());
   device_.free(data);
 }
 

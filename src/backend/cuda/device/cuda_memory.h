@@ -9,8 +9,8 @@ namespace kvik::cuda {
 // each buffer up to 2 MiB.
 inline constexpr uint64_t kSpareBytes = uint64_t{512} << 20;
 
-// Device memory as a Memory. A failure ends the process (end_without_device()): only weights are
-// allocated with try_allocate(), which may fail, and all other memory was planned before.
+// Device memory as a Memory. A failure ends the process (exit_after_device_error()): only weights
+// are allocated with try_allocate(), which may fail, and all other memory was planned before.
 class CudaMemory final : public Memory {
  public:
   CudaMemory(Device& device, Stream& stream) : device_(device), stream_(stream) {}

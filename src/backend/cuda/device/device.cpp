@@ -9,16 +9,16 @@
 
 namespace kvik::cuda {
 
-void end_without_device(const Error& error) {
+void exit_after_device_error(const Error& error) {
   // Threads of tiers may call this at the same time. Only the first one logs the error.
   static std::atomic_flag is_said;
   while (is_said.test_and_set()) pause();
-  log::error("{}: without the device nothing can go on", error.message);
+  log::error("{}: cannot continue without the GPU", error.message);
   std::_Exit(EXIT_FAILURE);
 }
 
 void require(const Result<void>& done) {
-  if (!done) end_without_device(done.error());
+  if (!done) exit_after_device_error(done.error());
 }
 
 }  // namespace kvik::cuda

@@ -127,6 +127,6 @@ class Device {
 // the process at once: device memory is lost, so no request could be answered. Pages stored in
 // tiers remain. require() does this only if `done` is an error.
 void require(const Result<void>& done);
-[[noreturn]] void end_without_device(const Error& error);
+[[noreturn]] void exit_after_device_error(const Error& error);
 
 }  // namespace kvik::cuda

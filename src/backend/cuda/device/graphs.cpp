@@ -28,7 +28,7 @@ Graphs::Known& Graphs::find(const LaunchList& launches, uint32_t place) {
   for (Known& known : known_) {
     if (known.place == place && same_kernels(known.launches, launches)) return known;
   }
-  if (known_.size() < kMostGraphs) known_.emplace_back();
+  if (known_.size() < kMaxGraphs) known_.emplace_back();
   Known& oldest = *std::ranges::min_element(known_, {}, &Known::used_at);
   oldest = {.place = place};
   return oldest;
@@ -39,7 +39,7 @@ Result<void> Graphs::start_each(const LaunchList& launches) {
   return {};
 }
 
-Result<void> Graphs::bring_up_to_date(Known& known, const LaunchList& launches) {
+Result<void> Graphs::update_graph(Known& known, const LaunchList& launches) {
   if (!known.graph) {
     // Set before the graph, so that the launches and the graph agree even if this fails.
     known.launches = LaunchList(launches);
@@ -55,16 +55,17 @@ Result<void> Graphs::bring_up_to_date(Known& known, const LaunchList& launches) 
 }
 
 Result<void> Graphs::run(const LaunchList& launches, uint32_t place) {
-  if (!makes_graphs_ || launches.size() < kFewLaunches) return start_each(launches);
+  if (!makes_graphs_ || launches.size() < kMinGraphLaunches) return start_each(launches);
   Known& known = find(launches, place);
   known.used_at = ++now_;
   if (known.launches.size() == 0) {
     known.launches = LaunchList(launches);
     return start_each(launches);
   }
-  if (const Result<void> done = bring_up_to_date(known, launches); !done) {
+  if (const Result<void> done = update_graph(known, launches); !done) {
     // Graphs are optional. If the device itself has failed, the next call reports it.
-    log::warn("{}: launches are handed over one by one", done.error().message);
+    log::warn("{}: kernels are launched one by one instead of as CUDA graphs",
+              done.error().message);
     makes_graphs_ = false;
     known_.clear();
     return start_each(launches);

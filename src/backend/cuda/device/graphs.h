@@ -18,8 +18,8 @@ class Graphs {
   Result<void> run(const LaunchList& launches, uint32_t place);
 
  private:
-  static constexpr size_t kMostGraphs = 128;
-  static constexpr size_t kFewLaunches = 4;  // shorter lists do not benefit from a graph
+  static constexpr size_t kMaxGraphs = 128;
+  static constexpr size_t kMinGraphLaunches = 4;  // shorter lists do not benefit from a graph
 
   struct Known {
     uint32_t place = 0;
@@ -28,7 +28,7 @@ class Graphs {
     uint64_t used_at = 0;
   };
   Known& find(const LaunchList& launches, uint32_t place);
-  Result<void> bring_up_to_date(Known& known, const LaunchList& launches);
+  Result<void> update_graph(Known& known, const LaunchList& launches);
   Result<void> start_each(const LaunchList& launches);
 
   Device& device_;

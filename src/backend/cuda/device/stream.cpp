@@ -5,9 +5,9 @@
 namespace kvik::cuda {
 
 void Stream::begin_step() {
-  require(hand_over());
+  require(submit_deferred());
   tables_.begin_step();
-  n_handed_over_ = 0;
+  n_submitted_lists_ = 0;
   thread_ = std::this_thread::get_id();
 }
 
@@ -25,20 +25,20 @@ Result<void> Stream::launch(const Launch& launch) {
   return device_.start(launch);
 }
 
-Result<void> Stream::hand_over() {
+Result<void> Stream::submit_deferred() {
   if (thread_.load() != std::this_thread::get_id() || held_.size() == 0) return {};
   TRY(tables_.bring());
-  TRY(graphs_.run(held_, n_handed_over_++));
+  TRY(graphs_.run(held_, n_submitted_lists_++));
   held_.clear();
   return {};
 }
 
 Result<void> Stream::wait() {
-  TRY(hand_over());
+  TRY(submit_deferred());
   CHECK(held_.size() == 0);  // otherwise another thread began the step
   thread_ = std::thread::id();
   TRY(device_.wait());
-  if (tables_.n_lists() > kMostLists) tables_.begin_step();
+  if (tables_.n_lists() > kMaxLists) tables_.begin_step();
   return {};
 }
 

@@ -41,11 +41,11 @@ class Stream {
 
   // Submits deferred launches before other work that may depend on them. Does nothing on other
   // threads, because their work does not depend on deferred launches.
-  Result<void> hand_over();
+  Result<void> submit_deferred();
 
  private:
   // Maximum number of lists put outside steps before their memory is reused.
-  static constexpr size_t kMostLists = 64;
+  static constexpr size_t kMaxLists = 64;
 
   Result<void> launch(const Launch& launch);
 
@@ -53,7 +53,7 @@ class Stream {
   Tables& tables_;
   Graphs graphs_;
   std::atomic<std::thread::id> thread_;  // the thread that began the step; empty outside a step
-  uint32_t n_handed_over_ = 0;           // lists submitted so far in this step
+  uint32_t n_submitted_lists_ = 0;       // lists submitted so far in this step
   LaunchList held_;
 };
 

@@ -11,7 +11,7 @@ Tables::~Tables() {
 
 void Tables::begin_step() {
   lists_.clear();
-  for (Piece& piece : pieces_) piece.n_used = piece.n_brought = 0;
+  for (Piece& piece : pieces_) piece.n_used = piece.n_uploaded = 0;
 }
 
 const std::byte* Tables::put_bytes(std::span<const std::byte> bytes) {
@@ -38,7 +38,7 @@ size_t Tables::piece_with_room(size_t n_bytes) {
   }
   const size_t n_units = (n_bytes + kPieceBytes - 1) / kPieceBytes;
   Result<std::byte*> on_device = device_.allocate(n_units * kPieceBytes);
-  if (!on_device) end_without_device(on_device.error());
+  if (!on_device) exit_after_device_error(on_device.error());
   pieces_.push_back({.on_device = *on_device,
                      .wanted = std::vector<std::byte>(n_units * kPieceBytes),
                      .there = std::vector<std::byte>(n_units * kPieceBytes)});
@@ -55,8 +55,8 @@ Result<void> Tables::bring(Piece& piece) {
   const auto differs = [&](size_t line) {
     return std::memcmp(&piece.wanted[line], &piece.there[line], kAlignment) != 0;
   };
-  size_t first = piece.n_brought, end = piece.n_used;
-  piece.n_brought = piece.n_used;
+  size_t first = piece.n_uploaded, end = piece.n_used;
+  piece.n_uploaded = piece.n_used;
   while (first < end && !differs(first)) first += kAlignment;
   while (end > first && !differs(end - kAlignment)) end -= kAlignment;
   const auto changed = std::span<const std::byte>(piece.wanted).subspan(first, end - first);

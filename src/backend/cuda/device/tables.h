@@ -47,7 +47,7 @@ class Tables {
     std::byte* on_device = nullptr;
     // New contents, and the contents on the device.
     std::vector<std::byte> wanted, there;
-    size_t n_used = 0, n_brought = 0;
+    size_t n_used = 0, n_uploaded = 0;
   };
   struct List {
     size_t piece, first, n_bytes;

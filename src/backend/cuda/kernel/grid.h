@@ -13,10 +13,10 @@ struct Grid {
 
 // Maximum of a grid's second axis. For more rows, a block processes every n-th row, starting at its
 // own.
-inline constexpr uint32_t kMostGridRows = 65535;
+inline constexpr uint32_t kMaxGridRows = 65535;
 
 constexpr uint32_t grid_rows(uint32_t n_rows) {
-  return n_rows < kMostGridRows ? n_rows : kMostGridRows;
+  return n_rows < kMaxGridRows ? n_rows : kMaxGridRows;
 }
 
 constexpr uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }

@@ -57,7 +57,7 @@ __device__ RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
 
 // Quantizes rows with a warp per block of 32 and a lane per element. The peaks of a row's blocks
 // are stored temporarily where the shifts will be.
-__global__ void quantise(QuantTask t) {
+__global__ void quantize(QuantTask t) {
   __shared__ Shared<float, 4> shared_row;
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t warp = threadIdx.x / 32;

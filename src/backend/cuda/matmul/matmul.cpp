@@ -17,7 +17,7 @@ size_t round_up_bytes(size_t n) { return (n + 255) / 256 * 256; }
 // Returns whether the weights are floats, which have no kernel for many rows.
 bool is_float(const WeightKernels& kernels) { return !kernels.many.code.start; }
 
-uint32_t most_heads(const WorkLimits& limits) {
+uint32_t max_heads(const WorkLimits& limits) {
   uint32_t most = 1;
   for (const HeadsUse& use : limits.heads) most = std::max(most, use.n_heads);
   return most;
@@ -85,7 +85,7 @@ uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
   for (const WeightKind& weights : limits.weights) {
     if (is_float(kernels_.by_type[static_cast<size_t>(weights.type)])) continue;
     // The rows of experts are quantized once for all experts, or come from another product.
-    const uint32_t n_rows = weights.use == WeightUse::kHeads ? limits.n_rows * most_heads(limits)
+    const uint32_t n_rows = weights.use == WeightUse::kHeads ? limits.n_rows * max_heads(limits)
                             : weights.use == WeightUse::kExperts
                                 ? std::max(limits.n_rows, limits.n_expert_rows)
                                 : limits.n_rows;
@@ -98,10 +98,10 @@ void Matmul::reserve(const WorkLimits& limits) {
   memory_.grow(activations_, scratch_bytes(limits));
 }
 
-void Matmul::quantise(const Input& in, const uint32_t* gather) {
+void Matmul::quantize(const Input& in, const uint32_t* gather) {
   memory_.grow(activations_, activation_bytes(in.n_rows, in.k));
   const Grid grid = {.x = 1, .y = grid_rows(in.n_rows), .z = 1, .n_threads = kQuantThreads};
-  require(stream_.launch(kernels_.quantise, grid,
+  require(stream_.launch(kernels_.quantize, grid,
                          {.x = in.x,
                           .stride = in.stride,
                           .step = in.step,
@@ -115,15 +115,15 @@ void Matmul::quantise(const Input& in, const uint32_t* gather) {
 // Multiplies by `parts`, those of the first matrix. The other matrices have equal parts, in the
 // same order.
 void Matmul::multiply(const Input& in, std::span<const Part> parts, const Product& product) {
-  bool is_quantised = false;
+  bool is_quantized = false;
   const uint32_t* order = nullptr;
   for (size_t i = 0; i < parts.size();) {
     const Part& part = parts[i];
     const size_t n = product.n_matrices == 1 ? parts_as_one(parts.subspan(i)) : 1;
     if (!is_float(kernels_.by_type[static_cast<size_t>(part.type)]) &&
-        (!is_quantised || order != part.gather)) {
-      quantise(in, part.gather);
-      is_quantised = true;
+        (!is_quantized || order != part.gather)) {
+      quantize(in, part.gather);
+      is_quantized = true;
       order = part.gather;
     }
     const Part& last = parts[i + n - 1];
@@ -162,7 +162,7 @@ void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns
     task.tiles = product.routed->tiles(choice.tile_rows);
     n_tiles = product.routed->n_tiles(choice.tile_rows);
   }
-  CHECK(n_tiles <= kMostGridRows);
+  CHECK(n_tiles <= kMaxGridRows);
   const Grid grid = {.x = ceil_div(n_columns, choice.n_panels * kPanelColumns),
                      .y = n_tiles,
                      .z = 1,

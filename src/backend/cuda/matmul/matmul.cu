@@ -28,7 +28,7 @@ constexpr WeightKernels of_floats() {
 }
 
 constexpr MatmulKernels all_kernels() {
-  MatmulKernels all = {.quantise = kernel_of<QuantTask, quantise>("quantise"), .by_type = {}};
+  MatmulKernels all = {.quantize = kernel_of<QuantTask, quantize>("quantize"), .by_type = {}};
   const auto set = [&](ElementType type, const WeightKernels& kernels) {
     all.by_type[static_cast<size_t>(type)] = kernels;
   };

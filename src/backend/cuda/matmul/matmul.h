@@ -58,7 +58,7 @@ class Matmul {
 
   Activations place(uint32_t n_rows, uint32_t k) const;
   static size_t activation_bytes(uint32_t n_rows, uint32_t k);
-  void quantise(const Input& in, const uint32_t* gather);
+  void quantize(const Input& in, const uint32_t* gather);
   void multiply(const Input& in, std::span<const Part> parts, const Product& product);
   void launch(const Part& part, const Product& product, uint32_t n_columns);
 

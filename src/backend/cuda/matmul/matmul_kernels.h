@@ -93,7 +93,7 @@ struct WeightKernels {
 };
 
 struct MatmulKernels {
-  Kernel<QuantTask> quantise;
+  Kernel<QuantTask> quantize;
   WeightKernels by_type[kNumElementTypes];  // an entry has no kernels if the type is not supported
 };
 

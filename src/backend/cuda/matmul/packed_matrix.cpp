@@ -26,7 +26,7 @@ Result<std::unique_ptr<CudaPackedMatrix>> CudaPackedMatrix::pack(
   for (const PanelMatrix::Part& part : on_host.parts()) {
     if (part.scale != 1) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("a {} matrix that is times {} beside its blocks: expected 1 on a GPU",
+                  fmt::format("a {} matrix with an additional scale of {}: expected 1 on a GPU",
                               name_of(part.type), part.scale));
     }
     const size_t n_bytes = part.n_panels * part.panel_bytes;

@@ -12,7 +12,7 @@ namespace kvik::cuda {
 
 inline constexpr uint32_t kMostExperts = 1024;  // limited by shared memory, which holds their ranks
 // Limited by the lanes of a warp, each of which holds one.
-inline constexpr uint32_t kMostUsed = 32;
+inline constexpr uint32_t kMaxUsedExperts = 32;
 
 // Selects the experts of each row and their weights, as RouteShape describes. Grid: [1, rows], 32
 // threads.

@@ -4,7 +4,7 @@ namespace kvik::cuda {
 
 Result<std::unique_ptr<Device>> open_device(uint32_t) {
   return fail(ErrorCode::kUnsupported,
-              "this build cannot compute on a GPU: it was built without nvcc (-DKVIK_CUDA=ON)");
+              "this build has no GPU support: rebuild with -DKVIK_CUDA=ON, which needs nvcc");
 }
 
 }  // namespace kvik::cuda

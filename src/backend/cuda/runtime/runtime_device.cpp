@@ -49,7 +49,7 @@ class RuntimeDevice final : public Device {
   Result<uint64_t> free_bytes() override {
     TRY(select());
     size_t n_free = 0, n_all = 0;
-    TRY(checked(cudaMemGetInfo(&n_free, &n_all), "its memory"));
+    TRY(checked(cudaMemGetInfo(&n_free, &n_all), "querying free memory"));
     return n_free;
   }
 
@@ -61,7 +61,7 @@ class RuntimeDevice final : public Device {
       cudaGetLastError();  // clears the error, which does not mean that the device failed
       const Result<uint64_t> left = free_bytes();
       return fail(ErrorCode::kExhausted,
-                  fmt::format("the GPU has no {} of memory more: {} are free", format_bytes(bytes),
+                  fmt::format("out of GPU memory: {} requested, {} free", format_bytes(bytes),
                               format_bytes(left.value_or(0))));
     }
     TRY(checked(error, "memory"));
@@ -85,7 +85,7 @@ class RuntimeDevice final : public Device {
   }
   Result<void> wait() override {
     TRY(select());
-    return checked(cudaStreamSynchronize(stream_), "work that was handed in before");
+    return checked(cudaStreamSynchronize(stream_), "work submitted earlier");
   }
 
   Result<std::unique_ptr<SideStream>> make_side_stream(uint32_t n_slots) override {
@@ -99,8 +99,8 @@ class RuntimeDevice final : public Device {
     if (error == cudaSuccess) return {};
     cudaGetLastError();  // clears the error, which does not mean that the device failed
     return fail(ErrorCode::kUnsupported,
-                fmt::format("the GPU's driver pinned no {} of host memory ({})",
-                            format_bytes(host.size()), cudaGetErrorString(error)));
+                fmt::format("cannot pin {} of host memory ({})", format_bytes(host.size()),
+                            cudaGetErrorString(error)));
   }
   void unpin(std::span<std::byte> host) override {
     cudaSetDevice(number_);
@@ -109,7 +109,7 @@ class RuntimeDevice final : public Device {
 
  private:
   // Selects the device on this thread, because CUDA's current device is per thread.
-  Result<void> select() const { return checked(cudaSetDevice(number_), "selecting it"); }
+  Result<void> select() const { return checked(cudaSetDevice(number_), "selecting the device"); }
 
   // Small copies, such as the lists of a step, go through pinned memory without waiting. Other
   // copies must wait, because for pageable memory CUDA does not report when an asynchronous copy
@@ -164,11 +164,12 @@ Result<std::unique_ptr<Device>> open_device(uint32_t number) {
   constexpr int needed = CUDART_VERSION / 1000;
   if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&known) == cudaSuccess &&
       known / 1000 < needed) {
-    return fail(ErrorCode::kUnsupported,
-                known == 0 ? "no GPU can be used: there is no NVIDIA driver here"
-                           : fmt::format("no GPU can be used: the driver knows CUDA {}, expected "
-                                         "{} or later",
-                                         known / 1000, needed));
+    return fail(
+        ErrorCode::kUnsupported,
+        known == 0
+            ? "no GPU can be used: there is no NVIDIA driver here"
+            : fmt::format("no GPU can be used: the driver supports CUDA {}, expected {} or later",
+                          known / 1000, needed));
   }
   if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice ||
       error == cudaErrorStubLibrary || (error == cudaSuccess && n_devices == 0)) {
@@ -177,8 +178,8 @@ Result<std::unique_ptr<Device>> open_device(uint32_t number) {
                             cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error)));
   }
   if (error != cudaSuccess) {
-    return fail(ErrorCode::kIo,
-                fmt::format("no GPU can be used: the driver says '{}'", cudaGetErrorString(error)));
+    return fail(ErrorCode::kIo, fmt::format("no GPU can be used: the driver reports '{}'",
+                                            cudaGetErrorString(error)));
   }
   if (number >= static_cast<uint32_t>(n_devices)) {
     return fail(
@@ -186,7 +187,8 @@ Result<std::unique_ptr<Device>> open_device(uint32_t number) {
         fmt::format("there is no GPU {}: the machine has {}, counted from 0", number, n_devices));
   }
   cudaDeviceProp properties;
-  TRY(checked(cudaGetDeviceProperties(&properties, static_cast<int>(number)), "its properties"));
+  TRY(checked(cudaGetDeviceProperties(&properties, static_cast<int>(number)),
+              "querying device properties"));
   const int capability = 10 * properties.major + properties.minor;
   if (capability < kLeastCapability) {
     return fail(ErrorCode::kUnsupported,

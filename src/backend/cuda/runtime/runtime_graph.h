@@ -39,7 +39,7 @@ class RuntimeGraph final : public DeviceGraph {
                    launch.name);
   }
   Result<void> run() override {
-    TRY(checked(cudaSetDevice(device_), "selecting it"));
+    TRY(checked(cudaSetDevice(device_), "selecting the device"));
     return checked(cudaGraphLaunch(runnable_, stream_), "a graph");
   }
 

@@ -17,7 +17,7 @@ class RuntimeSideStream final : public SideStream {
     cudaSetDevice(device_);
     if (stream_) cudaStreamSynchronize(stream_);
     for (const cudaEvent_t event : copied_) cudaEventDestroy(event);
-    if (handed_in_) cudaEventDestroy(handed_in_);
+    if (main_event_) cudaEventDestroy(main_event_);
     if (stream_) cudaStreamDestroy(stream_);
   }
   RuntimeSideStream(const RuntimeSideStream&) = delete;
@@ -26,7 +26,7 @@ class RuntimeSideStream final : public SideStream {
   Result<void> open(uint32_t n_slots) {
     TRY(select());
     TRY(checked(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a side stream"));
-    TRY(checked(cudaEventCreateWithFlags(&handed_in_, cudaEventDisableTiming), "an event"));
+    TRY(checked(cudaEventCreateWithFlags(&main_event_, cudaEventDisableTiming), "an event"));
     while (copied_.size() < n_slots) {
       cudaEvent_t event = nullptr;
       // A thread that waits for the event sleeps instead of spinning.
@@ -45,34 +45,34 @@ class RuntimeSideStream final : public SideStream {
   }
   Result<void> wait(uint32_t slot) override {
     TRY(select());
-    return checked(cudaEventSynchronize(copied_[slot]), "a copy beside its work");
+    return checked(cudaEventSynchronize(copied_[slot]), "a copy on a side stream");
   }
 
   // Waiting for an event waits for the work that precedes its last recording.
   Result<void> follow() override {
     TRY(select());
-    TRY(checked(cudaEventRecord(handed_in_, main_), "an event"));
-    return checked(cudaStreamWaitEvent(stream_, handed_in_, 0), "an order of streams");
+    TRY(checked(cudaEventRecord(main_event_, main_), "an event"));
+    return checked(cudaStreamWaitEvent(stream_, main_event_, 0), "ordering two streams");
   }
   Result<void> lead(uint32_t slot) override {
     TRY(select());
-    return checked(cudaStreamWaitEvent(main_, copied_[slot], 0), "an order of streams");
+    return checked(cudaStreamWaitEvent(main_, copied_[slot], 0), "ordering two streams");
   }
 
  private:
-  Result<void> select() const { return checked(cudaSetDevice(device_), "selecting it"); }
+  Result<void> select() const { return checked(cudaSetDevice(device_), "selecting the device"); }
 
   Result<void> copy(uint32_t slot, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     TRY(select());
-    TRY(checked(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy beside its work"));
+    TRY(checked(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy on a side stream"));
     return checked(cudaEventRecord(copied_[slot], stream_), "an event");
   }
 
   const int device_;
   const cudaStream_t main_;
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t handed_in_ = nullptr;  // recorded in main_ by the last follow()
-  std::vector<cudaEvent_t> copied_;  // by slot; recorded in stream_ after each copy
+  cudaEvent_t main_event_ = nullptr;  // recorded in main_ by the last follow()
+  std::vector<cudaEvent_t> copied_;   // by slot; recorded in stream_ after each copy
 };
 
 }  // namespace kvik::cuda

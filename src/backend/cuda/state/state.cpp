@@ -19,7 +19,7 @@ uint64_t scratch_of_run(const RecurrenceShape& shape) {
 }  // namespace
 
 const PlacedState* State::place(std::span<const StateRun> runs, uint32_t n_rows) {
-  CHECK(runs.size() <= kMostGridRows);
+  CHECK(runs.size() <= kMaxGridRows);
   placed_.clear();
   n_drafted_ = 0;
   for (const StateRun& run : runs) {

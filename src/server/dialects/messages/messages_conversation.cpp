@@ -74,7 +74,7 @@ class Conversation {
     const TextWords words{.param = param,
                           .expected = "a string or an array of blocks",
                           .made_of = "made of blocks",
-                          .refusal = "a block of content is no text, expected only text"};
+                          .refusal = "a block of content is not text; only text is supported"};
     return read_texts(content, words, marks_);
   }
 
@@ -113,7 +113,8 @@ class Conversation {
     const json::value& source = at(block, "source");
     const bool is_text = source.is_object() && text_at(source.get_object(), "type") == "text";
     if (!is_text) {
-      return fail(ErrorCode::kUnsupported, "a document is no text, expected only text", "messages");
+      return fail(ErrorCode::kUnsupported, "a document is not text; only text is supported",
+                  "messages");
     }
     TRY_ASSIGN(const auto pin_ttl, marks_.read(block));
     newest(role).parts.push_back(

@@ -115,7 +115,7 @@ Result<void> check_thread(const JsonFields& fields) {
   TRY_ASSIGN(const auto thread, fields.object("thread"));
   if (!thread || text_at(thread->all(), "type") != "continue") return {};
   return fail(ErrorCode::kNotFound,
-              "no thread is kept here: send the whole conversation with thread {\"type\": "
+              "this server stores no threads: send the whole conversation with thread {\"type\": "
               "\"create\"}, or without",
               "thread");
 }

@@ -24,7 +24,7 @@ Result<size_t> read_limit(std::string_view query) {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), limit);
   const bool is_number = read.ec == std::errc() && read.ptr == text.data() + text.size();
   if (is_number && limit >= 1 && limit <= kMost) return limit;
-  return refuse("limit", fmt::format("limit must be a whole number from 1 to {}", kMost));
+  return refuse("limit", fmt::format("limit must be an integer from 1 to {}", kMost));
 }
 
 // Returns an item as shown to clients: the parts of a message are expanded.
@@ -55,7 +55,8 @@ Result<json::object> item_page(const json::array& items, std::string_view query)
   if (const std::string after = query_value(query, "after"); !after.empty()) {
     const auto found = std::ranges::find_if(
         all, [&](const json::object& item) { return text_at(item, "id") == after; });
-    if (found == all.end()) return refuse("after", "after names no item of this response");
+    if (found == all.end())
+      return refuse("after", "after is not the id of an item of this response");
     begin = static_cast<size_t>(found - all.begin()) + 1;
   }
   const size_t end = std::min(begin + limit, all.size());

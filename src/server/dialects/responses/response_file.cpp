@@ -172,7 +172,7 @@ Result<std::unique_ptr<ResponseFile>> ResponseFile::open(const std::string& path
   for (const char* end : {"", "-wal", "-shm"}) TRY(prepare_private_file(path + end));
   TRY_ASSIGN(auto file, open_database(path));
   if (file) return file;
-  log::warn("'{}' is of an earlier version: its responses are gone", path);
+  log::warn("'{}' has an earlier format; its responses were deleted", path);
   remove_database(path);
   TRY_ASSIGN(file, open_database(path));
   if (file) return file;
@@ -183,8 +183,7 @@ Result<std::unique_ptr<ResponseFile>> ResponseFile::open(const std::string& path
 Result<std::unique_ptr<ResponseFile>> ResponseFile::open_database(const std::string& path) {
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
   if (!FileDescriptor(::open(path.c_str(), flags, mode_t{kPrivateFile})).is_open()) {
-    return fail(ErrorCode::kIo,
-                fmt::format("'{}' can not be opened: {}", path, std::strerror(errno)));
+    return fail(ErrorCode::kIo, fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
   }
   TRY_ASSIGN(Sqlite database, Sqlite::open(path, Sqlite::Mode::kReadWrite));
   TRY_ASSIGN(const int64_t version, version_of(database));
@@ -193,7 +192,7 @@ Result<std::unique_ptr<ResponseFile>> ResponseFile::open_database(const std::str
   if (is_first_version(version, found, ours)) return std::unique_ptr<ResponseFile>();
   if (!found.empty() && (found != ours || version != kVersion)) {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' holds other tables than this program's", path));
+                fmt::format("'{}' is not a response file of Kvik: it has other tables", path));
   }
   TRY(database.run(kSettings));
   TRY(database.run(kSchema));
@@ -203,7 +202,7 @@ Result<std::unique_ptr<ResponseFile>> ResponseFile::open_database(const std::str
 std::unique_ptr<ResponseFile> ResponseFile::open_or_warn(const std::string& path) {
   auto file = open(path);
   if (file) return std::move(*file);
-  log::warn("responses are kept in memory alone: {}", file.error().message);
+  log::warn("responses are stored in memory only: {}", file.error().message);
   return nullptr;
 }
 
@@ -329,7 +328,7 @@ void ResponseFile::write_batch(std::deque<Change> batch) {
   const auto written = batch.empty() ? erase_some_old() : write_all(batch);
   for (const Change& change : batch) forget(change);
   if (written || std::exchange(has_warned_, true)) return;
-  log::warn("a response is kept in memory alone: {}", written.error().message);
+  log::warn("a response is stored in memory only: {}", written.error().message);
 }
 
 // Writes all of a batch, or none.

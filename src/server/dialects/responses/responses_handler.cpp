@@ -152,7 +152,7 @@ Reply handle_response(const HandlerContext& context, const HttpRequest& request)
   const std::string owner = owner_of(context, request, query_value(request.query, "cache_salt"));
   const auto unknown = [&]() -> Reply {
     return error_response(Error{ErrorCode::kNotFound,
-                                fmt::format("the response '{}' is not kept here", printable(id)),
+                                fmt::format("the response '{}' is not stored", printable(id)),
                                 "response_id"});
   };
   if (is_list) {

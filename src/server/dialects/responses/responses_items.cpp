@@ -18,7 +18,7 @@ namespace json = boost::json;
 
 // Returns whether the item belongs to a tool that only its vendor can run. Such items are ignored:
 // the answers that followed contain the results.
-bool is_vendors_item(std::string_view type) {
+bool is_vendor_item(std::string_view type) {
   constexpr std::array<std::string_view, 9> kTypes = {
       "web_search_call", "file_search_call",     "image_generation_call",
       "computer_call",   "computer_call_output", "code_interpreter_call",
@@ -81,8 +81,8 @@ Result<void> ResponsesItems::add(const json::value& value) {
   if (type == "custom_tool_call") return add_call(item, true);
   if (type == "function_call_output" || type == "custom_tool_call_output") return add_output(item);
   if (type == "reasoning") return add_reasoning(item);
-  if (type == "item_reference") return add_kept(item);
-  if (is_vendors_item(type)) return {};
+  if (type == "item_reference") return add_stored(item);
+  if (is_vendor_item(type)) return {};
   return fail(ErrorCode::kUnsupported,
               fmt::format("an item of input is of the type '{}', expected a message, reasoning, or "
                           "a call and its output",
@@ -166,11 +166,11 @@ Result<void> ResponsesItems::add_reasoning(const json::object& item) {
   return {};
 }
 
-Result<void> ResponsesItems::add_kept(const json::object& item) {
+Result<void> ResponsesItems::add_stored(const json::object& item) {
   const std::string_view id = text_at(item, "id");
   const auto kept = kept_.item && depth_ == 0 ? kept_.item(id) : std::nullopt;
   if (!kept) {
-    return refuse("input", fmt::format("the item '{}' is not kept here", printable(id)));
+    return refuse("input", fmt::format("the item '{}' is not stored", printable(id)));
   }
   ++depth_;
   TRY(add(*kept));

@@ -42,7 +42,7 @@ class ResponsesItems {
   Result<void> add_call(const boost::json::object& item, bool is_custom);
   Result<void> add_output(const boost::json::object& item);
   Result<void> add_reasoning(const boost::json::object& item);
-  Result<void> add_kept(const boost::json::object& item);
+  Result<void> add_stored(const boost::json::object& item);
   Result<std::vector<MessagePart>> texts_of(const boost::json::value& content);
   Message& assistant();
 

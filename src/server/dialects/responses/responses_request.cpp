@@ -38,7 +38,7 @@ Result<json::array> read_previous(const JsonFields& fields, const StoredResponse
   auto items = kept.conversation ? kept.conversation(*id) : std::nullopt;
   if (items) return std::move(*items);
   return refuse("previous_response_id",
-                fmt::format("the response '{}' is not kept here", printable(*id)));
+                fmt::format("the response '{}' is not stored", printable(*id)));
 }
 
 Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view model,
@@ -51,7 +51,7 @@ Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view
   for (const json::value& item : before) TRY(items.add(item));
   for (const json::value& item : out.items) TRY(items.add(item));
   chat.messages = std::move(items).take();
-  if (chat.messages.empty()) return refuse("input", "input holds no message");
+  if (chat.messages.empty()) return refuse("input", "input has no message");
   if (instructions) {
     chat.messages.insert(chat.messages.begin(), text_message("system", std::move(*instructions)));
   }

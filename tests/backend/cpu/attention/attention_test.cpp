@@ -196,7 +196,7 @@ TEST(Attention, splits_attended_one_by_one_and_merged_give_the_bits_of_the_whole
   }
 }
 
-TEST(Attention, what_lies_behind_the_last_token_changes_no_bit) {
+TEST(Attention, data_after_the_last_token_changes_no_bit) {
   for (const auto& [type, open] : kPageKinds) {
     for (const uint32_t n_tokens : {1, 5, 17, 40, 530}) {
       const Case c{.type = type, .open = open, .n_tokens = n_tokens, .n_rows = 1};

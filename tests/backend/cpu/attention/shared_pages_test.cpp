@@ -32,7 +32,7 @@ struct Wish {
 
 enum class Prefix { kShared, kCopied };
 
-// Sequences with one prefix, whose pages are shared or copied.
+// Sequences with a common prefix. Its pages are shared or copied.
 class Users {
  public:
   Users(Backend& backend, PageKind kind, std::vector<Wish> wishes, Prefix prefix)

@@ -115,7 +115,7 @@ TEST(WindowPages, pages_that_slid_out_of_the_window_are_never_touched) {
   }
 }
 
-TEST(WindowPages, one_token_at_a_time_may_lose_the_page_behind_its_window) {
+TEST(WindowPages, decoding_may_release_the_page_before_the_window) {
   const auto backend = backend_of("", 2);
   for (const PageKind kind : kPageKinds) {
     WindowedSequence kept(*backend, kind, 150);

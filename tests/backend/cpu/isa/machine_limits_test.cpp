@@ -9,8 +9,8 @@ namespace {
 
 TEST(MachineProbe, each_take_is_of_the_looks_since_the_one_before) {
   MachineProbe probe(1);
-  for (const uint32_t n_looks : {1u, 3u}) {
-    probe.look(n_looks);
+  for (const uint32_t n_measurements : {1u, 3u}) {
+    probe.look(n_measurements);
     const MachineLimits limits = probe.take();
     for (const double limit :
          {limits.read_bytes_per_s, limits.f32_ops_per_s, limits.int8_ops_per_s}) {

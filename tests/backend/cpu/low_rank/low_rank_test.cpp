@@ -144,7 +144,7 @@ TEST(LowRank, gives_the_same_bits_on_every_instruction_set_and_number_of_threads
   }
 }
 
-TEST(LowRank, a_row_has_its_bits_alone_and_in_company) {
+TEST(LowRank, a_row_has_the_same_bits_alone_and_in_a_batch) {
   const auto backend = backend_for("", 2);
   const Change change(300, 1000, 8, 21, ElementType::kBF16);
   constexpr uint32_t kRows = 67;

@@ -238,7 +238,7 @@ TEST(Matmul, rows_of_zeros_give_zeros) {
   }
 }
 
-TEST(Matmul, rows_of_huge_tiny_or_undefined_numbers_disturb_nobody_else) {
+TEST(Matmul, rows_of_extreme_values_do_not_affect_other_rows) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const auto scalar = backend_of("scalar");

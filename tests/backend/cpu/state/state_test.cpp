@@ -157,7 +157,7 @@ TEST_P(Recurrence, is_the_formula_on_every_instruction_set) {
   }
 }
 
-TEST_P(Recurrence, cuts_and_guesses_leave_the_bits_of_one_step) {
+TEST_P(Recurrence, steps_and_draft_tokens_do_not_change_bits) {
   const StateKernels& kernels = find_instruction_set("")->state;
   for (const Geometry& g : kGeometries) {
     const Result whole = recur(kernels, g, GetParam(), {{kTokens}});
@@ -235,7 +235,7 @@ TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
   }
 }
 
-TEST(ShortConv, cuts_and_guesses_leave_the_bits_of_one_step) {
+TEST(ShortConv, steps_and_draft_tokens_do_not_change_bits) {
   constexpr uint32_t kChannels = 530, kTaps = 4;
   const auto taps = random_floats(kTaps * kChannels, 1), bias = random_floats(kChannels, 2);
   auto x = random_floats(kTokens * kChannels, 3);

@@ -48,7 +48,7 @@ TEST(ChatRequest, parts_of_text_become_lines_of_one) {
   EXPECT_EQ(shown(R"({"role":"user","content":[]})"), R"({"role": "user", "content": ""})");
 }
 
-TEST(ChatRequest, calls_are_typed_and_their_arguments_named) {
+TEST(ChatRequest, calls_have_a_type_and_named_arguments) {
   const std::string message =
       R"({"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",)"
       R"("function":{"name":"add","arguments":"{\"b\":1,\"a\":[2.5]}"}}]})";
@@ -62,7 +62,7 @@ TEST(ChatRequest, calls_are_typed_and_their_arguments_named) {
             R"("function", "function": {"name": "add", "arguments": {"b": 1, "a": [2.5]}}}]})");
 }
 
-TEST(ChatRequest, calls_of_another_shape_stay_as_they_were_written_but_for_their_arguments) {
+TEST(ChatRequest, unknown_call_formats_change_only_in_their_arguments) {
   constexpr const char* kHead = R"({"role":"assistant","tool_calls":)";
   const auto calls = [&](const std::string& given) {
     const std::string all = shown(kHead + given + "}");

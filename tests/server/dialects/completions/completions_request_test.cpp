@@ -143,7 +143,7 @@ TEST(CompletionJson, numbers_that_do_not_fit_are_refused_by_name) {
   EXPECT_EQ(refused_fields(R"("seed":18446744073709551616)"), "seed");
 }
 
-TEST(CompletionJson, what_fits_is_left_to_the_service) {
+TEST(CompletionJson, ranges_are_checked_by_the_service) {
   EXPECT_EQ(parse_fields(R"("n":2147483648)").n, 2147483648u);
   EXPECT_EQ(parse_fields(R"("max_tokens":9223372036854775808)").max_tokens, uint64_t{1} << 63);
   EXPECT_EQ(parse_fields(R"("max_tokens":16.0)").max_tokens, 16u);
@@ -200,7 +200,7 @@ TEST(CompletionJson, best_of_must_equal_n) {
   EXPECT_EQ(refused_fields(R"("n":2,"best_of":1)"), "best_of");
 }
 
-TEST(CompletionJson, what_cannot_be_obeyed_is_refused_and_the_rest_ignored) {
+TEST(CompletionJson, unsupported_fields_fail_and_unknown_ones_are_ignored) {
   EXPECT_EQ(refused_fields(R"("suffix":"x")"), "suffix");
   EXPECT_EQ(parse_fields(R"("cache_salt":"tenant")").engine.cache_salt, "tenant");
   EXPECT_EQ(refused_fields(R"("response_format":{"type":"xml"})"), "response_format.type");

@@ -66,7 +66,7 @@ TEST(ResponseStore, a_store_begins_with_what_its_archive_has) {
   EXPECT_THAT(archive.ids(), ElementsAre("a", "b"));  // loaded records are not written again
 }
 
-TEST(ResponseStore, what_an_archive_has_beyond_the_bounds_goes_there_as_well) {
+TEST(ResponseStore, records_beyond_the_bounds_are_deleted_from_the_archive) {
   ListedArchive archive;
   archive.put("a", record(std::string(800, 'a')));
   archive.put("b", record(std::string(800, 'b')));

@@ -6,9 +6,9 @@ namespace kvik::host_run {
 
 // The environment of a device of the host run: the memory held by others, and whether its amount is
 // stable. By default there are no others. The device calls it from one thread at a time.
-class Surroundings {
+class HostRunEnvironment {
  public:
-  virtual ~Surroundings() = default;
+  virtual ~HostRunEnvironment() = default;
 
   // Before each launch. A device that is gone stays so.
   virtual bool is_device_there() { return true; }

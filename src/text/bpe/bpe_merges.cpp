@@ -1,4 +1,4 @@
-#include "text/bpe/token_joins.h"
+#include "text/bpe/bpe_merges.h"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@ constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
 }  // namespace
 
-size_t TokenJoins::slot_of(uint64_t pair) const {
+size_t BpeMerges::slot_of(uint64_t pair) const {
   // Fibonacci hashing. The upper half of the product depends on all bits.
   size_t i = (pair * 0x9E3779B97F4A7C15u ^ pair >> 29) * 0xBF58476D1CE4E5B9u >> 32;
   for (i &= slots_.size() - 1; slots_[i].pair != pair && slots_[i].pair != kEmpty;) {
@@ -30,7 +30,7 @@ size_t TokenJoins::slot_of(uint64_t pair) const {
   return i;
 }
 
-void TokenJoins::reserve(size_t n) {
+void BpeMerges::reserve(size_t n) {
   const size_t n_slots = std::bit_ceil(std::max<size_t>(2 * n, 2));
   if (n_slots <= slots_.size()) return;
   const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(n_slots));
@@ -39,7 +39,7 @@ void TokenJoins::reserve(size_t n) {
   }
 }
 
-void TokenJoins::insert(TokenId left, TokenId right, const Join& join) {
+void BpeMerges::insert(TokenId left, TokenId right, const Join& join) {
   reserve(n_ + 1);
   Slot& slot = slots_[slot_of(pair(left, right))];
   if (slot.pair != kEmpty) return;
@@ -48,7 +48,7 @@ void TokenJoins::insert(TokenId left, TokenId right, const Join& join) {
   max_rank_ = std::max(max_rank_, join.rank);
 }
 
-const TokenJoins::Join* TokenJoins::find(TokenId left, TokenId right) const {
+const BpeMerges::Join* BpeMerges::find(TokenId left, TokenId right) const {
   const Slot& slot = slots_[slot_of(pair(left, right))];
   return slot.pair == kEmpty ? nullptr : &slot.join;
 }
@@ -56,9 +56,9 @@ const TokenJoins::Join* TokenJoins::find(TokenId left, TokenId right) const {
 // Merges a long word. The candidates are in one list per rank, and the lowest rank with candidates
 // is processed from left to right. A candidate left of the last position processed for its rank,
 // which is only possible with equal ranks, goes to a heap.
-class LongWordJoiner {
+class LongWordMerger {
  public:
-  LongWordJoiner(const TokenJoins& joins, uint32_t max_rank, TokenJoins::Scratch& scratch)
+  LongWordMerger(const BpeMerges& joins, uint32_t max_rank, BpeMerges::Scratch& scratch)
       : joins_(joins), s_(scratch) {
     if (s_.buckets.size() <= max_rank) s_.buckets.resize(size_t{max_rank} + 1, {kNone, kNone});
     s_.nodes.clear();
@@ -161,12 +161,12 @@ class LongWordJoiner {
 
   static constexpr TokenId kGone = std::numeric_limits<TokenId>::max();
 
-  const TokenJoins& joins_;
-  TokenJoins::Scratch& s_;
+  const BpeMerges& joins_;
+  BpeMerges::Scratch& s_;
   uint32_t free_ = kNone;  // the first free node
 };
 
-void TokenJoins::join_few(std::vector<TokenId>& ids, size_t from) const {
+void BpeMerges::join_few(std::vector<TokenId>& ids, size_t from) const {
   struct Symbol {
     TokenId id;
     uint32_t rank;   // rank of the merge with the next token; kNone if the two do not merge
@@ -200,14 +200,14 @@ void TokenJoins::join_few(std::vector<TokenId>& ids, size_t from) const {
   for (size_t i = 0; i < n; ++i) ids[from + i] = symbols[i].id;
 }
 
-void TokenJoins::join(std::vector<TokenId>& ids, size_t from, Scratch& scratch) const {
+void BpeMerges::join(std::vector<TokenId>& ids, size_t from, Scratch& scratch) const {
   const size_t n = ids.size() - from;
   CHECK(n < std::numeric_limits<uint32_t>::max());
   if (n < 2) return;
   if (n <= kFew) {
     join_few(ids, from);
   } else {
-    LongWordJoiner(*this, max_rank_, scratch).join(ids, from);
+    LongWordMerger(*this, max_rank_, scratch).join(ids, from);
   }
 }
 

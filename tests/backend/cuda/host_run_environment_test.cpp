@@ -20,7 +20,7 @@ using host_run::HostDevice;
 using host_run::MemoryLedger;
 
 // Other processes' memory is recorded in a file.
-class WithOthers final : public host_run::Surroundings {
+class WithOthers final : public host_run::HostRunEnvironment {
  public:
   explicit WithOthers(const std::string& path) : ledger_(path) {}
 
@@ -33,7 +33,7 @@ class WithOthers final : public host_run::Surroundings {
 };
 
 // The device disappears after one launch.
-class ForOneLaunch final : public host_run::Surroundings {
+class ForOneLaunch final : public host_run::HostRunEnvironment {
  public:
   bool is_device_there() override { return std::exchange(is_there_, false); }
 
@@ -86,10 +86,10 @@ TEST_F(SharedDevice, what_a_process_held_is_given_back_however_it_ends) {
   EXPECT_EQ(MemoryLedger(path()).held_by_others(), 100u);  // in the same row as before
 }
 
-TEST_F(SharedDevice, has_left_what_nobody_holds) {
-  HostDevice a({.memory_bytes = 1000, .surroundings = others()});
+TEST_F(SharedDevice, releases_memory_of_ended_processes) {
+  HostDevice a({.memory_bytes = 1000, .environment = others()});
   auto b = std::make_unique<HostDevice>(
-      host_run::HostDeviceOptions{.memory_bytes = 1000, .surroundings = others()});
+      host_run::HostDeviceOptions{.memory_bytes = 1000, .environment = others()});
   std::byte* const data = *b->allocate(600);
   EXPECT_EQ(*a.free_bytes(), 400u);
   const auto refused = a.allocate(401);
@@ -105,7 +105,7 @@ TEST_F(SharedDevice, has_left_what_nobody_holds) {
 TEST(CudaFaults, a_device_that_goes_between_two_launches_ends_the_process_with_a_sentence) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   auto device = std::make_unique<HostDevice>(
-      host_run::HostDeviceOptions{.surroundings = std::make_shared<ForOneLaunch>()});
+      host_run::HostDeviceOptions{.environment = std::make_shared<ForOneLaunch>()});
   const auto backend = *cuda::make_backend(std::move(device), 1);
   testing::PlacedRows x(*backend, 1, 4, {1, 2, 3, 4});
   backend->scale(x.rows, 2.0f);
@@ -126,7 +126,7 @@ TEST(CudaFaults, a_device_that_several_threads_miss_is_one_sentence) {
     for (int i = 0; i < 8; ++i) {
       threads.emplace_back([&] {
         all.arrive_and_wait();
-        cuda::end_without_device({ErrorCode::kIo, "it is gone"});
+        cuda::exit_after_device_error({ErrorCode::kIo, "it is gone"});
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -134,7 +134,7 @@ TEST(CudaFaults, a_device_that_several_threads_miss_is_one_sentence) {
   using ::testing::HasSubstr;
   for (int i = 0; i < 20; ++i) {  // without the fix, two threads report it in one of five runs
     EXPECT_EXIT(miss_it(), ::testing::ExitedWithCode(1),
-                AllOf(HasSubstr("it is gone: without the device nothing can go on"),
+                AllOf(HasSubstr("it is gone: cannot continue without the GPU"),
                       Not(::testing::ContainsRegex("it is gone.*\n.*it is gone"))));
   }
 }

@@ -24,9 +24,9 @@ FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   return m;
 }
 
-TEST(QuantisedMatmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_states) {
+TEST(QuantizedMatmul, any_bytes_of_quantized_types_are_multiplied_as_the_file_states) {
   const auto scalar = backend_of("scalar");
-  for (const ElementType type : quantised_types()) {
+  for (const ElementType type : quantized_types()) {
     const FileMatrix w = of_random_bytes(type, 40, 512);
     const std::vector<float> x = random_floats(size_t{20} * 512, 3);
     const std::vector<float> got = product(*scalar, x, 20, *pack(*scalar, {w}));
@@ -48,9 +48,9 @@ TEST(QuantisedMatmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_st
   }
 }
 
-TEST(QuantisedMatmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_states) {
+TEST(QuantizedMatmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_states) {
   const auto backend = backend_of("");
-  for (const ElementType type : quantised_types()) {
+  for (const ElementType type : quantized_types()) {
     const FileMatrix w = of_random_bytes(type, 37, 512);
     const auto table = pack(*backend, {w});
     const std::vector<TokenId> tokens = {36, 0, 17};
@@ -63,7 +63,7 @@ TEST(QuantisedMatmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_st
   }
 }
 
-TEST(QuantisedMatmul, a_matrix_of_nvfp4_is_times_its_own_scale) {
+TEST(QuantizedMatmul, a_matrix_of_nvfp4_is_times_its_own_scale) {
   const uint32_t k = 192, n = 40;
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
@@ -108,7 +108,7 @@ std::vector<float> gathered(const std::vector<float>& x, std::span<const uint32_
   return out;
 }
 
-TEST(QuantisedMatmul, weights_with_an_order_of_their_own_meet_the_activations_in_that_order) {
+TEST(QuantizedMatmul, weights_with_an_order_of_their_own_meet_the_activations_in_that_order) {
   const uint32_t k = 640, n_rows = 40;
   std::vector<uint32_t> order(k), other(k);
   for (uint32_t i = 0; i < k; ++i) order[i] = (i * 67 + 5) % k;

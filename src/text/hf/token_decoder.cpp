@@ -1,17 +1,17 @@
-#include "text/hf/token_spelling.h"
+#include "text/hf/token_decoder.h"
 
 #include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
 
 namespace kvik::hf {
 
-Result<TokenSpelling> TokenSpelling::read(const boost::json::value* decoder) {
-  TokenSpelling spelling;
+Result<TokenDecoder> TokenDecoder::read(const boost::json::value* decoder) {
+  TokenDecoder spelling;
   if (decoder && !decoder->is_null()) TRY(spelling.add(*decoder, "decoder"));
   return spelling;
 }
 
-Result<void> TokenSpelling::add(const boost::json::value& decoder, const std::string& path) {
+Result<void> TokenDecoder::add(const boost::json::value& decoder, const std::string& path) {
   TRY_ASSIGN(const JsonObject fields, object_at(decoder, path));
   TRY_ASSIGN(const std::string type, fields.required_text("type"));
   if (type == "Sequence") {
@@ -37,7 +37,7 @@ Result<void> TokenSpelling::add(const boost::json::value& decoder, const std::st
     TRY_ASSIGN(const auto mark, fields.text("replacement"));
     TRY_ASSIGN(const auto scheme, fields.text("prepend_scheme"));
     TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));
-    TRY_ASSIGN(Regex what, Regex::compile({mark.value_or(std::string(kBlankMark)), false}));
+    TRY_ASSIGN(Regex what, Regex::compile({mark.value_or(std::string(kSpaceMark)), false}));
     replacements_.push_back({std::move(what), " "});
     strips_leading_blank_ |= scheme ? *scheme != "never" : adds_blank;
   } else if (type == "WordPiece") {
@@ -55,7 +55,7 @@ Result<void> TokenSpelling::add(const boost::json::value& decoder, const std::st
   return {};
 }
 
-std::string TokenSpelling::spell(std::string_view token) const {
+std::string TokenDecoder::spell(std::string_view token) const {
   if (is_byte_level_) return letters_to_bytes(token).value_or(std::string(token));
   std::string text(token);
   if (word_piece_prefix_) {

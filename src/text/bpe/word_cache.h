@@ -15,10 +15,10 @@ namespace kvik {
 // Caches the ids of words that occurred earlier in the same text. Words repeat, and copying ids is
 // many times faster than merging bytes. The cache grows with the text up to 1 MiB; then new words
 // replace old ones. Not thread-safe.
-class SeenWords {
+class WordCache {
  public:
   // `text` is shorter than 4 GiB. The ids of its words are appended to `ids`.
-  SeenWords(std::string_view text, std::vector<TokenId>& ids)
+  WordCache(std::string_view text, std::vector<TokenId>& ids)
       : text_(text),
         ids_(ids),
         from_(ids.size()),

@@ -1,4 +1,4 @@
-#include "text/bpe/spm_joins.h"
+#include "text/bpe/spm_merges.h"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ std::vector<size_t> character_ends(std::string_view text) {
 
 }  // namespace
 
-SpmJoins::SpmJoins(const Vocabulary& vocabulary) {
+SpmMerges::SpmMerges(const Vocabulary& vocabulary) {
   std::vector<TokenId> tokens;
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
     if (vocabulary.is_plain(id) && !vocabulary.texts[id].empty()) tokens.push_back(id);
@@ -45,7 +45,7 @@ SpmJoins::SpmJoins(const Vocabulary& vocabulary) {
 }
 
 // Adds all pairs of symbols that merge to this token.
-void SpmJoins::add_token(const Vocabulary& vocabulary, TokenId id, uint32_t rank) {
+void SpmMerges::add_token(const Vocabulary& vocabulary, TokenId id, uint32_t rank) {
   const std::string_view text = vocabulary.texts[id];
   const std::vector<size_t> ends = character_ends(text);
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
@@ -64,7 +64,7 @@ void SpmJoins::add_token(const Vocabulary& vocabulary, TokenId id, uint32_t rank
   }
 }
 
-TokenId SpmJoins::add_symbol(const Vocabulary& vocabulary, std::string_view character) {
+TokenId SpmMerges::add_symbol(const Vocabulary& vocabulary, std::string_view character) {
   characters_.emplace_back(character);
   const auto number = static_cast<uint32_t>(characters_.size() - 1);
   const std::optional<uint32_t> twin = index_.insert(characters_, number);
@@ -72,14 +72,14 @@ TokenId SpmJoins::add_symbol(const Vocabulary& vocabulary, std::string_view char
   return vocabulary.n_vocab() + twin.value_or(number);
 }
 
-std::optional<TokenId> SpmJoins::symbol(const Vocabulary& vocabulary,
-                                        std::string_view character) const {
+std::optional<TokenId> SpmMerges::symbol(const Vocabulary& vocabulary,
+                                         std::string_view character) const {
   const auto first = static_cast<uint8_t>(character.front());
   return first < ascii_.size() ? ascii_[first] : look_up(vocabulary, character);
 }
 
-std::optional<TokenId> SpmJoins::look_up(const Vocabulary& vocabulary,
-                                         std::string_view character) const {
+std::optional<TokenId> SpmMerges::look_up(const Vocabulary& vocabulary,
+                                          std::string_view character) const {
   if (const auto id = vocabulary.find_plain(character)) return id;
   const auto number = index_.find(characters_, character);
   return number ? std::optional(vocabulary.n_vocab() + *number) : std::nullopt;

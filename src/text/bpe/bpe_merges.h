@@ -10,7 +10,7 @@ namespace kvik {
 
 // The merges of BPE, byte-level or SentencePiece's: which adjacent tokens merge into which token,
 // and in which order. Thread-safe once it is filled; callers own the scratch memory.
-class TokenJoins {
+class BpeMerges {
  public:
   struct Join {
     uint32_t rank;  // the lowest rank merges first
@@ -31,8 +31,8 @@ class TokenJoins {
 
   // Memory for merging, reused between words.
   class Scratch {
-    friend class TokenJoins;
-    friend class LongWordJoiner;
+    friend class BpeMerges;
+    friend class LongWordMerger;
     struct Symbol {
       TokenId id;
       uint32_t prev;  // index of the previous node; the first node refers to itself

@@ -1,4 +1,4 @@
-#include "text/bpe/seams.h"
+#include "text/bpe/split_points.h"
 
 #include "text/blank_mark.h"
 #include "text/vocabulary.h"
@@ -7,17 +7,17 @@ namespace kvik {
 
 // Returns the symbol at `at`. Each byte of another character counts as kOther, even if the
 // character is incomplete.
-Seams::Step Seams::step(std::string_view text, size_t at) {
+SplitPoints::Step SplitPoints::step(std::string_view text, size_t at) {
   const auto byte = static_cast<uint8_t>(text[at]);
   if (byte < 0x80) return {byte, 1};
-  if (byte == static_cast<uint8_t>(kBlankMark[0]) &&
-      text.substr(at, kBlankMark.size()) == kBlankMark) {
-    return {kMark, kBlankMark.size()};
+  if (byte == static_cast<uint8_t>(kSpaceMark[0]) &&
+      text.substr(at, kSpaceMark.size()) == kSpaceMark) {
+    return {kMark, kSpaceMark.size()};
   }
   return {kOther, 1};
 }
 
-Seams::Seams(const Vocabulary& vocabulary) {
+SplitPoints::SplitPoints(const Vocabulary& vocabulary) {
   joined_.set(kOther * (kOther + 1) + kOther);
   for (uint32_t id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
@@ -32,7 +32,7 @@ Seams::Seams(const Vocabulary& vocabulary) {
   }
 }
 
-size_t Seams::n_bytes_before_seam(std::string_view text) const {
+size_t SplitPoints::n_bytes_before_split(std::string_view text) const {
   Step left = step(text, 0);
   size_t at = left.n_bytes;
   while (at < text.size()) {

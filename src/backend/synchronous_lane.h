@@ -9,9 +9,9 @@
 namespace kvik {
 
 // A lane that copies synchronously, in begin_out() and place().
-class PlainLane final : public CopyLane {
+class SynchronousLane final : public CopyLane {
  public:
-  PlainLane(Memory& memory, std::vector<std::span<std::byte>> slots)
+  SynchronousLane(Memory& memory, std::vector<std::span<std::byte>> slots)
       : memory_(memory), slots_(std::move(slots)) {}
 
   void begin_out(uint32_t slot, const std::byte* source) override {

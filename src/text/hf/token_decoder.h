@@ -15,15 +15,15 @@ namespace kvik::hf {
 // "decoder" of a tokenizer.json: returns the bytes of a single token. Effects across tokens are
 // handled by Detokenizer (bytes of one character) or are not supported (WordPiece's removal of
 // spaces before punctuation).
-class TokenSpelling {
+class TokenDecoder {
  public:
   // Reads a decoder. Errors: kUnsupported for an unknown type, kCorrupt.
-  static Result<TokenSpelling> read(const boost::json::value* decoder);
+  static Result<TokenDecoder> read(const boost::json::value* decoder);
 
   std::string spell(std::string_view token) const;
 
-  bool strips_leading_blank() const { return strips_leading_blank_; }
-  bool knows_byte_tokens() const { return knows_byte_tokens_; }
+  bool strips_leading_space() const { return strips_leading_blank_; }
+  bool has_byte_tokens_decoder() const { return knows_byte_tokens_; }
 
  private:
   Result<void> add(const boost::json::value& decoder, const std::string& path);
