@@ -259,7 +259,7 @@ class OwnServer(Case):
     def test_a_server_that_cannot_start_is_one_sentence(self):
         self.install("claude")
         self.assertIn("no server answers at http://127.0.0.1:8080: give --model MODEL", self.refused(2, "claude"))
-        self.assertIn("there is no file or folder 'hamlet'", self.refused(1, "claude", "--model", "hamlet"))
+        self.assertIn("'hamlet' is no file or folder", self.refused(1, "claude", "--model", "hamlet"))
         said = self.refused(1, "claude", "--model", "demo", KVIK_KV_MEMORY="1KiB")
         self.assertRegex(said, r"^kvik: kvik serve has ended: a KV budget of ")
         self.assertEqual(os.listdir(self.temporary), [])
