@@ -100,7 +100,7 @@ class Habits(Refused):
                                     ("serve", ("-fa", "on"), "leave it out"), ("serve", ("--flash-attn",), "leave it out"),
                                     ("serve", ("--no-mmap",), "leave it out"), ("serve", ("--jinja",), "chat template"), ("run", ("-b", 512), "leave it out"),
                                     ("serve", ("--parallel", 4), "--max-running"), ("serve", ("--cache-type-k", "q8_0"), "--kv-type"),
-                                    ("serve", ("--served-model-name", "x"), "--alias"), ("serve", ("--max-model-len", 99), "--ctx"),
+                                    ("serve", ("--max-model-len", 99), "--ctx"),
                                     ("serve", ("--gpu-memory-utilization", 0.9), "--kv-memory"), ("run", ("--system-prompt", "x"), "--system")):
             said = self.refused(2, command, "demo", *args)
             word = args[0].partition("=")[0]

@@ -259,7 +259,7 @@ class OwnServer(Case):
     def test_a_server_that_cannot_start_is_one_sentence(self):
         self.install("claude")
         self.assertIn("no server answers at http://127.0.0.1:8080: give --model MODEL", self.refused(2, "claude"))
-        self.assertIn("there is no file or folder 'hamlet'", self.refused(1, "claude", "--model", "hamlet"))
+        self.assertIn("'hamlet' is no file or folder", self.refused(1, "claude", "--model", "hamlet"))
         said = self.refused(1, "claude", "--model", "demo", KVIK_KV_MEMORY="1KiB")
         self.assertRegex(said, r"^kvik: kvik serve has ended: a KV budget of ")
         self.assertEqual(os.listdir(self.temporary), [])
@@ -313,18 +313,20 @@ class Agents(unittest.TestCase):
         self.assertIn(agent_session.LAST_WORDS, said)
 
     def check_trained(self, name):
-        """A trained model of 1.5B calls a tool that reads a file, and repeats its number, which is nowhere else. Agents sample with a random seed, and
-        so small a model does not always call a tool: it has three sessions. Where an agent's own instructions of more than 10,000 tokens can be
-        replaced, a sentence does, since they are too much for this model."""
+        """A trained model of 1.5B calls a tool that reads a file: the events that the agent prints have the number in it, which is nowhere else.
+        Agents sample with a random seed, and so small a model does not always call a tool: it has three sessions. Where an agent's own instructions
+        of more than 10,000 tokens can be replaced, a sentence does, since they are too much for this model."""
         model = trained.model("qwen2.5-coder")
         self.story.write_text("The number is 48213.\n")
         tool, arguments = agent_session.AGENTS[name].read(str(self.story))
         task = f"Call the tool {tool} with the arguments {json.dumps(arguments)}. Then tell me the number in its result."
-        brief = ["--system-prompt", "You answer by calling tools."]
-        given = {"claude": ["-p", task, *brief, "--tools", tool, "--allowedTools", tool],
-                 "qwen": ["--yolo", *brief, "--core-tools", tool, "--", task]}.get(name) or agent_session.arguments(name, task)
+        brief = ["--system-prompt", "You answer by calling tools.", "--output-format", "stream-json"]
+        given = {"claude": ["-p", task, *brief, "--verbose", "--tools", tool, "--allowedTools", tool],
+                 "codex": ["exec", "--json", *agent_session.arguments("codex", task)[1:]],
+                 "opencode": ["run", "--format", "json", task],
+                 "qwen": ["--yolo", *brief, "--core-tools", tool, "--", task]}[name]
         for _ in range(3):
-            said = self.run_agent(name, model, given, KVIK_DISK=str(self.folder / "disk"))
+            said = self.run_agent(name, model, given, KVIK_DISK=str(self.folder / "disk"), CLAUDE_CODE_MAX_OUTPUT_TOKENS="512")
             if "48213" in said:
                 return
         self.fail(said)
