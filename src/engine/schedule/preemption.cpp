@@ -33,7 +33,7 @@ bool Preemption::grow_or_preempt(Sequence& sequence) {
 void Preemption::preempt_last() {
   Sequence& last = *running_.all().back();
   reuse_.note_preemption(last);
-  speculator_.let_go(last);
+  speculator_.release(last);
   snapshots_.keep_for_resumption(last);
   close(last);
   ++n_preemptions_;
