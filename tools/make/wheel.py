@@ -41,7 +41,7 @@ def digest(data):
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-# Where completions are looked for.
+# Folders in which shells look for completions.
 PLACES = {"kvik": "share/bash-completion/completions", "_kvik": "share/zsh/site-functions", "kvik.fish": "share/fish/vendor_completions.d"}
 
 

@@ -182,8 +182,8 @@ Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorVie
     const ElementTraits& t = traits(source.type);
     if (!can_pack(source.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{} weights are not supported on the CPU: expected one of {}",
-                              t.name, computable_types(*this)));
+                  fmt::format("{} weights are not supported on the CPU: expected one of {}", t.name,
+                              computable_types(*this)));
     }
     if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {
       return fail(ErrorCode::kInvalidArgument,

@@ -188,8 +188,8 @@ Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorVi
     const ElementTraits& t = traits(source.type);
     if (!can_compute(source.type)) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{} weights are not supported on a GPU: expected one of {}",
-                              t.name, computable_types(*this)));
+                  fmt::format("{} weights are not supported on a GPU: expected one of {}", t.name,
+                              computable_types(*this)));
     }
     if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {
       return fail(ErrorCode::kInvalidArgument,
