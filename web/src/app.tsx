@@ -9,6 +9,7 @@ import { count, milliseconds, percent } from "./format";
 import { keyStore, setKey } from "./key";
 import { type Link, type Step, liveStore } from "./live";
 import { MapPanel } from "./map_panel";
+import { RouterModels, SingleModel } from "./models/models_panel";
 import { Sequences } from "./sequences";
 import { Steps } from "./steps";
 import { storage } from "./storage";
@@ -19,9 +20,16 @@ import { Term, type TermName, Tooltip } from "./tooltip";
 const kLinks: Record<Link, string> = {
   connecting: "connecting",
   up: "live",
+<<<<<<< HEAD
   down: "no connection, retrying",
   locked: "API key required",
   busy: "too many dashboards are open, retrying",
+=======
+  down: "no connection, trying again",
+  locked: "a key is needed",
+  busy: "too many dashboards are open, trying again",
+  idle: "the model is not loaded",
+>>>>>>> 065d387d94d4e0519ac157d87644e040bdbed59a
 };
 
 const kFolded = "kvik.dashboard.folded";
@@ -40,8 +48,13 @@ function Header({ tab, onTab, isFolded, onFold }: Shown) {
   return (
     <header class="top">
       <h1>Kvik</h1>
+<<<<<<< HEAD
       {model && <span class="model" title="the loaded model">{model}<span class="muted"> · context {count(context)}</span></span>}
       {backend.startsWith("cuda/") && <span class="muted" title="GPU support is experimental and has not been measured">{backend}: experimental</span>}
+=======
+      {model && <span class="model" title={link === "idle" ? "the chosen model" : "the loaded model"}>{model}{context > 0 && <span class="muted"> · context {count(context)}</span>}</span>}
+      {backend.startsWith("cuda/") && <span class="muted" title="that has not been measured on a GPU yet">{backend}: experimental</span>}
+>>>>>>> 065d387d94d4e0519ac157d87644e040bdbed59a
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
       {tab !== "explain" && (
@@ -138,11 +151,17 @@ export function App() {
         <Boundary fallback={failed("chat", "chat")}><ChatPanel /></Boundary>
         <Boundary of={view} fallback={failed("dashboard", "cache")}>
           <div class={isStale ? "cache stale" : "cache"}>
+<<<<<<< HEAD
             {isStale && <p class="stale-note" role="status">State at the time the connection was lost</p>}
+=======
+            {isStale && <p class="stale-note" role="status">As it was when the connection ended</p>}
+            <RouterModels />
+>>>>>>> 065d387d94d4e0519ac157d87644e040bdbed59a
             <Tiles />
             <MapPanel />
             <div class="pair"><Sequences /><Steps /></div>
             <Charts />
+            <SingleModel />
           </div>
         </Boundary>
         {tab === "explain" && <Boundary fallback={failed("explanation", "explain")}><ExplainPanel /></Boundary>}

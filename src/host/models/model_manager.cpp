@@ -163,6 +163,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     uint32_t n_failures = 0;     // in a row
     TimePoint retry_at;          // kFailed: when it may be tried again
     TimePoint load_begin, loaded_at, last_used;
+    TimePoint last_sign;       // of life of the process
     TimePoint end_by;          // kUnloading: when the process is killed
     bool is_killed = false;    // because it did not end in time
     bool must_unload = false;  // as soon as no request uses it
@@ -316,9 +317,10 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       entry.progress = *progress;
       notify(entry);
     }
+    if (name == "WATCHDOG") entry.last_sign = steady_clock::now();
     if (name != "READY" || value != "1" || entry.state != ModelState::kLoading) return;
     entry.state = ModelState::kLoaded;
-    entry.loaded_at = entry.last_used = steady_clock::now();
+    entry.loaded_at = entry.last_used = entry.last_sign = steady_clock::now();
     entry.load_s = to_s(entry.loaded_at - entry.load_begin);
     ++entry.n_loads;
     log::info("{}: loaded in {:.1f} s", entry.spec.name, entry.load_s);
@@ -365,11 +367,16 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       if (is_idle(entry) && (is_expired || entry.must_unload || entry.is_yielding))
         begin_end(entry);
       if (is_stopping_ && entry.child && entry.state != ModelState::kUnloading) begin_end(entry);
-      if (entry.state != ModelState::kUnloading || now < entry.end_by || entry.is_killed) continue;
-      log::error("{}: the model's process does not end and is killed", entry.spec.name);
+      if (!entry.child || entry.is_killed || !hangs(entry, now)) continue;
+      log::error("{}: the model's process hangs and is killed", entry.spec.name);
       entry.is_killed = true;
       entry.child->send_signal(SIGKILL);
     }
+  }
+
+  bool hangs(const Entry& entry, TimePoint now) const {
+    if (entry.state == ModelState::kUnloading) return now >= entry.end_by;
+    return entry.state == ModelState::kLoaded && now >= entry.last_sign + options_.hang_time;
   }
 
   void begin_end(Entry& entry) REQUIRES(mutex_) {
@@ -459,7 +466,10 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (!socket) return set_failed(entry, socket.error());
     // Only the child keeps the socket: when it ends, connections are refused.
     const FileDescriptor listening(socket->fd);
-    auto child = ChildProcess::start(entry.launch->arguments, entry.launch->variables, listening);
+    std::vector<std::string> variables = entry.launch->variables;
+    const auto hang_time = std::chrono::floor<std::chrono::microseconds>(options_.hang_time);
+    variables.push_back(fmt::format("WATCHDOG_USEC={}", hang_time.count()));
+    auto child = ChildProcess::start(entry.launch->arguments, std::move(variables), listening);
     if (!child) return set_failed(entry, child.error());
     entry.child = std::move(*child);
     entry.port = socket->port;
@@ -491,6 +501,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     for (const Entry& entry : entries_) {
       if (entry.state == ModelState::kUnloading && !entry.is_killed)
         next = std::min(next, entry.end_by);
+      if (entry.state == ModelState::kLoaded && !entry.is_killed)
+        next = std::min(next, entry.last_sign + options_.hang_time);
       if (entry.state == ModelState::kLoaded && entry.waiters.empty() && entry.keep_alive)
         next = std::min(next, entry.last_used + *entry.keep_alive);
       if (entry.state == ModelState::kUnloaded && has_waiting(entry))

@@ -45,6 +45,8 @@ struct ModelManagerOptions {
   std::function<Result<LoopbackSocket>()> listen;
   // Time for a process to end before it is killed.
   Duration end_time = std::chrono::seconds(75);
+  // A process that has sent no sign of life (sd_watchdog_enabled(3)) for this long is killed.
+  Duration hang_time = std::chrono::seconds(60);
   // If a request has waited this long for memory that other models use, new requests for one of
   // those wait until it has been unloaded.
   Duration patience = std::chrono::seconds(5);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/process/interrupts.h"
 #include "base/process/service_manager.h"
+#include "base/process/watchdog.h"
 #include "base/quantity.h"
 #include "host/available_memory.h"
 #include "host/build_info.h"
@@ -196,6 +197,9 @@ Result<int> serve_router(const RouterSetup& setup, const ListenSocket& socket) {
   log::info("{} in {} of memory: {}", setup.models.size() == 1 ? "one model" : "models",
             format_bytes(memory_bytes), fmt::format("{}", fmt::join(names_of(setup.models), ", ")));
   log::info("listening on {}", socket.url(setup.server.tls ? "https" : "http"));
+  // A sign of life means that the manager of the models answers.
+  TRY_ASSIGN(const auto watchdog,
+             Watchdog::start(setup.manager, [&models] { return !models->list().empty(); }));
   setup.manager.notify("READY=1");
   while (!Interrupts::wait()) {
   }

@@ -63,6 +63,7 @@ class Manager : public testing::Test {
                                                         .port = 1};
                                 },
                                 .end_time = std::chrono::seconds(1),
+                                .hang_time = hang_time_,
                                 .patience = std::chrono::milliseconds(50)};
     for (const auto& [name, script] : scripts)
       options.models.push_back(
@@ -89,6 +90,7 @@ class Manager : public testing::Test {
     EXPECT_EQ(state(index), wanted);
   }
 
+  Duration hang_time_ = std::chrono::seconds(60);
   std::unique_ptr<ModelManager> manager_;
 };
 
@@ -176,6 +178,17 @@ TEST_F(Manager, AProcessThatIgnoresSigtermIsKilled) {
   EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
   manager_->unload("a");
   wait_for(0, ModelState::kUnloaded);
+}
+
+TEST_F(Manager, AProcessWithoutSignsOfLifeIsKilled) {
+  hang_time_ = std::chrono::milliseconds(200);
+  start({{"a", serves()}}, kBytes);
+  const auto use = manager_->use("a", nullptr);
+  EXPECT_TRUE(wait(*use).port);
+  const auto end = steady_clock::now() + std::chrono::seconds(20);
+  while (manager_->list()[0].n_crashes == 0 && steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_EQ(manager_->list()[0].n_crashes, 1);
 }
 
 TEST_F(Manager, UnloadWaitsForTheRequestsAndNewOnesLoadItAgain) {
