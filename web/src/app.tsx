@@ -20,16 +20,10 @@ import { Term, type TermName, Tooltip } from "./tooltip";
 const kLinks: Record<Link, string> = {
   connecting: "connecting",
   up: "live",
-<<<<<<< HEAD
   down: "no connection, retrying",
   locked: "API key required",
   busy: "too many dashboards are open, retrying",
-=======
-  down: "no connection, trying again",
-  locked: "a key is needed",
-  busy: "too many dashboards are open, trying again",
   idle: "the model is not loaded",
->>>>>>> 065d387d94d4e0519ac157d87644e040bdbed59a
 };
 
 const kFolded = "kvik.dashboard.folded";
@@ -48,13 +42,8 @@ function Header({ tab, onTab, isFolded, onFold }: Shown) {
   return (
     <header class="top">
       <h1>Kvik</h1>
-<<<<<<< HEAD
-      {model && <span class="model" title="the loaded model">{model}<span class="muted"> · context {count(context)}</span></span>}
-      {backend.startsWith("cuda/") && <span class="muted" title="GPU support is experimental and has not been measured">{backend}: experimental</span>}
-=======
       {model && <span class="model" title={link === "idle" ? "the chosen model" : "the loaded model"}>{model}{context > 0 && <span class="muted"> · context {count(context)}</span>}</span>}
-      {backend.startsWith("cuda/") && <span class="muted" title="that has not been measured on a GPU yet">{backend}: experimental</span>}
->>>>>>> 065d387d94d4e0519ac157d87644e040bdbed59a
+      {backend.startsWith("cuda/") && <span class="muted" title="GPU support is experimental and has not been measured">{backend}: experimental</span>}
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
       {tab !== "explain" && (
@@ -151,12 +140,8 @@ export function App() {
         <Boundary fallback={failed("chat", "chat")}><ChatPanel /></Boundary>
         <Boundary of={view} fallback={failed("dashboard", "cache")}>
           <div class={isStale ? "cache stale" : "cache"}>
-<<<<<<< HEAD
             {isStale && <p class="stale-note" role="status">State at the time the connection was lost</p>}
-=======
-            {isStale && <p class="stale-note" role="status">As it was when the connection ended</p>}
             <RouterModels />
->>>>>>> 065d387d94d4e0519ac157d87644e040bdbed59a
             <Tiles />
             <MapPanel />
             <div class="pair"><Sequences /><Steps /></div>
