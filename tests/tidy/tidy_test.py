@@ -100,10 +100,10 @@ class TheTree(unittest.TestCase):
     def test_documents_name_what_exists(self):
         words = set(rules.re.findall(r"\w+", "\n".join(TREE.text(p) for p in TREE.sources("src/", "tests/"))))
         wrong = []
-        for path in ("ARCHITECTURE.md", "docs/design/exactness.md", "docs/design/kv_cache.md", "docs/design/scheduler.md"):
+        for path in ("ARCHITECTURE.md", *(f"docs/design/{name}.md" for name in ("exactness", "kv_cache", "life_of_a_request", "scheduler"))):
             wrong += rules.stale_names(path, TREE.text(path), words)
         for path in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/design/decisions.md", "docs/design/exactness.md",
-                     "docs/design/kv_cache.md", "docs/design/scheduler.md", "docs/reference/error_codes.md"):
+                     "docs/design/kv_cache.md", "docs/design/life_of_a_request.md", "docs/design/scheduler.md", "docs/reference/error_codes.md"):
             wrong += rules.stale_paths(path, TREE.text(path), TREE.paths)
         self.holds(wrong)
 
