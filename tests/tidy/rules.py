@@ -370,6 +370,18 @@ def shared_symbols(listing, namespace_of):
     return [f"{symbol} is shared with code for other CPUs" for symbol in weak if namespace_of not in symbol]
 
 
+def types_of_one_name(texts):
+    """texts: headers by path. Two classes with one name in namespace kvik share their inline functions in the linked program, such as destructors."""
+    places = {}
+    for path, text in texts.items():
+        code = code_alone(text)
+        if not re.search(r"^namespace kvik \{", code, re.M) or re.search(r"^namespace (?!kvik \{|CLI\b|boost\b|std\b)\w+", code, re.M):
+            continue
+        for match in re.finditer(r"^(?:class|struct)\s+(?:\w+\([^)]*\)\s*)?(\w+)(?:\s+final)?\s*(?::[^:;{]*(?:::[^:;{]*)*)?\{", code, re.M):
+            places.setdefault(match[1], []).append(path)
+    return [f"{name} is defined in {' and '.join(paths)}" for name, paths in sorted(places.items()) if len(paths) > 1]
+
+
 def length(path, text):
     """Returns (errors, warnings)."""
     n = text.count("\n")

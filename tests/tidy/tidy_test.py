@@ -86,6 +86,9 @@ class TheTree(unittest.TestCase):
             wrong += [f"{os.path.basename(path)}: {w}" for w in rules.shared_symbols(listing, f"::{isa}::")]
         self.holds(wrong)
 
+    def test_types_have_names_of_their_own(self):
+        self.holds(rules.types_of_one_name({p: TREE.text(p) for p in TREE.sources("src/") if p.endswith(".h")}))
+
     def test_files_have_not_outgrown_their_readers(self):
         code = TREE.sources("src/", "tests/", "bench/") + TREE.matching("*.py")
         errors, warnings = zip(*(rules.length(p, TREE.text(p)) for p in code))
@@ -280,6 +283,16 @@ class EveryRuleCanFail(unittest.TestCase):
         self.assertEqual(rules.shared_symbols(listing, "::avx2::"), [])
         self.assertEqual(len(rules.shared_symbols(listing, "::avx512::")), 1)
         self.assertEqual(len(rules.shared_symbols(listing + "0000000000000010 W int const& std::min<int>(int const&, int const&)\n", "::avx2::")), 1)
+
+    def test_types_of_one_name(self):
+        def of(namespace, text):
+            return f"namespace {namespace} {{\n{text}\n}}  // namespace {namespace}\n"
+
+        page = of("kvik", "class Page {\n};")
+        for other in ("struct Page {\n};", "class Page final : public std::exception {\n};"):
+            self.assertEqual(len(rules.types_of_one_name({"a.h": page, "b.h": of("kvik", other)})), 1)
+        for other in (of("kvik::hf", "class Page {\n};"), of("kvik", "class Page;"), of("kvik", "class Pages {\n  struct Page {};\n};")):
+            self.assertEqual(rules.types_of_one_name({"a.h": page, "b.h": other}), [])
 
     def test_length(self):
         self.assertEqual(rules.length("src/a.cpp", "\n" * 500), ([], []))

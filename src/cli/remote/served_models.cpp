@@ -90,7 +90,7 @@ ModelCard card_of(const HttpClient& client, const ServedModel& model, Duration t
   return card;
 }
 
-std::optional<double> MetricsPage::sum(std::string_view name,
+std::optional<double> MetricsText::sum(std::string_view name,
                                        const std::vector<std::string>& labels) const {
   std::optional<double> total;
   std::string_view rest = text_;

@@ -38,9 +38,9 @@ std::optional<ServedModel> find_model(const std::vector<ServedModel>& models,
 ModelCard card_of(const HttpClient& client, const ServedModel& model, Duration timeout);
 
 // The text of /metrics.
-class MetricsPage {
+class MetricsText {
  public:
-  explicit MetricsPage(std::string text) : text_(std::move(text)) {}
+  explicit MetricsText(std::string text) : text_(std::move(text)) {}
 
   // Returns the sum of a metric over the lines that have all these labels, written as NAME="VALUE";
   // std::nullopt if there is none.

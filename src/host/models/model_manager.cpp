@@ -20,7 +20,7 @@
 #include "base/process/thread.h"
 #include "base/quantity.h"
 #include "base/text/nearest_name.h"
-#include "host/models/child_process.h"
+#include "host/models/model_process.h"
 
 namespace kvik {
 namespace {
@@ -155,7 +155,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::optional<Duration> keep_alive;
     ModelState state = ModelState::kUnloaded;
     std::optional<ModelLaunch> launch;  // known since the first load
-    std::optional<ChildProcess> child;
+    std::optional<ModelProcess> child;
     uint16_t port = 0;
     double progress = 0;
     std::string status;          // what the process reported last
@@ -327,7 +327,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     admit_all(entry);
   }
 
-  void take_end(Entry& entry, const ChildProcess::End& end) REQUIRES(mutex_) {
+  void take_end(Entry& entry, const ModelProcess::End& end) REQUIRES(mutex_) {
     entry.child.reset();
     entry.is_yielding = entry.must_unload = entry.is_killed = false;
     const ModelState before = std::exchange(entry.state, ModelState::kUnloaded);
@@ -469,7 +469,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::vector<std::string> variables = entry.launch->variables;
     const auto hang_time = std::chrono::floor<std::chrono::microseconds>(options_.hang_time);
     variables.push_back(fmt::format("WATCHDOG_USEC={}", hang_time.count()));
-    auto child = ChildProcess::start(entry.launch->arguments, std::move(variables), listening);
+    auto child = ModelProcess::start(entry.launch->arguments, std::move(variables), listening);
     if (!child) return set_failed(entry, child.error());
     entry.child = std::move(*child);
     entry.port = socket->port;

@@ -146,7 +146,7 @@ void RangeDownload::start_ranges() {
 }
 
 void RangeDownload::start(Range& range) {
-  HttpRequest request{.url = facts_.url, .range = std::pair(range.at, range.end - 1)};
+  HubRequest request{.url = facts_.url, .range = std::pair(range.at, range.end - 1)};
   if (facts_.url == source_.url) request.bearer = source_.bearer;
   range.is_valid = false;
   range.transfer = session_.start(

@@ -72,7 +72,7 @@ struct ConnectionSettings {
 
 class CurlTransfer final : public HttpTransfer {
  public:
-  CurlTransfer(const CurlLibrary& curl, CURLM* multi, HttpRequest request, HttpSink sink,
+  CurlTransfer(const CurlLibrary& curl, CURLM* multi, HubRequest request, HttpSink sink,
                const ConnectionSettings& settings)
       : curl_(curl),
         multi_(multi),
@@ -233,7 +233,7 @@ class CurlTransfer final : public HttpTransfer {
 
   const CurlLibrary& curl_;
   CURLM* const multi_;
-  const HttpRequest request_;
+  const HubRequest request_;
   const HttpSink sink_;
   const ConnectionSettings& settings_;
   std::optional<Origin> first_origin_;
@@ -255,7 +255,7 @@ class CurlSession final : public HttpSession {
       : curl_(curl), multi_(multi), settings_(std::move(settings)) {}
   ~CurlSession() override { curl_.multi_cleanup(multi_); }
 
-  std::unique_ptr<HttpTransfer> start(HttpRequest request, HttpSink sink) override {
+  std::unique_ptr<HttpTransfer> start(HubRequest request, HttpSink sink) override {
     return std::make_unique<CurlTransfer>(curl_, multi_, std::move(request), std::move(sink),
                                           settings_);
   }
@@ -353,7 +353,7 @@ bool wait_for_retry(Duration time, const KeepGoing& keep_going) {
   }
 }
 
-Result<HttpBody> http_get(HttpSession& session, const HttpRequest& request, size_t max_bytes,
+Result<HttpBody> http_get(HttpSession& session, const HubRequest& request, size_t max_bytes,
                           const KeepGoing& keep_going) {
   const auto stopped = [] { return fail(ErrorCode::kIo, "the download was stopped"); };
   for (int n_failed = 1;; ++n_failed) {

@@ -16,7 +16,7 @@
 namespace kvik {
 
 // A GET request.
-struct HttpRequest {
+struct HubRequest {
   std::string url;
   // Token of the Authorization header, sent to the scheme, host and port of `url` only; a redirect
   // to another origin does not get it. Empty: none.
@@ -60,7 +60,7 @@ class HttpSession {
   virtual ~HttpSession() = default;
 
   // Starts a transfer. Destroying it cancels it; it must not outlive the session.
-  virtual std::unique_ptr<HttpTransfer> start(HttpRequest request, HttpSink sink) = 0;
+  virtual std::unique_ptr<HttpTransfer> start(HubRequest request, HttpSink sink) = 0;
   // Lets the transfers advance for at most `wait`, or until something happened.
   virtual void run(Duration wait) = 0;
 };
@@ -102,7 +102,7 @@ struct HttpBody {
 // Requests a body of at most max_bytes; answers that may change (429, 5xx) and broken connections
 // are tried again. Returns any other status. Errors: kIo for a failed connection, a longer body, or
 // if keep_going returned false.
-Result<HttpBody> http_get(HttpSession& session, const HttpRequest& request, size_t max_bytes,
+Result<HttpBody> http_get(HttpSession& session, const HubRequest& request, size_t max_bytes,
                           const KeepGoing& keep_going);
 
 }  // namespace kvik

@@ -33,7 +33,7 @@ struct ModelRow {
   std::optional<uint64_t> up_s;  // since the model was loaded
 };
 
-std::optional<double> sum_of_states(const MetricsPage& metrics, const std::string& label) {
+std::optional<double> sum_of_states(const MetricsText& metrics, const std::string& label) {
   std::optional<double> total;
   for (const char* state : {"leased", "sealed", "cached"}) {
     const auto bytes = metrics.sum("kvik_kv_bytes", {label, fmt::format("state=\"{}\"", state)});
@@ -42,7 +42,7 @@ std::optional<double> sum_of_states(const MetricsPage& metrics, const std::strin
   return total;
 }
 
-ModelRow row_of(const ServedModel& model, const MetricsPage& metrics) {
+ModelRow row_of(const ServedModel& model, const MetricsText& metrics) {
   const std::string label = fmt::format("model_name=\"{}\"", model.display_name);
   ModelRow row{.name = model.id,
                .state = model.state.empty() ? "loaded" : model.state,
@@ -133,7 +133,7 @@ Result<std::string> show_models(const PsOptions& options) {
   TRY_ASSIGN(const HttpClient client, options.server.client());
   TRY_ASSIGN(const auto models, list_models(client, kAskTime));
   const auto metrics = client.get("/metrics", kAskTime);
-  const MetricsPage page(metrics && metrics->status == 200 ? metrics->body : std::string());
+  const MetricsText page(metrics && metrics->status == 200 ? metrics->body : std::string());
   std::vector<ModelRow> rows;
   for (const ServedModel& model : models) {
     // Aliases and adapters are other names of a model that is listed.

@@ -147,8 +147,8 @@ TEST(ServedModels, list_has_what_the_server_reports) {
   EXPECT_EQ(list_models(server.client(), kPatience).error().message, "no key");
 }
 
-TEST(MetricsPage, sums_lines_with_these_labels) {
-  const MetricsPage page(
+TEST(MetricsText, sums_lines_with_these_labels) {
+  const MetricsText page(
       "# HELP kvik_kv_bytes x\nkvik_kv_bytes{model_name=\"a\",state=\"cached\"} 5\n"
       "kvik_kv_bytes{model_name=\"a\",state=\"free\"} 1e3\n"
       "kvik_kv_bytes{model_name=\"b\",state=\"cached\"} 70\nkvik_kv_bytes_more 9\nplain 2\n");

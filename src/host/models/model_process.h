@@ -15,7 +15,7 @@ namespace kvik {
 // A process that serves on an inherited socket and reports its state, by the protocols of
 // sd_listen_fds(3) and sd_notify(3). It gets SIGTERM when the thread that started it ends. One
 // thread.
-class ChildProcess {
+class ModelProcess {
  public:
   // How a process ended.
   struct End {
@@ -26,12 +26,12 @@ class ChildProcess {
 
   // Starts arguments[0], a path. The environment is replaced by `variables` ("NAME=VALUE") and the
   // variables of the two protocols. `listening` is inherited. Errors: kIo.
-  static Result<ChildProcess> start(const std::vector<std::string>& arguments,
+  static Result<ModelProcess> start(const std::vector<std::string>& arguments,
                                     std::vector<std::string> variables,
                                     const FileDescriptor& listening);
 
-  ChildProcess(ChildProcess&&) = default;
-  ChildProcess& operator=(ChildProcess&&) = default;
+  ModelProcess(ModelProcess&&) = default;
+  ModelProcess& operator=(ModelProcess&&) = default;
 
   // Descriptors for poll(): readable when the process has ended, and when it has sent messages.
   int end_fd() const { return pid_fd_.get(); }
@@ -49,7 +49,7 @@ class ChildProcess {
   std::optional<End> end();
 
  private:
-  ChildProcess() = default;
+  ModelProcess() = default;
 
   pid_t pid_ = 0;
   FileDescriptor pid_fd_, messages_;

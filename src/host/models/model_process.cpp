@@ -1,4 +1,4 @@
-#include "host/models/child_process.h"
+#include "host/models/model_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -97,12 +97,12 @@ pid_t sender_of(msghdr& message) {
 
 }  // namespace
 
-std::string ChildProcess::End::text() const {
+std::string ModelProcess::End::text() const {
   if (signal == 0) return fmt::format("exit code {}", exit_code);
   return fmt::format("signal {} ({})", signal, strsignal(signal));
 }
 
-Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& arguments,
+Result<ModelProcess> ModelProcess::start(const std::vector<std::string>& arguments,
                                          std::vector<std::string> variables,
                                          const FileDescriptor& listening) {
   TRY_ASSIGN(NotifySocket notify, open_notify_socket());
@@ -114,7 +114,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   const std::vector<char*> argument_list = pointers_to(words);
   const std::vector<char*> variable_list = pointers_to(variables);
   char* const pid_text = variables.back().data() + kPidVariable.size();
-  ChildProcess child;
+  ModelProcess child;
   child.messages_ = std::move(notify.socket);
   child.pid_ = fork();
   if (child.pid_ == 0)
@@ -128,7 +128,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   return failure;
 }
 
-std::vector<std::pair<std::string, std::string>> ChildProcess::take_messages() {
+std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
   std::vector<std::pair<std::string, std::string>> assignments;
   std::array<char, kMessageBytes> bytes;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
@@ -153,11 +153,11 @@ std::vector<std::pair<std::string, std::string>> ChildProcess::take_messages() {
   }
 }
 
-void ChildProcess::send_signal(int signal) const {
+void ModelProcess::send_signal(int signal) const {
   syscall(SYS_pidfd_send_signal, pid_fd_.get(), signal, nullptr, 0);
 }
 
-std::optional<ChildProcess::End> ChildProcess::end() {
+std::optional<ModelProcess::End> ModelProcess::end() {
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
   if (WIFSIGNALED(status)) return End{.exit_code = 0, .signal = WTERMSIG(status)};
