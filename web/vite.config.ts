@@ -12,5 +12,5 @@ export default defineConfig(({ mode, command }) => ({
     rollupOptions: { input: command === "build" ? `${mode}.html` : undefined, output: { inlineDynamicImports: true } },
   },
   // `npx vite` uses a running server: ./run --port 8080
-  server: { proxy: { "/v1": "http://127.0.0.1:8080", "/kvik": "http://127.0.0.1:8080" } },
+  server: { proxy: { "/v1": "http://127.0.0.1:8080", "/kvik": "http://127.0.0.1:8080", "/api": "http://127.0.0.1:8080" } },
 }));

@@ -9,6 +9,7 @@ import { count, milliseconds, percent } from "./format";
 import { keyStore, setKey } from "./key";
 import { type Link, type Step, liveStore } from "./live";
 import { MapPanel } from "./map_panel";
+import { RouterModels, SingleModel } from "./models/models_panel";
 import { Sequences } from "./sequences";
 import { Steps } from "./steps";
 import { storage } from "./storage";
@@ -22,6 +23,7 @@ const kLinks: Record<Link, string> = {
   down: "no connection, retrying",
   locked: "API key required",
   busy: "too many dashboards are open, retrying",
+  idle: "the model is not loaded",
 };
 
 const kFolded = "kvik.dashboard.folded";
@@ -40,7 +42,7 @@ function Header({ tab, onTab, isFolded, onFold }: Shown) {
   return (
     <header class="top">
       <h1>Kvik</h1>
-      {model && <span class="model" title="the loaded model">{model}<span class="muted"> · context {count(context)}</span></span>}
+      {model && <span class="model" title={link === "idle" ? "the chosen model" : "the loaded model"}>{model}{context > 0 && <span class="muted"> · context {count(context)}</span>}</span>}
       {backend.startsWith("cuda/") && <span class="muted" title="GPU support is experimental and has not been measured">{backend}: experimental</span>}
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
@@ -139,10 +141,12 @@ export function App() {
         <Boundary of={view} fallback={failed("dashboard", "cache")}>
           <div class={isStale ? "cache stale" : "cache"}>
             {isStale && <p class="stale-note" role="status">State at the time the connection was lost</p>}
+            <RouterModels />
             <Tiles />
             <MapPanel />
             <div class="pair"><Sequences /><Steps /></div>
             <Charts />
+            <SingleModel />
           </div>
         </Boundary>
         {tab === "explain" && <Boundary fallback={failed("explanation", "explain")}><ExplainPanel /></Boundary>}

@@ -1,5 +1,6 @@
 import { type Histogram, quantileSince } from "./histogram";
 import { askForKey, authorization, keyStore } from "./key";
+import { liveTarget } from "./models/model_store";
 import { Pages } from "./pages";
 import { readEvents } from "./sse";
 import { createStore } from "./store";
@@ -75,7 +76,7 @@ export interface Sequence {
   ageMs: number; // time since it was last seen
 }
 
-export type Link = "connecting" | "up" | "down" | "locked" | "busy";
+export type Link = "connecting" | "up" | "down" | "locked" | "busy" | "idle";
 
 export interface Live {
   link: Link;
@@ -111,22 +112,27 @@ const kEnded = 4;
 const kHistory = 180;
 const kWindow = 10; // seconds covered by quantiles and the hit rate
 
-export const liveStore = createStore<Live>({
-  link: "connecting",
-  model: "",
-  context: 0,
-  backend: "",
-  view: null,
-  pages: new Pages(),
-  version: 0,
-  steps: [],
-  sequences: [],
-  ended: [],
-  history: {
-    t: [], ttftP50: [], ttftP99: [], itlP50: [], itlP99: [], decodeTokS: [], prefillTokS: [],
-    hitRate: [], leased: [], sealed: [], cached: [],
-  },
-});
+// Returns the state before the first view of a model.
+function nothing(model: string): Live {
+  return {
+    link: "connecting",
+    model,
+    context: 0,
+    backend: "",
+    view: null,
+    pages: new Pages(),
+    version: 0,
+    steps: [],
+    sequences: [],
+    ended: [],
+    history: {
+      t: [], ttftP50: [], ttftP99: [], itlP50: [], itlP99: [], decodeTokS: [], prefillTokS: [],
+      hitRate: [], leased: [], sealed: [], cached: [],
+    },
+  };
+}
+
+export const liveStore = createStore<Live>(nothing(""));
 
 export function start(): void {
   void stayConnected();
@@ -152,9 +158,19 @@ function keyChange(): Promise<void> {
 
 async function stayConnected(): Promise<never> {
   let pause = 250;
+  let shown = ""; // the model of a router
+  const switchTo = (model: string) => {
+    if (shown && model !== shown) liveStore.set(nothing(model));
+    shown = model;
+  };
   for (;;) {
+    const target = await liveTarget((model) => {
+      switchTo(model);
+      patch({ link: "idle", model });
+    });
+    if (target.model) switchTo(target.model);
     try {
-      const response = await fetch("/kvik/live", { headers: authorization(), cache: "no-store" });
+      const response = await fetch(target.path, { headers: authorization(), cache: "no-store", signal: target.signal });
       if (response.status === 401) {
         patch({ link: "locked" });
         askForKey();
@@ -170,6 +186,7 @@ async function stayConnected(): Promise<never> {
       }
       patch({ link: response.status === 429 ? "busy" : "down" });
     } catch {
+      if (target.signal.aborted) continue;
       patch({ link: "down" });
     }
     await sleep(pause);

@@ -17,8 +17,9 @@ async function ask(name) {
   await answers.next();
 }
 
-// Opens a page and collects its errors, including violations of the content security policy.
-async function open(browser, options = {}) {
+// Opens a page and collects its errors, including violations of the content security policy. `link` is the state of
+// the connection to wait for.
+async function open(browser, options = {}, link = "live") {
   const context = await browser.newContext({ viewport: { width: 1440, height: 960 }, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(kPatience);
@@ -33,7 +34,7 @@ async function open(browser, options = {}) {
     if (!request.url().startsWith("data:")) page.hosts.add(new URL(request.url()).host);
   });
   await page.goto(url);
-  await page.getByText("live", { exact: true }).waitFor();
+  await page.getByText(link, { exact: true }).waitFor();
   return page;
 }
 
@@ -543,6 +544,110 @@ const scenarios = {
     const given = await page.locator(".call pre").first().innerText();
     await picture(page, "tools");
     return { complaint, isFolded, asks, nBeforeBoth, given, results: await page.locator(".message.tool summary").allInnerTexts(), bodies };
+  },
+
+  // A router of two models, none of them loaded: opening the page loads none; the table loads, chooses and unloads.
+  async models(browser) {
+    const page = await open(browser, {}, "the model is not loaded");
+    const bodies = [];
+    page.on("request", (request) => {
+      if (request.url().endsWith("/v1/chat/completions")) bodies.push(request.postDataJSON());
+    });
+    const [first, second] = given.split(" ");
+    const row = (name) => page.locator(`.models tr[data-model="${name}"]`);
+    const inState = (name, state) => row(name).locator(`.model-state.${state}`).waitFor();
+    const list = async () => (await (await fetch(`${url}v1/models`)).json()).data.map((m) => m.state);
+    await page.waitForTimeout(2500); // two updates of the list
+    const opened = await list();
+    await button(page, `Load ${second}`).click();
+    await inState(second, "loaded");
+    await page.getByText("live", { exact: true }).waitFor();
+    const shown = await page.locator(".top .model").innerText(); // the one that is loaded, without a choice
+    await row(first).getByRole("radio").check();
+    await page.getByText("the model is not loaded", { exact: true }).waitFor();
+    const afterChoice = await list();
+    await setSystem(page, "You are a ghost.", 16);
+    const answer = await say(page, "Who goes there?");
+    await inState(first, "loaded");
+    await page.getByText("live", { exact: true }).waitFor();
+    await page.waitForFunction(() => document.querySelector("[data-count=cached]")?.textContent !== "0");
+    await picture(page, "models");
+    await button(page, "Explain").first().click();
+    await page.locator(".explain-form input").fill("8");
+    await page.locator(".explain-form input").blur();
+    const explained = page.waitForRequest((request) => request.url().includes("/kvik/explain"));
+    await page.locator(".explain-form").getByRole("button", { name: "Explain" }).click();
+    const explainPath = new URL((await explained).url()).search;
+    await page.locator(".story").waitFor();
+    await button(page, "Explain").first().click();
+    const memory = await row(first).locator(".model-bar").getAttribute("aria-label");
+    const chosen = await page.locator(".top .model").innerText();
+    // The open page, which shows the model live, does not keep it loaded.
+    await button(page, `Unload ${first}`).click();
+    await inState(first, "unloaded");
+    await page.getByText("the model is not loaded", { exact: true }).waitFor();
+    const kept = await row(first).locator(".model-bar").getAttribute("aria-label");
+    await page.reload();
+    await inState(first, "unloaded");
+    const isKept = await row(first).getByRole("radio").isChecked();
+    await page.waitForTimeout(1500);
+    return {
+      opened, shown, afterChoice, answer, model: bodies[0].model, explainPath, memory, chosen, kept, isKept, atEnd: await list(),
+      complaints: page.complaints, hosts: [...page.hosts],
+    };
+  },
+
+  // Tests the table with a model that cannot be loaded, and with downloads.
+  async pull(browser) {
+    const page = await open(browser, {}, "the model is not loaded");
+    const [broken, good, wrong] = given.split(" ");
+    await button(page, `Load ${broken}`).click();
+    const failure = await page.locator(`.models tr[data-model="${broken}"] .error`).innerText();
+    const pull = async (name) => {
+      await page.getByLabel(/^Download a model/).fill(name);
+      await button(page, "Download").click();
+      await button(page, "Download").waitFor();
+      return page.locator(".pull-state").first().innerText();
+    };
+    const refused = await pull(wrong);
+    await page.evaluate(() => {
+      window.progress = new Set();
+      const note = () => window.progress.add(document.querySelector("[role=progressbar]")?.getAttribute("aria-valuenow"));
+      new MutationObserver(note).observe(document.querySelector(".pull"), { subtree: true, childList: true, attributes: true });
+    });
+    const stored = await pull(good);
+    await page.getByText(/^Stored, and served after/).waitFor();
+    await picture(page, "pull");
+    return {
+      failure, refused, stored, others: await page.getByText(/^Stored, and served after/).innerText(),
+      progress: await page.evaluate(() => [...window.progress].filter(Boolean).map(Number)), complaints: page.complaints,
+    };
+  },
+
+  // The table with a key.
+  async user(browser) {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    page.setDefaultTimeout(kPatience);
+    await page.goto(url);
+    await page.getByLabel(/API key/).fill(given);
+    await button(page, "Use it").click();
+    await page.locator(".models tbody tr").first().waitFor();
+    return {
+      nButtons: await page.locator(".models button").count(), nForms: await page.locator(".pull").count(),
+      note: (await page.locator(".models > p").allInnerTexts()).join("\n"),
+    };
+  },
+
+  async single(browser) {
+    const page = await open(browser);
+    await page.locator(".models").getByText("planned memory").waitFor();
+    const asked = page.waitForRequest((request) => request.url().endsWith("/v1/chat/completions"));
+    await say(page, "Who goes there?");
+    return {
+      text: await page.locator(".models").innerText(), nControls: await page.locator(".models button, .models input").count(),
+      body: (await asked).postDataJSON(), complaints: page.complaints,
+    };
   },
 
   // The tab that shows one answer with the cache, without it and repeated, on the loaded model.

@@ -59,8 +59,8 @@ std::optional<AdapterCard> find_adapter(const ServiceApi& service, std::string_v
 
 }  // namespace
 
-Reply handle_models(const HandlerContext& context, const HttpRequest&) {
-  if (context.options.router) return router_models(context);
+Reply handle_models(const HandlerContext& context, const HttpRequest& request) {
+  if (context.options.router) return router_models(context, request);
   const ModelCard& card = context.service.card();
   json::array data{card_json(card, card.id.text())};
   std::string last_id = card.id.text();

@@ -176,7 +176,7 @@ std::optional<HttpResponse> refuse_operation(const HandlerContext& context,
 
 }  // namespace
 
-Reply router_models(const HandlerContext& context) {
+Reply router_models(const HandlerContext& context, const HttpRequest& request) {
   json::array data;
   std::string first_id, last_id;
   for (const ModelStatus& status : context.options.router->models.list()) {
@@ -186,8 +186,11 @@ Reply router_models(const HandlerContext& context) {
     if (first_id.empty()) first_id = status.name;
     last_id = status.aliases.empty() ? status.name : status.aliases.back();
   }
+  const bool can_load = is_operator(request, context.options);
   return json_answer({{"object", "list"},
                       {"data", std::move(data)},
+                      {"can_load", can_load},
+                      {"can_pull", can_load && context.options.library != nullptr},
                       {"has_more", false},
                       {"first_id", first_id},
                       {"last_id", last_id}});

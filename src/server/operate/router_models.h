@@ -6,8 +6,8 @@ namespace kvik {
 
 // The routes of a router that concern its models; `context.options.router` is not null.
 
-// Returns the list of models, with their states.
-Reply router_models(const HandlerContext& context);
+// Returns the list of models, with their states, and what the requester may do with them.
+Reply router_models(const HandlerContext& context, const HttpRequest& request);
 // Returns one of them.
 Reply router_model(const HandlerContext& context, std::string_view name);
 

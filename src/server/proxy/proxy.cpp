@@ -87,6 +87,33 @@ void apply_keep_alive(ModelServers& models, const std::string& model, const json
                                    std::chrono::duration<double>(std::min(*seconds, kMost))));
 }
 
+// Shows the state of a loaded model's engine. Neither loads the model nor keeps it loaded.
+Reply watch_model(const HandlerContext& context, const HttpRequest& request) {
+  const ModelServers& models = context.options.router->models;
+  const std::string requested = query_value(request.query, "model");
+  std::string name;
+  if (!requested.empty()) {
+    auto resolved = models.resolve(requested);
+    if (!resolved) return error_response(resolved.error());
+    name = std::move(*resolved);
+  }
+  for (const ModelStatus& status : models.list()) {
+    if (!status.port || (!name.empty() && status.name != name)) continue;
+    return std::make_unique<ProxyReply>(*context.options.router,
+                                        ProxiedRequest{.models = {status.name},
+                                                       .bytes = upstream_request(request, ""),
+                                                       .share = ByteShare(context.memory.bodies),
+                                                       .id = request.id,
+                                                       .errors = Router::error_shape(request.path),
+                                                       .takes_events = true,
+                                                       .port = status.port});
+  }
+  return error_response(
+      model_fault({ErrorCode::kUnavailable,
+                   fmt::format("{}; /kvik/live does not load a model, POST /v1/models/load does",
+                               name.empty() ? "no model is loaded" : name + " is not loaded")}));
+}
+
 }  // namespace
 
 std::string upstream_request(const HttpRequest& request, std::string_view body) {
@@ -112,10 +139,11 @@ std::string upstream_request(const HttpRequest& request, std::string_view body) 
 Reply proxy_request(const HandlerContext& context, const HttpRequest& request,
                     const RequestBody& body) {
   if (request.method == "HEAD") return HttpResponse{.status = 200, .body = ""};
+  if (request.path == "/kvik/live") return watch_model(context, request);
   ModelServers& models = context.options.router->models;
   const bool has_body = !request.body.empty();
   std::string model = query_value(request.query, "model");
-  bool is_stream = request.path == "/kvik/live";
+  bool is_stream = false;
   if (has_body) {
     if (!body.object) return error_response(body.object.error());
     if (model.empty()) model = text_at(*body.object, "model");

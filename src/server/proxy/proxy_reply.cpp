@@ -42,13 +42,23 @@ HttpFault model_fault(const Error& error) { return {503, error.message}; }
 
 ProxyReply::ProxyReply(const ModelRouter& router, ProxiedRequest request)
     : router_(router), request_(std::move(request)) {
-  begin_use();
+  if (request_.port)
+    begin_call(*request_.port);
+  else
+    begin_use();
 }
 
 ProxyReply::~ProxyReply() = default;
 
 void ProxyReply::begin_use() {
   use_ = router_.models.use(model(), [wake = wake_] { (*wake)(); });
+}
+
+void ProxyReply::begin_call(uint16_t port) {
+  const bool is_last = i_model_ + 1 == request_.models.size();
+  call_ = router_.upstreams.call(port, is_last ? std::move(request_.bytes) : request_.bytes,
+                                 [wake = wake_] { (*wake)(); });
+  if (is_last) request_.share.release();
 }
 
 bool ProxyReply::is_decided() {
@@ -61,14 +71,7 @@ bool ProxyReply::is_decided() {
 void ProxyReply::wait_for_model() {
   const ModelReadiness readiness = use_->readiness();
   if (readiness.error) return fail_with(*readiness.error);
-  if (readiness.port) {
-    const bool is_last = i_model_ + 1 == request_.models.size();
-    call_ = router_.upstreams.call(*readiness.port,
-                                   is_last ? std::move(request_.bytes) : request_.bytes,
-                                   [wake = wake_] { (*wake)(); });
-    if (is_last) request_.share.release();
-    return;
-  }
+  if (readiness.port) return begin_call(*readiness.port);
   if (!request_.takes_events || steady_clock::now() < start_ + kQuietTime) return;
   if (!kind_) has_own_head_ = true;
   kind_ = Kind::kStream;

@@ -32,6 +32,8 @@ struct ProxiedRequest {
   std::string id;     // of the request, for errors
   ErrorShape errors = ErrorShape::kOpenAi;
   bool takes_events = false;  // it asks for server-sent events
+  // Present: the server of a loaded model, which may be unloaded while this request is answered.
+  std::optional<uint16_t> port = std::nullopt;
 };
 
 // Returns the answer to a request for a model that cannot be loaded, or whose server has ended:
@@ -70,6 +72,7 @@ class ProxyReply final : public PendingReply {
 
  private:
   void begin_use();
+  void begin_call(uint16_t port);
   void wait_for_model();
   void wait_for_head();
   void take_head(UpstreamCall::Head head);
@@ -85,7 +88,7 @@ class ProxyReply final : public PendingReply {
   const TimePoint start_ = std::chrono::steady_clock::now();
   const std::shared_ptr<LateWake> wake_ = std::make_shared<LateWake>();
   size_t i_model_ = 0;
-  std::unique_ptr<ModelUse> use_;
+  std::unique_ptr<ModelUse> use_;           // null if the request has a port
   std::unique_ptr<UpstreamCall> call_;      // null until the model is loaded
   std::optional<UpstreamCall::Head> head_;  // present once the model's server has answered
   std::optional<Error> error_;              // present if there is no answer

@@ -3,6 +3,7 @@ import type { Chat, Message, ToolCall } from "./chat";
 import { type Settings, changeChat, changeMessage, chatStore, offerUndo, openCall, readTools } from "./chats";
 import { clearNotice, restoreDraft } from "./draft";
 import { askForKey, authorization } from "../key";
+import { modelField } from "../models/model_store";
 import { readEvents } from "../sse";
 
 const kOneReadMs = 0.5;
@@ -20,6 +21,7 @@ function payload(chat: Chat, settings: Settings): object {
   const tools = readTools(settings.tools);
   const seed = Number.parseInt(settings.seed, 10);
   return {
+    ...modelField(),
     messages,
     temperature: settings.temperature,
     top_p: settings.topP,

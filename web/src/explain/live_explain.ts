@@ -1,4 +1,5 @@
 import { askForKey, authorization } from "../key";
+import { withModel } from "../models/model_store";
 import { readEvents } from "../sse";
 import { createStore } from "../store";
 import type { Columns, Report, Way } from "./report";
@@ -43,7 +44,7 @@ export async function explain(prompt: string, maxTokens: number): Promise<void> 
   running = new AbortController();
   explainStore.set({ isRunning: true, runs: [], repeat: null, report: null, error: null });
   try {
-    const response = await fetch("/kvik/explain", {
+    const response = await fetch(withModel("/kvik/explain"), {
       method: "POST",
       headers: { "Content-Type": "application/json", ...authorization() },
       body: JSON.stringify({ prompt, max_tokens: maxTokens }),

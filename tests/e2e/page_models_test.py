@@ -1,0 +1,99 @@
+"""Tests the page's table of models in Chromium: on a router, with downloads from a hub on loopback, and on a server of one model."""
+import http.client
+import os
+import shutil
+import tempfile
+import time
+import unittest
+
+import kvik  # noqa: F401, needed because it adds tools/ to the path
+from page_test import CHROMIUM, FLAGS, seen
+from pull_case import FILE, REPO, PullCase, demo
+from server import Server
+
+TWO = ("demo", "synthetic:test-llama")
+ROUTER = ("--kv-memory", "64MiB", "--threads", 1, "--memory", "8GiB")
+
+
+@unittest.skipUnless(shutil.which("node") and os.path.exists(CHROMIUM), "no Node or no Chromium here")
+class PageModels(PullCase):
+    def test_models_are_loaded_chosen_and_unloaded(self):
+        with Server(*TWO, *ROUTER) as server:
+            saw = seen("models", server, " ".join(TWO))
+            self.assertEqual(server.get("/v1/models").json["data"][0]["loads"], 1)
+        self.assertEqual(saw["opened"], ["unloaded"] * 2, "opening the page loads no model")
+        self.assertIn(TWO[1], saw["shown"])
+        self.assertEqual(saw["afterChoice"], ["unloaded", "loaded"], "choosing a model does not load it")
+        self.assertEqual(saw["model"], TWO[0])
+        self.assertGreater(len(saw["answer"]["text"]), 0)
+        self.assertEqual(saw["explainPath"], "?model=demo")
+        self.assertRegex(saw["memory"], r"Memory of demo: [\d.]+ [MG]iB loaded")
+        self.assertRegex(saw["kept"], r"Memory of demo: .*needs [\d.]+ [MG]iB")
+        self.assertIn(TWO[0], saw["chosen"])
+        self.assertTrue(saw["isKept"], "the choice survives a reload")
+        self.assertEqual(saw["atEnd"], ["unloaded", "loaded"])
+        self.assertEqual(saw["complaints"], [])
+        self.assertEqual(saw["hosts"], [f"127.0.0.1:{server.port}"])
+
+    def test_failures_and_downloads_are_shown(self):
+        broken = os.path.join(self.folder, "broken.gguf")
+        with open(broken, "wb") as f:
+            f.write(b"GGUF")
+        with self.serving(repositories={REPO: {FILE: demo()}}):
+            with Server(broken, "demo", *ROUTER, env=self.env) as server:
+                name = server.get("/v1/models").json["data"][0]["id"]
+                saw = seen("pull", server, f"{name} {REPO}:q8_0 {REPO}:q2_k")
+        self.assertRegex(saw["failure"], "broken")
+        self.assertRegex(saw["refused"], r"(?i)q2_k")
+        self.assertIn("is stored", saw["stored"])
+        self.assertIn(f"{REPO}:Q8_0", saw["others"])
+        self.assertGreater(len(saw["progress"]), 0)
+        self.assertEqual(saw["progress"], sorted(saw["progress"]))
+        self.assertEqual(saw["complaints"], [])
+        self.assert_stored(f"{REPO}:Q8_0", demo())
+
+    def test_a_user_looks_and_an_operator_loads(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+            keys.write("key-of-alice alice\nkey-of-ops ops operator\n")
+            keys.flush()
+            with Server(*TWO, *ROUTER, "--api-key-file", keys.name) as server:
+                user = seen("user", server, "key-of-alice")
+                operator = seen("user", server, "key-of-ops")
+                listed = [server.get("/v1/models", headers={"Authorization": f"Bearer {key}"}).json["can_load"] for key in ("key-of-alice", "key-of-ops")]
+        self.assertEqual((user["nButtons"], user["nForms"]), (0, 0))
+        self.assertIn("with the key of an operator", user["note"])
+        self.assertEqual(operator["nButtons"], 2 + 1, "Load of each, and Download")
+        self.assertEqual(listed, [False, True])
+
+    def test_watching_neither_loads_a_model_nor_keeps_it_loaded(self):
+        with Server(*TWO, *ROUTER) as server:
+            for query in ("", "?model=demo"):
+                refused = server.get("/kvik/live" + query)
+                self.assertEqual(refused.status, 503)
+                self.assertIn("/kvik/live does not load a model", refused.error["message"])
+            self.assertEqual(server.get("/kvik/live?model=dema").status, 404)
+            self.assertEqual(server.request("POST", "/v1/models/load", {"model": "demo"}).status, 200)
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            connection.request("GET", "/kvik/live?model=demo")
+            watched = connection.getresponse()
+            self.assertIn(b'"model":"demo"', watched.readline())
+            self.assertEqual(server.get("/v1/models").json["data"][0]["requests"], 0)
+            self.assertEqual(server.request("POST", "/v1/models/unload", {"model": "demo"}).status, 200)
+            self.assertIn(b"event: end", watched.read())
+            connection.close()
+            deadline = time.monotonic() + 60
+            while server.get("/v1/models").json["data"][0]["state"] != "unloaded":
+                self.assertLess(time.monotonic(), deadline, "the model stays loaded while it is watched")
+                time.sleep(0.05)
+
+    def test_a_server_of_one_model_shows_it_and_its_memory(self):
+        with Server("demo", *FLAGS) as server:
+            saw = seen("single", server)
+        self.assertRegex(saw["text"], r"demo · planned memory [\d.]+ [MG]iB")
+        self.assertEqual(saw["nControls"], 0)
+        self.assertNotIn("model", saw["body"])
+        self.assertEqual(saw["complaints"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
