@@ -1,5 +1,6 @@
 """Tests the page's table of models in Chromium: on a router, with downloads from a hub on loopback, and on a server of one model."""
 import http.client
+import json
 import os
 import shutil
 import tempfile
@@ -28,7 +29,7 @@ class PageModels(PullCase):
         self.assertGreater(len(saw["answer"]["text"]), 0)
         self.assertEqual(saw["explainPath"], "?model=demo")
         self.assertRegex(saw["memory"], r"Memory of demo: [\d.]+ [MG]iB loaded")
-        self.assertRegex(saw["kept"], r"Memory of demo: .*needs [\d.]+ [MG]iB")
+        self.assertRegex(saw["kept"], r"Memory of demo: [\d.]+ [KM]iB of cache kept, needs [\d.]+ [MG]iB")
         self.assertIn(TWO[0], saw["chosen"])
         self.assertTrue(saw["isKept"], "the choice survives a reload")
         self.assertEqual(saw["atEnd"], ["unloaded", "loaded"])
@@ -51,6 +52,34 @@ class PageModels(PullCase):
         self.assertEqual(saw["progress"], sorted(saw["progress"]))
         self.assertEqual(saw["complaints"], [])
         self.assert_stored(f"{REPO}:Q8_0", demo())
+
+    def test_every_state_has_its_row(self):
+        def entry(name, state, **more):
+            return {"id": name, "display_name": name, "state": state, "memory_bytes": 0, "kept_cache_bytes": 0, "requests": 0, "crashes": 0, **more}
+
+        models = [entry("a", "loading", progress=0.5, memory_bytes=4 << 30, requests=2), entry("b", "loaded", memory_bytes=2 << 30, crashes=1),
+                  entry("c", "unloaded", memory_bytes=3 << 30, kept_cache_bytes=1 << 30), entry("d", "unloading", memory_bytes=1 << 30),
+                  entry("e", "failed", error="e could not be loaded: no such file"), entry("f", "unloaded")]
+        with Server("demo", *FLAGS) as server:
+            saw = seen("states", server, json.dumps({"object": "list", "data": models, "can_load": True, "can_pull": False}))
+        a, b, c, d, e, f = saw["rows"]
+        self.assertIn("loading 50%", a["state"])
+        self.assertEqual([row["bars"] for row in saw["rows"]], [[[50], [100]], [[50]], [[25]], [[25]], [[]], [[]]])
+        self.assertIn("1 crash", b["state"])
+        self.assertEqual([row["memory"] for row in saw["rows"]],
+                         ["4.0 GiB loaded", "2.0 GiB loaded", "1.0 GiB of cache kept, needs 3.0 GiB", "1.0 GiB loaded", "–", "–"])
+        self.assertIn("e could not be loaded: no such file", e["name"])
+        self.assertEqual([row["action"] for row in (a, b, c, d, e, f)], ["Unload", "Unload", "Load", "Load", "Load", "Load"])
+        self.assertEqual([row["isEnabled"] for row in (a, b, c, d, e, f)], [True, True, True, False, True, True])
+        self.assertRegex(saw["legend"], r"loaded\s+7\.0 GiB")
+        self.assertRegex(saw["legend"], r"unloaded models\s+1\.0 GiB")
+
+    def test_everybody_can_use_it_in_light_and_dark_and_on_a_phone(self):
+        with Server(*TWO, *ROUTER) as server:
+            self.assertEqual(server.request("POST", "/v1/models/load", {"model": "demo"}).status, 200)
+            saw = seen("access", server)
+        self.assertEqual(saw["faults"], [])
+        self.assertEqual(saw["overflow"], [])
 
     def test_a_user_looks_and_an_operator_loads(self):
         with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:

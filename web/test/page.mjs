@@ -555,7 +555,7 @@ const scenarios = {
     });
     const [first, second] = given.split(" ");
     const row = (name) => page.locator(`.models tr[data-model="${name}"]`);
-    const inState = (name, state) => row(name).locator(`.model-state.${state}`).waitFor();
+    const inState = (name, state) => row(name).locator(`[data-state=${state}]`).waitFor();
     const list = async () => (await (await fetch(`${url}v1/models`)).json()).data.map((m) => m.state);
     await page.waitForTimeout(2500); // two updates of the list
     const opened = await list();
@@ -637,6 +637,26 @@ const scenarios = {
       nButtons: await page.locator(".models button").count(), nForms: await page.locator(".pull").count(),
       note: (await page.locator(".models > p").allInnerTexts()).join("\n"),
     };
+  },
+
+  // A table with every state, from a list that is not the server's.
+  async states(browser) {
+    const context = await browser.newContext({ viewport: { width: 1440, height: 960 } });
+    const page = await context.newPage();
+    page.setDefaultTimeout(kPatience);
+    await page.route("**/v1/models", (route) => route.fulfill({ contentType: "application/json", body: given }));
+    await page.goto(url);
+    await page.locator(".models tbody tr").first().waitFor();
+    const share = (bar) => bar.evaluate((el) => [...el.children].map((part) => Math.round((100 * part.offsetWidth) / el.clientWidth)));
+    const rows = [];
+    for (const row of await page.locator(".models tbody tr").all()) {
+      const [name, state, memory, requests, action] = await row.locator("td").allInnerTexts();
+      const bars = [];
+      for (const bar of await row.locator(".model-bar").all()) bars.push(await share(bar));
+      rows.push({ name, state, memory: memory.trim(), requests, action, bars, isEnabled: await row.getByRole("button").isEnabled() });
+    }
+    await picture(page, "states");
+    return { rows, legend: await page.locator(".models .legend").innerText() };
   },
 
   async single(browser) {

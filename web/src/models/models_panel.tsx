@@ -18,7 +18,7 @@ function State({ model }: { model: Model }) {
   const isLoading = state === "loading";
   return (
     <>
-      <span class={`model-state ${state}`}>{state}{isLoading && ` ${percent(progress)}`}</span>
+      <span class="model-state" data-state={state}>{state}{isLoading && ` ${percent(progress)}`}</span>
       {isLoading && <Bar parts={[["done", progress]]} label={`${percent(progress)} loaded`} />}
       {crashes > 0 && <span class="error"> {count(crashes)} {crashes === 1 ? "crash" : "crashes"}</span>}
     </>
