@@ -21,7 +21,7 @@ from server import free_port  # noqa: E402
 
 STATE = os.environ["KVIK_DOCUMENT_STATE"]
 READY_S = 60
-KVIK_PORT = re.compile(r"\b(?:127\.0\.0\.1|localhost|10\.0\.0\.\d):8080\b")
+KVIK_PORT = re.compile(r"\b(?:127\.0\.0\.1|localhost|10\.0\.0\.\d):(?:8080|11434)\b")
 REDIS_PORT = re.compile(r"\b10\.0\.0\.9:6379\b")
 ANY_ADDRESS = re.compile(r"^10\.0\.0\.\d$")
 
@@ -131,6 +131,9 @@ def kvik(arguments):
     if "serve" in arguments:
         port = free_port()
         scheme = "https" if "--tls-cert" in arguments else "http"
+        if "--port" in arguments:
+            at = arguments.index("--port")
+            arguments = arguments[:at] + arguments[at + 2:]
         start("kvik", [binary, *small(arguments), "--port", str(port)], port, lambda: is_answering(port, scheme))
         return 0
     if arguments[:2] in (["cache", "verify"], ["cache", "clear"], ["cache", "gc"]):

@@ -121,6 +121,8 @@ class Folder:
             os.symlink(kvik.DEMO, os.path.join(self.path, model))
         for name, made in ((name, adapter(name)) for name in ("poet", "poet.gguf", "clerk.gguf")):
             os.symlink(made, os.path.join(self.path, name))
+        os.mkdir(os.path.join(self.path, "models"))
+        os.symlink(kvik.DEMO, os.path.join(self.path, "models/demo.gguf"))
         os.mkdir(os.path.join(self.path, "adapters"))
         shutil.copy(adapter("clerk.gguf"), os.path.join(self.path, "adapters/clerk.gguf"))
         os.symlink(hf_folder(), os.path.join(self.path, "hf-folder"))
