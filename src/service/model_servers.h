@@ -17,6 +17,10 @@ namespace kvik {
 // tries again.
 enum class ModelState : uint8_t { kUnloaded, kLoading, kLoaded, kUnloading, kFailed };
 
+// Variable in which the server of a model reports its context to the router, besides READY=1 of
+// sd_notify(3).
+inline constexpr std::string_view kContextVariable = "X_KVIK_CONTEXT";
+
 // Returns the name that clients see: "unloaded", "loading" …
 std::string_view name_of(ModelState state);
 
@@ -29,6 +33,7 @@ struct ModelStatus {
   double progress = 0;             // while it is loading: share of the weights, 0 to 1
   std::string error;               // kFailed: one sentence
   uint64_t planned_bytes = 0;      // memory while it is loaded; 0: not known yet
+  uint32_t n_ctx = 0;              // context in tokens; 0: it was not loaded yet
   uint64_t kept_bytes = 0;         // memory of the KV pages kept while it is not loaded
   uint32_t n_uses = 0;             // requests that use it or wait for it
   uint64_t n_loads = 0;            // how often it was loaded

@@ -161,7 +161,7 @@ class Router(unittest.TestCase):
                 self.assertEqual(answer.status, 503)
                 self.assertIn("bad.gguf", answer.error["message"])
                 loaded = server.request("POST", "/v1/models/load", {"model": "demo"})
-                self.assertEqual((loaded.status, loaded.json["state"]), (200, "loaded"))
+                self.assertEqual((loaded.status, loaded.json["state"], loaded.json["max_model_len"]), (200, "loaded", 1024))
 
     def test_idle_models_are_unloaded(self):
         with Server("demo", *KV, "--keep-alive", "300ms") as server:

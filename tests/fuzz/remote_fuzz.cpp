@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   static_cast<void>(read_models(text));
   static_cast<void>(error_of({.status = 500, .body = std::string(text)}));
-  static_cast<void>(MetricsPage(std::string(text)).sum("kvik_kv_bytes", {"state=\"cached\""}));
+  static_cast<void>(MetricsText(std::string(text)).sum("kvik_kv_bytes", {"state=\"cached\""}));
   if (const auto url = ServerUrl::parse(text)) {
     const auto again = ServerUrl::parse(url->text());
     CHECK(again.has_value() && again->text() == url->text());

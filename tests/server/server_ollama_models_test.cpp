@@ -73,7 +73,7 @@ class FakeLibrary final : public ModelLibrary {
   // Returns whether a download has been stopped before it was complete.
   bool wait_stopped() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kTestPatience, [this] { return n_stopped_ > 0; });
+    return changed_.wait_for(lock, kTestTimeout, [this] { return n_stopped_ > 0; });
   }
 
  private:

@@ -158,7 +158,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::optional<ModelProcess> child;
     uint16_t port = 0;
     double progress = 0;
-    std::string status;          // what the process reported last
+    std::string status;          // reported by the process last
+    uint32_t n_ctx = 0;          // reported by the process; 0: not yet
     std::optional<Error> error;  // kFailed
     uint32_t n_failures = 0;     // in a row
     TimePoint retry_at;          // kFailed: when it may be tried again
@@ -221,6 +222,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
                        .progress = entry.progress,
                        .error = entry.error ? entry.error->message : "",
                        .planned_bytes = entry.launch ? entry.launch->planned_bytes : 0,
+                       .n_ctx = entry.n_ctx,
                        .kept_bytes = entry.kept_bytes,
                        .n_uses = static_cast<uint32_t>(entry.waiters.size()),
                        .n_loads = entry.n_loads,
@@ -317,6 +319,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       entry.progress = *progress;
       notify(entry);
     }
+    if (name == kContextVariable)
+      std::from_chars(value.data(), value.data() + value.size(), entry.n_ctx);
     if (name == "WATCHDOG") entry.last_sign = steady_clock::now();
     if (name != "READY" || value != "1" || entry.state != ModelState::kLoading) return;
     entry.state = ModelState::kLoaded;

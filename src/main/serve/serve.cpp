@@ -31,6 +31,7 @@
 #include "server/dialects/responses/response_file.h"
 #include "server/loading_server.h"
 #include "server/server.h"
+#include "service/model_servers.h"
 #include "template/chat_template.h"
 
 namespace kvik {
@@ -250,8 +251,9 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
   const std::string address = address_of(options.server, socket);
   log::info("listening on {}", address);
   TRY_ASSIGN(const auto watchdog, watch(manager, instance->engine()));
-  manager.notify(
-      fmt::format("READY=1\nSTATUS=serving {} on {}", printable(options.model.model), address));
+  manager.notify(fmt::format("{}={}\nREADY=1\nSTATUS=serving {} on {}", kContextVariable,
+                             instance->service().card().n_ctx_max, printable(options.model.model),
+                             address));
   while (!Interrupts::wait()) {
   }
   manager.notify("STOPPING=1\nSTATUS=draining");

@@ -39,6 +39,7 @@ json::object model_json(const ModelStatus& status, std::string_view id, bool is_
                    {"loads", status.n_loads},
                    {"crashes", status.n_crashes},
                    {"load_seconds", status.load_s}};
+  if (status.n_ctx > 0) out["max_model_len"] = status.n_ctx;
   if (status.state == ModelState::kLoading) out["progress"] = status.progress;
   if (status.unload_s) out["unload_seconds"] = *status.unload_s;
   if (status.state == ModelState::kFailed) out["error"] = valid_utf8(status.error);
