@@ -630,7 +630,7 @@ const scenarios = {
     const page = await context.newPage();
     page.setDefaultTimeout(kPatience);
     await page.goto(url);
-    await page.getByLabel(/API key/).fill(given);
+    await page.getByLabel(/API key; stored/).fill(given);
     await button(page, "Use it").click();
     await page.locator(".models tbody tr").first().waitFor();
     return {
