@@ -65,7 +65,8 @@ std::optional<double> progress_in(std::string_view status) {
 
 std::optional<std::vector<EvictableMemory>> choose_evictions(std::vector<EvictableMemory> evictable,
                                                              uint64_t n_bytes) {
-  std::ranges::stable_sort(evictable, {}, &EvictableMemory::last_used);
+  std::ranges::sort(evictable, {},
+                    [](const EvictableMemory& e) { return std::pair(e.last_used, e.model); });
   std::vector<EvictableMemory> chosen;
   uint64_t n_freed = 0;
   for (const EvictableMemory& entry : evictable) {
