@@ -1,7 +1,10 @@
 #include "tier/save_order.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <unordered_map>
+#include <utility>
 
 namespace kvik {
 
@@ -17,8 +20,10 @@ std::vector<PageId> save_order(const std::vector<SavablePage>& pages) {
     nodes[page.key].pages.push_back(&page);
     by_use.push_back(&page);
   }
-  std::ranges::stable_sort(by_use, std::ranges::greater(),
-                           [](const SavablePage* page) { return page->last_used; });
+  std::ranges::sort(by_use, std::ranges::greater(), [](const SavablePage* page) {
+    return std::pair(page->last_used,
+                     std::numeric_limits<uint32_t>::max() - static_cast<uint32_t>(page->id));
+  });
   // From the most recently used page to the root, leaving out the nodes that a later prefix has
   // taken. The reverse of all that begins with the least recently used prefix, at its root.
   std::vector<PageId> order;
