@@ -255,10 +255,15 @@ class ConfigReader final : public CLI::ConfigTOML {
 
  private:
   void take(const CLI::ConfigItem& item) const {
-    if (item.parents.size() != 2 || item.name == "--") return;
-    const std::string& name = item.parents.back();
+    if (item.parents.size() < 2 || item.name == "--" || item.name == "++") return;
+    // The library splits the name of a section at each dot, also within quotes.
+    std::string name =
+        fmt::format("{}", fmt::join(item.parents.begin() + 1, item.parents.end(), "."));
+    const bool is_quoted = name.size() > 1 && (name.front() == '"' || name.front() == '\'') &&
+                           name.back() == name.front();
+    if (is_quoted) name = name.substr(1, name.size() - 2);
     if (sections_->empty() || sections_->back().name != name) sections_->push_back({name, {}});
-    if (item.name != "++") sections_->back().flags.emplace_back(item.name, item.inputs);
+    sections_->back().flags.emplace_back(item.name, item.inputs);
   }
 
   const std::shared_ptr<std::vector<ModelSection>> sections_;

@@ -1,5 +1,7 @@
 """Tests that one server serves several models, each in a process of its own, and keeps their caches when they are swapped."""
 import concurrent.futures
+import fcntl
+import http.client
 import json
 import os
 import shutil
@@ -150,6 +152,29 @@ class Router(unittest.TestCase):
             self.assertEqual(server.complete([1, 2], model="demo", max_tokens=1)["model"], "demo")
             self.assertIn("signal 11", server.said())
 
+    def test_a_stream_whose_model_crashes_ends_with_an_event(self):
+        with Server("demo", "--sleep-after", "forever", *KV) as server:
+            body = {"model": "demo", "prompt": [1, 2], "max_tokens": 900, "ignore_eos": True, "stream": True}
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            self.addCleanup(connection.close)
+            connection.request("POST", "/v1/completions", json.dumps(body))
+            answer = connection.getresponse()
+            begin = answer.read(1)
+            os.kill(children_of(server)[0], signal.SIGKILL)
+            text = (begin + answer.read()).decode()
+            events = [e for e in text.split("\n\n") if e and not e.startswith(":")]
+            self.assertTrue(all(e.startswith("data: {") for e in events), events[-2:])
+            self.assertIn("did not complete the answer", json.loads(events[-1].removeprefix("data: "))["error"]["message"])
+
+    def test_keep_alive_takes_durations_of_ollama(self):
+        with Server("demo", "--sleep-after", "300s", *KV) as server:
+            for given, least, most in (("10m", 500, 600), ("1h30m", 5300, 5400), (40, 20, 40), ("2h", 7100, 7200)):
+                answer = server.request("POST", "/api/generate", {"model": "demo", "prompt": "a", "stream": False, "keep_alive": given,
+                                                                  "options": {"num_predict": 1}})
+                self.assertEqual(answer.status, 200)
+                wait_for(lambda: "unload_seconds" in model_list(server)["demo"], "the end of the request")
+                self.assertTrue(least < model_list(server)["demo"]["unload_seconds"] <= most, given)
+
     def test_a_model_that_cannot_be_loaded_says_why(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("bad.gguf", "empty.gguf", "mmproj-x.gguf"):
@@ -173,14 +198,15 @@ class Router(unittest.TestCase):
     def test_the_config_file_has_a_section_for_each_model(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
             config.write('[serve]\nkv-memory = "64MiB"\n\n[models.small]\npath = "demo"\nctx = 256\nalias = ["tiny"]\n\n'
-                         '[models.other]\npath = "synthetic:test-llama"\nkv-type = "f32"\n')
+                         '[models."other-2.5"]\npath = "synthetic:test-llama"\nkv-type = "f32"\n')
             config.flush()
             with Server(f"--config={config.name}") as server:
-                self.assertEqual(list(model_list(server)), ["small", "tiny", "other"])
+                self.assertEqual(list(model_list(server)), ["small", "tiny", "other-2.5"])
                 self.assertEqual(server.request("GET", "/props?model=tiny").status, 200)
                 answer = server.complete([1] * 20, model="tiny", max_tokens=1)
                 self.assertEqual(answer["usage"]["prompt_tokens"], 20)
                 self.assertEqual(server.get("/props?model=small").json["default_generation_settings"]["n_ctx"], 256)
+                self.assertEqual(server.complete([1] * 20, model="other-2.5", max_tokens=1)["model"], "other-2.5")
             config.write('[models.third]\npath = "demo"\nctxx = 3\n')
             config.flush()
             done = kvik.run("serve", "--config", config.name)
@@ -212,7 +238,7 @@ class Router(unittest.TestCase):
         with server:
             server.complete([1, 2], model="demo", max_tokens=1)
             children = children_of(server)
-            warm = [name for name in os.listdir(WARM) if name.endswith(f"-{server.process.pid}")]
+            warm = [name for name in os.listdir(WARM) if f"-{server.process.pid}-" in name]
             self.assertEqual(len(warm), 1)
         self.assertEqual(server.process.returncode, 0)
         for child in children:
@@ -227,8 +253,14 @@ class Router(unittest.TestCase):
         server.process.kill()
         server.process.wait()
         wait_for(lambda: not any(os.path.exists(f"/proc/{child}") for child in children), "ending")
+        others = tempfile.mkdtemp(prefix=f"kvik-warm-{os.getuid()}-1-", dir=WARM)  # of a router in a container: no such process is here
+        self.addCleanup(shutil.rmtree, others, ignore_errors=True)
+        lock = os.open(others, os.O_RDONLY)
+        self.addCleanup(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         with Server("demo", MODELS[0], *KV):
-            self.assertEqual([name for name in os.listdir(WARM) if name.endswith(f"-{pid}")], [])
+            self.assertTrue(os.path.exists(others))
+            self.assertEqual([name for name in os.listdir(WARM) if f"-{pid}-" in name], [])
 
 
 class Swap(unittest.TestCase):

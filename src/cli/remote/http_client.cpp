@@ -31,6 +31,8 @@ constexpr Duration kConnectTime = std::chrono::seconds(5);
 constexpr Duration kSendTime = std::chrono::seconds(60);
 constexpr size_t kMaxEvent = size_t{16} << 20;
 constexpr size_t kMaxBody = size_t{64} << 20;
+// Longest answer in all. The parser reserves as much as Content-Length says, without writing to it.
+constexpr size_t kMaxAnswer = size_t{1} << 30;
 
 TimePoint after(Duration timeout) { return std::chrono::steady_clock::now() + timeout; }
 
@@ -127,7 +129,7 @@ class HttpStream::Impl {
  public:
   Impl(FileDescriptor fd, std::string name, std::optional<TimePoint> deadline)
       : fd_(std::move(fd)), name_(std::move(name)), deadline_(deadline) {
-    parser_.body_limit(boost::none);
+    parser_.body_limit(kMaxAnswer);
     parser_.eager(true);
   }
 

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "base/process/thread.h"
 #include "base/quantity.h"
 #include "base/text/nearest_name.h"
+#include "host/models/folder_bytes.h"
 #include "host/models/model_process.h"
 
 namespace kvik {
@@ -34,20 +34,6 @@ constexpr std::chrono::seconds kRetryAfter{2};
 constexpr std::chrono::seconds kRetryAtMost{60};
 // A process that ends earlier counts as one that could not be loaded.
 constexpr std::chrono::seconds kStable{5};
-
-// Returns the memory that the files in a folder occupy.
-uint64_t folder_bytes(const std::string& folder) {
-  constexpr uint64_t kBlock = 512;  // unit of st_blocks
-  uint64_t n_bytes = 0;
-  std::error_code error;
-  for (std::filesystem::recursive_directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    struct stat status {};
-    if (stat(at->path().c_str(), &status) == 0)
-      n_bytes += static_cast<uint64_t>(status.st_blocks) * kBlock;
-  }
-  return n_bytes;
-}
 
 // Parses "loading 42%".
 std::optional<double> progress_in(std::string_view status) {
@@ -156,6 +142,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::optional<Duration> keep_alive;
     ModelState state = ModelState::kUnloaded;
     std::optional<ModelLaunch> launch;  // known since the first load
+    bool is_planned = false;            // `launch` is for the next load: files change
     std::optional<ModelProcess> child;
     uint16_t port = 0;
     double progress = 0;
@@ -338,7 +325,6 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     const ModelState before = std::exchange(entry.state, ModelState::kUnloaded);
     if (entry.launch && !entry.launch->kept_folder.empty())
       entry.kept_bytes = folder_bytes(entry.launch->kept_folder);
-    entry.keep_alive = entry.spec.keep_alive;
     if (before == ModelState::kUnloading || is_stopping_) {
       log::info("{}: unloaded, {} of KV pages kept", entry.spec.name,
                 format_bytes(entry.kept_bytes));
@@ -371,6 +357,9 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
           entry.keep_alive && entry.waiters.empty() && now >= entry.last_used + *entry.keep_alive;
       if (is_idle(entry) && (is_expired || entry.must_unload || entry.is_yielding))
         begin_end(entry);
+      // A load without requests delays those of other models.
+      const bool is_abandoned = entry.state == ModelState::kLoading && entry.waiters.empty();
+      if (is_abandoned && (entry.must_unload || has_long_wait(now))) begin_end(entry);
       if (is_stopping_ && entry.child && entry.state != ModelState::kUnloading) begin_end(entry);
       if (!entry.child || entry.is_killed || !hangs(entry, now)) continue;
       log::error("{}: the model's process hangs and is killed", entry.spec.name);
@@ -384,8 +373,17 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     return entry.state == ModelState::kLoaded && now >= entry.last_sign + options_.hang_time;
   }
 
+  // Returns whether a request has waited long for a model that is not being loaded.
+  bool has_long_wait(TimePoint now) const REQUIRES(mutex_) {
+    return std::ranges::any_of(entries_, [&](const Entry& e) {
+      return e.state == ModelState::kUnloaded && has_waiting(e) &&
+             now >= e.waits_since + options_.patience;
+    });
+  }
+
   void begin_end(Entry& entry) REQUIRES(mutex_) {
     entry.state = ModelState::kUnloading;
+    entry.keep_alive = entry.spec.keep_alive;  // a request that comes from now on may set another
     entry.end_by = steady_clock::now() + options_.end_time;
     entry.child->send_signal(SIGTERM);
   }
@@ -406,15 +404,16 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     const auto is_loading = [](const Entry& e) { return e.state == ModelState::kLoading; };
     if (std::ranges::any_of(entries_, is_loading)) return;
     Entry* const next = next_to_load();
-    if (!next || !next->launch) return;  // plan_next()
-    const uint64_t needed = next->launch->planned_bytes + next->kept_bytes;
-    if (needed - next->kept_bytes > options_.memory_bytes) {
+    if (!next || !next->is_planned) return;  // plan_next()
+    if (next->launch->planned_bytes > options_.memory_bytes) {
       return set_failed(*next,
                         {ErrorCode::kExhausted,
                          fmt::format("{} needs {} of memory, and --memory is {}", next->spec.name,
                                      format_bytes(next->launch->planned_bytes),
                                      format_bytes(options_.memory_bytes))});
     }
+    if (next->launch->planned_bytes + next->kept_bytes > options_.memory_bytes) drop_kept(*next);
+    const uint64_t needed = next->launch->planned_bytes + next->kept_bytes;
     uint64_t used = 0, used_later = 0;  // now, and when the processes that are ending have ended
     std::vector<EvictableMemory> evictable;
     for (size_t i = 0; i < entries_.size(); ++i) {
@@ -444,6 +443,10 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
   void evict(Entry& entry, const EvictableMemory& eviction) REQUIRES(mutex_) {
     if (eviction.is_loaded) return begin_end(entry);
+    drop_kept(entry);
+  }
+
+  void drop_kept(Entry& entry) REQUIRES(mutex_) {
     log::info("{}: {} of KV pages dropped to free memory", entry.spec.name,
               format_bytes(entry.kept_bytes));
     std::error_code ignored;
@@ -464,6 +467,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   }
 
   void launch(Entry& entry) REQUIRES(mutex_) {
+    entry.is_planned = false;
     entry.progress = 0;
     entry.status.clear();
     entry.load_begin = steady_clock::now();
@@ -490,14 +494,17 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     {
       const MutexLock lock(mutex_);
       next = is_stopping_ ? nullptr : next_to_load();
-      if (!next || next->launch) return false;
+      if (!next || next->is_planned) return false;
     }
     Result<ModelLaunch> launch = options_.plan(next->spec);  // the spec never changes
     const MutexLock lock(mutex_);
-    if (launch)
-      next->launch = std::move(*launch);
-    else
+    if (!launch) {
       set_failed(*next, launch.error());
+      return true;
+    }
+    if (next->launch && next->launch->kept_folder != launch->kept_folder) drop_kept(*next);
+    next->launch = std::move(*launch);
+    next->is_planned = true;
     return true;
   }
 

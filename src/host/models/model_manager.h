@@ -40,7 +40,7 @@ struct LoopbackSocket {
 struct ModelManagerOptions {
   std::vector<ModelSpec> models;
   uint64_t memory_bytes = 0;  // of the loaded models and the kept pages together
-  // Called on the manager's thread before a model is loaded for the first time.
+  // Called on the manager's thread before each load.
   std::function<Result<ModelLaunch>(const ModelSpec&)> plan;
   std::function<Result<LoopbackSocket>()> listen;
   // Time for a process to end before it is killed.
@@ -48,7 +48,7 @@ struct ModelManagerOptions {
   // A process that has sent no sign of life (sd_watchdog_enabled(3)) for this long is killed.
   Duration hang_time = std::chrono::seconds(60);
   // If a request has waited this long for memory that other models use, new requests for one of
-  // those wait until it has been unloaded.
+  // those wait until it has been unloaded; a load without requests is ended.
   Duration patience = std::chrono::seconds(5);
 };
 

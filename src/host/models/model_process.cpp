@@ -22,6 +22,8 @@ namespace {
 
 constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 constexpr size_t kMessageBytes = 4096;
+// Any user of this machine can send messages as fast as they are read.
+constexpr size_t kMessagesAtOnce = 64;
 // Exit code of a child in which exec failed, as of a shell.
 constexpr int kNotExecuted = 127;
 
@@ -132,7 +134,7 @@ std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
   std::vector<std::pair<std::string, std::string>> assignments;
   std::array<char, kMessageBytes> bytes;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
-  for (;;) {
+  for (size_t i = 0; i < kMessagesAtOnce; ++i) {
     iovec part{.iov_base = bytes.data(), .iov_len = bytes.size()};
     msghdr message{};
     message.msg_iov = &part;
@@ -151,6 +153,7 @@ std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
         assignments.emplace_back(line.substr(0, equals), line.substr(equals + 1));
     }
   }
+  return assignments;
 }
 
 void ModelProcess::send_signal(int signal) const {

@@ -39,7 +39,7 @@ class ModelProcess {
   pid_t pid() const { return pid_; }
 
   // Returns the assignments that the process has sent, such as {"STATUS", "loading 42%"}. Messages
-  // of other processes are dropped.
+  // of other processes are dropped. After many messages the rest is left for the next call.
   std::vector<std::pair<std::string, std::string>> take_messages();
 
   void send_signal(int signal) const;

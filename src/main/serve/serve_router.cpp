@@ -1,17 +1,22 @@
 #include "main/serve/serve_router.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "base/file/file_descriptor.h"
 #include "base/log.h"
 #include "base/process/interrupts.h"
 #include "base/process/service_manager.h"
@@ -19,6 +24,7 @@
 #include "base/quantity.h"
 #include "host/available_memory.h"
 #include "host/build_info.h"
+#include "host/models/folder_bytes.h"
 #include "host/models/model_manager.h"
 #include "main/exit_code.h"
 #include "server/proxy/proxy_reply.h"
@@ -37,6 +43,16 @@ constexpr std::string_view kWarmPrefix = "kvik-warm-";
 // The smallest folder that is worth keeping, and that a disk tier accepts.
 constexpr uint64_t kLeastWarm = uint64_t{16} << 20;
 
+// Opens a folder of this user and locks it; not open if that fails. A router holds the lock on its
+// folder as long as it runs: process ids repeat in containers that share /dev/shm.
+FileDescriptor lock_folder(const std::string& path) {
+  struct stat status {};
+  FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const bool is_locked = folder.is_open() && fstat(folder.get(), &status) == 0 &&
+                         status.st_uid == getuid() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+  return is_locked ? std::move(folder) : FileDescriptor();
+}
+
 // A folder in memory in which unloaded models leave their KV pages. It is removed at the end.
 class WarmFolder {
  public:
@@ -45,22 +61,21 @@ class WarmFolder {
     std::error_code error;
     const std::string own_prefix = fmt::format("{}{}-", kWarmPrefix, getuid());
     for (const auto& entry : fs::directory_iterator(kMemoryFolder, error)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.starts_with(own_prefix)) continue;
-      pid_t pid = 0;
-      const char* const end = name.data() + name.size();
-      const auto [rest, failed] = std::from_chars(name.data() + own_prefix.size(), end, pid);
-      const bool is_left = failed == std::errc() && rest == end && kill(pid, 0) != 0;
+      if (!entry.path().filename().string().starts_with(own_prefix)) continue;
       std::error_code ignored;
-      if (is_left) fs::remove_all(entry.path(), ignored);
+      if (lock_folder(entry.path()).is_open()) fs::remove_all(entry.path(), ignored);
     }
-    path_ = fmt::format("{}/{}{}", kMemoryFolder, own_prefix, getpid());
-    const bool is_made = fs::create_directory(path_, error);
-    if (is_made) fs::permissions(path_, fs::perms::owner_all, error);
-    if (!is_made || error) {
-      log::warn("KV pages of unloaded models are not kept: {}: {}", path_, error.message());
-      path_.clear();
+    // A router that starts at the same moment may lock and remove the folder before this one does.
+    constexpr int kTries = 10;
+    for (int i = 0; i < kTries && !lock_.is_open(); ++i) {
+      path_ = fmt::format("{}/{}{}-XXXXXX", kMemoryFolder, own_prefix, getpid());
+      if (!mkdtemp(path_.data())) break;
+      lock_ = lock_folder(path_);
+      if (!fs::exists(path_, error)) lock_ = FileDescriptor();
     }
+    if (lock_.is_open()) return;
+    log::warn("KV pages of unloaded models are not kept: {}: {}", path_, std::strerror(errno));
+    path_.clear();
   }
   ~WarmFolder() {
     std::error_code ignored;
@@ -74,6 +89,7 @@ class WarmFolder {
 
  private:
   std::string path_;
+  FileDescriptor lock_;
 };
 
 // Returns a name that can be a folder: letters, digits, '.', '_' and '-' stay, others are escaped.
@@ -147,10 +163,15 @@ class LaunchPlanner {
       return;
     }
     if (!warm_ || warm_->path().empty()) return;
-    // The index of the pages takes a little more than the pages themselves.
-    const uint64_t most = std::min(plan.kv_bytes + plan.kv_bytes / 8, memory_bytes_ / 2);
+    const std::string folder = warm_->path() + "/" + folder_name(spec.name);
+    // The index of the pages takes a little more than the pages themselves. Beside them there must
+    // be room for the model, or it could not read them, and for its index, or it would not start.
+    const uint64_t room = free_bytes(warm_->path()) + folder_bytes(folder);
+    const uint64_t most =
+        std::min({plan.kv_bytes + plan.kv_bytes / 8, memory_bytes_ / 2,
+                  memory_bytes_ - std::min(plan.n_bytes, memory_bytes_), room - room / 8});
     if (most < kLeastWarm) return;
-    launch.kept_folder = warm_->path() + "/" + folder_name(spec.name);
+    launch.kept_folder = folder;
     launch.arguments.push_back("--disk=" + launch.kept_folder);
     launch.arguments.push_back(fmt::format("--disk-size={}", most));
     launch.arguments.emplace_back("--disk-write=exit");

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/printable.h"
-#include "base/quantity.h"
 #include "server/dialects/json_fields.h"
+#include "server/dialects/keep_alive.h"
 #include "server/http/auth.h"
 #include "server/http/status.h"
 #include "server/proxy/proxy_reply.h"
@@ -73,13 +73,7 @@ Result<std::vector<std::string>> models_for(const ModelServers& models, std::str
 // memory is needed; 0: unload after this request. Other values are ignored, as the model's server
 // reports them.
 void apply_keep_alive(ModelServers& models, const std::string& model, const json::object& body) {
-  const json::value& value = at(body, "keep_alive");
-  std::optional<double> seconds = as_finite(value);
-  if (const json::string* const text = value.if_string()) {
-    if (text->starts_with('-')) seconds = -1;
-    const auto duration = parse_duration(std::string_view(*text));
-    if (duration) seconds = to_s(*duration);
-  }
+  const std::optional<double> seconds = keep_alive_seconds(at(body, "keep_alive"));
   if (!seconds) return;
   constexpr double kMost = 1e9;
   if (*seconds < 0) return models.set_keep_alive(model, std::nullopt);

@@ -149,7 +149,7 @@ HttpResponse ProxyReply::response() {
   if (error_) return error_response(model_fault(*error_));
   return {.status = head_->status,
           .body = std::move(body_),
-          .content_type = std::move(head_->content_type),
+          .content_type = head_->content_type,
           .headers = std::move(head_->headers)};
 }
 

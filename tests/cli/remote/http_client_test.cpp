@@ -1,5 +1,6 @@
 #include "cli/remote/http_client.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,6 +85,15 @@ TEST(HttpClient, what_is_not_http_is_an_error) {
   const auto answer = server.client().get("/", kPatience);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kCorrupt);
+}
+
+TEST(HttpClient, endless_answer_is_an_error) {
+  for (const char* const n_bytes : {"10000000000", "18446744073709551615"}) {
+    CannedServer server({{fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\nx", n_bytes)}});
+    const auto answer = server.client().get("/", kPatience);
+    ASSERT_FALSE(answer.has_value());
+    EXPECT_THAT(answer.error().message, HasSubstr("body limit"));
+  }
 }
 
 TEST(HttpClient, silent_server_is_not_waited_for) {

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,25 +50,26 @@ class Manager : public testing::Test {
   // `scripts` by model name.
   void start(const std::vector<std::pair<std::string, std::string>>& scripts, uint64_t memory,
              std::optional<Duration> keep_alive = std::nullopt) {
-    ModelManagerOptions options{.models = {},
-                                .memory_bytes = memory,
-                                .plan = [scripts](const ModelSpec& spec) -> Result<ModelLaunch> {
-                                  for (const auto& [name, script] : scripts) {
-                                    if (name != spec.name) continue;
-                                    return ModelLaunch{.arguments = {"/bin/bash", "-c", script},
-                                                       .variables = {"PATH=/usr/bin:/bin"},
-                                                       .planned_bytes = kBytes,
-                                                       .kept_folder = {}};
-                                  }
-                                  return fail(ErrorCode::kCorrupt, "no plan for " + spec.name);
-                                },
-                                .listen = []() -> Result<LoopbackSocket> {
-                                  return LoopbackSocket{.fd = ::open("/dev/null", O_RDONLY),
-                                                        .port = 1};
-                                },
-                                .end_time = std::chrono::seconds(1),
-                                .hang_time = hang_time_,
-                                .patience = std::chrono::milliseconds(50)};
+    ModelManagerOptions options{
+        .models = {},
+        .memory_bytes = memory,
+        .plan = [scripts, kept_folder = kept_folder_,
+                 n_bytes = n_bytes_](const ModelSpec& spec) -> Result<ModelLaunch> {
+          for (const auto& [name, script] : scripts) {
+            if (name != spec.name) continue;
+            return ModelLaunch{.arguments = {"/bin/bash", "-c", script},
+                               .variables = {"PATH=/usr/bin:/bin"},
+                               .planned_bytes = *n_bytes,
+                               .kept_folder = kept_folder};
+          }
+          return fail(ErrorCode::kCorrupt, "no plan for " + spec.name);
+        },
+        .listen = []() -> Result<LoopbackSocket> {
+          return LoopbackSocket{.fd = ::open("/dev/null", O_RDONLY), .port = 1};
+        },
+        .end_time = std::chrono::seconds(1),
+        .hang_time = hang_time_,
+        .patience = std::chrono::milliseconds(50)};
     for (const auto& [name, script] : scripts)
       options.models.push_back(
           {.name = name, .aliases = {name + "-alias"}, .path = name, .keep_alive = keep_alive});
@@ -91,6 +96,9 @@ class Manager : public testing::Test {
   }
 
   Duration hang_time_ = std::chrono::seconds(60);
+  std::string kept_folder_;  // of all models
+  const std::shared_ptr<std::atomic<uint64_t>> n_bytes_ =
+      std::make_shared<std::atomic<uint64_t>>(kBytes);  // plan of each model
   std::unique_ptr<ModelManager> manager_;
 };
 
@@ -154,6 +162,28 @@ TEST_F(Manager, AModelWithoutAPlanIsRefused) {
   EXPECT_THAT(wait(*manager_->use("a", nullptr)).error.value().message, HasSubstr("a needs"));
 }
 
+TEST_F(Manager, EachLoadIsPlanned) {
+  start({{"a", serves()}}, kBytes);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  manager_->unload("a");
+  wait_for(0, ModelState::kUnloaded);
+  *n_bytes_ = kBytes + 1;  // its file was replaced
+  EXPECT_THAT(wait(*manager_->use("a", nullptr)).error.value().message, HasSubstr("a needs"));
+}
+
+TEST_F(Manager, PagesThatLeaveNoRoomForTheirModelAreDropped) {
+  kept_folder_ = testing::TempDir() + "kept_pages_of_a_model";
+  std::filesystem::create_directory(kept_folder_);
+  start({{"a", serves()}}, kBytes + 1000);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  std::ofstream(kept_folder_ + "/pages") << std::string(4096, 'x');
+  manager_->unload("a");
+  wait_for(0, ModelState::kUnloaded);
+  EXPECT_GT(manager_->list()[0].kept_bytes, 1000u);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  EXPECT_FALSE(std::filesystem::exists(kept_folder_));
+}
+
 TEST_F(Manager, MessagesOfOtherProcessesAreIgnored) {
   // A grandchild reports readiness: its process id is another one.
   std::string script = serves();
@@ -203,6 +233,38 @@ TEST_F(Manager, UnloadWaitsForTheRequestsAndNewOnesLoadItAgain) {
   first = nullptr;
   EXPECT_TRUE(wait(*second).port);
   EXPECT_EQ(manager_->list()[0].n_loads, 2);
+}
+
+TEST_F(Manager, ALoadWithoutRequestsEndsForOthersAndAtUnload) {
+  start({{"a", "exec sleep 60"}, {"b", serves()}}, 1000);
+  auto a = manager_->use("a", nullptr);
+  wait_for(0, ModelState::kLoading);
+  const auto b = manager_->use("b", nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(b->readiness().port);
+  a = nullptr;
+  EXPECT_TRUE(wait(*b).port);
+  a = manager_->use("a", nullptr);
+  wait_for(0, ModelState::kLoading);
+  a = nullptr;
+  manager_->unload("a");
+  wait_for(0, ModelState::kUnloaded);
+}
+
+TEST_F(Manager, AKeepAliveThatIsSetWhileAModelIsUnloadedHolds) {
+  // It ends half a second after SIGTERM.
+  std::string script = serves();
+  script.replace(script.find("signal.pause()"), std::string("signal.pause()").size(),
+                 "signal.signal(signal.SIGTERM, lambda *_: None); signal.pause(); "
+                 "import time; time.sleep(0.5)");
+  start({{"a", script}}, kBytes, std::chrono::seconds(100));
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the handler is set
+  manager_->unload("a");
+  wait_for(0, ModelState::kUnloading);
+  manager_->set_keep_alive("a", std::nullopt);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  EXPECT_FALSE(manager_->list()[0].unload_s);
 }
 
 TEST_F(Manager, NamesAliasesLatestAndAdaptersAreResolved) {

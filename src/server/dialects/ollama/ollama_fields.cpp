@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "server/dialects/cache_fields.h"
 #include "server/dialects/chat_fields.h"
 #include "server/dialects/form_fields.h"
+#include "server/dialects/keep_alive.h"
 #include "service/request_bounds.h"
 #include "service/sampling_fields.h"
 
@@ -49,36 +49,6 @@ Result<void> read_sampling_options(const JsonFields& options, SamplingParams& sa
   return {};
 }
 
-std::optional<double> seconds_of_unit(std::string_view unit) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},      {"s", 1},     {"m", 60},         {"h", 3600},
-      {"ms", 1e-3}, {"us", 1e-6}, {"\u00b5s", 1e-6}, {"ns", 1e-9}};
-  const auto found = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
-  if (found == std::end(kUnits)) return std::nullopt;
-  return found->second;
-}
-
-// Parses a duration in the notation of Go: "300ms", "1h30m", "-1", "0". Returns seconds.
-std::optional<double> parse_duration(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789.";
-  const bool is_negative = text.starts_with('-');
-  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text.empty()) return std::nullopt;
-  double sum = 0;
-  while (!text.empty()) {
-    const size_t n_digits = std::min(text.find_first_not_of(kDigits), text.size());
-    std::string_view rest = text.substr(n_digits);
-    const size_t n_unit = std::min(rest.find_first_of(kDigits), rest.size());
-    const auto unit = seconds_of_unit(rest.substr(0, n_unit));
-    double count = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + n_digits, count);
-    if (!unit || error != std::errc{} || end != text.data() + n_digits) return std::nullopt;
-    sum += count * *unit;
-    text = rest.substr(n_unit);
-  }
-  return is_negative ? -sum : sum;
-}
-
 }  // namespace
 
 Result<void> read_options(const JsonFields& fields, CompletionRequest& request) {
@@ -105,8 +75,7 @@ Result<void> read_options(const JsonFields& fields, CompletionRequest& request) 
 Result<bool> is_keep_alive_zero(const JsonFields& fields) {
   const json::value* value = fields.find("keep_alive");
   if (!value) return false;
-  const json::string* text = value->if_string();
-  const auto seconds = text ? parse_duration(view(*text)) : as_finite(*value);
+  const auto seconds = keep_alive_seconds(*value);
   if (seconds) return *seconds == 0;
   return refuse("keep_alive",
                 "keep_alive must be a number of seconds or a duration such as \"5m\" or \"-1\"");
