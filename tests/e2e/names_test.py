@@ -89,6 +89,7 @@ class Names(unittest.TestCase):
             path = self.path("keys")
             with open(path, "wb") as f:
                 f.write(b"secret " + os.fsencode(name) + b"\n")
+            os.chmod(path, 0o600)
             done = self.harmless("serve", "demo", "--api-key-file", path)
             with self.subTest(name=name):
                 self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)

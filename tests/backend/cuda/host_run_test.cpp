@@ -169,7 +169,7 @@ TEST(HostRun, shared_memory_out_of_bounds_or_never_written_is_found) {
                          some.set(2 * threadIdx.x, uint16_t{0});
                          some.get_as<uint32_t>(2 * threadIdx.x);
                        }),
-              HasSubstr("that nobody wrote"));
+              HasSubstr("that no thread wrote"));
   EXPECT_THAT(fault_of(32,
                        [] {
                          __shared__ Shared<uint16_t, 64> some;
@@ -193,7 +193,7 @@ TEST(HostRun, a_block_does_not_see_what_the_one_before_it_left) {
                          if (blockIdx.x == 0) all.set(threadIdx.x, 1.0f);
                          all.get(threadIdx.x);
                        }),
-              HasSubstr("that nobody wrote"));
+              HasSubstr("that no thread wrote"));
 }
 
 TEST(HostRun, shuffles_and_votes_see_all_lanes) {
