@@ -101,7 +101,7 @@ TEST_F(RemoteChat, message_without_an_answer_is_taken_back) {
   generator.scripts = {{"", Error{ErrorCode::kIo, kBroke}}, {"Nothing."}};
   const std::string& screen = run();
   EXPECT_THAT(screen, HasSubstr(kBroke));
-  EXPECT_THAT(screen, HasSubstr("your message was taken back"));
+  EXPECT_THAT(screen, HasSubstr("your message was removed"));
   EXPECT_EQ(generator.asked[1].messages.size(), 1u);
 }
 

@@ -1,6 +1,7 @@
 #include "hub/download/part_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -19,7 +20,7 @@ class PartFileTest : public ::testing::Test {
   void SetUp() override { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  const std::string folder_ = ::testing::TempDir() + "/part_file_test";
+  const std::string folder_ = ::testing::TempDir() + "/part_file_test-" + std::to_string(getpid());
   const std::string path_ = folder_ + "/x";
 };
 

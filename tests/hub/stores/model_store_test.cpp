@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -41,7 +42,8 @@ class ModelStoreTest : public ::testing::Test {
 
   static constexpr const char* kOld = "0000000000000000000000000000000000000000";
   static constexpr const char* kNew = "1111111111111111111111111111111111111111";
-  const std::string folder_ = ::testing::TempDir() + "/model_store_test";
+  const std::string folder_ =
+      ::testing::TempDir() + "/model_store_test-" + std::to_string(getpid());
   const std::string hash_a_ = std::string(64, 'a'), hash_b_ = std::string(64, 'b');
   ModelStore store_{HubOptions{.hf_cache = folder_ + "/hub",
                                .ollama_models = folder_ + "/ollama",
