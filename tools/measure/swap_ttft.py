@@ -43,9 +43,10 @@ def proportional_bytes(pid):
         return 0
 
 
-def kept_bytes(pid):
+def kept_bytes():
+    """Returns the memory of the pages that unloaded models left; other routers must not run."""
     total = 0
-    for path in glob.glob(f"/dev/shm/kvik-warm-*-{pid}/**", recursive=True):
+    for path in glob.glob("/dev/shm/kvik-warm-*/**", recursive=True):
         try:
             total += os.stat(path).st_blocks * 512
         except OSError:
@@ -116,7 +117,7 @@ class Swaps:
         def sample():
             while not is_over.wait(0.05):
                 processes = sum(proportional_bytes(p) for p in processes_of(pid))
-                kept = kept_bytes(pid)
+                kept = kept_bytes()
                 peak[0], peak[1] = max(peak[0], processes + kept), max(peak[1], kept)
 
         def one(i):
@@ -135,6 +136,8 @@ class Swaps:
         is_over.set()
         sampler.join()
         loads = sum(self.state(name)["loads"] for name in self.models)
+        planned = ", ".join(f"{name} {self.state(name)['memory_bytes'] / 2**20:.0f} MiB" for name in self.models)
+        print(f"planned: {planned}")
         print(f"{n_requests} requests by {n_clients} clients in {time.monotonic() - begin:.1f} s, {loads} loads in all; "
               f"errors: {sum(s != 200 for s in statuses)}; peak memory {peak[0] / 2**20:.0f} MiB, of which kept pages at most {peak[1] / 2**20:.0f} MiB")
 
