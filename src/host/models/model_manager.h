@@ -68,6 +68,9 @@ std::optional<std::vector<EvictableMemory>> choose_evictions(std::vector<Evictab
 // Runs one process per loaded model, so that a crash of one harms no other, and memory returns to
 // the system when a model is unloaded:
 //
+// READY is the message "READY=1" of sd_notify(3), which the process sends when it serves. A failed
+// model is tried again after 2 s, doubled at each failure up to a minute.
+//
 //   unloaded ──use──▶ loading ──READY──▶ loaded ──idle, memory──▶ unloading ──end──▶ unloaded
 //                        └──end──▶ failed (for a while)   └──crash──▶ unloaded
 //

@@ -31,7 +31,8 @@ class PendingReply {
 
   virtual ~PendingReply() = default;
 
-  // Returns whether kind() and response() are final. If not, it is called again when there are new
+  // Returns whether kind() and response() are final: a proxied reply does not know them before the
+  // other server has answered. If not, it is called again when there are new
   // results, and now and then.
   virtual bool is_decided() { return true; }
   virtual Kind kind() const = 0;

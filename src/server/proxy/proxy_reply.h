@@ -25,7 +25,8 @@ struct ModelRouter {
 
 // A request that one of several models answers.
 struct ProxiedRequest {
-  // Names of the models to ask, in this order: the next one if the answer is 404.
+  // Names of the models to ask, in this order: the next one if the answer is 404. More than one
+  // only for requests without a body, such as GET /v1/responses/{id}, which name no model.
   std::vector<std::string> models;
   std::string bytes;  // head and body, for Upstreams::call()
   ByteShare share;    // memory of `bytes`, while it is held
