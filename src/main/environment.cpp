@@ -9,4 +9,10 @@ std::string environment(const std::string& name) {
   return value ? value : "";
 }
 
+std::string take_environment(const std::string& name) {
+  std::string value = environment(name);
+  ::unsetenv(name.c_str());
+  return value;
+}
+
 }  // namespace kvik

@@ -19,7 +19,7 @@ class LoadingServer::Impl {
     options.loading = &progress_;
     options.access_log.clear();
     options.responses = nullptr;
-    options.library = nullptr;
+    options.model_library = nullptr;
     // Remaining connections must not delay the server that follows.
     options.linger = std::chrono::milliseconds(100);
     options.abort_grace = std::chrono::milliseconds(200);

@@ -108,7 +108,7 @@ class Server::Impl {
     TRY(state_.offload.start("kvik-work", ServerState::kOffloadThreads,
                              Offload::Priority::kNormal));
     TRY(state_.slow_work.start("kvik-work-slow", 1, Offload::Priority::kLow));
-    if (state_.options.library) TRY(state_.pulls.start());
+    if (state_.options.model_library) TRY(state_.pulls.start());
     TRY_ASSIGN(thread_, start_thread("kvik-http", [this] { run(); }));
     return {};
   }

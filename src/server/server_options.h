@@ -55,7 +55,7 @@ struct ServerOptions {
   std::optional<std::vector<ApiKey>> api_keys;
 
   ResponseArchive* responses = nullptr;  // stores responses persistently; borrowed
-  ModelLibrary* library =
+  ModelLibrary* model_library =
       nullptr;  // models that clients may list and download; borrowed; null: none
 
   // progress while the model is being loaded: every route except /livez returns 503; null: it is

@@ -97,10 +97,14 @@ void TierLink::set_wake(std::function<void()> wake) {
 
 void TierLink::on_sealed(PageId page) {
   for (Level& level : levels_) {
-    if (level.save == TierPlace::Save::kAtEnd) continue;
-    level.pending.push_back(page);
+    save_soon(level, page);
     save_pending(level);
   }
+}
+
+// Queues a page, unless the level saves all pages at the end.
+void TierLink::save_soon(Level& level, PageId page) {
+  if (level.save == TierPlace::Save::kWhenSealed) level.pending.push_back(page);
 }
 
 void TierLink::save_pending(Level& level) {
@@ -118,14 +122,11 @@ void TierLink::save_pending(Level& level) {
 // The tier may have lost everything. The order of parents before children is no longer known and
 // not required.
 void TierLink::save_all_again(Level& level) {
-  if (level.save == TierPlace::Save::kAtEnd) return;
-  for (uint32_t i = 0; i < kv_.n_pages(); ++i) level.pending.push_back(PageId{i});
+  for (uint32_t i = 0; i < kv_.n_pages(); ++i) save_soon(level, PageId{i});
 }
 
 void TierLink::promote(PageId page, size_t from) {
-  for (size_t i = 0; i < from; ++i) {
-    if (levels_[i].save == TierPlace::Save::kWhenSealed) levels_[i].pending.push_back(page);
-  }
+  for (size_t i = 0; i < from; ++i) save_soon(levels_[i], page);
 }
 
 void TierLink::save_rest() {

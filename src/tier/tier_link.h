@@ -136,6 +136,7 @@ class TierLink final : public PageSink {
   bool take_piece(PageFetch& fetch, const TierArrival& arrival);
   void end_without_room(PageFetch& fetch);
   void promote(PageId page, size_t from);
+  void save_soon(Level& level, PageId page);
   void save_pending(Level& level);
   void flush(TimePoint deadline);
   void save_all(Level& level, TimePoint deadline);

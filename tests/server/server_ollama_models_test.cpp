@@ -92,7 +92,7 @@ class FakeLibrary final : public ModelLibrary {
 
 class ServerOllamaModels : public ServerFixture {
  protected:
-  ServerOllamaModels() { options.library = &library; }
+  ServerOllamaModels() { options.model_library = &library; }
   ~ServerOllamaModels() override { server.reset(); }
 
   static RawResponse send(RawClient client, const std::string& method, const std::string& path,
@@ -146,12 +146,12 @@ TEST_F(ServerOllamaModels, lists_the_served_and_the_stored_models) {
 }
 
 TEST_F(ServerOllamaModels, without_a_library_the_served_model_is_listed) {
-  options.library = nullptr;
+  options.model_library = nullptr;
   EXPECT_EQ(names(), Names{"tiny/model:latest"});
 }
 
 TEST_F(ServerOllamaModels, without_a_library_nothing_is_changed) {
-  options.library = nullptr;
+  options.model_library = nullptr;
   constexpr const char* kSentence =
       "this server serves one model and has no library of models to download, copy or delete";
   EXPECT_EQ(sentence(client().post("/api/pull", R"({"model":"a"})"), 400), kSentence);

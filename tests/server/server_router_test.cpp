@@ -167,6 +167,14 @@ TEST_F(ServerRouter, an_answer_passes_through_with_its_headers) {
   EXPECT_TRUE(request.ends_with(kBody));
 }
 
+TEST_F(ServerRouter, a_request_without_memory_for_its_answer_is_503) {
+  const ScriptedServer upstream(answer("{}"));
+  load(upstream);
+  options.memory_limit_bytes = Upstreams::kBufferBytes;  // answers may take half of it
+  expect_error(client().post("/v1/completions", kBody), 503);
+  EXPECT_EQ(upstream.request(), "");
+}
+
 TEST_F(ServerRouter, a_path_is_escaped_again) {
   const ScriptedServer upstream(answer("{}"));
   load(upstream);

@@ -49,12 +49,28 @@ int code_of_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+// The variables of sd_listen_fds(3). The child knows its process id only after fork(), and writes
+// it over these digits.
+constexpr std::string_view kPidVariable = "LISTEN_PID=";
+constexpr std::string_view kPidDigits = "0000000000";
+constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
+
+// Writes the number without leading zeros, and a final zero byte. Only async-signal-safe.
+void write_decimal(unsigned number, char* text) {
+  unsigned power = 1;
+  while (number / power >= 10) power *= 10;
+  for (; power > 0; power /= 10) *text++ = static_cast<char>('0' + number / power % 10);
+  *text = '\0';
+}
+
 // The steps of the child before the program runs, which call only async-signal-safe functions.
 struct Beginning {
   const char* program;
   char* const* arguments;
   char* const* variables;
   const char* log_file;  // null: none
+  int listening;         // -1: none
+  char* pid_text;        // of LISTEN_PID, if there is a socket
   bool is_background;
   pid_t parent;
   int failure;  // pipe that receives the errno of a failed exec
@@ -74,6 +90,13 @@ struct Beginning {
     return in >= 0 && out >= 0 && ::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(out, 2) >= 0;
   }
 
+  // If the descriptor is already in place, dup2() would leave its close-on-exec flag.
+  bool pass_socket() const {
+    write_decimal(static_cast<unsigned>(::getpid()), pid_text);
+    return listening == kFirstPassed ? ::fcntl(listening, F_SETFD, 0) == 0
+                                     : ::dup2(listening, kFirstPassed) >= 0;
+  }
+
   [[noreturn]] void run() const {
     restore_signals();
     if (is_background) {
@@ -81,9 +104,12 @@ struct Beginning {
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (::getppid() != parent) ::_exit(1);  // it died before prctl()
     }
-    if (!log_file || redirect()) ::execve(program, arguments, variables);
+    // The socket takes the place of the first descriptor that may be in use: the pipe moves away.
+    const int pipe = listening < 0 ? failure : ::fcntl(failure, F_DUPFD_CLOEXEC, kFirstPassed + 1);
+    const bool is_ready = (!log_file || redirect()) && (listening < 0 || pass_socket());
+    if (is_ready) ::execve(program, arguments, variables);
     const int error = errno;
-    [[maybe_unused]] const auto n = ::write(failure, &error, sizeof(error));
+    [[maybe_unused]] const auto n = ::write(pipe, &error, sizeof(error));
     ::_exit(127);
   }
 };
@@ -99,7 +125,12 @@ bool is_executable(const std::string& path) {
 Result<ChildProcess> ChildProcess::start(const Options& options) {
   std::vector<std::string> arguments = {options.program};
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
-  std::vector<std::string> variables = environment_with(options.variables);
+  std::vector<std::string> variables =
+      options.environment.empty() ? environment_with(options.variables) : options.environment;
+  if (options.listening >= 0) {
+    variables.emplace_back("LISTEN_FDS=1");
+    variables.push_back(fmt::format("{}{}", kPidVariable, kPidDigits));
+  }
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const std::vector<char*> variable_pointers = pointers_to(variables);
   const auto cannot = [&](int error) {
@@ -116,6 +147,8 @@ Result<ChildProcess> ChildProcess::start(const Options& options) {
       .arguments = argument_pointers.data(),
       .variables = variable_pointers.data(),
       .log_file = options.log_file.empty() ? nullptr : options.log_file.c_str(),
+      .listening = options.listening,
+      .pid_text = options.listening < 0 ? nullptr : variables.back().data() + kPidVariable.size(),
       .is_background = options.is_background,
       .parent = ::getpid(),
       .failure = out.get()};
@@ -133,6 +166,9 @@ Result<ChildProcess> ChildProcess::start(const Options& options) {
   child.wait();
   return cannot(error);
 }
+
+ChildProcess::ChildProcess(pid_t pid)
+    : pid_(pid), end_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
 
 ChildProcess::~ChildProcess() {
   if (exit_code()) return;
@@ -174,10 +210,9 @@ std::optional<int> ChildProcess::wait(Duration at_most) {
 bool ChildProcess::wait_or(int fd) {
   // Systems without pidfd_open() are asked every few milliseconds.
   constexpr int kBetweenMs = 20;
-  const FileDescriptor end(pid_ > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)) : -1);
   while (!exit_code()) {
-    std::array<pollfd, 2> events = {pollfd{fd, POLLIN, 0}, pollfd{end.get(), POLLIN, 0}};
-    if (::poll(events.data(), 2, end.is_open() ? -1 : kBetweenMs) <= 0) continue;
+    std::array<pollfd, 2> events = {pollfd{fd, POLLIN, 0}, pollfd{end_fd(), POLLIN, 0}};
+    if (::poll(events.data(), 2, end_.is_open() ? -1 : kBetweenMs) <= 0) continue;
     if ((events[0].revents & POLLIN) != 0) return exit_code().has_value();
   }
   return true;
@@ -185,6 +220,13 @@ bool ChildProcess::wait_or(int fd) {
 
 void ChildProcess::send(int signal) {
   if (pid_ > 0) ::kill(pid_, signal);
+}
+
+std::string exit_text(int exit_code) {
+  constexpr int kFirstSignal = 128;
+  if (exit_code <= kFirstSignal) return fmt::format("exit code {}", exit_code);
+  const int signal = exit_code - kFirstSignal;
+  return fmt::format("signal {} ({})", signal, ::strsignal(signal));
 }
 
 std::optional<std::string> find_program(const std::string& name, const std::string& path) {

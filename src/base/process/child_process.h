@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file/file_descriptor.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -20,6 +21,10 @@ class ChildProcess {
     std::string program;                                              // path of the executable file
     std::vector<std::string> arguments;                               // without the program's name
     std::vector<std::pair<std::string, std::string>> variables = {};  // added to the environment
+    // "NAME=VALUE": replaces the environment of this process; empty: it is inherited.
+    std::vector<std::string> environment = {};
+    // A listening socket that the program inherits by the protocol of sd_listen_fds(3); -1: none.
+    int listening = -1;
     // File that receives stdout and stderr; stdin is then empty. Empty: the streams of this
     // process.
     std::string log_file = {};
@@ -32,7 +37,9 @@ class ChildProcess {
   static Result<ChildProcess> start(const Options& options);
 
   ChildProcess(ChildProcess&& other) noexcept
-      : pid_(std::exchange(other.pid_, -1)), exit_code_(other.exit_code_) {}
+      : pid_(std::exchange(other.pid_, -1)),
+        end_(std::move(other.end_)),
+        exit_code_(other.exit_code_) {}
   ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess();
 
@@ -48,12 +55,21 @@ class ChildProcess {
   // Sends a signal if it runs.
   void send(int signal);
 
+  pid_t pid() const { return pid_; }
+  // Returns a descriptor that is readable when the program has ended; -1 on systems without
+  // pidfd_open(2).
+  int end_fd() const { return end_.get(); }
+
  private:
-  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+  explicit ChildProcess(pid_t pid);
 
   pid_t pid_ = -1;  // -1: none, or its end was seen
+  FileDescriptor end_;
   std::optional<int> exit_code_;
 };
+
+// Returns "exit code 1", or "signal 11 (Segmentation fault)" for the code 139.
+std::string exit_text(int exit_code);
 
 // Returns the path of a program: `name` itself if it has a slash, otherwise the first executable
 // file of that name in the folders of `path`, which has the form of PATH; std::nullopt if there is

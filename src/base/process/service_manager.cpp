@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/log.h"
@@ -24,14 +23,6 @@ namespace {
 
 constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 constexpr timeval kSendTime{.tv_sec = 1, .tv_usec = 0};
-
-// Returns the value of an environment variable and removes it; empty if it is not set.
-std::string take_variable(const char* name) {
-  const char* const value = std::getenv(name);
-  std::string copy = value ? value : "";
-  ::unsetenv(name);
-  return copy;
-}
 
 // Returns a number greater than 0; nothing for any other text.
 std::optional<uint64_t> parse_count(std::string_view text) {
@@ -53,10 +44,10 @@ bool has_option(int socket, int option, int expected) {
 
 }  // namespace
 
-Result<std::optional<int>> inherited_socket() {
-  const std::string pid = take_variable("LISTEN_PID");
-  const std::string n_sockets = take_variable("LISTEN_FDS");
-  take_variable("LISTEN_FDNAMES");
+Result<std::optional<int>> inherited_socket(const TakeVariable& take) {
+  const std::string pid = take("LISTEN_PID");
+  const std::string n_sockets = take("LISTEN_FDS");
+  take("LISTEN_FDNAMES");
   if (n_sockets.empty() || !is_this_process(pid)) return std::nullopt;
   if (n_sockets != "1") {
     return fail(
@@ -74,9 +65,9 @@ Result<std::optional<int>> inherited_socket() {
   return kFirstPassed;
 }
 
-ServiceManager::ServiceManager() : address_(take_variable("NOTIFY_SOCKET")) {
-  const std::string interval_us = take_variable("WATCHDOG_USEC");
-  const std::string watched_pid = take_variable("WATCHDOG_PID");
+ServiceManager::ServiceManager(const TakeVariable& take) : address_(take("NOTIFY_SOCKET")) {
+  const std::string interval_us = take("WATCHDOG_USEC");
+  const std::string watched_pid = take("WATCHDOG_PID");
   if (address_.empty()) return;
   if ((address_[0] != '/' && address_[0] != '@') || address_.size() < 2 ||
       address_.size() >= sizeof(sockaddr_un::sun_path)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,21 +11,22 @@
 
 namespace kvik {
 
+// Returns the value of an environment variable, empty if it is not set, and removes it.
+using TakeVariable = std::function<std::string(const std::string& name)>;
+
 // Returns the listening stream socket that a service manager passed to this process by LISTEN_PID
 // and LISTEN_FDS, the protocol of sd_listen_fds(3); nothing if it passed none. The caller owns the
-// descriptor, which child processes do not inherit. Removes the variables from the environment, so
-// it is called before other threads start. Errors: kInvalidArgument (more than one socket, or a
-// descriptor that is not a listening stream socket).
-Result<std::optional<int>> inherited_socket();
+// descriptor, which child processes do not inherit. Errors: kInvalidArgument (more than one socket,
+// or a descriptor that is not a listening stream socket).
+Result<std::optional<int>> inherited_socket(const TakeVariable& take);
 
 // Reports the state of the process to the service manager that started it, by the protocol of
 // sd_notify(3). Without a service manager it does nothing.
 class ServiceManager {
  public:
-  // Reads NOTIFY_SOCKET (a path, or an abstract socket that begins with '@'), WATCHDOG_USEC and
-  // WATCHDOG_PID, and removes them from the environment, so it is called before other threads
-  // start. A value that is not understood is logged.
-  ServiceManager();
+  // Takes NOTIFY_SOCKET (a path, or an abstract socket that begins with '@'), WATCHDOG_USEC and
+  // WATCHDOG_PID. A value that is not understood is logged.
+  explicit ServiceManager(const TakeVariable& take);
 
   // Returns whether notify() reaches a service manager.
   bool is_present() const { return socket_.is_open(); }

@@ -1,15 +1,12 @@
 #include "host/models/model_manager.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -18,60 +15,27 @@
 #include "base/mutex.h"
 #include "base/process/thread.h"
 #include "base/quantity.h"
-#include "base/text/nearest_name.h"
-#include "host/models/folder_bytes.h"
-#include "host/models/model_process.h"
+#include "host/models/evictions.h"
+#include "host/models/model_entry.h"
+#include "host/models/model_names.h"
 
 namespace kvik {
 namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::string_view kLatest = ":latest";
 constexpr std::chrono::seconds kLongestSleep{60};
-// A model that could not be loaded is tried again after this time, doubled at each failure.
-constexpr std::chrono::seconds kRetryAfter{2};
-constexpr std::chrono::seconds kRetryAtMost{60};
 // A process that ends earlier counts as one that could not be loaded.
 constexpr std::chrono::seconds kStable{5};
 
-// Parses "loading 42%".
-std::optional<double> progress_in(std::string_view status) {
-  const size_t end = status.rfind('%');
-  const size_t begin = status.find_last_not_of("0123456789", end == 0 ? 0 : end - 1);
-  if (end == std::string_view::npos || begin == std::string_view::npos) return std::nullopt;
-  unsigned percent = 0;
-  const auto [rest, error] =
-      std::from_chars(status.data() + begin + 1, status.data() + end, percent);
-  if (error != std::errc() || percent > 100) return std::nullopt;
-  return percent / 100.0;
-}
-
 }  // namespace
-
-std::optional<std::vector<EvictableMemory>> choose_evictions(std::vector<EvictableMemory> evictable,
-                                                             uint64_t n_bytes) {
-  std::ranges::sort(evictable, {},
-                    [](const EvictableMemory& e) { return std::pair(e.last_used, e.model); });
-  std::vector<EvictableMemory> chosen;
-  uint64_t n_freed = 0;
-  for (const EvictableMemory& entry : evictable) {
-    if (n_freed >= n_bytes) break;
-    chosen.push_back(entry);
-    n_freed += entry.n_bytes;
-  }
-  if (n_freed < n_bytes) return std::nullopt;
-  return chosen;
-}
 
 // Shared by the manager and its uses.
 class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Impl> {
  public:
   explicit Impl(ModelManagerOptions options) : options_(std::move(options)) {
-    for (ModelSpec& spec : options_.models) {
-      Entry& entry = entries_.emplace_back();
-      entry.keep_alive = spec.keep_alive;
-      entry.spec = std::move(spec);
+    for (const ModelSpec& spec : options_.models) {
+      entries_.emplace_back().keep_alive = spec.keep_alive;
     }
   }
 
@@ -94,20 +58,19 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   std::vector<ModelStatus> list() {
     const MutexLock lock(mutex_);
     std::vector<ModelStatus> all;
-    for (const Entry& entry : entries_) all.push_back(status_of(entry));
+    for (size_t i = 0; i < entries_.size(); ++i)
+      all.push_back(entries_[i].shown(options_.models[i], steady_clock::now()));
     return all;
   }
 
   Result<std::string> resolve(std::string_view requested) {
+    if (!requested.empty()) {
+      TRY_ASSIGN(const size_t index, find_model(options_.models, requested));
+      return options_.models[index].name;
+    }
     const MutexLock lock(mutex_);
-    if (requested.empty()) return last_used().spec.name;
-    if (const Entry* const entry = find_alias(requested)) return entry->spec.name;
-    std::vector<std::string> names;
-    for (const Entry& entry : entries_) names.push_back(entry.spec.name);
-    return fail(ErrorCode::kNotFound,
-                fmt::format("there is no model '{}'{}; the models are {}", requested,
-                            did_you_mean(requested, names), fmt::join(names, ", ")),
-                "model");
+    const auto last = std::ranges::max_element(entries_, {}, &ModelEntry::last_used);
+    return name_of(*last);
   }
 
   class Use;
@@ -125,105 +88,30 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     {
       const MutexLock lock(mutex_);
       Entry* const entry = find(name);
-      if (entry && has_process(*entry)) entry->must_unload = true;
+      if (entry && entry->process) entry->must_unload = true;
     }
     wake();
   }
 
  private:
-  // A request that uses a model, or waits for it.
-  struct Waiter {
-    bool is_admitted = false;  // it may use the model, which therefore stays loaded
-    std::function<void()> on_change;
-  };
-
-  struct Entry {
-    ModelSpec spec;
-    std::optional<Duration> keep_alive;
-    ModelState state = ModelState::kUnloaded;
-    std::optional<ModelLaunch> launch;  // known since the first load
-    bool is_planned = false;            // `launch` is for the next load: files change
-    std::optional<ModelProcess> child;
-    uint16_t port = 0;
-    double progress = 0;
-    std::string status;          // reported by the process last
-    uint32_t n_ctx = 0;          // reported by the process; 0: not yet
-    std::optional<Error> error;  // kFailed
-    uint32_t n_failures = 0;     // in a row
-    TimePoint retry_at;          // kFailed: when it may be tried again
-    TimePoint load_begin, loaded_at, last_used;
-    TimePoint last_sign;       // of life of the process
-    TimePoint end_by;          // kUnloading: when the process is killed
-    bool is_killed = false;    // because it did not end in time
-    bool must_unload = false;  // as soon as no request uses it
-    bool is_yielding = false;  // new requests wait, so that its memory becomes free
-    std::vector<std::shared_ptr<Waiter>> waiters;
-    TimePoint waits_since;  // of the oldest request that is not admitted
-    uint64_t kept_bytes = 0, n_loads = 0, n_crashes = 0;
-    double load_s = 0;
-  };
+  using Entry = ModelEntry;
+  using Waiter = ModelWaiter;
 
   // --- state, under the mutex ---
 
+  // Returns the model of that name; null: none.
   Entry* find(std::string_view name) REQUIRES(mutex_) {
-    const auto it = std::ranges::find(entries_, name, [](const Entry& e) { return e.spec.name; });
-    return it == entries_.end() ? nullptr : &*it;
+    const auto it = std::ranges::find(options_.models, name, &ModelSpec::name);
+    return it == options_.models.end()
+               ? nullptr
+               : &entries_[static_cast<size_t>(it - options_.models.begin())];
   }
 
-  const Entry* find_exact(std::string_view name) const REQUIRES(mutex_) {
-    for (const Entry& entry : entries_) {
-      if (entry.spec.name == name || std::ranges::count(entry.spec.aliases, name) > 0)
-        return &entry;
-    }
-    return nullptr;
+  const ModelSpec& spec_of(const Entry& entry) const REQUIRES(mutex_) {
+    return options_.models[static_cast<size_t>(&entry - entries_.data())];
   }
-
-  const Entry* find_alias(std::string_view requested) const REQUIRES(mutex_) {
-    if (const Entry* const entry = find_exact(requested)) return entry;
-    if (requested.ends_with(kLatest)) {
-      const std::string_view plain = requested.substr(0, requested.size() - kLatest.size());
-      if (const Entry* const entry = find_exact(plain)) return entry;
-    }
-    const size_t colon = requested.rfind(':');  // MODEL:ADAPTER
-    return colon == std::string_view::npos ? nullptr : find_exact(requested.substr(0, colon));
-  }
-
-  const Entry& last_used() const REQUIRES(mutex_) {
-    return *std::ranges::max_element(entries_, {}, &Entry::last_used);
-  }
-
-  static uint32_t n_admitted(const Entry& entry) {
-    return static_cast<uint32_t>(
-        std::ranges::count_if(entry.waiters, [](const auto& w) { return w->is_admitted; }));
-  }
-  static bool has_waiting(const Entry& entry) { return n_admitted(entry) < entry.waiters.size(); }
-  static bool has_process(const Entry& entry) { return entry.child.has_value(); }
-  static bool is_idle(const Entry& entry) {
-    return entry.state == ModelState::kLoaded && n_admitted(entry) == 0;
-  }
-
-  static ModelStatus status_of(const Entry& entry) {
-    ModelStatus status{.name = entry.spec.name,
-                       .aliases = entry.spec.aliases,
-                       .path = entry.spec.path,
-                       .state = entry.state,
-                       .progress = entry.progress,
-                       .error = entry.error ? entry.error->message : "",
-                       .planned_bytes = entry.launch ? entry.launch->planned_bytes : 0,
-                       .n_ctx = entry.n_ctx,
-                       .kept_bytes = entry.kept_bytes,
-                       .n_uses = static_cast<uint32_t>(entry.waiters.size()),
-                       .n_loads = entry.n_loads,
-                       .n_crashes = entry.n_crashes,
-                       .load_s = entry.load_s,
-                       .port = std::nullopt,
-                       .unload_s = std::nullopt};
-    if (entry.state != ModelState::kLoaded) return status;
-    status.port = entry.port;
-    if (entry.waiters.empty() && entry.keep_alive)
-      status.unload_s =
-          std::max(0.0, to_s(entry.last_used + *entry.keep_alive - steady_clock::now()));
-    return status;
+  const std::string& name_of(const Entry& entry) const REQUIRES(mutex_) {
+    return spec_of(entry).name;
   }
 
   // Adds the callbacks of all requests of a model to those that are called without the mutex.
@@ -238,12 +126,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   }
 
   void set_failed(Entry& entry, Error error) REQUIRES(mutex_) {
-    log::error("{}: {}", entry.spec.name, error.message);
-    const auto pause = kRetryAfter * (1u << std::min(entry.n_failures, 8u));
-    ++entry.n_failures;
-    entry.retry_at = steady_clock::now() + std::min<Duration>(pause, kRetryAtMost);
-    entry.state = ModelState::kFailed;
-    entry.error = std::move(error);
+    log::error("{}: {}", name_of(entry), error.message);
+    entry.set_failed(std::move(error), steady_clock::now());
     notify(entry);
   }
 
@@ -261,7 +145,9 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
         if (!is_stopping_) schedule();
         until = next_time();
         calls.swap(calls_);
-        is_over = is_stopping_ && std::ranges::none_of(entries_, has_process);
+        is_over = is_stopping_ && std::ranges::none_of(entries_, [](const Entry& e) {
+                    return e.process.has_value();
+                  });
       }
       for (const auto& call : calls) call();
       if (is_over) return;
@@ -280,9 +166,9 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     {
       const MutexLock lock(mutex_);
       for (const Entry& entry : entries_) {
-        if (!entry.child) continue;
-        fds.push_back({.fd = entry.child->end_fd(), .events = POLLIN, .revents = 0});
-        fds.push_back({.fd = entry.child->message_fd(), .events = POLLIN, .revents = 0});
+        if (!entry.process) continue;
+        fds.push_back({.fd = entry.process->child().end_fd(), .events = POLLIN, .revents = 0});
+        fds.push_back({.fd = entry.process->message_fd(), .events = POLLIN, .revents = 0});
       }
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now());
@@ -292,41 +178,31 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   }
 
   void read_processes() REQUIRES(mutex_) {
+    const TimePoint now = steady_clock::now();
     for (Entry& entry : entries_) {
-      if (!entry.child) continue;
-      for (const auto& [name, value] : entry.child->take_messages()) take(entry, name, value);
-      if (const auto end = entry.child->end()) take_end(entry, *end);
+      if (!entry.process) continue;
+      const double progress = entry.progress;
+      for (const auto& [name, value] : entry.process->take_messages()) {
+        if (entry.take_message(name, value, now)) set_loaded(entry, now);
+      }
+      if (entry.progress != progress) notify(entry);
+      if (const auto code = entry.process->child().exit_code()) take_end(entry, *code);
     }
   }
 
-  void take(Entry& entry, const std::string& name, const std::string& value) REQUIRES(mutex_) {
-    if (name == "STATUS") {
-      entry.status = value;
-      const auto progress = progress_in(value);
-      if (entry.state != ModelState::kLoading || !progress) return;
-      entry.progress = *progress;
-      notify(entry);
-    }
-    if (name == kContextVariable)
-      std::from_chars(value.data(), value.data() + value.size(), entry.n_ctx);
-    if (name == "WATCHDOG") entry.last_sign = steady_clock::now();
-    if (name != "READY" || value != "1" || entry.state != ModelState::kLoading) return;
-    entry.state = ModelState::kLoaded;
-    entry.loaded_at = entry.last_used = entry.last_sign = steady_clock::now();
-    entry.load_s = to_s(entry.loaded_at - entry.load_begin);
-    ++entry.n_loads;
-    log::info("{}: loaded in {:.1f} s", entry.spec.name, entry.load_s);
+  void set_loaded(Entry& entry, TimePoint now) REQUIRES(mutex_) {
+    entry.set_loaded(now);
+    log::info("{}: loaded in {:.1f} s", name_of(entry), entry.load_s);
     admit_all(entry);
   }
 
-  void take_end(Entry& entry, const ModelProcess::End& end) REQUIRES(mutex_) {
-    entry.child.reset();
+  void take_end(Entry& entry, int exit_code) REQUIRES(mutex_) {
+    entry.process.reset();
     entry.is_yielding = entry.must_unload = entry.is_killed = false;
     const ModelState before = std::exchange(entry.state, ModelState::kUnloaded);
-    if (entry.launch && !entry.launch->kept_folder.empty())
-      entry.kept_bytes = folder_bytes(entry.launch->kept_folder);
+    entry.measure_kept();
     if (before == ModelState::kUnloading || is_stopping_) {
-      log::info("{}: unloaded, {} of KV pages kept", entry.spec.name,
+      log::info("{}: unloaded, {} of KV pages kept", name_of(entry),
                 format_bytes(entry.kept_bytes));
       return;
     }
@@ -336,56 +212,56 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (was_loaded) ++entry.n_crashes;
     if (was_loaded && entry.loaded_at + kStable < steady_clock::now()) {
       log::error("{}: the model's process ended with {}; the next request starts it again",
-                 entry.spec.name, end.text());
+                 name_of(entry), exit_text(exit_code));
       entry.n_failures = 0;
       notify(entry);
       return;
     }
-    constexpr std::string_view kFailed = "failed: ";
-    const std::string reason = entry.status.starts_with(kFailed)
-                                   ? entry.status.substr(kFailed.size())
-                                   : fmt::format("its process ended with {}", end.text());
-    set_failed(entry, {ErrorCode::kUnavailable,
-                       fmt::format("{} could not be loaded: {}", entry.spec.name, reason)});
+    set_failed(entry,
+               {ErrorCode::kUnavailable, fmt::format("{} could not be loaded: {}", name_of(entry),
+                                                     entry.reason_of_end(exit_code))});
   }
 
   // Unloads models that were not used for long enough, and kills processes that do not end.
   void end_idle() REQUIRES(mutex_) {
     const TimePoint now = steady_clock::now();
     for (Entry& entry : entries_) {
-      const bool is_expired =
-          entry.keep_alive && entry.waiters.empty() && now >= entry.last_used + *entry.keep_alive;
-      if (is_idle(entry) && (is_expired || entry.must_unload || entry.is_yielding))
+      const auto expires_at = entry.expires_at();
+      const bool is_expired = expires_at && now >= *expires_at;
+      if (entry.is_idle() && (is_expired || entry.must_unload || entry.is_yielding))
         begin_end(entry);
       // A load without requests delays those of other models.
       const bool is_abandoned = entry.state == ModelState::kLoading && entry.waiters.empty();
       if (is_abandoned && (entry.must_unload || has_long_wait(now))) begin_end(entry);
-      if (is_stopping_ && entry.child && entry.state != ModelState::kUnloading) begin_end(entry);
-      if (!entry.child || entry.is_killed || !hangs(entry, now)) continue;
-      log::error("{}: the model's process hangs and is killed", entry.spec.name);
+      if (is_stopping_ && entry.process && entry.state != ModelState::kUnloading) begin_end(entry);
+      if (!entry.process || entry.is_killed || now < hangs_at(entry)) continue;
+      log::error("{}: the model's process hangs and is killed", name_of(entry));
       entry.is_killed = true;
-      entry.child->send_signal(SIGKILL);
+      entry.process->child().send(SIGKILL);
     }
   }
 
-  bool hangs(const Entry& entry, TimePoint now) const {
-    if (entry.state == ModelState::kUnloading) return now >= entry.end_by;
-    return entry.state == ModelState::kLoaded && now >= entry.last_sign + options_.hang_time;
+  // Returns when the process of a model counts as hanging, if it sends no message before.
+  TimePoint hangs_at(const Entry& entry) const {
+    if (entry.state == ModelState::kUnloading) return entry.end_by;
+    const bool is_loading = entry.state == ModelState::kLoading;
+    return entry.last_sign + (is_loading ? options_.load_hang_time : options_.hang_time);
   }
 
   // Returns whether a request has waited long for a model that is not being loaded.
   bool has_long_wait(TimePoint now) const REQUIRES(mutex_) {
     return std::ranges::any_of(entries_, [&](const Entry& e) {
-      return e.state == ModelState::kUnloaded && has_waiting(e) &&
+      return e.state == ModelState::kUnloaded && e.has_waiting() &&
              now >= e.waits_since + options_.patience;
     });
   }
 
   void begin_end(Entry& entry) REQUIRES(mutex_) {
     entry.state = ModelState::kUnloading;
-    entry.keep_alive = entry.spec.keep_alive;  // a request that comes from now on may set another
+    entry.keep_alive =
+        spec_of(entry).keep_alive;  // a request that comes from now on may set another
     entry.end_by = steady_clock::now() + options_.end_time;
-    entry.child->send_signal(SIGTERM);
+    entry.process->child().send(SIGTERM);
   }
 
   // Returns the model whose requests have waited longest and that is not being loaded; null: none.
@@ -393,7 +269,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     Entry* next = nullptr;
     for (Entry& entry : entries_) {
       const bool can_load = entry.state == ModelState::kUnloaded;
-      if (!can_load || !has_waiting(entry)) continue;
+      if (!can_load || !entry.has_waiting()) continue;
       if (!next || entry.waits_since < next->waits_since) next = &entry;
     }
     return next;
@@ -408,7 +284,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (next->launch->planned_bytes > options_.memory_bytes) {
       return set_failed(*next,
                         {ErrorCode::kExhausted,
-                         fmt::format("{} needs {} of memory, and --memory is {}", next->spec.name,
+                         fmt::format("{} needs {} of memory, and --memory is {}", name_of(*next),
                                      format_bytes(next->launch->planned_bytes),
                                      format_bytes(options_.memory_bytes))});
     }
@@ -419,14 +295,14 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     for (size_t i = 0; i < entries_.size(); ++i) {
       const Entry& entry = entries_[i];
       if (&entry == next) continue;
-      const uint64_t n_process = entry.child ? entry.launch->planned_bytes : 0;
+      const uint64_t n_process = entry.process_bytes();
       const bool is_ending = entry.state == ModelState::kUnloading;
       used += n_process + entry.kept_bytes;
       used_later += (is_ending ? 0 : n_process) + entry.kept_bytes;
-      if (is_idle(entry))
+      if (entry.is_idle())
         evictable.push_back(
             {.model = i, .is_loaded = true, .n_bytes = n_process, .last_used = entry.last_used});
-      if (!entry.child && entry.kept_bytes > 0)
+      if (!entry.process && entry.kept_bytes > 0)
         evictable.push_back({.model = i,
                              .is_loaded = false,
                              .n_bytes = entry.kept_bytes,
@@ -437,21 +313,17 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     const uint64_t missing = used_later + needed - options_.memory_bytes;
     const auto evictions = choose_evictions(std::move(evictable), missing);
     if (!evictions) return make_one_yield(*next);
-    for (const EvictableMemory& eviction : *evictions) evict(entries_[eviction.model], eviction);
+    for (const EvictableMemory& eviction : *evictions) {
+      Entry& entry = entries_[eviction.model];
+      eviction.is_loaded ? begin_end(entry) : drop_kept(entry);
+    }
     schedule();
   }
 
-  void evict(Entry& entry, const EvictableMemory& eviction) REQUIRES(mutex_) {
-    if (eviction.is_loaded) return begin_end(entry);
-    drop_kept(entry);
-  }
-
   void drop_kept(Entry& entry) REQUIRES(mutex_) {
-    log::info("{}: {} of KV pages dropped to free memory", entry.spec.name,
+    log::info("{}: {} of KV pages dropped to free memory", name_of(entry),
               format_bytes(entry.kept_bytes));
-    std::error_code ignored;
-    std::filesystem::remove_all(entry.launch->kept_folder, ignored);
-    entry.kept_bytes = 0;
+    entry.drop_kept();
   }
 
   // Lets the model that has been loaded longest take no new requests, if this one has waited long.
@@ -467,23 +339,21 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   }
 
   void launch(Entry& entry) REQUIRES(mutex_) {
-    entry.is_planned = false;
-    entry.progress = 0;
-    entry.status.clear();
-    entry.load_begin = steady_clock::now();
-    const auto socket = options_.listen();
-    if (!socket) return set_failed(entry, socket.error());
+    entry.begin_load(steady_clock::now());
     // Only the child keeps the socket: when it ends, connections are refused.
-    const FileDescriptor listening(socket->fd);
-    std::vector<std::string> variables = entry.launch->variables;
+    const auto listening = options_.listen();
+    if (!listening) return set_failed(entry, listening.error());
+    std::vector<std::string> environment = entry.launch->environment;
     const auto hang_time = std::chrono::floor<std::chrono::microseconds>(options_.hang_time);
-    variables.push_back(fmt::format("WATCHDOG_USEC={}", hang_time.count()));
-    auto child = ModelProcess::start(entry.launch->arguments, std::move(variables), listening);
-    if (!child) return set_failed(entry, child.error());
-    entry.child = std::move(*child);
-    entry.port = socket->port;
+    environment.push_back(fmt::format("WATCHDOG_USEC={}", hang_time.count()));
+    auto process =
+        ModelProcess::start(entry.launch->arguments, std::move(environment), listening->socket);
+    if (!process) return set_failed(entry, process.error());
+    entry.process.emplace(std::move(*process));
+    entry.port = listening->port;
     entry.state = ModelState::kLoading;
-    log::info("{}: loading (process {}, port {})", entry.spec.name, entry.child->pid(), entry.port);
+    log::info("{}: loading (process {}, port {})", name_of(entry), entry.process->child().pid(),
+              entry.port);
     notify(entry);
   }
 
@@ -491,12 +361,14 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   // Returns whether it did.
   bool plan_next() {
     Entry* next = nullptr;
+    const ModelSpec* spec = nullptr;
     {
       const MutexLock lock(mutex_);
       next = is_stopping_ ? nullptr : next_to_load();
       if (!next || next->is_planned) return false;
+      spec = &spec_of(*next);
     }
-    Result<ModelLaunch> launch = options_.plan(next->spec);  // the spec never changes
+    Result<ModelLaunch> launch = options_.plan(*spec);  // the spec never changes
     const MutexLock lock(mutex_);
     if (!launch) {
       set_failed(*next, launch.error());
@@ -511,23 +383,19 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   TimePoint next_time() REQUIRES(mutex_) {
     TimePoint next = steady_clock::now() + kLongestSleep;
     for (const Entry& entry : entries_) {
-      if (entry.state == ModelState::kUnloading && !entry.is_killed)
-        next = std::min(next, entry.end_by);
-      if (entry.state == ModelState::kLoaded && !entry.is_killed)
-        next = std::min(next, entry.last_sign + options_.hang_time);
-      if (entry.state == ModelState::kLoaded && entry.waiters.empty() && entry.keep_alive)
-        next = std::min(next, entry.last_used + *entry.keep_alive);
-      if (entry.state == ModelState::kUnloaded && has_waiting(entry))
+      if (entry.process && !entry.is_killed) next = std::min(next, hangs_at(entry));
+      if (const auto end = entry.expires_at()) next = std::min(next, *end);
+      if (entry.state == ModelState::kUnloaded && entry.has_waiting())
         next = std::min(next, std::max(entry.waits_since + options_.patience,
                                        steady_clock::now() + std::chrono::milliseconds(200)));
     }
     return next;
   }
 
-  ModelManagerOptions options_;
+  const ModelManagerOptions options_;
   FileDescriptor wake_fd_;
   Mutex mutex_;
-  std::vector<Entry> entries_ GUARDED_BY(mutex_);
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);                // in the order of options_.models
   std::vector<std::function<void()>> calls_ GUARDED_BY(mutex_);  // to be made without the mutex
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
@@ -579,7 +447,7 @@ std::unique_ptr<ModelUse> ModelManager::Impl::use(const std::string& name,
       entry.state = ModelState::kUnloaded;
       entry.error.reset();
     }
-    if (!has_waiting(entry)) entry.waits_since = now;
+    if (!entry.has_waiting()) entry.waits_since = now;
     entry.last_used = now;
     const bool is_taken = entry.is_yielding || entry.must_unload;
     waiter->is_admitted = entry.state == ModelState::kLoaded && !is_taken;

@@ -4,36 +4,21 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file/file_descriptor.h"
 #include "base/result.h"
+#include "host/models/model_launch.h"
+#include "host/models/model_spec.h"
 #include "service/model_servers.h"
 
 namespace kvik {
 
-// A model that a router may load.
-struct ModelSpec {
-  std::string name;                  // in requests
-  std::vector<std::string> aliases;  // further names
-  std::string path;                  // argument of open_model()
-  // time after the last use until it is unloaded; std::nullopt: until memory is needed
-  std::optional<Duration> keep_alive;
-};
-
-// How to start the server of a model.
-struct ModelLaunch {
-  std::vector<std::string> arguments;  // of the process; the first one is the program's path
-  std::vector<std::string> variables;  // its environment: NAME=VALUE
-  uint64_t planned_bytes = 0;          // its memory
-  std::string kept_folder;             // in memory, where it leaves KV pages; empty: none
-};
-
 // A listening socket on 127.0.0.1.
 struct LoopbackSocket {
-  int fd = -1;  // owned by the receiver
+  FileDescriptor socket;
   uint16_t port = 0;
 };
 
@@ -45,25 +30,14 @@ struct ModelManagerOptions {
   std::function<Result<LoopbackSocket>()> listen;
   // Time for a process to end before it is killed.
   Duration end_time = std::chrono::seconds(75);
-  // A process that has sent no sign of life (sd_watchdog_enabled(3)) for this long is killed.
+  // A process that has sent no message for this long is killed: while it serves, a sign of life
+  // (sd_watchdog_enabled(3)), and while it loads, the progress.
   Duration hang_time = std::chrono::seconds(60);
+  Duration load_hang_time = std::chrono::minutes(5);
   // If a request has waited this long for memory that other models use, new requests for one of
   // those wait until it has been unloaded; a load without requests is ended.
   Duration patience = std::chrono::seconds(5);
 };
-
-// Memory that could be freed for another model.
-struct EvictableMemory {
-  size_t model = 0;        // index
-  bool is_loaded = false;  // the model's process; otherwise the KV pages kept of an unloaded model
-  uint64_t n_bytes = 0;
-  TimePoint last_used;
-};
-
-// Returns the entries to free, the least recently used first, so that at least n_bytes become free.
-// std::nullopt if all together are less.
-std::optional<std::vector<EvictableMemory>> choose_evictions(std::vector<EvictableMemory> evictable,
-                                                             uint64_t n_bytes);
 
 // Runs one process per loaded model, so that a crash of one harms no other, and memory returns to
 // the system when a model is unloaded:

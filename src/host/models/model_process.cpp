@@ -1,31 +1,21 @@
 #include "host/models/model_process.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 
 namespace kvik {
 namespace {
 
-constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 constexpr size_t kMessageBytes = 4096;
 // Any user of this machine can send messages as fast as they are read.
 constexpr size_t kMessagesAtOnce = 64;
-// Exit code of a child in which exec failed, as of a shell.
-constexpr int kNotExecuted = 127;
 
 std::unexpected<Error> system_failed(const char* what) {
   return fail(ErrorCode::kIo,
@@ -58,34 +48,6 @@ Result<NotifySocket> open_notify_socket() {
   return out;
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// Writes the number without leading zeros, and a final zero byte. Only async-signal-safe.
-void write_decimal(unsigned number, char* text) {
-  unsigned power = 1;
-  while (number / power >= 10) power *= 10;
-  for (; power > 0; power /= 10) *text++ = static_cast<char>('0' + number / power % 10);
-  *text = '\0';
-}
-
-// Runs in the child between fork() and exec(): only async-signal-safe calls.
-[[noreturn]] void execute(int listening, char* pid_text, char* const* arguments,
-                          char* const* variables) {
-  write_decimal(static_cast<unsigned>(getpid()), pid_text);
-  setpgid(0, 0);  // Ctrl-C in a terminal reaches the parent only, which ends its children in order
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // If the descriptor is already in place, dup2() would leave its close-on-exec flag.
-  const bool is_passed = listening == kFirstPassed ? fcntl(listening, F_SETFD, 0) == 0
-                                                   : dup2(listening, kFirstPassed) >= 0;
-  if (is_passed) execve(arguments[0], arguments, variables);
-  _exit(kNotExecuted);
-}
-
 // Returns the process that sent a message; 0 if it is not known.
 pid_t sender_of(msghdr& message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
@@ -99,35 +61,19 @@ pid_t sender_of(msghdr& message) {
 
 }  // namespace
 
-std::string ModelProcess::End::text() const {
-  if (signal == 0) return fmt::format("exit code {}", exit_code);
-  return fmt::format("signal {} ({})", signal, strsignal(signal));
-}
-
-Result<ModelProcess> ModelProcess::start(const std::vector<std::string>& arguments,
-                                         std::vector<std::string> variables,
+Result<ModelProcess> ModelProcess::start(std::vector<std::string> arguments,
+                                         std::vector<std::string> environment,
                                          const FileDescriptor& listening) {
   TRY_ASSIGN(NotifySocket notify, open_notify_socket());
-  constexpr std::string_view kPidVariable = "LISTEN_PID=";
-  variables.push_back("NOTIFY_SOCKET=" + notify.name);
-  variables.emplace_back("LISTEN_FDS=1");
-  variables.push_back(std::string(kPidVariable) + "0000000000");
-  std::vector<std::string> words = arguments;
-  const std::vector<char*> argument_list = pointers_to(words);
-  const std::vector<char*> variable_list = pointers_to(variables);
-  char* const pid_text = variables.back().data() + kPidVariable.size();
-  ModelProcess child;
-  child.messages_ = std::move(notify.socket);
-  child.pid_ = fork();
-  if (child.pid_ == 0)
-    execute(listening.get(), pid_text, argument_list.data(), variable_list.data());
-  if (child.pid_ < 0) return system_failed("fork");
-  child.pid_fd_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, child.pid_, 0)));
-  if (child.pid_fd_.is_open()) return child;
-  const auto failure = system_failed("pidfd_open");
-  kill(child.pid_, SIGKILL);
-  waitpid(child.pid_, nullptr, 0);
-  return failure;
+  environment.push_back("NOTIFY_SOCKET=" + notify.name);
+  std::string program = std::move(arguments.front());
+  arguments.erase(arguments.begin());
+  TRY_ASSIGN(ChildProcess child, ChildProcess::start({.program = std::move(program),
+                                                      .arguments = std::move(arguments),
+                                                      .environment = std::move(environment),
+                                                      .listening = listening.get(),
+                                                      .is_background = true}));
+  return ModelProcess(std::move(child), std::move(notify.socket));
 }
 
 std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
@@ -143,7 +89,7 @@ std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
     message.msg_controllen = control.size();
     const ssize_t n_bytes = recvmsg(messages_.get(), &message, MSG_DONTWAIT);
     if (n_bytes < 0) return assignments;
-    if (sender_of(message) != pid_) continue;
+    if (sender_of(message) != child_.pid()) continue;
     std::string_view rest(bytes.data(), static_cast<size_t>(n_bytes));
     while (!rest.empty()) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -154,17 +100,6 @@ std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
     }
   }
   return assignments;
-}
-
-void ModelProcess::send_signal(int signal) const {
-  syscall(SYS_pidfd_send_signal, pid_fd_.get(), signal, nullptr, 0);
-}
-
-std::optional<ModelProcess::End> ModelProcess::end() {
-  int status = 0;
-  if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-  if (WIFSIGNALED(status)) return End{.exit_code = 0, .signal = WTERMSIG(status)};
-  return End{.exit_code = WEXITSTATUS(status), .signal = 0};
 }
 
 }  // namespace kvik

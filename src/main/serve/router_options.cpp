@@ -8,8 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/printable.h"
 #include "base/quantity.h"
 #include "host/load_model.h"
+#include "hub/gguf_variants.h"
 #include "main/models/model_argument.h"
 
 namespace kvik {
@@ -42,35 +44,25 @@ constexpr std::array kOwnFlags = {
     std::string_view("served-model-name"),
 };
 
-// Returns whether a file is another part of a model than the first one, or a projector of images.
-bool is_side_file(const std::string& name) {
-  const size_t of = name.rfind("-of-");
-  const bool is_part = of != std::string::npos && of >= 6 && name.substr(of - 6, 1) == "-";
-  return (is_part && name.substr(of - 5, 5) != "00001") || name.starts_with("mmproj");
-}
-
-// Returns the models in a folder and in its folders, sorted by path.
+// Returns the models in a folder and in its folders, sorted by path: folders with config.json, and
+// GGUF files, of split ones the first piece.
 Result<std::vector<std::string>> models_in(const std::string& folder) {
+  constexpr int kDepth = 2;
   std::error_code error;
-  fs::recursive_directory_iterator entries(folder, error);
+  std::vector<std::string> paths;
+  std::vector<RepositoryFile> files;
+  fs::recursive_directory_iterator at(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
+    const std::string path = at->path().string();
+    const bool is_model = fs::exists(at->path() / "config.json", error);
+    if (is_model) paths.push_back(path);
+    if (is_model || at.depth() >= kDepth) at.disable_recursion_pending();
+    if (at->is_regular_file(error)) files.push_back({.path = path});
+  }
   if (error)
     return fail(ErrorCode::kNotFound, fmt::format("--models {}: {}", folder, error.message()));
-  constexpr int kDepth = 2;
-  std::vector<std::string> paths;
-  for (const auto end = fs::recursive_directory_iterator(); entries != end;
-       entries.increment(error)) {
-    const fs::directory_entry& entry = *entries;
-    const std::string name = entry.path().filename().string();
-    if (entries.depth() >= kDepth) entries.disable_recursion_pending();
-    if (entry.path().extension() == ".gguf" && entry.is_regular_file(error) && !is_side_file(name))
-      paths.push_back(entry.path().string());
-    if (entry.is_directory(error) && fs::exists(entry.path() / "config.json", error)) {
-      paths.push_back(entry.path().string());
-      entries.disable_recursion_pending();
-    }
-    if (error) break;
-  }
-  if (error) return fail(ErrorCode::kIo, fmt::format("--models {}: {}", folder, error.message()));
+  for (const GgufVariant& variant : find_gguf_variants(files))
+    paths.push_back(variant.pieces.front().path);
   std::ranges::sort(paths);
   return paths;
 }
@@ -121,11 +113,19 @@ std::string path_in(const ModelSection& section) {
   return {};
 }
 
+// Checks that names are distinct, and short enough for the name of a folder.
 Result<void> check_names(const std::vector<RouterModel>& models) {
+  constexpr size_t kMostBytes = 80;  // 240 when every byte is escaped
   std::vector<std::string> names;
   for (const RouterModel& model : models) {
     names.push_back(model.spec.name);
     names.insert(names.end(), model.spec.aliases.begin(), model.spec.aliases.end());
+  }
+  for (const std::string& name : names) {
+    if (!name.empty() && name.size() <= kMostBytes) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the name '{}' of a model has {} bytes, expected 1 to {}",
+                            printable(name), name.size(), kMostBytes));
   }
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);

@@ -21,6 +21,7 @@
 #include "host/model_fit.h"
 #include "hub/hub_model_library.h"
 #include "main/commands.h"
+#include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/models/hub_options.h"
 #include "main/serve/api_keys.h"
@@ -100,7 +101,7 @@ class StartReport {
 // Returns the socket that the service manager passed, if there is one. It replaces --host and
 // --port.
 Result<std::optional<ListenSocket>> inherit_socket(ServerOptions& options) {
-  TRY_ASSIGN(const std::optional<int> inherited, inherited_socket());
+  TRY_ASSIGN(const std::optional<int> inherited, inherited_socket(take_environment));
   if (!inherited) return std::nullopt;
   TRY_ASSIGN(ListenSocket socket, ListenSocket::adopt(FileDescriptor(*inherited)));
   options.host = socket.is_unix() ? "localhost" : socket.host();
@@ -263,15 +264,18 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
 }
 
 Result<int> serve(ServeOptions options, const Flags& flags, const CommandLine& line) {
-  const ServiceManager manager;
-  TRY_ASSIGN(HubOptions hub, hub_options());
-  const auto library = make_model_library(std::move(hub), fit_of_model);
-  options.server.library = library.get();
+  const ServiceManager manager(take_environment);
+  auto hub = hub_options();
+  std::unique_ptr<ModelLibrary> library;
+  if (hub) library = make_model_library(std::move(*hub), fit_of_model);
+  options.server.model_library = library.get();
+  if (!hub) log::warn("models cannot be downloaded: {}", hub.error().message);
   const auto& sections = line.model_sections();
   std::vector<NamedModel> named;
   if (!options.model.model.empty()) named.push_back({options.model.model, options.model.name});
   bool has_router = options.router.is_wanted(sections);
   if (named.empty() && !has_router) {  // serves all stored models
+    if (!hub) return std::unexpected(hub.error());
     TRY_ASSIGN(const auto stored, library->list());
     for (const StoredModel& model : stored) named.push_back({model.path, model.name});
     has_router = true;

@@ -1,17 +1,10 @@
 #include "main/serve/serve_router.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -22,10 +15,12 @@
 #include "base/process/service_manager.h"
 #include "base/process/watchdog.h"
 #include "base/quantity.h"
+#include "base/text/percent_encoding.h"
 #include "host/available_memory.h"
 #include "host/build_info.h"
 #include "host/models/folder_bytes.h"
 #include "host/models/model_manager.h"
+#include "host/models/warm_folder.h"
 #include "main/exit_code.h"
 #include "server/proxy/proxy_reply.h"
 #include "server/server.h"
@@ -34,73 +29,15 @@
 namespace kvik {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Bounds on requests are those of a model with this context; the model's server applies its own.
 constexpr uint32_t kContext = 1 << 18;
-constexpr std::string_view kMemoryFolder = "/dev/shm";
-constexpr std::string_view kWarmPrefix = "kvik-warm-";
 // The smallest folder that is worth keeping, and that a disk tier accepts.
 constexpr uint64_t kLeastWarm = uint64_t{16} << 20;
 
-// Opens a folder of this user and locks it; not open if that fails. A router holds the lock on its
-// folder as long as it runs: process ids repeat in containers that share /dev/shm.
-FileDescriptor lock_folder(const std::string& path) {
-  struct stat status {};
-  FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  const bool is_locked = folder.is_open() && fstat(folder.get(), &status) == 0 &&
-                         status.st_uid == getuid() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
-  return is_locked ? std::move(folder) : FileDescriptor();
-}
-
-// A folder in memory in which unloaded models leave their KV pages. It is removed at the end.
-class WarmFolder {
- public:
-  // Removes the folders of routers of this user that have ended without doing so.
-  WarmFolder() {
-    std::error_code error;
-    const std::string own_prefix = fmt::format("{}{}-", kWarmPrefix, getuid());
-    for (const auto& entry : fs::directory_iterator(kMemoryFolder, error)) {
-      if (!entry.path().filename().string().starts_with(own_prefix)) continue;
-      std::error_code ignored;
-      if (lock_folder(entry.path()).is_open()) fs::remove_all(entry.path(), ignored);
-    }
-    // A router that starts at the same moment may lock and remove the folder before this one does.
-    constexpr int kTries = 10;
-    for (int i = 0; i < kTries && !lock_.is_open(); ++i) {
-      path_ = fmt::format("{}/{}{}-XXXXXX", kMemoryFolder, own_prefix, getpid());
-      if (!mkdtemp(path_.data())) break;
-      lock_ = lock_folder(path_);
-      if (!fs::exists(path_, error)) lock_ = FileDescriptor();
-    }
-    if (lock_.is_open()) return;
-    log::warn("KV pages of unloaded models are not kept: {}: {}", path_, std::strerror(errno));
-    path_.clear();
-  }
-  ~WarmFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  WarmFolder(const WarmFolder&) = delete;
-  WarmFolder& operator=(const WarmFolder&) = delete;
-
-  // Empty if the system has no such folder.
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  FileDescriptor lock_;
-};
-
-// Returns a name that can be a folder: letters, digits, '.', '_' and '-' stay, others are escaped.
+// Returns a name that can be a folder, and is neither hidden nor "..".
 std::string folder_name(std::string_view model) {
-  std::string name;
-  for (const char c : model) {
-    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
-                          (c >= 'a' && c <= 'z') || c == '_' || c == '-' ||
-                          (c == '.' && !name.empty());
-    name += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
+  std::string name = percent_encoded(model, "._-");
+  if (name.starts_with('.')) name.replace(0, 1, "%2E");
   return name;
 }
 
@@ -147,7 +84,7 @@ class LaunchPlanner {
     TRY_ASSIGN(const ServerPlan plan, setup_.plan({arguments.begin() + 1, arguments.end()}, share));
     if (!plan.sets_kv_memory) arguments.push_back(fmt::format("--kv-memory={}", plan.kv_bytes));
     ModelLaunch launch{.arguments = std::move(arguments),
-                       .variables = server_environment(setup_.api_keys),
+                       .environment = server_environment(setup_.api_keys),
                        .planned_bytes = plan.n_bytes,
                        .kept_folder = {}};
     add_disk(spec, plan, launch);
@@ -185,14 +122,8 @@ class LaunchPlanner {
 // Opens a listening socket for the server of a model.
 Result<LoopbackSocket> listen_on_loopback() {
   TRY_ASSIGN(const ListenSocket socket, ListenSocket::open("127.0.0.1", 0));
-  TRY_ASSIGN(const int fd, socket.duplicate());
-  return LoopbackSocket{.fd = fd, .port = socket.port()};
-}
-
-std::vector<std::string> names_of(const std::vector<RouterModel>& models) {
-  std::vector<std::string> names;
-  for (const RouterModel& model : models) names.push_back(model.spec.name);
-  return names;
+  TRY_ASSIGN(const int copy, socket.duplicate());
+  return LoopbackSocket{.socket = FileDescriptor(copy), .port = socket.port()};
 }
 
 }  // namespace
@@ -205,7 +136,11 @@ Result<int> serve_router(const RouterSetup& setup, const ListenSocket& socket) {
                               .memory_bytes = memory_bytes,
                               .plan = [&](const ModelSpec& spec) { return planner.plan(spec); },
                               .listen = listen_on_loopback};
-  for (const RouterModel& model : setup.models) options.models.push_back(model.spec);
+  std::vector<std::string> names;
+  for (const RouterModel& model : setup.models) {
+    options.models.push_back(model.spec);
+    names.push_back(model.spec.name);
+  }
   TRY_ASSIGN(const auto upstreams, Upstreams::start());
   TRY_ASSIGN(const auto models, ModelManager::start(std::move(options)));
   const ModelRouter router{.models = *models, .upstreams = *upstreams};
@@ -216,7 +151,7 @@ Result<int> serve_router(const RouterSetup& setup, const ListenSocket& socket) {
   Interrupts::catch_first();
   TRY_ASSIGN(const auto server, Server::start(service, server_options, socket));
   log::info("{} in {} of memory: {}", setup.models.size() == 1 ? "one model" : "models",
-            format_bytes(memory_bytes), fmt::format("{}", fmt::join(names_of(setup.models), ", ")));
+            format_bytes(memory_bytes), fmt::format("{}", fmt::join(names, ", ")));
   log::info("listening on {}", socket.url(setup.server.tls ? "https" : "http"));
   // A sign of life means that the manager of the models answers.
   TRY_ASSIGN(const auto watchdog,

@@ -7,25 +7,19 @@
 #include <array>
 #include <cstdint>
 
+#include "base/text/ascii_case.h"
 #include "server/http/listen_address.h"
 #include "server/server.h"
 
 namespace kvik {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 // "Name.Example.:8080" → "name.example", "[::1]:80" → "::1".
 std::string host_of(std::string_view authority) {
   if (authority.starts_with('[')) {
-    return lower(authority.substr(1, std::max<size_t>(authority.find(']'), 1) - 1));
+    return ascii_lower(authority.substr(1, std::max<size_t>(authority.find(']'), 1) - 1));
   }
-  std::string host = lower(authority.substr(0, authority.rfind(':')));
+  std::string host = ascii_lower(authority.substr(0, authority.rfind(':')));
   if (host.ends_with('.')) host.pop_back();
   return host;
 }
@@ -46,7 +40,7 @@ bool is_printable(std::string_view text) {
 
 // Normalizes as browsers do: "HTTPS://A.Example/" is "https://a.example".
 std::string origin_of(std::string_view text) {
-  std::string origin = lower(text);
+  std::string origin = ascii_lower(text);
   if (origin.ends_with('/')) origin.pop_back();
   return origin;
 }
@@ -60,7 +54,7 @@ std::string_view authority_of(std::string_view origin) {
 }  // namespace
 
 Callers::Callers(const CallerOptions& options)
-    : bound_(lower(bind_address(options.host))),
+    : bound_(ascii_lower(bind_address(options.host))),
       is_bound_to_all_(bound_ == "0.0.0.0" || bound_ == "::") {
   for (const std::string& host : options.hosts) hosts_.push_back(host_of(host));
   for (const std::string& origin : options.origins) origins_.push_back(origin_of(origin));
@@ -85,10 +79,10 @@ std::optional<HttpFault> Callers::refuse(const HttpRequest& head) const {
 
 std::optional<HttpFault> Callers::refuse_origin(const HttpRequest& head) const {
   const auto origin = head.header("origin");
-  if (!origin || holds(origins_, lower(*origin))) return std::nullopt;
+  if (!origin || holds(origins_, ascii_lower(*origin))) return std::nullopt;
   const auto host = head.header("host");
   const std::string_view authority = authority_of(*origin);
-  if (host && is_ours(*host) && !authority.empty() && lower(authority) == lower(*host))
+  if (host && is_ours(*host) && !authority.empty() && ascii_lower(authority) == ascii_lower(*host))
     return std::nullopt;
   return HttpFault{
       403, fmt::format(
@@ -98,7 +92,7 @@ std::optional<HttpFault> Callers::refuse_origin(const HttpRequest& head) const {
 
 std::string Callers::allowed_origin(const HttpRequest& head) const {
   const auto origin = head.header("origin");
-  return origin && holds(origins_, lower(*origin)) ? std::string(*origin) : "";
+  return origin && holds(origins_, ascii_lower(*origin)) ? std::string(*origin) : "";
 }
 
 std::optional<HttpResponse> Callers::preflight(const HttpRequest& head) const {

@@ -11,6 +11,8 @@
 #include <iterator>
 #include <optional>
 
+#include "base/text/ascii_case.h"
+
 namespace kvik {
 namespace {
 
@@ -18,13 +20,6 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
-
-std::string to_lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return lower;
-}
 
 HttpFault fault_of(const beast::error_code& error, const RequestLimits& limits) {
   if (error == http::error::header_limit)
@@ -81,7 +76,7 @@ class RequestParser::Impl {
       return HttpFault{431, fmt::format("the request has {} header fields, {} are allowed",
                                         n_fields, limits_.header_fields)};
     for (const auto& field : message)
-      request_.headers.emplace_back(to_lower(view(field.name_string())), view(field.value()));
+      request_.headers.emplace_back(ascii_lower(view(field.name_string())), view(field.value()));
     request_.method = view(message.method_string());
     request_.path = path_of_target(view(message.target()));
     request_.query = query_of_target(view(message.target()));
@@ -98,7 +93,7 @@ class RequestParser::Impl {
   std::optional<HttpFault> check_authority(std::string_view authority) {
     const auto host = request_.header("host");
     if (!host) request_.headers.emplace_back("host", authority);
-    if (!authority.empty() && (!host || to_lower(*host) == to_lower(authority)))
+    if (!authority.empty() && (!host || ascii_lower(*host) == ascii_lower(authority)))
       return std::nullopt;
     return HttpFault{400, fmt::format("the request's target names the host '{}', but Host is '{}'",
                                       printable(authority), printable(host.value_or("")))};
@@ -113,11 +108,11 @@ class RequestParser::Impl {
     const auto encoding = request_.header("transfer-encoding");
     if (encoding && request_.header("content-length"))
       return HttpFault{400, "Content-Length and Transfer-Encoding exclude each other"};
-    if (encoding && (to_lower(*encoding) != "chunked" || request_.minor_version == 0))
+    if (encoding && (ascii_lower(*encoding) != "chunked" || request_.minor_version == 0))
       return HttpFault{400,
                        fmt::format("the transfer encoding {} is not known", printable(*encoding))};
     if (const auto expect = request_.header("expect")) {
-      if (to_lower(*expect) != "100-continue")
+      if (ascii_lower(*expect) != "100-continue")
         return HttpFault{417, fmt::format("the expectation {} cannot be met", printable(*expect))};
       request_.expects_continue = request_.minor_version >= 1;
     }

@@ -84,9 +84,12 @@ Reply handle_models(const HandlerContext& context, const HttpRequest& request) {
 }
 
 Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
-  const ModelCard& card = context.service.card();
   const std::string_view id = std::string_view(request.path).substr(kModelsPrefix.size());
-  if (context.options.router) return router_model(context, id);
+  return context.options.router ? router_model(context, id) : served_model(context, id);
+}
+
+HttpResponse served_model(const HandlerContext& context, std::string_view id) {
+  const ModelCard& card = context.service.card();
   if (const auto adapter = find_adapter(context.service, id)) {
     return HttpResponse{.status = 200, .body = json::serialize(adapter_json(card, *adapter))};
   }

@@ -191,7 +191,7 @@ Reply router_models(const HandlerContext& context, const HttpRequest& request) {
   return json_answer({{"object", "list"},
                       {"data", std::move(data)},
                       {"can_load", can_load},
-                      {"can_pull", can_load && context.options.library != nullptr},
+                      {"can_pull", can_load && context.options.model_library != nullptr},
                       {"has_more", false},
                       {"first_id", first_id},
                       {"last_id", last_id}});
@@ -226,11 +226,7 @@ Reply handle_load_model(const HandlerContext& context, const HttpRequest& reques
   if (auto refusal = refuse_operation(context, request)) return std::move(*refusal);
   auto name = named_model(context, body);
   if (!name) return error_response(name.error());
-  if (!context.options.router) {  // it is loaded if it is the served one
-    HttpRequest named = request;
-    named.path = "/v1/models/" + *name;
-    return handle_model(context, named);
-  }
+  if (!context.options.router) return served_model(context, *name);  // which is loaded
   return std::make_unique<LoadReply>(context.options.router->models, std::move(*name), true);
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text/percent_encoding.h"
 #include "server/dialects/json_fields.h"
 #include "server/dialects/keep_alive.h"
 #include "server/http/auth.h"
@@ -31,22 +31,8 @@ constexpr std::array kForwarded = {
     std::string_view("anthropic-beta"), std::string_view("openai-beta"),
 };
 
-bool is_plain(char c) {
-  constexpr std::string_view kOthers = "/-._~:@!$&'()*+,;=";
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-         kOthers.contains(c);
-}
-
-std::string escaped(std::string_view path) {
-  std::string out;
-  for (const char c : path) {
-    if (is_plain(c))
-      out += c;
-    else
-      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
+// Bytes of a path that are not escaped, besides letters and digits (RFC 3986).
+constexpr std::string_view kPathBytes = "/-._~:@!$&'()*+,;=";
 
 // Returns the models that are loaded.
 std::vector<std::string> loaded_models(const ModelServers& models) {
@@ -91,12 +77,15 @@ Reply watch_model(const HandlerContext& context, const HttpRequest& request) {
     if (!resolved) return error_response(resolved.error());
     name = std::move(*resolved);
   }
+  ByteShare answer_share(context.memory.answers);
+  if (!answer_share.grow(Upstreams::kBufferBytes)) return error_response(no_memory());
   for (const ModelStatus& status : models.list()) {
     if (!status.port || (!name.empty() && status.name != name)) continue;
     return std::make_unique<ProxyReply>(*context.options.router,
                                         ProxiedRequest{.models = {status.name},
                                                        .bytes = upstream_request(request, ""),
                                                        .share = ByteShare(context.memory.bodies),
+                                                       .answer_share = std::move(answer_share),
                                                        .id = request.id,
                                                        .errors = Router::error_shape(request.path),
                                                        .takes_events = true,
@@ -116,7 +105,8 @@ std::string upstream_request(const HttpRequest& request, std::string_view body) 
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
   fmt::format_to(into, "{} {}{}{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n", method,
-                 escaped(request.path), request.query.empty() ? "" : "?", request.query);
+                 percent_encoded(request.path, kPathBytes), request.query.empty() ? "" : "?",
+                 request.query);
   fmt::format_to(into, "x-request-id: {}\r\n", request.id);
   for (const auto& [name, value] : request.headers) {
     const bool is_kvik = name.starts_with("x-kvik-");
@@ -145,15 +135,19 @@ Reply proxy_request(const HandlerContext& context, const HttpRequest& request,
   }
   const auto names = models_for(models, model, has_body);
   if (!names) return error_response(names.error());
-  if (has_body && request.path.starts_with("/api/"))
+  // With API keys, only operators load and unload models.
+  const bool may_keep = is_operator(request, context.options);
+  if (has_body && may_keep && request.path.starts_with("/api/"))
     apply_keep_alive(models, names->front(), *body.object);
-  ByteShare share(context.memory.bodies);
-  if (!share.grow(request.body.size())) return error_response(no_memory());
+  ByteShare share(context.memory.bodies), answer_share(context.memory.answers);
+  if (!share.grow(request.body.size()) || !answer_share.grow(Upstreams::kBufferBytes))
+    return error_response(no_memory());
   return std::make_unique<ProxyReply>(
       *context.options.router,
       ProxiedRequest{.models = *names,
                      .bytes = upstream_request(request, request.body),
                      .share = std::move(share),
+                     .answer_share = std::move(answer_share),
                      .id = request.id,
                      .errors = Router::error_shape(request.path),
                      .takes_events = is_stream && !request.path.starts_with("/api/")});

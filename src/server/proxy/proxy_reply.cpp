@@ -9,10 +9,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A longer answer is sent as it arrives.
-constexpr uint64_t kWholeBytes = 1 << 20;
-// Longest error of a model's server that is kept for a stream that has begun.
-constexpr size_t kErrorBytes = 64 << 10;
+// A longer answer is sent as it arrives, and a longer error in a stream that has begun is cut.
+constexpr size_t kWholeBytes = Upstreams::kBufferBytes;
 
 constexpr std::string_view kEventStream = "text/event-stream";
 
@@ -127,7 +125,7 @@ PendingReply::State ProxyReply::advance_stream(std::string& out) {
   const bool is_error = has_own_head_ && head_->status != 200;
   std::string& to = is_error ? body_ : out;
   const bool has_ended = call_->take(to);
-  if (body_.size() > kErrorBytes) body_.resize(kErrorBytes);
+  if (body_.size() > kWholeBytes) body_.resize(kWholeBytes);
   if (!has_ended) return State::kRunning;
   if (is_error) out += fmt::format("event: error\ndata: {}\n\n", body_);
   if (const auto error = call_->error()) out += final_error_event(*error);

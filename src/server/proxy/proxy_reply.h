@@ -28,9 +28,10 @@ struct ProxiedRequest {
   // Names of the models to ask, in this order: the next one if the answer is 404. More than one
   // only for requests without a body, such as GET /v1/responses/{id}, which name no model.
   std::vector<std::string> models;
-  std::string bytes;  // head and body, for Upstreams::call()
-  ByteShare share;    // memory of `bytes`, while it is held
-  std::string id;     // of the request, for errors
+  std::string bytes;       // head and body, for Upstreams::call()
+  ByteShare share;         // memory of `bytes`, while it is held
+  ByteShare answer_share;  // memory of the answer's bytes that wait: Upstreams::kBufferBytes
+  std::string id;          // of the request, for errors
   ErrorShape errors = ErrorShape::kOpenAi;
   bool takes_events = false;  // it asks for server-sent events
   // Present: the server of a loaded model, which may be unloaded while this request is answered.

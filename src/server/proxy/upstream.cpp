@@ -22,6 +22,7 @@
 #include "base/mutex.h"
 #include "base/process/thread.h"
 #include "base/rare_warning.h"
+#include "base/text/ascii_case.h"
 #include "server/http/await.h"
 
 namespace kvik {
@@ -51,13 +52,6 @@ bool is_own_header(http::field field, std::string_view name) {
   }
 }
 
-std::string lowercase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return lower;
-}
-
 }  // namespace
 
 // The call's state, shared by its owner and its coroutine.
@@ -83,7 +77,7 @@ class UpstreamCall::State {
   }
   bool is_full() const {
     const MutexLock lock(mutex_);
-    return body_.size() >= Upstreams::kBufferBytes;
+    return has_no_room();
   }
   void end(std::optional<Error> error) {
     {
@@ -106,7 +100,7 @@ class UpstreamCall::State {
   // Returns whether the answer has ended, and whether the coroutine waits for room.
   std::pair<bool, bool> take(std::string& out) {
     const MutexLock lock(mutex_);
-    const bool was_full = body_.size() >= Upstreams::kBufferBytes;
+    const bool was_full = has_no_room();
     out += body_;
     body_.clear();
     return {has_ended_, was_full};
@@ -116,6 +110,10 @@ class UpstreamCall::State {
   asio::steady_timer room;  // I/O thread: canceled when there is room in the buffer
 
  private:
+  bool has_no_room() const REQUIRES(mutex_) {
+    return body_.size() + kPieceBytes > Upstreams::kBufferBytes;
+  }
+
   const std::function<void()> on_news_;
   mutable Mutex mutex_;
   std::optional<Head> head_ GUARDED_BY(mutex_);
@@ -240,7 +238,7 @@ class Upstreams::Impl {
     head.status = message.result_int();
     if (const auto length = parser.content_length()) head.n_body_bytes = *length;
     for (const auto& field : message) {
-      const std::string name = lowercase(std::string_view(field.name_string()));
+      const std::string name = ascii_lower(std::string_view(field.name_string()));
       const std::string value(field.value());
       if (field.name() == http::field::content_type) head.content_type = value;
       if (!is_own_header(field.name(), name))

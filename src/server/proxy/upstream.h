@@ -50,7 +50,7 @@ class UpstreamCall {
 // their reader; the rest waits in the other server.
 class Upstreams {
  public:
-  static constexpr size_t kBufferBytes = size_t{256} << 10;
+  static constexpr size_t kBufferBytes = size_t{64} << 10;
 
   // Errors: kIo if the system refuses a thread.
   static Result<std::unique_ptr<Upstreams>> start();

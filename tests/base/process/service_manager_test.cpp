@@ -22,6 +22,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
+std::string take(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  std::string copy = value ? value : "";
+  ::unsetenv(name.c_str());
+  return copy;
+}
+
 int listening_socket(int family) {
   const int socket = ::socket(family, SOCK_STREAM, 0);
   EXPECT_EQ(::listen(socket, 1), 0);
@@ -52,19 +59,19 @@ class PassedSocket {
 
 TEST(InheritedSocket, is_passed_once) {
   const PassedSocket passed(listening_socket(AF_INET));
-  const auto socket = inherited_socket();
+  const auto socket = inherited_socket(take);
   ASSERT_TRUE(socket.has_value()) << socket.error().message;
   EXPECT_EQ(*socket, 3);
   EXPECT_EQ(::fcntl(3, F_GETFD), FD_CLOEXEC);
   for (const char* name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"})
     EXPECT_EQ(std::getenv(name), nullptr) << name;
-  EXPECT_EQ(inherited_socket().value(), std::nullopt);
+  EXPECT_EQ(inherited_socket(take).value(), std::nullopt);
 }
 
 TEST(InheritedSocket, of_another_process_is_ignored) {
   const PassedSocket passed(listening_socket(AF_INET));
   ::setenv("LISTEN_PID", "1", 1);
-  EXPECT_EQ(inherited_socket().value(), std::nullopt);
+  EXPECT_EQ(inherited_socket(take).value(), std::nullopt);
   EXPECT_EQ(std::getenv("LISTEN_FDS"), nullptr);
 }
 
@@ -72,13 +79,13 @@ TEST(InheritedSocket, must_be_one_listening_stream_socket) {
   {
     const PassedSocket passed(listening_socket(AF_INET));
     ::setenv("LISTEN_FDS", "2", 1);
-    const auto socket = inherited_socket();
+    const auto socket = inherited_socket(take);
     ASSERT_FALSE(socket.has_value());
     EXPECT_EQ(socket.error().message, "LISTEN_FDS is 2, expected 1: one listening socket");
   }
   for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {  // neither listens
     const PassedSocket passed(::socket(AF_INET, type, 0));
-    const auto socket = inherited_socket();
+    const auto socket = inherited_socket(take);
     ASSERT_FALSE(socket.has_value());
     EXPECT_EQ(socket.error().code, ErrorCode::kInvalidArgument);
     EXPECT_NE(socket.error().message.find("needs ListenStream="), std::string::npos);
@@ -122,7 +129,7 @@ std::string socket_path() {
 TEST(ServiceManager, receives_messages_at_a_path_and_at_an_abstract_socket) {
   for (const std::string& address : {socket_path(), "@kvik-test-" + std::to_string(::getpid())}) {
     FakeManager fake(address);
-    const ServiceManager manager;
+    const ServiceManager manager(take);
     EXPECT_TRUE(manager.is_present());
     EXPECT_EQ(std::getenv("NOTIFY_SOCKET"), nullptr);
     manager.notify("READY=1\nSTATUS=loading 42%");
@@ -135,7 +142,7 @@ TEST(ServiceManager, is_absent_without_the_variable_or_with_a_wrong_one) {
   for (const char* address : {"", "vsock:2:1234", "notify.sock", "@", too_long.c_str()}) {
     ::setenv("NOTIFY_SOCKET", address, 1);
     ::setenv("WATCHDOG_USEC", "1000000", 1);
-    const ServiceManager manager;
+    const ServiceManager manager(take);
     EXPECT_FALSE(manager.is_present()) << address;
     EXPECT_FALSE(manager.watchdog_interval().has_value()) << address;
     manager.notify("READY=1");
@@ -144,7 +151,7 @@ TEST(ServiceManager, is_absent_without_the_variable_or_with_a_wrong_one) {
 
 TEST(ServiceManager, that_ended_does_not_hold_the_process_up) {
   auto fake = std::make_unique<FakeManager>(socket_path());
-  const ServiceManager manager;
+  const ServiceManager manager(take);
   fake.reset();
   const auto begin = std::chrono::steady_clock::now();
   manager.notify("STOPPING=1");
@@ -166,7 +173,7 @@ TEST(ServiceManager, names_the_watchdog_interval_of_this_process) {
     FakeManager fake(socket_path());
     ::setenv("WATCHDOG_USEC", c.interval, 1);
     ::setenv("WATCHDOG_PID", c.pid, 1);
-    EXPECT_EQ(ServiceManager().watchdog_interval(), c.expected) << c.interval << ' ' << c.pid;
+    EXPECT_EQ(ServiceManager(take).watchdog_interval(), c.expected) << c.interval << ' ' << c.pid;
     EXPECT_EQ(std::getenv("WATCHDOG_USEC"), nullptr);
   }
 }
@@ -175,7 +182,7 @@ TEST(Watchdog, sends_signs_of_life_only_while_there_is_progress) {
   FakeManager fake(socket_path());
   ::setenv("WATCHDOG_USEC", "200000", 1);
   ::unsetenv("WATCHDOG_PID");
-  const ServiceManager manager;
+  const ServiceManager manager(take);
   std::atomic<bool> has_progress = true;
   const auto watchdog = Watchdog::start(manager, [&] { return has_progress.load(); });
   ASSERT_TRUE(watchdog.has_value());
@@ -190,7 +197,7 @@ TEST(Watchdog, sends_signs_of_life_only_while_there_is_progress) {
 
 TEST(Watchdog, is_not_started_unless_the_manager_expects_it) {
   FakeManager fake(socket_path());
-  const ServiceManager manager;
+  const ServiceManager manager(take);
   const auto watchdog = Watchdog::start(manager, [] { return true; });
   ASSERT_TRUE(watchdog.has_value());
   EXPECT_EQ(*watchdog, nullptr);

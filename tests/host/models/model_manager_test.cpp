@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "host/models/evictions.h"
+
 namespace kvik {
 namespace {
 
@@ -58,17 +60,18 @@ class Manager : public testing::Test {
           for (const auto& [name, script] : scripts) {
             if (name != spec.name) continue;
             return ModelLaunch{.arguments = {"/bin/bash", "-c", script},
-                               .variables = {"PATH=/usr/bin:/bin"},
+                               .environment = {"PATH=/usr/bin:/bin"},
                                .planned_bytes = *n_bytes,
                                .kept_folder = kept_folder};
           }
           return fail(ErrorCode::kCorrupt, "no plan for " + spec.name);
         },
         .listen = []() -> Result<LoopbackSocket> {
-          return LoopbackSocket{.fd = ::open("/dev/null", O_RDONLY), .port = 1};
+          return LoopbackSocket{.socket = FileDescriptor(::open("/dev/null", O_RDONLY)), .port = 1};
         },
         .end_time = std::chrono::seconds(1),
         .hang_time = hang_time_,
+        .load_hang_time = hang_time_,
         .patience = std::chrono::milliseconds(50)};
     for (const auto& [name, script] : scripts)
       options.models.push_back(
@@ -219,6 +222,15 @@ TEST_F(Manager, AProcessWithoutSignsOfLifeIsKilled) {
   while (manager_->list()[0].n_crashes == 0 && steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_EQ(manager_->list()[0].n_crashes, 1);
+}
+
+TEST_F(Manager, ALoadWithoutProgressIsKilledAndTheOthersLoad) {
+  hang_time_ = std::chrono::milliseconds(400);
+  start({{"a", "exec sleep 100"}, {"b", serves()}}, 1000);
+  const auto a = manager_->use("a", nullptr);
+  const auto b = manager_->use("b", nullptr);
+  EXPECT_THAT(wait(*a).error.value().message, HasSubstr("signal 9"));
+  EXPECT_TRUE(wait(*b).port);
 }
 
 TEST_F(Manager, UnloadWaitsForTheRequestsAndNewOnesLoadItAgain) {

@@ -48,8 +48,8 @@ Reply from_library(std::function<Result<std::string>()> make) {
 }
 
 Result<std::vector<StoredModel>> stored_models(const ServerOptions& options) {
-  if (!options.library) return std::vector<StoredModel>();
-  return options.library->list();
+  if (!options.model_library) return std::vector<StoredModel>();
+  return options.model_library->list();
 }
 
 // Returns the names of the served model and its adapters, in the order of /v1/models.
@@ -137,7 +137,7 @@ std::optional<HttpResponse> refuse_change(const HandlerContext& context,
     return error_response(
         HttpFault{403, "models are downloaded, copied and deleted with the key of an operator"});
   }
-  if (context.options.library) return std::nullopt;
+  if (context.options.model_library) return std::nullopt;
   return error_response(Error{
       ErrorCode::kUnsupported,
       "this server serves one model and has no library of models to download, copy or delete"});
@@ -189,7 +189,7 @@ Reply handle_ollama_pull(const HandlerContext& context, const HttpRequest& reque
   if (!name) return error_response(name.error());
   const auto stream = JsonFields(*body.object).flag("stream");
   if (!stream) return error_response(stream.error());
-  auto mailbox = context.pulls.pull(*context.options.library, *name);
+  auto mailbox = context.pulls.pull(*context.options.model_library, *name);
   if (!mailbox) return error_response(mailbox.error());
   const auto kind =
       stream->value_or(true) ? PendingReply::Kind::kStream : PendingReply::Kind::kWhole;
@@ -202,7 +202,7 @@ Reply handle_ollama_delete(const HandlerContext& context, const HttpRequest& req
   auto name = model_of_body(body);
   if (!name) return error_response(name.error());
   return from_library(
-      [&library = *context.options.library, name = *std::move(name)]() -> Result<std::string> {
+      [&library = *context.options.model_library, name = *std::move(name)]() -> Result<std::string> {
         TRY(library.remove(name));
         return std::string();
       });
@@ -219,7 +219,7 @@ Reply handle_ollama_copy(const HandlerContext& context, const HttpRequest& reque
   }();
   if (!names) return error_response(names.error());
   return from_library(
-      [&library = *context.options.library, names = *std::move(names)]() -> Result<std::string> {
+      [&library = *context.options.model_library, names = *std::move(names)]() -> Result<std::string> {
         TRY(library.copy(names.first, names.second));
         return std::string();
       });

@@ -1,0 +1,118 @@
+#include "host/models/model_entry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "host/models/folder_bytes.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::chrono::seconds kRetryAfter{2};
+constexpr std::chrono::seconds kRetryAtMost{60};
+
+// Parses "loading 42%".
+std::optional<double> progress_in(std::string_view status) {
+  constexpr std::string_view kLoading = "loading ";
+  if (!status.starts_with(kLoading)) return std::nullopt;
+  unsigned percent = 0;
+  const char* const end = status.data() + status.size();
+  const auto [rest, error] = std::from_chars(status.data() + kLoading.size(), end, percent);
+  const bool is_percent = error == std::errc() && rest + 1 == end && *rest == '%';
+  if (!is_percent || percent > 100) return std::nullopt;
+  return percent / 100.0;
+}
+
+}  // namespace
+
+bool ModelEntry::has_admitted() const {
+  return std::ranges::any_of(waiters, [](const auto& w) { return w->is_admitted; });
+}
+
+bool ModelEntry::has_waiting() const {
+  return std::ranges::any_of(waiters, [](const auto& w) { return !w->is_admitted; });
+}
+
+std::optional<TimePoint> ModelEntry::expires_at() const {
+  if (state != ModelState::kLoaded || !waiters.empty() || !keep_alive) return std::nullopt;
+  return last_used + *keep_alive;
+}
+
+ModelStatus ModelEntry::shown(const ModelSpec& spec, TimePoint now) const {
+  ModelStatus out{.name = spec.name,
+                  .aliases = spec.aliases,
+                  .path = spec.path,
+                  .state = state,
+                  .progress = progress,
+                  .error = error ? error->message : "",
+                  .planned_bytes = launch ? launch->planned_bytes : 0,
+                  .n_ctx = n_ctx,
+                  .kept_bytes = kept_bytes,
+                  .n_uses = static_cast<uint32_t>(waiters.size()),
+                  .n_loads = n_loads,
+                  .n_crashes = n_crashes,
+                  .load_s = load_s,
+                  .port = std::nullopt,
+                  .unload_s = std::nullopt};
+  if (state != ModelState::kLoaded) return out;
+  out.port = port;
+  if (const auto end = expires_at()) out.unload_s = std::max(0.0, to_s(*end - now));
+  return out;
+}
+
+void ModelEntry::begin_load(TimePoint now) {
+  is_planned = false;
+  progress = 0;
+  status.clear();
+  load_begin = last_sign = now;
+}
+
+void ModelEntry::set_loaded(TimePoint now) {
+  state = ModelState::kLoaded;
+  loaded_at = last_used = now;
+  load_s = to_s(now - load_begin);
+  ++n_loads;
+}
+
+void ModelEntry::set_failed(Error reason, TimePoint now) {
+  constexpr uint32_t kMostDoublings = 8;
+  const auto pause = kRetryAfter * (1u << std::min(n_failures, kMostDoublings));
+  ++n_failures;
+  retry_at = now + std::min<Duration>(pause, kRetryAtMost);
+  state = ModelState::kFailed;
+  error = std::move(reason);
+}
+
+std::string ModelEntry::reason_of_end(int exit_code) const {
+  constexpr std::string_view kFailed = "failed: ";
+  if (status.starts_with(kFailed)) return status.substr(kFailed.size());
+  return fmt::format("its process ended with {}", exit_text(exit_code));
+}
+
+void ModelEntry::measure_kept() {
+  if (launch && !launch->kept_folder.empty()) kept_bytes = folder_bytes(launch->kept_folder);
+}
+
+void ModelEntry::drop_kept() {
+  std::error_code ignored;
+  std::filesystem::remove_all(launch->kept_folder, ignored);
+  kept_bytes = 0;
+}
+
+bool ModelEntry::take_message(const std::string& name, const std::string& value, TimePoint now) {
+  last_sign = now;
+  if (name == "STATUS") {
+    status = value;
+    if (const auto share = progress_in(value)) progress = *share;
+  }
+  if (name == kContextVariable) std::from_chars(value.data(), value.data() + value.size(), n_ctx);
+  return name == "READY" && value == "1" && state == ModelState::kLoading;
+}
+
+}  // namespace kvik

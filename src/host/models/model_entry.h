@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "host/models/model_launch.h"
+#include "host/models/model_process.h"
+#include "host/models/model_spec.h"
+#include "service/model_servers.h"
+
+namespace kvik {
+
+// A request that uses a model, or waits for it.
+struct ModelWaiter {
+  bool is_admitted = false;  // it may use the model, which therefore stays loaded
+  std::function<void()> on_change;
+};
+
+// State of a model of the ModelManager, whose mutex guards it.
+struct ModelEntry {
+  std::optional<Duration> keep_alive;
+  ModelState state = ModelState::kUnloaded;
+  std::optional<ModelLaunch> launch;  // known since the first load
+  bool is_planned = false;            // `launch` is for the next load: files change
+  std::optional<ModelProcess> process;
+  uint16_t port = 0;
+  double progress = 0;
+  std::string status;          // reported by the process last
+  uint32_t n_ctx = 0;          // reported by the process; 0: not yet
+  std::optional<Error> error;  // kFailed
+  uint32_t n_failures = 0;     // in a row
+  TimePoint retry_at;          // kFailed: when it may be tried again
+  TimePoint load_begin, loaded_at, last_used;
+  TimePoint last_sign;       // newest message of the process
+  TimePoint end_by;          // kUnloading: when the process is killed
+  bool is_killed = false;    // because it did not end in time
+  bool must_unload = false;  // as soon as no request uses it
+  bool is_yielding = false;  // new requests wait, so that its memory becomes free
+  std::vector<std::shared_ptr<ModelWaiter>> waiters;
+  TimePoint waits_since;  // of the oldest request that is not admitted
+  uint64_t kept_bytes = 0, n_loads = 0, n_crashes = 0;
+  double load_s = 0;
+
+  bool has_admitted() const;
+  bool has_waiting() const;
+  // Returns whether the model is loaded and could be unloaded.
+  bool is_idle() const { return state == ModelState::kLoaded && !has_admitted(); }
+  // Returns when the model is unloaded if it stays unused; std::nullopt: not by time.
+  std::optional<TimePoint> expires_at() const;
+
+  ModelStatus shown(const ModelSpec& spec, TimePoint now) const;
+  // Returns the planned memory of the process; 0 without one.
+  uint64_t process_bytes() const { return process ? launch->planned_bytes : 0; }
+
+  void begin_load(TimePoint now);
+  void set_loaded(TimePoint now);
+  // The model may be tried again after 2 s, doubled at each failure in a row, up to a minute.
+  void set_failed(Error reason, TimePoint now);
+  // Returns why the process ended while it loaded: as it said, or by its exit code.
+  std::string reason_of_end(int exit_code) const;
+  // Measures, or removes, the pages that the process left in the folder of `launch`.
+  void measure_kept();
+  void drop_kept();
+
+  // Takes an assignment that the process has sent, such as {"STATUS", "loading 42%"}. Returns
+  // whether the process has become ready.
+  bool take_message(const std::string& name, const std::string& value, TimePoint now);
+};
+
+}  // namespace kvik
