@@ -19,6 +19,7 @@
 
 #include "base/file/file_descriptor.h"
 #include "base/printable.h"
+#include "base/process/service_manager.h"
 
 namespace kvik {
 namespace {
@@ -53,7 +54,6 @@ int code_of_status(int status) {
 // it over these digits.
 constexpr std::string_view kPidVariable = "LISTEN_PID=";
 constexpr std::string_view kPidDigits = "0000000000";
-constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 
 // Writes the number without leading zeros, and a final zero byte. Only async-signal-safe.
 void write_decimal(unsigned number, char* text) {

@@ -21,7 +21,6 @@
 namespace kvik {
 namespace {
 
-constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 constexpr timeval kSendTime{.tv_sec = 1, .tv_usec = 0};
 
 // Returns a number greater than 0; nothing for any other text.

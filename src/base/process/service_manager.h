@@ -11,6 +11,9 @@
 
 namespace kvik {
 
+// Number of the descriptor of a passed socket: SD_LISTEN_FDS_START of sd_listen_fds(3).
+inline constexpr int kFirstPassed = 3;
+
 // Returns the value of an environment variable, empty if it is not set, and removes it.
 using TakeVariable = std::function<std::string(const std::string& name)>;
 
