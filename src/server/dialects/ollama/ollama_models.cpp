@@ -201,11 +201,11 @@ Reply handle_ollama_delete(const HandlerContext& context, const HttpRequest& req
   if (auto refused = refuse_change(context, request)) return *std::move(refused);
   auto name = model_of_body(body);
   if (!name) return error_response(name.error());
-  return from_library(
-      [&library = *context.options.model_library, name = *std::move(name)]() -> Result<std::string> {
-        TRY(library.remove(name));
-        return std::string();
-      });
+  return from_library([&library = *context.options.model_library,
+                       name = *std::move(name)]() -> Result<std::string> {
+    TRY(library.remove(name));
+    return std::string();
+  });
 }
 
 Reply handle_ollama_copy(const HandlerContext& context, const HttpRequest& request,
@@ -218,11 +218,11 @@ Reply handle_ollama_copy(const HandlerContext& context, const HttpRequest& reque
     return std::pair(std::move(from), std::move(to));
   }();
   if (!names) return error_response(names.error());
-  return from_library(
-      [&library = *context.options.model_library, names = *std::move(names)]() -> Result<std::string> {
-        TRY(library.copy(names.first, names.second));
-        return std::string();
-      });
+  return from_library([&library = *context.options.model_library,
+                       names = *std::move(names)]() -> Result<std::string> {
+    TRY(library.copy(names.first, names.second));
+    return std::string();
+  });
 }
 
 }  // namespace kvik
