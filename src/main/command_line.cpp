@@ -304,9 +304,9 @@ Flags CommandLine::add(const Flags& parent, const std::string& name, const std::
   return Flags(*command, models_);
 }
 
-int CommandLine::run(std::vector<std::string> arguments) {
+Result<std::optional<std::string>> CommandLine::parse(std::vector<std::string> arguments) {
   const auto refuse = [](std::string message) {
-    return report({.code = ErrorCode::kInvalidArgument, .message = std::move(message)});
+    return fail(ErrorCode::kInvalidArgument, std::move(message));
   };
   if (arguments.empty()) return refuse("no command given; kvik --help lists them");
   const std::string named_model = translate_conventions(arguments);
@@ -327,18 +327,15 @@ int CommandLine::run(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(*line.at) + 1, named_model);
   }
   if (has_command) {
-    auto completed = with_environment(*app_, line, std::move(arguments));
-    if (!completed) return report(completed.error());
-    arguments = std::move(*completed);
+    TRY_ASSIGN(arguments, with_environment(*app_, line, std::move(arguments)));
   }
   std::ranges::reverse(arguments);  // CLI11 expects them in reverse order
   try {
     app_->parse(std::move(arguments));
   } catch (const CLI::Success& wanted) {  // --help, --version
     std::ostringstream text, none;
-    const int code = app_->exit(wanted, text, none);
-    streams::print_text(text.str());
-    return code;
+    app_->exit(wanted, text, none);
+    return text.str();
   } catch (const CLI::ConfigError& error) {
     return refuse(fmt::format("the config file: {}", describe_config(*app_, error)));
   } catch (const CLI::RequiredError& error) {
@@ -346,16 +343,28 @@ int CommandLine::run(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     return refuse(error.what());
   }
-  const CLI::App* chosen = app_.get();
-  while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+  chosen_ = app_.get();
+  while (!chosen_->get_subcommands().empty()) chosen_ = chosen_->get_subcommands().front();
+  return std::nullopt;
+}
+
+Flags CommandLine::chosen_flags() { return Flags(*chosen_, models_); }
+
+int CommandLine::run(std::vector<std::string> arguments) {
+  const auto text = parse(std::move(arguments));
+  if (!text) return report(text.error());
+  if (*text) {
+    streams::print_text(**text);
+    return kExitOk;
+  }
   for (const Flags::ModelArgument& argument : models_) {
-    if (argument.command != chosen || argument.model->empty()) continue;
+    if (argument.command != chosen_ || argument.model->empty()) continue;
     const auto resolved =
         resolve_model_argument(*argument.model, argument.stored_name,
                                argument.downloads ? IfNotStored::kDownload : IfNotStored::kKeep);
     if (!resolved) return report(resolved.error());
   }
-  return std::ranges::find(commands_, chosen, [](const auto& c) { return c.first; })->second();
+  return std::ranges::find(commands_, chosen_, [](const auto& c) { return c.first; })->second();
 }
 
 }  // namespace kvik

@@ -176,6 +176,12 @@ class CommandLine {
   // Returns the sections for models in the config file. Called after parsing.
   const std::vector<ModelSection>& model_sections() const { return *model_sections_; }
 
+  // Parses the arguments (without the program's name). Returns the text of --help or --version if
+  // one of them is given. Errors: kInvalidArgument.
+  Result<std::optional<std::string>> parse(std::vector<std::string> arguments);
+  // Returns the flags of the command that was parsed.
+  Flags chosen_flags();
+
   // Parses the arguments (without the program's name), executes the command and returns the exit
   // code.
   int run(std::vector<std::string> arguments);
@@ -183,6 +189,7 @@ class CommandLine {
  private:
   std::unique_ptr<CLI::App> app_;
   std::vector<std::pair<const CLI::App*, Command>> commands_;
+  CLI::App* chosen_ = nullptr;  // the command that was parsed
   std::vector<Flags::ModelArgument> models_;
   std::shared_ptr<std::vector<ModelSection>> model_sections_;
 };

@@ -216,6 +216,13 @@ class Router(unittest.TestCase):
             done = kvik.run("serve", "--config", config.name)
             self.assertEqual(done.returncode, 2)
             self.assertIn(b"[models.third]: unknown flag 'ctxx'; did you mean ctx?", done.stderr)
+            config.seek(0)
+            config.truncate()
+            config.write('[models.small]\npath = "demo"\nctx = "much"\n')
+            config.flush()
+            done = kvik.run("serve", "--config", config.name)
+            self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
+            self.assertRegex(done.stderr, rb"the model small: .*much")
 
     def test_api_keys_hold_for_every_model_and_operators_load_them(self):
         with tempfile.NamedTemporaryFile("w") as keys:

@@ -1,7 +1,10 @@
 #include "main/serve/plan_server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/footprint.h"
@@ -38,19 +41,33 @@ Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t most_bytes
   return plan;
 }
 
+// Parses arguments of `kvik serve`. Errors: kInvalidArgument.
+Result<ServeOptions> parse_serve(std::vector<std::string> arguments) {
+  ServeOptions options;
+  CommandLine line("kvik", "", "");
+  Flags flags = line.add("serve", "", [] { return kExitOk; });
+  add_serve_flags(flags, options);
+  arguments.insert(arguments.begin(), "serve");
+  TRY(line.parse(std::move(arguments)));
+  return options;
+}
+
 }  // namespace
 
+Result<void> check_server_flags(const std::vector<GivenFlag>& for_all,
+                                const std::vector<RouterModel>& models) {
+  for (const RouterModel& model : models) {
+    const auto options = parse_serve(server_arguments(for_all, model));
+    if (options) continue;
+    return fail(options.error().code,
+                fmt::format("the model {}: {}", model.spec.name, options.error().message));
+  }
+  return {};
+}
+
 Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t most_bytes) {
-  ServeOptions options;
-  Result<ServerPlan> planned = fail(ErrorCode::kInvalidArgument, "the flags cannot be used");
-  CommandLine line("kvik", "", "");
-  Flags flags = line.add("serve", "", [&] {
-    planned = plan_options(options, most_bytes);
-    return kExitOk;
-  });
-  add_serve_flags(flags, options);
-  line.run(arguments);
-  return planned;
+  TRY_ASSIGN(const ServeOptions options, parse_serve(arguments));
+  return plan_options(options, most_bytes);
 }
 
 }  // namespace kvik

@@ -10,8 +10,13 @@
 namespace kvik {
 
 // Plans the process that serves with these arguments. Without --kv-memory it chooses the usual
-// cache, or as much as fits into `most_bytes`, but enough for a short conversation. The first
-// argument is "serve". Errors: those of opening the model.
+// cache, or as much as fits into `most_bytes`, but enough for a short conversation. Errors:
+// kInvalidArgument, and those of opening the model.
 Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t most_bytes);
+
+// Checks the flags of the models' servers before any model is opened. Errors: kInvalidArgument,
+// naming the model.
+Result<void> check_server_flags(const std::vector<GivenFlag>& for_all,
+                                const std::vector<RouterModel>& models);
 
 }  // namespace kvik

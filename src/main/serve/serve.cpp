@@ -263,13 +263,14 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
   return kExitOk;
 }
 
-Result<int> serve(ServeOptions options, const Flags& flags, const CommandLine& line) {
+Result<int> serve(ServeOptions options, CommandLine& line) {
   const ServiceManager manager(take_environment);
   auto hub = hub_options();
   std::unique_ptr<ModelLibrary> library;
   if (hub) library = make_model_library(std::move(*hub), fit_of_model);
   options.server.model_library = library.get();
   if (!hub) log::warn("models cannot be downloaded: {}", hub.error().message);
+  const Flags flags = line.chosen_flags();
   const auto& sections = line.model_sections();
   std::vector<NamedModel> named;
   if (!options.model.model.empty()) named.push_back({options.model.model, options.model.name});
@@ -289,6 +290,7 @@ Result<int> serve(ServeOptions options, const Flags& flags, const CommandLine& l
   std::vector<RouterModel> models;
   if (has_router) {
     TRY_ASSIGN(models, router_models(std::move(named), options.router, sections, flags));
+    TRY(check_server_flags(flags.given(), models));
   }
   TRY_ASSIGN(const ListenSocket socket, bind(options));
   if (!has_router) {
@@ -313,11 +315,8 @@ Result<int> serve(ServeOptions options, const Flags& flags, const CommandLine& l
 
 void add_serve(CommandLine& line) {
   auto options = std::make_shared<ServeOptions>();
-  auto given = std::make_shared<std::optional<Flags>>();
-  Flags flags =
-      line.add("serve", "Serve the OpenAI and Anthropic APIs and a web page over HTTP",
-               [options, given, &line] { return finish(serve(*options, **given, line)); });
-  given->emplace(flags);
+  Flags flags = line.add("serve", "Serve the OpenAI and Anthropic APIs and a web page over HTTP",
+                         [options, &line] { return finish(serve(*options, line)); });
   add_serve_flags(flags, *options);
   flags.examples({
       "kvik serve model.gguf --ctx 16k --kv-memory 8GiB --disk ~/.cache/kvik",

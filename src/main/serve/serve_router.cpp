@@ -81,7 +81,7 @@ class LaunchPlanner {
     arguments.emplace_back("--host=127.0.0.1");
     // Several models should fit at once.
     const uint64_t share = memory_bytes_ / std::clamp<uint64_t>(setup_.models.size(), 1, 2);
-    TRY_ASSIGN(const ServerPlan plan, setup_.plan({arguments.begin() + 1, arguments.end()}, share));
+    TRY_ASSIGN(const ServerPlan plan, setup_.plan({arguments.begin() + 2, arguments.end()}, share));
     if (!plan.sets_kv_memory) arguments.push_back(fmt::format("--kv-memory={}", plan.kv_bytes));
     ModelLaunch launch{.arguments = std::move(arguments),
                        .environment = server_environment(setup_.api_keys),
