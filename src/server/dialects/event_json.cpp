@@ -5,6 +5,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <cmath>
+#include <utility>
 
 #include "server/http/random_id.h"
 #include "server/http/status.h"
@@ -16,6 +17,12 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
+
+json::array bytes_json(std::string_view bytes) {
+  json::array out;
+  for (const char byte : bytes) out.emplace_back(static_cast<unsigned char>(byte));
+  return out;
+}
 
 std::string prompt_place_json(const std::vector<PromptLogprob>& place) {
   if (place.empty()) return "null";
@@ -50,6 +57,18 @@ double finite_logprob(float logprob) { return std::isfinite(logprob) ? double{lo
 
 json::value optional_logprob_json(std::optional<float> logprob) {
   return logprob ? json::value(finite_logprob(*logprob)) : json::value(nullptr);
+}
+
+json::object token_logprob_json(const ChunkLogprob& logprob) {
+  json::array tops;
+  for (const auto& [token, value] : logprob.top) {
+    tops.push_back(
+        {{"token", token}, {"logprob", finite_logprob(value)}, {"bytes", bytes_json(token)}});
+  }
+  return {{"token", logprob.token},
+          {"logprob", optional_logprob_json(logprob.logprob)},
+          {"bytes", bytes_json(logprob.bytes)},
+          {"top_logprobs", std::move(tops)}};
 }
 
 void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t choice,

@@ -28,6 +28,8 @@ boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 double finite_logprob(float logprob);
 // Returns null if the token has none.
 boost::json::value optional_logprob_json(std::optional<float> logprob);
+// Returns the token of an answer with its bytes and its alternatives.
+boost::json::object token_logprob_json(const ChunkLogprob& logprob);
 
 // Adds "prompt_logprobs" of a choice in vLLM's format: for each prompt token, the alternatives by
 // id; null for the first token. `choice` is the one of the answer that has them.

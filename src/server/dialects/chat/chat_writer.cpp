@@ -19,27 +19,9 @@ namespace json = boost::json;
 
 constexpr std::string_view kChunkObject = "chat.completion.chunk";
 
-json::array bytes_json(std::string_view bytes) {
-  json::array out;
-  for (const char byte : bytes) out.emplace_back(static_cast<unsigned char>(byte));
-  return out;
-}
-
-json::object logprob_json(const ChunkLogprob& logprob) {
-  json::array tops;
-  for (const auto& [token, value] : logprob.top) {
-    tops.push_back(
-        {{"token", token}, {"logprob", finite_logprob(value)}, {"bytes", bytes_json(token)}});
-  }
-  return {{"token", logprob.token},
-          {"logprob", optional_logprob_json(logprob.logprob)},
-          {"bytes", bytes_json(logprob.bytes)},
-          {"top_logprobs", std::move(tops)}};
-}
-
 json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   json::array content;
-  for (const ChunkLogprob& logprob : logprobs) content.emplace_back(logprob_json(logprob));
+  for (const ChunkLogprob& logprob : logprobs) content.emplace_back(token_logprob_json(logprob));
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
@@ -130,7 +112,7 @@ void ChatWriter::add_choice(const std::shared_ptr<const WholeAnswer>& answer, si
   if (envelope_.wants_logprobs) {
     body.text("{\"content\":[");
     body.each(answer->choices[i].logprobs.size(), [answer, i](size_t at, std::string& out) {
-      out += json::serialize(logprob_json(answer->choices[i].logprobs[at]));
+      out += json::serialize(token_logprob_json(answer->choices[i].logprobs[at]));
     });
     body.text("],\"refusal\":null}");
   } else {

@@ -23,22 +23,10 @@ namespace {
 namespace json = boost::json;
 using Part = AnswerPart::Kind;
 
-json::array bytes_array(std::string_view bytes) {
-  json::array out;
-  for (const char byte : bytes) out.emplace_back(static_cast<unsigned char>(byte));
-  return out;
-}
-
+// Returns a token without the list of alternatives if there are none.
 json::object token_json(const ChunkLogprob& logprob) {
-  json::array tops;
-  for (const auto& [token, value] : logprob.top) {
-    tops.push_back(
-        {{"token", token}, {"logprob", finite_logprob(value)}, {"bytes", bytes_array(token)}});
-  }
-  json::object out{{"token", logprob.token},
-                   {"logprob", optional_logprob_json(logprob.logprob)},
-                   {"bytes", bytes_array(logprob.bytes)}};
-  if (!tops.empty()) out["top_logprobs"] = std::move(tops);
+  json::object out = token_logprob_json(logprob);
+  if (logprob.top.empty()) out.erase("top_logprobs");
   return out;
 }
 
