@@ -1,3 +1,5 @@
+import { readText } from "./text_chunks";
+
 // Reads server-sent events from a response body. EventSource cannot be used, because it cannot send headers such as
 // the API key.
 export interface ServerEvent {
@@ -6,22 +8,14 @@ export interface ServerEvent {
 }
 
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
-  const reader = body.getReader();
-  const decoder = new TextDecoder();
   let waiting = "";
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      waiting += decoder.decode(value, { stream: true });
-      for (let end = waiting.indexOf("\n\n"); end >= 0; end = waiting.indexOf("\n\n")) {
-        const event = parseEvent(waiting.slice(0, end));
-        waiting = waiting.slice(end + 2);
-        if (event) yield event;
-      }
+  for await (const text of readText(body)) {
+    waiting += text;
+    for (let end = waiting.indexOf("\n\n"); end >= 0; end = waiting.indexOf("\n\n")) {
+      const event = parseEvent(waiting.slice(0, end));
+      waiting = waiting.slice(end + 2);
+      if (event) yield event;
     }
-  } finally {
-    reader.cancel().catch(() => undefined);
   }
 }
 

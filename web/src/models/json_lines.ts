@@ -1,3 +1,5 @@
+import { readText } from "../text_chunks";
+
 // Returns complete lines, and the rest of the text.
 export function splitLines(text: string): { lines: string[]; rest: string } {
   const lines = text.split("\n");
@@ -7,18 +9,10 @@ export function splitLines(text: string): { lines: string[]; rest: string } {
 
 // Reads one JSON value for each line.
 export async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<unknown> {
-  const reader = body.getReader();
-  const decoder = new TextDecoder();
   let waiting = "";
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const { lines, rest } = splitLines(waiting + decoder.decode(value, { stream: true }));
-      waiting = rest;
-      for (const line of lines) yield JSON.parse(line) as unknown;
-    }
-  } finally {
-    reader.cancel().catch(() => undefined);
+  for await (const text of readText(body)) {
+    const { lines, rest } = splitLines(waiting + text);
+    waiting = rest;
+    for (const line of lines) yield JSON.parse(line) as unknown;
   }
 }
