@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Stands in for kvik, curl and redis-server while documents_test.py runs the blocks of the documents. Blocks run as they are written: this
-program starts servers in the background on free ports and puts these ports in place of the documented ones.
+"""Stands in for kvik, curl, redis-server and coding agents while documents_test.py runs the blocks of the documents. Blocks run as they are
+written: this program starts servers in the background on free ports and puts these ports in place of the documented ones.
 
 The name by which it is called is the command; KVIK_DOCUMENT_STATE is the folder of its notes."""
 import json
@@ -21,7 +21,7 @@ from server import free_port  # noqa: E402
 
 STATE = os.environ["KVIK_DOCUMENT_STATE"]
 READY_S = 60
-KVIK_PORT = re.compile(r"\b(?:127\.0\.0\.1|localhost|10\.0\.0\.\d):(?:8080|11434)\b")
+KVIK_PORT = re.compile(r"\b(?:127\.0\.0\.1|localhost|10\.0\.0\.\d):(?:8080|9000|11434)\b")
 REDIS_PORT = re.compile(r"\b10\.0\.0\.9:6379\b")
 ANY_ADDRESS = re.compile(r"^10\.0\.0\.\d$")
 
@@ -124,6 +124,24 @@ def chat_in_a_terminal(command):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def with_url_of_server(arguments):
+    """Returns the arguments with the address of the server that runs here. A command that names a model for a server of its own gets none."""
+    port = noted("kvik").get("port")
+    out = [KVIK_PORT.sub(f"127.0.0.1:{port}", a) for a in arguments]
+    url = f"http://127.0.0.1:{port}" if port and "--model" not in out else "none"
+    return out if "--url" in out else [out[0], "--url", url, *out[1:]]
+
+
+def agent(arguments):
+    """Returns 0 if the server answers that `kvik launch` tells a coding agent: in variables, in a file or in arguments."""
+    told = [*arguments, *(os.environ.get(name, "") for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"))]
+    if "OPENCODE_CONFIG" in os.environ:
+        with open(os.environ["OPENCODE_CONFIG"], encoding="utf-8") as file:
+            told.append(file.read())
+    ports = set(re.findall(r"http://127\.0\.0\.1:(\d+)", "\n".join(told)))
+    return 0 if len(ports) == 1 and is_answering(ports.pop(), "http") else 1
+
+
 def kvik(arguments):
     binary = os.environ["KVIK_DOCUMENT_BINARY"]
     redis = noted("redis-server").get("port")
@@ -138,6 +156,9 @@ def kvik(arguments):
         return 0
     if arguments[:2] in (["cache", "verify"], ["cache", "clear"], ["cache", "gc"]):
         stop("kvik")  # as the document says
+    if arguments[0] in ("ps", "launch"):
+        arguments = with_url_of_server(arguments)
+        os.environ["KVIK_KV_MEMORY"] = "64MiB"  # of a server that `kvik launch` starts
     if arguments[:1] == ["run"]:
         is_chat = not sys.stdin.isatty() and "-p" not in arguments and len([a for a in arguments[1:] if not a.startswith("-")]) == 1
         has_input = not os.path.samestat(os.fstat(0), os.stat("/dev/null"))
@@ -166,4 +187,5 @@ def redis_server(arguments):
 
 if __name__ == "__main__":
     called = os.path.basename(sys.argv[0])
-    sys.exit({"kvik": kvik, "curl": curl, "redis-server": redis_server, "stop": lambda names: [stop(n) for n in names] and 0}[called](sys.argv[1:]))
+    commands = {"kvik": kvik, "curl": curl, "redis-server": redis_server, "stop": lambda names: [stop(n) for n in names] and 0}
+    sys.exit(commands.get(called, agent)(sys.argv[1:]))

@@ -19,6 +19,7 @@ import unittest
 
 import kvik
 from document_blocks import blocks_of, json_values
+from launch_test import AGENTS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ADAPTERS = tempfile.TemporaryDirectory()
@@ -43,11 +44,6 @@ COVERED = [
     ("docs/guides/several_machines.md", "haproxy -f", "tests/e2e/fleet_test.py"),
     ("docs/guides/choosing_a_model.md", "kvik plan -hf", "tests/e2e/pull_test.py"),
     ("docs/guides/choosing_a_model.md", "kvik pull", "tests/e2e/pull_test.py"),
-    ("docs/guides/claude_code.md", "kvik launch", "tests/e2e/launch_test.py"),
-    ("docs/guides/codex.md", "kvik launch", "tests/e2e/launch_test.py"),
-    ("docs/guides/coding_agents.md", "kvik launch", "tests/e2e/launch_test.py"),
-    ("docs/guides/opencode.md", "kvik launch", "tests/e2e/launch_test.py"),
-    ("docs/guides/qwen_code.md", "kvik launch", "tests/e2e/launch_test.py"),
     ("docs/guides/install.md", "tools/package.sh", "tests/e2e/package_test.py"),
     ("docs/guides/install.md", "apt install ./kvik", "tests/e2e/installation_test.py"),
     ("docs/guides/install.md", "sh install.sh", "tests/e2e/package_test.py"),
@@ -80,12 +76,13 @@ EXIT_CODES = [("docs/guides/structured_output.md", "kvik constrain MODEL", 1)]
 # Programs that a block needs and that may be missing here.
 NEEDS = [("docs/guides/several_machines.md", "redis-server", "redis-server"), ("docs/guides/several_machines.md", "redis-server", "redis-cli"),
          ("docs/guides/security.md", "openssl", "openssl")]
-# Examples of help texts that another test runs, because they need a hub, a server or an agent: beginning, that test.
+# Examples of help texts that another test runs, because they need a hub: beginning, that test.
 EXAMPLES_COVERED = [
     ("kvik pull ", "tests/e2e/pull_test.py"), ("kvik cp ", "tests/e2e/pull_test.py"), ("kvik rm ", "tests/e2e/pull_test.py"),
-    ("kvik run qwen", "tests/e2e/pull_test.py"), ("kvik plan -hf ", "tests/e2e/pull_test.py"), ("kvik ps", "tests/e2e/running_test.py"),
-    ("kvik launch ", "tests/e2e/launch_test.py"),
+    ("kvik run qwen", "tests/e2e/pull_test.py"), ("kvik plan -hf ", "tests/e2e/pull_test.py"),
 ]
+# Beginnings of examples for which a server runs.
+SERVED = ("kvik launch ", "kvik ps")
 # Examples of help texts that take long, and what is run in their place.
 SHORTER = [("synthetic:llama3-8b:q4_k", "synthetic:test-llama:q4_k"), ("--depth 0,4k --batch 1,8", "--depth 0,64 --batch 1,2")]
 
@@ -101,6 +98,13 @@ def all_blocks():
         with open(os.path.join(kvik.ROOT, path), encoding="utf-8") as file:
             found += blocks_of(path, file.read())
     return found
+
+
+def examples_of_help_texts():
+    """Returns the examples at the end of `kvik COMMAND --help`, as docs/reference/cli.md shows them."""
+    with open(os.path.join(kvik.ROOT, "docs/reference/cli.md"), encoding="utf-8") as file:
+        page = file.read()
+    return {line.strip() for part in re.findall(r"^Examples:\n((?:  .*\n)+)", page, re.M) for line in part.splitlines()}
 
 
 def entry(table, block):
@@ -139,7 +143,7 @@ class Folder:
         self.commands, self.state = os.path.join(self.path, ".commands"), os.path.join(self.path, ".state")
         os.mkdir(self.commands)
         os.mkdir(self.state)
-        for name in ("kvik", "curl", "redis-server", "stop"):
+        for name in ("kvik", "curl", "redis-server", "stop", *AGENTS):
             os.symlink(os.path.join(HERE, "document_commands.py"), os.path.join(self.commands, name))
         for model in ("MODEL", "model.gguf", "IN", "model-f16.gguf", "model-q4_k.gguf", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"):
             os.symlink(kvik.DEMO, os.path.join(self.path, model))
@@ -201,10 +205,18 @@ class Documents(unittest.TestCase):
         self.assertEqual(unknown, [], "neither run here, nor in COVERED or NOT_RUN")
 
     def test_every_entry_of_the_tables_is_needed(self):
-        blocks = all_blocks()
-        for table in (COVERED, NOT_RUN, EXIT_CODES, NEEDS):
-            for row in table:
-                self.assertTrue(any(entry([row], b) for b in blocks), f"no block for {row}")
+        blocks, examples = all_blocks(), examples_of_help_texts()
+        for table in (COVERED + NOT_RUN, EXIT_CODES, NEEDS):
+            for i, row in enumerate(table):
+                # Two programs may be needed by one block.
+                before = [] if table is NEEDS else table[:i]
+                self.assertTrue(any(entry([row], b) and not entry(before, b) for b in blocks), f"no block for {row}")
+        for beginning, *_ in EXAMPLES_COVERED:
+            self.assertTrue(any(e.startswith(beginning) for e in examples), f"no example for {beginning!r}")
+        for beginning in SERVED:
+            self.assertTrue(any(e.startswith(beginning) for e in examples), f"no example for {beginning!r}")
+        for old, _ in SHORTER:
+            self.assertTrue(any(old in e for e in examples), f"no example for {old!r}")
         for *_, test in COVERED + EXAMPLES_COVERED:
             self.assertTrue(os.path.exists(os.path.join(kvik.ROOT, test)), test)
 
@@ -278,10 +290,7 @@ class ShellBlocks(unittest.TestCase):
                     self.assertEqual(done.returncode, code, f"{block.text}{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
     def test_examples_of_help_texts(self):
-        """The examples at the end of `kvik COMMAND --help`, as docs/reference/cli.md shows them."""
-        with open(os.path.join(kvik.ROOT, "docs/reference/cli.md"), encoding="utf-8") as file:
-            page = file.read()
-        examples = {line.strip() for part in re.findall(r"^Examples:\n((?:  .*\n)+)", page, re.M) for line in part.splitlines()}
+        examples = examples_of_help_texts()
         self.assertGreater(len(examples), 20)
         heavy = re.compile(r"^kvik (bench|explain|quantize|perplexity|adapter merge)\b")
         with Folder() as folder:
@@ -293,6 +302,8 @@ class ShellBlocks(unittest.TestCase):
                 if any(example.startswith(beginning) for beginning, _ in EXAMPLES_COVERED):
                     continue
                 with self.subTest(example):
+                    if example.startswith(SERVED):
+                        self.assertEqual(folder.run("kvik serve model.gguf").returncode, 0)
                     for old, new in SHORTER:
                         example = example.replace(old, new)
                     done = folder.run(example)
