@@ -64,7 +64,8 @@ def run(python, suite, environment):
                           env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "PYTHONDONTWRITEBYTECODE": "1", "DO_NOT_TRACK": "1",
                                "KVIK_SCRIPT": json.dumps(SCRIPT), **environment})
     results = [(match[2], match[3].split()[0], match[4] or done.stderr[-8000:]) for match in map(RESULT.match, done.stderr.splitlines()) if match]
-    if done.returncode and not any(state in ("FAIL", "ERROR") for _, state, _ in results):
+    is_failure_known = any(state in ("FAIL", "ERROR") for _, state, _ in results)
+    if done.returncode and not is_failure_known or f"Ran {len(results)} test" not in done.stderr:
         results.append((suite, "ERROR", done.stdout[-3000:] + done.stderr[-3000:]))
     return results
 
