@@ -17,7 +17,7 @@
 namespace kvik {
 namespace {
 
-// One model, whose state a test sets.
+// One model. A test sets its state.
 class FakeModels final : public ModelServers {
  public:
   void set(ModelReadiness readiness) {
@@ -140,6 +140,23 @@ class ServerRouter : public ServerFixture {
                  .error = std::nullopt});
   }
 
+  // Returns the answer to a streamed request. Its model is loading at first, and loaded after the
+  // stream has begun.
+  RawResponse stream_while_loading(const ScriptedServer& upstream, double progress) {
+    models_.set({.state = ModelState::kLoading,
+                 .progress = progress,
+                 .port = std::nullopt,
+                 .error = std::nullopt});
+    std::thread loads([&] {
+      std::this_thread::sleep_for(ProxyReply::kQuietTime + std::chrono::milliseconds(1500));
+      load(upstream);
+    });
+    RawResponse got =
+        client().post("/v1/completions", R"({"model":"one","prompt":"a","stream":true})");
+    loads.join();
+    return got;
+  }
+
   static std::string answer(const std::string& body, const std::string& headers = "") {
     return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + headers +
            "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -238,17 +255,7 @@ TEST_F(ServerRouter, a_stream_that_waits_for_its_model_shows_the_progress) {
   const ScriptedServer upstream(
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
       "9\r\ndata: 1\n\n\r\n0\r\n\r\n");
-  models_.set({.state = ModelState::kLoading,
-               .progress = 0.25,
-               .port = std::nullopt,
-               .error = std::nullopt});
-  std::thread loads([&] {
-    std::this_thread::sleep_for(ProxyReply::kQuietTime + std::chrono::milliseconds(1500));
-    load(upstream);
-  });
-  const RawResponse got =
-      client().post("/v1/completions", R"({"model":"one","prompt":"a","stream":true})");
-  loads.join();
+  const RawResponse got = stream_while_loading(upstream, 0.25);
   EXPECT_TRUE(got.body.starts_with(": loading one: 25%\n\n")) << got.body;
   EXPECT_TRUE(got.body.ends_with("data: 1\n\n")) << got.body;
 }
@@ -259,17 +266,7 @@ TEST_F(ServerRouter, an_error_after_the_stream_began_is_an_event) {
       "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
       "Content-Length: " +
       std::to_string(error.size()) + "\r\n\r\n" + error);
-  models_.set({.state = ModelState::kLoading,
-               .progress = 0.5,
-               .port = std::nullopt,
-               .error = std::nullopt});
-  std::thread loads([&] {
-    std::this_thread::sleep_for(ProxyReply::kQuietTime + std::chrono::milliseconds(1500));
-    load(upstream);
-  });
-  const RawResponse got =
-      client().post("/v1/completions", R"({"model":"one","prompt":"a","stream":true})");
-  loads.join();
+  const RawResponse got = stream_while_loading(upstream, 0.5);
   EXPECT_NE(got.body.find("data: " + error + "\n\n"), std::string::npos) << got.body;
 }
 

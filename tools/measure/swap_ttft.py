@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Measures swaps of models on one server: TTFT of a known conversation after a swap, and memory under load.
 
-swap_ttft.py MODEL OTHER THIRD [--tokens 4096] [--disk DIR] [--memory SIZE] [flags of kvik serve after --]
+swap_ttft.py MODEL OTHER THIRD [--tokens 4096] [--memory SIZE] [--no-load-test] [-- flags of kvik serve]
 
-1. Each model computes a prompt cold and answers it again from the cache. After 1, 2 and 10 swaps (other models answer in between) it answers the
-   same conversation with a new end: TTFT, of which loading, and the rest as a share of the cold prefill.
+1. Each model computes a prompt cold and answers it again from the cache. After it was unloaded and loaded again 1, 2 and 10 times, it answers
+   the same conversation with a new end: TTFT, of which loading, and the rest as a share of the cold prefill.
 2. 8 clients send 200 requests to the three models in turn. The resident memory of all processes and kept pages is sampled.
 """
 import argparse
