@@ -70,6 +70,11 @@ class Pull(PullCase):
         self.assertEqual(self.succeeds("tokenize", f"{REPO}:Q8_0", "ROMEO"), kvik.output("tokenize", "demo", "ROMEO").decode())
         self.assert_plan_of_demo(f"{REPO}:Q8_0")
 
+    def test_one_file_of_a_repository_is_pulled_by_its_address(self):
+        with self.serving(repositories={REPO: {FILE: demo(), "tiny-Q4_0.gguf": noise(MIB)}}):
+            self.succeeds("pull", f"hf.co/{REPO}/{FILE}")
+        self.assert_stored(f"{REPO}:Q8_0", demo())
+
     def test_run_and_other_commands_download_what_hf_names(self):
         with self.serving(repositories={REPO: {FILE: demo()}}) as hub:
             want = kvik.output("run", "demo", "-p", "ROMEO:", "-n", 4, "--temperature", 0)
@@ -171,6 +176,8 @@ class Pull(PullCase):
         self.succeeds("cp", f"{REPO}:Q8_0", "tiny")
         self.assertEqual(self.names(), [f"{REPO}:Q4_0", f"{REPO}:Q8_0", "tiny"])
         self.assertIn("geometry", self.succeeds("show", "tiny:latest"))
+        greedy = ("-p", "ROMEO:", "-n", 4, "--temperature", 0)
+        self.assertEqual(self.succeeds("run", "tiny", *greedy).encode(), kvik.output("run", "demo", *greedy))
         self.succeeds("cp", "tiny", "other:v1")
         self.succeeds("rm", "tiny")
         self.assertEqual(self.names(), [f"{REPO}:Q4_0", f"{REPO}:Q8_0", "other:v1"])

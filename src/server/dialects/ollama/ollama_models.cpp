@@ -21,6 +21,7 @@
 #include "server/proxy/proxy.h"
 #include "server/proxy/proxy_reply.h"
 #include "service/adapters/adapter_registry.h"
+#include "service/check_request.h"
 #include "service/model_name.h"
 
 namespace kvik {
@@ -64,11 +65,10 @@ std::vector<std::string> served_names(const ServiceApi& service) {
   return names;
 }
 
-Result<std::string> tags_json(const ServiceApi& service, const ServerOptions& options) {
+// Returns the served models, followed by the models in the library that are not served.
+Result<std::string> tags_json(const ServerOptions& options, json::array models,
+                              const std::vector<std::string>& served) {
   TRY_ASSIGN(const auto stored, stored_models(options));
-  const std::vector<std::string> served = served_names(service);
-  json::array models;
-  for (const std::string& name : served) models.push_back(served_model_json(service.card(), name));
   for (const StoredModel& model : stored) {
     const auto is_it = [&](const std::string& name) { return is_same_model(name, model.name); };
     if (std::ranges::none_of(served, is_it)) models.push_back(stored_model_json(model));
@@ -76,19 +76,21 @@ Result<std::string> tags_json(const ServiceApi& service, const ServerOptions& op
   return json::serialize(json::object{{"models", std::move(models)}});
 }
 
-// Returns the models of a router, and those in the library that it does not serve.
-Result<std::string> router_tags_json(const ServerOptions& options) {
-  TRY_ASSIGN(const auto stored, stored_models(options));
-  const std::vector<ModelStatus> served = options.router->models.list();
+Result<std::string> server_tags_json(const ServiceApi& service, const ServerOptions& options) {
+  const std::vector<std::string> served = served_names(service);
   json::array models;
-  for (const ModelStatus& status : served) models.push_back(router_model_json(status));
-  for (const StoredModel& model : stored) {
-    const auto is_it = [&](const ModelStatus& status) {
-      return is_same_model(status.name, model.name);
-    };
-    if (std::ranges::none_of(served, is_it)) models.push_back(stored_model_json(model));
+  for (const std::string& name : served) models.push_back(served_model_json(service.card(), name));
+  return tags_json(options, std::move(models), served);
+}
+
+Result<std::string> router_tags_json(const ServerOptions& options) {
+  std::vector<std::string> served;
+  json::array models;
+  for (const ModelStatus& status : options.router->models.list()) {
+    served.push_back(status.name);
+    models.push_back(router_model_json(status));
   }
-  return json::serialize(json::object{{"models", std::move(models)}});
+  return tags_json(options, std::move(models), served);
 }
 
 // Returns the loaded models of a router.
@@ -145,10 +147,8 @@ std::optional<HttpResponse> refuse_change(const HandlerContext& context,
 
 Result<std::string> show_json(const ServiceApi& service, const ServerOptions& options,
                               const std::string& name) {
-  const json::object request{{"model", name}};
-  if (read_ollama_name(service, JsonFields(request))) {
+  if (check_model(name, service.card(), service.adapters()))
     return json::serialize(served_details_json(service));
-  }
   TRY_ASSIGN(const auto stored, stored_models(options));
   for (const StoredModel& model : stored) {
     if (is_same_model(model.name, name)) return json::serialize(stored_details_json(model));
@@ -161,7 +161,7 @@ Result<std::string> show_json(const ServiceApi& service, const ServerOptions& op
 Reply handle_ollama_tags(const HandlerContext& context, const HttpRequest&) {
   if (context.options.router)
     return from_library([&context] { return router_tags_json(context.options); });
-  return from_library([&context] { return tags_json(context.service, context.options); });
+  return from_library([&context] { return server_tags_json(context.service, context.options); });
 }
 
 Reply handle_ollama_ps(const HandlerContext& context, const HttpRequest&) {
