@@ -4,6 +4,7 @@ import { type Settings, changeChat, changeMessage, chatStore, offerUndo, openCal
 import { clearNotice, restoreDraft } from "./draft";
 import { askForKey, authorization } from "../key";
 import { modelField } from "../models/model_store";
+import { unreachable } from "../server_error";
 import { readEvents } from "../sse";
 
 const kOneReadMs = 0.5;
@@ -199,7 +200,7 @@ class Answer {
   }
 
   fail(error: unknown, wasStopped: boolean): void {
-    const message = error instanceof TypeError ? "the server cannot be reached" : (error as Error).message;
+    const message = unreachable(error);
     this.change((m) => (wasStopped ? { ...m, end: "stopped" } : { ...m, end: "error", error: message }));
   }
 

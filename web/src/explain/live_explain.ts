@@ -1,5 +1,6 @@
 import { askForKey, authorization } from "../key";
 import { withModel } from "../models/model_store";
+import { errorOf, unreachable } from "../server_error";
 import { readEvents } from "../sse";
 import { createStore } from "../store";
 import type { Columns, Report, Way } from "./report";
@@ -52,8 +53,7 @@ export async function explain(prompt: string, maxTokens: number): Promise<void> 
     });
     if (!response.ok || !response.body) {
       if (response.status === 401) askForKey();
-      const answer = (await response.json().catch(() => null)) as { error?: { message?: string } } | null;
-      throw new Error(answer?.error?.message ?? `the server answered ${response.status}`);
+      throw await errorOf(response);
     }
     for await (const event of readEvents(response.body)) {
       const data = JSON.parse(event.data) as { error?: { message?: string } };
@@ -64,8 +64,7 @@ export async function explain(prompt: string, maxTokens: number): Promise<void> 
     }
     if (!explainStore.get().report) throw new Error("the stream ended before the report did");
   } catch (error) {
-    const message = error instanceof TypeError ? "the server cannot be reached" : (error as Error).message;
-    patch({ error: running.signal.aborted ? "stopped" : message });
+    patch({ error: running.signal.aborted ? "stopped" : unreachable(error) });
   }
   running = null;
   patch({ isRunning: false });

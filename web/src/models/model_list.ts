@@ -9,9 +9,7 @@ export interface Model {
   memoryBytes: number; // while it is loaded; 0: not known yet
   keptBytes: number; // of KV pages that stay in memory while it is not loaded
   requests: number; // that use it, or wait for it
-  loads: number;
   crashes: number;
-  loadSeconds: number;
   error: string; // why it could not be loaded, or empty
 }
 
@@ -39,9 +37,7 @@ function modelOf(entry: Fields): Model {
     memoryBytes: number(entry.memory_bytes),
     keptBytes: number(entry.kept_cache_bytes),
     requests: number(entry.requests),
-    loads: number(entry.loads),
     crashes: number(entry.crashes),
-    loadSeconds: number(entry.load_seconds),
     error: text(entry.error),
   };
 }

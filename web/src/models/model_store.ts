@@ -2,7 +2,7 @@ import { askForKey, authorization } from "../key";
 import { storage } from "../storage";
 import { createStore } from "../store";
 import { type ModelList, readModelList, selectModel } from "./model_list";
-import { errorOf, unreachable } from "./server_error";
+import { errorOf, unreachable } from "../server_error";
 
 export interface Models extends ModelList {
   isReachable: boolean; // whether the server answered the last request for the list

@@ -1,7 +1,7 @@
 import { askForKey, authorization } from "../key";
 import { createStore } from "../store";
 import { readLines } from "./json_lines";
-import { errorOf, sentenceOf, unreachable } from "./server_error";
+import { errorOf, sentenceOf, unreachable } from "../server_error";
 
 export interface Pull {
   model: string;

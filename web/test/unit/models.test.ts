@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { splitLines } from "../../src/models/json_lines";
 import { type Model, notServed, readModelList, selectModel } from "../../src/models/model_list";
-import { errorOf, sentenceOf } from "../../src/models/server_error";
+import { errorOf, sentenceOf } from "../../src/server_error";
 
 const entry = (id: string, more: object = {}) => ({ id, display_name: id, state: "unloaded", memory_bytes: 0, kept_cache_bytes: 0, ...more });
 
@@ -10,15 +10,15 @@ test("the models of a router are read with their states and further names", () =
   const list = readModelList({
     object: "list", can_load: true, can_pull: false,
     data: [
-      entry("a", { state: "loading", progress: 0.25, memory_bytes: 400, requests: 2, loads: 1, crashes: 3, load_seconds: 1.5 }),
+      entry("a", { state: "loading", progress: 0.25, memory_bytes: 400, requests: 2, crashes: 3 }),
       { ...entry("b"), id: "gpt-4", display_name: "a" },
       entry("b", { state: "failed", error: "b could not be loaded", kept_cache_bytes: 7 }),
     ],
   });
   assert.deepEqual([list.isRouter, list.canLoad, list.canPull], [true, true, false]);
   assert.deepEqual(list.models[0], {
-    name: "a", aliases: ["gpt-4"], state: "loading", progress: 0.25, memoryBytes: 400, keptBytes: 0, requests: 2, loads: 1, crashes: 3,
-    loadSeconds: 1.5, error: "",
+    name: "a", aliases: ["gpt-4"], state: "loading", progress: 0.25, memoryBytes: 400, keptBytes: 0, requests: 2, crashes: 3,
+    error: "",
   });
   assert.deepEqual([list.models[1]!.error, list.models[1]!.keptBytes, list.models.length], ["b could not be loaded", 7, 2]);
 });
