@@ -105,6 +105,9 @@ while IFS= read -r file; do
   cp -p "$folder/unpacked/$file" "$prefix/$file.part"
   mv -f "$prefix/$file.part" "$prefix/$file"
 done <"$folder/files"
+if [ -f "$list" ]; then # files that only the earlier version has
+  grep -vxFf "$folder/files" "$list" | while IFS= read -r file; do rm -f "$prefix/$file"; done
+fi
 cp "$folder/files" "$list"
 echo "Installed Kvik $version to $prefix/bin/kvik"
 case :$PATH: in

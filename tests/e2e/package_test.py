@@ -240,7 +240,7 @@ class Registries(Package):
         variables = {**kvik.environment(), "PIPX_HOME": f"{folder}/pipx", "PIPX_BIN_DIR": f"{folder}/bin", "UV_CACHE_DIR": f"{folder}/uv",
                      "PIPX_DEFAULT_PYTHON": "/usr/bin/python3"}
         wheel = os.path.join(folder, f"kvik-{VERSION}-py3-none-manylinux_2_31_x86_64.whl")
-        for command in ([f"{tools}/bin/uv", "tool", "run", "--no-index", "--find-links", folder, "kvik", *RUN],
+        for command in ([f"{tools}/bin/uv", "tool", "run", "--no-index", "--from", wheel, "kvik", *RUN],
                         [f"{tools}/bin/pipx", "install", "--pip-args=--no-index", wheel], [f"{folder}/bin/kvik", *RUN]):
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -257,6 +257,8 @@ class Registries(Package):
         output("npm", "install", "--global", "--prefix", os.path.join(folder, "global"), *offline, package)
         self.assertEqual(output(os.path.join(folder, "global/bin/kvik"), *RUN), output(kvik.BINARY, *RUN))
         self.assertTrue(os.path.exists(os.path.join(folder, "global/share/man/man1/kvik-serve.1.gz")))
+        npx = ("npx", "--yes", "--offline", "--cache", os.path.join(folder, "cache"))
+        self.assertEqual(output(*npx, f"./kvik-{VERSION}.tgz", *RUN, cwd=folder), output(kvik.BINARY, *RUN))
         output("npm", "install", *offline, "--prefix", folder, package)
         self.assertEqual(output("npx", "--no-install", "kvik", *RUN, cwd=folder), output(kvik.BINARY, *RUN))
 
@@ -295,14 +297,18 @@ class InstallScript(Package):
         self.addCleanup(self.releases.shutdown)
         self.home = self.folder()
         self.name = f"kvik-{VERSION}-linux-x86_64.tar.gz"
-        tarball = self.tarball()
+        self.release()
+
+    def release(self, **more):
+        """Puts a release on the server. more: further files of the tarball, by their names in share/doc/kvik."""
+        tarball = self.tarball(more)
         self.releases.files = {
             "/latest": VERSION.encode() + b"\n",
             f"/{VERSION}/{self.name}": tarball,
             f"/{VERSION}/kvik-{VERSION}.sha256": f"{hashlib.sha256(tarball).hexdigest()}  {self.name}\n".encode(),
         }
 
-    def tarball(self):
+    def tarball(self, more):
         """A small release: the real program, with the layout of the tarball."""
         folder = self.folder()
         top = os.path.join(folder, f"kvik-{VERSION}-linux-x86_64")
@@ -310,6 +316,8 @@ class InstallScript(Package):
                              ("share/doc/kvik/LICENSE", os.path.join(kvik.ROOT, "LICENSE"))):
             os.makedirs(os.path.dirname(os.path.join(top, path)), exist_ok=True)
             shutil.copy(source, os.path.join(top, path))
+        for name, text in more.items():
+            pathlib.Path(top, "share/doc/kvik", name).write_text(text)
         subprocess.run(["tar", "-C", folder, "--use-compress-program=gzip -1", "-cf", folder + ".tgz", os.path.basename(top)], check=True)
         content = contents(folder + ".tgz")
         os.remove(folder + ".tgz")
@@ -332,6 +340,16 @@ class InstallScript(Package):
         self.assertEqual(output(os.path.join(self.home, ".local/bin/kvik"), *RUN), output(kvik.BINARY, *RUN))
         self.assertEqual(self.install("--uninstall").returncode, 0)
         self.assertEqual(self.installed(), [])
+
+    def test_an_update_removes_files_that_only_the_earlier_version_has(self):
+        self.assertEqual(self.install().returncode, 0)
+        files = self.installed()
+        self.release(OLD="old\n")
+        self.assertEqual(self.install().returncode, 0)
+        self.assertEqual(set(self.installed()) - set(files), {".local/share/doc/kvik/OLD"})
+        self.release()
+        self.assertEqual(self.install().returncode, 0)
+        self.assertEqual(self.installed(), files)
 
     def test_a_damaged_download_installs_nothing(self):
         path = f"/{VERSION}/{self.name}"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes a wheel that installs the program: `pipx install kvik`, `uvx kvik`.
 
-    tools/make/wheel.py PROGRAM VERSION FOLDER [DOCUMENTS]
+    tools/make/wheel.py PROGRAM VERSION FOLDER DOCUMENTS
 
 PROGRAM is the portable program, which needs glibc 2.31. DOCUMENTS is the folder with man pages and completions (target kvik_documents).
 """
@@ -53,8 +53,7 @@ def documents(folder):
 
 
 def main():
-    program, version, folder = sys.argv[1:4]
-    found = documents(sys.argv[4]) if len(sys.argv) > 4 else {}
+    program, version, folder, document_folder = sys.argv[1:]
     data, info = f"kvik-{version}.data/scripts/kvik", f"kvik-{version}.dist-info"
 
     def read(path):
@@ -63,7 +62,7 @@ def main():
 
     files = {
         data: read(program),
-        **{f"kvik-{version}.data/data/{place}": read(path) for place, path in found.items()},
+        **{f"kvik-{version}.data/data/{place}": read(path) for place, path in documents(document_folder).items()},
         f"{info}/METADATA": METADATA.format(version=version, readme=README).encode(),
         f"{info}/WHEEL": WHEEL.encode(),
         **{f"{info}/licenses/{name}": read(os.path.join(ROOT, name)) for name in ("LICENSE", "NOTICE", "THIRD-PARTY.md")},
