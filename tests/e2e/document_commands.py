@@ -156,7 +156,7 @@ def kvik(arguments):
         return 0
     if arguments[:2] in (["cache", "verify"], ["cache", "clear"], ["cache", "gc"]):
         stop("kvik")  # as the document says
-    if arguments[0] in ("ps", "launch"):
+    if arguments[:1] in (["ps"], ["launch"]):
         arguments = with_url_of_server(arguments)
         os.environ["KVIK_KV_MEMORY"] = "64MiB"  # of a server that `kvik launch` starts
     if arguments[:1] == ["run"]:
