@@ -22,7 +22,7 @@ struct ModelWaiter {
   std::function<void()> on_change;
 };
 
-// State of a model of the ModelManager, whose mutex guards it.
+// State of a model in the ModelManager. Guarded by its mutex.
 struct ModelEntry {
   std::optional<Duration> keep_alive;
   ModelState state = ModelState::kUnloaded;
