@@ -40,6 +40,7 @@ struct WorkLimits {
 // its pages. They do not depend on n_rows, on the number of threads or on other rows.
 //
 // Operations are called from one thread; the backend distributes the work to its own threads.
+// Functions with a body are optional for a device.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -59,7 +60,8 @@ class Backend {
 
   // Packs matrices with equal n_cols, stacked along their rows (Q, K, V), each with its own type.
   // n_cols must be a multiple of the type's block size; n_rows is arbitrary. Only quantized
-  // matrices may have a `gather` of columns, and the matrices of experts must have the same one.
+  // matrices may have a `gather` (the order of the columns of x, as GPTQ's act-order files need
+  // it), and the matrices of experts must have the same one.
   // `stacked` gives types and shapes; `read` returns everything else, a few megabytes at a time.
   // Errors: those of `read`; kUnsupported for a type that cannot be packed; kInvalidArgument for a
   // bad shape; kExhausted if device memory runs out.

@@ -49,6 +49,9 @@ struct EngineOptions {
 
 // Runs requests: token ids in, token ids out. Owns the model, the cache, the scheduler and the
 // sampler. Single-threaded, except for the functions marked "any thread".
+//
+// engine.cpp has the step; engine_publish.cpp has events, counters and views. The logits of a row
+// whose token bitmask is not ready are held in its sequence and sampled in a later step.
 class Engine {
  public:
   // Borrows the backend and the clock. `draft`, if not null, is a draft model with the same
@@ -174,6 +177,8 @@ class Engine {
   const Clock& clock_;
   EngineLimits limits_;
   Decoder decoder_;
+  // The KV budget and its shares: copies in transfer from and to tiers, pages of the draft model,
+  // recurrent states, open pages, and pages.
   Ledger ledger_;
   Reservation tier_writes_, tier_reads_;
   Reservation draft_pages_;

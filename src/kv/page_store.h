@@ -67,7 +67,8 @@ class PageStore {
   PageLease take(uint32_t group);
   // Notifies the sink that pages are short, so that leases held for waiting requests are released.
   void notify_shortage() const;
-  // Informs the index which pages are no longer leased.
+  // Informs the index which pages are no longer leased. Leases end at any time; the order of
+  // eviction is brought up to date here, before a page is chosen and when a sequence has ended.
   void settle();
   // Evicts a page that the index chose; if it belongs to a snapshot, the whole snapshot.
   void evict(PageId page);
@@ -88,7 +89,8 @@ class PageStore {
   // or the page before it is not in the index.
   std::optional<PageLease> insert_fetched(const TierPage& page, const IncomingBytes& bytes,
                                           const PrefixQuery& query);
-  // Returns the mark of a page that a tier fetched.
+  // Returns the mark here of a page that is marked `known` in a tier: all tenants if tenants share
+  // pages.
   SharingMark known_as(SharingMark known) const {
     return sharing_ == Sharing::kAll ? SharingMark::kAll : known;
   }

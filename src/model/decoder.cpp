@@ -92,7 +92,7 @@ bool Decoder::forward_interruptible(std::span<const BatchSequence> batch,
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
   }
-  if (mtp_head_) follow();
+  if (mtp_head_) update_mtp_head();
   first_projected_.reset();
   if (first_logits_) {
     project(*first_logits_);
@@ -147,7 +147,7 @@ void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
 }
 
 // Runs the MTP head on all rows, then drops those whose outputs are not wanted.
-void Decoder::follow() {
+void Decoder::update_mtp_head() {
   mtp_head_->follow(tokens_, states_, x_.rows(), attention_);
   if (wanted_.size() == x_.n_rows()) return;
   x_.keep(wanted_);
@@ -231,7 +231,7 @@ void Decoder::run_mtp_head(std::span<const MtpHeadRow> rows) {
   attention_.write_kv(mtp_head_->layer(), x);
   attention_.attend_after_first(mtp_head_->layer(), x);
   feed_forward(mtp_head_->layer(), x);
-  bring(project_to_logits(mtp_head_->end()));
+  copy_to_host(project_to_logits(mtp_head_->end()));
   first_projected_.reset();
   backend_.wait();
 }
@@ -295,12 +295,12 @@ Rows Decoder::project_to_logits(Rows hidden) {
 }
 
 void Decoder::copy_logits_to_host() {
-  bring(buffers_.logits.slice(0, n_projected_));
+  copy_to_host(buffers_.logits.slice(0, n_projected_));
   has_logits_ = true;
 }
 
 // Copies logits to host_logits_.
-void Decoder::bring(Rows logits) {
+void Decoder::copy_to_host(Rows logits) {
   const auto host = std::span(host_logits_).first(size_t{logits.n_rows} * model_.config().n_vocab);
   backend_.memory().copy_out(std::as_writable_bytes(host),
                              reinterpret_cast<const std::byte*>(logits.data));

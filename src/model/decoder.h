@@ -90,7 +90,8 @@ class Decoder {
     return recurrent_ ? RecurrentBlock::kMaxDraftRows : UINT32_MAX;
   }
 
-  // Discards the operations of a step that ran out of memory.
+  // Discards the operations of a step that ran out of memory. As after an interrupted step, K and
+  // V of its tokens may be partly written, and the recurrent states are lost.
   void abandon_step() { backend_.abandon_step(); }
 
   // Number of rows that the last step's sequences requested. Rows are numbered in the order of the
@@ -148,7 +149,7 @@ class Decoder {
   void mix(uint32_t layer);
   void finish(uint32_t layer);
   void feed_forward(uint32_t layer, ResidualStream& x);
-  void follow();
+  void update_mtp_head();
   // Computes the logits of a row and of its neighbors, unless they are available already. Returns
   // the position of the row in buffers_.logits.
   uint32_t project(size_t row);
@@ -157,7 +158,7 @@ class Decoder {
   // cap applied.
   Rows project_to_logits(Rows hidden);
   void copy_logits_to_host();
-  void bring(Rows logits);
+  void copy_to_host(Rows logits);
 
   const Model& model_;
   AdaptedBackend backend_;

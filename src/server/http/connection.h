@@ -37,6 +37,7 @@ struct Exchange {
 //   idle ──bytes──▶ reading ──request──▶ answering ──keep-alive──▶ idle
 //                      └──fault──▶ refused    └──close, abort──▶ lingering ──▶ closed
 //
+// A body that is too large for memory is made piece by piece (BodySource), partly on another thread.
 // Network thread only. Shared, because its coroutine, the server's list and wakes posted by the
 // engine thread all refer to it, and any of them may be the last.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -96,7 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ServerState& state_;
   const std::string remote_;          // the client's address
-  const std::shared_ptr<Peer> peer_;  // shared with its pump
+  const std::shared_ptr<Peer> peer_;  // shared with the coroutine that reads its bytes
   bool is_rejected_ = false;          // beyond the limit of connections: only probes are answered
   bool has_probe_ = false;            // the newest request is a probe
   std::optional<OldestFirst<Connection>::Place>

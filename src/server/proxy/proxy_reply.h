@@ -64,7 +64,7 @@ class ProxyReply final : public PendingReply {
   ~ProxyReply() override;
 
   bool is_decided() override;
-  Kind kind() const override { return kind_.value_or(Kind::kWhole); }
+  Kind kind() const override { return kind_.value_or(Kind::kWhole); }  // if is_decided()
   void set_wake(std::function<void()> wake) override { wake_->set(std::move(wake)); }
   State advance(std::string& out) override;
   HttpResponse response() override;
