@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "base/text/ascii_case.h"
 
 namespace kvik {
 namespace {
@@ -18,14 +19,6 @@ namespace {
 constexpr std::array<std::string_view, 14> kUsualQuants = {
     "Q4_K_M", "Q4_K_S", "UD-Q4_K_XL", "Q4_0", "MXFP4", "MXFP4_MOE", "IQ4_XS",
     "Q5_K_M", "Q6_K",   "Q8_0",       "BF16", "F16",   "FP16",      "F32"};
-
-std::string uppercase(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-  });
-  return out;
-}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -45,7 +38,7 @@ bool is_quant(std::string_view word) {
 }
 
 std::string quant_in_word(std::string_view stem) {
-  std::string text = uppercase(stem);
+  std::string text = ascii_upper(stem);
   std::string last;
   size_t end = text.size();
   while (end > 0) {
@@ -92,7 +85,7 @@ std::optional<PieceName> piece_name(std::string_view path) {
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool has_suffix(std::string_view path, std::string_view suffix) {
-  return uppercase(path).ends_with(uppercase(suffix));
+  return ascii_upper(path).ends_with(ascii_upper(suffix));
 }
 
 }  // namespace
@@ -117,7 +110,7 @@ std::string quant_in_name(std::string_view path) {
 }
 
 bool is_sidecar(std::string_view path) {
-  const std::string name = uppercase(base_name(path));
+  const std::string name = ascii_upper(base_name(path));
   return name.find("MMPROJ") != std::string::npos || name.find("IMATRIX") != std::string::npos;
 }
 
@@ -161,7 +154,7 @@ Result<GgufVariant> choose_variant(const std::vector<GgufVariant>& variants,
     }
     if (found.empty() && !variants.empty()) found = having(variants.front().quant);
   } else {
-    const std::string wanted = uppercase(quant);
+    const std::string wanted = ascii_upper(quant);
     found = having(wanted);
     if (found.empty()) found = having("UD-" + wanted);
   }

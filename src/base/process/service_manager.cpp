@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,22 +16,15 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/rare_warning.h"
+#include "base/text/whole_number.h"
 
 namespace kvik {
 namespace {
 
 constexpr timeval kSendTime{.tv_sec = 1, .tv_usec = 0};
 
-// Returns a number greater than 0; nothing for any other text.
-std::optional<uint64_t> parse_count(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0) return std::nullopt;
-  return value;
-}
-
 bool is_this_process(std::string_view pid) {
-  return parse_count(pid) == static_cast<uint64_t>(::getpid());
+  return parse_whole_number(pid) == static_cast<uint64_t>(::getpid());
 }
 
 bool has_option(int socket, int option, int expected) {
@@ -82,8 +74,8 @@ ServiceManager::ServiceManager(const TakeVariable& take) : address_(take("NOTIFY
   }
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTime, sizeof kSendTime);
   if (interval_us.empty() || (!watched_pid.empty() && !is_this_process(watched_pid))) return;
-  const auto interval = parse_count(interval_us);
-  if (interval) {
+  const auto interval = parse_whole_number(interval_us);
+  if (interval.value_or(0) > 0) {
     watchdog_interval_ = std::chrono::microseconds(*interval);
   } else {
     log::warn("WATCHDOG_USEC is {}, expected a number of microseconds", printable(interval_us));

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <thread>
 #include <utility>
 
 #include "base/printable.h"
+#include "base/text/ascii_case.h"
+#include "base/text/whole_number.h"
 #include "hub/http/curl_library.h"
 
 namespace kvik {
@@ -19,24 +20,10 @@ constexpr size_t kMaxHeaderLines = 200;
 constexpr long kConnectTimeoutS = 20;
 constexpr long kBufferBytes = 256 << 10;
 
-std::string lowercase(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-  return out;
-}
-
 std::string_view without_blanks(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
-
-std::optional<uint64_t> parse_number(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 // Scheme, host and port of a URL.
@@ -53,7 +40,7 @@ std::optional<Origin> origin_of(const CurlLibrary& curl, const std::string& url)
   const auto read = [&](CURLUPart part, std::string& out) {
     char* text = nullptr;
     if (curl.url_get(parsed, part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK) return false;
-    out = lowercase(text);
+    out = ascii_lower(text);
     curl.free(text);
     return true;
   };
@@ -205,14 +192,15 @@ class CurlTransfer final : public HttpTransfer {
             "HTTP/")) {  // of a redirect of a proxy, or 100 Continue, before the answer
       reply_.headers.clear();
       const size_t blank = line.find(' ');
-      reply_.status = blank == std::string_view::npos
-                          ? 0
-                          : static_cast<int>(parse_number(line.substr(blank + 1, 3)).value_or(0));
+      reply_.status =
+          blank == std::string_view::npos
+              ? 0
+              : static_cast<int>(parse_whole_number(line.substr(blank + 1, 3)).value_or(0));
       return;
     }
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || reply_.headers.size() >= kMaxHeaderLines) return;
-    const std::string name = lowercase(without_blanks(line.substr(0, colon)));
+    const std::string name = ascii_lower(without_blanks(line.substr(0, colon)));
     const std::string value(without_blanks(line.substr(colon + 1)));
     reply_.headers.emplace(name, value);
     if (is_first_origin_ && name.starts_with("x-") && reply_.hub_headers.size() < kMaxHeaderLines) {
@@ -309,15 +297,15 @@ std::optional<std::pair<uint64_t, uint64_t>> HttpReply::content_range() const {
       dash > slash) {
     return std::nullopt;
   }
-  const auto first = parse_number(std::string_view(text).substr(6, dash - 6));
-  const auto size = parse_number(std::string_view(text).substr(slash + 1));
+  const auto first = parse_whole_number(std::string_view(text).substr(6, dash - 6));
+  const auto size = parse_whole_number(std::string_view(text).substr(slash + 1));
   if (!first || !size) return std::nullopt;
   return std::pair(*first, *size);
 }
 
 std::optional<Duration> HttpReply::retry_after() const {
   constexpr uint64_t kMostSeconds = 600;
-  const auto seconds = parse_number(header("retry-after"));
+  const auto seconds = parse_whole_number(header("retry-after"));
   if (!seconds) return std::nullopt;
   return std::chrono::seconds(std::min(*seconds, kMostSeconds));
 }

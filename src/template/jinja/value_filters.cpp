@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text/percent_encoding.h"
 #include "base/utf8.h"
 #include "template/jinja/runtime.h"
 
@@ -257,18 +258,7 @@ Result<Value> truncate(Runtime& runtime, const Value& value, const BoundArgument
 
 Result<Value> urlencode(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge_bytes(text.size() * 3));
-  constexpr std::string_view kSafe = "-._~/";
-  std::string out;
-  for (const char c : text.view()) {
-    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                          (c >= 'A' && c <= 'Z') || kSafe.find(c) != kSafe.npos;
-    if (is_plain) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return make_text(std::move(out), Origin::kGiven);
+  return make_text(percent_encoded(text.view(), "-._~/"), Origin::kGiven);
 }
 
 constexpr auto kFilters = std::to_array<Filter>({

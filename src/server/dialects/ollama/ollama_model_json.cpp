@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/json/array.hpp>
-#include <cctype>
 #include <chrono>
 #include <string>
 #include <utility>
 
+#include "base/text/ascii_case.h"
 #include "server/dialects/ollama/ollama_names.h"
 #include "server/dialects/ollama/ollama_request.h"
 #include "server/dialects/utc_time.h"
@@ -35,11 +34,6 @@ std::string parameter_size(uint64_t n) {
   return n == 0 ? "" : std::to_string(n);
 }
 
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
-  return text;
-}
-
 json::object details_json(const StoredModel& model) {
   const std::string family = valid_utf8(model.family);
   return {{"parent_model", ""},
@@ -60,7 +54,7 @@ StoredModel as_stored(const ModelCard& card, std::string_view name) {
           .format = card.weights.format,
           .family = card.architecture.text(),
           .parameter_size = parameter_size(card.weights.n_parameters),
-          .quantization = upper(card.weights.type)};
+          .quantization = ascii_upper(card.weights.type)};
 }
 
 json::array capabilities_json(const ServiceApi& service) {
