@@ -6,6 +6,7 @@
 
 #include "base/json/json.h"
 #include "base/printable.h"
+#include "base/text/percent_encoding.h"
 #include "hub/download/file_download.h"
 #include "hub/model_name.h"
 
@@ -34,22 +35,10 @@ std::optional<RepositoryFile> parse_sibling(const Json& sibling) {
     if (const auto size = count_of(*lfs, "size")) n_bytes = size;
     if (!is_hex(file.sha256, 64)) return std::nullopt;
   }
-  if (!n_bytes || !is_safe_path(file.path)) return std::nullopt;
+  if (!n_bytes || *n_bytes > kMaxFileBytes || !is_safe_path(file.path)) return std::nullopt;
   if (file.sha256.empty() && !is_hex(file.git_id, 40)) return std::nullopt;
   file.n_bytes = *n_bytes;
   return file;
-}
-
-// Returns a path with all bytes but the usual ones of file names as %XX.
-std::string url_encoded(const std::string& path) {
-  std::string out;
-  for (const char c : path) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~' ||
-                          c == '/';
-    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
 }
 
 }  // namespace
@@ -85,7 +74,7 @@ Result<HfRepository> find_hf_repository(HttpSession& session, const std::string&
 std::string hf_file_url(const HubOptions& options, const std::string& repository,
                         const std::string& commit, const std::string& path) {
   return fmt::format("{}/{}/resolve/{}/{}", options.hf_endpoint, repository, commit,
-                     url_encoded(path));
+                     percent_encoded(path, "-_.~/"));
 }
 
 }  // namespace kvik

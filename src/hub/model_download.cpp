@@ -39,6 +39,7 @@ class ModelDownload {
       TRY(download_file(session_, file.source, file.place, store_.options(), on_progress_));
     }
     TRY(model.add());
+    store_.mark_changed();
     TRY(say("success"));
     if (auto stored = store_.find(model.name)) return *stored;
     return fail(

@@ -128,6 +128,11 @@ class LargeDownload {
       return wrong_bytes(source_, fmt::format("the server has {} bytes, expected {}",
                                               *facts_.n_bytes, *source_.n_bytes));
     }
+    if (facts_.n_bytes.value_or(0) > kMaxFileBytes) {
+      return wrong_bytes(source_,
+                         fmt::format("the server names a size of {} bytes, expected at most {}",
+                                     *facts_.n_bytes, kMaxFileBytes));
+    }
     return {};
   }
 

@@ -26,6 +26,9 @@ struct FileSource {
   std::string git_id = {};                         // git_blob_id(); empty: unknown
 };
 
+// The largest size of a file that is believed.
+inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 44;
+
 // Suffix of the name of an unfinished download. Not ".incomplete", which huggingface_hub takes for
 // the beginning of the file.
 inline constexpr std::string_view kPartSuffix = ".kvik-part";

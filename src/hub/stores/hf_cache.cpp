@@ -235,16 +235,25 @@ Result<void> HfCache::remove(const StoredEntry& entry) const {
     has_files = has_files || !files.empty();
     for (const RepositoryFile& file : files) candidates.erase(blob_name(file));
   }
-  if (!has_files) {
-    std::error_code error;
-    fs::remove_all(repository, error);
-    if (!error) return {};
-    return fail(ErrorCode::kIo,
-                fmt::format("cannot remove '{}': {}", repository.string(), error.message()));
-  }
   for (const std::string& blob : candidates)
     TRY(remove_file((repository / "blobs" / blob).string()));
-  return {};
+  // Blobs without a link belong to downloads that have not ended.
+  if (has_files || !entries_of(repository / "blobs").empty()) return {};
+  std::error_code error;
+  fs::remove_all(repository, error);
+  if (!error) return {};
+  return fail(ErrorCode::kIo,
+              fmt::format("cannot remove '{}': {}", repository.string(), error.message()));
+}
+
+bool HfCache::has_file(const StoredEntry& entry, const std::string& repository,
+                       const std::string& path) const {
+  const std::string snapshots = repository_folder(repository) + "/snapshots/";
+  return std::ranges::any_of(entry.files, [&](std::string_view file) {
+    if (!file.starts_with(snapshots)) return false;
+    file.remove_prefix(snapshots.size());
+    return file.substr(file.find('/') + 1) == path;
+  });
 }
 
 }  // namespace kvik

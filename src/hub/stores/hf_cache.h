@@ -38,7 +38,12 @@ class HfCache {
   // refs/main or the newest one counts.
   std::vector<StoredEntry> scan() const;
 
-  // Removes the links of a model in all snapshots, and blobs to which no link is left. Errors: kIo.
+  // Returns whether a model of scan() consists of this file of a repository, among others.
+  bool has_file(const StoredEntry& entry, const std::string& repository,
+                const std::string& path) const;
+
+  // Removes the links of a model in all snapshots, and its blobs to which no link is left. Errors:
+  // kIo.
   Result<void> remove(const StoredEntry& entry) const;
 
  private:

@@ -2,19 +2,28 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/file/atomic_file.h"
 #include "base/json/json.h"
+#include "base/log.h"
 #include "base/printable.h"
+#include "base/text/ascii_case.h"
 #include "format/gguf/gguf.h"
+#include "hub/download/file_lock.h"
 #include "hub/model_name.h"
 
 namespace kvik {
 namespace {
 
 constexpr size_t kMaxKnownHeaders = 4096;
+
+// The file that is replaced at each change of the stored models.
+std::string version_path(const HubOptions& options) { return options.kvik_models + "/version"; }
 
 std::unexpected<Error> not_stored(const std::string& name) {
   return fail(
@@ -29,18 +38,11 @@ std::string parameters_text(uint64_t n) {
   return billions < 10 ? fmt::format("{:.1f}B", billions) : fmt::format("{:.0f}B", billions);
 }
 
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-  });
-  return text;
-}
-
 // Returns a name whose quantization or tag is in upper case.
 std::string with_upper_quant(const std::string& name) {
   const size_t colon = name.rfind(':');
   if (colon == std::string::npos || name.find('/', colon) != std::string::npos) return name;
-  return name.substr(0, colon) + upper(name.substr(colon));
+  return name.substr(0, colon) + ascii_upper(name.substr(colon));
 }
 
 const StoredEntry* find_usual(const std::vector<StoredEntry>& entries,
@@ -100,17 +102,14 @@ std::optional<StoredEntry> ModelStore::find_entry(const std::string& name) const
       const std::string wanted = with_upper_quant(parsed->text());
       const auto same = std::ranges::find_if(entries, [&](const StoredEntry& entry) {
         const std::string upper_name = with_upper_quant(entry.name);
-        return upper_name == wanted ||
-               upper_name == fmt::format("{}:UD-{}", parsed->repository(), upper(parsed->quant));
+        return upper_name == wanted || upper_name == fmt::format("{}:UD-{}", parsed->repository(),
+                                                                 ascii_upper(parsed->quant));
       });
       if (same != entries.end()) found = &*same;
     }
     if (!found && is_hf && !parsed->file.empty()) {
       const auto same = std::ranges::find_if(entries, [&](const StoredEntry& entry) {
-        return entry.name.starts_with(parsed->repository()) &&
-               std::ranges::any_of(entry.files, [&](const std::string& file) {
-                 return file.ends_with("/" + parsed->file);
-               });
+        return hf_cache_.has_file(entry, parsed->repository(), parsed->file);
       });
       if (same != entries.end()) found = &*same;
     }
@@ -142,6 +141,36 @@ std::vector<StoredModel> ModelStore::list() {
   }
   std::ranges::sort(models, {}, &StoredModel::name);
   return models;
+}
+
+std::vector<StoredPath> ModelStore::paths() const {
+  const std::vector<StoredEntry> entries = scan();
+  std::vector<StoredPath> paths;
+  for (const StoredEntry& entry : entries) paths.push_back({entry.name, entry.path});
+  for (const auto& [short_name, name] : short_names_.read()) {
+    const auto found = std::ranges::find(entries, name, &StoredEntry::name);
+    if (found != entries.end()) paths.push_back({short_name, found->path});
+  }
+  std::ranges::sort(paths, {}, &StoredPath::name);
+  return paths;
+}
+
+std::string ModelStore::version() const {
+  struct stat about {};
+  if (::stat(version_path(options_).c_str(), &about) != 0) return {};
+  return fmt::format("{} {} {}", about.st_ino, about.st_mtim.tv_sec, about.st_mtim.tv_nsec);
+}
+
+void ModelStore::mark_changed() const {
+  static std::atomic<uint64_t> n_changes{0};
+  const std::string text = fmt::format("{} {}\n", ::getpid(), n_changes.fetch_add(1));
+  const auto written = [&]() -> Result<void> {
+    TRY(make_folders(options_.kvik_models));
+    return write_atomically(version_path(options_), text, 0666);
+  }();
+  if (!written)
+    log::warn("running servers do not notice the change of the stored models: {}",
+              written.error().message);
 }
 
 StoredModel ModelStore::describe(const StoredEntry& entry) {
@@ -214,7 +243,11 @@ Result<void> ModelStore::check_is_one(const std::string& name, const StoredEntry
 }
 
 Result<void> ModelStore::remove(const std::string& name) {
-  if (short_names_.read().contains(without_latest(name))) return short_names_.remove(name);
+  if (short_names_.read().contains(without_latest(name))) {
+    TRY(short_names_.remove(name));
+    mark_changed();
+    return {};
+  }
   const auto entry = find_entry(name);
   if (!entry) return not_stored(name);
   TRY(check_is_one(name, *entry));
@@ -229,6 +262,7 @@ Result<void> ModelStore::remove(const std::string& name) {
       TRY(urls_.remove(*entry));
       break;
   }
+  mark_changed();
   return short_names_.remove_target(entry->name);
 }
 
@@ -242,7 +276,9 @@ Result<void> ModelStore::copy(const std::string& from, const std::string& to) {
         ErrorCode::kInvalidArgument,
         fmt::format("'{}' is the name of a stored model; choose another one", printable(to)));
   }
-  return short_names_.add(to, entry->name);
+  TRY(short_names_.add(to, entry->name));
+  mark_changed();
+  return {};
 }
 
 }  // namespace kvik

@@ -18,6 +18,11 @@
 
 namespace kvik {
 
+// Name and path of a stored model.
+struct StoredPath {
+  std::string name, path;
+};
+
 // The models stored on this machine, in all cache folders. Any thread.
 class ModelStore {
  public:
@@ -30,6 +35,13 @@ class ModelStore {
 
   // Returns all models, and the short names as models of their own, sorted by name.
   std::vector<StoredModel> list();
+  // Returns names and paths of the same models without reading the models' headers.
+  std::vector<StoredPath> paths() const;
+  // Returns a value that changes when a model is added, removed or named by Kvik, in any process.
+  // Takes one stat(2).
+  std::string version() const;
+  // Changes the version. A failure is logged.
+  void mark_changed() const;
   // Finds a model by a stored or short name. The case of a quantization is ignored, and a name
   // without one means the usual quantization of those stored. std::nullopt if there is none.
   std::optional<StoredModel> find(const std::string& name);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json/json.h"
+#include "hub/download/file_download.h"
 #include "hub/model_name.h"
 
 namespace kvik {
@@ -31,6 +32,7 @@ std::optional<OllamaManifest::Layer> parse_layer(const Json& json) {
   const int64_t* const n_bytes = size ? std::get_if<int64_t>(&size->value) : nullptr;
   if (!is_hex(layer.sha256, 64) || n_bytes == nullptr || *n_bytes < 0) return std::nullopt;
   layer.n_bytes = static_cast<uint64_t>(*n_bytes);
+  if (layer.n_bytes > kMaxFileBytes) return std::nullopt;
   return layer;
 }
 

@@ -24,9 +24,15 @@ struct StoredManifest {
   std::string host, space, model, tag;
 };
 
-// Returns the manifests: files four folders below `folder`.
-std::vector<StoredManifest> list_manifests(const fs::path& folder) {
+struct ManifestList {
   std::vector<StoredManifest> manifests;
+  bool is_complete = true;  // there are no others
+};
+
+// Returns the manifests: files four folders below `folder`.
+ManifestList list_manifests(const fs::path& folder) {
+  ManifestList list;
+  std::vector<StoredManifest>& manifests = list.manifests;
   std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
@@ -41,11 +47,14 @@ std::vector<StoredManifest> list_manifests(const fs::path& folder) {
                             .space = (part++)->string(),
                             .model = (part++)->string(),
                             .tag = part->string()};
-    if (is_safe_path(below.string())) manifests.push_back(std::move(manifest));
-    if (manifests.size() >= kMaxManifests) break;
+    const bool is_safe = is_safe_path(below.string());
+    list.is_complete = list.is_complete && is_safe && manifests.size() < kMaxManifests;
+    if (is_safe) manifests.push_back(std::move(manifest));
+    if (manifests.size() > kMaxManifests) break;
   }
+  list.is_complete = list.is_complete && !error;
   std::ranges::sort(manifests, {}, &StoredManifest::path);
-  return manifests;
+  return list;
 }
 
 std::string name_of_manifest(const StoredManifest& manifest) {
@@ -82,7 +91,7 @@ Result<void> OllamaStore::add(const ModelName& name, const std::string& manifest
 
 std::vector<StoredEntry> OllamaStore::scan() const {
   std::vector<StoredEntry> entries;
-  for (const StoredManifest& stored : list_manifests(folder_ + "/manifests")) {
+  for (const StoredManifest& stored : list_manifests(folder_ + "/manifests").manifests) {
     const auto manifest = read_manifest(stored.path);
     if (!manifest) continue;
     StoredEntry entry{.origin = StoredEntry::Origin::kOllama,
@@ -120,7 +129,9 @@ Result<void> OllamaStore::remove(const StoredEntry& entry) const {
   if (!manifest) return {};
   std::set<std::string> unused;
   for (const OllamaManifest::Layer& layer : manifest->layers) unused.insert(layer.sha256);
-  for (const StoredManifest& other : list_manifests(folder_ + "/manifests")) {
+  const ManifestList others = list_manifests(folder_ + "/manifests");
+  if (!others.is_complete) return {};  // another one may need any blob
+  for (const StoredManifest& other : others.manifests) {
     const auto layers = read_manifest(other.path);
     if (!layers) return {};  // it may need any blob
     for (const OllamaManifest::Layer& layer : layers->layers) unused.erase(layer.sha256);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "hub/hf_repository.h"
 #include "hub/resolve_model.h"
 
 namespace kvik {
@@ -89,6 +90,88 @@ TEST_F(ModelStoreTest, a_model_is_removed_from_all_snapshots_with_its_contents_a
   ASSERT_TRUE(store_.remove("acme/tiny:Q8_0"));
   EXPECT_TRUE(fs::exists(folder_ + "/hub/models--acme--tiny/blobs/" + hash_b_));  // config.json's
   EXPECT_EQ(store_.remove("acme/tiny:Q8_0").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(ModelStoreTest, unfinished_downloads_outlive_other_models) {
+  const std::string blobs = "hub/models--acme--tiny/blobs/";
+  write_hf("tiny-Q4_0.gguf", hash_a_);
+  write(blobs + hash_b_ + ".kvik-part", "half");
+  write(blobs + std::string(64, 'c'), "the first piece of a split model that is being downloaded");
+  ASSERT_TRUE(store_.remove("acme/tiny:Q4_0"));
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_FALSE(fs::exists(folder_ + "/" + blobs + hash_a_));
+  EXPECT_TRUE(fs::exists(folder_ + "/" + blobs + hash_b_ + ".kvik-part"));
+  EXPECT_TRUE(fs::exists(folder_ + "/" + blobs + std::string(64, 'c')));
+}
+
+TEST_F(ModelStoreTest, a_file_names_no_model_of_another_repository) {
+  write("hub/models--acme--tiny-two/blobs/" + hash_a_, "text");
+  const std::string snapshot = folder_ + "/hub/models--acme--tiny-two/snapshots/" + kOld;
+  fs::create_directories(snapshot + "/sub");
+  fs::create_symlink("../../blobs/" + hash_a_, snapshot + "/x-Q4_0.gguf");
+  fs::create_symlink("../../../blobs/" + hash_a_, snapshot + "/sub/y-Q8_0.gguf");
+  EXPECT_EQ(store_.find("acme/tiny-two/x-Q4_0.gguf")->name, "acme/tiny-two:Q4_0");
+  EXPECT_EQ(store_.find("acme/tiny-two/sub/y-Q8_0.gguf")->name, "acme/tiny-two:Q8_0");
+  EXPECT_FALSE(store_.find("acme/tiny-two/y-Q8_0.gguf"));
+  EXPECT_EQ(store_.remove("acme/tiny/x-Q4_0.gguf").error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(names(), ElementsAre("acme/tiny-two:Q4_0", "acme/tiny-two:Q8_0"));
+}
+
+TEST_F(ModelStoreTest, blobs_of_ollama_stay_if_a_manifest_cannot_be_listed) {
+  const auto write_model = [&](const std::string& path) {
+    write(path, R"({"config":{"mediaType":"c","digest":"sha256:)" + hash_b_ +
+                    R"(","size":4},"layers":[{"mediaType":"application/vnd.ollama.image.model",)" +
+                    R"("digest":"sha256:)" + hash_a_ + R"(","size":4}]})");
+  };
+  write("ollama/blobs/sha256-" + hash_a_, "text");
+  write("ollama/blobs/sha256-" + hash_b_, "text");
+  write_model("ollama/manifests/registry.ollama.ai/library/tiny/latest");
+  write_model("ollama/manifests/registry.ollama.ai/library/ tiny/latest");  // an unusual name
+  EXPECT_THAT(names(), ElementsAre("tiny:latest"));
+  ASSERT_TRUE(store_.remove("tiny"));
+  EXPECT_TRUE(fs::exists(folder_ + "/ollama/blobs/sha256-" + hash_a_));
+}
+
+TEST_F(ModelStoreTest, the_version_changes_with_the_models) {
+  write_hf("tiny-Q4_0.gguf", hash_a_);
+  const std::string first = store_.version();
+  EXPECT_EQ(store_.version(), first);
+  ASSERT_TRUE(store_.copy("acme/tiny", "tiny"));
+  const std::string second = store_.version();
+  EXPECT_NE(second, first);
+  std::vector<std::string> paths;
+  for (const StoredPath& model : store_.paths()) {
+    EXPECT_EQ(model.path, store_.find(model.name)->path);
+    paths.push_back(model.name);
+  }
+  EXPECT_THAT(paths, ElementsAre("acme/tiny:Q4_0", "tiny"));
+  ASSERT_TRUE(store_.remove("tiny"));
+  const std::string third = store_.version();
+  EXPECT_NE(third, second);
+  ASSERT_TRUE(store_.remove("acme/tiny"));
+  EXPECT_NE(store_.version(), third);
+  EXPECT_THAT(store_.paths(), IsEmpty());
+}
+
+TEST(RemoteSizes, absurd_sizes_are_refused) {
+  const auto repository = [](const std::string& size) {
+    return parse_hf_repository(
+        R"({"sha":"0000000000000000000000000000000000000000","siblings":[{"rfilename":"a.gguf",)"
+        R"("blobId":"0000000000000000000000000000000000000000","size":)" +
+        size + "}]}");
+  };
+  EXPECT_EQ(repository("17592186044416")->files.size(), 1);
+  for (const char* const size : {"17592186044417", "9223372036854775807", "1e300", "-1"})
+    EXPECT_THAT(repository(size)->files, IsEmpty()) << size;
+  const std::string hash(64, 'a');
+  const auto manifest = [&](const std::string& size) {
+    return parse_ollama_manifest(
+        R"({"config":{"mediaType":"c","digest":"sha256:)" + hash + R"(","size":4},"layers":[)" +
+        R"({"mediaType":"application/vnd.ollama.image.model","digest":"sha256:)" + hash +
+        R"(","size":)" + size + "}]}");
+  };
+  EXPECT_TRUE(manifest("17592186044416"));
+  EXPECT_EQ(manifest("9223372036854775807").error().code, ErrorCode::kCorrupt);
 }
 
 TEST_F(ModelStoreTest, short_names_end_with_their_model) {
