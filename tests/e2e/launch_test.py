@@ -270,14 +270,14 @@ class OwnServer(Case):
         process = subprocess.Popen(kvik.command("launch", "claude", "--model", "synthetic:llama-3.2-1b:q4_k"), start_new_session=True,
                                    env=kvik.environment(**self.environment(KVIK_CTX=512, KVIK_KV_MEMORY="256MiB")),
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        logs = pathlib.Path(self.temporary)
-        while not any("is bound" in path.read_text() for path in logs.glob("*/serve.log")):
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (server := children.read_text().split()):
             self.assertIsNone(process.poll())
             time.sleep(0.01)
-        port = re.search(r"http://127\.0\.0\.1:(\d+) is bound", next(logs.glob("*/serve.log")).read_text())[1]
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(60), 130)
-        self.assert_gone({"variables": {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}"}})
+        self.assertFalse(os.path.exists(f"/proc/{server[0]}"))
+        self.assertEqual((os.listdir(self.home), os.listdir(self.temporary)), ([], []))
         self.assertFalse(os.path.exists(self.report_path))
 
 

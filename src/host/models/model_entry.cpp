@@ -17,18 +17,6 @@ namespace {
 constexpr std::chrono::seconds kRetryAfter{2};
 constexpr std::chrono::seconds kRetryAtMost{60};
 
-// Parses "loading 42%".
-std::optional<double> progress_in(std::string_view status) {
-  constexpr std::string_view kLoading = "loading ";
-  if (!status.starts_with(kLoading)) return std::nullopt;
-  unsigned percent = 0;
-  const char* const end = status.data() + status.size();
-  const auto [rest, error] = std::from_chars(status.data() + kLoading.size(), end, percent);
-  const bool is_percent = error == std::errc() && rest + 1 == end && *rest == '%';
-  if (!is_percent || percent > 100) return std::nullopt;
-  return percent / 100.0;
-}
-
 }  // namespace
 
 bool ModelEntry::has_admitted() const {
@@ -90,8 +78,8 @@ void ModelEntry::set_failed(Error reason, TimePoint now) {
 }
 
 std::string ModelEntry::reason_of_end(int exit_code) const {
-  constexpr std::string_view kFailed = "failed: ";
-  if (status.starts_with(kFailed)) return status.substr(kFailed.size());
+  if (const std::string_view reason = failure_in(status); !reason.empty())
+    return std::string(reason);
   return fmt::format("its process ended with {}", exit_text(exit_code));
 }
 
@@ -109,7 +97,7 @@ bool ModelEntry::take_message(const std::string& name, const std::string& value,
   last_sign = now;
   if (name == "STATUS") {
     status = value;
-    if (const auto share = progress_in(value)) progress = *share;
+    if (const auto share = loaded_share(value)) progress = *share;
   }
   if (name == kContextVariable) std::from_chars(value.data(), value.data() + value.size(), n_ctx);
   return name == "READY" && value == "1" && state == ModelState::kLoading;

@@ -346,8 +346,13 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::vector<std::string> environment = entry.launch->environment;
     const auto hang_time = std::chrono::floor<std::chrono::microseconds>(options_.hang_time);
     environment.push_back(fmt::format("WATCHDOG_USEC={}", hang_time.count()));
-    auto process =
-        ModelProcess::start(entry.launch->arguments, std::move(environment), listening->socket);
+    std::vector<std::string> arguments = entry.launch->arguments;
+    std::string program = std::move(arguments.front());
+    arguments.erase(arguments.begin());
+    auto process = ModelProcess::start({.program = std::move(program),
+                                        .arguments = std::move(arguments),
+                                        .environment = std::move(environment)},
+                                       listening->socket);
     if (!process) return set_failed(entry, process.error());
     entry.process.emplace(std::move(*process));
     entry.port = listening->port;

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/text/whole_number.h"
+
 namespace kvik {
 namespace {
 
@@ -61,18 +63,16 @@ pid_t sender_of(msghdr& message) {
 
 }  // namespace
 
-Result<ModelProcess> ModelProcess::start(std::vector<std::string> arguments,
-                                         std::vector<std::string> environment,
+Result<ModelProcess> ModelProcess::start(ChildProcess::Options process,
                                          const FileDescriptor& listening) {
   TRY_ASSIGN(NotifySocket notify, open_notify_socket());
-  environment.push_back("NOTIFY_SOCKET=" + notify.name);
-  std::string program = std::move(arguments.front());
-  arguments.erase(arguments.begin());
-  TRY_ASSIGN(ChildProcess child, ChildProcess::start({.program = std::move(program),
-                                                      .arguments = std::move(arguments),
-                                                      .environment = std::move(environment),
-                                                      .listening = listening.get(),
-                                                      .is_background = true}));
+  if (process.environment.empty())
+    process.variables.emplace_back("NOTIFY_SOCKET", notify.name);
+  else
+    process.environment.push_back("NOTIFY_SOCKET=" + notify.name);
+  process.listening = listening.get();
+  process.is_background = true;
+  TRY_ASSIGN(ChildProcess child, ChildProcess::start(process));
   return ModelProcess(std::move(child), std::move(notify.socket));
 }
 
@@ -89,7 +89,7 @@ std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
     message.msg_controllen = control.size();
     const ssize_t n_bytes = recvmsg(messages_.get(), &message, MSG_DONTWAIT);
     if (n_bytes < 0) return assignments;
-    if (sender_of(message) != child_.pid()) continue;
+    if (sender_of(message) != pid_) continue;
     std::string_view rest(bytes.data(), static_cast<size_t>(n_bytes));
     while (!rest.empty()) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -100,6 +100,21 @@ std::vector<std::pair<std::string, std::string>> ModelProcess::take_messages() {
     }
   }
   return assignments;
+}
+
+std::optional<double> loaded_share(std::string_view status) {
+  constexpr std::string_view kLoading = "loading ";
+  if (!status.starts_with(kLoading) || !status.ends_with('%')) return std::nullopt;
+  status.remove_prefix(kLoading.size());
+  status.remove_suffix(1);
+  const auto percent = parse_whole_number(status);
+  if (!percent || *percent > 100) return std::nullopt;
+  return static_cast<double>(*percent) / 100;
+}
+
+std::string_view failure_in(std::string_view status) {
+  constexpr std::string_view kFailed = "failed: ";
+  return status.starts_with(kFailed) ? status.substr(kFailed.size()) : std::string_view();
 }
 
 }  // namespace kvik

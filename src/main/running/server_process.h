@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "base/process/child_process.h"
 #include "base/result.h"
 #include "cli/remote/http_client.h"
+#include "host/models/model_process.h"
 
 namespace kvik {
 
@@ -16,8 +16,8 @@ class ServerProcess {
  public:
   struct Options {
     std::string model;
-    std::vector<std::string> flags;  // besides --host and --port
-    std::string api_key;             // required of clients; empty: none
+    std::vector<std::string> flags;
+    std::string api_key;  // required of clients; empty: none
     std::string log_file;
   };
   // Starts the server and waits until it accepts requests, with a progress bar. Errors: kIo with
@@ -29,10 +29,10 @@ class ServerProcess {
   void stop();
 
  private:
-  ServerProcess(ChildProcess child, HttpClient client)
-      : child_(std::move(child)), client_(std::move(client)) {}
+  ServerProcess(ModelProcess process, HttpClient client)
+      : process_(std::move(process)), client_(std::move(client)) {}
 
-  ChildProcess child_;
+  ModelProcess process_;
   HttpClient client_;
 };
 
