@@ -24,6 +24,9 @@ struct HandlerContext {
   ModelPulls& pulls;
 };
 
+// Returns all metrics of a server that is no router, as a page. Defined in metrics.cpp.
+std::string all_metrics(const HandlerContext& context);
+
 // Handlers, one per route. A handler of a route with a body receives the parsed body. Any thread. A
 // handler never waits for the engine: it returns a PendingReply or a DeferredReply instead.
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request,

@@ -28,6 +28,7 @@
 #include "server/http/listen_socket.h"
 #include "server/http/plain_stream.h"
 #include "server/http/tls_stream.h"
+#include "server/operate/counter_sums.h"
 #include "server/server_state.h"
 
 namespace kvik {
@@ -83,7 +84,8 @@ void report(std::exception_ptr failure) {
 class Server::Impl {
  public:
   Impl(ServiceApi& service, const ServerOptions& options)
-      : state_(service, options),
+      : service_(service),
+        state_(service, options),
         acceptor_(io_),
         pause_(io_),
         tidy_timer_(io_),
@@ -114,6 +116,7 @@ class Server::Impl {
   }
 
   uint16_t port() const { return port_; }
+  std::string counters() { return CounterSums::counters_in(all_metrics(state_.context(service_))); }
   void stop_accepting() { state_.is_draining.store(true); }
 
   void stop(Duration at_most) {
@@ -325,6 +328,7 @@ class Server::Impl {
     for (const auto& [raw, connection] : connections_) connection->abort();
   }
 
+  ServiceApi& service_;
   ServerState state_;                      // outlives everything in io_
   std::optional<asio::ssl::context> tls_;  // likewise
   asio::io_context io_{1};
@@ -375,6 +379,7 @@ Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerO
 
 uint16_t Server::port() const { return impl_->port(); }
 void Server::stop_accepting() { impl_->stop_accepting(); }
+std::string Server::counters() { return impl_->counters(); }
 void Server::stop(Duration at_most) { impl_->stop(at_most); }
 
 }  // namespace kvik

@@ -42,6 +42,9 @@ class Server {
   // From now on /readyz and new completions return 503; running requests continue.
   void stop_accepting();
 
+  // Returns the counters and histograms of /metrics for operators. Also after stop().
+  std::string counters();
+
   // Waits up to `at_most` for running requests. The remaining ones get an error event (streams) or
   // a 503, and all connections are closed. Canceled completions have ended before this returns.
   void stop(Duration at_most);

@@ -63,7 +63,11 @@ struct ServerState {
             RequestBounds::memory_bytes(service.card().n_ctx_max))),
         accounts(options.api_keys),
         responses(response_bounds(service.card(), options), options.responses),
-        router({service, options, counts, memory, accounts, responses, pulls}, is_draining) {}
+        router(context(service), is_draining) {}
+
+  HandlerContext context(ServiceApi& service) {
+    return {service, options, counts, memory, accounts, responses, pulls};
+  }
 
   // Returns the bounds of stored responses. With API keys, one key may use a quarter of the memory.
   static ResponseStore::Bounds response_bounds(const ModelCard& card,

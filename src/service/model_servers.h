@@ -21,6 +21,14 @@ enum class ModelState : uint8_t { kUnloaded, kLoading, kLoaded, kUnloading, kFai
 // sd_notify(3).
 inline constexpr std::string_view kContextVariable = "X_KVIK_CONTEXT";
 
+// Variable in which the server of a model reports its counters when it ends: a line of a page of
+// metrics, without its end. Sent for each line.
+inline constexpr std::string_view kCountersVariable = "X_KVIK_COUNTERS";
+
+// Name of the socket that a router passes to the server of a model, in LISTEN_FDNAMES of
+// sd_listen_fds(3).
+inline constexpr std::string_view kRouterSocketName = "kvik-router";
+
 // Returns the name that clients see: "unloaded", "loading" …
 std::string_view name_of(ModelState state);
 
@@ -47,6 +55,7 @@ struct ModelStatus {
 struct ModelReadiness {
   ModelState state = ModelState::kUnloaded;
   double progress = 0;
+  uint64_t n_loads = 0;          // how often it was loaded
   std::optional<uint16_t> port;  // present: the model's server takes requests at this port
   std::optional<Error> error;    // present: the model could not be loaded
 };
@@ -65,7 +74,7 @@ class ModelServers {
  public:
   virtual ~ModelServers() = default;
 
-  // Returns all models in the order of the command line.
+  // Returns all models in the order of the command line, or of the stored models.
   virtual std::vector<ModelStatus> list() const = 0;
 
   // Returns the name of the model that a request means by `requested`: a name, an alias, either
@@ -73,7 +82,8 @@ class ModelServers {
   // Errors: kNotFound, which lists the names.
   virtual Result<std::string> resolve(std::string_view requested) const = 0;
 
-  // Begins to use a model by its name(), and loads it if necessary. `on_change` is called, on any
+  // Begins to use a model by its name(), and loads it if necessary. The readiness has an error if
+  // the model has left the list meanwhile. `on_change` is called, on any
   // thread, when the readiness has changed; also shortly after the use has ended.
   virtual std::unique_ptr<ModelUse> use(const std::string& name,
                                         std::function<void()> on_change) = 0;

@@ -16,6 +16,7 @@ import kvik
 import packages
 from hf_folder import FolderCase, folder_of
 from pull_case import CONFIG_LAYER, FILE, MIB, MODEL_LAYER, REPO, PullCase, demo, noise, read
+from server import Server
 
 
 def huge_model():
@@ -103,6 +104,37 @@ class Pull(PullCase):
                 finally:
                     server.terminate()
                     server.communicate(timeout=60)
+
+    def test_a_running_router_follows_what_is_pulled_and_removed(self):
+        other = "acme/Other-GGUF"
+
+        def listed(server):
+            return sorted(m["id"] for m in server.get("/v1/models").json["data"])
+
+        def answer(server, model):
+            return server.request("POST", "/v1/completions", {"model": model, "prompt": "ROMEO:", "max_tokens": 2})
+
+        with self.serving(repositories={REPO: {FILE: demo()}, other: {FILE: demo()}}):
+            self.succeeds("pull", REPO)
+            with Server("--kv-memory=16MiB", "--memory", "8GiB", env=self.env) as server:
+                self.assertEqual(listed(server), [f"{REPO}:Q8_0"])
+                self.assertEqual(answer(server, f"{other}:Q8_0").status, 404)
+                self.succeeds("pull", other)
+                self.assertEqual(answer(server, f"{other}:Q8_0").status, 200)
+                self.assertEqual(listed(server), [f"{other}:Q8_0", f"{REPO}:Q8_0"])
+                self.assertEqual(sorted(m["name"] for m in server.get("/api/tags").json["models"]), listed(server))
+                self.succeeds("rm", f"{other}:Q8_0")
+                self.assertEqual(listed(server), [f"{REPO}:Q8_0"])
+                self.assertEqual(answer(server, f"{other}:Q8_0").status, 404)
+                # The same over HTTP, and with a short name.
+                self.assertEqual(server.request("POST", "/api/pull", {"model": other, "stream": False}).status, 200)
+                self.assertEqual(server.request("POST", "/api/copy", {"source": other, "destination": "short"}).status, 200)
+                self.assertEqual(listed(server), [f"{other}:Q8_0", f"{REPO}:Q8_0", "short"])
+                self.assertEqual(answer(server, "short").status, 200)
+                self.assertEqual(server.request("DELETE", "/api/delete", {"model": f"{REPO}:Q8_0"}).status, 200)
+                self.assertEqual(server.request("DELETE", "/api/delete", {"model": f"{other}:Q8_0"}).status, 200)
+                self.assertEqual(listed(server), [])
+                self.assertIn("there is no model; kvik pull NAME downloads one", answer(server, "short").error["message"])
 
     def test_without_a_quantization_the_usual_one_is_taken(self):
         data = {q: noise(MIB, i) for i, q in enumerate(("Q2_K", "Q4_K_M", "Q8_0", "IQ4_XS"))}

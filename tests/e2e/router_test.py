@@ -12,6 +12,7 @@ import time
 import unittest
 
 import kvik
+import prometheus
 from server import Server
 
 # Models with random weights: with full attention, with sliding windows and with recurrent state. Each needs about 400 MiB, most of it
@@ -113,6 +114,26 @@ class Router(unittest.TestCase):
             self.assertEqual(page.count("# TYPE kvik_steps_total"), 1)
             server.metrics()  # checks the format
 
+    def test_counters_go_on_when_a_model_is_loaded_again(self):
+        def counted(server):
+            page = prometheus.Page(server.get("/metrics").body.decode())
+            return sum(value for (name, labels), value in page.samples.items()
+                       if name == "kvik_generated_tokens_total" and ("model_name", "demo") in labels)
+
+        with Server("demo", "--sleep-after", "forever", *KV) as server:
+            for n in (1, 2):
+                server.complete([1, 2], max_tokens=8, ignore_eos=True)
+                self.assertEqual(counted(server), 16 * n - 8)
+                server.complete([1, 2], max_tokens=8, ignore_eos=True)  # no page has these tokens before the model is unloaded
+                self.unload(server, "demo")
+                self.assertEqual(counted(server), 16 * n)
+            server.complete([1, 2], max_tokens=8, ignore_eos=True)
+            self.assertEqual(counted(server), 40)
+            time.sleep(5.2)  # a process that ends earlier counts as one that cannot be loaded
+            os.kill(children_of(server)[0], signal.SIGKILL)
+            wait_for(lambda: model_list(server)["demo"]["crashes"] == 1, "ending")
+            self.assertEqual(counted(server), 40)
+
     def test_the_least_recently_used_model_makes_room(self):
         with Server(*MODELS, *KV, "--memory", memory_for(2)) as server:
             for name in MODELS[:2]:
@@ -155,6 +176,29 @@ class Router(unittest.TestCase):
             self.assertEqual(server.complete([1, 2], model=MODELS[0], max_tokens=1)["model"], MODELS[0])
             self.assertEqual(server.complete([1, 2], model="demo", max_tokens=1)["model"], "demo")
             self.assertIn("signal 11", server.said())
+
+    def test_a_request_before_a_crash_is_answered_by_the_next_process(self):
+        """The process is stopped, so that it cannot answer, and killed when it has the request."""
+        with Server("demo", "--sleep-after", "forever", *KV) as server:
+            want = server.complete([1, 2], max_tokens=4, temperature=0)["choices"]
+            time.sleep(5.2)  # a process that ends earlier counts as one that cannot be loaded
+            for stream in (False, True):
+                pid = children_of(server)[0]
+                os.kill(pid, signal.SIGSTOP)
+                with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                    body = {"model": "demo", "prompt": [1, 2], "max_tokens": 4, "temperature": 0, "stream": stream}
+                    answer = pool.submit(server.request, "POST", "/v1/completions", body)
+                    wait_for(lambda: model_list(server)["demo"]["requests"] == 1, "the request")
+                    time.sleep(2.5 if stream else 0.2)
+                    os.kill(pid, signal.SIGKILL)
+                    got = answer.result()
+                self.assertEqual(got.status, 200, got.body)
+                if stream:
+                    self.assertTrue(got.body.rstrip().endswith(b"data: [DONE]"), got.body)
+                else:
+                    self.assertEqual(got.json["choices"], want)
+                time.sleep(5.2)
+            self.assertEqual((model_list(server)["demo"]["crashes"], model_list(server)["demo"]["loads"]), (2, 3))
 
     def test_a_stream_whose_model_crashes_ends_with_an_event(self):
         with Server("demo", "--sleep-after", "forever", *KV) as server:

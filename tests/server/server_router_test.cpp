@@ -11,6 +11,7 @@
 
 #include "base/file/file_descriptor.h"
 #include "base/mutex.h"
+#include "server/operate/counter_sums.h"
 #include "server/proxy/proxy_reply.h"
 #include "server_fixture.h"
 
@@ -97,6 +98,10 @@ class ScriptedServer {
     const MutexLock lock(mutex_);
     return request_;
   }
+  int n_requests() const {
+    const MutexLock lock(mutex_);
+    return n_requests_;
+  }
 
  private:
   void serve() {
@@ -108,6 +113,7 @@ class ScriptedServer {
       {
         const MutexLock lock(mutex_);
         request_.assign(bytes, n > 0 ? static_cast<size_t>(n) : 0);
+        ++n_requests_;
       }
       for (size_t sent = 0; sent < answer_.size();) {
         const ssize_t n_sent =
@@ -123,19 +129,22 @@ class ScriptedServer {
   uint16_t port_ = 0;
   mutable Mutex mutex_;
   std::string request_ GUARDED_BY(mutex_);
+  int n_requests_ GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 
 class ServerRouter : public ServerFixture {
  protected:
-  ServerRouter() : upstreams_(Upstreams::start().value()), router_{models_, *upstreams_} {
+  ServerRouter()
+      : upstreams_(Upstreams::start().value()), router_{models_, *upstreams_, counters_} {
     options.router = &router_;
   }
   ~ServerRouter() override { server = nullptr; }  // before the models
 
-  void load(const ScriptedServer& upstream) {
+  void load(const ScriptedServer& upstream, uint64_t n_loads = 1) {
     models_.set({.state = ModelState::kLoaded,
                  .progress = 1,
+                 .n_loads = n_loads,
                  .port = upstream.port(),
                  .error = std::nullopt});
   }
@@ -145,6 +154,7 @@ class ServerRouter : public ServerFixture {
   RawResponse stream_while_loading(const ScriptedServer& upstream, double progress) {
     models_.set({.state = ModelState::kLoading,
                  .progress = progress,
+                 .n_loads = 0,
                  .port = std::nullopt,
                  .error = std::nullopt});
     std::thread loads([&] {
@@ -166,6 +176,7 @@ class ServerRouter : public ServerFixture {
 
   FakeModels models_;
   std::unique_ptr<Upstreams> upstreams_;
+  CounterSums counters_;
   ModelRouter router_;
 };
 
@@ -239,9 +250,46 @@ TEST_F(ServerRouter, an_upstream_that_answers_with_something_else_is_an_error) {
   expect_alive();
 }
 
+TEST_F(ServerRouter, a_request_is_sent_again_after_its_process_ended) {
+  const ScriptedServer ended("");
+  const ScriptedServer started(answer(R"({"x":1})"));
+  load(ended, 1);
+  std::thread loads([&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (ended.request().empty() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    models_.set({.state = ModelState::kLoading,
+                 .progress = 0,
+                 .n_loads = 1,
+                 .port = std::nullopt,
+                 .error = std::nullopt});
+    load(started, 2);
+  });
+  const RawResponse got = client().post("/v1/completions", kBody);
+  loads.join();
+  EXPECT_EQ(got.body, R"({"x":1})");
+  EXPECT_TRUE(ended.request().ends_with(kBody));
+  EXPECT_TRUE(started.request().ends_with(kBody));
+}
+
+TEST_F(ServerRouter, a_request_is_sent_again_once) {
+  const ScriptedServer ended("");
+  load(ended, 1);
+  std::thread loads([&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (ended.request().empty() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    load(ended, 2);
+  });
+  expect_error(client().post("/v1/completions", kBody), 503);
+  loads.join();
+  EXPECT_EQ(ended.n_requests(), 2);
+}
+
 TEST_F(ServerRouter, a_model_that_cannot_be_loaded_is_503_with_the_reason) {
   models_.set({.state = ModelState::kFailed,
                .progress = 0,
+               .n_loads = 0,
                .port = std::nullopt,
                .error = Error{ErrorCode::kNotFound, "the file is gone"}});
   const RawResponse got = client().post("/v1/completions", kBody);
@@ -271,8 +319,11 @@ TEST_F(ServerRouter, an_error_after_the_stream_began_is_an_event) {
 }
 
 TEST_F(ServerRouter, a_client_that_leaves_ends_its_use) {
-  models_.set(
-      {.state = ModelState::kLoading, .progress = 0, .port = std::nullopt, .error = std::nullopt});
+  models_.set({.state = ModelState::kLoading,
+               .progress = 0,
+               .n_loads = 0,
+               .port = std::nullopt,
+               .error = std::nullopt});
   {
     RawClient leaving = client();
     leaving.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 28\r\n\r\n" +
@@ -289,8 +340,11 @@ TEST_F(ServerRouter, a_client_that_leaves_ends_its_use) {
 }
 
 TEST_F(ServerRouter, the_end_of_the_server_ends_waiting_requests) {
-  models_.set(
-      {.state = ModelState::kLoading, .progress = 0, .port = std::nullopt, .error = std::nullopt});
+  models_.set({.state = ModelState::kLoading,
+               .progress = 0,
+               .n_loads = 0,
+               .port = std::nullopt,
+               .error = std::nullopt});
   RawClient waiting = client();
   std::thread stops([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -32,7 +32,7 @@ std::optional<TimePoint> ModelEntry::expires_at() const {
   return last_used + *keep_alive;
 }
 
-ModelStatus ModelEntry::shown(const ModelSpec& spec, TimePoint now) const {
+ModelStatus ModelEntry::shown(TimePoint now) const {
   ModelStatus out{.name = spec.name,
                   .aliases = spec.aliases,
                   .path = spec.path,
@@ -56,6 +56,7 @@ ModelStatus ModelEntry::shown(const ModelSpec& spec, TimePoint now) const {
 
 void ModelEntry::begin_load(TimePoint now) {
   is_planned = false;
+  counters.clear();
   progress = 0;
   status.clear();
   load_begin = last_sign = now;
@@ -99,6 +100,9 @@ bool ModelEntry::take_message(const std::string& name, const std::string& value,
     status = value;
     if (const auto share = loaded_share(value)) progress = *share;
   }
+  constexpr size_t kMostCounterBytes = size_t{4} << 20;
+  if (name == kCountersVariable && counters.size() + value.size() < kMostCounterBytes)
+    counters += value + '\n';
   if (name == kContextVariable) std::from_chars(value.data(), value.data() + value.size(), n_ctx);
   return name == "READY" && value == "1" && state == ModelState::kLoading;
 }

@@ -24,6 +24,9 @@ struct ModelWaiter {
 
 // State of a model in the ModelManager. Guarded by its mutex.
 struct ModelEntry {
+  ModelSpec spec;
+  bool is_removed =
+      false;  // it has left the list of models, and is forgotten when nothing of it runs
   std::optional<Duration> keep_alive;
   ModelState state = ModelState::kUnloaded;
   std::optional<ModelLaunch> launch;  // known since the first load
@@ -32,6 +35,7 @@ struct ModelEntry {
   uint16_t port = 0;
   double progress = 0;
   std::string status;          // reported by the process last
+  std::string counters;        // reported by the process at its end
   uint32_t n_ctx = 0;          // reported by the process; 0: not yet
   std::optional<Error> error;  // kFailed
   uint32_t n_failures = 0;     // in a row
@@ -54,7 +58,7 @@ struct ModelEntry {
   // Returns when the model is unloaded if it stays unused; std::nullopt: not by time.
   std::optional<TimePoint> expires_at() const;
 
-  ModelStatus shown(const ModelSpec& spec, TimePoint now) const;
+  ModelStatus shown(TimePoint now) const;
   // Returns the planned memory of the process; 0 without one.
   uint64_t process_bytes() const { return process ? launch->planned_bytes : 0; }
 

@@ -17,6 +17,7 @@
 #include "base/quantity.h"
 #include "host/models/evictions.h"
 #include "host/models/model_entry.h"
+#include "host/models/model_list.h"
 #include "host/models/model_names.h"
 
 namespace kvik {
@@ -34,9 +35,8 @@ constexpr std::chrono::seconds kStable{5};
 class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Impl> {
  public:
   explicit Impl(ModelManagerOptions options) : options_(std::move(options)) {
-    for (const ModelSpec& spec : options_.models) {
-      entries_.emplace_back().keep_alive = spec.keep_alive;
-    }
+    const MutexLock lock(mutex_);
+    update_models(entries_, options_.models);
   }
 
   Result<void> start() {
@@ -56,21 +56,27 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   }
 
   std::vector<ModelStatus> list() {
+    refresh();
     const MutexLock lock(mutex_);
     std::vector<ModelStatus> all;
-    for (size_t i = 0; i < entries_.size(); ++i)
-      all.push_back(entries_[i].shown(options_.models[i], steady_clock::now()));
+    for (const EntryPtr& entry : entries_)
+      if (!entry->is_removed) all.push_back(entry->shown(steady_clock::now()));
     return all;
   }
 
   Result<std::string> resolve(std::string_view requested) {
-    if (!requested.empty()) {
-      TRY_ASSIGN(const size_t index, find_model(options_.models, requested));
-      return options_.models[index].name;
-    }
+    refresh();
     const MutexLock lock(mutex_);
-    const auto last = std::ranges::max_element(entries_, {}, &ModelEntry::last_used);
-    return name_of(*last);
+    std::vector<const ModelSpec*> specs;
+    const Entry* last_used = nullptr;
+    for (const EntryPtr& entry : entries_) {
+      if (entry->is_removed) continue;
+      specs.push_back(&entry->spec);
+      if (!last_used || entry->last_used > last_used->last_used) last_used = entry.get();
+    }
+    if (requested.empty() && last_used) return last_used->spec.name;
+    TRY_ASSIGN(const ModelSpec* const spec, find_model(specs, requested));
+    return spec->name;
   }
 
   class Use;
@@ -79,7 +85,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void set_keep_alive(const std::string& name, std::optional<Duration> keep_alive) {
     {
       const MutexLock lock(mutex_);
-      if (Entry* const entry = find(name)) entry->keep_alive = keep_alive;
+      if (const EntryPtr entry = find(name)) entry->keep_alive = keep_alive;
     }
     wake();
   }
@@ -87,7 +93,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void unload(const std::string& name) {
     {
       const MutexLock lock(mutex_);
-      Entry* const entry = find(name);
+      const EntryPtr entry = find(name);
       if (entry && entry->process) entry->must_unload = true;
     }
     wake();
@@ -95,23 +101,38 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
  private:
   using Entry = ModelEntry;
+  using EntryPtr = std::shared_ptr<ModelEntry>;
   using Waiter = ModelWaiter;
 
   // --- state, under the mutex ---
 
   // Returns the model of that name; null: none.
-  Entry* find(std::string_view name) REQUIRES(mutex_) {
-    const auto it = std::ranges::find(options_.models, name, &ModelSpec::name);
-    return it == options_.models.end()
-               ? nullptr
-               : &entries_[static_cast<size_t>(it - options_.models.begin())];
+  EntryPtr find(std::string_view name) REQUIRES(mutex_) {
+    for (const EntryPtr& entry : entries_)
+      if (!entry->is_removed && entry->spec.name == name) return entry;
+    return nullptr;
   }
 
-  const ModelSpec& spec_of(const Entry& entry) const REQUIRES(mutex_) {
-    return options_.models[static_cast<size_t>(&entry - entries_.data())];
+  // Takes the list of models anew if it has changed.
+  void refresh() {
+    if (!options_.changed_models) return;
+    const MutexLock refresh_lock(refresh_mutex_);  // a later list must not be replaced by this one
+    auto models = options_.changed_models();
+    if (!models) return;
+    {
+      const MutexLock lock(mutex_);
+      update_models(entries_, std::move(*models));
+    }
+    wake();
   }
-  const std::string& name_of(const Entry& entry) const REQUIRES(mutex_) {
-    return spec_of(entry).name;
+
+  // Forgets models that have left the list, once nothing of them runs.
+  void forget_removed() REQUIRES(mutex_) {
+    std::erase_if(entries_, [&](const EntryPtr& entry) REQUIRES(mutex_) {
+      if (!entry->is_removed || entry->process || !entry->waiters.empty()) return false;
+      if (entry->kept_bytes > 0) drop_kept(*entry);
+      return true;
+    });
   }
 
   // Adds the callbacks of all requests of a model to those that are called without the mutex.
@@ -126,7 +147,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   }
 
   void set_failed(Entry& entry, Error error) REQUIRES(mutex_) {
-    log::error("{}: {}", name_of(entry), error.message);
+    log::error("{}: {}", entry.spec.name, error.message);
     entry.set_failed(std::move(error), steady_clock::now());
     notify(entry);
   }
@@ -142,11 +163,12 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
         const MutexLock lock(mutex_);
         read_processes();
         end_idle();
+        forget_removed();
         if (!is_stopping_) schedule();
         until = next_time();
         calls.swap(calls_);
-        is_over = is_stopping_ && std::ranges::none_of(entries_, [](const Entry& e) {
-                    return e.process.has_value();
+        is_over = is_stopping_ && std::ranges::none_of(entries_, [](const EntryPtr& e) {
+                    return e->process.has_value();
                   });
       }
       for (const auto& call : calls) call();
@@ -165,7 +187,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::vector<pollfd> fds = {{.fd = wake_fd_.get(), .events = POLLIN, .revents = 0}};
     {
       const MutexLock lock(mutex_);
-      for (const Entry& entry : entries_) {
+      for (const EntryPtr& pointer : entries_) {
+        const Entry& entry = *pointer;
         if (!entry.process) continue;
         fds.push_back({.fd = entry.process->child().end_fd(), .events = POLLIN, .revents = 0});
         fds.push_back({.fd = entry.process->message_fd(), .events = POLLIN, .revents = 0});
@@ -179,30 +202,43 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
   void read_processes() REQUIRES(mutex_) {
     const TimePoint now = steady_clock::now();
-    for (Entry& entry : entries_) {
+    for (const EntryPtr& pointer : entries_) {
+      Entry& entry = *pointer;
       if (!entry.process) continue;
       const double progress = entry.progress;
-      for (const auto& [name, value] : entry.process->take_messages()) {
-        if (entry.take_message(name, value, now)) set_loaded(entry, now);
-      }
+      const auto exit_code = entry.process->child().exit_code();  // before its last messages
+      size_t n_messages = 0;
+      do {
+        const auto messages = entry.process->take_messages();
+        n_messages = messages.size();
+        for (const auto& [name, value] : messages) {
+          if (entry.take_message(name, value, now)) set_loaded(entry, now);
+        }
+      } while (exit_code && n_messages > 0);
       if (entry.progress != progress) notify(entry);
-      if (const auto code = entry.process->child().exit_code()) take_end(entry, *code);
+      if (exit_code) take_end(entry, *exit_code);
     }
   }
 
   void set_loaded(Entry& entry, TimePoint now) REQUIRES(mutex_) {
     entry.set_loaded(now);
-    log::info("{}: loaded in {:.1f} s", name_of(entry), entry.load_s);
+    log::info("{}: loaded in {:.1f} s", entry.spec.name, entry.load_s);
     admit_all(entry);
   }
 
   void take_end(Entry& entry, int exit_code) REQUIRES(mutex_) {
     entry.process.reset();
+    if (options_.on_end) {
+      calls_.push_back([this, name = entry.spec.name, n_loads = entry.n_loads,
+                        counters = std::exchange(entry.counters, {})] {
+        options_.on_end(name, n_loads, counters);
+      });
+    }
     entry.is_yielding = entry.must_unload = entry.is_killed = false;
     const ModelState before = std::exchange(entry.state, ModelState::kUnloaded);
     entry.measure_kept();
     if (before == ModelState::kUnloading || is_stopping_) {
-      log::info("{}: unloaded, {} of KV pages kept", name_of(entry),
+      log::info("{}: unloaded, {} of KV pages kept", entry.spec.name,
                 format_bytes(entry.kept_bytes));
       return;
     }
@@ -212,20 +248,21 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (was_loaded) ++entry.n_crashes;
     if (was_loaded && entry.loaded_at + kStable < steady_clock::now()) {
       log::error("{}: the model's process ended with {}; the next request starts it again",
-                 name_of(entry), exit_text(exit_code));
+                 entry.spec.name, exit_text(exit_code));
       entry.n_failures = 0;
       notify(entry);
       return;
     }
     set_failed(entry,
-               {ErrorCode::kUnavailable, fmt::format("{} could not be loaded: {}", name_of(entry),
+               {ErrorCode::kUnavailable, fmt::format("{} could not be loaded: {}", entry.spec.name,
                                                      entry.reason_of_end(exit_code))});
   }
 
   // Unloads models that were not used for long enough, and kills processes that do not end.
   void end_idle() REQUIRES(mutex_) {
     const TimePoint now = steady_clock::now();
-    for (Entry& entry : entries_) {
+    for (const EntryPtr& pointer : entries_) {
+      Entry& entry = *pointer;
       const auto expires_at = entry.expires_at();
       const bool is_expired = expires_at && now >= *expires_at;
       if (entry.is_idle() && (is_expired || entry.must_unload || entry.is_yielding))
@@ -235,7 +272,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       if (is_abandoned && (entry.must_unload || has_long_wait(now))) begin_end(entry);
       if (is_stopping_ && entry.process && entry.state != ModelState::kUnloading) begin_end(entry);
       if (!entry.process || entry.is_killed || now < hangs_at(entry)) continue;
-      log::error("{}: the model's process hangs and is killed", name_of(entry));
+      log::error("{}: the model's process hangs and is killed", entry.spec.name);
       entry.is_killed = true;
       entry.process->child().send(SIGKILL);
     }
@@ -248,18 +285,20 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     return entry.last_sign + (is_loading ? options_.load_hang_time : options_.hang_time);
   }
 
+  // Returns when a load no longer keeps those of other models waiting, if it sends no message.
+  TimePoint stalls_at(const Entry& entry) const { return entry.last_sign + options_.stall_time; }
+
   // Returns whether a request has waited long for a model that is not being loaded.
   bool has_long_wait(TimePoint now) const REQUIRES(mutex_) {
-    return std::ranges::any_of(entries_, [&](const Entry& e) {
-      return e.state == ModelState::kUnloaded && e.has_waiting() &&
-             now >= e.waits_since + options_.patience;
+    return std::ranges::any_of(entries_, [&](const EntryPtr& e) {
+      return e->state == ModelState::kUnloaded && e->has_waiting() &&
+             now >= e->waits_since + options_.patience;
     });
   }
 
   void begin_end(Entry& entry) REQUIRES(mutex_) {
     entry.state = ModelState::kUnloading;
-    entry.keep_alive =
-        spec_of(entry).keep_alive;  // a request that comes from now on may set another
+    entry.keep_alive = entry.spec.keep_alive;  // a request that comes from now on may set another
     entry.end_by = steady_clock::now() + options_.end_time;
     entry.process->child().send(SIGTERM);
   }
@@ -267,7 +306,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   // Returns the model whose requests have waited longest and that is not being loaded; null: none.
   Entry* next_to_load() REQUIRES(mutex_) {
     Entry* next = nullptr;
-    for (Entry& entry : entries_) {
+    for (const EntryPtr& pointer : entries_) {
+      Entry& entry = *pointer;
       const bool can_load = entry.state == ModelState::kUnloaded;
       if (!can_load || !entry.has_waiting()) continue;
       if (!next || entry.waits_since < next->waits_since) next = &entry;
@@ -277,51 +317,37 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
   // Starts the next model, or frees memory for it.
   void schedule() REQUIRES(mutex_) {
-    const auto is_loading = [](const Entry& e) { return e.state == ModelState::kLoading; };
-    if (std::ranges::any_of(entries_, is_loading)) return;
+    const TimePoint now = steady_clock::now();
+    const auto is_progressing = [&](const EntryPtr& e) {
+      return e->state == ModelState::kLoading && now < stalls_at(*e);
+    };
+    if (std::ranges::any_of(entries_, is_progressing)) return;
     Entry* const next = next_to_load();
     if (!next || !next->is_planned) return;  // plan_next()
     if (next->launch->planned_bytes > options_.memory_bytes) {
       return set_failed(*next,
                         {ErrorCode::kExhausted,
-                         fmt::format("{} needs {} of memory, and --memory is {}", name_of(*next),
+                         fmt::format("{} needs {} of memory, and --memory is {}", next->spec.name,
                                      format_bytes(next->launch->planned_bytes),
                                      format_bytes(options_.memory_bytes))});
     }
     if (next->launch->planned_bytes + next->kept_bytes > options_.memory_bytes) drop_kept(*next);
     const uint64_t needed = next->launch->planned_bytes + next->kept_bytes;
-    uint64_t used = 0, used_later = 0;  // now, and when the processes that are ending have ended
-    std::vector<EvictableMemory> evictable;
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      const Entry& entry = entries_[i];
-      if (&entry == next) continue;
-      const uint64_t n_process = entry.process_bytes();
-      const bool is_ending = entry.state == ModelState::kUnloading;
-      used += n_process + entry.kept_bytes;
-      used_later += (is_ending ? 0 : n_process) + entry.kept_bytes;
-      if (entry.is_idle())
-        evictable.push_back(
-            {.model = i, .is_loaded = true, .n_bytes = n_process, .last_used = entry.last_used});
-      if (!entry.process && entry.kept_bytes > 0)
-        evictable.push_back({.model = i,
-                             .is_loaded = false,
-                             .n_bytes = entry.kept_bytes,
-                             .last_used = entry.last_used});
-    }
-    if (used + needed <= options_.memory_bytes) return launch(*next);
-    if (used_later + needed <= options_.memory_bytes) return;  // memory is being freed
-    const uint64_t missing = used_later + needed - options_.memory_bytes;
-    const auto evictions = choose_evictions(std::move(evictable), missing);
+    MemoryUse use = memory_beside(entries_, *next);
+    if (use.n_bytes + needed <= options_.memory_bytes) return launch(*next);
+    if (use.n_bytes_later + needed <= options_.memory_bytes) return;  // memory is being freed
+    const uint64_t missing = use.n_bytes_later + needed - options_.memory_bytes;
+    const auto evictions = choose_evictions(std::move(use.evictable), missing);
     if (!evictions) return make_one_yield(*next);
     for (const EvictableMemory& eviction : *evictions) {
-      Entry& entry = entries_[eviction.model];
+      Entry& entry = *entries_[eviction.model];
       eviction.is_loaded ? begin_end(entry) : drop_kept(entry);
     }
     schedule();
   }
 
   void drop_kept(Entry& entry) REQUIRES(mutex_) {
-    log::info("{}: {} of KV pages dropped to free memory", name_of(entry),
+    log::info("{}: {} of KV pages dropped to free memory", entry.spec.name,
               format_bytes(entry.kept_bytes));
     entry.drop_kept();
   }
@@ -330,7 +356,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void make_one_yield(Entry& waiting) REQUIRES(mutex_) {
     if (steady_clock::now() < waiting.waits_since + options_.patience) return;
     Entry* oldest = nullptr;
-    for (Entry& entry : entries_) {
+    for (const EntryPtr& pointer : entries_) {
+      Entry& entry = *pointer;
       if (entry.is_yielding) return;
       if (entry.state != ModelState::kLoaded) continue;
       if (!oldest || entry.loaded_at < oldest->loaded_at) oldest = &entry;
@@ -346,6 +373,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     std::vector<std::string> environment = entry.launch->environment;
     const auto hang_time = std::chrono::floor<std::chrono::microseconds>(options_.hang_time);
     environment.push_back(fmt::format("WATCHDOG_USEC={}", hang_time.count()));
+    environment.push_back(fmt::format("LISTEN_FDNAMES={}", kRouterSocketName));
     std::vector<std::string> arguments = entry.launch->arguments;
     std::string program = std::move(arguments.front());
     arguments.erase(arguments.begin());
@@ -357,7 +385,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     entry.process.emplace(std::move(*process));
     entry.port = listening->port;
     entry.state = ModelState::kLoading;
-    log::info("{}: loading (process {}, port {})", name_of(entry), entry.process->child().pid(),
+    log::info("{}: loading (process {}, port {})", entry.spec.name, entry.process->child().pid(),
               entry.port);
     notify(entry);
   }
@@ -366,14 +394,14 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   // Returns whether it did.
   bool plan_next() {
     Entry* next = nullptr;
-    const ModelSpec* spec = nullptr;
+    ModelSpec spec;
     {
       const MutexLock lock(mutex_);
       next = is_stopping_ ? nullptr : next_to_load();
       if (!next || next->is_planned) return false;
-      spec = &spec_of(*next);
+      spec = next->spec;
     }
-    Result<ModelLaunch> launch = options_.plan(*spec);  // the spec never changes
+    Result<ModelLaunch> launch = options_.plan(spec);
     const MutexLock lock(mutex_);
     if (!launch) {
       set_failed(*next, launch.error());
@@ -386,13 +414,17 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   }
 
   TimePoint next_time() REQUIRES(mutex_) {
-    TimePoint next = steady_clock::now() + kLongestSleep;
-    for (const Entry& entry : entries_) {
+    const TimePoint now = steady_clock::now();
+    TimePoint next = now + kLongestSleep;
+    for (const EntryPtr& pointer : entries_) {
+      const Entry& entry = *pointer;
       if (entry.process && !entry.is_killed) next = std::min(next, hangs_at(entry));
       if (const auto end = entry.expires_at()) next = std::min(next, *end);
+      const TimePoint stalls = stalls_at(entry);
+      if (entry.state == ModelState::kLoading && stalls > now) next = std::min(next, stalls);
       if (entry.state == ModelState::kUnloaded && entry.has_waiting())
         next = std::min(next, std::max(entry.waits_since + options_.patience,
-                                       steady_clock::now() + std::chrono::milliseconds(200)));
+                                       now + std::chrono::milliseconds(200)));
     }
     return next;
   }
@@ -400,7 +432,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   const ModelManagerOptions options_;
   FileDescriptor wake_fd_;
   Mutex mutex_;
-  std::vector<Entry> entries_ GUARDED_BY(mutex_);                // in the order of options_.models
+  Mutex refresh_mutex_;                                          // locked before mutex_
+  std::vector<EntryPtr> entries_ GUARDED_BY(mutex_);             // those that were removed are last
   std::vector<std::function<void()>> calls_ GUARDED_BY(mutex_);  // to be made without the mutex
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
@@ -408,33 +441,32 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
 class ModelManager::Impl::Use final : public ModelUse {
  public:
-  Use(std::shared_ptr<Impl> impl, size_t index, std::shared_ptr<Waiter> waiter)
-      : impl_(std::move(impl)), index_(index), waiter_(std::move(waiter)) {}
+  Use(std::shared_ptr<Impl> impl, EntryPtr entry, std::shared_ptr<Waiter> waiter)
+      : impl_(std::move(impl)), entry_(std::move(entry)), waiter_(std::move(waiter)) {}
 
   ~Use() override {
     {
       const MutexLock lock(impl_->mutex_);
-      Entry& entry = impl_->entries_[index_];
-      std::erase(entry.waiters, waiter_);
-      if (entry.state == ModelState::kLoaded) entry.last_used = steady_clock::now();
+      std::erase(entry_->waiters, waiter_);
+      if (entry_->state == ModelState::kLoaded) entry_->last_used = steady_clock::now();
     }
     impl_->wake();
   }
 
   ModelReadiness readiness() const override {
     const MutexLock lock(impl_->mutex_);
-    const Entry& entry = impl_->entries_[index_];
-    ModelReadiness readiness{.state = entry.state,
-                             .progress = entry.progress,
+    ModelReadiness readiness{.state = entry_->state,
+                             .progress = entry_->progress,
+                             .n_loads = entry_->n_loads,
                              .port = std::nullopt,
-                             .error = entry.error};
-    if (waiter_->is_admitted && entry.state == ModelState::kLoaded) readiness.port = entry.port;
+                             .error = entry_->error};
+    if (waiter_->is_admitted && entry_->state == ModelState::kLoaded) readiness.port = entry_->port;
     return readiness;
   }
 
  private:
   const std::shared_ptr<Impl> impl_;
-  const size_t index_;
+  const EntryPtr entry_;
   const std::shared_ptr<Waiter> waiter_;
 };
 
@@ -442,11 +474,12 @@ std::unique_ptr<ModelUse> ModelManager::Impl::use(const std::string& name,
                                                   std::function<void()> on_change) {
   auto waiter =
       std::make_shared<Waiter>(Waiter{.is_admitted = false, .on_change = std::move(on_change)});
-  size_t index = 0;
+  EntryPtr found;
   {
     const MutexLock lock(mutex_);
-    Entry& entry = *find(name);
-    index = static_cast<size_t>(&entry - entries_.data());
+    found = find(name);
+    if (!found) found = removed_model(name);
+    Entry& entry = *found;
     const TimePoint now = steady_clock::now();
     if (entry.state == ModelState::kFailed && now >= entry.retry_at) {
       entry.state = ModelState::kUnloaded;
@@ -459,7 +492,7 @@ std::unique_ptr<ModelUse> ModelManager::Impl::use(const std::string& name,
     entry.waiters.push_back(waiter);
   }
   wake();
-  return std::make_unique<Use>(shared_from_this(), index, std::move(waiter));
+  return std::make_unique<Use>(shared_from_this(), std::move(found), std::move(waiter));
 }
 
 ModelManager::ModelManager(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

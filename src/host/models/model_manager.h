@@ -24,16 +24,25 @@ struct LoopbackSocket {
 
 struct ModelManagerOptions {
   std::vector<ModelSpec> models;
+  // Returns the models if they have changed since its last call. Called by list() and resolve(), on
+  // one thread at a time. Empty: they do not change.
+  std::function<std::optional<std::vector<ModelSpec>>()> changed_models;
   uint64_t memory_bytes = 0;  // of the loaded models and the kept pages together
   // Called on the manager's thread before each load.
   std::function<Result<ModelLaunch>(const ModelSpec&)> plan;
   std::function<Result<LoopbackSocket>()> listen;
+  // Called, on the manager's thread, when a model's process has ended: with the model's name, how
+  // often it was loaded, and what the process has sent as kCountersVariable. Empty: not called.
+  std::function<void(const std::string& name, uint64_t n_loads, const std::string& counters)>
+      on_end = {};
   // Time for a process to end before it is killed.
   Duration end_time = std::chrono::seconds(75);
   // A process that has sent no message for this long is killed: while it serves, a sign of life
   // (sd_watchdog_enabled(3)), and while it loads, the progress.
   Duration hang_time = std::chrono::seconds(60);
   Duration load_hang_time = std::chrono::minutes(5);
+  // A load that has sent no message for this long does not keep the loads of other models waiting.
+  Duration stall_time = std::chrono::seconds(10);
   // If a request has waited this long for memory that other models use, new requests for one of
   // those wait until it has been unloaded; a load without requests is ended.
   Duration patience = std::chrono::seconds(5);
@@ -50,7 +59,8 @@ struct ModelManagerOptions {
 //
 // A model is loaded if its plan fits beside those that are loaded or ending. Otherwise unused
 // memory is freed, the least recently used first: processes of models that no request uses, and
-// pages that unloaded models left. Models load one at a time, in the order of their requests.
+// pages that unloaded models left. Models load one at a time, in the order of their requests; only
+// beside a load that has stalled, the next one begins.
 class ModelManager final : public ModelServers {
  public:
   // Errors: kIo if the system refuses a thread or a descriptor.

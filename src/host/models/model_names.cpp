@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include "base/printable.h"
@@ -15,25 +14,29 @@ namespace {
 
 constexpr std::string_view kLatest = ":latest";
 
-std::optional<size_t> find_exact(const std::vector<ModelSpec>& models, std::string_view name) {
-  for (size_t i = 0; i < models.size(); ++i) {
-    if (models[i].name == name || std::ranges::count(models[i].aliases, name) > 0) return i;
+// Returns null if there is none.
+const ModelSpec* find_exact(const std::vector<const ModelSpec*>& models, std::string_view name) {
+  for (const ModelSpec* const model : models) {
+    if (model->name == name || std::ranges::count(model->aliases, name) > 0) return model;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 }  // namespace
 
-Result<size_t> find_model(const std::vector<ModelSpec>& models, std::string_view requested) {
-  std::optional<size_t> found = find_exact(models, requested);
+Result<const ModelSpec*> find_model(const std::vector<const ModelSpec*>& models,
+                                    std::string_view requested) {
+  const ModelSpec* found = find_exact(models, requested);
   if (!found && requested.ends_with(kLatest))
     found = find_exact(models, requested.substr(0, requested.size() - kLatest.size()));
   const size_t colon = requested.rfind(':');
   if (!found && colon != std::string_view::npos)
     found = find_exact(models, requested.substr(0, colon));
-  if (found) return *found;
+  if (found) return found;
+  if (models.empty())
+    return fail(ErrorCode::kNotFound, "there is no model; kvik pull NAME downloads one", "model");
   std::vector<std::string> names;
-  for (const ModelSpec& model : models) names.push_back(model.name);
+  for (const ModelSpec* const model : models) names.push_back(model->name);
   return fail(ErrorCode::kNotFound,
               fmt::format("there is no model '{}'{}; the models are {}", printable(requested),
                           did_you_mean(requested, names), fmt::join(names, ", ")),

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -9,8 +8,9 @@
 
 namespace kvik {
 
-// Returns the index of the model that a request means: by its name or an alias, either with
-// ":latest", or by MODEL:ADAPTER. Errors: kNotFound, which lists the names.
-Result<size_t> find_model(const std::vector<ModelSpec>& models, std::string_view requested);
+// Returns the model that a request means: by its name or an alias, either with ":latest", or by
+// MODEL:ADAPTER. Errors: kNotFound, which lists the names.
+Result<const ModelSpec*> find_model(const std::vector<const ModelSpec*>& models,
+                                    std::string_view requested);
 
 }  // namespace kvik

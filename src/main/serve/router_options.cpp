@@ -171,10 +171,15 @@ void RouterOptions::add_to(Flags& flags) {
       });
 }
 
+bool RouterOptions::name_models(const std::vector<ModelSection>& sections) const {
+  const auto has_path = [](const ModelSection& section) { return !path_in(section).empty(); };
+  return !more_models.empty() || !folder.empty() || std::ranges::any_of(sections, has_path);
+}
+
 Result<std::vector<RouterModel>> router_models(std::vector<NamedModel> first,
                                                const RouterOptions& options,
                                                const std::vector<ModelSection>& sections,
-                                               const Flags& flags) {
+                                               const Flags& flags, UnmatchedSection unmatched) {
   for (const std::string& path : options.more_models) first.push_back({.path = path, .name = {}});
   if (!options.folder.empty()) {
     TRY_ASSIGN(const auto found, models_in(options.folder));
@@ -195,6 +200,7 @@ Result<std::vector<RouterModel>> router_models(std::vector<NamedModel> first,
   for (const ModelSection& section : sections) {
     const std::string path = path_in(section);
     RouterModel* known = find_model(models, section.name);
+    if (!known && path.empty() && unmatched == UnmatchedSection::kIgnored) continue;
     if (!known && path.empty())
       return wrong_section(section, "path is missing, and no other model has this name");
     if (known && !path.empty()) known->spec.path = path;
@@ -203,7 +209,7 @@ Result<std::vector<RouterModel>> router_models(std::vector<NamedModel> first,
     }
     TRY(apply_section(section, flags, *known));
   }
-  if (models.empty())
+  if (models.empty() && !options.folder.empty())
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--models {}: there are no .gguf files and no Hugging Face folders",
                             options.folder));

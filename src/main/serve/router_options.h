@@ -24,6 +24,10 @@ struct RouterOptions {
 
   void add_to(Flags& flags);
 
+  // Returns whether the options name models. If neither they nor MODEL do, all stored models are
+  // served.
+  bool name_models(const std::vector<ModelSection>& sections) const;
+
   // Returns whether models are served by processes of their own.
   bool is_wanted(const std::vector<ModelSection>& sections) const {
     return !more_models.empty() || !folder.empty() || has_keep_alive || !sections.empty();
@@ -42,14 +46,17 @@ struct NamedModel {
   std::string name;  // for clients; empty: model_id(path)
 };
 
+// Of a section without a path that names no other model.
+enum class UnmatchedSection { kError, kIgnored };
+
 // Returns the models of the command line (`first`, and those of the options), of --models and of
 // the config file. A section extends the model of its name, or adds the one of its `path`. Stored
-// names are resolved. Errors: kInvalidArgument (a name occurs twice, an unknown flag, no models),
-// kNotFound.
+// names are resolved. Errors: kInvalidArgument (a name occurs twice, an unknown flag, or a section
+// or no models where they are errors), kNotFound.
 Result<std::vector<RouterModel>> router_models(std::vector<NamedModel> first,
                                                const RouterOptions& options,
                                                const std::vector<ModelSection>& sections,
-                                               const Flags& flags);
+                                               const Flags& flags, UnmatchedSection unmatched);
 
 // Returns the arguments of a model's server: the flags given for all models, without those of the
 // router itself, and those of this model instead of the same ones.

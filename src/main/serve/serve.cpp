@@ -20,17 +20,20 @@
 #include "host/load_draft.h"
 #include "host/model_fit.h"
 #include "hub/hub_model_library.h"
+#include "hub/stores/model_store.h"
 #include "main/commands.h"
 #include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/models/hub_options.h"
 #include "main/serve/api_keys.h"
 #include "main/serve/plan_server.h"
+#include "main/serve/router_list.h"
 #include "main/serve/router_options.h"
 #include "main/serve/serve_options.h"
 #include "main/serve/serve_router.h"
 #include "server/dialects/responses/response_file.h"
 #include "server/loading_server.h"
+#include "server/operate/merge_metrics.h"
 #include "server/server.h"
 #include "service/model_servers.h"
 #include "template/chat_template.h"
@@ -221,9 +224,23 @@ Result<ListenSocket> bind(ServeOptions& options) {
   return ListenSocket::open(options.server.host, options.server.port);
 }
 
+enum class Parent { kRouter, kOther };
+
+// Sends the counters to the router, which adds those of the next process to them.
+void report_counters(const ServiceManager& manager, std::string_view counters) {
+  constexpr size_t kMessageBytes = 3000;
+  std::string message;
+  while (!counters.empty()) {
+    message += fmt::format("{}={}\n", kCountersVariable, take_metric_line(counters));
+    if (message.size() < kMessageBytes && !counters.empty()) continue;
+    manager.notify(message);
+    message.clear();
+  }
+}
+
 // Serves the model of `options` on a bound socket until a signal ends it.
 Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
-                        const ServiceManager& manager) {
+                        const ServiceManager& manager, Parent parent) {
   const auto& keys = options.server.api_keys;
   TRY_ASSIGN(const auto tiers, options.tiers.open(keys ? mark_key_of(*keys) : ""));
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
@@ -259,49 +276,73 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
   }
   manager.notify("STOPPING=1\nSTATUS=draining");
   drain(*server, instance->engine(), tiers.end_time());
+  if (parent == Parent::kRouter) report_counters(manager, server->counters());
   log::info("stopped");
   return kExitOk;
+}
+
+// Returns the stored models as models of a router.
+StoredRouterModels stored_router_models(const HubOptions& hub, const RouterOptions& options,
+                                        const std::vector<ModelSection>& sections,
+                                        const Flags& flags) {
+  const auto store = std::make_shared<ModelStore>(hub);
+  const auto read = [store, &options, &sections, flags,
+                     is_first = true]() mutable -> Result<std::vector<RouterModel>> {
+    std::vector<NamedModel> named;
+    for (const StoredPath& model : store->paths()) named.push_back({model.path, model.name});
+    if (is_first && named.empty())
+      return fail(ErrorCode::kInvalidArgument,
+                  "kvik serve needs MODEL or --models DIR: no model is stored on this machine "
+                  "(kvik pull NAME downloads one)");
+    // A section's model may be removed later, and come back.
+    const auto unmatched = is_first ? UnmatchedSection::kError : UnmatchedSection::kIgnored;
+    TRY_ASSIGN(auto models, router_models(std::move(named), options, sections, flags, unmatched));
+    TRY(check_server_flags(flags.given(), models));
+    is_first = false;
+    return models;
+  };
+  return {.version = [store] { return store->version(); }, .read = read};
 }
 
 Result<int> serve(ServeOptions options, CommandLine& line) {
   const ServiceManager manager(take_environment);
   auto hub = hub_options();
   std::unique_ptr<ModelLibrary> library;
-  if (hub) library = make_model_library(std::move(*hub), fit_of_model);
+  // A router answers requests about stored models itself.
+  const auto parent =
+      environment("LISTEN_FDNAMES") == kRouterSocketName ? Parent::kRouter : Parent::kOther;
+  if (hub && parent != Parent::kRouter) library = make_model_library(*hub, fit_of_model);
   options.server.model_library = library.get();
   if (!hub) log::warn("models cannot be downloaded: {}", hub.error().message);
   const Flags flags = line.chosen_flags();
   const auto& sections = line.model_sections();
   std::vector<NamedModel> named;
   if (!options.model.model.empty()) named.push_back({options.model.model, options.model.name});
-  bool has_router = options.router.is_wanted(sections);
-  if (named.empty() && !has_router) {  // serves all stored models
-    if (!hub) return std::unexpected(hub.error());
-    TRY_ASSIGN(const auto stored, library->list());
-    for (const StoredModel& model : stored) named.push_back({model.path, model.name});
-    has_router = true;
-    if (named.empty())
-      return fail(ErrorCode::kInvalidArgument,
-                  "kvik serve needs MODEL or --models DIR: no model is stored on this machine "
-                  "(kvik pull NAME downloads one)");
-  }
+  const bool serves_stored = named.empty() && !options.router.name_models(sections);
+  const bool has_router = serves_stored || options.router.is_wanted(sections);
   if (has_router && options.kv_events.is_wanted())
     return fail(ErrorCode::kUnsupported, "--kv-events needs a server of one model");
-  std::vector<RouterModel> models;
-  if (has_router) {
-    TRY_ASSIGN(models, router_models(std::move(named), options.router, sections, flags));
-    TRY(check_server_flags(flags.given(), models));
+  std::unique_ptr<RouterList> models;
+  if (serves_stored) {
+    if (!hub) return std::unexpected(hub.error());
+    TRY_ASSIGN(models,
+               RouterList::follow(stored_router_models(*hub, options.router, sections, flags)));
+  } else if (has_router) {
+    TRY_ASSIGN(auto given, router_models(std::move(named), options.router, sections, flags,
+                                         UnmatchedSection::kError));
+    TRY(check_server_flags(flags.given(), given));
+    models = std::make_unique<RouterList>(std::move(given));
   }
   TRY_ASSIGN(const ListenSocket socket, bind(options));
   if (!has_router) {
-    const auto code = serve_model(std::move(options), socket, manager);
+    const auto code = serve_model(std::move(options), socket, manager, parent);
     if (!code) manager.notify("STATUS=failed: " + code.error().message);
     return code;
   }
   options.server.memory_limit_bytes = options.request_memory;
   return serve_router({.server = std::move(options.server),
-                       .options = std::move(options.router),
-                       .models = std::move(models),
+                       .options = options.router,
+                       .models = *models,
                        .flags = flags.given(),
                        .api_keys = std::move(options.api_keys),
                        .disk = options.tiers.disk,

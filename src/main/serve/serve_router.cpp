@@ -11,6 +11,7 @@
 
 #include "base/file/file_descriptor.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/process/interrupts.h"
 #include "base/process/service_manager.h"
 #include "base/process/watchdog.h"
@@ -22,6 +23,7 @@
 #include "host/models/model_manager.h"
 #include "host/models/warm_folder.h"
 #include "main/exit_code.h"
+#include "server/operate/counter_sums.h"
 #include "server/proxy/proxy_reply.h"
 #include "server/server.h"
 #include "server/unavailable_service.h"
@@ -70,10 +72,12 @@ class LaunchPlanner {
 
   // Called on one thread.
   Result<ModelLaunch> plan(const ModelSpec& spec) const {
-    const auto it = std::ranges::find(setup_.models, spec.name,
-                                      [](const RouterModel& m) { return m.spec.name; });
+    const auto model = setup_.models.find(spec.name);
+    if (!model)
+      return fail(ErrorCode::kNotFound,
+                  fmt::format("the model '{}' has been removed", printable(spec.name)), "model");
     std::vector<std::string> arguments = {"/proc/self/exe", "serve"};
-    const std::vector<std::string> flags = server_arguments(setup_.flags, *it);
+    const std::vector<std::string> flags = server_arguments(setup_.flags, *model);
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     arguments.push_back("--model=" + spec.path);
     arguments.push_back("--served-model-name=" + spec.name);
@@ -95,8 +99,8 @@ class LaunchPlanner {
   void add_disk(const ModelSpec& spec, const ServerPlan& plan, ModelLaunch& launch) const {
     if (!setup_.disk.empty()) {
       launch.arguments.push_back(fmt::format("--disk={}/{}", setup_.disk, folder_name(spec.name)));
-      launch.arguments.push_back(
-          fmt::format("--disk-size={}", setup_.disk_bytes / setup_.models.size()));
+      launch.arguments.push_back(fmt::format(
+          "--disk-size={}", setup_.disk_bytes / std::max<size_t>(1, setup_.models.size())));
       return;
     }
     if (!warm_ || warm_->path().empty()) return;
@@ -132,30 +136,34 @@ Result<int> serve_router(const RouterSetup& setup, const ListenSocket& socket) {
   const uint64_t available = available_memory_bytes().value_or(uint64_t{4} << 30);
   const uint64_t memory_bytes = setup.options.memory_bytes.value_or(available / 10 * 9);
   const LaunchPlanner planner(setup, memory_bytes);
-  ModelManagerOptions options{.models = {},
-                              .memory_bytes = memory_bytes,
-                              .plan = [&](const ModelSpec& spec) { return planner.plan(spec); },
-                              .listen = listen_on_loopback};
+  CounterSums counter_sums;
+  ModelManagerOptions options{
+      .models = setup.models.specs(),
+      .changed_models = [&] { return setup.models.changed_specs(); },
+      .memory_bytes = memory_bytes,
+      .plan = [&](const ModelSpec& spec) { return planner.plan(spec); },
+      .listen = listen_on_loopback,
+      .on_end = [&](const std::string& name, uint64_t n_loads,
+                    const std::string& counters) { counter_sums.end(name, n_loads, counters); }};
   std::vector<std::string> names;
-  for (const RouterModel& model : setup.models) {
-    options.models.push_back(model.spec);
-    names.push_back(model.spec.name);
-  }
+  for (const ModelSpec& spec : options.models) names.push_back(spec.name);
   TRY_ASSIGN(const auto upstreams, Upstreams::start());
   TRY_ASSIGN(const auto models, ModelManager::start(std::move(options)));
-  const ModelRouter router{.models = *models, .upstreams = *upstreams};
+  const ModelRouter router{.models = *models, .upstreams = *upstreams, .counters = counter_sums};
   UnavailableService service("no model answers this route", kContext);
   ServerOptions server_options = setup.server;
   server_options.router = &router;
   server_options.version = build_info().version;
   Interrupts::catch_first();
   TRY_ASSIGN(const auto server, Server::start(service, server_options, socket));
-  log::info("{} in {} of memory: {}", setup.models.size() == 1 ? "one model" : "models",
+  log::info("{} in {} of memory: {}", names.size() == 1 ? "one model" : "models",
             format_bytes(memory_bytes), fmt::format("{}", fmt::join(names, ", ")));
   log::info("listening on {}", socket.url(setup.server.tls ? "https" : "http"));
   // A sign of life means that the manager of the models answers.
-  TRY_ASSIGN(const auto watchdog,
-             Watchdog::start(setup.manager, [&models] { return !models->list().empty(); }));
+  TRY_ASSIGN(const auto watchdog, Watchdog::start(setup.manager, [&models] {
+               static_cast<void>(models->list());
+               return true;
+             }));
   setup.manager.notify("READY=1");
   while (!Interrupts::wait()) {
   }

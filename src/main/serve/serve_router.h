@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "main/flags.h"
+#include "main/serve/router_list.h"
 #include "main/serve/router_options.h"
 #include "server/http/listen_socket.h"
 #include "server/server_options.h"
@@ -29,7 +30,7 @@ struct ServerPlan {
 struct RouterSetup {
   ServerOptions server;
   RouterOptions options;
-  std::vector<RouterModel> models;
+  RouterList& models;
   std::vector<GivenFlag> flags;       // given for all models
   std::vector<std::string> api_keys;  // of --api-key
   std::string disk;                   // --disk; empty: none

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "server/handlers.h"
 #include "server/http/auth.h"
 #include "server/operate/metrics_page.h"
@@ -274,18 +276,26 @@ void add_all(const HandlerContext& context, MetricsPage& page) {
 
 }  // namespace
 
+std::string all_metrics(const HandlerContext& context) {
+  MetricsPage page(context.service.card().id.text());
+  add_all(context, page);
+  return page.text();
+}
+
 // Totals reveal other tenants' activity: a key without operator rights sees its own lines only.
 Reply handle_metrics(const HandlerContext& context, const HttpRequest& request) {
   if (context.options.router) return router_metrics(context, request);
-  MetricsPage page(context.service.card().id.text());
+  std::string text;
   if (is_operator(request, context.options)) {
-    add_all(context, page);
+    text = all_metrics(context);
   } else if (const ApiKey* key = find_key(request, context.options)) {
     const KeyAccounts::Entry own(key->name, context.accounts.of(key));
+    MetricsPage page(context.service.card().id.text());
     add_accounts({&own, 1}, context.options.prices, page);
+    text = page.text();
   }
   return HttpResponse{.status = 200,
-                      .body = page.text(),
+                      .body = std::move(text),
                       .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 

@@ -13,6 +13,7 @@
 #include "server/dialects/json_fields.h"
 #include "server/http/auth.h"
 #include "server/http/status.h"
+#include "server/operate/counter_sums.h"
 #include "server/operate/merge_metrics.h"
 #include "server/operate/metrics_page.h"
 #include "server/proxy/proxy.h"
@@ -90,31 +91,41 @@ class LoadReply final : public PendingReply {
   std::optional<Error> error_;
 };
 
-// Collects the metrics of the models' servers. A server that does not answer is left out.
+// Collects the metrics of the models' servers. Of a server that does not answer, only what its
+// earlier processes have counted is shown.
 class MetricsReply final : public PendingReply {
  public:
-  MetricsReply(std::string own_page, Upstreams& upstreams, const std::vector<uint16_t>& ports,
-               const std::string& request)
-      : pages_{std::move(own_page)} {
-    for (const uint16_t port : ports)
-      calls_.push_back(upstreams.call(port, request, [wake = wake_] { (*wake)(); }));
-    pages_.resize(1 + calls_.size());
+  // own_pages: of the router itself, and of models that are not loaded.
+  MetricsReply(const ModelRouter& router, std::vector<std::string> own_pages,
+               const std::vector<ModelStatus>& loaded,
+               const std::shared_ptr<const std::string>& request, CounterSums::Reader reader)
+      : counters_(router.counters), reader_(reader), pages_(std::move(own_pages)) {
+    for (const ModelStatus& model : loaded) {
+      calls_.push_back(
+          {.model = model.name,
+           .n_loads = model.n_loads,
+           .call = router.upstreams.call(*model.port, request, [wake = wake_] { (*wake)(); })});
+    }
   }
 
   Kind kind() const override { return Kind::kWhole; }
   void set_wake(std::function<void()> wake) override { wake_->set(std::move(wake)); }
   State advance(std::string&) override {
     bool is_done = true;
-    for (size_t i = 0; i < calls_.size(); ++i) {
-      if (!calls_[i]) continue;
-      std::string& page = pages_[1 + i];
-      if (!calls_[i]->take(page)) {
+    for (Call& call : calls_) {
+      if (!call.call) continue;
+      if (!call.call->take(call.page)) {
         is_done = false;
         continue;
       }
-      const auto head = calls_[i]->head();
-      if (calls_[i]->error() || !head || head->status != 200) page.clear();
-      calls_[i] = nullptr;
+      const auto head = call.call->head();
+      const bool is_whole = !call.call->error() && head && head->status == 200;
+      call.call = nullptr;
+      if (is_whole)
+        call.page = counters_.with_earlier(call.model, call.n_loads, call.page, reader_);
+      else
+        call.page = reader_ == CounterSums::Reader::kOperator ? counters_.page_of(call.model) : "";
+      pages_.push_back(std::move(call.page));
     }
     return is_done ? State::kDone : State::kRunning;
   }
@@ -127,9 +138,18 @@ class MetricsReply final : public PendingReply {
   std::string summary() const override { return "metrics"; }
 
  private:
+  struct Call {
+    std::string model;
+    uint64_t n_loads;
+    std::unique_ptr<UpstreamCall> call;  // null: it has ended
+    std::string page = {};
+  };
+
   const std::shared_ptr<LateWake> wake_ = std::make_shared<LateWake>();
-  std::vector<std::string> pages_;  // the router's own, then one for each call
-  std::vector<std::unique_ptr<UpstreamCall>> calls_;
+  CounterSums& counters_;
+  const CounterSums::Reader reader_;
+  std::vector<std::string> pages_;
+  std::vector<Call> calls_;
 };
 
 void add_model(const ModelStatus& status, MetricsPage& page) {
@@ -208,17 +228,21 @@ Reply router_model(const HandlerContext& context, std::string_view name) {
 
 Reply router_metrics(const HandlerContext& context, const HttpRequest& request) {
   const ModelRouter& router = *context.options.router;
+  const bool is_all = is_operator(request, context.options);
   std::vector<std::string> own;
-  std::vector<uint16_t> ports;
+  std::vector<ModelStatus> loaded;
   for (const ModelStatus& status : router.models.list()) {
-    if (status.port) ports.push_back(*status.port);
-    if (!is_operator(request, context.options)) continue;
+    if (status.port) loaded.push_back(status);
+    if (!is_all) continue;
     MetricsPage page(status.name);
     add_model(status, page);
     own.push_back(page.text());
+    if (!status.port) own.push_back(router.counters.page_of(status.name));
   }
-  return std::make_unique<MetricsReply>(merge_metrics(own), router.upstreams, ports,
-                                        upstream_request(request, ""));
+  return std::make_unique<MetricsReply>(
+      router, std::move(own), loaded,
+      std::make_shared<const std::string>(upstream_request(request, "")),
+      is_all ? CounterSums::Reader::kOperator : CounterSums::Reader::kTenant);
 }
 
 Reply handle_load_model(const HandlerContext& context, const HttpRequest& request,

@@ -81,15 +81,16 @@ Reply watch_model(const HandlerContext& context, const HttpRequest& request) {
   if (!answer_share.grow(Upstreams::kBufferBytes)) return error_response(no_memory());
   for (const ModelStatus& status : models.list()) {
     if (!status.port || (!name.empty() && status.name != name)) continue;
-    return std::make_unique<ProxyReply>(*context.options.router,
-                                        ProxiedRequest{.models = {status.name},
-                                                       .bytes = upstream_request(request, ""),
-                                                       .share = ByteShare(context.memory.bodies),
-                                                       .answer_share = std::move(answer_share),
-                                                       .id = request.id,
-                                                       .errors = Router::error_shape(request.path),
-                                                       .takes_events = true,
-                                                       .port = status.port});
+    return std::make_unique<ProxyReply>(
+        *context.options.router,
+        ProxiedRequest{.models = {status.name},
+                       .bytes = std::make_shared<const std::string>(upstream_request(request, "")),
+                       .share = ByteShare(context.memory.bodies),
+                       .answer_share = std::move(answer_share),
+                       .id = request.id,
+                       .errors = Router::error_shape(request.path),
+                       .takes_events = true,
+                       .port = status.port});
   }
   return error_response(
       model_fault({ErrorCode::kUnavailable,
@@ -144,13 +145,14 @@ Reply proxy_request(const HandlerContext& context, const HttpRequest& request,
     return error_response(no_memory());
   return std::make_unique<ProxyReply>(
       *context.options.router,
-      ProxiedRequest{.models = *names,
-                     .bytes = upstream_request(request, request.body),
-                     .share = std::move(share),
-                     .answer_share = std::move(answer_share),
-                     .id = request.id,
-                     .errors = Router::error_shape(request.path),
-                     .takes_events = is_stream && !request.path.starts_with("/api/")});
+      ProxiedRequest{
+          .models = *names,
+          .bytes = std::make_shared<const std::string>(upstream_request(request, request.body)),
+          .share = std::move(share),
+          .answer_share = std::move(answer_share),
+          .id = request.id,
+          .errors = Router::error_shape(request.path),
+          .takes_events = is_stream && !request.path.starts_with("/api/")});
 }
 
 }  // namespace kvik

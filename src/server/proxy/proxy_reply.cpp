@@ -53,10 +53,7 @@ void ProxyReply::begin_use() {
 }
 
 void ProxyReply::begin_call(uint16_t port) {
-  const bool is_last = i_model_ + 1 == request_.models.size();
-  call_ = router_.upstreams.call(port, is_last ? std::move(request_.bytes) : request_.bytes,
-                                 [wake = wake_] { (*wake)(); });
-  if (is_last) request_.share.release();
+  call_ = router_.upstreams.call(port, request_.bytes, [wake = wake_] { (*wake)(); });
 }
 
 bool ProxyReply::is_decided() {
@@ -69,7 +66,13 @@ bool ProxyReply::is_decided() {
 void ProxyReply::wait_for_model() {
   const ModelReadiness readiness = use_->readiness();
   if (readiness.error) return fail_with(*readiness.error);
-  if (readiness.port) return begin_call(*readiness.port);
+  // The manager of the models may not have noticed yet that the process has ended.
+  const bool is_old = lost_ && readiness.port && readiness.n_loads == lost_->n_loads;
+  if (is_old && steady_clock::now() > lost_->at + kEndTime) return fail_with(lost_->error);
+  if (readiness.port && !is_old) {
+    n_loads_ = readiness.n_loads;
+    return begin_call(*readiness.port);
+  }
   if (!request_.takes_events || steady_clock::now() < start_ + kQuietTime) return;
   if (!kind_) has_own_head_ = true;
   kind_ = Kind::kStream;
@@ -77,7 +80,15 @@ void ProxyReply::wait_for_model() {
 
 void ProxyReply::wait_for_head() {
   if (auto head = call_->head()) return take_head(std::move(*head));
-  if (const auto error = call_->error()) fail_with(*error);
+  const auto error = call_->error();
+  if (error && !begin_retry(*error)) fail_with(*error);
+}
+
+bool ProxyReply::begin_retry(const Error& error) {
+  if (!use_ || lost_ || error.code != ErrorCode::kUnavailable) return false;
+  lost_ = Lost{.error = error, .at = steady_clock::now(), .n_loads = n_loads_};
+  call_ = nullptr;
+  return true;
 }
 
 void ProxyReply::take_head(UpstreamCall::Head head) {
@@ -89,6 +100,8 @@ void ProxyReply::take_head(UpstreamCall::Head head) {
     return wait_for_model();
   }
   head_ = std::move(head);
+  request_.bytes = nullptr;
+  request_.share.release();
   if (kind_) return;
   const bool is_short = head_->n_body_bytes && *head_->n_body_bytes <= kWholeBytes;
   kind_ = is_short ? Kind::kWhole : Kind::kStream;
@@ -117,6 +130,7 @@ PendingReply::State ProxyReply::advance_stream(std::string& out) {
     return State::kRunning;
   }
   if (call_ && !head_ && !error_) wait_for_head();
+  if (!call_ && !error_) return State::kRunning;  // until the model is loaded again
   if (error_) {
     out += final_error_event(*error_);
     return State::kDone;

@@ -17,10 +17,14 @@
 
 namespace kvik {
 
-// A router's parts: its models, and the calls to their servers. Both outlive the server.
+class CounterSums;
+
+// A router's parts: its models, the calls to their servers, and what these have counted. All
+// outlive the server.
 struct ModelRouter {
   ModelServers& models;
   Upstreams& upstreams;
+  CounterSums& counters;
 };
 
 // A request that one of several models answers.
@@ -28,7 +32,8 @@ struct ProxiedRequest {
   // Names of the models to ask, in this order: the next one if the answer is 404. More than one
   // only for requests without a body, such as GET /v1/responses/{id}, which name no model.
   std::vector<std::string> models;
-  std::string bytes;       // head and body, for Upstreams::call()
+  // Head and body, for Upstreams::call(); held until the answer begins.
+  std::shared_ptr<const std::string> bytes;
   ByteShare share;         // memory of `bytes`, while it is held
   ByteShare answer_share;  // memory of the answer's bytes that wait: Upstreams::kBufferBytes
   std::string id;          // of the request, for errors
@@ -55,10 +60,15 @@ class LateWake {
 };
 
 // The answer of a model's server. Waits until the model is loaded; a stream of events that waits
-// for longer than kQuietTime begins with comments about the progress. Network thread.
+// for longer than kQuietTime begins with comments about the progress. If the model's process ends
+// before it has answered, the request is sent once more when the model is loaded again. Network
+// thread.
 class ProxyReply final : public PendingReply {
  public:
   static constexpr std::chrono::seconds kQuietTime{2};
+  // A process that has closed a connection without an answer ends within this time, or the request
+  // fails.
+  static constexpr std::chrono::seconds kEndTime{2};
 
   ProxyReply(const ModelRouter& router, ProxiedRequest request);
   ~ProxyReply() override;
@@ -79,6 +89,8 @@ class ProxyReply final : public PendingReply {
   void wait_for_head();
   void take_head(UpstreamCall::Head head);
   void fail_with(Error error);
+  // Waits for the next load of the model, if the call that failed may be repeated.
+  bool begin_retry(const Error& error);
   State advance_whole();
   State advance_stream(std::string& out);
   void report_progress(std::string& out);
@@ -90,8 +102,16 @@ class ProxyReply final : public PendingReply {
   const TimePoint start_ = std::chrono::steady_clock::now();
   const std::shared_ptr<LateWake> wake_ = std::make_shared<LateWake>();
   size_t i_model_ = 0;
-  std::unique_ptr<ModelUse> use_;           // null if the request has a port
-  std::unique_ptr<UpstreamCall> call_;      // null until the model is loaded
+  std::unique_ptr<ModelUse> use_;       // null if the request has a port
+  std::unique_ptr<UpstreamCall> call_;  // null until the model is loaded
+  // A call that failed before an answer, and is repeated with the next load of the model.
+  struct Lost {
+    Error error;
+    TimePoint at;
+    uint64_t n_loads;
+  };
+  std::optional<Lost> lost_;
+  uint64_t n_loads_ = 0;                    // of the model, when it was called
   std::optional<UpstreamCall::Head> head_;  // present once the model's server has answered
   std::optional<Error> error_;              // present if there is no answer
   std::optional<Kind> kind_;

@@ -157,7 +157,8 @@ class Upstreams::Impl {
     return {};
   }
 
-  std::shared_ptr<UpstreamCall::State> call(uint16_t port, std::string request,
+  std::shared_ptr<UpstreamCall::State> call(uint16_t port,
+                                            std::shared_ptr<const std::string> request,
                                             std::function<void()> on_news) {
     auto state = std::make_shared<UpstreamCall::State>(io_, std::move(on_news));
     asio::co_spawn(io_, exchange(state, port, std::move(request)),
@@ -188,23 +189,23 @@ class Upstreams::Impl {
   }
 
   static asio::awaitable<void> exchange(std::shared_ptr<State> state, uint16_t port,
-                                        std::string request) {
+                                        std::shared_ptr<const std::string> request) {
     const std::optional<Error> error = co_await attempt(*state, port, request);
     boost::system::error_code ignored;
     state->socket.close(ignored);
     state->end(error);
   }
 
-  static asio::awaitable<std::optional<Error>> attempt(State& state, uint16_t port,
-                                                       std::string& request) {
+  static asio::awaitable<std::optional<Error>> attempt(
+      State& state, uint16_t port, std::shared_ptr<const std::string>& request) {
     const tcp::endpoint server(asio::ip::address_v4::loopback(), port);
     auto [connect_error] = co_await state.socket.async_connect(server, kAwait);
     if (connect_error) co_return lost(connect_error.message());
     boost::system::error_code ignored;
     state.socket.set_option(tcp::no_delay(true), ignored);
     // A server may answer, and close, before it has read the whole request.
-    co_await asio::async_write(state.socket, asio::buffer(request), kAwait);
-    std::string().swap(request);
+    co_await asio::async_write(state.socket, asio::buffer(*request), kAwait);
+    request = nullptr;
     co_return co_await read_answer(state);
   }
 
@@ -215,6 +216,13 @@ class Upstreams::Impl {
     parser.body_limit(std::numeric_limits<uint64_t>::max());
     auto [head_error, n_head] =
         co_await http::async_read_header(state.socket, buffer, parser, kAwait);
+    const bool has_closed =
+        head_error == http::error::end_of_stream || head_error == http::error::partial_message;
+    if (head_error && !has_closed &&
+        head_error.category() == make_error_code(http::error{}).category())
+      co_return Error{ErrorCode::kCorrupt,
+                      fmt::format("the model's process answers with something other than HTTP ({})",
+                                  head_error.message())};
     if (head_error) co_return lost(head_error.message());
     state.set_head(head_of(parser));
     std::array<char, kPieceBytes> piece;
@@ -267,7 +275,8 @@ Result<std::unique_ptr<Upstreams>> Upstreams::start() {
   }
 }
 
-std::unique_ptr<UpstreamCall> Upstreams::call(uint16_t port, std::string request,
+std::unique_ptr<UpstreamCall> Upstreams::call(uint16_t port,
+                                              std::shared_ptr<const std::string> request,
                                               std::function<void()> on_news) {
   return std::unique_ptr<UpstreamCall>(
       new UpstreamCall(impl_->call(port, std::move(request), std::move(on_news))));

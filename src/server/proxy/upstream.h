@@ -35,7 +35,8 @@ class UpstreamCall {
   // error() if it is not complete.
   bool take(std::string& out);
 
-  // Returns the reason why the call failed, if it did.
+  // Returns the reason why the call failed, if it did: kUnavailable if the connection was refused
+  // or closed, kCorrupt if the answer is not HTTP.
   std::optional<Error> error() const;
 
  private:
@@ -61,7 +62,7 @@ class Upstreams {
   // Sends `request` (a head with "Connection: close", and a body) to 127.0.0.1. `on_news` is called
   // on the thread of this class when head, body or end have arrived; also shortly after the call
   // was destroyed.
-  std::unique_ptr<UpstreamCall> call(uint16_t port, std::string request,
+  std::unique_ptr<UpstreamCall> call(uint16_t port, std::shared_ptr<const std::string> request,
                                      std::function<void()> on_news);
 
  private:

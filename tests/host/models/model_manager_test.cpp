@@ -11,9 +11,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "host/models/evictions.h"
+#include "host/models/model_process.h"
 
 namespace kvik {
 namespace {
@@ -44,6 +46,14 @@ TEST(ChooseEvictions, TakesTheLeastRecentlyUsedOnesThatSuffice) {
   EXPECT_TRUE(choose_evictions({}, 0).has_value());
 }
 
+TEST(ServerStatus, ShareAndReasonAreRead) {
+  EXPECT_EQ(loaded_share("loading 42%"), 0.42);
+  for (const char* const other : {"loading 101%", "loading %", "loading -1%", "42%", ""})
+    EXPECT_FALSE(loaded_share(other)) << other;
+  EXPECT_EQ(failure_in("failed: no memory"), "no memory");
+  EXPECT_EQ(failure_in("loading 42%"), "");
+}
+
 // Runs shell scripts in place of model servers.
 class Manager : public testing::Test {
  protected:
@@ -54,6 +64,7 @@ class Manager : public testing::Test {
              std::optional<Duration> keep_alive = std::nullopt) {
     ModelManagerOptions options{
         .models = {},
+        .changed_models = [this] { return std::exchange(changed_, std::nullopt); },
         .memory_bytes = memory,
         .plan = [scripts, kept_folder = kept_folder_,
                  n_bytes = n_bytes_](const ModelSpec& spec) -> Result<ModelLaunch> {
@@ -72,6 +83,7 @@ class Manager : public testing::Test {
         .end_time = std::chrono::seconds(1),
         .hang_time = hang_time_,
         .load_hang_time = hang_time_,
+        .stall_time = stall_time_,
         .patience = std::chrono::milliseconds(50)};
     for (const auto& [name, script] : scripts)
       options.models.push_back(
@@ -99,7 +111,9 @@ class Manager : public testing::Test {
   }
 
   Duration hang_time_ = std::chrono::seconds(60);
-  std::string kept_folder_;  // of all models
+  Duration stall_time_ = std::chrono::seconds(60);
+  std::optional<std::vector<ModelSpec>> changed_;  // the next list of models
+  std::string kept_folder_;                        // of all models
   const std::shared_ptr<std::atomic<uint64_t>> n_bytes_ =
       std::make_shared<std::atomic<uint64_t>>(kBytes);  // plan of each model
   std::unique_ptr<ModelManager> manager_;
@@ -277,6 +291,58 @@ TEST_F(Manager, AKeepAliveThatIsSetWhileAModelIsUnloadedHolds) {
   manager_->set_keep_alive("a", std::nullopt);
   EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
   EXPECT_FALSE(manager_->list()[0].unload_s);
+}
+
+TEST_F(Manager, AStalledLoadDoesNotKeepOthersWaiting) {
+  stall_time_ = std::chrono::milliseconds(100);
+  start({{"a", "exec sleep 60"}, {"b", serves()}}, 2 * kBytes);
+  const auto a = manager_->use("a", nullptr);
+  wait_for(0, ModelState::kLoading);
+  const auto b = manager_->use("b", nullptr);
+  EXPECT_TRUE(wait(*b).port);
+  EXPECT_EQ(state(0), ModelState::kLoading);
+}
+
+TEST_F(Manager, AModelThatIsAddedIsServed) {
+  start({{"a", serves()}, {"b", serves()}}, 2 * kBytes);
+  const auto spec = [](std::string name) {
+    return ModelSpec{.name = name, .aliases = {}, .path = name, .keep_alive = {}};
+  };
+  changed_ = {spec("b")};
+  EXPECT_EQ(manager_->list().size(), 1);
+  EXPECT_FALSE(manager_->resolve("a"));
+  changed_ = {spec("a"), spec("b")};
+  EXPECT_EQ(*manager_->resolve("a"), "a");
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  EXPECT_EQ(state(0), ModelState::kLoaded);
+}
+
+TEST_F(Manager, AModelThatIsRemovedEndsAfterItsRequests) {
+  start({{"a", serves()}, {"b", serves()}}, kBytes);
+  auto a = manager_->use("a", nullptr);
+  EXPECT_TRUE(wait(*a).port);
+  changed_ = {{.name = "b", .aliases = {}, .path = "b", .keep_alive = {}}};
+  EXPECT_EQ(manager_->list().size(), 1);
+  EXPECT_TRUE(a->readiness().port);  // a request that uses it is not disturbed
+  const auto refused = wait(*manager_->use("a", nullptr));
+  EXPECT_THAT(refused.error.value().message, HasSubstr("has been removed"));
+  a.reset();
+  EXPECT_TRUE(wait(*manager_->use("b", nullptr)).port);  // there is memory for one of them
+}
+
+TEST_F(Manager, AModelWhoseFileHasChangedIsLoadedAgain) {
+  start({{"a", serves()}}, kBytes);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  changed_ = {{.name = "a", .aliases = {}, .path = "other", .keep_alive = {}}};
+  EXPECT_EQ(manager_->list()[0].path, "other");
+  EXPECT_EQ(wait(*manager_->use("a", nullptr)).n_loads, 2);
+}
+
+TEST_F(Manager, NoModelsAreAnErrorOfARequest) {
+  start({{"a", serves()}}, kBytes);
+  changed_.emplace();
+  EXPECT_TRUE(manager_->list().empty());
+  EXPECT_THAT(manager_->resolve("").error().message, HasSubstr("there is no model"));
 }
 
 TEST_F(Manager, NamesAliasesLatestAndAdaptersAreResolved) {
