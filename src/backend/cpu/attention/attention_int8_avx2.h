@@ -87,11 +87,19 @@ inline I32x16 end_sums(IntSums sums) { return sums; }
 inline IntSums zero_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline IntSums begin_keys(int32_t) { return zero_sums(); }
 
+// GCC would otherwise add up the products of several iterations in another order, for which it
+// keeps them on the stack.
+inline __m256i add_in_order(__m256i sum, __m256i x) {
+  sum = _mm256_add_epi32(sum, x);
+  asm("" : "+x"(sum));
+  return sum;
+}
+
 // VPMADDUBSW adds pairs of products in 16 bits. Multiplying the unsigned |k| ≤ 128 by q with the
 // sign of k, |q| ≤ 127, gives at most 32512 per pair.
 inline __m256i add_key_pairs(__m256i sum, __m256i k, __m256i q) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(k), _mm256_sign_epi8(q, k));
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  return add_in_order(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
   return {add_key_pairs(sums.lo, keys.lo, q.levels), add_key_pairs(sums.hi, keys.hi, q.levels)};
@@ -144,17 +152,18 @@ struct LevelWord {
 };
 template <uint32_t kPlane>
 inline LevelWord level_word(const uint8_t* page, uint32_t group) {
-  int32_t pair[2];
-  __builtin_memcpy(pair, page + 8 * group, sizeof(pair));
-  return {_mm256_set1_epi32(pair[0]), _mm256_set1_epi32(pair[1])};
+  // As floats, because GCC loads two integers as one and takes it apart again.
+  const auto* pairs = reinterpret_cast<const float*>(page) + 2 * group;
+  return {_mm256_castps_si256(_mm256_broadcast_ss(pairs)),
+          _mm256_castps_si256(_mm256_broadcast_ss(pairs + 1))};
 }
 
 inline IntSums next_plane(IntSums sums) { return sums; }
 inline IntSums dot_values(IntSums sums, const ValueBytes& v, LevelWord w) {
-  sums.lo = _mm256_add_epi32(sums.lo, _mm256_madd_epi16(v.even_lo, w.even));
-  sums.hi = _mm256_add_epi32(sums.hi, _mm256_madd_epi16(v.even_hi, w.even));
-  sums.lo = _mm256_add_epi32(sums.lo, _mm256_madd_epi16(v.odd_lo, w.odd));
-  sums.hi = _mm256_add_epi32(sums.hi, _mm256_madd_epi16(v.odd_hi, w.odd));
+  sums.lo = add_in_order(sums.lo, _mm256_madd_epi16(v.even_lo, w.even));
+  sums.hi = add_in_order(sums.hi, _mm256_madd_epi16(v.even_hi, w.even));
+  sums.lo = add_in_order(sums.lo, _mm256_madd_epi16(v.odd_lo, w.odd));
+  sums.hi = add_in_order(sums.hi, _mm256_madd_epi16(v.odd_hi, w.odd));
   return sums;
 }
 
