@@ -32,8 +32,9 @@ inline size_t level_page_floats(const KvBlockLayout& layout) {
   return size_t{kPageTokens} * (key_dims(as_int4) + value_dims(as_int4)) / sizeof(float);
 }
 
-// Prefetches into the first-level cache.
-inline void fetch(const std::byte* data, size_t n_bytes) {
+// Prefetches into the first-level cache. Always inlined, because GCC 12 otherwise takes a function
+// that only prefetches for one without effects and removes the calls.
+[[gnu::always_inline]] inline void fetch(const std::byte* data, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(data + i, 0, 3);
 }
 
@@ -86,7 +87,8 @@ inline const std::byte* take_int8_keys(const KvBlockLayout& layout, uint32_t pag
 }
 
 // Prefetches the scales of K and V, because prefetching levels does not include them.
-inline void fetch_int8_scales(const KvBlockLayout& layout, const std::byte* data) {
+[[gnu::always_inline]] inline void fetch_int8_scales(const KvBlockLayout& layout,
+                                                     const std::byte* data) {
   const std::byte* of_keys = data + size_t{key_dims(layout)} * kPageTokens;
   fetch(of_keys, kInt8ScaleBytes);
   fetch(of_keys + kInt8ScaleBytes + size_t{value_dims(layout)} * kPageTokens, kInt8ScaleBytes);

@@ -52,8 +52,10 @@ inline constexpr uint32_t kOneStepBytes = 4096;
 // Data that a tile prefetches.
 enum class Ahead { kWeights, kRows };
 
+// Functions that only prefetch are always inlined, because GCC 12 otherwise takes them for
+// functions without effects and removes the calls.
 template <uint32_t kBytes>
-inline void prefetch_weights(const Tile& t, const uint8_t* weights) {
+[[gnu::always_inline]] inline void prefetch_weights(const Tile& t, const uint8_t* weights) {
   if (t.in_one_step) {
 #pragma GCC unroll 32
     for (uint32_t line = 0; line < kBytes; line += 64) {
@@ -69,7 +71,8 @@ inline void prefetch_weights(const Tile& t, const uint8_t* weights) {
 }
 
 template <Ahead kAhead, uint32_t kWeightBytes, uint32_t kRowBytes>
-inline void prefetch_ahead(const Tile& t, const uint8_t* weights, const uint8_t* x) {
+[[gnu::always_inline]] inline void prefetch_ahead(const Tile& t, const uint8_t* weights,
+                                                  const uint8_t* x) {
   if constexpr (kAhead == Ahead::kWeights) {
     prefetch_weights<kWeightBytes>(t, weights);
   } else {

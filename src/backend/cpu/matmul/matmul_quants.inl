@@ -188,7 +188,7 @@ struct QuantTile {
   }
   static constexpr uint32_t kRowBlockBytes = kActivationBlock + kWords * 4;
 
-  static inline void prefetch_header(const Tile& t, const uint8_t* header) {
+  [[gnu::always_inline]] static inline void prefetch_header(const Tile& t, const uint8_t* header) {
     if constexpr (kAhead == Ahead::kWeights) prefetch_weights<Scales::kHeaderBytes>(t, header);
   }
 

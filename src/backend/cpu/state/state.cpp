@@ -48,7 +48,8 @@ ThreadScratch scratch_of(const RecurrenceShape& shape, uint32_t n_tokens) {
           .gathered = size_t{2} * shape.key_dim * std::max(kTokensTogether, n_tokens)};
 }
 
-void prefetch(const float* p, uint32_t n) {
+// Always inlined, because GCC 12 otherwise takes it for a function without effects.
+[[gnu::always_inline]] inline void prefetch(const float* p, uint32_t n) {
   for (uint32_t i = 0; i < n; i += 64 / sizeof(float)) __builtin_prefetch(p + i);
 }
 
