@@ -53,7 +53,7 @@ class Bench(unittest.TestCase):
 
     def test_without_json_a_table_is_printed_below_all_limits(self):
         table = kvik.output("bench", MODEL, "--prefill", 16, "--decode", 4, "--repeat", 1).decode().splitlines()
-        self.assertRegex(table[0], r"^int8 pages \(near lossless: KL 0\.\d+\); limits of this machine during the runs: reads \d+ to \d+ GB/s, int8 [1-9]\d* to \d+ GOP/s, bf16 .*, f32 [1-9]\d* to \d+ GFLOP/s")
+        self.assertRegex(table[0], r"^int8 pages \(near lossless: KL 0\.\d+\); limits of this machine during the runs: reads \d+ to \d+ GB/s, int8 [1-9]\d* to \d+ GOP/s, int4 .*, bf16 .*, f32 [1-9]\d* to \d+ GFLOP/s")
         self.assertEqual([line.split()[0] for line in table[1:]], ["test", "prefill", "decode"])
 
     def test_arithmetic_of_an_instruction_set_s_own_is_named(self):

@@ -20,12 +20,13 @@ const char* test_name(const BenchCase& bench);
 // The work of a test, independent of the machine: the operations, by the narrowest arithmetic that
 // the operands allow, and the bytes to be read. One multiply-add counts as two operations.
 struct Work {
+  double int4_ops = 0;
   double int8_ops = 0;
   double bf16_ops = 0;
   double f32_ops = 0;
   double bytes = 0;
 
-  double ops() const { return int8_ops + bf16_ops + f32_ops; }
+  double ops() const { return int4_ops + int8_ops + bf16_ops + f32_ops; }
 };
 
 // The result of one test.

@@ -19,12 +19,14 @@ std::string range_of(std::span<const MachineLimits> machine, double MachineLimit
 
 std::string limits_text(std::span<const MachineLimits> machine) {
   if (machine.empty()) return "limits of this machine: not known for a GPU\n";
+  const bool has_int4 = machine.front().int4_ops_per_s > machine.front().int8_ops_per_s;
   const bool has_bf16 = machine.front().bf16_ops_per_s > 0;
   return fmt::format(
-      "limits of this machine during the runs: reads {} GB/s, int8 {} GOP/s, bf16 {}, f32 {} "
-      "GFLOP/s\n",
+      "limits of this machine during the runs: reads {} GB/s, int8 {} GOP/s, int4 {}, bf16 {}, f32 "
+      "{} GFLOP/s\n",
       range_of(machine, &MachineLimits::read_bytes_per_s),
       range_of(machine, &MachineLimits::int8_ops_per_s),
+      has_int4 ? range_of(machine, &MachineLimits::int4_ops_per_s) : "as int8",
       has_bf16 ? range_of(machine, &MachineLimits::bf16_ops_per_s) : "as f32",
       range_of(machine, &MachineLimits::f32_ops_per_s));
 }

@@ -14,8 +14,8 @@ namespace kvik {
 
 double least_compute_seconds(const Work& work, const MachineLimits& machine) {
   const double bf16_ops_per_s = std::max(machine.bf16_ops_per_s, machine.f32_ops_per_s);
-  return work.int8_ops / machine.int8_ops_per_s + work.bf16_ops / bf16_ops_per_s +
-         work.f32_ops / machine.f32_ops_per_s;
+  return work.int4_ops / machine.int4_ops_per_s + work.int8_ops / machine.int8_ops_per_s +
+         work.bf16_ops / bf16_ops_per_s + work.f32_ops / machine.f32_ops_per_s;
 }
 
 double least_read_seconds(const Work& work, const MachineLimits& machine) {
@@ -27,7 +27,9 @@ double least_seconds(const Work& work, const MachineLimits& machine) {
 }
 
 LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv)
-    : attention_(arithmetic_of(kv.type)) {
+    : keys_(keeps_keys_by_channel(config, kv.type) ? Arithmetic::kInt8  // its levels are of int8
+                                                   : arithmetic_of(key_type(kv.type))),
+      values_(arithmetic_of(value_type(kv.type))) {
   // One row per token is read of an untied embedding and of per-layer embeddings, which is
   // negligible.
   const bool is_tied = !source.find(name_of(TensorId{TensorRole::kHead}));
@@ -56,12 +58,12 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
 
 LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, KvType type,
                                                     bool keys_by_channel) {
-  const uint32_t value_dim = a.latent.rank ? a.latent.rank : a.head_dim;
   const uint64_t kv_bytes =
       a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                     : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
   return {.window = a.window,
-          .ops = 2.0 * a.n_heads * (a.head_dim + value_dim),
+          .key_ops = 2.0 * a.n_heads * (a.head_dim + a.latent.rank),
+          .value_ops = a.latent.rank ? 0.0 : 2.0 * a.n_heads * a.head_dim,
           .kv_bytes = static_cast<double>(kv_bytes)};
 }
 
@@ -110,6 +112,7 @@ Work LimitModel::work(const BenchCase& bench) const {
   Work work;
   for (const auto& [part, n] :
        {std::pair(layers_per_token_, n_rows), {head_per_token_, n_head_rows}}) {
+    work.int4_ops += n * part.int4_ops;
     work.int8_ops += n * part.int8_ops;
     work.bf16_ops += n * part.bf16_ops;
     work.f32_ops += n * part.f32_ops;
@@ -119,7 +122,8 @@ Work LimitModel::work(const BenchCase& bench) const {
   work.bytes += n_weight_reads * experts_read(n_rows_at_once);
   for (const LayerAttention& layer : layers_) {
     const double n_seen = tokens_seen(layer.window, bench);
-    add(work, attention_, n_rows * layer.ops * n_seen);
+    add(work, keys_, n_rows * layer.key_ops * n_seen);
+    add(work, values_, n_rows * layer.value_ops * n_seen);
     work.bytes += n_kv_reads * layer.kv_bytes * n_seen;
   }
   return work;
@@ -135,7 +139,15 @@ double LimitModel::tokens_seen(uint32_t window, const BenchCase& bench) {
 
 LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
   if (type == ElementType::kBF16) return Arithmetic::kBF16;
-  return float_format(type) ? Arithmetic::kF32 : Arithmetic::kInt8;
+  if (float_format(type)) return Arithmetic::kF32;
+  // The tables of IQ4 have levels of eight bits.
+  if (type == ElementType::kIQ4_NL || type == ElementType::kIQ4_XS) return Arithmetic::kInt8;
+  // Of levels of five and six bits, two or more pairs of products add up in 16 bits as well, and
+  // the limit of four bits is an upper bound. Types with levels of eight bits have more than seven
+  // bits.
+  const ElementTraits& of = traits(type);
+  const bool is_narrow = 8 * of.block_bytes <= 7 * of.block_elements;
+  return is_narrow ? Arithmetic::kInt4 : Arithmetic::kInt8;
 }
 
 LimitModel::Arithmetic LimitModel::arithmetic_of(KvType type) {
@@ -144,6 +156,8 @@ LimitModel::Arithmetic LimitModel::arithmetic_of(KvType type) {
       return Arithmetic::kF32;
     case KvType::kBF16:
       return Arithmetic::kBF16;
+    case KvType::kInt4:
+      return Arithmetic::kInt4;
     default:
       return Arithmetic::kInt8;
   }
@@ -151,6 +165,9 @@ LimitModel::Arithmetic LimitModel::arithmetic_of(KvType type) {
 
 void LimitModel::add(Work& work, Arithmetic arithmetic, double ops) {
   switch (arithmetic) {
+    case Arithmetic::kInt4:
+      work.int4_ops += ops;
+      return;
     case Arithmetic::kInt8:
       work.int8_ops += ops;
       return;

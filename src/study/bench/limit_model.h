@@ -43,8 +43,9 @@ class LimitModel {
   Work work(const BenchCase& bench) const;
 
  private:
-  enum class Arithmetic : uint8_t { kInt8, kBF16, kF32 };
+  enum class Arithmetic : uint8_t { kInt4, kInt8, kBF16, kF32 };
   static Arithmetic arithmetic_of(ElementType type);
+  // Returns the arithmetic of K or V stored in a type.
   static Arithmetic arithmetic_of(KvType type);
   static void add(Work& work, Arithmetic arithmetic, double ops);
 
@@ -53,8 +54,9 @@ class LimitModel {
 
   // The cost of attention in one layer for each token that a row attends to.
   struct LayerAttention {
-    uint32_t window;  // in tokens; 0: the layer attends to all tokens
-    double ops, kv_bytes;
+    uint32_t window;            // in tokens; 0: the layer attends to all tokens
+    double key_ops, value_ops;  // latent K, which is also V, counts as K
+    double kv_bytes;
   };
   static LayerAttention attention_of(const AttentionConfig& attention, KvType type,
                                      bool keys_by_channel);
@@ -66,7 +68,7 @@ class LimitModel {
   Work head_per_token_;
   double expert_bytes_ = 0;  // bytes of all experts
   double expert_share_ = 0;  // share of the experts that one token uses
-  Arithmetic attention_;
+  Arithmetic keys_, values_;
   std::vector<LayerAttention> layers_;
 };
 

@@ -59,9 +59,11 @@ class Drawing {
               .styles = kStyles,
               .dark_styles = kDarkStyles},
              kLeft),
-        ceilings_({{"int8", machine.int8_ops_per_s},
-                   {"bf16", machine.bf16_ops_per_s},
-                   {"f32", machine.f32_ops_per_s}}) {
+        ceilings_(
+            {{"int4", machine.int4_ops_per_s > machine.int8_ops_per_s ? machine.int4_ops_per_s : 0},
+             {"int8", machine.int8_ops_per_s},
+             {"bf16", machine.bf16_ops_per_s},
+             {"f32", machine.f32_ops_per_s}}) {
     std::erase_if(ceilings_, [](const Ceiling& c) { return c.ops_per_s <= 0; });
     std::ranges::sort(ceilings_, std::ranges::greater(), &Ceiling::ops_per_s);
     const double ridge = ceilings_.front().ops_per_s / machine.read_bytes_per_s;

@@ -47,6 +47,7 @@ json::object machine_json(const ExplainFigures& figures) {
           {"threads", figures.n_threads},
           {"read_bytes_per_s", m.read_bytes_per_s},
           {"int8_ops_per_s", m.int8_ops_per_s},
+          {"int4_ops_per_s", m.int4_ops_per_s},
           {"bf16_ops_per_s", m.bf16_ops_per_s},
           {"f32_ops_per_s", m.f32_ops_per_s}};
 }

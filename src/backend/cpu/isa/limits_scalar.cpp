@@ -37,6 +37,6 @@ void read(const void* bytes, size_t n) {
 
 }  // namespace
 
-const LimitKernels kLimitKernels = {f32_fma, int8_dot, nullptr, read};
+const LimitKernels kLimitKernels = {f32_fma, int8_dot, nullptr, nullptr, read};
 
 }  // namespace kvik::cpu::scalar

@@ -33,7 +33,10 @@ cpu::LimitKernels best_kernels() {
   cpu::LimitKernels best = cpu::scalar::kLimitKernels;
   for (const std::string_view isa : cpu_isa_names()) {
     if (isa == "avx2") best = cpu::avx2::kLimitKernels;
-    if (isa == "avxvnni") best.int8_dot = cpu::avxvnni::int8_dot;
+    if (isa == "avxvnni") {
+      best.int8_dot = cpu::avxvnni::int8_dot;
+      best.int4_dot = nullptr;
+    }
     if (isa == "avx512") best = cpu::avx512::kLimitKernels;
     if (isa == "avx512bf16") best.bf16_dot = cpu::avx512bf16::bf16_dot;
   }
@@ -110,10 +113,13 @@ double best_arithmetic(LimitLoops& loops, double (*kernel)(long)) {
 
 MachineLimits measure_machine_limits(uint32_t n_threads) {
   LimitLoops loops(n_threads);
-  return {.read_bytes_per_s = best_read(loops),
-          .f32_ops_per_s = best_arithmetic(loops, loops.kernels().f32_fma),
-          .bf16_ops_per_s = best_arithmetic(loops, loops.kernels().bf16_dot),
-          .int8_ops_per_s = best_arithmetic(loops, loops.kernels().int8_dot)};
+  MachineLimits limits = {.read_bytes_per_s = best_read(loops),
+                          .f32_ops_per_s = best_arithmetic(loops, loops.kernels().f32_fma),
+                          .bf16_ops_per_s = best_arithmetic(loops, loops.kernels().bf16_dot),
+                          .int8_ops_per_s = best_arithmetic(loops, loops.kernels().int8_dot),
+                          .int4_ops_per_s = best_arithmetic(loops, loops.kernels().int4_dot)};
+  limits.int4_ops_per_s = std::max(limits.int4_ops_per_s, limits.int8_ops_per_s);
+  return limits;
 }
 
 struct MachineProbe::Totals {
@@ -126,7 +132,7 @@ struct MachineProbe::Totals {
   void look() {
     loops.wake();
     read_seconds += loops.read(kSlicesPerMeasurement);
-    for (Arithmetic* a : {&f32, &bf16, &int8}) {
+    for (Arithmetic* a : {&f32, &bf16, &int8, &int4}) {
       if (a->kernel) a->seconds += loops.compute(a->kernel, kRoundsPerMeasurement);
     }
     ++n_measurements;
@@ -141,6 +147,7 @@ struct MachineProbe::Totals {
   Arithmetic f32 = {loops.kernels().f32_fma};
   Arithmetic bf16 = {loops.kernels().bf16_dot};
   Arithmetic int8 = {loops.kernels().int8_dot};
+  Arithmetic int4 = {loops.kernels().int4_dot};
   uint32_t n_measurements = 0;
 };
 
@@ -158,8 +165,9 @@ MachineLimits MachineProbe::take() {
   const MachineLimits limits = {.read_bytes_per_s = n_bytes / t.read_seconds,
                                 .f32_ops_per_s = t.ops_per_s(t.f32),
                                 .bf16_ops_per_s = t.ops_per_s(t.bf16),
-                                .int8_ops_per_s = t.ops_per_s(t.int8)};
-  t.read_seconds = t.f32.seconds = t.bf16.seconds = t.int8.seconds = 0;
+                                .int8_ops_per_s = t.ops_per_s(t.int8),
+                                .int4_ops_per_s = t.ops_per_s(t.int4.kernel ? t.int4 : t.int8)};
+  t.read_seconds = t.f32.seconds = t.bf16.seconds = t.int8.seconds = t.int4.seconds = 0;
   t.n_measurements = 0;
   return limits;
 }
@@ -171,7 +179,8 @@ MachineLimits best_of(std::span<const MachineLimits> measured) {
   return {.read_bytes_per_s = highest(&MachineLimits::read_bytes_per_s),
           .f32_ops_per_s = highest(&MachineLimits::f32_ops_per_s),
           .bf16_ops_per_s = highest(&MachineLimits::bf16_ops_per_s),
-          .int8_ops_per_s = highest(&MachineLimits::int8_ops_per_s)};
+          .int8_ops_per_s = highest(&MachineLimits::int8_ops_per_s),
+          .int4_ops_per_s = highest(&MachineLimits::int4_ops_per_s)};
 }
 
 }  // namespace kvik

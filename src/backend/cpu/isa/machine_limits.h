@@ -14,6 +14,9 @@ struct MachineLimits {
   double f32_ops_per_s = 0;     // fused multiply-adds
   double bf16_ops_per_s = 0;    // vdpbf16ps; 0 if it is not supported
   double int8_ops_per_s = 0;    // dot products of u8 and s8, with vpdpbusd if it is supported
+  // Dot products in which the levels of one operand have four bits, so that eight pairs of products
+  // add up in 16 bits. As int8 where vpdpbusd is supported.
+  double int4_ops_per_s = 0;
 };
 
 // Measures the limits, which takes about a second. Returns the best of several runs, because other
@@ -47,6 +50,7 @@ namespace cpu {
 struct LimitKernels {
   double (*f32_fma)(long n);
   double (*int8_dot)(long n);
+  double (*int4_dot)(long n);  // nullptr if it is not faster than int8_dot
   double (*bf16_dot)(long n);  // nullptr if the set has no such instruction
   void (*read)(const void* bytes, size_t n);
 };
