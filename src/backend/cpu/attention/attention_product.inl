@@ -7,6 +7,20 @@
 inline F32x16 load_elements(const float* p) { return load(p); }
 inline F32x16 load_elements(const uint16_t* p) { return load_bf16(p); }
 
+// Elements as factors of a product, and the sums of such products. The lanes of bf16 are shuffled.
+inline F32x16 load_factors(const float* p) { return load(p); }
+inline F32x16 load_factors(const uint16_t* p) { return load_bf16_shuffled(p); }
+template <class Element>
+inline F32x16 load_factor_sums(const float* p) {
+  if constexpr (sizeof(Element) == sizeof(float)) return load(p);
+  return shuffled(load(p));
+}
+template <class Element>
+inline void store_factor_sums(float* p, F32x16 sums) {
+  if constexpr (sizeof(Element) == sizeof(float)) return store(p, sums);
+  store(p, unshuffled(sums));
+}
+
 // A number as a type.
 template <uint32_t kValue>
 struct Count {
@@ -41,7 +55,7 @@ inline void multiply(const float* a, const Element* const (&b)[N], const Element
     F32x16 vectors[N];
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
-      vectors[n] = load_elements(b[n] + k * kLanes);
+      vectors[n] = load_factors(b[n] + k * kLanes);
       __builtin_prefetch(ahead[n] + k * kLanes);
     }
 #pragma GCC unroll 16
@@ -75,7 +89,7 @@ inline void score_tile(const float* queries, const Element* const* tiles, uint32
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
-      store(scores + m * kScoreStride + n * kLanes, mul(factor, sums[m][n]));
+      store_factor_sums<Element>(scores + m * kScoreStride + n * kLanes, mul(factor, sums[m][n]));
     }
   }
 }
@@ -99,7 +113,9 @@ inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
-    for (uint32_t n = 0; n < N; ++n) sums[m][n] = load(out + m * size_t{out_stride} + n * kLanes);
+    for (uint32_t n = 0; n < N; ++n) {
+      sums[m][n] = load_factor_sums<Element>(out + m * size_t{out_stride} + n * kLanes);
+    }
   }
   for (uint32_t i = 0; i < n_runs; ++i) {
     const Element* b[N];
@@ -116,7 +132,7 @@ inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
-      store(out + m * size_t{out_stride} + n * kLanes, sums[m][n]);
+      store_factor_sums<Element>(out + m * size_t{out_stride} + n * kLanes, sums[m][n]);
     }
   }
 }

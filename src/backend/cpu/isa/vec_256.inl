@@ -143,6 +143,18 @@ inline F32x16 interleave(__m256 a, __m256 b) {
 }
 inline F32x16 interleave_low(F32x16 a, F32x16 b) { return interleave(a.lo, b.lo); }
 inline F32x16 interleave_high(F32x16 a, F32x16 b) { return interleave(a.hi, b.hi); }
+// Even lanes, then odd lanes: two operations instead of four, two of which cross the halves of a
+// register.
+inline F32x16 load_bf16_shuffled(const uint16_t* p) {
+  const __m256i pairs = load_256(p);
+  const __m256i high = _mm256_set1_epi32(static_cast<int32_t>(0xffff0000u));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)),
+          _mm256_castsi256_ps(_mm256_and_si256(pairs, high))};
+}
+inline F32x16 shuffled(F32x16 v) {
+  return {every_other<0x88>(v.lo, v.hi), every_other<0xdd>(v.lo, v.hi)};
+}
+inline F32x16 unshuffled(F32x16 v) { return interleave(v.lo, v.hi); }
 
 inline I32x16 round_to_i32(F32x16 a) {
   return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};

@@ -56,6 +56,9 @@ inline F32x16 load_bf16_odd(const uint16_t* p) {
   const __m512i high = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000u));
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high))};
 }
+inline F32x16 load_bf16_shuffled(const uint16_t* p) { return load_bf16(p); }
+inline F32x16 shuffled(F32x16 v) { return v; }
+inline F32x16 unshuffled(F32x16 v) { return v; }
 inline void store(float* p, F32x16 v) { _mm512_storeu_ps(p, v.v); }
 inline void store_first(float* p, F32x16 v, uint32_t n) {
   _mm512_mask_storeu_ps(p, lanes_below(n), v.v);

@@ -64,6 +64,11 @@ inline F32x16 load_bf16_even(const uint16_t* p) {
 inline F32x16 load_bf16_odd(const uint16_t* p) {
   return each_lane([&](uint32_t i) { return bf16_to_f32(p[2 * i + 1]); });
 }
+// Loads sixteen bf16 in the order of lanes that takes the least work. The other two functions bring
+// the lanes of a vector into this order and back.
+inline F32x16 load_bf16_shuffled(const uint16_t* p) { return load_bf16(p); }
+inline F32x16 shuffled(F32x16 v) { return v; }
+inline F32x16 unshuffled(F32x16 v) { return v; }
 inline void store(float* p, F32x16 v) {
   for (uint32_t i = 0; i < kLanes; ++i) p[i] = v.lane[i];
 }
