@@ -142,9 +142,8 @@ LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
   if (float_format(type)) return Arithmetic::kF32;
   // The tables of IQ4 have levels of eight bits.
   if (type == ElementType::kIQ4_NL || type == ElementType::kIQ4_XS) return Arithmetic::kInt8;
-  // Of levels of five and six bits, two or more pairs of products add up in 16 bits as well, and
-  // the limit of four bits is an upper bound. Types with levels of eight bits have more than seven
-  // bits.
+  // Levels of up to six bits: at least two pairs of products add up in 16 bits, so the limit of
+  // four bits is an upper bound. Types with levels of eight bits have more than seven bits.
   const ElementTraits& of = traits(type);
   const bool is_narrow = 8 * of.block_bytes <= 7 * of.block_elements;
   return is_narrow ? Arithmetic::kInt4 : Arithmetic::kInt8;
