@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -47,7 +48,12 @@ class Backend {
 
   virtual std::string_view name() const = 0;  // "cpu/avx512"
   virtual Memory& memory() = 0;
-  virtual uint32_t n_threads() const = 0;
+  virtual uint32_t n_threads() const = 0;  // of the host
+
+  // Calls work(item, thread) once for each item in [0, n_items) on the threads of the host, and
+  // returns when all calls are done. thread < n_threads(). The calls must not throw.
+  using HostWork = std::function<void(size_t item, uint32_t thread)>;
+  virtual void run_on_host(size_t n_items, const HostWork& work) = 0;
 
   // Returns whether weights of this type can be packed.
   virtual bool can_compute(ElementType type) const = 0;

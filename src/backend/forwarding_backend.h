@@ -18,6 +18,9 @@ class ForwardingBackend : public Backend {
   std::string_view name() const override { return next_.name(); }
   Memory& memory() override { return next_.memory(); }
   uint32_t n_threads() const override { return next_.n_threads(); }
+  void run_on_host(size_t n_items, const HostWork& work) override {
+    next_.run_on_host(n_items, work);
+  }
   bool can_compute(ElementType type) const override { return next_.can_compute(type); }
   uint32_t max_head_dim() const override { return next_.max_head_dim(); }
   std::string_view arithmetic(ElementType type) const override { return next_.arithmetic(type); }

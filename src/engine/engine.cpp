@@ -140,7 +140,7 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
                        .speculation = speculation_of(options.speculation, decoder_, draft_.get(),
                                                      head_ ? &*head_ : nullptr)}),
       tenants_(options.tenants),
-      sampler_(limits.n_vocab),
+      step_sampler_(backend, limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
                                   name_of(options.kv_type), page_layout_version(options.kv_type),
                                   model_->numerics())) {
@@ -148,6 +148,7 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
   batch_.reserve(options.max_running);
   page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
   draft_tokens_.reserve(options.max_step_tokens);
+  picks_.reserve(options.max_running);
   sampled_.reserve(options.max_step_tokens);
   outcomes_.reserve(options.max_running);
   accepted_.reserve(options.max_running);

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "engine/request/request.h"
 #include "engine/sample/mask_maker.h"
-#include "engine/sample/sampler.h"
+#include "engine/sample/step_sampler.h"
 #include "engine/schedule/queue_estimate.h"
 #include "engine/schedule/queue_limit.h"
 #include "engine/schedule/scheduler.h"
@@ -150,10 +150,10 @@ class Engine {
   void accept(const StepPlan& plan);
   std::span<const TokenId> tokens_of(const StepPlan::Entry& entry);
   void sample(const StepPlan& plan);
-  Outcome sample_rows(const StepPlan::Entry& entry, size_t first_row);
-  std::optional<TokenEvent> sample_token(Sequence& sequence, const LogitsRow& row,
-                                         Outcome& outcome);
-  std::optional<TokenId> pick(Sequence& sequence, const LogitsRow& row);
+  size_t pick_rows(std::span<const StepPlan::Entry> entries, size_t row);
+  Outcome sample_rows(const StepPlan::Entry& entry, size_t first_row, TokenPick first);
+  std::optional<TokenEvent> sample_token(TokenPick pick, const LogitsRow& row, Outcome& outcome);
+  TokenPick pick_at(Sequence& sequence, const LogitsRow& row);
   std::span<const float> logits_of(const LogitsRow& row);
   void hold(const StepPlan::Entry& entry, size_t row);
   bool sample_held();
@@ -193,7 +193,7 @@ class Engine {
   std::optional<MtpHeadDrafter> head_;  // only if the model has an MTP head
   Scheduler scheduler_;
   const TenantMarks tenants_;
-  Sampler sampler_;
+  StepSampler step_sampler_;
   MaskMaker mask_maker_;
   std::string cache_identity_;
   EngineSnapshot counters_;
@@ -208,6 +208,7 @@ class Engine {
   std::vector<std::span<std::byte* const>> page_tables_;
   std::vector<RequestId> ready_;       // sequences whose held logits can be sampled
   std::vector<TokenId> draft_tokens_;  // tokens of the entries that have drafts, concatenated
+  std::vector<TokenPick> picks_;       // made together, by ascending row
   std::vector<TokenEvent> sampled_;
   std::vector<Outcome> outcomes_;            // by entry
   std::vector<uint32_t> accepted_;           // number of accepted rows of each entry

@@ -22,6 +22,16 @@ std::optional<FinishReason> failure_of(const Sequence& sequence) {
   return FinishReason::kFailed;
 }
 
+// Returns the reason to end the sequence before another token is sampled, if there is one.
+std::optional<FinishReason> end_without_token(const Sequence& sequence) {
+  if (sequence.wants_hidden()) return FinishReason::kStop;
+  if (const auto failed = failure_of(sequence)) return failed;
+  // The constraint allows no further token.
+  if (sequence.must_end()) return FinishReason::kStop;
+  if (sequence.n_generated() >= sequence.request.max_tokens) return FinishReason::kLength;
+  return std::nullopt;
+}
+
 }  // namespace
 
 // --- sampling ---
@@ -31,6 +41,8 @@ void Engine::sample(const StepPlan& plan) {
   outcomes_.assign(plan.entries.size(), {});
   accepted_.clear();
   size_t n_rows = 0;
+  size_t picked_end = 0;  // end of the rows considered by pick_rows()
+  size_t next_pick = 0;
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const StepPlan::Entry& entry = plan.entries[i];
     n_rows += entry.n_wanted;
@@ -38,17 +50,45 @@ void Engine::sample(const StepPlan& plan) {
       accepted_.push_back(entry.n_new);
       continue;
     }
-    if (entry.sequence->next_tokens && !entry.sequence->next_tokens->is_ready()) {
+    const uint32_t n_sampled = 1 + entry.n_draft_tokens();
+    const size_t first_row = n_rows - n_sampled;
+    if (entry.sequence->is_waiting_for_mask()) {
       accepted_.push_back(entry.n_own());
-      hold(entry, n_rows - entry.n_draft_tokens() - 1);
+      hold(entry, first_row);
       continue;
     }
-    const uint32_t n_sampled = 1 + entry.n_draft_tokens();
-    outcomes_[i] = sample_rows(entry, n_rows - n_sampled);
+    if (first_row >= picked_end) {
+      picked_end = pick_rows(std::span(plan.entries).subspan(i), first_row);
+      next_pick = 0;
+    }
+    TokenPick first{.sequence = entry.sequence};
+    if (next_pick < picks_.size() && picks_[next_pick].sequence == entry.sequence) {
+      first = std::move(picks_[next_pick++]);
+    }
+    outcomes_[i] = sample_rows(entry, first_row, std::move(first));
     // A row at which the answer ended without a token is accepted, too.
     const uint32_t n_stand = outcomes_[i].n_tokens + (outcomes_[i].last ? 0 : 1);
     accepted_.push_back(entry.n_new - n_sampled + n_stand);
   }
+}
+
+// Picks the first tokens of those entries whose logits are available together with those of `row`,
+// the first sampled row of the first entry. Returns the end of these rows.
+size_t Engine::pick_rows(std::span<const StepPlan::Entry> entries, size_t row) {
+  picks_.clear();
+  const size_t end = decoder_.logits_end(row);
+  size_t n_rows = row + 1 + entries.front().n_draft_tokens() - entries.front().n_wanted;
+  for (const StepPlan::Entry& entry : entries) {
+    n_rows += entry.n_wanted;
+    if (entry.n_new < entry.sequence->n_pending()) continue;
+    const size_t first_row = n_rows - 1 - entry.n_draft_tokens();
+    if (first_row >= end) break;
+    Sequence& sequence = *entry.sequence;
+    if (sequence.is_waiting_for_mask() || end_without_token(sequence)) continue;
+    picks_.push_back(pick_at(sequence, {.decoder_row = first_row}));
+  }
+  step_sampler_.make(picks_);
+  return end;
 }
 
 // Keeps the logits until the sequence's mask is ready, so that no row is computed again.
@@ -75,7 +115,7 @@ void Engine::sample_held(Sequence& sequence) {
   const std::vector<float> logits = std::exchange(sequence.held_logits, {});
   const LogitsRow row{.held = logits};
   Outcome outcome;
-  const auto token = sample_token(sequence, row, outcome);
+  const auto token = sample_token({.sequence = &sequence}, row, outcome);
   if (token) {
     outcome.last = token->id;
     if (has_penalties(sequence.request.sampling)) sequence.counts.add_answer(token->id);
@@ -90,12 +130,15 @@ void Engine::sample_held(Sequence& sequence) {
 // Samples from the rows of an entry, starting at the decoder's row first_row. All tokens of the
 // sequence itself are computed. While a sampled token equals the next draft token, the following
 // row is valid, as if it had been computed in a step of its own, and is sampled as well. Appends
-// all sampled tokens but the last one to the sequence.
-Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_row) {
+// all sampled tokens but the last one to the sequence. `first` is the pick from the first row,
+// which may have been made.
+Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_row,
+                                    TokenPick first) {
   Sequence& sequence = *entry.sequence;
   Outcome outcome{.first_token = sampled_.size(), .n_tokens = 0, .last = {}, .end = {}};
+  TokenPick pick = std::move(first);
   for (size_t r = 0;; ++r) {
-    auto token = sample_token(sequence, {.decoder_row = first_row + r}, outcome);
+    auto token = sample_token(std::move(pick), {.decoder_row = first_row + r}, outcome);
     if (!token) return outcome;
     const TokenId id = token->id;
     sampled_.push_back(std::move(*token));
@@ -109,57 +152,44 @@ Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_r
       return outcome;
     }
     sequence.tokens.push_back(id);
+    pick = {.sequence = &sequence};
   }
 }
 
-// Samples the token that follows the sequence's last token from `row`. Returns std::nullopt and
-// sets outcome.end if the answer ends instead.
-std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, const LogitsRow& row,
+// Returns the token that follows the sequence's last token, sampled from `row` unless the pick has
+// been made. Returns std::nullopt and sets outcome.end if the answer ends instead.
+std::optional<TokenEvent> Engine::sample_token(TokenPick pick, const LogitsRow& row,
                                                Outcome& outcome) {
   const auto end = [&](FinishReason reason) {
     outcome.end = reason;
     return std::nullopt;
   };
-  if (sequence.wants_hidden()) return end(FinishReason::kStop);
-  const Request& request = sequence.request;
-  if (const auto failed = failure_of(sequence)) return end(*failed);
-  // The constraint allows no further token.
-  if (sequence.must_end()) return end(FinishReason::kStop);
-  if (sequence.n_generated() >= request.max_tokens) return end(FinishReason::kLength);
-  std::optional<TokenId> token = pick(sequence, row);
-  if (!token) return end(FinishReason::kFailed);
-  if (sequence.n_generated() < request.script.size()) {
-    token = request.script[sequence.n_generated()];
+  Sequence& sequence = *pick.sequence;
+  if (const auto reason = end_without_token(sequence)) return end(*reason);
+  if (!pick.is_made) {
+    pick = pick_at(sequence, row);
+    step_sampler_.make(pick);
   }
-  if (std::ranges::count(request.stop_tokens, *token) > 0) return end(FinishReason::kStop);
+  if (!pick.event) return end(FinishReason::kFailed);
+  const TokenId token = pick.event->id;
+  if (std::ranges::count(sequence.request.stop_tokens, token) > 0) {
+    return end(FinishReason::kStop);
+  }
   if (sequence.next_tokens) {
-    sequence.next_tokens->advance(*token);
+    sequence.next_tokens->advance(token);
     mask_maker_.advance(*sequence.next_tokens);
   }
-  TokenEvent event{.id = *token, .chosen = {}, .top = {}};
-  if (request.n_logprobs) {
-    const std::span<const float> logits = logits_of(row);
-    event.chosen = logprob_of(logits, *token);
-    event.top = top_logprobs(logits, *request.n_logprobs);
-  }
-  return event;
+  return std::move(pick.event);
 }
 
 std::span<const float> Engine::logits_of(const LogitsRow& row) {
   return row.held.empty() ? decoder_.logits(row.decoder_row) : row.held;
 }
 
-std::optional<TokenId> Engine::pick(Sequence& sequence, const LogitsRow& row) {
-  const Request& request = sequence.request;
-  if (sequence.is_plain_greedy()) return decoder_.argmax(row.decoder_row);
-  const bool too_early = sequence.n_generated() < request.min_tokens;
-  return sampler_.sample(
-      {.logits = logits_of(row),
-       .params = request.sampling,
-       .counts = sequence.counts,
-       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
-       .position = sequence.n_tokens(),
-       .next_tokens = sequence.next_tokens ? &*sequence.next_tokens : nullptr});
+// Returns a pick to be made from the row. That of a plain greedy sequence needs no logits.
+TokenPick Engine::pick_at(Sequence& sequence, const LogitsRow& row) {
+  if (!sequence.is_plain_greedy()) return {.sequence = &sequence, .logits = logits_of(row)};
+  return {.sequence = &sequence, .argmax = decoder_.argmax(row.decoder_row)};
 }
 
 // --- publishing ---

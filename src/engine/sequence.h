@@ -118,6 +118,7 @@ struct Sequence {
   // Returns true if only the newest token lacks K and V: the next step yields another token.
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
   bool is_held() const { return !held_logits.empty(); }
+  bool is_waiting_for_mask() const { return next_tokens && !next_tokens->is_ready(); }
   // Returns true if the answer satisfies its constraint and nothing can follow.
   bool must_end() const { return next_tokens && next_tokens->must_end(); }
   int32_t priority_among_all() const {

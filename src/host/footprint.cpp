@@ -112,6 +112,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
   const uint64_t page_bytes = layout.page_bytes;
   const uint64_t n_pages = (options.kv_budget_bytes - slots) / page_bytes;
   const WorkLimits work = work_limits(config_, weights_.kinds, options);
+  const uint64_t draft_sampler = config_.has_mtp_head ? Sampler::buffer_bytes(config_.n_vocab) : 0;
   MemoryPlan plan{
       .weights_bytes = weights_.n_bytes,
       .kv_bytes = slots + n_pages * page_bytes,
@@ -120,8 +121,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
            Decoder::buffer_bytes(config_, options.kv_type, options.max_step_tokens, backend_),
            true},
           {"kernels", backend_.scratch_bytes(work), true},
-          // The sampler of answers, and that of draft tokens.
-          {"sampler", (config_.has_mtp_head ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
+          {"samplers", StepSampler::buffer_bytes(config_.n_vocab, backend_) + draft_sampler},
           {"grammars", grammar_bytes(options, config_.n_vocab)},
           {"page index", n_pages * kIndexBytes},
           {"speculation", speculation_bytes(options, n_pages)},

@@ -97,10 +97,14 @@ class Decoder {
   // Number of rows that the last step's sequences requested. Rows are numbered in the order of the
   // batch.
   size_t n_logits() const { return wanted_.size(); }
-  // Returns the logits of a requested row in host memory: [n_vocab], valid until another row is
-  // requested. A few rows are computed together, so calling this in ascending order computes each
-  // row once.
+  // Returns the logits of a requested row in host memory: [n_vocab], valid until a row outside
+  // [row, logits_end(row)) is requested. A few rows are computed together, so calling this in
+  // ascending order computes each row once.
   std::span<const float> logits(size_t row);
+  // Returns the end of the rows whose logits stay valid while those of `row` do.
+  size_t logits_end(size_t row) const {
+    return row - row % buffers_.logits.n_rows + buffers_.logits.n_rows;
+  }
   // Returns the token with the largest logit of a row, the first one if there are several;
   // std::nullopt if no logit is finite.
   std::optional<TokenId> argmax(size_t row);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/sample/sampler.h"
+#include "engine/sample/log_softmax.h"
 
 namespace kvik {
 
@@ -51,15 +51,16 @@ void ChoiceStream::on_logits(uint32_t position, std::span<const float> logits) {
   const TokenId id = options_.prompt[position + 1];
   if (reports_prompt_logprobs()) prompt_to_chunk(id, logits);
   if (!output().echo || !options_.n_logprobs) return;
-  to_chunk(logprob_of(logits, id), top_logprobs(logits, *options_.n_logprobs),
-           echo_offsets_[position + 1]);
+  const LogSoftmax logprobs(logits);
+  to_chunk({id, logprobs.of(id)}, logprobs.top(*options_.n_logprobs), echo_offsets_[position + 1]);
 }
 
 void ChoiceStream::prompt_to_chunk(TokenId id, std::span<const float> logits) {
-  const auto top = top_logprobs(logits, *output().n_prompt_logprobs);
+  const LogSoftmax logprobs(logits);
+  const auto top = logprobs.top(*output().n_prompt_logprobs);
   std::vector<PromptLogprob> all;
   all.reserve(1 + top.size());
-  all.push_back({id, logprob_of(logits, id).logprob, rank_of(logits, id), text_of(id)});
+  all.push_back({id, logprobs.of(id), rank_of(logits, id), text_of(id)});
   for (uint32_t i = 0; i < top.size(); ++i) {
     if (top[i].id != id) all.push_back({top[i].id, top[i].logprob, i + 1, text_of(top[i].id)});
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sample/sampler.h"
+#include "engine/sample/log_softmax.h"
 #include "service/request_bounds.h"
 #include "support/tiny_service.h"
 
@@ -36,10 +36,10 @@ TEST(PromptLogprobs, are_the_engines_own_of_each_token_and_the_likeliest) {
   ASSERT_EQ(all.size(), 40u);
   EXPECT_TRUE(all[0].empty());
   for (size_t i = 1; i < 40; ++i) {
-    const auto top = top_logprobs(rows[i - 1], 3);
+    const auto top = LogSoftmax(rows[i - 1]).top(3);
     const auto& own = all[i].front();
     EXPECT_EQ(own.id, prompt[i]);
-    EXPECT_EQ(own.logprob, logprob_of(rows[i - 1], prompt[i]).logprob);
+    EXPECT_EQ(own.logprob, LogSoftmax(rows[i - 1]).of(prompt[i]));
     EXPECT_EQ(own.rank, rank_of(rows[i - 1], prompt[i]));
     EXPECT_EQ(all[i].size(), own.rank <= 3 ? 3u : 4u);
     for (uint32_t k = 0; k < 3; ++k) {

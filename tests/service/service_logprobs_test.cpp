@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sample/sampler.h"
+#include "engine/sample/log_softmax.h"
 #include "support/tiny_service.h"
 
 namespace kvik {
@@ -96,9 +96,9 @@ TEST(ServiceLogprobs, with_echo_cover_the_prompt_too) {
   ASSERT_EQ(rows.size(), 40u);
   for (size_t i = 1; i < 40; ++i) {
     const auto& row = rows[i - 1].second;
-    EXPECT_EQ(choice.logprobs[i].logprob, logprob_of(row, prompt[i]).logprob);
+    EXPECT_EQ(choice.logprobs[i].logprob, LogSoftmax(row).of(prompt[i]));
     ASSERT_EQ(choice.logprobs[i].top.size(), 2u);
-    EXPECT_EQ(choice.logprobs[i].top[0].second, top_logprobs(row, 1)[0].logprob);
+    EXPECT_EQ(choice.logprobs[i].top[0].second, LogSoftmax(row).top(1)[0].logprob);
   }
 }
 

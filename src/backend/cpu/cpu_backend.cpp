@@ -50,6 +50,7 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
   uint32_t n_threads() const override { return pool_.n_threads(); }
+  void run_on_host(size_t n_items, const HostWork& work) override { pool_.run(n_items, work); }
   bool can_compute(ElementType type) const override { return can_pack(type); }
   std::string_view arithmetic(ElementType type) const override;
 

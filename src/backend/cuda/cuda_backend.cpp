@@ -46,6 +46,7 @@ class CudaBackend final : public Backend {
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
   uint32_t n_threads() const override { return pool_.n_threads(); }
+  void run_on_host(size_t n_items, const HostWork& work) override { pool_.run(n_items, work); }
   bool can_compute(ElementType type) const override {
     return can_multiply(device_->kernels().matmul, type);
   }
@@ -172,7 +173,7 @@ class CudaBackend final : public Backend {
   Tables tables_;
   Stream stream_;
   CudaMemory memory_;
-  ThreadPool pool_;  // packs weights
+  ThreadPool pool_;  // packs weights and does the work of run_on_host()
   RowOperations rows_;
   Matmul matmul_;
   Attention attention_;

@@ -1,16 +1,18 @@
 #include "engine/sample/sampler.h"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <limits>
 
 #include "base/check.h"
+#include "engine/sample/weight_of.h"
 #include "tensor/largest.h"
 
 namespace kvik {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
+constexpr float kNever = -kInfinite;
 
 uint64_t mix(uint64_t z) {
   z += 0x9e3779b97f4a7c15u;
@@ -19,16 +21,19 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// Returns log(Σ exp(logit)) in double, in ascending order of id, so that the result is always the
-// same. Skips values that are not finite, as sampling does.
-double log_sum_exp(std::span<const float> logits) {
-  float peak = kNever;
-  for (const float logit : logits) peak = std::isfinite(logit) ? std::max(peak, logit) : peak;
-  double sum = 0;
-  for (const float logit : logits) {
-    if (std::isfinite(logit)) sum += std::exp(static_cast<double>(logit) - peak);
-  }
-  return peak + std::log(sum);
+struct Temperature {
+  float peak;  // the largest logit
+  float temperature;
+
+  // A logit that is not finite gives a NaN or an infinity, whose weight is 0.
+  float scaled(float logit) const { return (logit - peak) / temperature; }
+};
+
+// Returns a block of adjacent tokens.
+template <class T>
+std::span<T> block_of(std::span<T> values, size_t number, size_t block) {
+  const size_t begin = number * block;
+  return values.subspan(begin, std::min(block, values.size() - begin));
 }
 
 }  // namespace
@@ -38,79 +43,144 @@ double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-Sampler::Sampler(uint32_t n_vocab) : logits_(n_vocab) { candidates_.reserve(n_vocab); }
+Sampler::Sampler(uint32_t n_vocab)
+    : values_(n_vocab), largest_(n_blocks(n_vocab)), ranked_(n_blocks(n_vocab)) {
+  candidates_.reserve(n_vocab);
+}
 
 bool Sampler::heavier(const Candidate& a, const Candidate& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
 }
 
 std::optional<TokenId> Sampler::sample(const Input& input) {
-  CHECK(input.logits.size() == logits_.size());
-  adjust(input);
-  if (input.next_tokens && input.params.temperature == 0) {
-    // The likeliest token is usually allowed, and then no mask is needed.
-    const std::optional<TokenId> argmax = index_of_largest(logits_);
-    if (!argmax || input.next_tokens->allows(*argmax)) return argmax;
+  CHECK(input.logits.size() == values_.size());
+  std::span<const float> logits = adjusted(input);
+  const bool is_greedy = input.params.temperature == 0;
+  if (input.next_tokens) {
+    if (is_greedy) {
+      // The likeliest token is usually allowed, and then no mask is needed.
+      const std::optional<TokenId> argmax = index_of_largest(logits);
+      if (!argmax || input.next_tokens->allows(*argmax)) return argmax;
+    }
+    if (logits.data() != values_.data()) std::ranges::copy(logits, values_.begin());
+    logits = values_;
+    apply_mask(input.next_tokens->mask());
   }
-  if (input.next_tokens) apply_mask(input.next_tokens->mask());
-  const std::optional<TokenId> best = index_of_largest(logits_);
-  if (!best || input.params.temperature == 0) return best;
-  return draw(input.params, input.position, *best);
+  if (is_greedy) return index_of_largest(logits);
+  return draw(logits, input.params, input.position);
 }
 
-void Sampler::adjust(const Input& input) {
-  std::copy(input.logits.begin(), input.logits.end(), logits_.begin());
+// Returns the logits after bias and penalties, without a copy if there are none.
+std::span<const float> Sampler::adjusted(const Input& input) {
   const SamplingParams& p = input.params;
-  for (const auto& [id, bias] : p.logit_bias) logits_[id] += bias;
+  if (p.logit_bias.empty() && !has_penalties(p) && input.masked.empty()) return input.logits;
+  std::ranges::copy(input.logits, values_.begin());
+  for (const auto& [id, bias] : p.logit_bias) values_[id] += bias;
   if (has_penalties(p)) {
     for (const auto& [id, count] : input.counts.all()) {
-      float& logit = logits_[id];
+      float& logit = values_[id];
       logit = logit > 0 ? logit / p.repetition_penalty : logit * p.repetition_penalty;
       if (count.in_answer == 0) continue;
       logit -= p.presence_penalty;
       logit -= p.frequency_penalty * static_cast<float>(count.in_answer);
     }
   }
-  for (const TokenId id : input.masked) logits_[id] = kNever;
+  for (const TokenId id : input.masked) values_[id] = kNever;
+  return values_;
 }
 
 void Sampler::apply_mask(const TokenBitmask& mask) {
-  CHECK(mask.n_tokens() == logits_.size());
+  CHECK(mask.n_tokens() == values_.size());
   const std::span<const uint64_t> words = mask.words();
   for (size_t w = 0; w < words.size(); ++w) {
     const size_t begin = w * TokenBitmask::kWordBits;
-    const size_t end = std::min(begin + TokenBitmask::kWordBits, logits_.size());
+    const size_t end = std::min(begin + TokenBitmask::kWordBits, values_.size());
     if (words[w] == 0) {
-      std::fill(logits_.begin() + static_cast<ptrdiff_t>(begin),
-                logits_.begin() + static_cast<ptrdiff_t>(end), kNever);
+      std::fill(values_.begin() + static_cast<ptrdiff_t>(begin),
+                values_.begin() + static_cast<ptrdiff_t>(end), kNever);
       continue;
     }
     for (size_t id = begin; id < end; ++id) {
-      if ((words[w] >> (id - begin) & 1) == 0) logits_[id] = kNever;
+      if ((words[w] >> (id - begin) & 1) == 0) values_[id] = kNever;
     }
   }
 }
 
-TokenId Sampler::draw(const SamplingParams& params, uint64_t position, TokenId best) {
-  const float peak = logits_[best];
+std::optional<TokenId> Sampler::draw(std::span<const float> logits, const SamplingParams& params,
+                                     uint64_t position) {
+  for (size_t b = 0; b < largest_.size(); ++b) {
+    largest_[b] = largest_finite(block_of(logits, b, kBlock));
+  }
+  const float peak = *std::ranges::max_element(largest_);
+  if (peak == kNever) return std::nullopt;
+  double total = weigh(logits, params, peak);
+  const double uniform = uniform_draw(params.seed, params.choice_index, position);
+  if (params.top_k == 0 && params.top_p == 1) return draw_token(uniform * total);
   candidates_.clear();
-  for (TokenId id = 0; id < logits_.size(); ++id) {
-    // Skipped as in index_of_largest(): an infinity would outweigh all other tokens.
-    if (!std::isfinite(logits_[id])) continue;
-    const float weight = std::exp((logits_[id] - peak) / params.temperature);
-    if (weight > 0 && weight >= params.min_p) candidates_.push_back({id, weight});
+  if (params.top_k == 0) {
+    collect_top_p(params.top_p * total);
+  } else {
+    collect(0, kInfinite);
+    keep_top_k(params.top_k);
+    double sum = 0;
+    if (params.top_p < 1) keep_top_p(params.top_p * sum_of_candidates(), 0, sum);
   }
-  if (params.top_k > 0) keep_top_k(params.top_k);
-  if (params.top_p < 1) keep_top_p(params.top_p);
+  return draw_candidate(uniform * sum_of_candidates());
+}
 
+// Computes the weights of the candidates and returns their sum.
+double Sampler::weigh(std::span<const float> logits, const SamplingParams& params, float peak) {
+  const Temperature t{peak, params.temperature};
+  for (float& largest : largest_) largest = weight_of(t.scaled(largest));
+  const float least = least_weight(params);
   double total = 0;
-  for (const Candidate& c : candidates_) total += c.weight;
-  double left = uniform_draw(params.seed, params.choice_index, position) * total;
-  for (const Candidate& c : candidates_) {
-    left -= c.weight;
-    if (left < 0) return c.id;
+  for (size_t b = 0; b < largest_.size(); ++b) {
+    if (largest_[b] < least) {
+      largest_[b] = 0;
+      continue;
+    }
+    const std::span<const float> from = block_of(logits, b, kBlock);
+    const std::span<float> weights = block_of(std::span(values_), b, kBlock);
+    double polynomials[kBlock];
+    uint64_t exponents[kBlock];
+    for (size_t i = 0; i < from.size(); ++i) {
+      const WeightParts parts = weight_parts(t.scaled(from[i]));
+      polynomials[i] = parts.polynomial;
+      exponents[i] = parts.k;
+    }
+    for (size_t i = 0; i < from.size(); ++i) {
+      const float weight = weight_of(WeightParts{polynomials[i], exponents[i]});
+      weights[i] = weight >= least ? weight : 0;
+      total += weights[i];
+    }
   }
-  return candidates_.empty() ? best : candidates_.back().id;
+  return total;
+}
+
+// Returns a lower bound of the weights of candidates: min_p, and a weight that more than k tokens
+// reach, as the blocks' largest weights show. Then keep_top_k() has the same candidates to remove
+// but fewer, and finds more than k exactly if there are more than k.
+float Sampler::least_weight(const SamplingParams& params) {
+  const float least = std::max(params.min_p, std::numeric_limits<float>::denorm_min());
+  if (params.top_k == 0 || params.top_k >= largest_.size()) return least;
+  std::ranges::copy(largest_, ranked_.begin());
+  const auto place = ranked_.begin() + params.top_k;
+  std::nth_element(ranked_.begin(), place, ranked_.end(), std::greater<>());
+  return std::max(least, *place);
+}
+
+// Appends the candidates whose weights are in [least, below), in ascending order of id.
+void Sampler::collect(float least, float below) {
+  for (size_t b = 0; b < largest_.size(); ++b) {
+    if (largest_[b] == 0 || largest_[b] < least) continue;
+    const size_t end = std::min((b + 1) * kBlock, values_.size());
+    for (size_t id = b * kBlock; id < end; ++id) {
+      const float weight = values_[id];
+      if (weight > 0 && weight >= least && weight < below) {
+        candidates_.push_back({static_cast<TokenId>(id), weight});
+      }
+    }
+  }
 }
 
 void Sampler::keep_top_k(uint32_t k) {
@@ -118,56 +188,72 @@ void Sampler::keep_top_k(uint32_t k) {
   std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), heavier);
   candidates_.resize(k);
   // nth_element() leaves an unspecified order; the draw needs a fixed one.
-  std::sort(candidates_.begin(), candidates_.end(), heavier);
+  std::ranges::sort(candidates_, heavier);
 }
 
-// Keeps the smallest set of the most likely candidates whose weights reach p of the total (Holtzman
-// et al. 2020). Sorts a growing prefix, because the nucleus is small and the vocabulary is large.
-void Sampler::keep_top_p(float p) {
-  double total = 0;
-  for (const Candidate& c : candidates_) total += c.weight;
+// Collects the smallest set of the most likely tokens whose weights reach the limit (Holtzman et
+// al. 2020), the heaviest tokens first: the nucleus is small and the vocabulary is large.
+void Sampler::collect_top_p(double limit) {
   double sum = 0;
-  size_t n_sorted = 0;
-  for (size_t n_kept = 0; n_kept < candidates_.size(); ++n_kept) {
-    if (n_kept == n_sorted) {
-      const size_t wanted = std::min(candidates_.size(), std::max<size_t>(64, n_sorted * 8));
-      const auto begin = candidates_.begin() + static_cast<ptrdiff_t>(n_sorted);
-      const auto end = candidates_.begin() + static_cast<ptrdiff_t>(wanted);
-      std::partial_sort(begin, end, candidates_.end(), heavier);
-      n_sorted = wanted;
-    }
-    sum += candidates_[n_kept].weight;
-    if (sum >= p * total) {
-      candidates_.resize(n_kept + 1);
-      return;
-    }
+  float below = kInfinite;
+  for (float least = 0.25f; below > 0; least *= 0.25f) {
+    const size_t first = candidates_.size();
+    collect(least, below);
+    if (keep_top_p(limit, first, sum)) return;
+    below = least;
   }
 }
 
-TokenLogprob logprob_of(std::span<const float> logits, TokenId id) {
-  return {id, static_cast<float>(logits[id] - log_sum_exp(logits))};
-}
-
-std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n) {
-  std::vector<TokenLogprob> all;
-  const double log_sum = log_sum_exp(logits);
-  for (TokenId id = 0; id < logits.size(); ++id) {
-    if (!std::isfinite(logits[id])) continue;
-    all.push_back({id, static_cast<float>(logits[id] - log_sum)});
+// Adds the weights of the candidates from `first` on to the sum, the heaviest first, and removes
+// those after the one with which it reaches the limit. Returns false if it does not. Sorts growing
+// parts, because few may be enough.
+bool Sampler::keep_top_p(double limit, size_t first, double& sum) {
+  const auto at = [&](size_t i) { return candidates_.begin() + static_cast<ptrdiff_t>(i); };
+  size_t n_sorted = first;
+  for (size_t i = first; i < candidates_.size(); ++i) {
+    if (i == n_sorted) {
+      const size_t n_more = std::max<size_t>(64, (n_sorted - first) * 7);
+      const size_t end = std::min(candidates_.size(), n_sorted + n_more);
+      std::nth_element(at(n_sorted), at(end), candidates_.end(), heavier);
+      std::sort(at(n_sorted), at(end), heavier);
+      n_sorted = end;
+    }
+    sum += candidates_[i].weight;
+    if (sum >= limit) {
+      candidates_.resize(i + 1);
+      return true;
+    }
   }
-  const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(n, all.size()));
-  std::partial_sort(all.begin(), end, all.end(), [](const auto& a, const auto& b) {
-    return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
-  });
-  all.erase(end, all.end());
-  return all;
+  return false;
 }
 
-uint32_t rank_of(std::span<const float> logits, TokenId id) {
-  uint32_t rank = 1;
-  for (TokenId other = 0; other < logits.size(); ++other)
-    rank += logits[other] > logits[id] || (logits[other] == logits[id] && other < id);
-  return rank;
+double Sampler::sum_of_candidates() const {
+  double sum = 0;
+  for (const Candidate& c : candidates_) sum += c.weight;
+  return sum;
+}
+
+// Return the token at which the weights, subtracted one after the other, make `left` negative.
+TokenId Sampler::draw_candidate(double left) const {
+  for (const Candidate& c : candidates_) {
+    left -= c.weight;
+    if (left < 0) return c.id;
+  }
+  return candidates_.back().id;
+}
+
+TokenId Sampler::draw_token(double left) const {
+  size_t last = 0;
+  for (size_t b = 0; b < largest_.size(); ++b) {
+    if (largest_[b] == 0) continue;
+    const size_t end = std::min((b + 1) * kBlock, values_.size());
+    for (size_t id = b * kBlock; id < end; ++id) {
+      if (values_[id] > 0) last = id;
+      left -= values_[id];
+      if (left < 0) return static_cast<TokenId>(id);
+    }
+  }
+  return static_cast<TokenId>(last);
 }
 
 }  // namespace kvik

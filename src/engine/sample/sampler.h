@@ -35,29 +35,29 @@ inline bool has_penalties(const SamplingParams& p) {
 // and batching cannot change it. (SplitMix64's finalizer over the three words, Steele et al. 2014)
 double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position);
 
-// Return the log softmax of raw logits: of one token, and of the n most likely ones, most likely
-// first.
-TokenLogprob logprob_of(std::span<const float> logits, TokenId id);
-std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n);
-// Returns the token's rank by logit; the most likely token has rank 1.
-uint32_t rank_of(std::span<const float> logits, TokenId id);
-
 // Picks tokens from logits. Holds only scratch memory; one thread.
 //
 // The order is: bias, penalties, constraint, temperature, min-p, top-k, top-p (each over the
 // candidates that the one before left), then a draw. Ties go to the lower id.
+//
+// The weight of a token is weight_of() of its scaled logit minus the largest, and weights are added
+// in doubles. The order of each sum is part of the definition: ascending ids, or descending weights
+// once the candidates have been sorted. Blocks of adjacent tokens whose largest logit shows that
+// none of them is a candidate are skipped, and only candidates are sorted.
 class Sampler {
   struct Candidate {
     TokenId id;
-    float weight;  // exp of the scaled logit minus the largest
+    float weight;
   };
+  static constexpr size_t kBlock = 64;  // tokens of a block
 
  public:
   explicit Sampler(uint32_t n_vocab);
 
   // Returns the bytes of a sampler's scratch memory.
   static uint64_t buffer_bytes(uint32_t n_vocab) {
-    return uint64_t{n_vocab} * (sizeof(float) + sizeof(Candidate));
+    return uint64_t{n_vocab} * (sizeof(float) + sizeof(Candidate)) +
+           2 * n_blocks(n_vocab) * sizeof(float);
   }
 
   struct Input {
@@ -74,15 +74,29 @@ class Sampler {
   std::optional<TokenId> sample(const Input& input);
 
  private:
-  void adjust(const Input& input);
+  static size_t n_blocks(size_t n_vocab) { return (n_vocab + kBlock - 1) / kBlock; }
+
+  std::span<const float> adjusted(const Input& input);
   void apply_mask(const TokenBitmask& mask);
-  TokenId draw(const SamplingParams& params, uint64_t position, TokenId best);
+  std::optional<TokenId> draw(std::span<const float> logits, const SamplingParams& params,
+                              uint64_t position);
+  double weigh(std::span<const float> logits, const SamplingParams& params, float peak);
+  float least_weight(const SamplingParams& params);
+  void collect(float least, float below);
   void keep_top_k(uint32_t k);
-  void keep_top_p(float p);
+  void collect_top_p(double limit);
+  bool keep_top_p(double limit, size_t first, double& sum);
+  double sum_of_candidates() const;
+  TokenId draw_candidate(double left) const;
+  TokenId draw_token(double left) const;
 
   static bool heavier(const Candidate& a, const Candidate& b);
 
-  std::vector<float> logits_;  // after bias, penalties and masks
+  // By token: the logit after bias, penalties and masks, then the weight, 0 of a token that is no
+  // candidate. In a block without candidates weights are not set.
+  std::vector<float> values_;
+  std::vector<float> largest_;  // by block: the largest logit, then the largest weight
+  std::vector<float> ranked_;   // scratch of least_weight()
   std::vector<Candidate> candidates_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/sample/log_softmax.h"
 #include "engine/sequence.h"
 
 namespace kvik {
@@ -20,7 +21,7 @@ std::optional<DrawnDraftToken> draw_draft_token(Sampler& sampler, const Sequence
                                      .masked = {},
                                      .position = sequence.n_tokens() + draft.size()});
   if (!token) return std::nullopt;
-  const float sure = std::exp(logprob_of(logits, *token).logprob);
+  const float sure = std::exp(LogSoftmax(logits).of(*token));
   const auto level = static_cast<uint8_t>(sure * DraftKind::kLevels);
   return DrawnDraftToken{
       {*token, {DraftSource::kModel, std::min<uint8_t>(level, DraftKind::kLevels - 1)}},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/process/processor_budget.h"
+#include "engine/sample/log_softmax.h"
 #include "support/counting_constraint.h"
 #include "support/tiny_engine.h"
 
@@ -185,8 +186,8 @@ TEST(Constraint, logprobs_are_the_models_own_whatever_is_allowed) {
   const auto logits = sink->logits();
   for (size_t n = 0; n < events.size(); ++n) {
     ASSERT_TRUE(events[n].chosen.has_value());
-    EXPECT_EQ(events[n].chosen->logprob, logprob_of(logits[n].second, events[n].id).logprob);
-    EXPECT_EQ(events[n].top.front().id, top_logprobs(logits[n].second, 1).front().id);
+    EXPECT_EQ(events[n].chosen->logprob, LogSoftmax(logits[n].second).of(events[n].id));
+    EXPECT_EQ(events[n].top.front().id, LogSoftmax(logits[n].second).top(1).front().id);
   }
 }
 

@@ -261,46 +261,5 @@ TEST(Sampler, a_penalty_that_overflows_a_logit_leaves_the_others_their_shares) {
   expect_distribution(draws({3, 1, 1}, params, 20000, counts), {0, 0.5, 0.5});
 }
 
-TEST(Sampler, logprobs_are_the_log_softmax) {
-  const auto logits = logits_of({0.5, 0.25, 0.2, 0.05});
-  EXPECT_NEAR(logprob_of(logits, 0).logprob, std::log(0.5), 1e-6);
-  EXPECT_NEAR(logprob_of(logits, 3).logprob, std::log(0.05), 1e-6);
-  EXPECT_EQ(logprob_of(logits, 3).id, 3u);
-}
-
-TEST(Sampler, logprobs_of_all_tokens_add_up_to_one_whatever_the_offset) {
-  for (const float offset : {-1e4f, 0.0f, 1e4f}) {
-    std::vector<float> logits;
-    for (int i = 0; i < 300; ++i) logits.push_back(offset + std::sin(static_cast<float>(i)) * 5);
-    double sum = 0;
-    for (const TokenLogprob& t : top_logprobs(logits, 300)) sum += std::exp(t.logprob);
-    // Near 1e4 the spacing of floats is 1e-3, but a common shift cancels: only the rounding of each
-    // logit counts.
-    EXPECT_NEAR(sum, 1.0, 1e-5) << offset;
-  }
-}
-
-TEST(Sampler, top_logprobs_are_the_most_likely_first_and_ties_by_id) {
-  const std::vector<float> logits = {1, 4, 2, 4, 3};
-  std::vector<TokenId> ids;
-  for (const TokenLogprob& t : top_logprobs(logits, 4)) {
-    ids.push_back(t.id);
-    EXPECT_EQ(t.logprob, logprob_of(logits, t.id).logprob);
-  }
-  EXPECT_THAT(ids, ElementsAre(1, 3, 4, 2));
-  EXPECT_TRUE(top_logprobs(logits, 0).empty());
-  EXPECT_EQ(top_logprobs(logits, 100).size(), 5u);
-}
-
-TEST(Sampler, a_tokens_rank_is_its_place_among_the_most_likely) {
-  constexpr float kMasked = -std::numeric_limits<float>::infinity();
-  const std::vector<float> logits = {1, 4, kMasked, 2, 4, kMasked, 3};
-  const auto top = top_logprobs(logits, 7);
-  ASSERT_EQ(top.size(), 5u);
-  for (uint32_t i = 0; i < top.size(); ++i) EXPECT_EQ(rank_of(logits, top[i].id), i + 1);
-  EXPECT_EQ(rank_of(logits, 2), 6u);
-  EXPECT_EQ(rank_of(logits, 5), 7u);
-}
-
 }  // namespace
 }  // namespace kvik
