@@ -11,15 +11,13 @@ namespace {
 
 // The files of the memory controller in a version of control groups.
 struct GroupFiles {
-  std::string_view controller;          // its name in /proc/self/cgroup; empty in version 2
-  std::string_view folder;              // below MemoryFolders::groups
+  std::string_view controller;          // its name; empty in version 2
   std::string_view limit, high, usage;  // high: beyond it the group is slowed down; empty: none
   std::string_view cache;  // key in memory.stat of the file cache that the system can drop
 };
 constexpr GroupFiles kVersions[] = {
-    {"", "", "memory.max", "memory.high", "memory.current", "inactive_file"},
-    {"memory", "/memory", "memory.limit_in_bytes", "", "memory.usage_in_bytes",
-     "total_inactive_file"},
+    {"", "memory.max", "memory.high", "memory.current", "inactive_file"},
+    {"memory", "memory.limit_in_bytes", "", "memory.usage_in_bytes", "total_inactive_file"},
 };
 
 // Returns the number after `key` in a file of lines "KEY NUMBER …".
@@ -34,7 +32,7 @@ std::optional<uint64_t> number_after(const std::string& path, std::string_view k
   return std::nullopt;
 }
 
-std::optional<uint64_t> meminfo_bytes(const MemoryFolders& folders, std::string_view key) {
+std::optional<uint64_t> meminfo_bytes(const SystemFolders& folders, std::string_view key) {
   const auto kib = number_after(folders.proc + "/meminfo", key);
   if (!kib) return std::nullopt;
   return *kib << 10;
@@ -45,33 +43,6 @@ std::optional<uint64_t> number_in(const std::string& path) {
   uint64_t number = 0;
   if (std::ifstream(path) >> number) return number;
   return std::nullopt;
-}
-
-// Returns the path of the process's group, such as "/user.slice/a"; empty for the root, or if it is
-// not known. Inside a container it may be a path of the host, which does not exist there.
-std::string own_group(const MemoryFolders& folders, const GroupFiles& files) {
-  std::ifstream groups(folders.proc + "/self/cgroup");
-  std::string line;
-  while (std::getline(groups, line)) {  // "4:memory:/a"
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    if (line.substr(first + 1, second - first - 1) != files.controller) continue;
-    const std::string path = line.substr(second + 1);
-    return path == "/" ? "" : path;
-  }
-  return "";
-}
-
-// Returns the folders of the process's group and of all groups above it.
-std::vector<std::string> group_folders(const MemoryFolders& folders, const GroupFiles& files) {
-  const std::string root = folders.groups + std::string(files.folder);
-  std::vector<std::string> found = {root};
-  const std::string group = own_group(folders, files);
-  for (size_t end = group.find('/', 1); !group.empty(); end = group.find('/', end + 1)) {
-    found.push_back(root + group.substr(0, end));
-    if (end == std::string::npos) break;
-  }
-  return found;
 }
 
 std::string file_in(const std::string& folder, std::string_view name) {
@@ -93,20 +64,20 @@ std::optional<uint64_t> left_in(const std::string& folder, const GroupFiles& fil
 
 }  // namespace
 
-std::optional<uint64_t> available_memory_bytes(const MemoryFolders& folders) {
+std::optional<uint64_t> available_memory_bytes(const SystemFolders& folders) {
   std::optional<uint64_t> least = meminfo_bytes(folders, "MemAvailable:");
   for (const GroupFiles& files : kVersions) {
-    for (const std::string& folder : group_folders(folders, files)) {
+    for (const std::string& folder : control_group_folders(folders, files.controller)) {
       if (const auto left = left_in(folder, files)) least = std::min(least.value_or(*left), *left);
     }
   }
   return least;
 }
 
-std::optional<uint64_t> machine_memory_bytes(const MemoryFolders& folders) {
+std::optional<uint64_t> machine_memory_bytes(const SystemFolders& folders) {
   std::optional<uint64_t> least = meminfo_bytes(folders, "MemTotal:");
   for (const GroupFiles& files : kVersions) {
-    for (const std::string& folder : group_folders(folders, files)) {
+    for (const std::string& folder : control_group_folders(folders, files.controller)) {
       const auto limit = number_in(file_in(folder, files.limit));
       if (limit) least = std::min(least.value_or(*limit), *limit);
     }

@@ -13,6 +13,7 @@
 #include "backend/cuda/runtime/open_device.h"
 #include "base/log.h"
 #include "base/memory_region.h"
+#include "base/process/processors.h"
 #include "base/quantity.h"
 #include "engine/speculate/draft_model.h"
 #include "format/gguf/gguf.h"
@@ -58,14 +59,15 @@ Result<void> check_address_space(const MemoryPlan& plan, Backend& backend) {
                           format_bytes(plan.kv_bytes)));
 }
 
-// Returns the number of threads requested, or one per processor if that many would only be slower.
+// Returns the number of threads requested, or one per core if that many would only be slower.
 uint32_t threads_of(const ModelOptions& options) {
   constexpr uint32_t kMostPerProcessor = 4;
   const uint32_t n_processors = usable_processors();
   if (options.n_threads <= kMostPerProcessor * n_processors) return options.n_threads;
+  const uint32_t n_cores = usable_cores();
   log::warn("--threads {} is far more than this machine's {}: {} compute", options.n_threads,
-            counted(n_processors, "processor"), counted(n_processors, "thread"));
-  return n_processors;
+            counted(n_processors, "processor"), counted(n_cores, "thread"));
+  return n_cores;
 }
 
 // Checks that the argument names a file or folder that can be opened as a model. Errors:
@@ -152,7 +154,7 @@ Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
     log::warn("computing on {}: GPU support is experimental and has not been measured",
               device->info().name);
     const uint32_t n_threads = threads_of(options);
-    return cuda::make_backend(std::move(device), n_threads > 0 ? n_threads : usable_processors());
+    return cuda::make_backend(std::move(device), n_threads > 0 ? n_threads : usable_cores());
   }
   return make_cpu_backend(
       {.n_threads = threads_of(options), .isa = options.isa, .huge_pages = options.huge_pages});

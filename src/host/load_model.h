@@ -27,7 +27,7 @@ class Adapter;
 struct ModelOptions {
   std::string model;
   std::string name = {};   // for clients; empty: model_id(model)
-  uint32_t n_threads = 0;  // 0: one per processor
+  uint32_t n_threads = 0;  // 0: one per physical core
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // 0: as trained
   // True if n_ctx is not given: engines that serve choose the largest context that fits.

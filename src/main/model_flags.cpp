@@ -88,7 +88,8 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
            "context length in tokens; 0: the length that the model was trained with; auto: that, "
            "and for serve and run no more than fits in the free memory (default: auto)"},
           Flag("-t,--threads", &options.n_threads,
-               "number of compute threads (default: one per processor)")
+               "number of compute threads (default: one per physical core that this process may "
+               "use)")
               .between(1u, 1024u),
           Flag("--isa", &options.isa,
                "instruction set of the CPU kernels, one that --version lists (default: the best). "

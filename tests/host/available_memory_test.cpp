@@ -29,7 +29,7 @@ class AvailableMemory : public testing::Test {
   uint64_t machine() const { return machine_memory_bytes(folders).value_or(0); }
 
   TemporaryFolder root;
-  MemoryFolders folders{.proc = root.path() + "/proc", .groups = root.path() + "/groups"};
+  SystemFolders folders{.proc = root.path() + "/proc", .groups = root.path() + "/groups"};
 };
 
 constexpr uint64_t kOneGiB = uint64_t{1} << 30;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 
 #include <algorithm>
 
@@ -13,6 +12,7 @@
 #include "backend/cpu/state/state.h"
 #include "backend/host_memory.h"
 #include "base/check.h"
+#include "base/process/processors.h"
 #include "tensor/largest.h"
 
 namespace kvik {
@@ -414,12 +414,6 @@ constexpr uint32_t kMaxThreads = 1024;
 
 }  // namespace
 
-uint32_t usable_processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
 std::vector<std::string_view> cpu_isa_names() {
   std::vector<std::string_view> names;
   for (const cpu::InstructionSet& isa : cpu::instruction_sets()) {
@@ -441,7 +435,7 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
                     options.isa, fmt::join(cpu_isa_names(), ", ")));
   }
   const uint32_t n_threads =
-      options.n_threads > 0 ? options.n_threads : std::min(usable_processors(), kMaxThreads);
+      options.n_threads > 0 ? options.n_threads : std::min(usable_cores(), kMaxThreads);
   auto backend = std::make_unique<cpu::CpuBackend>(*isa, n_threads, options.huge_pages);
   TRY(backend->started());
   return backend;

@@ -12,7 +12,7 @@
 namespace kvik {
 
 struct CpuBackendOptions {
-  uint32_t n_threads = 0;  // 0: one per processor that this process may use
+  uint32_t n_threads = 0;  // 0: usable_cores()
   // An instruction set from cpu_isa_names(); empty: the best one.
   std::string isa;
   HugePages huge_pages = HugePages::kOn;
@@ -22,10 +22,6 @@ struct CpuBackendOptions {
 // slowest first: always "scalar", then "avx2", "avxvnni", "avx512" and "avx512bf16" as far as they
 // are supported.
 std::vector<std::string_view> cpu_isa_names();
-
-// Returns the number of processors that this process may use, which is the default number of
-// threads.
-uint32_t usable_processors();
 
 // Creates the backend. Errors: kInvalidArgument if `isa` is unknown or not supported by this
 // machine (the message lists the supported ones), or if n_threads is more than 1024; those of

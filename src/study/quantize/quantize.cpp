@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/file/new_file.h"
 #include "base/log.h"
+#include "base/process/processors.h"
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
 #include "format/adapter/merged_tensors.h"
@@ -138,7 +138,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
   const MixTarget target = mix_target_from_name(options.type).value_or(kPlainFloats);
   const WeightMix mix(target, options.pure ? WeightMix::Kind::kPure : WeightMix::Kind::kMixed,
                       source->tensors());
-  ThreadPool threads(options.model.n_threads ? options.model.n_threads : usable_processors());
+  ThreadPool threads(options.model.n_threads ? options.model.n_threads : usable_cores());
   TRY(threads.started());
   Quantizer quantizer(*source, mix, importance, threads);
   TRY_ASSIGN(auto plan, quantizer.plan());
