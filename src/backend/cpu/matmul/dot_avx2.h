@@ -11,6 +11,12 @@ namespace kvik::cpu::avx2 {
 inline __m256i add_pairs(__m256i sum, __m256i pairs) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
+// Makes the compiler add the products of one step before it computes those of the next. GCC would
+// add the products of eight steps as a tree and keep nearly all of them on the stack.
+inline I32x16 in_order(I32x16 s) {
+  asm("" : "+x"(s.lo), "+x"(s.hi));
+  return s;
+}
 inline I32x16 set1_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 
 // Signed weights. VPMADDUBSW gets |w| as its unsigned operand, and x with the sign of w. |w| ≤ 128
@@ -30,7 +36,7 @@ struct DotQ8 : ByteLevels {
     return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
   }
   static Sums add(Sums s, Weights w, __m256i x) {
-    return {add_pairs(s.lo, pairs(w.lo, x)), add_pairs(s.hi, pairs(w.hi, x))};
+    return in_order({add_pairs(s.lo, pairs(w.lo, x)), add_pairs(s.hi, pairs(w.hi, x))});
   }
   static I32x16 end(Sums s, int32_t, float shift) {
     const __m256i start = _mm256_castps_si256(_mm256_set1_ps(shift));
@@ -48,8 +54,8 @@ struct NibbleSums : Levels {
   using Sums = I32x16;  // sums of 16-bit pairs
   static Sums begin(int32_t) { return set1_i32(0); }
   static Sums add(Sums s, Weights w, __m256i x) {
-    return {_mm256_add_epi16(s.lo, _mm256_maddubs_epi16(w.lo, x)),
-            _mm256_add_epi16(s.hi, _mm256_maddubs_epi16(w.hi, x))};
+    return in_order({_mm256_add_epi16(s.lo, _mm256_maddubs_epi16(w.lo, x)),
+                     _mm256_add_epi16(s.hi, _mm256_maddubs_epi16(w.hi, x))});
   }
   static I32x16 end(Sums s, int32_t start, float) {
     return {add_pairs(_mm256_set1_epi32(start), s.lo), add_pairs(_mm256_set1_epi32(start), s.hi)};
@@ -57,28 +63,39 @@ struct NibbleSums : Levels {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<Levels>(block, out); }
 };
 
-// Levels below 64. A pair, at most 2 · 63 · 127, fits into 16 bits.
-template <class Levels, uint32_t kStart>
+// Levels of at most kMost, which is less than 64. Two pairs of products, each at most
+// 2 · kMost · 127, or four, fit into 16 bits, so that only every second or fourth step widens them.
+template <class Levels, uint32_t kStart, uint32_t kMost>
 struct PairSums : Levels {
   static constexpr uint32_t kStartWord = kStart;
+  static constexpr uint32_t kStepsOfPairs = 4 * 2 * kMost * 127 < 32768 ? 4 : 2;
+  static_assert(kStepsOfPairs * 2 * kMost * 127 < 32768);
   using Weights = Weights4;
-  using Sums = I32x16;
-  static Sums begin(int32_t start) { return set1_i32(start); }
+  struct Sums {
+    I32x16 wide;
+    I32x16 pairs;  // sums of 16 bits
+  };
+  static Sums begin(int32_t start) { return {set1_i32(start), set1_i32(0)}; }
   static Sums add(Sums s, Weights w, __m256i x) {
-    return {add_pairs(s.lo, _mm256_maddubs_epi16(w.lo, x)),
-            add_pairs(s.hi, _mm256_maddubs_epi16(w.hi, x))};
+    s.pairs = in_order({_mm256_add_epi16(s.pairs.lo, _mm256_maddubs_epi16(w.lo, x)),
+                        _mm256_add_epi16(s.pairs.hi, _mm256_maddubs_epi16(w.hi, x))});
+    return s;
   }
-  static I32x16 end(Sums s, int32_t, float) { return s; }
+  static Sums widen_pairs(Sums s) {
+    return {in_order({add_pairs(s.wide.lo, s.pairs.lo), add_pairs(s.wide.hi, s.pairs.hi)}),
+            set1_i32(0)};
+  }
+  static I32x16 end(Sums s, int32_t, float) { return s.wide; }
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<Levels>(block, out); }
 };
 
 template <uint32_t kStart>
 using DotBytes4 = NibbleSums<ByteLevels, kStart>;
-template <uint32_t kStart>
-using DotBytes = PairSums<ByteLevels, kStart>;
+template <uint32_t kStart, uint32_t kMost>
+using DotBytes = PairSums<ByteLevels, kStart, kMost>;
 template <uint32_t kStart>
 using DotQ4 = NibbleSums<Q4Levels, kStart>;
-using DotQ5 = PairSums<Q5Levels, 0>;
-using DotQ6 = PairSums<Q6Levels, 2>;
+using DotQ5 = PairSums<Q5Levels, 0, 31>;
+using DotQ6 = PairSums<Q6Levels, 2, 63>;
 
 }  // namespace kvik::cpu::avx2

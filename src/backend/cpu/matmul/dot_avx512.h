@@ -24,7 +24,7 @@ struct UnsignedSums {
   }
 };
 
-template <uint32_t kStart>
+template <uint32_t kStart, uint32_t kMost = 255>
 struct DotBytes : UnsignedSums {
   static constexpr uint32_t kStartWord = kStart;
   static constexpr uint32_t kBlockBytes = 1024;

@@ -20,7 +20,7 @@ struct UnsignedSums : Levels {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<Levels>(block, out); }
 };
 
-template <uint32_t kStart>
+template <uint32_t kStart, uint32_t kMost = 255>
 using DotBytes = UnsignedSums<ByteLevels, kStart>;
 template <uint32_t kStart>
 using DotBytes4 = DotBytes<kStart>;

@@ -47,8 +47,8 @@ struct UnsignedSums {
   static I32x16 end(Sums s, int32_t, float) { return s; }
 };
 
-// Levels as [8 groups][32 columns][4] bytes. They are less than 64, or less than 16 for DotBytes4.
-template <uint32_t kStart>
+// Levels as [8 groups][32 columns][4] bytes. They are at most kMost, or less than 16 for DotBytes4.
+template <uint32_t kStart, uint32_t kMost = 255>
 struct DotBytes : UnsignedSums {
   static constexpr uint32_t kStartWord = kStart;
   static constexpr uint32_t kBlockBytes = 1024;

@@ -40,13 +40,13 @@ struct PreparedSignedSums : DotQ8 {
 struct DotInt8 : DotQ8 {
   static constexpr uint32_t kStartWord = 3;
 };
-struct DotQ2 : PairSums<Q2Levels, 0> {
+struct DotQ2 : PairSums<Q2Levels, 0, 45> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_prepared<Q2Levels>(block, out); }
 };
 using DotQ5Signed = SignedSums<Q5SignedLevels>;
 template <const uint8_t (&kOperands)[16]>
 using DotTable = SignedSums<TableLevels<kOperands>>;
-using DotNvFp4 = PairSums<NvFp4Levels, 2>;
+using DotNvFp4 = PairSums<NvFp4Levels, 2, 63>;
 using DotInt4 = PreparedSignedSums<Int4Levels>;
 using DotQ3 = PreparedSignedSums<Q3Levels>;
 

@@ -15,8 +15,8 @@
 using KernelQ8_0 = QuantKernel<DotQ8, F16Scales, DotQ8, 3>;
 using KernelQ4_0 = QuantKernel<DotQ4<1>, F16Scales, DotBytes4<1>, 3>;
 using KernelQ4K = QuantKernel<DotQ4<0>, ByteScalesAndMinima, DotBytes4<0>, 4>;
-using KernelQ5K = QuantKernel<DotQ5, ByteScalesAndMinima, DotBytes<0>, 4>;
-using KernelQ6K = QuantKernel<DotQ6, ByteScalesOfHalves, DotBytes<2>, 4>;
+using KernelQ5K = QuantKernel<DotQ5, ByteScalesAndMinima, DotBytes<0, 31>, 4>;
+using KernelQ6K = QuantKernel<DotQ6, ByteScalesOfHalves, DotBytes<2, 63>, 4>;
 
 template <class Pair>
 struct FloatKernel : FloatTile<Pair, Ahead::kWeights> {

@@ -31,7 +31,7 @@ struct HalfMinima {
   };
 };
 
-using KernelQ2K = QuantKernel<DotQ2, HalfMinima, DotBytes<0>, 4>;
+using KernelQ2K = QuantKernel<DotQ2, HalfMinima, DotBytes<0, 45>, 4>;
 using KernelQ3K = QuantKernel<DotQ3, HeaderScales<8>, DotQ8, 3>;
 
 constexpr WeightKernels kKernels[] = {

@@ -167,6 +167,18 @@ struct PartSums {
 #pragma GCC unroll 2
         for (uint32_t h = 0; h < H; ++h) dots[r][h] = Dot::add(dots[r][h], w[h], four);
       }
+      if constexpr (requires { Dot::kStepsOfPairs; }) {
+        static_assert(kSteps % Dot::kStepsOfPairs == 0);
+        if ((i + 1) % Dot::kStepsOfPairs == 0) widen_pairs();
+      }
+    }
+  }
+
+  inline void widen_pairs() {
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (uint32_t h = 0; h < H; ++h) dots[r][h] = Dot::widen_pairs(dots[r][h]);
     }
   }
 

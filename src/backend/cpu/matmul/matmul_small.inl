@@ -73,11 +73,11 @@ struct E4m3ScalesOfHalves {
 
 using KernelQ4_1 = QuantKernel<DotQ4<0>, F16ScalesAndMinima, DotBytes4<0>, 4>;
 using KernelQ5_0 = QuantKernel<DotQ5Signed, F16Scales, DotQ8, 3>;
-using KernelQ5_1 = QuantKernel<DotQ5, F16ScalesAndMinima, DotBytes<0>, 4>;
+using KernelQ5_1 = QuantKernel<DotQ5, F16ScalesAndMinima, DotBytes<0, 31>, 4>;
 using KernelIQ4NL = QuantKernel<DotTable<kIq4Operands>, F16Scales, DotQ8, 3>;
 using KernelIQ4XS = QuantKernel<DotTable<kIq4Operands>, ByteScales, DotQ8, 3>;
 using KernelMXFP4 = QuantKernel<DotTable<kFp4Operands>, ExponentScales, DotQ8, 3>;
-using KernelNVFP4 = QuantKernel<DotNvFp4, E4m3ScalesOfHalves, DotBytes<2>, 4>;
+using KernelNVFP4 = QuantKernel<DotNvFp4, E4m3ScalesOfHalves, DotBytes<2, 63>, 4>;
 
 constexpr WeightKernels kKernels[] = {
     {ElementType::kQ4_1, ActivationFormat::kInt8Sums, multiply<KernelQ4_1>},
