@@ -1,16 +1,20 @@
 // Simulates hours of traffic in seconds, with the real scheduler and page pool on a modeled
 // machine.
-//   bench_simulate [SCENARIO…]
-// Prints one row per scenario and policy. The table in docs/reference/performance.md is its output.
+//   bench_simulate [SCENARIO…] [--sessions FILE] [--mooncake FILE] [--azure FILE]
+// Prints one row per scenario and policy, and for recorded traces the hits by eviction policy. The
+// tables in docs/reference/performance.md are its output.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "engine/simulator.h"
+#include "eviction_replay.h"
+#include "request_trace.h"
 
 namespace kvik {
 namespace {
@@ -29,6 +33,7 @@ struct Scenario {
   std::string name;
   std::vector<Conversation> conversations;
   SimulationOptions options = {};
+  bool has_all_policies = true;
 };
 
 void append(std::vector<Conversation>& to, std::vector<Conversation> from) {
@@ -146,23 +151,24 @@ void print(const char* name, const SimulationResult& result, double wall_s) {
   const SimulatedOutcome& all = result.all;
   fmt::print(
       "| {} | {:.3f} | {:.1f}% | {:.2f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {:.0f} | {} | "
-      "{:.1f}% | {} | {:.1f} |\n",
+      "{:.1f}% | {} | {:.0f} | {:.0f} | {:.1f} |\n",
       name, result.goodput(),
       100.0 * static_cast<double>(all.n_good) / static_cast<double>(all.n_requests),
       all.ttft_at(0.5), all.ttft_at(0.99), all.ttft_at(1), 1e3 * all.itl_at(0.5),
       1e3 * all.itl_at(0.99), static_cast<double>(result.generated_tokens) / result.simulated_s,
       result.n_preemptions,
       100.0 * static_cast<double>(result.found_tokens) / static_cast<double>(result.prompt_tokens),
-      all.n_refused, wall_s);
+      all.n_refused, all.whole_at(0.5), all.whole_at(0.99), wall_s);
 }
 
 void run(const Scenario& scenario) {
   fmt::print("\n{} ({} conversations)\n\n", scenario.name, scenario.conversations.size());
   fmt::print(
       "| policy | goodput [1/s] | good | TTFT p50 [s] | p99 | worst | ITL p50 [ms] | p99 | output "
-      "tok/s | preemptions | found | refused | wall [s] |\n");
-  fmt::print("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "tok/s | preemptions | found | refused | conversation p50 [s] | p99 | wall [s] |\n");
+  fmt::print("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Policy& policy : kPolicies) {
+    if (!scenario.has_all_policies && !policy.has_target) continue;
     SimulationOptions options = scenario.options;
     options.policy = policy.policy;
     if (!policy.has_target) options.scheduler.itl_target.reset();
@@ -172,7 +178,7 @@ void run(const Scenario& scenario) {
     if (result.by_tenant.size() == 1) continue;
     for (const auto& [tenant, outcome] : result.by_tenant) {
       fmt::print(
-          "|   … {} | | {:.1f}% | {:.2f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | | | | {} | |\n",
+          "|   … {} | | {:.1f}% | {:.2f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | | | | {} | | | |\n",
           tenant,
           100.0 * static_cast<double>(outcome.n_good) / static_cast<double>(outcome.n_requests),
           outcome.ttft_at(0.5), outcome.ttft_at(0.99), outcome.ttft_at(1),
@@ -182,6 +188,63 @@ void run(const Scenario& scenario) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   fmt::print("\npeak memory of the process: {} MiB\n", usage.ru_maxrss / 1024);
+  std::fflush(stdout);
+}
+
+// A recorded trace, and the machine that serves it. Lengths are an eighth of the recorded ones.
+struct Recorded {
+  const char* flag;
+  const char* name;
+  std::vector<Conversation> (*read)(const std::string& path, const TraceScale& scale);
+  TraceScale scale;
+  double machine_speed;
+};
+const std::vector<Recorded> kRecorded = {{"--sessions",
+                                          "Agent sessions, every 32nd, one more each 120 s",
+                                          read_sessions,
+                                          {.every = 32, .gap_s = 120},
+                                          4},
+                                         {"--mooncake",
+                                          "Mooncake, 4,000 requests at half the speed",
+                                          read_mooncake,
+                                          {.n_most = 4000, .speed = 0.5},
+                                          8},
+                                         {"--azure",
+                                          "Azure, 4,000 requests at half the speed",
+                                          read_azure,
+                                          {.n_most = 4000, .speed = 0.5},
+                                          4}};
+
+constexpr uint32_t kMemoryParts[] = {8, 4, 2, 1};
+
+void print_evictions(const EvictionReplay& replay) {
+  fmt::print("| memory | LRU | Kvik | clairvoyant |\n|---|---|---|---|\n");
+  for (const uint32_t part : kMemoryParts) {
+    const EvictionResult result = replay.run(replay.n_pages() / part);
+    const auto percent = [&](uint64_t n) { return 100.0 * n / result.n_prompt; };
+    fmt::print("| 1/{} | {:.2f}% | {:.2f}% | {:.2f}% |\n", part, percent(result.n_lru),
+               percent(result.n_kvik), percent(result.n_clairvoyant));
+  }
+}
+
+void run_recorded(const Recorded& recorded, const std::string& path) {
+  const std::vector<Conversation> conversations = recorded.read(path, recorded.scale);
+  if (conversations.empty()) {
+    fmt::print(stderr, "cannot read {}\n", path);
+    return;
+  }
+  const EvictionReplay replay(conversations);
+  fmt::print("\n{}: {} requests, {} pages\n\n", recorded.name, replay.n_requests(),
+             replay.n_pages());
+  print_evictions(replay);
+  for (const uint32_t part : kMemoryParts) {
+    Scenario scenario{fmt::format("{}, 1/{} of the memory", recorded.name, part), conversations};
+    scenario.options.machine.speed = recorded.machine_speed;
+    scenario.options.n_pages = replay.n_pages() / part;
+    scenario.options.max_queue = UINT32_MAX;
+    scenario.has_all_policies = false;
+    run(scenario);
+  }
 }
 
 struct Named {
@@ -197,7 +260,16 @@ const std::vector<Named> kScenarios = {
 }  // namespace kvik
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> wanted(argv + 1, argv + argc);
+  std::vector<std::string> wanted(argv + 1, argv + argc);
+  bool has_traces = false;
+  for (const kvik::Recorded& recorded : kvik::kRecorded) {
+    const auto flag = std::ranges::find(wanted, recorded.flag);
+    if (flag == wanted.end() || flag + 1 == wanted.end()) continue;
+    kvik::run_recorded(recorded, *(flag + 1));
+    wanted.erase(flag, flag + 2);
+    has_traces = true;
+  }
+  if (has_traces && wanted.empty()) return 0;
   for (const kvik::Named& scenario : kvik::kScenarios) {
     if (wanted.empty() || std::ranges::count(wanted, scenario.name) > 0) {
       kvik::run(scenario.make());

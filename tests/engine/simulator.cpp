@@ -40,6 +40,12 @@ double quantile(std::vector<Value> values, double share) {
   return *at;
 }
 
+class SimulatedClock final : public Clock {
+ public:
+  TimePoint now() const override { return TimePoint{} + from_ms(now_s * 1e3); }
+  double now_s = 0;
+};
+
 // A request in progress, as its client sees it.
 struct Flight {
   size_t conversation = 0;
@@ -58,17 +64,18 @@ class Simulation {
         conversations_(std::move(conversations)),
         texts_(conversations_.size()),
         random_(options.seed),
-        kv_(memory_, uint64_t{options.n_pages} * kPageBytes, kPageBytes),
+        kv_(memory_, uint64_t{options.n_pages} * kPageBytes, KvLayout(kPageBytes), clock_),
         queue_(options.max_queue),
         scheduler_(kv_, options.scheduler) {}
 
   SimulationResult run() {
     for (size_t i = 0; i < conversations_.size(); ++i) {
       arrivals_.push({conversations_[i].begin_s, i});
-      turns_left_.push_back(conversations_[i].n_turns);
+      turns_left_.push_back(n_turns(conversations_[i]));
     }
     while (!arrivals_.empty() || !flights_.empty()) {
       if (flights_.empty()) now_s_ = std::max(now_s_, arrivals_.top().first);
+      clock_.now_s = now_s_;
       while (!arrivals_.empty() && arrivals_.top().first <= now_s_) arrive();
       if (!flights_.empty()) step();
     }
@@ -77,6 +84,16 @@ class Simulation {
   }
 
  private:
+  static uint32_t n_turns(const Conversation& conversation) {
+    const auto n_scripted = static_cast<uint32_t>(conversation.script.size());
+    return n_scripted > 0 ? n_scripted : conversation.n_turns;
+  }
+  // Returns the script of the turn that is next or in progress; null without one.
+  const ScriptedTurn* scripted(size_t index) const {
+    const std::vector<ScriptedTurn>& script = conversations_[index].script;
+    return script.empty() ? nullptr : &script[script.size() - turns_left_[index]];
+  }
+
   // Submits the next turn of a conversation: all its earlier text and a new message. The queue may
   // reject it.
   void arrive() {
@@ -84,12 +101,12 @@ class Simulation {
     arrivals_.pop();
     const Conversation& conversation = conversations_[index];
     std::vector<TokenId>& text = texts_[index];
-    if (text.empty()) {
-      for (uint32_t i = 0; i < conversation.prefix_tokens; ++i) {
-        text.push_back(conversation.prefix * 100'003 + i);
-      }
+    const ScriptedTurn* script = scripted(index);
+    if (script) {
+      text = script->prompt_tokens();
+    } else {
+      extend(text, conversation);
     }
-    for (uint32_t i = 0; i < conversation.own_tokens; ++i) text.push_back(next_own_token_++);
     SimulatedOutcome& tenant = tenants_[conversation.tenant];
     ++tenant.n_requests;
     auto place = queue_.enter(conversation.tenant);
@@ -100,7 +117,7 @@ class Simulation {
     }
     Request request;
     request.prompt = text;
-    request.max_tokens = conversation.max_tokens;
+    request.max_tokens = script ? script->answer.n : conversation.max_tokens;
     request.tenant = conversation.tenant;
     const TimePoint submitted = TimePoint{} + from_ms(at_s * 1e3);
     auto sequence = std::make_unique<Sequence>(RequestId{++n_requests_}, std::move(request),
@@ -111,11 +128,21 @@ class Simulation {
     scheduler_.add(std::move(sequence));
   }
 
+  void extend(std::vector<TokenId>& text, const Conversation& conversation) {
+    if (text.empty()) {
+      for (uint32_t i = 0; i < conversation.prefix_tokens; ++i) {
+        text.push_back(conversation.prefix * 100'003 + i);
+      }
+    }
+    for (uint32_t i = 0; i < conversation.own_tokens; ++i) text.push_back(next_own_token_++);
+  }
+
   void step() {
     const StepPlan& plan = scheduler_.plan();
     CHECK(!plan.empty());
     const double ms = ms_of(options_.machine, plan) * noise();
     now_s_ += ms / 1e3;
+    clock_.now_s = now_s_;
     ++result_.n_steps;
     CHECK(kv_.counts().total() == options_.n_pages);
     entries_ = plan.entries;  // a copy, because sequences may be removed in the loop
@@ -160,9 +187,13 @@ class Simulation {
       if (itl_s > options_.itl_slo_s) ++flight.n_slow;
     }
     flight.last_token_s = now_s_;
-    scheduler_.append(sequence, next_own_token_++);
+    const ScriptedTurn* script = scripted(flight.conversation);
+    scheduler_.append(sequence,
+                      script ? script->answer.first + sequence.n_generated() : next_own_token_++);
     ++result_.generated_tokens;
-    if (sequence.n_generated() == conversations_[flight.conversation].answer_tokens) {
+    const uint32_t n_answer =
+        script ? script->answer.n : conversations_[flight.conversation].answer_tokens;
+    if (sequence.n_generated() == n_answer) {
       land(sequence, flight);
     }
   }
@@ -175,9 +206,12 @@ class Simulation {
     flight.tenant->ttft_s.push_back(flight.ttft_s);
     const size_t index = flight.conversation;
     texts_[index].clear();
-    if (--turns_left_[index] > 0) {
-      texts_[index] = sequence.tokens;
-      arrivals_.push({now_s_ + conversations_[index].think_s, index});
+    if (--turns_left_[index] == 0) {
+      flight.tenant->whole_s.push_back(now_s_ - conversations_[index].begin_s);
+    } else {
+      const ScriptedTurn* script = scripted(index);
+      if (!script) texts_[index] = sequence.tokens;
+      arrivals_.push({now_s_ + (script ? script->pause_s : conversations_[index].think_s), index});
     }
     flights_.erase(&sequence);
     scheduler_.remove(sequence);
@@ -195,6 +229,8 @@ class Simulation {
       result_.all.n_good += outcome.n_good;
       result_.all.ttft_s.insert(result_.all.ttft_s.end(), outcome.ttft_s.begin(),
                                 outcome.ttft_s.end());
+      result_.all.whole_s.insert(result_.all.whole_s.end(), outcome.whole_s.begin(),
+                                 outcome.whole_s.end());
       result_.all.itl_s.insert(result_.all.itl_s.end(), outcome.itl_s.begin(), outcome.itl_s.end());
       CHECK(outcome.ttft_s.size() + outcome.n_refused == outcome.n_requests);
     }
@@ -209,6 +245,7 @@ class Simulation {
   std::vector<uint32_t> turns_left_;
   std::mt19937_64 random_;
   HostMemory memory_;
+  SimulatedClock clock_;
   KvCache kv_;
   QueueLimit queue_;
   SchedulerT scheduler_;
@@ -225,8 +262,24 @@ class Simulation {
 
 }  // namespace
 
+uint32_t ScriptedTurn::n_prompt() const {
+  uint32_t n = 0;
+  for (const TokenRun& run : prompt) n += run.n;
+  return n;
+}
+
+std::vector<TokenId> ScriptedTurn::prompt_tokens() const {
+  std::vector<TokenId> tokens;
+  tokens.reserve(n_prompt() + answer.n);
+  for (const TokenRun& run : prompt) {
+    for (uint32_t i = 0; i < run.n; ++i) tokens.push_back(run.first + i);
+  }
+  return tokens;
+}
+
 double SimulatedOutcome::ttft_at(double share) const { return quantile(ttft_s, share); }
 double SimulatedOutcome::itl_at(double share) const { return quantile(itl_s, share); }
+double SimulatedOutcome::whole_at(double share) const { return quantile(whole_s, share); }
 
 const SimulatedOutcome& SimulationResult::of(const std::string& tenant) const {
   const auto it =

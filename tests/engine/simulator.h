@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/token_id.h"
 #include "engine/schedule/scheduler.h"
 
 namespace kvik {
@@ -25,6 +26,23 @@ struct SimulatedMachine {
   double outlier_factor = 3;    // time of a slow step, relative to a normal one
 };
 
+// Consecutive token ids.
+struct TokenRun {
+  TokenId first = 0;
+  uint32_t n = 0;
+};
+
+// A request with the tokens of a recorded trace.
+struct ScriptedTurn {
+  double at_s = 0;     // time since the conversation began, in the recording
+  double pause_s = 0;  // time since the answer to the turn before
+  std::vector<TokenRun> prompt;
+  TokenRun answer;
+
+  uint32_t n_prompt() const;
+  std::vector<TokenId> prompt_tokens() const;
+};
+
 // A client that sends one request or holds a conversation. Each turn sends all earlier text.
 struct Conversation {
   std::string tenant = {};
@@ -35,7 +53,8 @@ struct Conversation {
   uint32_t answer_tokens = 64;  // generated tokens
   uint32_t max_tokens = 64;     // limit that the scheduler knows
   uint32_t n_turns = 1;
-  double think_s = 0;  // time between an answer and the next turn
+  double think_s = 0;                     // time between an answer and the next turn
+  std::vector<ScriptedTurn> script = {};  // if not empty, its turns; only tenant and begin_s apply
 };
 
 enum class SimulatedPolicy { kKvik, kFcfs };
@@ -56,9 +75,11 @@ struct SimulatedOutcome {
   uint64_t n_requests = 0, n_refused = 0, n_good = 0;  // good: within both SLOs
   std::vector<double> ttft_s;
   std::vector<float> itl_s;
+  std::vector<double> whole_s;  // from the first request of a conversation to its last token
 
   double ttft_at(double share) const;  // quantile
   double itl_at(double share) const;
+  double whole_at(double share) const;
 };
 
 struct SimulationResult {
