@@ -250,10 +250,13 @@ const PrefixNode* PrefixIndex::insert(const TokenPages& entry) {
       return child.node;
     }
   }
-  if (!node) node = node_for(*parent, entry);
   if (!node) {
-    drop_if_empty(parent);
-    return nullptr;
+    node = node_for(*parent, entry);
+    if (!node) {
+      drop_if_empty(parent);
+      return nullptr;
+    }
+    outdate_branch_beside(*node);
   }
   for (uint32_t g = 0; g < rules_.size(); ++g) {
     if (!entry.pages[g] || node->pages[g]) continue;
@@ -358,6 +361,32 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node, SharingMark known) {
   }
 }
 
+// If a conversation goes on differently than before, ranks what followed there first for eviction:
+// an answer that was generated again, or reasoning that the next prompt leaves out. It is taken to
+// be one conversation if there was one continuation, of the same tenant, and this was short.
+void PrefixIndex::outdate_branch_beside(const PrefixNode& node) {
+  const auto& siblings = node.parent->children;
+  if (resume_ == Resume::kAtSnapshots || siblings.size() != 2) return;
+  const PrefixNode& other = *(siblings[0] == &node ? siblings[1] : siblings[0]);
+  if (other.known != node.known || other.tenant != node.tenant) return;
+  uint32_t n_left = node.depth / kShortBranch;
+  const auto visit_pages = [&](const auto& visit) {
+    for (const PrefixNode* at = &other; at; at = at->children.empty() ? nullptr : at->children[0]) {
+      if (at->children.size() > 1 || n_left-- == 0) return false;
+      for (const auto& page : at->pages) {
+        if (page && !visit(*page)) return false;
+      }
+    }
+    return true;
+  };
+  if (!visit_pages([&](PageId page) { return !place(page).is_in_use; })) return;
+  n_left = node.depth / kShortBranch;
+  visit_pages([&](PageId page) {
+    outdate(page);
+    return true;
+  });
+}
+
 // Makes the page the first to be evicted.
 void PrefixIndex::outdate(PageId page) {
   change(page, [](Place& p) {
@@ -372,7 +401,7 @@ PrefixIndex::Class PrefixIndex::class_of(PageId page) const {
   const Place& p = place(page);
   if (p.n_pins > 0) return Class::kPinned;
   if (p.n_uses == 0 || is_bare(page)) return Class::kSpent;
-  return p.n_uses > 1 ? Class::kHot : Class::kCold;
+  return resume_ == Resume::kAtSnapshots && p.n_uses > 1 ? Class::kHot : Class::kCold;
 }
 
 // Returns whether the page may be evicted and needs a snapshot to be of use, but has none.

@@ -132,10 +132,10 @@ class PrefixIndex {
   void set_tenants(uint32_t n) { pins_.set_tenants(n); }
 
   // Returns the page to evict next; std::nullopt if there is none. The order: pages from which no
-  // sequence is likely to resume (outdated by a later snapshot, or without a snapshot where one is
-  // needed); pages hit once before pages hit twice, so that one long scan does not empty the cache,
-  // until the pages hit twice fill kHotPercent; pinned pages last. Within a class the least
-  // recently used page is evicted first. With full attention a page is evicted after its children.
+  // sequence is likely to resume (outdated by a later snapshot or branch, or without a snapshot
+  // where one is needed); in recurrent models, pages hit once before pages hit twice, until the
+  // latter fill kHotPercent; pinned pages last. Within a class the least recently used page is
+  // evicted first. With full attention a page is evicted after its children.
   std::optional<PageId> victim(TimePoint now);
   // Like victim(), of the pages reserved for snapshots.
   std::optional<PageId> reserved_victim(TimePoint now);
@@ -161,10 +161,12 @@ class PrefixIndex {
     int n_pins = 0;  // number of counting pins (PinTable)
     bool is_in_use = false;
   };
-  enum class Class : uint8_t { kSpent, kCold, kHot, kPinned };  // kHot: hit at least twice
-  using Rank = std::tuple<Class, uint64_t, PageId>;             // class, last use, page
+  // kHot: hit at least twice; only with Resume::kAtSnapshots.
+  enum class Class : uint8_t { kSpent, kCold, kHot, kPinned };
+  using Rank = std::tuple<Class, uint64_t, PageId>;  // class, last use, page
 
   static constexpr uint32_t kHotPercent = 75;
+  static constexpr uint32_t kShortBranch = 8;  // part of the pages before it
   static constexpr size_t kEvictedRemembered = 4096;
 
   const Place& place(PageId page) const { return places_[static_cast<uint32_t>(page)]; }
@@ -203,6 +205,7 @@ class PrefixIndex {
   void add_page(PrefixNode& node, uint32_t group, PageId page);
   void outdate(PageId page);
   void outdate_heads_of(const PrefixNode& node, SharingMark known);
+  void outdate_branch_beside(const PrefixNode& node);
   void drop_if_empty(PrefixNode* node);
   void apply_pins();
 

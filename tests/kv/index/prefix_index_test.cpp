@@ -32,7 +32,8 @@ const TimePoint kNow{};
 
 // An index of one group without a window, in which no page is leased.
 struct PagesOfOneGroup : PrefixIndex {
-  explicit PagesOfOneGroup(uint32_t n_pages = 1000) : PrefixIndex(n_pages, {GroupRule()}) {}
+  explicit PagesOfOneGroup(uint32_t n_pages = 1000, Resume resume = Resume::kAnywhere)
+      : PrefixIndex(n_pages, {GroupRule()}, child_key, resume) {}
 
   // Inserts a page and returns the page that holds the tokens now.
   std::optional<PageId> insert(const PageKey& parent, const Tokens& tokens, PageId page) {
@@ -152,33 +153,75 @@ TEST(PrefixIndex, a_page_of_a_waiting_request_is_evicted_later) {
   index.note_awaited(PageId{0});
   EXPECT_EQ(index.victim(), PageId{2});
   index.erase(PageId{2});
-  EXPECT_EQ(index.victim(), PageId{0}) << "it was not found yet";
+  EXPECT_EQ(index.victim(), PageId{1});
 }
 
-TEST(PrefixIndex, a_page_found_twice_outlives_any_number_found_once) {
+TEST(PrefixIndex, a_page_that_was_found_often_goes_when_others_were_used_later) {
   PagesOfOneGroup index;
   index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
-  index.touch(PageId{0});
-  for (uint32_t i = 1; i < 50; ++i) index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
-  for (uint32_t i = 1; i < 50; ++i) {
-    const auto victim = index.victim();
-    ASSERT_TRUE(victim.has_value());
-    EXPECT_NE(*victim, PageId{0});
-    index.erase(*victim);
-  }
+  for (int i = 0; i < 5; ++i) index.touch(PageId{0});
+  index.insert(kRoot, counting(kPageTokens, 100), PageId{1});
   EXPECT_EQ(index.victim(), PageId{0});
 }
 
-TEST(PrefixIndex, pages_found_twice_do_not_push_out_new_ones_for_ever) {
-  PagesOfOneGroup index(20);
-  for (uint32_t i = 0; i < 16; ++i) {
-    index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
-    index.touch(PageId{i});
+// Inserts pages with these numbers below one another. Returns the key of the last one.
+PageKey insert_chain(PagesOfOneGroup& index, PageKey parent, uint32_t first, uint32_t n) {
+  for (uint32_t i = first; i < first + n; ++i) {
+    const Tokens tokens = counting(kPageTokens, 100 * i);
+    index.insert(parent, tokens, PageId{i});
+    parent = child_key(parent, tokens);
   }
-  index.insert(kRoot, counting(kPageTokens, 5000), PageId{16});
-  EXPECT_EQ(index.victim(), PageId{0}) << "16 of 20 were found twice";
+  return parent;
+}
+
+TEST(PrefixIndex, a_branch_that_a_later_one_supersedes_goes_first) {
+  PagesOfOneGroup index;
+  insert_chain(index, kRoot, 100, 1);
+  const PageKey trunk = insert_chain(index, kRoot, 0, 16);
+  insert_chain(index, trunk, 20, 2);
+  EXPECT_EQ(index.victim(), PageId{100});
+  insert_chain(index, trunk, 30, 3);
+  EXPECT_EQ(index.victim(), PageId{21});
+  index.erase(PageId{21});
+  EXPECT_EQ(index.victim(), PageId{20});
+  index.erase(PageId{20});
+  EXPECT_EQ(index.victim(), PageId{100});
+}
+
+TEST(PrefixIndex, long_branches_and_those_in_use_are_not_superseded) {
+  PagesOfOneGroup index;
+  insert_chain(index, kRoot, 100, 1);
+  const PageKey trunk = insert_chain(index, kRoot, 0, 16);
+  insert_chain(index, trunk, 20, 3);
+  insert_chain(index, trunk, 30, 1);
+  EXPECT_EQ(index.victim(), PageId{100}) << "three pages after 16";
+
+  const PageKey other = insert_chain(index, kRoot, 40, 16);
+  insert_chain(index, other, 60, 1);
+  index.set_in_use(PageId{60});
+  insert_chain(index, other, 70, 1);
+  index.set_unused(PageId{60});
+  EXPECT_EQ(index.victim(), PageId{100});
+}
+
+TEST(PrefixIndex, snapshots_found_twice_do_not_push_out_new_ones_for_ever) {
+  PagesOfOneGroup index(20, PrefixIndex::Resume::kAtSnapshots);
+  for (uint32_t i = 0; i < 20; i += 4) {
+    const Tokens tokens = counting(kPageTokens, 100 * i);
+    index.insert(kRoot, tokens, PageId{i});
+    const std::vector<PageId> snapshot = {PageId{i + 1}, PageId{i + 2}, PageId{i + 3}};
+    index.touch(PageId{i});
+    const bool is_last = i == 16;
+    ASSERT_TRUE(index.attach(
+        {.root = kRoot, .parent = child_key(kRoot, tokens), .tokens = {}, .pages = {}}, snapshot,
+        SnapshotKind::kEnd, is_last ? EvictionRank::kNew : EvictionRank::kFound));
+    index.set_unused(snapshot.front());
+  }
+  EXPECT_EQ(index.victim(), PageId{1}) << "17 of 20 were found twice";
+  index.erase(PageId{1});
+  EXPECT_EQ(index.victim(), PageId{0}) << "it has no snapshot any more";
   index.erase(PageId{0});
-  EXPECT_EQ(index.victim(), PageId{16}) << "three quarters may stay";
+  EXPECT_EQ(index.victim(), PageId{17}) << "three quarters may stay";
 }
 
 TEST(PrefixIndex, passes_over_pages_in_use) {
