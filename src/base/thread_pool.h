@@ -15,9 +15,13 @@ namespace kvik {
 // run() may be called from one thread at a time. Between loops, workers spin for about 30 µs (a
 // barrier is cheaper than a wake-up) and then sleep. Each thread processes its own share of the
 // items in order, so that adjacent memory is read as one stream, and then items that other threads
-// have not started. A loop does not wait for workers that have not joined it, so that a worker that
-// another process keeps from its core costs only its own help. None of this changes bits, because
-// items do not depend on each other.
+// have not started. None of this changes bits, because items do not depend on each other.
+//
+// On a busy machine the system runs other processes on the cores of the pool. A loop does not wait
+// for workers that have not joined it. It must wait for one that is stopped in the middle of an
+// item: the caller then sleeps, so that the worker can have its core, and a worker whose core the
+// system takes away sleeps for a moment now and then between two items, so that other processes run
+// then and not in the middle of the next item.
 class ThreadPool {
  public:
   explicit ThreadPool(uint32_t n_threads);
@@ -53,13 +57,19 @@ class ThreadPool {
   };
 
   void run_erased(size_t n_items, Erased call, const void* body);
-  void work(uint32_t thread);
+  template <class Stop>
+  bool work(uint32_t thread, const Stop& stop);
   bool join_loop();
+  void leave_loop();
+  void wait_for_workers();
   void leave_shared_core(uint32_t thread);
   void worker_main(uint32_t thread);
 
-  // Bit of joined_ that is set while workers may join the loop.
+  // Bits of joined_: set while workers may join the loop; set while the caller sleeps until the
+  // last worker has left.
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
+  static constexpr uint32_t kCallerSleeps = uint32_t{1} << 30;
+  static constexpr uint32_t kWorkers = kCallerSleeps - 1;
 
   uint32_t n_threads_ = 1;
   Result<void> started_;
@@ -67,7 +77,7 @@ class ThreadPool {
   const void* body_ = nullptr;
   std::vector<Share> shares_;                   // shares by thread
   alignas(64) std::atomic<uint32_t> epoch_{0};  // incremented by every loop
-  // Number of workers in this loop, plus kOpen while more may join.
+  // Number of workers in this loop, plus the bits above.
   alignas(64) std::atomic<uint32_t> joined_{0};
   alignas(64) std::atomic<uint32_t> n_asleep_{0};
   std::atomic<bool> stop_{false};

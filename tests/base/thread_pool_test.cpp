@@ -71,6 +71,42 @@ TEST(ThreadPool, a_thread_goes_through_each_share_in_its_order) {
   }
 }
 
+// More threads than any test machine has cores, in items that sleep and items that do not: the
+// caller waits for workers in the middle of an item, and loops end while others wake up.
+TEST(ThreadPool, loops_of_64_threads_whose_items_sleep_do_each_item_once) {
+  constexpr size_t kItems = 256;
+  ThreadPool pool(64);
+  ASSERT_EQ(pool.n_threads(), 64u);
+  std::vector<uint64_t> n_calls(kItems, 0);  // plain memory: each loop sees the writes of the last
+  for (uint64_t round = 1; round <= 40; ++round) {
+    pool.run(kItems, [&](size_t item, uint32_t thread) {
+      EXPECT_LT(thread, 64u);
+      if ((item + round) % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      n_calls[item] += round;
+    });
+    EXPECT_EQ(std::ranges::count(n_calls, round * (round + 1) / 2), ptrdiff_t{kItems});
+  }
+}
+
+// The caller's own items are done long before the worker's, for which it sleeps.
+TEST(ThreadPool, a_loop_ends_after_the_longest_item_of_a_worker) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> has_worker{false};
+    bool is_over = false;  // plain memory
+    pool.run(2, [&](size_t, uint32_t thread) {
+      if (thread == 0) {
+        while (!has_worker) std::this_thread::yield();
+        return;
+      }
+      has_worker = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      is_over = true;
+    });
+    EXPECT_TRUE(is_over);
+  }
+}
+
 // Plain memory without atomics: writes of a loop are visible to the caller and to the next loop.
 TEST(ThreadPool, many_rapid_loops_see_each_others_writes) {
   ThreadPool pool(3);

@@ -200,6 +200,21 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values("f32", "bf16", "q8_0", "q4_0")),
     name_of_case);
 
+// Far more threads than cores: most loops end before all workers have joined them.
+TEST(Decoder, bits_of_a_row_are_the_same_with_64_threads) {
+  const auto tokens = some_tokens(kPromptTokens);
+  for (const char* const name : {"test-llama:q4_0", "test-gemma3:f32", "test-qwen3moe:q8_0"}) {
+    SCOPED_TRACE(name);
+    Rig one(TinyModelOptions{.name = name, .n_threads = 1});
+    Rig many(TinyModelOptions{.name = name, .n_threads = 64});
+    const LogitRows whole = one.all_rows(tokens, kPromptTokens);
+    for (const uint32_t chunk : {kPromptTokens, 7u}) {
+      SCOPED_TRACE(chunk);
+      expect_same_rows(whole, many.all_rows(tokens, chunk));
+    }
+  }
+}
+
 TEST(Decoder, rows_come_in_the_order_of_the_batch_also_past_one_buffer_of_logits) {
   Rig rig(TinyModelOptions{});
   const auto a_tokens = some_tokens(50, 1);
