@@ -1,9 +1,11 @@
 """Tests that one server serves several models, each in a process of its own, and keeps their caches when they are swapped."""
 import concurrent.futures
 import fcntl
+import glob
 import http.client
 import json
 import os
+import pathlib
 import shutil
 import signal
 import tempfile
@@ -287,6 +289,17 @@ class Router(unittest.TestCase):
                     self.assertEqual(direct(server, "POST", "/v1/completions", body).status, 401)
                 finally:
                     server.port = front
+
+    def test_only_the_router_has_threads_for_downloads(self):
+        def threads_of(pid):
+            return [pathlib.Path(path).read_text().strip() for path in glob.glob(f"/proc/{pid}/task/*/comm")]
+
+        with Server("demo", "--sleep-after", "forever", *KV) as server:
+            server.complete([1, 2], max_tokens=1)
+            self.assertIn("kvik-pull", threads_of(server.process.pid))
+            child = threads_of(children_of(server)[0])
+            self.assertIn("kvik-http", child)
+            self.assertNotIn("kvik-pull", child)
 
     def test_nothing_is_left_at_the_end(self):
         server = Server("demo", MODELS[0], *KV)

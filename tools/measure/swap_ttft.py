@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Measures swaps of models on one server: TTFT of a known conversation after a swap, and memory under load.
 
-swap_ttft.py MODEL OTHER THIRD [--tokens 4096] [--memory SIZE] [--no-load-test] [-- flags of kvik serve]
+swap_ttft.py MODEL OTHER THIRD [--tokens 4096] [--memory SIZE] [--swaps 1,2,10] [--no-load-test] [-- flags of kvik serve]
 
-1. Each model computes a prompt cold and answers it again from the cache. After it was unloaded and loaded again 1, 2 and 10 times, it answers
+1. Each model computes a prompt cold and answers it again from the cache. After it was unloaded and loaded again --swaps times, it answers
    the same conversation with a new end: TTFT, of which loading, and the rest as a share of the cold prefill.
 2. 8 clients send 200 requests to the three models in turn. The resident memory of all processes and kept pages is sampled.
 """
@@ -55,8 +55,8 @@ def kept_bytes():
 
 
 class Swaps:
-    def __init__(self, server, models, n_tokens):
-        self.server, self.models, self.n_tokens = server, models, n_tokens
+    def __init__(self, server, models, n_tokens, goals):
+        self.server, self.models, self.n_tokens, self.goals = server, models, n_tokens, goals
 
     def state(self, name):
         listed = {m["id"]: m for m in self.server.get("/v1/models").json["data"]}
@@ -99,7 +99,7 @@ class Swaps:
             cold, _ = self.ttft(name, tokens)
             warm, _ = self.ttft(name, tokens + [101, 102, 103])
             n_swaps = 0
-            for goal in (1, 2, 10):
+            for goal in self.goals:
                 while n_swaps < goal:
                     self.swap_out(name)
                     n_swaps += 1
@@ -147,13 +147,14 @@ def main():
     parser.add_argument("models", nargs="+")
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--memory", default="8GiB")
+    parser.add_argument("--swaps", default="1,2,10", help="numbers of swaps before the measured answers")
     parser.add_argument("--no-load-test", action="store_true")
     own = sys.argv[1:]
     flags = own[own.index("--") + 1:] if "--" in own else []
     args = parser.parse_args(own[:own.index("--")] if "--" in own else own)
     with Server(args.models[0], *args.models[1:], "--memory", args.memory, *flags) as server:
         names = [m["id"] for m in server.get("/v1/models").json["data"]]
-        swaps = Swaps(server, names, args.tokens)
+        swaps = Swaps(server, names, args.tokens, [int(n) for n in args.swaps.split(",")])
         swaps.measure()
         if not args.no_load_test:
             swaps.load_test()

@@ -62,6 +62,24 @@ void ModelEntry::begin_load(TimePoint now) {
   load_begin = last_sign = now;
 }
 
+Result<void> ModelEntry::start(const FileDescriptor& listening, uint16_t listening_port,
+                               Duration hang_time) {
+  const auto hang_us = std::chrono::floor<std::chrono::microseconds>(hang_time);
+  std::vector<std::string> environment = launch->environment;
+  environment.push_back(fmt::format("WATCHDOG_USEC={}", hang_us.count()));
+  environment.push_back(fmt::format("LISTEN_FDNAMES={}", kRouterSocketName));
+  const std::vector<std::string>& words = launch->arguments;
+  TRY_ASSIGN(ModelProcess started,
+             ModelProcess::start({.program = words.front(),
+                                  .arguments = {words.begin() + 1, words.end()},
+                                  .environment = std::move(environment)},
+                                 listening));
+  process.emplace(std::move(started));
+  port = listening_port;
+  state = ModelState::kLoading;
+  return {};
+}
+
 void ModelEntry::set_loaded(TimePoint now) {
   state = ModelState::kLoaded;
   loaded_at = last_used = now;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file/file_descriptor.h"
 #include "base/result.h"
 #include "host/models/model_launch.h"
 #include "host/models/model_process.h"
@@ -63,6 +64,9 @@ struct ModelEntry {
   uint64_t process_bytes() const { return process ? launch->planned_bytes : 0; }
 
   void begin_load(TimePoint now);
+  // Starts the process of `launch`, which must send a sign of life within hang_time once it serves.
+  // Errors: those of ModelProcess::start().
+  Result<void> start(const FileDescriptor& listening, uint16_t listening_port, Duration hang_time);
   void set_loaded(TimePoint now);
   // The model may be tried again after 2 s, doubled at each failure in a row, up to a minute.
   void set_failed(Error reason, TimePoint now);

@@ -37,6 +37,13 @@ void update_models(std::vector<std::shared_ptr<ModelEntry>>& models, std::vector
   models = std::move(updated);
 }
 
+bool has_waiting_since(const std::vector<std::shared_ptr<ModelEntry>>& models, TimePoint since) {
+  return std::ranges::any_of(models, [&](const auto& model) {
+    return model->state == ModelState::kUnloaded && model->has_waiting() &&
+           model->waits_since <= since;
+  });
+}
+
 MemoryUse memory_beside(const std::vector<std::shared_ptr<ModelEntry>>& models,
                         const ModelEntry& next) {
   MemoryUse use;

@@ -16,6 +16,9 @@ namespace kvik {
 // loaded model whose path has changed is loaded again by the next request.
 void update_models(std::vector<std::shared_ptr<ModelEntry>>& models, std::vector<ModelSpec> specs);
 
+// Returns whether a request has waited since then for a model that is not being loaded.
+bool has_waiting_since(const std::vector<std::shared_ptr<ModelEntry>>& models, TimePoint since);
+
 // Memory of models.
 struct MemoryUse {
   uint64_t n_bytes = 0;        // now

@@ -93,8 +93,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void unload(const std::string& name) {
     {
       const MutexLock lock(mutex_);
-      const EntryPtr entry = find(name);
-      if (entry && entry->process) entry->must_unload = true;
+      if (const EntryPtr entry = find(name); entry && entry->process) entry->must_unload = true;
     }
     wake();
   }
@@ -269,7 +268,9 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
         begin_end(entry);
       // A load without requests delays those of other models.
       const bool is_abandoned = entry.state == ModelState::kLoading && entry.waiters.empty();
-      if (is_abandoned && (entry.must_unload || has_long_wait(now))) begin_end(entry);
+      if (is_abandoned &&
+          (entry.must_unload || has_waiting_since(entries_, now - options_.patience)))
+        begin_end(entry);
       if (is_stopping_ && entry.process && entry.state != ModelState::kUnloading) begin_end(entry);
       if (!entry.process || entry.is_killed || now < hangs_at(entry)) continue;
       log::error("{}: the model's process hangs and is killed", entry.spec.name);
@@ -287,14 +288,6 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
   // Returns when a load no longer keeps those of other models waiting, if it sends no message.
   TimePoint stalls_at(const Entry& entry) const { return entry.last_sign + options_.stall_time; }
-
-  // Returns whether a request has waited long for a model that is not being loaded.
-  bool has_long_wait(TimePoint now) const REQUIRES(mutex_) {
-    return std::ranges::any_of(entries_, [&](const EntryPtr& e) {
-      return e->state == ModelState::kUnloaded && e->has_waiting() &&
-             now >= e->waits_since + options_.patience;
-    });
-  }
 
   void begin_end(Entry& entry) REQUIRES(mutex_) {
     entry.state = ModelState::kUnloading;
@@ -370,21 +363,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     // Only the child keeps the socket: when it ends, connections are refused.
     const auto listening = options_.listen();
     if (!listening) return set_failed(entry, listening.error());
-    std::vector<std::string> environment = entry.launch->environment;
-    const auto hang_time = std::chrono::floor<std::chrono::microseconds>(options_.hang_time);
-    environment.push_back(fmt::format("WATCHDOG_USEC={}", hang_time.count()));
-    environment.push_back(fmt::format("LISTEN_FDNAMES={}", kRouterSocketName));
-    std::vector<std::string> arguments = entry.launch->arguments;
-    std::string program = std::move(arguments.front());
-    arguments.erase(arguments.begin());
-    auto process = ModelProcess::start({.program = std::move(program),
-                                        .arguments = std::move(arguments),
-                                        .environment = std::move(environment)},
-                                       listening->socket);
-    if (!process) return set_failed(entry, process.error());
-    entry.process.emplace(std::move(*process));
-    entry.port = listening->port;
-    entry.state = ModelState::kLoading;
+    const auto started = entry.start(listening->socket, listening->port, options_.hang_time);
+    if (!started) return set_failed(entry, started.error());
     log::info("{}: loading (process {}, port {})", entry.spec.name, entry.process->child().pid(),
               entry.port);
     notify(entry);

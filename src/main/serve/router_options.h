@@ -46,7 +46,7 @@ struct NamedModel {
   std::string name;  // for clients; empty: model_id(path)
 };
 
-// Of a section without a path that names no other model.
+// Selects what a section without a path is if no other model has its name.
 enum class UnmatchedSection { kError, kIgnored };
 
 // Returns the models of the command line (`first`, and those of the options), of --models and of
