@@ -361,9 +361,10 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node, SharingMark known) {
   }
 }
 
-// If a conversation goes on differently than before, ranks what followed there first for eviction:
-// an answer that was generated again, or reasoning that the next prompt leaves out. It is taken to
-// be one conversation if there was one continuation, of the same tenant, and this was short.
+// Ranks what followed the node's parent before first for eviction, if a conversation now continues
+// differently: an answer that was generated again, or reasoning that the next prompt leaves out. It
+// is taken to be one conversation if there was one continuation, of the same tenant, and this was
+// short.
 void PrefixIndex::outdate_branch_beside(const PrefixNode& node) {
   const auto& siblings = node.parent->children;
   if (resume_ == Resume::kAtSnapshots || siblings.size() != 2) return;
