@@ -141,14 +141,18 @@ double Sampler::weigh(std::span<const float> logits, const SamplingParams& param
     }
     const std::span<const float> from = block_of(logits, b, kBlock);
     const std::span<float> weights = block_of(std::span(values_), b, kBlock);
+    // The loops over constant numbers of tokens are vectorized.
+    float scaled[kBlock];
     double polynomials[kBlock];
     uint64_t exponents[kBlock];
-    for (size_t i = 0; i < from.size(); ++i) {
-      const WeightParts parts = weight_parts(t.scaled(from[i]));
+    std::fill(std::ranges::copy(from, scaled).out, scaled + kBlock, kNever);
+    for (float& logit : scaled) logit = t.scaled(logit);
+    for (size_t i = 0; i < kBlock; ++i) {
+      const WeightParts parts = weight_parts(scaled[i]);
       polynomials[i] = parts.polynomial;
       exponents[i] = parts.k;
     }
-    for (size_t i = 0; i < from.size(); ++i) {
+    for (size_t i = 0; i < weights.size(); ++i) {
       const float weight = weight_of(WeightParts{polynomials[i], exponents[i]});
       weights[i] = weight >= least ? weight : 0;
       total += weights[i];
@@ -194,9 +198,10 @@ void Sampler::keep_top_k(uint32_t k) {
 // Collects the smallest set of the most likely tokens whose weights reach the limit (Holtzman et
 // al. 2020), the heaviest tokens first: the nucleus is small and the vocabulary is large.
 void Sampler::collect_top_p(double limit) {
+  constexpr float kStep = 0x1p-7f;
   double sum = 0;
   float below = kInfinite;
-  for (float least = 0.25f; below > 0; least *= 0.25f) {
+  for (float least = kStep; below > 0; least *= kStep) {
     const size_t first = candidates_.size();
     collect(least, below);
     if (keep_top_p(limit, first, sum)) return;
