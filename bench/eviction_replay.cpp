@@ -96,7 +96,7 @@ EvictionReplay::EvictionReplay(const std::vector<Conversation>& conversations) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       hash = (hash ^ static_cast<uint64_t>(tokens[i])) * 0x9E3779B97F4A7C15u;
       hash ^= hash >> 29;
-      if ((i + 1) % kPageTokens != 0) continue;
+      if ((i + 1) % kPageTokens != 0 && i + 1 < tokens.size()) continue;
       const auto [it, is_new] = numbers.emplace(hash, n_pages());
       if (is_new) {
         parents_.push_back(parent);
@@ -107,6 +107,12 @@ EvictionReplay::EvictionReplay(const std::vector<Conversation>& conversations) {
       uses_[it->second].push_back(r);
     }
   }
+}
+
+uint32_t EvictionReplay::n_longest() const {
+  size_t n = 0;
+  for (const Request& request : requests_) n = std::max(n, request.pages.size());
+  return static_cast<uint32_t>(n);
 }
 
 EvictionResult EvictionReplay::run(uint32_t n_pages) const {

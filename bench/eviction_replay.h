@@ -25,13 +25,15 @@ class EvictionReplay {
   // Number of pages that hold the whole trace.
   uint32_t n_pages() const { return static_cast<uint32_t>(parents_.size()); }
   size_t n_requests() const { return requests_.size(); }
+  // Number of pages of the longest request.
+  uint32_t n_longest() const;
   EvictionResult run(uint32_t n_pages) const;
 
  private:
   struct Request {
     const ScriptedTurn* turn = nullptr;
     double at_s = 0;
-    std::vector<uint32_t> pages;  // whole pages of prompt and answer
+    std::vector<uint32_t> pages;  // pages of prompt and answer; the last one may be partly filled
     uint32_t n_prompt = 0;        // pages of the prompt that a hit may cover
   };
   enum class Policy { kLru, kClairvoyant };

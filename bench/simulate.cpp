@@ -237,10 +237,12 @@ void run_recorded(const Recorded& recorded, const std::string& path) {
   fmt::print("\n{}: {} requests, {} pages\n\n", recorded.name, replay.n_requests(),
              replay.n_pages());
   print_evictions(replay);
+  std::fflush(stdout);
   for (const uint32_t part : kMemoryParts) {
     Scenario scenario{fmt::format("{}, 1/{} of the memory", recorded.name, part), conversations};
     scenario.options.machine.speed = recorded.machine_speed;
-    scenario.options.n_pages = replay.n_pages() / part;
+    // The longest request must fit, with its last token and a page to spare.
+    scenario.options.n_pages = std::max(replay.n_pages() / part, replay.n_longest() + 2);
     scenario.options.max_queue = UINT32_MAX;
     scenario.has_all_policies = false;
     run(scenario);

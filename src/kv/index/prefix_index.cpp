@@ -361,41 +361,6 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node, SharingMark known) {
   }
 }
 
-// Ranks what followed the node's parent before first for eviction, if a conversation now continues
-// differently: an answer that was generated again, or reasoning that the next prompt leaves out. It
-// is taken to be one conversation if there was one continuation, of the same tenant, and this was
-// short.
-void PrefixIndex::outdate_branch_beside(const PrefixNode& node) {
-  const auto& siblings = node.parent->children;
-  if (resume_ == Resume::kAtSnapshots || siblings.size() != 2) return;
-  const PrefixNode& other = *(siblings[0] == &node ? siblings[1] : siblings[0]);
-  if (other.known != node.known || other.tenant != node.tenant) return;
-  uint32_t n_left = node.depth / kShortBranch;
-  const auto visit_pages = [&](const auto& visit) {
-    for (const PrefixNode* at = &other; at; at = at->children.empty() ? nullptr : at->children[0]) {
-      if (at->children.size() > 1 || n_left-- == 0) return false;
-      for (const auto& page : at->pages) {
-        if (page && !visit(*page)) return false;
-      }
-    }
-    return true;
-  };
-  if (!visit_pages([&](PageId page) { return !place(page).is_in_use; })) return;
-  n_left = node.depth / kShortBranch;
-  visit_pages([&](PageId page) {
-    outdate(page);
-    return true;
-  });
-}
-
-// Makes the page the first to be evicted.
-void PrefixIndex::outdate(PageId page) {
-  change(page, [](Place& p) {
-    p.n_uses = 0;
-    p.last_use = 0;
-  });
-}
-
 // --- eviction ---
 
 PrefixIndex::Class PrefixIndex::class_of(PageId page) const {

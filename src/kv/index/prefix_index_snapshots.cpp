@@ -3,7 +3,8 @@
 #include "base/check.h"
 #include "kv/index/prefix_index.h"
 
-// Snapshots in the index: recurrent states or open pages that are kept for a prefix.
+// Snapshots in the index: recurrent states or open pages that are kept for a prefix. Also what a
+// later snapshot or branch supersedes.
 namespace kvik {
 
 // Returns the longest prefix that ends at a snapshot, with the pages that it needs.
@@ -102,6 +103,40 @@ void PrefixIndex::outdate_snapshot(const PageKey& key) {
     return;
   }
   for (const PageId page : node.snapshot) outdate(page);
+}
+
+// Ranks the only other branch at the node's parent first for eviction, if it is short and of the
+// same tenant: the conversation now continues with the node. Examples are an answer that is
+// generated again, and reasoning that the next prompt leaves out.
+void PrefixIndex::outdate_branch_beside(const PrefixNode& node) {
+  const auto& siblings = node.parent->children;
+  if (resume_ == Resume::kAtSnapshots || siblings.size() != 2) return;
+  const PrefixNode& other = *(siblings[0] == &node ? siblings[1] : siblings[0]);
+  if (other.known != node.known || other.tenant != node.tenant) return;
+  uint32_t n_left = node.depth / kShortBranch;
+  const auto visit_pages = [&](const auto& visit) {
+    for (const PrefixNode* at = &other; at; at = at->children.empty() ? nullptr : at->children[0]) {
+      if (at->children.size() > 1 || n_left-- == 0) return false;
+      for (const auto& page : at->pages) {
+        if (page && !visit(*page)) return false;
+      }
+    }
+    return true;
+  };
+  if (!visit_pages([&](PageId page) { return !place(page).is_in_use; })) return;
+  n_left = node.depth / kShortBranch;
+  visit_pages([&](PageId page) {
+    outdate(page);
+    return true;
+  });
+}
+
+// Makes the page the first to be evicted.
+void PrefixIndex::outdate(PageId page) {
+  change(page, [](Place& p) {
+    p.n_uses = 0;
+    p.last_use = 0;
+  });
 }
 
 // Applies a change and updates the nodes' pages in the order of eviction.
