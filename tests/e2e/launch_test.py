@@ -296,6 +296,7 @@ class Agents(unittest.TestCase):
         """Returns what the agent printed. Afterwards its server has ended."""
         env = {**agent_session.agent_environment(self.home, NODE_MODULES), "TMPDIR": str(self.folder), "KVIK_URL": "none", **settings}
         command = kvik.command("launch", name, "--model", model, "--", *arguments)
+        command[0] = os.path.abspath(command[0])  # the agent runs in another folder
         begun = time.monotonic()
         done = subprocess.run([*WITH_LOOPBACK, *command], cwd=self.work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1100)
         print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
@@ -314,17 +315,23 @@ class Agents(unittest.TestCase):
 
     def check_trained(self, name):
         """A trained model of 1.5B calls a tool that reads a file: the events that the agent prints have the number in it, which is nowhere else.
-        Agents sample with a random seed, and so small a model does not always call a tool: it has three sessions. Where an agent's own instructions
-        of more than 10,000 tokens can be replaced, a sentence does, since they are too much for this model."""
+        Agents sample with a random seed, and so small a model does not always call a tool: it has three sessions. An agent's own instructions of
+        many thousand tokens, and tools that the task does not need, are too much for this model: a sentence and few tools replace them."""
         model = trained.model("qwen2.5-coder")
         self.story.write_text("The number is 48213.\n")
         tool, arguments = agent_session.AGENTS[name].read(str(self.story))
         task = f"Call the tool {tool} with the arguments {json.dumps(arguments)}. Then tell me the number in its result."
-        brief = ["--system-prompt", "You answer by calling tools.", "--output-format", "stream-json"]
+        instructions = "You answer by calling tools."
+        brief = ["--system-prompt", instructions, "--output-format", "stream-json"]
+        if name == "codex":
+            (self.folder / "instructions.txt").write_text(instructions)
+        if name == "opencode":  # the project's configuration, which extends that of kvik launch
+            (self.work / "opencode.json").write_text(json.dumps({"agent": {"build": {"prompt": instructions, "tools": {"*": False, tool: True}}}}))
         given = {"claude": ["-p", task, *brief, "--verbose", "--tools", tool, "--allowedTools", tool],
-                 "codex": ["exec", "--json", *agent_session.arguments("codex", task)[1:]],
-                 "opencode": ["run", "--format", "json", task],
-                 "qwen": ["--yolo", *brief, "--core-tools", tool, "--", task]}[name]
+                 "codex": ["exec", "--json", "-c", f'model_instructions_file="{self.folder}/instructions.txt"', "--disable", "multi_agent", "--disable", "goals",
+                           *agent_session.arguments("codex", task)[1:]],
+                 "opencode": ["run", "--format", "json", "--title", "A number", task],
+                 "qwen": ["--yolo", "--bare", *brief, "--core-tools", tool, "-p", task]}[name]
         for _ in range(3):
             said = self.run_agent(name, model, given, KVIK_DISK=str(self.folder / "disk"), CLAUDE_CODE_MAX_OUTPUT_TOKENS="512")
             if "48213" in said:

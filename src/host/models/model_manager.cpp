@@ -227,12 +227,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
   void take_end(Entry& entry, int exit_code) REQUIRES(mutex_) {
     entry.process.reset();
-    if (options_.on_end) {
-      calls_.push_back([this, name = entry.spec.name, n_loads = entry.n_loads,
-                        counters = std::exchange(entry.counters, {})] {
-        options_.on_end(name, n_loads, counters);
-      });
-    }
+    if (options_.on_end) options_.on_end(entry.spec.name, entry.n_loads, entry.counters);
     entry.is_yielding = entry.must_unload = entry.is_killed = false;
     const ModelState before = std::exchange(entry.state, ModelState::kUnloaded);
     entry.measure_kept();

@@ -31,8 +31,9 @@ struct ModelManagerOptions {
   // Called on the manager's thread before each load.
   std::function<Result<ModelLaunch>(const ModelSpec&)> plan;
   std::function<Result<LoopbackSocket>()> listen;
-  // Called, on the manager's thread, when a model's process has ended: with the model's name, how
-  // often it was loaded, and what the process has sent as kCountersVariable. Empty: not called.
+  // Called when a model's process has ended, before list() shows it: with the model's name, how
+  // often it was loaded, and what the process has sent as kCountersVariable. It must not call the
+  // manager. Empty: not called.
   std::function<void(const std::string& name, uint64_t n_loads, const std::string& counters)>
       on_end = {};
   // Time for a process to end before it is killed.

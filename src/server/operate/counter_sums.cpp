@@ -92,12 +92,18 @@ std::string CounterSums::text_of(const Counters& counters) {
   return text;
 }
 
+std::string CounterSums::known_text(const Model& model) {
+  Counters sums = model.ended;
+  add(sums, model.seen);
+  return text_of(sums);
+}
+
 std::string CounterSums::with_earlier(const std::string& model, uint64_t n_loads,
                                       std::string_view page, Reader reader) {
   const MutexLock lock(mutex_);
   Model& known = models_[model];
   const bool is_operator = reader == Reader::kOperator;
-  if (n_loads <= known.n_ended) return is_operator ? text_of(known.ended) : "";
+  if (n_loads <= known.n_ended) return is_operator ? known_text(known) : "";
   if (is_operator) {
     known.seen = parse(page);
     known.seen_of = n_loads;
@@ -121,7 +127,7 @@ std::string CounterSums::with_earlier(const std::string& model, uint64_t n_loads
 std::string CounterSums::page_of(const std::string& model) const {
   const MutexLock lock(mutex_);
   const auto known = models_.find(model);
-  return known == models_.end() ? "" : text_of(known->second.ended);
+  return known == models_.end() ? "" : known_text(known->second);
 }
 
 void CounterSums::end(const std::string& model, uint64_t n_loads, std::string_view counters) {

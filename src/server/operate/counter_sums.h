@@ -23,7 +23,7 @@ class CounterSums {
   std::string with_earlier(const std::string& model, uint64_t n_loads, std::string_view page,
                            Reader reader);
 
-  // Returns the counters of a model that is not loaded.
+  // Returns the counters of a model whose process does not answer, or that has none.
   std::string page_of(const std::string& model) const;
 
   // Adds the counters of a process that has ended. counters: the page of its counters; empty: it
@@ -51,6 +51,7 @@ class CounterSums {
   static void add(Counters& sums, const Counters& more);
   static const Family* find(const Counters& counters, std::string_view name);
   static std::string text_of(const Counters& counters);
+  static std::string known_text(const Model& model);
 
   mutable Mutex mutex_;
   std::map<std::string, Model> models_ GUARDED_BY(mutex_);

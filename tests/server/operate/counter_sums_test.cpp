@@ -17,7 +17,8 @@ std::string counters(int steps) { return CounterSums::counters_in(page(steps, 0)
 TEST(CounterSums, counters_go_on_after_a_reload_and_gauges_do_not) {
   CounterSums sums;
   EXPECT_EQ(sums.with_earlier("a", 1, page(5, 2), Reader::kOperator), page(5, 2));
-  sums.end("a", 1, counters(7));  // two steps after the last page
+  EXPECT_EQ(sums.page_of("a"), counters(5));  // it does not answer, and has not ended
+  sums.end("a", 1, counters(7));              // two steps after the last page
   EXPECT_EQ(sums.page_of("a"), counters(7));
   EXPECT_EQ(sums.with_earlier("a", 2, page(1, 3), Reader::kOperator), page(8, 3));
   sums.end("a", 2, counters(1));
