@@ -20,11 +20,11 @@ namespace kvik {
 // ended sequences until their memory is needed.
 //
 // A prompt is looked up while it waits, find() or look_up(), and its pages are leased with hold()
-// while a tier fetches more. open() begins the sequence. Before each step grow() and make_room() get
-// pages for its new tokens; after it seal() makes full pages visible to other sequences, slide()
-// releases those outside the window, and adopt() exchanges own pages for equal ones. close() ends
-// it. The caches of quantized types also have open pages: the tokens of a sequence's last page,
-// not quantized (docs/design/attention.md).
+// while a tier fetches more. open() begins the sequence. Before each step grow() and make_room()
+// get pages for its new tokens; after it seal() makes full pages visible to other sequences,
+// slide() releases those outside the window, and adopt() exchanges own pages for equal ones.
+// close() ends it. The caches of quantized types also have open pages: the tokens of a sequence's
+// last page, not quantized (docs/design/attention.md).
 //
 // n_spare, in open() and grow(), is the number of pages that must remain available afterwards, for
 // the next tokens of sequences that run already.

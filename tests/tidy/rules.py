@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "model": ("catalogue", "format", "backend/backend.h", "backend/exact_math.h", "backend/forwarding_backend.h", "backend/memory.h", "backend/ops",
               "kv/kv_view.h"),
     "tier": ("kv", "backend/copy_lane.h", "backend/memory.h"),
-    "engine": ("model", "kv", "tier"),
+    "engine": ("model", "kv", "tier", "backend/backend.h"),
     "service": ("engine", "text", "template", "constrain"),
     "hub": ("format", "service/model_library.h"),
     "host": ("hub", "service", "engine", "text", "template", "constrain", "model", "tier", "kv", "backend", "format", "catalogue"),

@@ -37,9 +37,9 @@ struct Exchange {
 //   idle ──bytes──▶ reading ──request──▶ answering ──keep-alive──▶ idle
 //                      └──fault──▶ refused    └──close, abort──▶ lingering ──▶ closed
 //
-// A body that is too large for memory is made piece by piece (BodySource), partly on another thread.
-// Network thread only. Shared, because its coroutine, the server's list and wakes posted by the
-// engine thread all refer to it, and any of them may be the last.
+// A body that is too large for memory is made piece by piece (BodySource), partly on another
+// thread. Network thread only. Shared, because its coroutine, the server's list and wakes posted by
+// the engine thread all refer to it, and any of them may be the last.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // The share is for its memory until the handshake is complete, and then for that of an idle
