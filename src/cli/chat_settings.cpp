@@ -60,27 +60,28 @@ Setting sampling_setting(const SamplingField& field) {
       field.member);
 }
 
-// Returns a setting that is a number or the word for no value.
-Setting count_setting(std::string_view name, std::string_view none,
-                      std::optional<uint64_t> CompletionRequest::*member) {
+// Returns a setting that is a number or the word for no value. number_of(settings) returns a
+// reference to it.
+template <class NumberOf>
+Setting count_setting(std::string_view name, std::string_view none, NumberOf number_of) {
   return {name, none == "none" ? "an integer, or none" : "an integer, or random",
           [=](ChatSettings& s, std::string_view value) {
-            (s.request.*member).reset();
-            return value == none || read(value, (s.request.*member).emplace());
+            number_of(s).reset();
+            return value == none || read(value, number_of(s).emplace());
           },
           [=](const ChatSettings& s) {
-            return s.request.*member ? fmt::format("{}", *(s.request.*member)) : std::string(none);
+            return number_of(s) ? fmt::format("{}", *number_of(s)) : std::string(none);
           },
-          [=](ChatSettings& s, const ChatSettings& initial) {
-            s.request.*member = initial.request.*member;
-          }};
+          [=](ChatSettings& s, const ChatSettings& initial) { number_of(s) = number_of(initial); }};
 }
 
 std::vector<Setting> make_settings() {
   std::vector<Setting> settings;
   for (const SamplingField& field : sampling_fields()) settings.push_back(sampling_setting(field));
-  settings.push_back(count_setting("seed", "random", &CompletionRequest::seed));
-  settings.push_back(count_setting("max_tokens", "none", &CompletionRequest::max_tokens));
+  settings.push_back(count_setting(
+      "seed", "random", [](auto& s) -> auto& { return s.request.seed; }));
+  settings.push_back(count_setting(
+      "max_tokens", "none", [](auto& s) -> auto& { return s.request.max_tokens; }));
   settings.push_back({"stop", "a text, or none",
                       [](ChatSettings& s, std::string_view value) {
                         s.request.output.stop.clear();
@@ -104,6 +105,8 @@ std::vector<Setting> make_settings() {
          return std::string(s.thinking ? name_of(*s.thinking) : "default");
        },
        [](ChatSettings& s, const ChatSettings& initial) { s.thinking = initial.thinking; }});
+  settings.push_back(count_setting(
+      "reasoning_budget", "none", [](auto& s) -> auto& { return s.reasoning_budget; }));
   settings.push_back(
       {"stats", kSwitch,
        [](ChatSettings& s, std::string_view value) { return read_switch(value, s.stats); },

@@ -14,9 +14,10 @@ namespace kvik {
 
 // Settings of `/set` and of the flags of `kvik run`.
 struct ChatSettings {
-  CompletionRequest request;     // request for each answer, without a prompt
-  std::optional<bool> thinking;  // enable_thinking of the template; absent: its default
-  bool stats = false;            // statistics are printed after each answer
+  CompletionRequest request;                 // request for each answer, without a prompt
+  std::optional<bool> thinking;              // enable_thinking of the template; absent: its default
+  std::optional<uint64_t> reasoning_budget;  // maximum number of reasoning tokens; absent: any
+  bool stats = false;                        // statistics are printed after each answer
 };
 
 // Returns the settings with one of them changed; the value "default" restores that of `initial`.

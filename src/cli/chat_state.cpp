@@ -39,6 +39,7 @@ ChatRequest ChatState::prompt() const {
   if (settings.thinking) {
     request.kwargs.emplace_back("enable_thinking", Json{*settings.thinking});
   }
+  request.thinking.budget_tokens = settings.reasoning_budget;
   return request;
 }
 

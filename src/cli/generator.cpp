@@ -11,6 +11,7 @@ Result<Generator::Running> LocalGenerator::answer(const ChatRequest& chat,
   request.prompt = prompt.ids;
   request.output.answer_begin = prompt.answer_begin;
   request.output.answer_syntax = prompt.answer_syntax;
+  request.output.reasoning_budget = prompt.reasoning_budget;
   if (prompt.last_message_end) request.engine.message_ends = {*prompt.last_message_end};
   TRY_ASSIGN(auto completion, service_.complete(std::move(request), std::move(sink)));
   return Running{.completion = std::move(completion),

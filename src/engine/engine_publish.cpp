@@ -188,6 +188,7 @@ std::span<const float> Engine::logits_of(const LogitsRow& row) {
 
 // Returns a pick to be made from the row. That of a plain greedy sequence needs no logits.
 TokenPick Engine::pick_at(Sequence& sequence, const LogitsRow& row) {
+  if (sequence.next_tokens && sequence.next_tokens->is_free()) sequence.next_tokens.reset();
   if (!sequence.is_plain_greedy()) return {.sequence = &sequence, .logits = logits_of(row)};
   return {.sequence = &sequence, .argmax = decoder_.argmax(row.decoder_row)};
 }

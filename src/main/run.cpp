@@ -183,6 +183,9 @@ void add_run(CommandLine& line) {
                 {"-n,--max-tokens,--n-predict", as_limit(options->max_tokens),
                  "maximum number of tokens to generate; -1: until the context is full (default: "
                  "256 with -p, -f, --tokens or a pipe, else -1)"},
+                {"--reasoning-budget", &options->given.reasoning_budget,
+                 "maximum number of reasoning tokens, after which the end of the reasoning is "
+                 "forced (default: no limit); 0: no reasoning"},
                 {"--stop", &options->stop, "end the answer before this text"},
                 {"--ignore-eos", &options->given.request.ignore_eos,
                  "continue after an end-of-sequence token"},

@@ -31,6 +31,10 @@ std::string all_metrics(const HandlerContext& context);
 // handler never waits for the engine: it returns a PendingReply or a DeferredReply instead.
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body);
+Reply handle_native_completion(const HandlerContext& context, const HttpRequest& request,
+                               const RequestBody& body);
+Reply handle_infill(const HandlerContext& context, const HttpRequest& request,
+                    const RequestBody& body);
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request,
                   const RequestBody& body);
 Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request,

@@ -23,9 +23,16 @@ constexpr BodyField kChat[] = {{"messages", "array", true},
                                {"parallel_tool_calls", "boolean"},
                                {"logprobs", "boolean"},
                                {"reasoning_effort", "string"},
+                               {"reasoning", "object"},
+                               {"reasoning_budget", "integer"},
                                {"chat_template_kwargs", "object"},
                                {"cache_salt", "string"},
                                {"priority", "integer"}};
+constexpr BodyField kNative[] = {
+    {"prompt", "", true}, {"n_predict", "integer"}, {"stream", "boolean"}, {"n_probs", "integer"}};
+constexpr BodyField kInfill[] = {{"input_prefix", "string", true}, {"input_suffix", "string", true},
+                                 {"input_extra", "array"},         {"prompt", "string"},
+                                 {"n_predict", "integer"},         {"stream", "boolean"}};
 constexpr BodyField kTemplate[] = {{"messages", "array", true}, {"tools", "array"}};
 constexpr BodyField kResponses[] = {
     {"input", "", true},     {"model", "string"},      {"instructions", "string"},
@@ -152,6 +159,9 @@ constexpr Route kRoutes[] = {
      kOfServer},
     {"/models/unload", "POST", handle_unload_model, "The same as /v1/models/unload", kModelName,
      kOfServer},
+    {"/completion", "POST", handle_native_completion, "Creates a completion (llama.cpp)", kNative,
+     kDrains},
+    {"/infill", "POST", handle_infill, "Fills in the text of a gap (llama.cpp)", kInfill, kDrains},
     {"/v1/models/{id}", "GET", handle_model, "Returns one model", {}, kOfServer},
     {"/v1/adapters", "GET", handle_adapters, "Lists the adapters of the model"},
     {"/v1/adapters", "POST", handle_adapters, "Loads an adapter from the server's disk", kAdapter},

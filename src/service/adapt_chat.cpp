@@ -249,7 +249,7 @@ void set_reasoning_variables(ChatRequest& request, const TemplateInfo& needs) {
       request.kwargs.push_back({std::string(name), std::move(data)});
   };
   std::optional<bool> thinks = wish.thinks;
-  if (wish.effort == "none") thinks = false;
+  if (wish.effort == "none" || wish.budget_tokens == 0) thinks = false;
   if (thinks) {
     tell("enable_thinking", {*thinks});
     tell("thinking", {*thinks});

@@ -11,8 +11,12 @@
 
 namespace kvik {
 
-// The header of harmony's final message, which holds the answer itself.
+// Harmony: the headers of reasoning and of the final message, which holds the answer itself, the
+// end of a message, and the beginning of the next one.
+inline constexpr std::string_view kReasoningHeader = "<|channel|>analysis<|message|>";
 inline constexpr std::string_view kFinalHeader = "<|channel|>final<|message|>";
+inline constexpr std::string_view kMessageEnd = "<|end|>";
+inline constexpr std::string_view kNextMessage = "<|start|>assistant";
 
 // The syntax of the answer to one request. All pointers except `tools` refer to static tables.
 struct AnswerSyntax {

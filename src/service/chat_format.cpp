@@ -142,6 +142,7 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& opti
       bos_(name_of(tokenizer, tokenizer.bos())),
       eos_(name_of(tokenizer, tokenizer.eos())),
       source_(source_of(tokenizer, options)),
+      reasoning_budget_(options.reasoning_budget),
       template_(ChatTemplate::parse(source_)) {
   needs_.source = source_;
   if (template_) {  // before the format is set, so only what the template itself writes is seen
@@ -180,6 +181,18 @@ std::vector<TokenId> ChatFormat::special_ids(std::string_view mark) const {
   std::vector<TokenId> ids = tokenizer_.tokenize_chat(mark, std::span(&all, 1));
   std::erase_if(ids, [&](TokenId id) { return tokenizer_.kind(id) != TokenKind::kControl; });
   return ids;
+}
+
+// An effort becomes a number of tokens if the template has no variable for it, with the numbers
+// that Gemini's API uses for these names.
+std::optional<uint64_t> ChatFormat::reasoning_budget(const ReasoningOptions& wish) const {
+  if (wish.budget_tokens) return wish.budget_tokens;
+  if (!wish.effort) return reasoning_budget_;
+  if (source_.contains("reasoning_effort")) return reasoning_budget_;
+  if (wish.effort == "minimal" || wish.effort == "low") return 1024;
+  if (wish.effort == "medium") return 8192;
+  if (wish.effort == "high") return 24576;
+  return reasoning_budget_;
 }
 
 AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
@@ -337,8 +350,9 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
   const bool is_open = end.ends_with(opening) && (is_templates || request.continue_final_message);
   std::string_view closing = syntax.reasoning_marks->end_reasoning;
   const bool is_closed = end.ends_with(closing) && is_templates;
-  const bool is_unwanted =
-      given_request.thinking.thinks == false || given_request.thinking.effort == "none";
+  const bool is_unwanted = given_request.thinking.thinks == false ||
+                           given_request.thinking.effort == "none" ||
+                           given_request.thinking.budget_tokens == 0;
   syntax.may_reason = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
                       request.add_generation_prompt && !request.continue_final_message;
   auto ids = tokenize_after(request.spoken, text);
@@ -346,7 +360,8 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
                     .answer_begin = is_open ? AnswerBegin::kReasoning : AnswerBegin::kText,
                     .answer_syntax = std::move(syntax),
                     .text = text.bytes(),
-                    .pins = pins_of(request, text)};
+                    .pins = pins_of(request, text),
+                    .reasoning_budget = reasoning_budget(given_request.thinking)};
   if (message_ends == MessageEnds::kLast) {
     prompt.last_message_end = last_message_end(request, text, prompt.ids.size());
   }

@@ -16,6 +16,9 @@ struct ChatFormatOptions {
   std::string chat_template = {};  // replaces the model's own template; empty: the model's own
   // a name in tool_formats(), or "none"; empty: detected from the template
   std::string tool_format = {};
+  // maximum number of reasoning tokens of requests that choose neither it nor an effort
+  std::optional<uint64_t> reasoning_budget = {};
+  std::string reasoning_budget_message = {};  // text that ends reasoning at the limit
   // schema language of requests that do not choose one
   JsonStyle::Language schema_language = JsonStyle::Language::kCanonical;
 };
@@ -52,6 +55,7 @@ class ChatFormat {
   Result<jinja::Text> render(const ChatRequest& request, const Given& given) const;
   AnswerSyntax syntax_of(const ChatRequest& request) const;
   std::vector<TokenId> special_ids(std::string_view mark) const;
+  std::optional<uint64_t> reasoning_budget(const ReasoningOptions& wish) const;
   std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text) const;
   std::optional<uint32_t> last_message_end(const ChatRequest& request, const jinja::Text& text,
                                            size_t n_tokens) const;
@@ -62,6 +66,7 @@ class ChatFormat {
   const Tokenizer& tokenizer_;
   const std::string bos_, eos_;
   const std::string source_;
+  const std::optional<uint64_t> reasoning_budget_;
   const Result<ChatTemplate> template_;
   TemplateInfo needs_;
   bool parses_calls_ = true;

@@ -25,7 +25,7 @@ struct HistoryTokens {
 struct ReasoningOptions {
   std::optional<std::string> effort;      // "low", "medium", "high", …
   std::optional<bool> thinks;             // false: no reasoning
-  std::optional<uint64_t> budget_tokens;  // upper bound
+  std::optional<uint64_t> budget_tokens;  // maximum number of reasoning tokens
 };
 
 // Requires the answer to be a tool call.
@@ -62,7 +62,8 @@ struct ChatPrompt {
   AnswerBegin answer_begin = AnswerBegin::kText;
   AnswerSyntax answer_syntax = {};
   std::string text = {};
-  std::vector<Pin> pins = {};  // prefixes with a requested keep time
+  std::vector<Pin> pins = {};                     // prefixes with a requested keep time
+  std::optional<uint64_t> reasoning_budget = {};  // OutputOptions::reasoning_budget
   // Number of tokens up to the end of the last message, before the generation prompt. In the next
   // turn the template may drop this answer's reasoning, so a later prompt may share the prefix only
   // up to this position.

@@ -11,6 +11,7 @@
 #include "service/choice_stream.h"
 #include "service/pooling_stream.h"
 #include "service/structured_output/answer_constraint.h"
+#include "service/structured_output/reasoning_budget.h"
 
 namespace kvik {
 namespace {
@@ -59,6 +60,7 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       engine_(engine),
       card_(std::move(card)),
       chat_(tokenizer, chat),
+      reasoning_budget_message_(chat.reasoning_budget_message),
       grammar_compiler_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)) {}
 
@@ -149,6 +151,16 @@ AnswerPreamble lead_of(const GrammarVocabulary& vocabulary, const CompletionRequ
 
 }  // namespace
 
+void Service::limit_reasoning(CompletionRequest& request) const {
+  const OutputOptions& output = request.output;
+  if (!output.answer_begin || !output.reasoning_budget) return;
+  std::shared_ptr<const Constraint>& constraint = request.engine.constraint;
+  ReasoningBudget::Rules rules = reasoning_rules(
+      tokenizer_, output,
+      {.message = reasoning_budget_message_, .is_constrained = constraint != nullptr});
+  constraint = std::make_shared<const ReasoningBudget>(tokenizer_, std::move(rules), constraint);
+}
+
 Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                                                       std::shared_ptr<CompletionSink> sink) {
   TRY(check_request(request, card_, adapters_.book));
@@ -163,6 +175,7 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
         form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
     relaxed = std::move(form.relaxed);
   }
+  limit_reasoning(request);
   // New tokens count only for answers that are not streamed; this is not known here, so they are
   // counted as 0.
   TRY(check_answer_size(answer_size(request, to_run.prompt.size(), 0), request));

@@ -66,11 +66,13 @@ class Service final : public ServiceApi {
   Result<void> choose_adapter(const std::optional<std::string>& model, Request& to_run) const;
   std::vector<TokenId> take_prompt(CompletionRequest& request) const;
   Result<void> prepare(CompletionRequest& request) const;
+  void limit_reasoning(CompletionRequest& request) const;
 
   const Tokenizer& tokenizer_;
   EngineThread& engine_;
   ModelCard card_;
   ChatFormat chat_;
+  const std::string reasoning_budget_message_;
   GrammarCompiler grammar_compiler_;
   const ServiceAdapters adapters_;
 };

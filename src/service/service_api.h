@@ -37,6 +37,8 @@ struct OutputOptions {
   // If present, the answer is split into parts and reasoning tokens are counted.
   std::optional<AnswerBegin> answer_begin;
   AnswerSyntax answer_syntax;  // syntax by which the answer is split
+  // maximum number of reasoning tokens, if answer_begin is present
+  std::optional<uint64_t> reasoning_budget;
   // maximum number of tool calls; the answer ends after the last one
   std::optional<uint32_t> max_calls;
 };

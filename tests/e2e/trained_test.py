@@ -109,6 +109,18 @@ class QwenCoder(Chats, Trained, unittest.TestCase):
         code = answer.split("```python\n", 1)[1].split("```", 1)[0]
         self.assertRegex(code, r"def reverse\(s\):\n\s+return s\[::-1\]")
 
+    def test_it_fills_a_gap_in_a_file(self):
+        before, after = "def add(a, b):\n    return ", "\n\nprint(add(1, 2))\n"
+        with Server(self.path) as server:
+            filled = server.post("/infill", {"input_prefix": before, "input_suffix": after, "n_predict": 16, "temperature": 0}).json
+            self.assertEqual((filled["content"], filled["stop_type"]), ("a + b", "eos"))
+            answer = server.post("/v1/completions", {"prompt": before, "suffix": after, "max_tokens": 16, "temperature": 0}).json
+            self.assertEqual(answer["choices"][0]["text"], "a + b")
+            extra = [{"filename": "names.py", "text": "def surname_of_person(person):\n    return person.surname\n"}]
+            filled = server.post("/infill", {"input_prefix": "from names import surname_", "input_suffix": "\n", "input_extra": extra,
+                                             "n_predict": 8, "temperature": 0}).json
+            self.assertTrue(filled["content"].startswith("of_person"), filled["content"])
+
 
 if __name__ == "__main__":
     unittest.main()

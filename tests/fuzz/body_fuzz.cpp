@@ -101,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   CHECK(budget.weight.text_bytes + budget.weight.n_numbers <= 2 * text.size());
   switch (data[0] % 10) {
     case 0:
-      check(parse_completions_call(body));
+      check(parse_completions_call(service, body));
       break;
     case 1:
       check(parse_chat_call(service, body));

@@ -201,6 +201,14 @@ TEST(ChatTemplate, zeros_are_inserted_after_the_prefix_of_a_base) {
             "0x00ff|-0x   ff|0x****ff|   0b101|-0b0000101");
 }
 
+TEST(ChatTemplate, a_precision_is_the_least_number_of_digits_of_an_integer) {
+  EXPECT_EQ(text_of("{{ '%.3d|%05.3d|%.3d|%#.4x|%+.2d|%-6.3d|%08.3d' % "
+                    "(5, 5, -5, 10, 3, 7, -5) }}"),
+            "005|00005|-005|0x000a|+03|007   |-0000005");
+  EXPECT_EQ(text_of("{{ '{:.3d}'.format(5) }}"),
+            "error: chat template, line 1: a format of integers takes no precision");
+}
+
 TEST(ChatTemplate, macros_see_what_they_do_not_name) {
   EXPECT_EQ(text_of("{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}"
                     "{{ m(1, 2, *[3], **{'k': 4}) }}"),

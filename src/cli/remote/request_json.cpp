@@ -21,13 +21,14 @@ json::array messages_json(const ChatRequest& chat) {
   return messages;
 }
 
-// Adds template variables that are true or false, as enable_thinking is.
-void add_kwargs(const ChatRequest& chat, json::object& body) {
+// Adds the reasoning budget, and template variables that are true or false, as enable_thinking is.
+void add_reasoning(const ChatRequest& chat, json::object& body) {
   json::object kwargs;
   for (const Json::Field& field : chat.kwargs) {
     if (field.data.is_bool()) kwargs[field.name] = field.data.is(Json::Kind::kTrue);
   }
   if (!kwargs.empty()) body["chat_template_kwargs"] = std::move(kwargs);
+  if (chat.thinking.budget_tokens) body["reasoning_budget"] = *chat.thinking.budget_tokens;
 }
 
 std::string_view name_of(JsonStyle::Whitespace whitespace) {
@@ -74,7 +75,7 @@ std::string chat_body(const std::string& model, const ChatRequest& chat,
                       const CompletionRequest& request) {
   json::object body = common_json(model, request);
   body["messages"] = messages_json(chat);
-  add_kwargs(chat, body);
+  add_reasoning(chat, body);
   if (request.max_tokens) body["max_completion_tokens"] = *request.max_tokens;
   return json::serialize(body);
 }
@@ -99,7 +100,7 @@ std::string count_body(const std::string& model, const ChatRequest& chat) {
   json::object body{{"model", model},
                     {"messages", messages_json(chat)},
                     {"add_generation_prompt", chat.add_generation_prompt}};
-  add_kwargs(chat, body);
+  add_reasoning(chat, body);
   return json::serialize(body);
 }
 

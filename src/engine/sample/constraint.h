@@ -53,6 +53,7 @@ class Constraint {
   struct Next {
     End end = End::kNotYet;
     std::vector<TokenId> forced;  // at most n_max
+    bool is_free = false;         // anything may follow: the constraint is no longer needed
   };
   virtual Outcome try_advance(Effort effort, std::optional<TokenId> token, Next& next,
                               uint32_t n_max) {

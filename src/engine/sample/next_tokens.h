@@ -43,6 +43,8 @@ class NextTokens {
   MaskJob::Failure failure() const { return job_->failure; }
   bool may_end() const { return job_->next.end != Constraint::End::kNotYet; }
   bool must_end() const { return knows_end() && job_->next.end == Constraint::End::kMust; }
+  // Returns whether the constraint is known to allow every continuation from here on.
+  bool is_free() const { return knows_end() && job_->next.is_free; }
 
   // Return the mask of the next token, or one bit of it. Call only if is_ready(). Tokens that end
   // the answer are allowed exactly if the constraint is complete, whatever text they stand for.

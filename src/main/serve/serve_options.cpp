@@ -85,6 +85,12 @@ void add_chat(Flags& flags, ServeOptions& options) {
                "tool-call parser (default: detected from the chat template); none: tool calls stay "
                "text")
               .one_of(std::move(formats)),
+          {"--reasoning-budget", as_count(serving.chat.reasoning_budget),
+           "maximum number of reasoning tokens of an answer, after which the end of the reasoning "
+           "is "
+           "forced, for requests that set none (default: no limit); 0: no reasoning"},
+          {"--reasoning-budget-message", &serving.chat.reasoning_budget_message,
+           "text that is put before the forced end of the reasoning (default: none)"},
           {"--schema-language",
            Words{.type = "canonical|full",
                  .read =

@@ -159,6 +159,19 @@ Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call)
 Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat) {
   TRY_ASSIGN(chat.thinking.effort, fields.string("reasoning_effort"));
   TRY_ASSIGN(chat.thinking.thinks, fields.flag("enable_thinking"));
+  TRY_ASSIGN(const auto reasoning, fields.object("reasoning"));
+  if (reasoning) {
+    TRY_ASSIGN(const auto effort, reasoning->string("effort"));
+    if (effort) chat.thinking.effort = effort;
+    TRY_ASSIGN(const auto enabled, reasoning->flag("enabled"));
+    if (enabled) chat.thinking.thinks = enabled;
+    TRY_ASSIGN(chat.thinking.budget_tokens, reasoning->count<uint64_t>("max_tokens"));
+  }
+  for (const char* name : {"thinking_budget", "thinking_token_budget", "reasoning_budget"}) {
+    if (!chat.thinking.budget_tokens) {
+      TRY_ASSIGN(chat.thinking.budget_tokens, fields.count<uint64_t>(name));
+    }
+  }
   const json::value* thinking = fields.find("thinking");
   if (thinking && thinking->is_bool()) chat.thinking.thinks = thinking->get_bool();
   if (!thinking || thinking->is_bool()) return {};
@@ -167,7 +180,8 @@ Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat) {
   const std::string_view type = text_at(thinking->get_object(), "type");
   if (type == "enabled") chat.thinking.thinks = true;
   if (type == "disabled") chat.thinking.thinks = false;
-  TRY_ASSIGN(chat.thinking.budget_tokens, inner.count<uint64_t>("budget_tokens"));
+  TRY_ASSIGN(const auto budget, inner.count<uint64_t>("budget_tokens"));
+  if (budget) chat.thinking.budget_tokens = budget;
   if (type == "enabled" || type == "disabled" || type == "adaptive") return {};
   return refuse("thinking.type", "thinking.type must be \"enabled\", \"disabled\" or \"adaptive\"");
 }
@@ -243,6 +257,7 @@ Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest&
   if (prompt.last_message_end) request.engine.message_ends = {*prompt.last_message_end};
   request.output.answer_begin = prompt.answer_begin;
   request.output.answer_syntax = std::move(prompt.answer_syntax);
+  request.output.reasoning_budget = prompt.reasoning_budget;
   TRY(constrain_calls(chat, request));
   return call;
 }

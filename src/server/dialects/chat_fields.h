@@ -60,8 +60,10 @@ Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat);
 // Reads parallel_tool_calls: false ends the answer after its first call.
 Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call);
 
-// Reads the reasoning effort: reasoning_effort, enable_thinking, and "thinking": {"type": "enabled"
-// | "disabled" | "adaptive", "budget_tokens": …}.
+// Reads the reasoning effort and budget, by the names that the dialects and other servers use:
+// reasoning_effort, enable_thinking, "reasoning": {"effort": …, "enabled": …, "max_tokens": …},
+// thinking_budget, thinking_token_budget, reasoning_budget, and "thinking": {"type": "enabled" |
+// "disabled" | "adaptive", "budget_tokens": …}.
 Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat);
 
 // Reads chat_template_kwargs.

@@ -154,7 +154,6 @@ Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields, std::str
 
 Result<CompletionCall> read_call(const JsonFields& fields) {
   CompletionCall call;
-  if (fields.find("suffix")) return unsupported("suffix");  // would otherwise be silently ignored
   TRY(read_flag(fields, "stream", call.is_stream));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
   CompletionRequest& request = call.requests.emplace_back();

@@ -25,7 +25,7 @@ constexpr size_t kRouteTokens = 256;
 Result<CompletionCall> parse(const HandlerContext& context, const HttpRequest& request,
                              const RequestBody& body) {
   const std::string_view to = std::string_view(request.path).substr(kPath.size());
-  if (to == "/v1/completions") return parse_completions_call(body);
+  if (to == "/v1/completions") return parse_completions_call(context.service, body);
   if (to == "/v1/chat/completions") return parse_chat_call(context.service, body);
   if (to == "/v1/messages") return parse_count_call(context.service, body);
   if (to == "/v1/responses") {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "service/structured_output/mark_tokens.h"
 
 namespace kvik {
 namespace {
@@ -63,7 +64,7 @@ AnswerPreamble GrammarVocabulary::lead(AnswerBegin begin, const AnswerSyntax& sy
   AnswerPreamble lead{.shown = syntax.shown_tokens};
   if (!syntax.has_channels) {
     const bool is_offered = begin == AnswerBegin::kText && syntax.may_reason;
-    if (is_offered) lead.offered = marks(syntax.reasoning_marks->begin_reasoning);
+    if (is_offered) lead.offered = mark_tokens(tokenizer_, syntax.reasoning_marks->begin_reasoning);
     // If the mark is not a single special token, the mask would allow its first token, which may be
     // an ordinary letter, as the beginning of reasoning.
     const bool is_own =
@@ -75,14 +76,13 @@ AnswerPreamble GrammarVocabulary::lead(AnswerBegin begin, const AnswerSyntax& sy
     }
     return lead;
   }
-  constexpr std::string_view kEnd = "<|end|>";
-  lead.opening = marks("<|channel|>analysis<|message|>");
-  lead.end_reasoning = kEnd;
-  constexpr std::string_view kNextMessage = "<|start|>assistant";
-  lead.closing = marks(includes_header ? std::string(kNextMessage)
-                                       : fmt::format("{}{}", kNextMessage, kFinalHeader));
+  lead.opening = mark_tokens(tokenizer_, kReasoningHeader);
+  lead.end_reasoning = kMessageEnd;
+  lead.closing =
+      mark_tokens(tokenizer_, includes_header ? std::string(kNextMessage)
+                                              : fmt::format("{}{}", kNextMessage, kFinalHeader));
   for (const TokenId token : lead.shown) {
-    if (piece(token, lead) != kEnd) lead.forbidden_in_reasoning.push_back(token);
+    if (piece(token, lead) != kMessageEnd) lead.forbidden_in_reasoning.push_back(token);
   }
   return lead;
 }
@@ -97,22 +97,6 @@ const std::vector<TokenId>& GrammarVocabulary::tokens_past_reasoning_end(
   const size_t i = kLastBytes.find(end_reasoning.back());
   CHECK(i != kLastBytes.npos);
   return tokens_past_reasoning_end_[i];
-}
-
-// Returns the tokens of a text, with special tokens recognized.
-std::vector<TokenId> GrammarVocabulary::marks(std::string_view text) const {
-  const auto tokens_of_marks = [&](const std::string& whole) {
-    const TextRange all{0, whole.size()};
-    return tokenizer_.tokenize_chat(whole, std::span(&all, 1));
-  };
-  // If the tokenizer adds a blank before the first word of a text, it adds it before this line
-  // break.
-  const std::string before = tokenizer_.strips_leading_space() ? "\n" : "";
-  std::vector<TokenId> tokens = tokens_of_marks(before + std::string(text));
-  const size_t n_before = before.empty() ? 0 : tokens_of_marks(before).size();
-  tokens.erase(tokens.begin(),
-               tokens.begin() + static_cast<ptrdiff_t>(std::min(n_before, tokens.size())));
-  return tokens;
 }
 
 bool GrammarVocabulary::begins_longer_token(std::string_view text) const {

@@ -46,7 +46,6 @@ class GrammarVocabulary {
   static constexpr uint64_t kTokenBytes = 200;
 
   bool begins_longer_token(std::string_view text) const;
-  std::vector<TokenId> marks(std::string_view text) const;
 
   const Tokenizer& tokenizer_;
   const bool has_marks_;

@@ -117,6 +117,9 @@ Result<Text> integer_text(Runtime& runtime, int64_t value, const Spec& spec) {
   const bool has_base = is_among(spec.type, "xXob");
   const std::string format = std::string("{:") + (has_base ? spec.type : 'd') + '}';
   std::string digits = fmt::format(fmt::runtime(format), magnitude);
+  // With %, a precision is the least number of digits; format() knows none for integers.
+  const auto n_least = static_cast<size_t>(spec.precision.value_or(0));
+  if (digits.size() < n_least) digits.insert(0, n_least - digits.size(), '0');
   std::string prefix;
   if (has_base && spec.has_prefix) prefix = {'0', spec.type};
   return padded_number(
@@ -146,6 +149,7 @@ Result<Text> float_format(Runtime& runtime, double value, const Spec& spec) {
 Result<Text> number_text(Runtime& runtime, const Value& value, const Spec& spec) {
   const auto whole = value.as_int();
   if (whole && (spec.type == '\0' || is_among(spec.type, "dxXobn"))) {
+    if (spec.precision) return wrong("a format of integers takes no precision");
     return integer_text(runtime, *whole, spec);
   }
   if (is_among(spec.type, "eEfFgG%n") || spec.type == '\0') {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "server/dialects/completions/completions_request.h"
+#include "server/fake_service.h"
 #include "server/parsed_body.h"
 
 namespace kvik {
@@ -13,7 +14,7 @@ namespace {
 using std::chrono::seconds;
 
 Result<CompletionCall> parse(const std::string& fields) {
-  return parse_completions_call(ParsedBody(R"({"prompt":"a",)" + fields + "}"));
+  return parse_completions_call(FakeService(), ParsedBody(R"({"prompt":"a",)" + fields + "}"));
 }
 
 CompletionRequest request_of(const std::string& fields) {

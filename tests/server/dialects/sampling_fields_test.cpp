@@ -28,7 +28,8 @@ TEST(SamplingFields, reach_the_engine_from_every_dialect) {
     const std::string given = fmt::format(R"("{}":{},)", field.name, value);
     const std::string chat = "{" + given + R"("messages":[{"role":"user","content":"x"}]})";
     const std::string name(field.name);
-    EXPECT_EQ(value_of(field, parse_completions_call(ParsedBody("{" + given + R"("prompt":"x"})"))),
+    EXPECT_EQ(value_of(field, parse_completions_call(service,
+                                                     ParsedBody("{" + given + R"("prompt":"x"})"))),
               value)
         << name;
     EXPECT_EQ(value_of(field, parse_chat_call(service, ParsedBody(chat))), value) << name;

@@ -236,6 +236,7 @@ Result<ChatRequest> read_chat_request(const JsonFields& fields) {
 
 Result<CompletionCall> parse_chat_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
+  if (fields.find("suffix")) return unsupported("suffix");  // would otherwise be silently ignored
   TRY_ASSIGN(auto max_tokens, read_max_tokens(fields, "max_completion_tokens"));
   TRY_ASSIGN(const auto n_logprobs, read_chat_logprobs(fields));
   TRY_ASSIGN(const ChatRequest chat, read_chat_request(fields));

@@ -6,7 +6,7 @@ namespace kvik {
 
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body) {
-  return start_completion(context, request, parse_completions_call(body),
+  return start_completion(context, request, parse_completions_call(context.service, body),
                           {"cmpl-", {}, make_completions_writer});
 }
 

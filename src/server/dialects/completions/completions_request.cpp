@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/variant.h"
+#include "server/dialects/fill_in_middle.h"
 #include "server/dialects/json_fields.h"
 
 namespace kvik {
@@ -18,18 +18,30 @@ namespace json = boost::json;
 constexpr size_t kMaxPrompts = 64;
 constexpr uint64_t kDefaultMaxTokens = 16;  // OpenAI's default of this route
 
-using Prompt = Variant<std::string, std::vector<TokenId>>;
-
-Result<Prompt> read_prompt_element(const json::value& value) {
-  if (value.is_string()) return Prompt(std::string(view(value.get_string())));
+Result<CompletionPrompt> read_prompt_element(const json::value& value) {
+  if (value.is_string()) return CompletionPrompt(std::string(view(value.get_string())));
   if (!value.is_array()) return wrong_type("prompt", "made of strings or arrays of ids", value);
   TRY_ASSIGN(auto ids, read_token_ids("prompt", value.get_array()));
-  return Prompt(std::move(ids));
+  return CompletionPrompt(std::move(ids));
 }
 
-// Reads a string, ids, strings, or arrays of ids.
-Result<std::vector<Prompt>> read_prompts(const JsonFields& fields) {
-  std::vector<Prompt> prompts;
+// Replaces the prompts, which precede the suffix.
+Result<void> put_before(std::string_view suffix, const ServiceApi& service,
+                        std::vector<CompletionPrompt>& prompts) {
+  for (CompletionPrompt& prompt : prompts) {
+    const auto* prefix = std::get_if<std::string>(&prompt);
+    if (!prefix) return refuse("prompt", "prompt must be a string if there is a suffix");
+    TRY_ASSIGN(auto ids,
+               fill_in_middle_prompt(service, {.prefix = *prefix, .suffix = suffix}, "suffix"));
+    prompt = std::move(ids);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<CompletionPrompt>> read_prompts(const JsonFields& fields) {
+  std::vector<CompletionPrompt> prompts;
   const json::value* value = fields.find("prompt");
   if (!value) return refuse("prompt", "prompt is missing");
   if (value->is_string()) {
@@ -54,9 +66,7 @@ Result<std::vector<Prompt>> read_prompts(const JsonFields& fields) {
   return prompts;
 }
 
-}  // namespace
-
-Result<CompletionCall> parse_completions_call(const RequestBody& body) {
+Result<CompletionCall> parse_completions_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
   TRY_ASSIGN(CompletionCall call, read_call(fields));
   TRY(read_answer_format(fields, body.text, call));
@@ -67,7 +77,9 @@ Result<CompletionCall> parse_completions_call(const RequestBody& body) {
   TRY_ASSIGN(common.engine.n_logprobs, read_logprobs(fields, "logprobs"));
   TRY_ASSIGN(const auto echo, fields.flag("echo"));
   common.output.echo = echo.value_or(false);
-  TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
+  TRY_ASSIGN(std::vector<CompletionPrompt> prompts, read_prompts(fields));
+  TRY_ASSIGN(const auto suffix, fields.text("suffix"));
+  if (suffix) TRY(put_before(*suffix, service, prompts));
   call.requests.assign(prompts.size() - 1, common);  // copies nothing for a single prompt
   call.requests.push_back(std::move(common));
   for (size_t i = 0; i < prompts.size(); ++i) call.requests[i].prompt = std::move(prompts[i]);

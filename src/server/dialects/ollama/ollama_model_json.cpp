@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text/ascii_case.h"
+#include "server/dialects/fill_in_middle.h"
 #include "server/dialects/ollama/ollama_names.h"
 #include "server/dialects/ollama/ollama_request.h"
 #include "server/dialects/utc_time.h"

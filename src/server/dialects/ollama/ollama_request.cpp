@@ -9,7 +9,7 @@
 
 #include "server/dialects/cache_fields.h"
 #include "server/dialects/chat_fields.h"
-#include "server/dialects/ollama/fill_in_middle.h"
+#include "server/dialects/fill_in_middle.h"
 #include "server/dialects/ollama/ollama_fields.h"
 #include "server/dialects/ollama/ollama_messages.h"
 #include "server/dialects/ollama/prompt_template.h"
@@ -89,15 +89,9 @@ Result<CompletionCall> with_generate_prompt(const ServiceApi& service, const Jso
     return call;
   }
   if (given.suffix.empty()) return with_conversation(service, fields, given, std::move(call));
-  auto ids = fill_in_middle_prompt(service, given.prompt, given.suffix);
-  if (!ids) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{} does not support suffix: its vocabulary has no fill-in-the-middle "
-                            "tokens",
-                            service.card().id),
-                "suffix");
-  }
-  request.prompt = *std::move(ids);
+  TRY_ASSIGN(
+      request.prompt,
+      fill_in_middle_prompt(service, {.prefix = given.prompt, .suffix = given.suffix}, "suffix"));
   return call;
 }
 
@@ -214,10 +208,6 @@ Result<OllamaEmbedCall> parse_embed_call(const ServiceApi& service, const Reques
     out.call.requests.back().engine.prompt = std::move(ids);
   }
   return out;
-}
-
-bool can_fill_in_middle(const ServiceApi& service) {
-  return fill_in_middle_prompt(service, "", "").has_value();
 }
 
 }  // namespace kvik

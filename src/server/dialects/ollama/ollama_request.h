@@ -48,7 +48,4 @@ struct OllamaEmbedCall {
 Result<OllamaEmbedCall> parse_embed_call(const ServiceApi& service, const RequestBody& body,
                                          std::string_view input);
 
-// Returns whether the model's vocabulary has the tokens that `suffix` needs.
-bool can_fill_in_middle(const ServiceApi& service);
-
 }  // namespace kvik

@@ -86,15 +86,6 @@ Result<void> check_metadata(const JsonFields& fields) {
                                         n_bytes, kMaxBytes));
 }
 
-// Reads "reasoning": {"effort": …}; summaries are up to the model.
-Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
-  TRY_ASSIGN(const auto reasoning, fields.object("reasoning"));
-  if (!reasoning) return {};
-  TRY_ASSIGN(const auto effort, reasoning->string("effort"));
-  if (effort) chat.thinking.effort = effort;
-  return {};
-}
-
 Result<bool> includes_encrypted_reasoning(const JsonFields& fields) {
   TRY_ASSIGN(const json::array* include, fields.list("include"));
   bool seals = false;
@@ -218,7 +209,6 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const Requ
   const StoredResponses kept =
       kept_for ? kept_for(out.call.requests.front().engine.cache_salt) : StoredResponses{};
   TRY_ASSIGN(ChatRequest chat, read_conversation(fields, service.card().id.text(), kept, out));
-  TRY(read_effort(fields, chat));
   CompletionRequest& request = out.call.requests.front();
   request.max_tokens = max_tokens;
   TRY_ASSIGN(request.form, read_text_form(fields, body.text));

@@ -4,13 +4,14 @@
 
 #include <string>
 
+#include "server/fake_service.h"
 #include "server/parsed_body.h"
 
 namespace kvik {
 namespace {
 
 CompletionCall parse(const std::string& body) {
-  auto call = parse_completions_call(ParsedBody(body));
+  auto call = parse_completions_call(FakeService(), ParsedBody(body));
   EXPECT_TRUE(call.has_value()) << body << ": " << (call ? "" : call.error().message);
   return call ? std::move(*call) : CompletionCall{.requests = {CompletionRequest{}}};
 }
@@ -22,7 +23,7 @@ CompletionRequest parse_fields(const std::string& fields) {
 
 // Returns the `param` of the error; "" if it names none, "accepted" if there is no error.
 std::string refused(const std::string& body) {
-  const auto call = parse_completions_call(ParsedBody(body));
+  const auto call = parse_completions_call(FakeService(), ParsedBody(body));
   if (call) return "accepted";
   EXPECT_FALSE(call.error().message.empty());
   return call.error().param;
@@ -201,7 +202,7 @@ TEST(CompletionJson, best_of_must_equal_n) {
 }
 
 TEST(CompletionJson, unsupported_fields_fail_and_unknown_ones_are_ignored) {
-  EXPECT_EQ(refused_fields(R"("suffix":"x")"), "suffix");
+  EXPECT_EQ(refused_fields(R"("suffix":"x")"), "suffix");  // no tokens for it
   EXPECT_EQ(parse_fields(R"("cache_salt":"tenant")").engine.cache_salt, "tenant");
   EXPECT_EQ(refused_fields(R"("response_format":{"type":"xml"})"), "response_format.type");
   parse_fields(R"("response_format":{"type":"text"},"cache_salt":"","user":"u","cache_prompt":true,

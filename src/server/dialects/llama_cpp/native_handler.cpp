@@ -1,0 +1,19 @@
+#include "server/dialects/llama_cpp/native_request.h"
+#include "server/dialects/llama_cpp/native_writer.h"
+#include "server/dialects/start_completion.h"
+
+namespace kvik {
+
+Reply handle_native_completion(const HandlerContext& context, const HttpRequest& request,
+                               const RequestBody& body) {
+  return start_completion(context, request, parse_native_call(context.service, body),
+                          {"cmpl-", {{"max_tokens", "n_predict"}}, make_native_writer});
+}
+
+Reply handle_infill(const HandlerContext& context, const HttpRequest& request,
+                    const RequestBody& body) {
+  return start_completion(context, request, parse_infill_call(context.service, body),
+                          {"cmpl-", {{"max_tokens", "n_predict"}}, make_native_writer});
+}
+
+}  // namespace kvik

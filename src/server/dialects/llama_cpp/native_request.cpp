@@ -1,0 +1,153 @@
+#include "server/dialects/llama_cpp/native_request.h"
+
+#include <boost/json/array.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/dialects/cache_fields.h"
+#include "server/dialects/completions/completions_request.h"
+#include "server/dialects/fill_in_middle.h"
+#include "server/dialects/form_fields.h"
+#include "service/request_bounds.h"
+#include "service/sampling_fields.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+constexpr size_t kMaxFiles = 256;
+
+// llama.cpp's defaults.
+constexpr float kTemperature = 0.8f;
+constexpr uint32_t kTopK = 40;
+constexpr float kTopP = 0.95f;
+constexpr float kMinP = 0.05f;
+
+// Reads a pair of a token id or a text and its bias; false: the token is never sampled.
+Result<void> read_bias(const ServiceApi& service, const json::value& value,
+                       std::vector<std::pair<TokenId, float>>& biases) {
+  const json::array* pair = value.if_array();
+  if (!pair || pair->size() != 2)
+    return refuse("logit_bias", "logit_bias must hold pairs of a token and a number");
+  const bool is_never = pair->at(1).is_bool() && !pair->at(1).get_bool();
+  const auto bias =
+      is_never ? std::optional<double>(-RequestBounds::kBias) : as_finite(pair->at(1));
+  if (!bias || *bias < -RequestBounds::kBias || *bias > RequestBounds::kBias)
+    return refuse("logit_bias", "logit_bias must map tokens to numbers from -100 to 100, or false");
+  std::vector<TokenId> ids;
+  if (pair->at(0).is_string()) {
+    ids = service.tokenize(view(pair->at(0).get_string()), {.add_bos = false});
+  } else {
+    json::array one;
+    one.push_back(pair->at(0));
+    TRY_ASSIGN(ids, read_token_ids("logit_bias", one));
+  }
+  for (const TokenId id : ids) biases.emplace_back(id, static_cast<float>(*bias));
+  return {};
+}
+
+Result<void> read_biases(const ServiceApi& service, const JsonFields& fields,
+                         std::vector<std::pair<TokenId, float>>& biases) {
+  TRY_ASSIGN(const json::array* pairs, fields.list("logit_bias"));
+  for (size_t i = 0; pairs && i < pairs->size(); ++i) {
+    TRY(read_bias(service, pairs->at(i), biases));
+    if (biases.size() > RequestBounds::kBiases)
+      return refuse("logit_bias", "logit_bias has too many tokens");
+  }
+  return {};
+}
+
+// Returns whether a field is a whole number below zero, which means "random" or "no limit".
+bool is_negative(const JsonFields& fields, std::string_view name) {
+  const json::value* value = fields.find(name);
+  return value && value->is_int64() && value->get_int64() < 0;
+}
+
+Result<SamplingParams> read_native_sampling(const ServiceApi& service, const JsonFields& fields) {
+  SamplingParams sampling{
+      .temperature = kTemperature, .top_k = kTopK, .top_p = kTopP, .min_p = kMinP};
+  for (const SamplingField& field : sampling_fields()) {
+    const bool is_repeat = field.name == "repetition_penalty";
+    TRY(read_sampling_field(fields, is_repeat ? "repeat_penalty" : field.name, field, sampling));
+  }
+  TRY(read_biases(service, fields, sampling.logit_bias));
+  return sampling;
+}
+
+// Reads everything but the prompt.
+Result<CompletionCall> read_native_call(const ServiceApi& service, const JsonFields& fields,
+                                        std::string_view body) {
+  CompletionCall call;
+  TRY_ASSIGN(const auto stream, fields.flag("stream"));
+  call.is_stream = stream.value_or(false);
+  CompletionRequest& request = call.requests.emplace_back();
+  TRY_ASSIGN(request.engine.sampling, read_native_sampling(service, fields));
+  if (!is_negative(fields, "seed")) {
+    TRY_ASSIGN(request.seed, fields.count<uint64_t>("seed"));
+  }
+  if (!is_negative(fields, "n_predict")) {
+    TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("n_predict"));
+  }
+  if (const json::value* stop = fields.find("stop")) {
+    TRY_ASSIGN(request.output.stop, read_stops(*stop));
+  }
+  TRY_ASSIGN(const auto ignores, fields.flag("ignore_eos"));
+  request.ignore_eos = ignores.value_or(false);
+  TRY_ASSIGN(const auto n_probs, read_logprobs(fields, "n_probs"));
+  if (n_probs.value_or(0) > 0) request.engine.n_logprobs = n_probs;
+  TRY_ASSIGN(const auto tokens, fields.flag("return_tokens"));
+  request.output.return_token_ids = tokens.value_or(false) || request.engine.n_logprobs;
+  TRY_ASSIGN(request.model, fields.string("model"));
+  TRY(read_cache_fields(fields, request));
+  TRY_ASSIGN(request.form, read_answer_form(fields, body));
+  return call;
+}
+
+// Reads `input_extra`, which refers to the body.
+Result<std::vector<ContextFile>> read_files(const JsonFields& fields) {
+  std::vector<ContextFile> files;
+  TRY_ASSIGN(const json::array* extra, fields.list("input_extra"));
+  if (extra && extra->size() > kMaxFiles) return refuse("input_extra", "input_extra is too long");
+  for (size_t i = 0; extra && i < extra->size(); ++i) {
+    const json::object* file = extra->at(i).if_object();
+    const json::value* text = file ? file->if_contains("text") : nullptr;
+    if (!text || !text->is_string())
+      return refuse("input_extra", "input_extra must hold objects with a text");
+    files.push_back({.name = text_at(*file, "filename"), .text = view(text->get_string())});
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<CompletionCall> parse_native_call(const ServiceApi& service, const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
+  TRY_ASSIGN(CompletionCall call, read_native_call(service, fields, body.text));
+  TRY_ASSIGN(std::vector<CompletionPrompt> prompts, read_prompts(fields));
+  if (prompts.size() > 1) return refuse("prompt", "prompt must be a string or token ids");
+  call.requests.front().prompt = std::move(prompts.front());
+  return call;
+}
+
+Result<CompletionCall> parse_infill_call(const ServiceApi& service, const RequestBody& body) {
+  TRY_ASSIGN(const JsonFields fields, body.fields());
+  TRY_ASSIGN(CompletionCall call, read_native_call(service, fields, body.text));
+  TRY_ASSIGN(const auto prefix, fields.text("input_prefix"));
+  TRY_ASSIGN(const auto suffix, fields.text("input_suffix"));
+  TRY_ASSIGN(const auto begun, fields.text("prompt"));
+  if (!prefix) return refuse("input_prefix", "input_prefix is missing");
+  if (!suffix) return refuse("input_suffix", "input_suffix is missing");
+  TRY_ASSIGN(const auto files, read_files(fields));
+  TRY_ASSIGN(call.requests.front().prompt,
+             fill_in_middle_prompt(service,
+                                   {.prefix = *prefix,
+                                    .suffix = *suffix,
+                                    .begun = begun ? std::string_view(*begun) : std::string_view(),
+                                    .files = files},
+                                   "/infill"));
+  return call;
+}
+
+}  // namespace kvik

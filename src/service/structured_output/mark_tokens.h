@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/token_id.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// Returns the tokens of a text inside an answer, with special tokens recognized.
+std::vector<TokenId> mark_tokens(const Tokenizer& tokenizer, std::string_view text);
+
+}  // namespace kvik

@@ -1,0 +1,174 @@
+#include "service/structured_output/reasoning_budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/blanks.h"
+#include "base/check.h"
+#include "service/structured_output/mark_tokens.h"
+
+namespace kvik {
+
+ReasoningBudget::ReasoningBudget(const Tokenizer& tokenizer, Rules rules,
+                                 std::shared_ptr<const Constraint> inner)
+    : tokenizer_(tokenizer),
+      rules_(std::make_shared<const Rules>(std::move(rules))),
+      inner_(inner ? inner->fork() : nullptr) {
+  CHECK(!rules_->ending.empty());
+  states_.emplace_back();
+  if (rules_->begin == AnswerBegin::kReasoning) enter_reasoning();
+}
+
+std::unique_ptr<Constraint> ReasoningBudget::fork() const {
+  auto copy = std::make_unique<ReasoningBudget>(tokenizer_, *rules_);
+  if (inner_) copy->inner_ = inner_->fork();
+  copy->states_ = states_;
+  return copy;
+}
+
+void ReasoningBudget::enter_reasoning() {
+  now().place = rules_->n_max == 0 ? Place::kEnding : Place::kReasoning;
+  now().text.clear();
+}
+
+void ReasoningBudget::fill_mask(TokenBitmask& mask) {
+  if (is_ending()) {
+    mask.allow_none();
+    mask.allow(next_of_ending());
+  } else if (inner_) {
+    inner_->fill_mask(mask);
+  } else {
+    mask.allow_first(mask.n_tokens());
+  }
+}
+
+bool ReasoningBudget::allows(TokenId token) {
+  if (is_ending()) return token == next_of_ending();
+  return !inner_ || inner_->allows(token);
+}
+
+void ReasoningBudget::advance(TokenId token) {
+  if (inner_) inner_->advance(token);
+  append(token);
+}
+
+void ReasoningBudget::append(TokenId token) {
+  if (states_.size() > 2 * size_t{kMaxRollBack}) {
+    states_.erase(states_.begin(), states_.end() - static_cast<ptrdiff_t>(kMaxRollBack) - 1);
+  }
+  states_.push_back(now());
+  State& state = now();
+  const bool is_shown = std::ranges::binary_search(rules_->shown, token);
+  switch (state.place) {
+    case Place::kBefore:
+      return read_before(tokenizer_.piece(
+          token, is_shown ? Tokenizer::Special::kShow : Tokenizer::Special::kHide));
+    case Place::kReasoning:
+      return read_reasoning(tokenizer_.piece(
+          token, is_shown ? Tokenizer::Special::kShow : Tokenizer::Special::kHide));
+    case Place::kEnding:
+      if (++state.n_forced == rules_->ending.size()) state.place = Place::kAfter;
+      return;
+    case Place::kAfter:
+      return;
+  }
+}
+
+// Collects the answer's beginning until it shows whether it begins with reasoning: blanks, then the
+// begin mark.
+void ReasoningBudget::read_before(std::string_view piece) {
+  State& state = now();
+  state.text += piece;
+  const std::string_view text =
+      std::string_view(state.text)
+          .substr(std::min(state.text.find_first_not_of(kBlanks), state.text.size()));
+  if (text.starts_with(rules_->begin_mark)) return enter_reasoning();
+  if (!rules_->begin_mark.starts_with(text)) state.place = Place::kAfter;
+}
+
+// Keeps as much of the end of the reasoning as may be the beginning of its end mark.
+void ReasoningBudget::read_reasoning(std::string_view piece) {
+  State& state = now();
+  state.text += piece;
+  if (state.text.contains(rules_->end_mark)) {
+    state.place = Place::kAfter;
+    state.text.clear();
+    return;
+  }
+  const size_t n_kept = rules_->end_mark.size() - 1;
+  if (state.text.size() > n_kept) state.text.erase(0, state.text.size() - n_kept);
+  if (++state.n_reasoning >= rules_->n_max) state.place = Place::kEnding;
+}
+
+void ReasoningBudget::roll_back(uint32_t n) {
+  CHECK(n < states_.size());
+  states_.resize(states_.size() - n);
+  if (inner_) inner_->roll_back(n);
+}
+
+Constraint::End ReasoningBudget::end_after(End inner) const {
+  const Place place = states_.back().place;
+  return place == Place::kReasoning || place == Place::kEnding ? End::kNotYet : inner;
+}
+
+Constraint::End ReasoningBudget::end() { return end_after(inner_ ? inner_->end() : End::kMay); }
+
+void ReasoningBudget::append_ending(uint32_t n_max, std::vector<TokenId>& tokens) const {
+  const auto rest = std::span(rules_->ending).subspan(states_.back().n_forced);
+  const auto some = rest.first(std::min<size_t>(n_max, rest.size()));
+  tokens.insert(tokens.end(), some.begin(), some.end());
+}
+
+void ReasoningBudget::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
+  if (is_ending()) return append_ending(n_max, tokens);
+  if (inner_) inner_->forced(n_max, tokens);
+}
+
+Constraint::Outcome ReasoningBudget::try_advance(Effort effort, std::optional<TokenId> token,
+                                                 Next& next, uint32_t n_max) {
+  next.end = End::kMay;
+  next.forced.clear();
+  if (inner_) {
+    const Outcome outcome = inner_->try_advance(effort, token, next, n_max);
+    if (outcome != Outcome::kDone) return outcome;
+  }
+  if (token) append(*token);
+  next.end = end_after(next.end);
+  next.is_free = !inner_ && now().place == Place::kAfter;
+  if (!is_ending()) return Outcome::kDone;
+  next.forced.clear();
+  append_ending(n_max, next.forced);
+  return Outcome::kDone;
+}
+
+Constraint::Outcome ReasoningBudget::try_mask(Effort effort, TokenBitmask& mask) {
+  if (inner_ && !is_ending()) return inner_->try_mask(effort, mask);
+  fill_mask(mask);
+  return Outcome::kDone;
+}
+
+ReasoningBudget::Rules reasoning_rules(const Tokenizer& tokenizer, const OutputOptions& output,
+                                       const ReasoningEnding& ending) {
+  const AnswerSyntax& syntax = output.answer_syntax;
+  ReasoningBudget::Rules rules{.begin_mark = syntax.reasoning_marks->begin_reasoning,
+                               .end_mark = syntax.reasoning_marks->end_reasoning,
+                               .begin = *output.answer_begin,
+                               .n_max = *output.reasoning_budget,
+                               .shown = syntax.shown_tokens};
+  std::string text(ending.message);
+  if (syntax.has_channels) {
+    rules.begin_mark = kReasoningHeader;
+    rules.end_mark = kMessageEnd;
+  }
+  text += rules.end_mark;
+  if (syntax.has_channels && !ending.is_constrained) {
+    text += kNextMessage;
+    if (syntax.calls.empty()) text += kFinalHeader;
+  }
+  rules.ending = mark_tokens(tokenizer, text);
+  return rules;
+}
+
+}  // namespace kvik

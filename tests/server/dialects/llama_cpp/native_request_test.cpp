@@ -1,0 +1,90 @@
+#include "server/dialects/llama_cpp/native_request.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/fake_service.h"
+#include "server/parsed_body.h"
+
+namespace kvik {
+namespace {
+
+CompletionCall parse(const std::string& fields) {
+  auto call = parse_native_call(FakeService(), ParsedBody(R"({"prompt":"a")" + fields + "}"));
+  EXPECT_TRUE(call.has_value()) << fields << ": " << (call ? "" : call.error().message);
+  return call ? std::move(*call) : CompletionCall{.requests = {CompletionRequest{}}};
+}
+
+std::string refused(const std::string& fields) {
+  const auto call = parse_native_call(FakeService(), ParsedBody("{" + fields + "}"));
+  return call ? "accepted" : call.error().param;
+}
+
+TEST(NativeRequest, has_llama_cpps_defaults) {
+  const CompletionCall call = parse("");
+  const CompletionRequest& request = call.requests.front();
+  EXPECT_FALSE(call.is_stream);
+  EXPECT_EQ(std::get<std::string>(request.prompt), "a");
+  EXPECT_FALSE(request.max_tokens);
+  EXPECT_FALSE(request.seed);
+  EXPECT_FLOAT_EQ(request.engine.sampling.temperature, 0.8f);
+  EXPECT_EQ(request.engine.sampling.top_k, 40u);
+  EXPECT_FLOAT_EQ(request.engine.sampling.top_p, 0.95f);
+  EXPECT_FLOAT_EQ(request.engine.sampling.min_p, 0.05f);
+}
+
+TEST(NativeRequest, reads_llama_cpps_names) {
+  const CompletionCall call = parse(
+      R"(,"n_predict":7,"stream":true,"seed":5,"repeat_penalty":1.5,"n_probs":3,"stop":["x"],)"
+      R"("logit_bias":[[7,1.5],[9,false]],"cache_prompt":true,"samplers":["top_k"],"id_slot":-1)");
+  const CompletionRequest& request = call.requests.front();
+  EXPECT_TRUE(call.is_stream);
+  EXPECT_EQ(request.max_tokens, 7u);
+  EXPECT_EQ(request.seed, 5u);
+  EXPECT_FLOAT_EQ(request.engine.sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(request.engine.n_logprobs, 3u);
+  EXPECT_TRUE(request.output.return_token_ids);
+  EXPECT_EQ(request.output.stop, std::vector<std::string>{"x"});
+  const std::vector<std::pair<TokenId, float>> biases = {{7, 1.5f}, {9, -100.0f}};
+  EXPECT_EQ(request.engine.sampling.logit_bias, biases);
+}
+
+TEST(NativeRequest, minus_one_means_no_limit_and_a_random_seed) {
+  const CompletionCall call = parse(R"(,"n_predict":-1,"seed":-1)");
+  EXPECT_FALSE(call.requests.front().max_tokens);
+  EXPECT_FALSE(call.requests.front().seed);
+}
+
+TEST(NativeRequest, reads_grammars_and_schemas) {
+  EXPECT_EQ(parse(R"(,"json_schema":{"type":"string"})").requests.front().form->kind,
+            StructuredOutput::Kind::kJsonSchema);
+  EXPECT_EQ(parse(R"(,"grammar":"root ::= \"a\"")").requests.front().form->kind,
+            StructuredOutput::Kind::kGbnf);
+}
+
+TEST(NativeRequest, wrong_values_name_their_field) {
+  EXPECT_EQ(refused(""), "prompt");
+  EXPECT_EQ(refused(R"("prompt":["a","b"])"), "prompt");
+  EXPECT_EQ(refused(R"("prompt":"a","logit_bias":[[1]])"), "logit_bias");
+  EXPECT_EQ(refused(R"("prompt":"a","logit_bias":[[1,"x"]])"), "logit_bias");
+  EXPECT_EQ(refused(R"("prompt":"a","n_probs":99)"), "n_probs");
+}
+
+std::string infill_refused(const std::string& fields) {
+  const auto call = parse_infill_call(FakeService(), ParsedBody("{" + fields + "}"));
+  return call ? "accepted" : call.error().param + ": " + call.error().message;
+}
+
+TEST(InfillRequest, needs_both_sides_and_tokens_for_it) {
+  EXPECT_EQ(infill_refused(R"("input_suffix":"b")"), "input_prefix: input_prefix is missing");
+  EXPECT_EQ(infill_refused(R"("input_prefix":"a")"), "input_suffix: input_suffix is missing");
+  EXPECT_EQ(infill_refused(R"("input_prefix":"a","input_suffix":"b","input_extra":[1])"),
+            "input_extra: input_extra must hold objects with a text");
+  EXPECT_EQ(infill_refused(R"("input_prefix":"a","input_suffix":"b")"),
+            "/infill: tiny/model does not support /infill: its vocabulary has no "
+            "fill-in-the-middle tokens");
+}
+
+}  // namespace
+}  // namespace kvik
