@@ -187,6 +187,7 @@ std::vector<TokenId> ChatFormat::special_ids(std::string_view mark) const {
 // that Gemini's API uses for these names.
 std::optional<uint64_t> ChatFormat::reasoning_budget(const ReasoningOptions& wish) const {
   if (wish.budget_tokens) return wish.budget_tokens;
+  if (wish.thinks == false || wish.effort == "none") return 0;
   if (!wish.effort) return reasoning_budget_;
   if (source_.contains("reasoning_effort")) return reasoning_budget_;
   if (wish.effort == "minimal" || wish.effort == "low") return 1024;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "service/adapters/adapter_registry.h"
@@ -30,7 +31,8 @@ Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {
   }
   for (const auto& [id, bias] : p.logit_bias) {
     if (id >= n_vocab) return out_of_range("logit_bias", id, fmt::format("ids below {}", n_vocab));
-    if (!within(bias, -Bounds::kBias, Bounds::kBias)) {
+    const bool is_never = bias == -std::numeric_limits<float>::infinity();
+    if (!is_never && !within(bias, -Bounds::kBias, Bounds::kBias)) {
       return out_of_range("logit_bias", bias, "numbers from -100 to 100");
     }
   }

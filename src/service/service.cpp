@@ -171,8 +171,11 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
   if (request.form) {
     TRY_ASSIGN(CompiledOutputGrammar form,
                grammar_compiler_.compile(*request.form, owner_of(request)));
+    AnswerPreamble lead = lead_of(*form.vocabulary, request);
+    // Constrained text is no reasoning, even if it looks like it.
+    if (lead.end_reasoning.empty()) request.output.reasoning_budget.reset();
     to_run.constraint = std::make_shared<const AnswerConstraint>(
-        form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
+        form.vocabulary, std::move(form.grammar), std::move(lead));
     relaxed = std::move(form.relaxed);
   }
   limit_reasoning(request);

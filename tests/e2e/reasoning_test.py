@@ -87,6 +87,32 @@ class ReasoningBudget(unittest.TestCase):
         want = self.chat(conversation(temperature=0), server)["choices"][0]["message"]["content"]
         self.assertEqual(self.chat(conversation(temperature=0, thinking_budget=3), server)["choices"][0]["message"]["content"], want)
 
+    def test_a_budget_that_is_not_reached_changes_nothing(self):
+        free = self.chat({**conversation(temperature=0), "ignore_eos": False})["choices"][0]
+        bound = self.chat({**conversation(temperature=0, thinking_budget=10 ** 6), "ignore_eos": False})["choices"][0]
+        self.assertEqual((bound["message"], bound["finish_reason"]), (free["message"], free["finish_reason"]))
+
+    def test_a_stop_token_in_the_end_mark_ends_the_answer(self):
+        token = self.server.post("/tokenize", {"content": "<"}).json["tokens"][-1]
+        answer = self.chat(conversation(thinking_budget=3, stop_token_ids=[token]))
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+
+    def test_constrained_text_is_no_reasoning(self):
+        server = self.start("{{ messages[0].content }}\n")
+        for form in ({"guided_choice": ["<think>yes it is so"]}, {"guided_regex": "<think>[a-z]{30}</think>yes"}):
+            answer = self.chat({**conversation(thinking_budget=2, **form), "ignore_eos": False}, server)
+            self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+
+    def test_a_message_is_plain_text_up_to_an_end_mark(self):
+        server = self.start(OPENS, "--reasoning-budget", 4, "--reasoning-budget-message", " <|end|> é</think>ok")
+        message = self.chat(conversation(), server)["choices"][0]["message"]
+        self.assertTrue(message["reasoning_content"].endswith(" <|end|> é"), message)
+        self.assertFalse(message["content"].startswith("ok"))
+
+    def test_no_reasoning_means_none(self):
+        for field in ({"reasoning_effort": "none"}, {"reasoning": {"enabled": False}}, {"thinking": {"type": "disabled"}}):
+            self.assertTrue(self.chat(conversation(**field))["choices"][0]["message"]["content"], field)
+
     def test_wrong_budgets_are_refused(self):
         for field, name in (({"thinking_budget": -3}, "thinking_budget"), ({"reasoning": {"max_tokens": "x"}}, "reasoning.max_tokens"),
                             ({"reasoning": 3}, "reasoning")):

@@ -122,19 +122,26 @@ class Router(unittest.TestCase):
             return sum(value for (name, labels), value in page.samples.items()
                        if name == "kvik_generated_tokens_total" and ("model_name", "demo") in labels)
 
+        def check(server, want):
+            """Waits for the count: a step is counted after its last token was sent."""
+            deadline = time.monotonic() + 10
+            while counted(server) != want and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(counted(server), want)
+
         with Server("demo", "--sleep-after", "forever", *KV) as server:
             for n in (1, 2):
                 server.complete([1, 2], max_tokens=8, ignore_eos=True)
-                self.assertEqual(counted(server), 16 * n - 8)
+                check(server, 16 * n - 8)
                 server.complete([1, 2], max_tokens=8, ignore_eos=True)  # no page has these tokens before the model is unloaded
                 self.unload(server, "demo")
-                self.assertEqual(counted(server), 16 * n)
+                check(server, 16 * n)
             server.complete([1, 2], max_tokens=8, ignore_eos=True)
-            self.assertEqual(counted(server), 40)
+            check(server, 40)
             time.sleep(5.2)  # a process that ends earlier counts as one that cannot be loaded
             os.kill(children_of(server)[0], signal.SIGKILL)
             wait_for(lambda: model_list(server)["demo"]["crashes"] == 1, "ending")
-            self.assertEqual(counted(server), 40)
+            check(server, 40)
 
     def test_the_least_recently_used_model_makes_room(self):
         with Server(*MODELS, *KV, "--memory", memory_for(2)) as server:

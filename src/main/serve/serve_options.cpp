@@ -1,5 +1,7 @@
 #include "main/serve/serve_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -89,7 +91,17 @@ void add_chat(Flags& flags, ServeOptions& options) {
            "maximum number of reasoning tokens of an answer, after which the end of the reasoning "
            "is "
            "forced, for requests that set none (default: no limit); 0: no reasoning"},
-          {"--reasoning-budget-message", &serving.chat.reasoning_budget_message,
+          {"--reasoning-budget-message",
+           Words{.type = "TEXT",
+                 .read =
+                     [&message = serving.chat.reasoning_budget_message](const std::string& text) {
+                       constexpr size_t kMostBytes = 1024;
+                       message = text;
+                       return text.size() <= kMostBytes
+                                  ? std::string()
+                                  : fmt::format("expected at most {} bytes, found {}", kMostBytes,
+                                                text.size());
+                     }},
            "text that is put before the forced end of the reasoning (default: none)"},
           {"--schema-language",
            Words{.type = "canonical|full",

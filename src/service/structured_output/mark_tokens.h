@@ -8,7 +8,9 @@
 
 namespace kvik {
 
-// Returns the tokens of a text inside an answer, with special tokens recognized.
-std::vector<TokenId> mark_tokens(const Tokenizer& tokenizer, std::string_view text);
+// Returns the tokens of a text inside an answer, with special tokens recognized, except in the
+// first n_plain bytes.
+std::vector<TokenId> mark_tokens(const Tokenizer& tokenizer, std::string_view text,
+                                 size_t n_plain = 0);
 
 }  // namespace kvik

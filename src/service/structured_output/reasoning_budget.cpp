@@ -109,8 +109,7 @@ void ReasoningBudget::roll_back(uint32_t n) {
 }
 
 Constraint::End ReasoningBudget::end_after(End inner) const {
-  const Place place = states_.back().place;
-  return place == Place::kReasoning || place == Place::kEnding ? End::kNotYet : inner;
+  return is_ending() ? End::kNotYet : inner;
 }
 
 Constraint::End ReasoningBudget::end() { return end_after(inner_ ? inner_->end() : End::kMay); }
@@ -157,17 +156,19 @@ ReasoningBudget::Rules reasoning_rules(const Tokenizer& tokenizer, const OutputO
                                .begin = *output.answer_begin,
                                .n_max = *output.reasoning_budget,
                                .shown = syntax.shown_tokens};
-  std::string text(ending.message);
   if (syntax.has_channels) {
     rules.begin_mark = kReasoningHeader;
     rules.end_mark = kMessageEnd;
   }
+  // The message must not end the reasoning itself.
+  std::string text(ending.message.substr(0, ending.message.find(rules.end_mark)));
+  const size_t n_plain = text.size();
   text += rules.end_mark;
   if (syntax.has_channels && !ending.is_constrained) {
     text += kNextMessage;
     if (syntax.calls.empty()) text += kFinalHeader;
   }
-  rules.ending = mark_tokens(tokenizer, text);
+  rules.ending = mark_tokens(tokenizer, text, n_plain);
   return rules;
 }
 

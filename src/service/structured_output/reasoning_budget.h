@@ -14,8 +14,9 @@ namespace kvik {
 
 // Limits the number of reasoning tokens of an answer. When it is reached, the tokens that end the
 // reasoning are forced, and the answer follows. Wraps the constraint of the answer, if there is
-// one; otherwise all text outside of the forced tokens is allowed, and the constraint is free once
-// the reasoning has ended or the answer has begun without any.
+// one; otherwise all text outside of the forced tokens is allowed, the answer may end anywhere
+// else, and the constraint is free once the reasoning has ended or the answer has begun without
+// any.
 //
 //   before ─▶ reasoning ─▶ ending (forced) ─▶ after
 //     └───────────┴───────────────────────────▲

@@ -79,6 +79,7 @@ Result<CompletionCall> parse_completions_call(const ServiceApi& service, const R
   common.output.echo = echo.value_or(false);
   TRY_ASSIGN(std::vector<CompletionPrompt> prompts, read_prompts(fields));
   TRY_ASSIGN(const auto suffix, fields.text("suffix"));
+  if (suffix && common.output.echo) return refuse("echo", "echo is not supported with suffix");
   if (suffix) TRY(put_before(*suffix, service, prompts));
   call.requests.assign(prompts.size() - 1, common);  // copies nothing for a single prompt
   call.requests.push_back(std::move(common));

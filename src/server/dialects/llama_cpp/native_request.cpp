@@ -1,6 +1,9 @@
 #include "server/dialects/llama_cpp/native_request.h"
 
+#include <fmt/format.h>
+
 #include <boost/json/array.hpp>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,10 +34,10 @@ Result<void> read_bias(const ServiceApi& service, const json::value& value,
   const json::array* pair = value.if_array();
   if (!pair || pair->size() != 2)
     return refuse("logit_bias", "logit_bias must hold pairs of a token and a number");
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
   const bool is_never = pair->at(1).is_bool() && !pair->at(1).get_bool();
-  const auto bias =
-      is_never ? std::optional<double>(-RequestBounds::kBias) : as_finite(pair->at(1));
-  if (!bias || *bias < -RequestBounds::kBias || *bias > RequestBounds::kBias)
+  const auto bias = is_never ? std::optional(kNever) : as_finite(pair->at(1));
+  if (!bias || (!is_never && *bias < -RequestBounds::kBias) || *bias > RequestBounds::kBias)
     return refuse("logit_bias", "logit_bias must map tokens to numbers from -100 to 100, or false");
   std::vector<TokenId> ids;
   if (pair->at(0).is_string()) {
@@ -54,7 +57,8 @@ Result<void> read_biases(const ServiceApi& service, const JsonFields& fields,
   for (size_t i = 0; pairs && i < pairs->size(); ++i) {
     TRY(read_bias(service, pairs->at(i), biases));
     if (biases.size() > RequestBounds::kBiases)
-      return refuse("logit_bias", "logit_bias has too many tokens");
+      return refuse("logit_bias",
+                    fmt::format("logit_bias has more than {} tokens", RequestBounds::kBiases));
   }
   return {};
 }
@@ -109,7 +113,9 @@ Result<CompletionCall> read_native_call(const ServiceApi& service, const JsonFie
 Result<std::vector<ContextFile>> read_files(const JsonFields& fields) {
   std::vector<ContextFile> files;
   TRY_ASSIGN(const json::array* extra, fields.list("input_extra"));
-  if (extra && extra->size() > kMaxFiles) return refuse("input_extra", "input_extra is too long");
+  if (extra && extra->size() > kMaxFiles)
+    return refuse("input_extra", fmt::format("input_extra holds {} files, at most {} are allowed",
+                                             extra->size(), kMaxFiles));
   for (size_t i = 0; extra && i < extra->size(); ++i) {
     const json::object* file = extra->at(i).if_object();
     const json::value* text = file ? file->if_contains("text") : nullptr;

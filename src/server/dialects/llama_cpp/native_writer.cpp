@@ -18,7 +18,8 @@ double to_milliseconds(Duration duration) { return std::max(to_ms(duration), 0.0
 
 double per_second(double n, double ms) { return ms > 0 ? n * 1e3 / ms : 0; }
 
-json::object native_timings_json(const Usage& usage) {
+json::object native_timings_json(std::span<const Usage> usages) {
+  const Usage usage = usages.empty() ? Usage() : usages.front();  // a sum has no times
   const uint32_t n_prompt = usage.prompt_tokens - usage.cached_tokens;
   const double prompt_ms = to_milliseconds(usage.ttft - usage.queue_time);
   const double predicted_ms = to_milliseconds(usage.decode_time);
@@ -102,7 +103,7 @@ class NativeWriter final : public AnswerWriter {
             {"truncated", false},
             {"stop_type", type},
             {"stopping_word", stop_string_.value_or("")},
-            {"timings", native_timings_json(usage)}};
+            {"timings", native_timings_json(usages)}};
   }
 
   const AnswerEnvelope envelope_;
