@@ -25,7 +25,7 @@ struct Temperature {
   float peak;  // the largest logit
   float temperature;
 
-  // A logit that is not finite gives a NaN or an infinity, whose weight is 0.
+  // A logit that is not finite gives a NaN or an infinity: weight_of() of both is 0.
   float scaled(float logit) const { return (logit - peak) / temperature; }
 };
 

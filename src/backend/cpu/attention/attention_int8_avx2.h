@@ -152,7 +152,7 @@ struct LevelWord {
 };
 template <uint32_t kPlane>
 inline LevelWord level_word(const uint8_t* page, uint32_t group) {
-  // As floats, because GCC loads two integers as one and takes it apart again.
+  // Loads them as floats, because GCC loads two integers as one and takes it apart again.
   const auto* pairs = reinterpret_cast<const float*>(page) + 2 * group;
   return {_mm256_castps_si256(_mm256_broadcast_ss(pairs)),
           _mm256_castps_si256(_mm256_broadcast_ss(pairs + 1))};
