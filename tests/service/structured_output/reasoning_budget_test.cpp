@@ -118,7 +118,7 @@ TEST(ReasoningBudget, rolls_back_and_forks) {
   feed(budget, "xyz");
   const auto fork = budget.fork();
   feed(budget, "w</");
-  budget.roll_back(4);
+  budget.roll_back(3);
   EXPECT_TRUE(budget.allows('q'));
   feed(budget, "q");
   EXPECT_FALSE(budget.allows('q'));
