@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "server/fake_service.h"
@@ -46,7 +47,8 @@ TEST(NativeRequest, reads_llama_cpps_names) {
   EXPECT_EQ(request.engine.n_logprobs, 3u);
   EXPECT_TRUE(request.output.return_token_ids);
   EXPECT_EQ(request.output.stop, std::vector<std::string>{"x"});
-  const std::vector<std::pair<TokenId, float>> biases = {{7, 1.5f}, {9, -100.0f}};
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<TokenId, float>> biases = {{7, 1.5f}, {9, kNever}};
   EXPECT_EQ(request.engine.sampling.logit_bias, biases);
 }
 
