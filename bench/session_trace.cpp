@@ -3,55 +3,35 @@
 //
 //     session_trace agent_sessions.jsonl [sessions]
 //
-// Each line is a session: {"r": [[t, n_prompt, n_answer, n_blocks, parent, shared, …], …]}. The
-// prompt of a request shares its first `shared` blocks of 64 tokens with the prompt of request
-// `parent` (-1: no parent). If these are all of the parent's blocks, it contains the parent's
-// answer as well. Each session has its own cache, which is large enough for everything.
+// request_trace.h has the format. Each session has its own cache, which is large enough for
+// everything.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <boost/json.hpp>
 #include <cstdlib>
-#include <fstream>
-#include <string>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "prompt_caches.h"
+#include "request_trace.h"
 
 namespace kvik {
 namespace {
 
-namespace json = boost::json;
-
 constexpr size_t kPageBytes = 64;
-constexpr uint32_t kBlockTokens = 64;
 
 struct Request {
   Tokens prompt;
   Tokens answer;
 };
 
-std::vector<Request> requests_of(const json::value& session) {
+std::vector<Request> requests_of(const Conversation& session) {
   std::vector<Request> requests;
-  TokenId fresh = 0;
-  for (const json::value& row : session.at("r").as_array()) {
-    const auto field = [&](size_t i) { return row.at(i).to_number<int64_t>(); };
-    Request request;
-    request.prompt.reserve(field(1));
-    if (const int64_t parent = field(4); parent >= 0) {
-      const Request& before = requests[parent];
-      request.prompt = before.prompt;
-      if (field(5) >= static_cast<int64_t>(before.prompt.size() / kBlockTokens)) {
-        request.prompt.insert(request.prompt.end(), before.answer.begin(), before.answer.end());
-      } else {
-        request.prompt.resize(field(5) * kBlockTokens);
-      }
-    }
-    request.prompt.resize(std::min<size_t>(request.prompt.size(), field(1)));
-    while (std::ssize(request.prompt) < field(1)) request.prompt.push_back(fresh++);
-    for (int64_t i = 0; i < field(2); ++i) request.answer.push_back(fresh++);
-    requests.push_back(std::move(request));
+  for (const ScriptedTurn& turn : session.script) {
+    Tokens answer(turn.answer.n);
+    std::iota(answer.begin(), answer.end(), turn.answer.first);
+    requests.push_back({.prompt = turn.prompt_tokens(), .answer = std::move(answer)});
   }
   return requests;
 }
@@ -81,7 +61,6 @@ Result play(const std::vector<Request>& requests, Reach reach) {
   Pages cache(n_pages, layout_of(reach, static_cast<uint32_t>(n_pages)));
   Result result;
   for (const Request& request : requests) {
-    if (request.prompt.empty() || request.answer.empty()) continue;
     result.n_prompt += request.prompt.size();
     result.n_found += cache.run(request.prompt, request.answer);
   }
@@ -89,7 +68,7 @@ Result play(const std::vector<Request>& requests, Reach reach) {
   return result;
 }
 
-void print(std::istream& sessions, int n_most) {
+void print(const std::vector<Conversation>& sessions) {
   constexpr std::array<std::pair<Reach, const char*>, 3> kReaches = {
       {{Reach::kToken, "to the token (f32, bf16)"},
        {Reach::kPageOrLast,
@@ -97,9 +76,8 @@ void print(std::istream& sessions, int n_most) {
        {Reach::kPage, "whole pages"}}};
   std::array<Result, kReaches.size()> sums;
   uint64_t n_requests = 0;
-  std::string line;
-  for (int i = 0; i < n_most && std::getline(sessions, line); ++i) {
-    const auto requests = requests_of(json::parse(line));
+  for (const Conversation& session : sessions) {
+    const auto requests = requests_of(session);
     n_requests += requests.size();
     for (size_t k = 0; k < kReaches.size(); ++k) {
       const Result r = play(requests, kReaches[k].first);
@@ -124,10 +102,13 @@ void print(std::istream& sessions, int n_most) {
 }  // namespace kvik
 
 int main(int argc, char** argv) {
-  std::ifstream sessions(argc > 1 ? argv[1] : "");
-  if (!sessions) {
+  kvik::TraceScale scale{.divide_tokens = 1};
+  if (argc > 2) scale.n_most = static_cast<uint32_t>(std::atoi(argv[2]));
+  const auto sessions =
+      argc > 1 ? kvik::read_sessions(argv[1], scale) : std::vector<kvik::Conversation>();
+  if (sessions.empty()) {
     fmt::print(stderr, "usage: session_trace agent_sessions.jsonl [sessions]\n");
     return 2;
   }
-  kvik::print(sessions, argc > 2 ? std::atoi(argv[2]) : 1 << 30);
+  kvik::print(sessions);
 }

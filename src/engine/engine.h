@@ -50,8 +50,8 @@ struct EngineOptions {
 // Runs requests: token ids in, token ids out. Owns the model, the cache, the scheduler and the
 // sampler. Single-threaded, except for the functions marked "any thread".
 //
-// engine.cpp has the step; engine_publish.cpp has events, counters and views. The logits of a row
-// whose token bitmask is not ready are held in its sequence and sampled in a later step.
+// engine.cpp has the step; engine_publish.cpp has events, counters and views. If the token bitmask
+// of a row is not ready, the sequence holds the logits of the row, and a later step samples them.
 class Engine {
  public:
   // Borrows the backend and the clock. `draft`, if not null, is a draft model with the same

@@ -83,8 +83,8 @@ class ModelServers {
   virtual Result<std::string> resolve(std::string_view requested) const = 0;
 
   // Begins to use a model by its name(), and loads it if necessary. The readiness has an error if
-  // the model has left the list meanwhile. `on_change` is called, on any
-  // thread, when the readiness has changed; also shortly after the use has ended.
+  // the model has left the list meanwhile. `on_change` is called, on any thread, when the readiness
+  // has changed; also shortly after the use has ended.
   virtual std::unique_ptr<ModelUse> use(const std::string& name,
                                         std::function<void()> on_change) = 0;
 

@@ -16,7 +16,7 @@ struct SystemFolders {
 
 // Returns the folders of the process's control group and of all groups above it, the root first.
 // `controller` is its name in /proc/self/cgroup, such as "memory"; empty for groups of version 2.
-// Inside a container the path may be one of the host, whose folders do not exist there.
+// Inside a container the path may be a path on the host, which does not exist there.
 std::vector<std::string> control_group_folders(const SystemFolders& folders,
                                                std::string_view controller);
 

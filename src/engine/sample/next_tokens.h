@@ -47,7 +47,8 @@ class NextTokens {
   bool is_free() const { return knows_end() && job_->next.is_free; }
 
   // Return the mask of the next token, or one bit of it. Call only if is_ready(). Tokens that end
-  // the answer are allowed exactly if the constraint is complete, whatever text they stand for.
+  // the answer are allowed if the constraint is complete, whatever text they stand for, or if it
+  // allows nothing but their text.
   const TokenBitmask& mask();
   bool allows(TokenId token);
 

@@ -1,6 +1,9 @@
 #include "engine/sample/step_sampler.h"
 
+#include <algorithm>
+#include <functional>
 #include <new>
+#include <utility>
 
 #include "engine/sample/log_softmax.h"
 
@@ -18,7 +21,10 @@ void StepSampler::make(std::span<TokenPick> picks) {
     } catch (const std::bad_alloc&) {  // an exception must not leave a worker
     }
   };
-  backend_.run_on_host(picks.size(), std::ref(work));
+  // Picks of the argmax alone are not worth waking the threads.
+  if (std::ranges::any_of(picks, [](const TokenPick& pick) { return !pick.logits.empty(); }))
+    return backend_.run_on_host(picks.size(), std::ref(work));
+  for (size_t i = 0; i < picks.size(); ++i) work(i, 0);
 }
 
 void StepSampler::make(Sampler& sampler, TokenPick& pick) {

@@ -26,8 +26,8 @@ struct ModelWaiter {
 // State of a model in the ModelManager. Guarded by its mutex.
 struct ModelEntry {
   ModelSpec spec;
-  bool is_removed =
-      false;  // it has left the list of models, and is forgotten when nothing of it runs
+  // It has left the list of models, and is forgotten when nothing of it runs.
+  bool is_removed = false;
   std::optional<Duration> keep_alive;
   ModelState state = ModelState::kUnloaded;
   std::optional<ModelLaunch> launch;  // known since the first load

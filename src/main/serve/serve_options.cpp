@@ -89,8 +89,7 @@ void add_chat(Flags& flags, ServeOptions& options) {
               .one_of(std::move(formats)),
           {"--reasoning-budget", as_count(serving.chat.reasoning_budget),
            "maximum number of reasoning tokens of an answer, after which the end of the reasoning "
-           "is "
-           "forced, for requests that set none (default: no limit); 0: no reasoning"},
+           "is forced, for requests that set none (default: no limit); 0: no reasoning"},
           {"--reasoning-budget-message",
            Words{.type = "TEXT",
                  .read =

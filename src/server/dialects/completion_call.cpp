@@ -96,9 +96,7 @@ Result<void> read_flag(const JsonFields& fields, std::string_view name, bool& ou
 
 Result<SamplingParams> read_sampling(const JsonFields& fields) {
   SamplingParams sampling;
-  for (const SamplingField& field : sampling_fields()) {
-    TRY(read_sampling_field(fields, field.name, field, sampling));
-  }
+  TRY(read_sampling_fields(fields, sampling));
   TRY_ASSIGN(sampling.logit_bias, read_logit_bias(fields));
   return sampling;
 }
@@ -120,10 +118,14 @@ Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::s
   return fields.count<uint64_t>(name);
 }
 
-Result<void> read_sampling_field(const JsonFields& fields, std::string_view name,
-                                 const SamplingField& field, SamplingParams& sampling) {
-  return std::visit([&](auto member) { return read_number(fields, name, sampling.*member); },
-                    field.member);
+Result<void> read_sampling_fields(const JsonFields& fields, SamplingParams& sampling,
+                                  std::string_view repetition_name) {
+  for (const SamplingField& field : sampling_fields()) {
+    const auto name = field.name == "repetition_penalty" ? repetition_name : field.name;
+    TRY(std::visit([&](auto member) { return read_number(fields, name, sampling.*member); },
+                   field.member));
+  }
+  return {};
 }
 
 Result<std::vector<std::string>> read_stops(const json::value& value) {

@@ -48,9 +48,10 @@ Result<void> read_choices(const JsonFields& fields, CompletionCall& call);
 // Reads the maximum number of tokens of an answer; -1: until the context is full, as in llama.cpp.
 Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::string_view name);
 
-// Reads the field `name` into the member of a sampling parameter; -1 means "off" for counts.
-Result<void> read_sampling_field(const JsonFields& fields, std::string_view name,
-                                 const SamplingField& field, SamplingParams& sampling);
+// Reads the fields of all sampling_fields(); -1 means "off" for counts. `repetition_name`: the
+// dialect's name of repetition_penalty.
+Result<void> read_sampling_fields(const JsonFields& fields, SamplingParams& sampling,
+                                  std::string_view repetition_name = "repetition_penalty");
 
 // Reads a stop string or an array of them.
 Result<std::vector<std::string>> read_stops(const boost::json::value& value);

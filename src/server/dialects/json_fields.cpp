@@ -78,6 +78,12 @@ Result<std::optional<int32_t>> JsonFields::integer(std::string_view name) const 
   return std::optional<int32_t>(static_cast<int32_t>(*wide));
 }
 
+bool is_below(const JsonFields& fields, std::string_view name, double least) {
+  const json::value* value = fields.find(name);
+  const auto number = value && value->is_number() ? as_finite(*value) : std::nullopt;
+  return number && *number < least && *number == std::floor(*number);
+}
+
 std::optional<uint64_t> as_count(const json::value& value) {
   if (value.is_uint64()) return value.get_uint64();
   if (value.is_int64() && value.get_int64() >= 0) return static_cast<uint64_t>(value.get_int64());
@@ -94,15 +100,20 @@ std::optional<double> as_finite(const json::value& value) {
   return value.get_double();
 }
 
+Result<TokenId> read_token_id(std::string_view name, const json::value& value) {
+  if (!value.is_number()) return wrong_type(name, "made of token ids", value);
+  const auto id = as_count(value);
+  if (!id || *id > std::numeric_limits<TokenId>::max())
+    return refuse(name, fmt::format("{} has a number that is not a token id", name));
+  return static_cast<TokenId>(*id);
+}
+
 Result<std::vector<TokenId>> read_token_ids(std::string_view name, const json::array& array) {
   std::vector<TokenId> ids;
   ids.reserve(array.size());
   for (const json::value& value : array) {
-    if (!value.is_number()) return wrong_type(name, "made of token ids", value);
-    const auto id = as_count(value);
-    if (!id || *id > std::numeric_limits<TokenId>::max())
-      return refuse(name, fmt::format("{} has a number that is not a token id", name));
-    ids.push_back(static_cast<TokenId>(*id));
+    TRY_ASSIGN(const TokenId id, read_token_id(name, value));
+    ids.push_back(id);
   }
   return ids;
 }

@@ -49,11 +49,16 @@ class JsonFields : public JsonReader {
   std::unexpected<Error> wrong_type(std::string_view name, Type expected) const override;
 };
 
+// Returns whether a field is a whole number below `least`: "off", "random" or "no limit" in the
+// APIs of local servers.
+bool is_below(const JsonFields& fields, std::string_view name, double least);
+
 // For elements of arrays: return the value as a number of that kind, or std::nullopt.
 std::optional<uint64_t> as_count(const boost::json::value& value);
 std::optional<double> as_finite(const boost::json::value& value);
 
-// Reads all elements as token ids; `name` is the field in errors.
+// Reads a token id, or all elements as token ids; `name` is the field in errors.
+Result<TokenId> read_token_id(std::string_view name, const boost::json::value& value);
 Result<std::vector<TokenId>> read_token_ids(std::string_view name, const boost::json::array& array);
 
 // Returns the string of that name; empty if there is none.

@@ -13,36 +13,35 @@
 namespace kvik {
 namespace {
 
-using CounterSample = std::pair<std::string, double>;
-
 // Parses "NAME{LABELS} VALUE".
-std::optional<CounterSample> parse_sample(std::string_view line) {
+std::optional<CounterSums::Sample> parse_sample(std::string_view line) {
   const size_t blank = line.rfind(' ');
   if (blank == std::string_view::npos) return std::nullopt;
   double value = 0;
   const char* const end = line.data() + line.size();
   const auto [rest, error] = std::from_chars(line.data() + blank + 1, end, value);
   if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
-  return CounterSample(line.substr(0, blank), value);
+  return CounterSums::Sample(line.substr(0, blank), value);
 }
 
-std::vector<CounterSample> parse_samples(std::string_view lines) {
-  std::vector<CounterSample> samples;
+std::vector<CounterSums::Sample> parse_samples(std::string_view lines) {
+  std::vector<CounterSums::Sample> samples;
   while (!lines.empty()) {
     if (auto sample = parse_sample(take_metric_line(lines))) samples.push_back(std::move(*sample));
   }
   return samples;
 }
 
-std::string samples_text(const std::vector<CounterSample>& samples) {
+std::string samples_text(const std::vector<CounterSums::Sample>& samples) {
   std::string text;
   for (const auto& [series, value] : samples) text += fmt::format("{} {}\n", series, value);
   return text;
 }
 
-void add_samples(std::vector<CounterSample>& sums, const std::vector<CounterSample>& more) {
-  for (const CounterSample& sample : more) {
-    const auto known = std::ranges::find(sums, sample.first, &CounterSample::first);
+void add_samples(std::vector<CounterSums::Sample>& sums,
+                 const std::vector<CounterSums::Sample>& more) {
+  for (const CounterSums::Sample& sample : more) {
+    const auto known = std::ranges::find(sums, sample.first, &CounterSums::Sample::first);
     if (known == sums.end())
       sums.push_back(sample);
     else
@@ -51,9 +50,10 @@ void add_samples(std::vector<CounterSample>& sums, const std::vector<CounterSamp
 }
 
 // Adds only to the samples that are there.
-void add_to_known(std::vector<CounterSample>& sums, const std::vector<CounterSample>& more) {
-  for (CounterSample& sample : sums) {
-    const auto found = std::ranges::find(more, sample.first, &CounterSample::first);
+void add_to_known(std::vector<CounterSums::Sample>& sums,
+                  const std::vector<CounterSums::Sample>& more) {
+  for (CounterSums::Sample& sample : sums) {
+    const auto found = std::ranges::find(more, sample.first, &CounterSums::Sample::first);
     if (found != more.end()) sample.second += found->second;
   }
 }

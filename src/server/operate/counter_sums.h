@@ -11,12 +11,13 @@
 
 namespace kvik {
 
-// The counters of a router's models over all their loads: each load is a process, whose counters
-// begin at 0. A process that is unloaded reports its counters at its end; of one that crashes,
-// those of the last page count. Any thread.
+// The counters of a router's models over all their loads. The counters of each process begin at 0.
+// A process that is unloaded reports its counters at its end; of one that crashes, those of the
+// last page count. Any thread.
 class CounterSums {
  public:
   enum class Reader { kOperator, kTenant };
+  using Sample = std::pair<std::string, double>;  // name with labels, value
 
   // Returns the page of the metrics of a model's process, with what earlier processes have counted.
   // n_loads: ModelStatus::n_loads of that process. Tenants get sums of what is on the page.
@@ -34,7 +35,6 @@ class CounterSums {
   static std::string counters_in(std::string_view page);
 
  private:
-  using Sample = std::pair<std::string, double>;  // name with labels, value
   struct Family {
     std::string name, comments;
     std::vector<Sample> samples;

@@ -91,8 +91,8 @@ class LoadReply final : public PendingReply {
   std::optional<Error> error_;
 };
 
-// Collects the metrics of the models' servers. Of a server that does not answer, only what its
-// earlier processes have counted is shown.
+// Collects the metrics of the models' servers. A server that does not answer is represented by its
+// counters, as far as the router knows them.
 class MetricsReply final : public PendingReply {
  public:
   // own_pages: of the router itself, and of models that are not loaded.

@@ -102,7 +102,7 @@ bool AnswerConstraint::allows(TokenId token) {
   if (now().place == Place::kReasoning) {
     if (std::ranges::count(lead_->forbidden_in_reasoning, token) > 0) return false;
     const std::string piece = vocabulary_->piece(token, *lead_);
-    const auto behind = text_after_reasoning(piece);
+    const auto behind = now().search.after_mark(lead_->end_reasoning, piece);
     return !behind || (lead_->closing.empty() ? is_readable(*behind) : behind->empty());
   }
   return is_offered(token) || grammar_allows(token);
@@ -211,25 +211,6 @@ void AnswerConstraint::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
   tokens.insert(tokens.end(), first, first + static_cast<ptrdiff_t>(n));
 }
 
-std::optional<std::string_view> AnswerConstraint::text_after_reasoning(
-    std::string_view piece) const {
-  const std::string& tail = states_.back().tail;
-  const std::string_view mark = lead_->end_reasoning;
-  // The end mark may have begun in the tail and end in the piece.
-  for (size_t n_before = std::min(tail.size(), mark.size() - 1) + 1; n_before-- > 0;) {
-    const bool is_begun = std::string_view(tail).ends_with(mark.substr(0, n_before));
-    const std::string_view rest = mark.substr(n_before);
-    if (!is_begun) continue;
-    if (n_before > 0) {
-      if (piece.starts_with(rest)) return piece.substr(rest.size());
-      continue;
-    }
-    const size_t at = piece.find(rest);
-    if (at != std::string_view::npos) return piece.substr(at + rest.size());
-  }
-  return std::nullopt;
-}
-
 // Returns whether the form may begin with these bytes.
 bool AnswerConstraint::is_readable(std::string_view text) {
   if (text.empty()) return true;
@@ -254,15 +235,9 @@ void AnswerConstraint::fill_reasoning_mask(TokenBitmask& mask) {
 
 void AnswerConstraint::think(TokenId token) {
   const std::string piece = vocabulary_->piece(token, *lead_);
-  const auto behind = text_after_reasoning(piece);
-  if (!behind) {
-    std::string& tail = now().tail;
-    const size_t n_kept = lead_->end_reasoning.size() - 1;
-    tail += piece;
-    if (tail.size() > n_kept) tail.erase(0, tail.size() - n_kept);
-    return;
-  }
-  now().tail.clear();
+  const auto behind = now().search.after_mark(lead_->end_reasoning, piece);
+  if (!behind) return now().search.append(lead_->end_reasoning, piece);
+  now().search = {};
   enter(Place::kClosing);
   if (behind->empty()) return;
   const auto n_read = matcher_.accept_bytes(*behind);

@@ -10,6 +10,7 @@
 #include "constrain/grammar_matcher.h"
 #include "engine/sample/constraint.h"
 #include "service/structured_output/grammar_vocabulary.h"
+#include "service/structured_output/mark_tokens.h"
 
 namespace kvik {
 
@@ -51,15 +52,12 @@ class AnswerConstraint final : public Constraint {
     uint32_t n_read = 0;      // number of tokens that the matcher has read
     size_t next_forced = 0;   // index into `forced`
     Tokens forced = {};       // null: none. In the opening and the closing, all of their tokens.
-    std::string tail = {};    // end of the reasoning that may be the beginning of its end mark
+    MarkSearch search = {};   // for the end mark of the reasoning
   };
 
   State& now() { return states_.back(); }
   // Returns the forced next token, if there is one.
   std::optional<TokenId> must_come();
-  // Returns the part of a token after the end mark of the reasoning; nullopt if the reasoning
-  // continues.
-  std::optional<std::string_view> text_after_reasoning(std::string_view piece) const;
   bool is_readable(std::string_view text);
   bool grammar_allows(TokenId token);
   bool is_offered(TokenId token) const;

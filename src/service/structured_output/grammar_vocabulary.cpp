@@ -88,8 +88,7 @@ AnswerPreamble GrammarVocabulary::lead(AnswerBegin begin, const AnswerSyntax& sy
 }
 
 std::string GrammarVocabulary::piece(TokenId token, const AnswerPreamble& lead) const {
-  const bool is_shown = std::ranges::binary_search(lead.shown, token);
-  return tokenizer_.piece(token, is_shown ? Tokenizer::Special::kShow : Tokenizer::Special::kHide);
+  return visible_piece(tokenizer_, token, lead.shown);
 }
 
 const std::vector<TokenId>& GrammarVocabulary::tokens_past_reasoning_end(

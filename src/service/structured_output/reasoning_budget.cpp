@@ -7,7 +7,6 @@
 
 #include "base/blanks.h"
 #include "base/check.h"
-#include "service/structured_output/mark_tokens.h"
 
 namespace kvik {
 
@@ -21,22 +20,26 @@ ReasoningBudget::ReasoningBudget(const Tokenizer& tokenizer, Rules rules,
   if (rules_->begin == AnswerBegin::kReasoning) enter_reasoning();
 }
 
+ReasoningBudget::ReasoningBudget(const ReasoningBudget& other)
+    : tokenizer_(other.tokenizer_),
+      rules_(other.rules_),
+      inner_(other.inner_ ? other.inner_->fork() : nullptr),
+      states_(other.states_) {}
+
 std::unique_ptr<Constraint> ReasoningBudget::fork() const {
-  auto copy = std::make_unique<ReasoningBudget>(tokenizer_, *rules_);
-  if (inner_) copy->inner_ = inner_->fork();
-  copy->states_ = states_;
-  return copy;
+  return std::make_unique<ReasoningBudget>(*this);
 }
 
 void ReasoningBudget::enter_reasoning() {
   now().place = rules_->n_max == 0 ? Place::kEnding : Place::kReasoning;
-  now().text.clear();
+  now().start.clear();
 }
 
 void ReasoningBudget::fill_mask(TokenBitmask& mask) {
   if (is_ending()) {
+    const TokenId token = next_of_ending();
     mask.allow_none();
-    mask.allow(next_of_ending());
+    if (token < mask.n_tokens()) mask.allow(token);  // a model may have fewer than its tokenizer
   } else if (inner_) {
     inner_->fill_mask(mask);
   } else {
@@ -60,14 +63,11 @@ void ReasoningBudget::append(TokenId token) {
   }
   states_.push_back(now());
   State& state = now();
-  const bool is_shown = std::ranges::binary_search(rules_->shown, token);
   switch (state.place) {
     case Place::kBefore:
-      return read_before(tokenizer_.piece(
-          token, is_shown ? Tokenizer::Special::kShow : Tokenizer::Special::kHide));
+      return read_before(token);
     case Place::kReasoning:
-      return read_reasoning(tokenizer_.piece(
-          token, is_shown ? Tokenizer::Special::kShow : Tokenizer::Special::kHide));
+      return read_reasoning(token);
     case Place::kEnding:
       if (++state.n_forced == rules_->ending.size()) state.place = Place::kAfter;
       return;
@@ -78,27 +78,24 @@ void ReasoningBudget::append(TokenId token) {
 
 // Collects the answer's beginning until it shows whether it begins with reasoning: blanks, then the
 // begin mark.
-void ReasoningBudget::read_before(std::string_view piece) {
+void ReasoningBudget::read_before(TokenId token) {
   State& state = now();
-  state.text += piece;
+  state.start += visible_piece(tokenizer_, token, rules_->shown);
   const std::string_view text =
-      std::string_view(state.text)
-          .substr(std::min(state.text.find_first_not_of(kBlanks), state.text.size()));
+      std::string_view(state.start)
+          .substr(std::min(state.start.find_first_not_of(kBlanks), state.start.size()));
   if (text.starts_with(rules_->begin_mark)) return enter_reasoning();
-  if (!rules_->begin_mark.starts_with(text)) state.place = Place::kAfter;
+  if (!rules_->begin_mark.starts_with(text)) state = {.place = Place::kAfter};
 }
 
-// Keeps as much of the end of the reasoning as may be the beginning of its end mark.
-void ReasoningBudget::read_reasoning(std::string_view piece) {
+void ReasoningBudget::read_reasoning(TokenId token) {
   State& state = now();
-  state.text += piece;
-  if (state.text.contains(rules_->end_mark)) {
-    state.place = Place::kAfter;
-    state.text.clear();
+  const std::string piece = visible_piece(tokenizer_, token, rules_->shown);
+  if (state.search.after_mark(rules_->end_mark, piece)) {
+    state = {.place = Place::kAfter};
     return;
   }
-  const size_t n_kept = rules_->end_mark.size() - 1;
-  if (state.text.size() > n_kept) state.text.erase(0, state.text.size() - n_kept);
+  state.search.append(rules_->end_mark, piece);
   if (++state.n_reasoning >= rules_->n_max) state.place = Place::kEnding;
 }
 

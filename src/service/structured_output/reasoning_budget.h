@@ -8,6 +8,7 @@
 
 #include "engine/sample/constraint.h"
 #include "service/service_api.h"
+#include "service/structured_output/mark_tokens.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
@@ -35,6 +36,8 @@ class ReasoningBudget final : public Constraint {
   ReasoningBudget(const Tokenizer& tokenizer, Rules rules,
                   std::shared_ptr<const Constraint> inner = nullptr);
 
+  ReasoningBudget(const ReasoningBudget& other);
+
   std::unique_ptr<Constraint> fork() const override;
   void fill_mask(TokenBitmask& mask) override;
   bool allows(TokenId token) override;
@@ -53,22 +56,23 @@ class ReasoningBudget final : public Constraint {
     Place place = Place::kBefore;
     uint64_t n_reasoning = 0;  // reasoning tokens so far
     uint32_t n_forced = 0;     // tokens of the ending so far
-    std::string text = {};     // the answer's beginning, or the end of the reasoning: see read()
+    std::string start = {};    // before: the text of the answer so far
+    MarkSearch search = {};    // reasoning: for its end mark
   };
 
   State& now() { return states_.back(); }
   bool is_ending() const { return states_.back().place == Place::kEnding; }
   TokenId next_of_ending() const { return rules_->ending[states_.back().n_forced]; }
   void append(TokenId token);
-  void read_before(std::string_view piece);
-  void read_reasoning(std::string_view piece);
+  void read_before(TokenId token);
+  void read_reasoning(TokenId token);
   void enter_reasoning();
   End end_after(End inner) const;
   void append_ending(uint32_t n_max, std::vector<TokenId>& tokens) const;
 
   const Tokenizer& tokenizer_;
-  std::shared_ptr<const Rules> rules_;  // shared with forks
-  std::unique_ptr<Constraint> inner_;   // null: none
+  const std::shared_ptr<const Rules> rules_;  // shared with forks
+  const std::unique_ptr<Constraint> inner_;   // null: none
   // states before each of the newest tokens; the last is the current one
   std::vector<State> states_;
 };
@@ -79,8 +83,8 @@ struct ReasoningEnding {
   bool is_constrained = false;    // the answer has a constraint, which forces what follows the mark
 };
 
-// Returns the rules for an answer with these options, whose answer_begin and reasoning_budget are
-// present. In harmony the ending also opens the final message, unless the answer is constrained or
+// Returns the rules for an answer with these options. `answer_begin` and `reasoning_budget` must be
+// set. In harmony the ending also opens the final message, unless the answer is constrained or
 // may call tools.
 ReasoningBudget::Rules reasoning_rules(const Tokenizer& tokenizer, const OutputOptions& output,
                                        const ReasoningEnding& ending);

@@ -13,7 +13,6 @@
 #include "server/dialects/fill_in_middle.h"
 #include "server/dialects/form_fields.h"
 #include "service/request_bounds.h"
-#include "service/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -39,13 +38,13 @@ Result<void> read_bias(const ServiceApi& service, const json::value& value,
   const auto bias = is_never ? std::optional(kNever) : as_finite(pair->at(1));
   if (!bias || (!is_never && *bias < -RequestBounds::kBias) || *bias > RequestBounds::kBias)
     return refuse("logit_bias", "logit_bias must map tokens to numbers from -100 to 100, or false");
+  const json::value& token = pair->at(0);
   std::vector<TokenId> ids;
-  if (pair->at(0).is_string()) {
-    ids = service.tokenize(view(pair->at(0).get_string()), {.add_bos = false});
+  if (token.is_string()) {
+    ids = service.tokenize(view(token.get_string()), {.add_bos = false});
   } else {
-    json::array one;
-    one.push_back(pair->at(0));
-    TRY_ASSIGN(ids, read_token_ids("logit_bias", one));
+    TRY_ASSIGN(const TokenId id, read_token_id("logit_bias", token));
+    ids.push_back(id);
   }
   for (const TokenId id : ids) biases.emplace_back(id, static_cast<float>(*bias));
   return {};
@@ -63,19 +62,10 @@ Result<void> read_biases(const ServiceApi& service, const JsonFields& fields,
   return {};
 }
 
-// Returns whether a field is a whole number below zero, which means "random" or "no limit".
-bool is_negative(const JsonFields& fields, std::string_view name) {
-  const json::value* value = fields.find(name);
-  return value && value->is_int64() && value->get_int64() < 0;
-}
-
 Result<SamplingParams> read_native_sampling(const ServiceApi& service, const JsonFields& fields) {
   SamplingParams sampling{
       .temperature = kTemperature, .top_k = kTopK, .top_p = kTopP, .min_p = kMinP};
-  for (const SamplingField& field : sampling_fields()) {
-    const bool is_repeat = field.name == "repetition_penalty";
-    TRY(read_sampling_field(fields, is_repeat ? "repeat_penalty" : field.name, field, sampling));
-  }
+  TRY(read_sampling_fields(fields, sampling, "repeat_penalty"));
   TRY(read_biases(service, fields, sampling.logit_bias));
   return sampling;
 }
@@ -88,10 +78,10 @@ Result<CompletionCall> read_native_call(const ServiceApi& service, const JsonFie
   call.is_stream = stream.value_or(false);
   CompletionRequest& request = call.requests.emplace_back();
   TRY_ASSIGN(request.engine.sampling, read_native_sampling(service, fields));
-  if (!is_negative(fields, "seed")) {
+  if (!is_below(fields, "seed", 0)) {
     TRY_ASSIGN(request.seed, fields.count<uint64_t>("seed"));
   }
-  if (!is_negative(fields, "n_predict")) {
+  if (!is_below(fields, "n_predict", 0)) {
     TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("n_predict"));
   }
   if (const json::value* stop = fields.find("stop")) {

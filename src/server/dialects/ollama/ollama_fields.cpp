@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "server/dialects/form_fields.h"
 #include "server/dialects/keep_alive.h"
 #include "service/request_bounds.h"
-#include "service/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -26,18 +24,8 @@ constexpr float kTemperature = 0.8f;
 constexpr uint32_t kTopK = 40;
 constexpr float kTopP = 0.9f;
 
-// Returns whether an option is a whole number below `least`: "off" in Ollama's API.
-bool is_below(const JsonFields& options, std::string_view name, double least) {
-  const json::value* value = options.find(name);
-  const auto number = value && value->is_number() ? as_finite(*value) : std::nullopt;
-  return number && *number < least && *number == std::floor(*number);
-}
-
 Result<void> read_sampling_options(const JsonFields& options, SamplingParams& sampling) {
-  for (const SamplingField& field : sampling_fields()) {
-    const bool is_repeat = field.name == "repetition_penalty";
-    TRY(read_sampling_field(options, is_repeat ? "repeat_penalty" : field.name, field, sampling));
-  }
+  TRY(read_sampling_fields(options, sampling, "repeat_penalty"));
   // Only the most likely token is within a top_p of 0.
   if (sampling.top_p == 0) {
     sampling.top_p = 1;
