@@ -1,8 +1,11 @@
 #include "engine/sample/sampler.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "base/check.h"
 #include "engine/sample/weight_of.h"
@@ -44,7 +47,7 @@ double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position) {
 }
 
 Sampler::Sampler(uint32_t n_vocab)
-    : values_(n_vocab), largest_(n_blocks(n_vocab)), ranked_(n_blocks(n_vocab)) {
+    : values_(n_vocab), largest_(n_blocks(n_vocab)), ranked_(n_blocks(n_vocab)), sorted_(n_vocab) {
   candidates_.reserve(n_vocab);
 }
 
@@ -177,22 +180,51 @@ float Sampler::least_weight(const SamplingParams& params) {
 void Sampler::collect(float least, float below) {
   for (size_t b = 0; b < largest_.size(); ++b) {
     if (largest_[b] == 0 || largest_[b] < least) continue;
-    const size_t end = std::min((b + 1) * kBlock, values_.size());
-    for (size_t id = b * kBlock; id < end; ++id) {
-      const float weight = values_[id];
-      if (weight > 0 && weight >= least && weight < below) {
-        candidates_.push_back({static_cast<TokenId>(id), weight});
-      }
+    const std::span<const float> weights = block_of(std::span<const float>(values_), b, kBlock);
+    Candidate found[kBlock];
+    size_t n_found = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      // Written in any case: a branch would be mispredicted too often.
+      found[n_found] = {static_cast<TokenId>(b * kBlock + i), weights[i]};
+      n_found += weights[i] > 0 && weights[i] >= least && weights[i] < below;
     }
+    candidates_.insert(candidates_.end(), found, found + n_found);
   }
+}
+
+// Sorts the candidates from `first` on, whose ids are in ascending order: the heaviest come first.
+void Sampler::sort_candidates(size_t first) {
+  const std::span<Candidate> candidates = std::span(candidates_).subspan(first);
+  constexpr size_t kMinForRadixSort = 128;
+  if (candidates.size() < kMinForRadixSort) {
+    std::ranges::sort(candidates, heavier);
+    return;
+  }
+  // A stable radix sort. The bits of weights, which are in (0, 1], are ordered as integers are.
+  constexpr uint32_t kDigitBits = 10;
+  constexpr uint32_t kRadix = 1 << kDigitBits;
+  constexpr uint32_t kDigits = 3;
+  const auto digit = [](const Candidate& c, uint32_t place) {
+    return ~std::bit_cast<uint32_t>(c.weight) >> place * kDigitBits & (kRadix - 1);
+  };
+  std::array<std::array<uint32_t, kRadix>, kDigits> next{};  // by digit: the next one's place
+  for (const Candidate& c : candidates) {
+    for (uint32_t place = 0; place < kDigits; ++place) ++next[place][digit(c, place)];
+  }
+  std::span<Candidate> from = candidates;
+  std::span<Candidate> to = std::span(sorted_).first(candidates.size());
+  for (uint32_t place = 0; place < kDigits; ++place) {
+    std::exclusive_scan(next[place].begin(), next[place].end(), next[place].begin(), 0u);
+    for (const Candidate& c : from) to[next[place][digit(c, place)]++] = c;
+    std::swap(from, to);
+  }
+  std::ranges::copy(from, candidates.begin());
 }
 
 void Sampler::keep_top_k(uint32_t k) {
   if (k >= candidates_.size()) return;
-  std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), heavier);
+  sort_candidates(0);
   candidates_.resize(k);
-  // nth_element() leaves an unspecified order; the draw needs a fixed one.
-  std::ranges::sort(candidates_, heavier);
 }
 
 // Collects the smallest set of the most likely tokens whose weights reach the limit (Holtzman et
@@ -210,19 +242,10 @@ void Sampler::collect_top_p(double limit) {
 }
 
 // Adds the weights of the candidates from `first` on to the sum, the heaviest first, and removes
-// those after the one with which it reaches the limit. Returns false if it does not. Sorts growing
-// parts, because few may be enough.
+// those after the one with which it reaches the limit. Returns false if it does not.
 bool Sampler::keep_top_p(double limit, size_t first, double& sum) {
-  const auto at = [&](size_t i) { return candidates_.begin() + static_cast<ptrdiff_t>(i); };
-  size_t n_sorted = first;
+  sort_candidates(first);
   for (size_t i = first; i < candidates_.size(); ++i) {
-    if (i == n_sorted) {
-      const size_t n_more = std::max<size_t>(64, (n_sorted - first) * 7);
-      const size_t end = std::min(candidates_.size(), n_sorted + n_more);
-      std::nth_element(at(n_sorted), at(end), candidates_.end(), heavier);
-      std::sort(at(n_sorted), at(end), heavier);
-      n_sorted = end;
-    }
     sum += candidates_[i].weight;
     if (sum >= limit) {
       candidates_.resize(i + 1);

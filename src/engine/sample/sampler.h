@@ -56,7 +56,7 @@ class Sampler {
 
   // Returns the bytes of a sampler's scratch memory.
   static uint64_t buffer_bytes(uint32_t n_vocab) {
-    return uint64_t{n_vocab} * (sizeof(float) + sizeof(Candidate)) +
+    return uint64_t{n_vocab} * (sizeof(float) + 2 * sizeof(Candidate)) +
            2 * n_blocks(n_vocab) * sizeof(float);
   }
 
@@ -83,6 +83,7 @@ class Sampler {
   double weigh(std::span<const float> logits, const SamplingParams& params, float peak);
   float least_weight(const SamplingParams& params);
   void collect(float least, float below);
+  void sort_candidates(size_t first);
   void keep_top_k(uint32_t k);
   void collect_top_p(double limit);
   bool keep_top_p(double limit, size_t first, double& sum);
@@ -98,6 +99,7 @@ class Sampler {
   std::vector<float> largest_;  // by block: the largest logit, then the largest weight
   std::vector<float> ranked_;   // scratch of least_weight()
   std::vector<Candidate> candidates_;
+  std::vector<Candidate> sorted_;  // scratch of sort_candidates()
 };
 
 }  // namespace kvik
