@@ -59,13 +59,13 @@ function Header({ tab, onTab, isFolded, onFold }: Shown) {
 }
 
 function KeyDialog() {
-  const { isWanted, wasRefused } = useStore(keyStore);
+  const { isKeyNeeded, wasRefused } = useStore(keyStore);
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   useEffect(() => {
-    if (isWanted) dialog.current?.showModal();
+    if (isKeyNeeded) dialog.current?.showModal();
     else dialog.current?.close();
-  }, [isWanted]);
+  }, [isKeyNeeded]);
   const submit = (e: Event) => {
     e.preventDefault();
     if (text.trim()) setKey(text.trim());

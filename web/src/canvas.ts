@@ -29,4 +29,4 @@ export function prepared(canvas: HTMLCanvasElement, width: number, height: numbe
   return context;
 }
 
-export const prefersStillness = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
+export const prefersReducedMotion = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;

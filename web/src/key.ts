@@ -3,11 +3,11 @@ import { createStore } from "./store";
 // The API key is stored for as long as the tab is open.
 const kName = "kvik.key";
 
-export const keyStore = createStore({ key: sessionStorage.getItem(kName) ?? "", isWanted: false, wasRefused: false });
+export const keyStore = createStore({ key: sessionStorage.getItem(kName) ?? "", isKeyNeeded: false, wasRefused: false });
 
 export function setKey(key: string): void {
   sessionStorage.setItem(kName, key);
-  keyStore.set({ key, isWanted: false, wasRefused: false });
+  keyStore.set({ key, isKeyNeeded: false, wasRefused: false });
 }
 
 export function authorization(): Record<string, string> {
@@ -19,5 +19,5 @@ export function authorization(): Record<string, string> {
 export function askForKey(): void {
   const { key, wasRefused } = keyStore.get();
   sessionStorage.removeItem(kName);
-  keyStore.set({ key: "", isWanted: true, wasRefused: wasRefused || key !== "" });
+  keyStore.set({ key: "", isKeyNeeded: true, wasRefused: wasRefused || key !== "" });
 }

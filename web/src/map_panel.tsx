@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { prefersStillness, prepared, useWidth } from "./canvas";
+import { prefersReducedMotion, prepared, useWidth } from "./canvas";
 import { bytes, count } from "./format";
 import { type Live, liveStore } from "./live";
 import { type Selection, drawMap, kFlashMs, palette } from "./map_draw";
@@ -72,9 +72,9 @@ function MapCanvas(props: {
   const colors = useMemo(palette, [theme]);
   useEffect(() => {
     let frame = 0;
-    const end = performance.now() + (prefersStillness() ? 0 : kFlashMs);
+    const end = performance.now() + (prefersReducedMotion() ? 0 : kFlashMs);
     const draw = () => {
-      const now = prefersStillness() ? Infinity : performance.now();
+      const now = prefersReducedMotion() ? Infinity : performance.now();
       const context = prepared(canvas.current!, width, layout.rows * layout.cell);
       drawMap(context, live.pages, layout, colors, { selection, now });
       if (performance.now() < end) frame = requestAnimationFrame(draw);

@@ -18,7 +18,7 @@ export function stop(): void {
 function payload(chat: Chat, settings: Settings): object {
   const messages: object[] = [];
   if (settings.system.trim()) messages.push({ role: "system", content: settings.system });
-  messages.push(...chat.messages.map(spoken));
+  messages.push(...chat.messages.map(requestMessage));
   const tools = readTools(settings.tools);
   const seed = Number.parseInt(settings.seed, 10);
   return {
@@ -39,12 +39,12 @@ function payload(chat: Chat, settings: Settings): object {
 const asCall = ({ id, name, arguments: given }: ToolCall) => ({ id, type: "function", function: { name, arguments: given } });
 
 // Converts a message to the form that requests use.
-function spoken({ role, text, thought, calls, answers }: Message): object {
+function requestMessage({ role, text, reasoning, calls, answers }: Message): object {
   if (role === "tool") return { role, tool_call_id: answers!.id, content: text };
   return {
     role,
     content: text,
-    ...(thought ? { reasoning_content: thought } : {}),
+    ...(reasoning ? { reasoning_content: reasoning } : {}),
     ...(calls ? { tool_calls: calls.map(asCall) } : {}),
   };
 }
@@ -72,8 +72,8 @@ export async function send(text: string): Promise<void> {
   const { chat, isBusy } = shown();
   if (isBusy || !text.trim()) return;
   const call = openCall(chat);
-  const said: Message = call ? { role: "tool", text, answers: call } : { role: "user", text };
-  const asked: Chat = { ...chat, messages: [...chat.messages, said] };
+  const added: Message = call ? { role: "tool", text, answers: call } : { role: "user", text };
+  const asked: Chat = { ...chat, messages: [...chat.messages, added] };
   if (openCall(asked)) changeChat(chat.id, () => asked);
   else await answerTo(asked, { before: chat, text });
 }
@@ -169,7 +169,7 @@ class Answer {
   private nReads = 0;
   private nTokens = 0;
   private text = "";
-  private thought = "";
+  private reasoning = "";
   private calls: ToolCall[] = [];
   private frame = 0;
 
@@ -215,21 +215,21 @@ class Answer {
     const calls = this.calls.length > 0 ? [...this.calls] : undefined;
     const { begun } = this;
     if (begun) return this.change((m) => ({ ...m, text: begun.text + this.text, calls, itlMs: itlMs ?? m.itlMs }));
-    this.change((m) => ({ ...m, text: this.text, thought: this.thought || undefined, calls, ttftMs, itlMs }));
+    this.change((m) => ({ ...m, text: this.text, reasoning: this.reasoning || undefined, calls, ttftMs, itlMs }));
   }
 
   // Processes a chunk. Returns true for the last chunk of the answer.
   private take(chunk: Chunk): boolean {
     const choice = chunk.choices?.[0];
-    const { content, reasoning_content: thought, tool_calls: calls = [] } = choice?.delta ?? {};
-    if (content || thought || calls.length > 0) {
+    const { content, reasoning_content: reasoning, tool_calls: calls = [] } = choice?.delta ?? {};
+    if (content || reasoning || calls.length > 0) {
       const now = performance.now();
       if (now - this.last > kOneReadMs) this.nReads += 1;
       this.last = now;
       this.first ||= now;
       this.nEvents += 1;
       this.text += content ?? "";
-      this.thought += thought ?? "";
+      this.reasoning += reasoning ?? "";
       for (const { index, id = "", function: f } of calls) {
         const known = this.calls[index] ?? { id, name: "", arguments: "" };
         this.calls[index] = { id: known.id, name: known.name + (f?.name ?? ""), arguments: known.arguments + (f?.arguments ?? "") };

@@ -14,7 +14,7 @@ export interface ToolCall {
 export interface Message {
   role: "user" | "assistant" | "tool";
   text: string;
-  thought?: string;
+  reasoning?: string;
   calls?: ToolCall[]; // tool calls of an assistant message
   answers?: ToolCall; // for a tool message: the call whose result it is
   cost?: PromptCost; // of the whole prompt that ended with this message

@@ -83,9 +83,9 @@ function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolea
     const el = log.current!;
     // More text may move the end before the event of a jump to the end is handled, so only an upward movement is the
     // user's.
-    const toGo = el.scrollHeight - el.scrollTop - el.clientHeight;
-    if (el.scrollTop < lastTop.current && toGo > 1) follows.current = false;
-    else if (toGo < kNearEnd) follows.current = true;
+    const distanceToEnd = el.scrollHeight - el.scrollTop - el.clientHeight;
+    if (el.scrollTop < lastTop.current && distanceToEnd > 1) follows.current = false;
+    else if (distanceToEnd < kNearEnd) follows.current = true;
     lastTop.current = el.scrollTop;
     setAway(!follows.current);
   };

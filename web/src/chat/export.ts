@@ -19,7 +19,7 @@ function fenced(text: string): string {
 
 function section(message: Message): string {
   const parts = [`## ${kSpeakers[message.role]}${message.answers ? ` ${message.answers.name}` : ""}`];
-  if (message.thought) parts.push(`<details><summary>Reasoning</summary>\n\n${message.thought}\n\n</details>`);
+  if (message.reasoning) parts.push(`<details><summary>Reasoning</summary>\n\n${message.reasoning}\n\n</details>`);
   if (message.text) parts.push(message.role === "tool" ? fenced(message.text) : message.text);
   for (const call of message.calls ?? []) parts.push(`Calls \`${call.name}\`:\n\n${fenced(call.arguments)}`);
   return parts.join("\n\n");
@@ -32,10 +32,10 @@ export function asMarkdown(chat: Chat, model: string): string {
 
 // Returns the messages in the form of requests, with the page's measurements.
 export function asJson(chat: Chat): string {
-  const messages = chat.messages.map(({ role, text, thought, calls, answers, ...figures }) => ({
+  const messages = chat.messages.map(({ role, text, reasoning, calls, answers, ...figures }) => ({
     role,
     content: text,
-    ...(thought ? { reasoning_content: thought } : {}),
+    ...(reasoning ? { reasoning_content: reasoning } : {}),
     ...(calls ? { tool_calls: calls.map(({ id, name, arguments: given }) => ({ id, type: "function", function: { name, arguments: given } })) } : {}),
     ...(answers ? { tool_call_id: answers.id } : {}),
     kvik: figures,

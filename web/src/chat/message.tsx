@@ -173,8 +173,8 @@ function RenderedMessage(props: Props) {
   }
   return (
     <li class="message assistant">
-      {message.thought && (
-        <details class="thought" open={isRunning && !message.text}><summary>Reasoning</summary><Markdown text={message.thought} /></details>
+      {message.reasoning && (
+        <details class="reasoning" open={isRunning && !message.text}><summary>Reasoning</summary><Markdown text={message.reasoning} /></details>
       )}
       <Markdown text={message.text} />
       {message.calls?.map((call) => <CallView call={call} />)}

@@ -47,7 +47,8 @@ function readMessage(value: unknown): Message | null {
   const answers = value["answers"] === undefined ? undefined : readCall(value["answers"]);
   if (answers === null || (role === "tool" && !answers)) return null;
   if (answers) message.answers = answers;
-  if (isText(value["thought"])) message.thought = value["thought"];
+  const reasoning = value["reasoning"] ?? value["thought"]; // the second is the name in earlier versions
+  if (isText(reasoning)) message.reasoning = reasoning;
   if (isText(value["error"])) message.error = value["error"];
   const cost = readCost(value["cost"]);
   if (cost) message.cost = cost;

@@ -27,14 +27,14 @@ export function stopExplaining(): void {
   running?.abort();
 }
 
-function withTokens(runs: Progress[], news: Progress): Progress[] {
-  const known = runs.find((run) => run.way === news.way);
-  if (!known) return [...runs, news];
+function withTokens(runs: Progress[], update: Progress): Progress[] {
+  const known = runs.find((run) => run.way === update.way);
+  if (!known) return [...runs, update];
   const longer: Progress = {
-    way: news.way,
-    ms: [...known.ms, ...news.ms],
-    kv_rows: [...known.kv_rows, ...news.kv_rows],
-    kv_bytes: [...known.kv_bytes, ...news.kv_bytes],
+    way: update.way,
+    ms: [...known.ms, ...update.ms],
+    kv_rows: [...known.kv_rows, ...update.kv_rows],
+    kv_bytes: [...known.kv_bytes, ...update.kv_bytes],
   };
   return runs.map((run) => (run === known ? longer : run));
 }

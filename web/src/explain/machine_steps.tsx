@@ -126,15 +126,15 @@ const kShapes: Record<string, string> = {
 // States what the bars show about bytes and time, including contradictions of the rule.
 function BytesAndTime({ costs }: { costs: Cost[] }) {
   const { kind, against } = fewerBytesVerdict(costs);
-  const contrary = against && (
+  const counterexample = against && (
     <>
       {against.fewer.name} read {bytes(against.fewer.bytes)} and took {time(against.fewer.ms)}, {against.more.name}{" "}
       {bytes(against.more.bytes)} and {time(against.more.ms)}
     </>
   );
   if (kind === "confirmed") return <b>Fewer bytes took less time here.</b>;
-  if (kind === "contradicted") return <b>Fewer bytes did not take less time here: {contrary}.</b>;
-  if (contrary) return <b>Fewer bytes took less time here in most cases, but not in all: {contrary}.</b>;
+  if (kind === "contradicted") return <b>Fewer bytes did not take less time here: {counterexample}.</b>;
+  if (counterexample) return <b>Fewer bytes took less time here in most cases, but not in all: {counterexample}.</b>;
   return <b>The times are too close to compare bytes and time here.</b>;
 }
 

@@ -32,7 +32,12 @@ test("what is no JSON is kept whole", () => {
 
 test("figures of another type are left out", () => {
   const read = readChats(JSON.stringify({ chats: [{ id: 1, messages: [
-    { role: "assistant", text: "a", ttftMs: "soon", tokens: null, cost: { cached: "x" }, end: "never", thought: 3, error: {} },
+    { role: "assistant", text: "a", ttftMs: "soon", tokens: null, cost: { cached: "x" }, end: "never", reasoning: 3, error: {} },
   ] }] }));
   assert.deepEqual(read.chats, [{ id: 1, messages: [{ role: "assistant", text: "a", end: "stopped" }] }]);
+});
+
+test("reasoning that an earlier version stored is read", () => {
+  const read = readChats(JSON.stringify({ chats: [{ id: 1, messages: [{ role: "assistant", text: "a", thought: "b", end: "stop" }] }] }));
+  assert.deepEqual(read.chats, [{ id: 1, messages: [{ role: "assistant", text: "a", reasoning: "b", end: "stop" }] }]);
 });
