@@ -69,11 +69,11 @@ def main():
     a = ap.parse_args()
     tests = a.test or [Test("prefill", 512), Test("decode", 64)]
     setting = Setting(os.path.abspath(a.model), a.threads, a.samples, a.kv_type, a.peer_kv_type or PEER_CACHE_TYPES[a.kv_type])
-    rivals = contestants(a)
-    speeds = {(test, c.name): [] for test in tests for c in rivals}
+    contenders = contestants(a)
+    speeds = {(test, c.name): [] for test in tests for c in contenders}
     for round_number in range(a.rounds):
         for test in tests:
-            for c in rivals:
+            for c in contenders:
                 speed = c.measure(test, setting)
                 if speed is not None:
                     speeds[test, c.name].append(speed)
@@ -81,7 +81,7 @@ def main():
     if a.json:
         print(json.dumps([{"test": str(test), "contestant": name, "tok_s": values} for (test, name), values in speeds.items()]))
     else:
-        show(tests, [c.name for c in rivals], speeds)
+        show(tests, [c.name for c in contenders], speeds)
 
 
 if __name__ == "__main__":

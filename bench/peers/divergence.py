@@ -76,8 +76,8 @@ def main():
     for text in options.text:
         print(f"{os.path.basename(options.model)}, {os.path.basename(text)}\n| pages | KL | perplexity |\n|---|---|---|")
         for kv_type in options.kv_types.split(","):
-            said = kvik_figures(options, text, kv_type)
-            row(f"Kvik, {kv_type}", said["perplexity"], said["against_perplexity"], said["kl_mean"], said["kl_mean_error"])
+            output = kvik_figures(options, text, kv_type)
+            row(f"Kvik, {kv_type}", output["perplexity"], output["against_perplexity"], output["kl_mean"], output["kl_mean_error"])
         if not options.node_modules:
             continue
         with open(text, "rb") as f:
@@ -85,8 +85,8 @@ def main():
         exact = exact_logits(options, tokens)
         for kv_type in options.peer_kv_types.split(","):
             exact_perplexity, perplexity, kl = compare(exact, peer_logits(options, tokens, kv_type), tokens)
-            if abs(exact_perplexity / said["against_perplexity"] - 1) > 1e-4:
-                sys.exit(f"the exact perplexity is {exact_perplexity} here and {said['against_perplexity']} there: not the same positions")
+            if abs(exact_perplexity / output["against_perplexity"] - 1) > 1e-4:
+                sys.exit(f"the exact perplexity is {exact_perplexity} here and {output['against_perplexity']} there: not the same positions")
             row(f"llama.cpp, {kv_type}", perplexity, exact_perplexity, kl.mean(), kl.std() / len(kl) ** 0.5)
 
 

@@ -273,10 +273,10 @@ class Refusals(unittest.TestCase):
     def assert_refused(self, path, *words):
         done = kvik.run("logits", kvik.preset("test-llama", "f32", 1), "--tokens", "5", "--adapter", path)
         self.assertIn(done.returncode, (1, 2), done.stderr)
-        said = done.stderr.decode()
-        self.assertEqual(said.count("\n"), 1, said)
+        output = done.stderr.decode()
+        self.assertEqual(output.count("\n"), 1, output)
         for word in words:
-            self.assertIn(word, said)
+            self.assertIn(word, output)
 
     def test_a_folder_of_several_adapters_names_them(self):
         _, peft, _ = adapter(kvik.preset("test-llama", "f32", 1))
@@ -488,9 +488,9 @@ class Trained(unittest.TestCase):
         out = os.path.join(folder(), "documents")
         subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/train_adapter.py"), "--text", shown, "--kvik", kvik.BINARY, "--demo", kvik.DEMO,
                         "--out", out, "--steps", "30", "--batch", "4", "--length", "48"], check=True, capture_output=True)
-        said = [json.loads(kvik.output("perplexity", "demo", held, "--ctx", 128, "--windows", 16, "--json", *more))["perplexity"]
+        output = [json.loads(kvik.output("perplexity", "demo", held, "--ctx", 128, "--windows", 16, "--json", *more))["perplexity"]
                 for more in ((), ("--adapter", out))]
-        self.assertLess(said[1], said[0] / 8, said)
+        self.assertLess(output[1], output[0] / 8, output)
 
 
 if __name__ == "__main__":

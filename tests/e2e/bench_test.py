@@ -95,9 +95,9 @@ class WrongUse(unittest.TestCase):
     def refused(self, code, word, *args):
         done = kvik.run("bench", MODEL, *args)
         with self.subTest(args=args):
-            said = done.stderr.decode()
-            self.assertEqual((done.returncode, done.stdout, said.count("\n")), (code, b"", 1), said)
-            self.assertIn(word, said)
+            output = done.stderr.decode()
+            self.assertEqual((done.returncode, done.stdout, output.count("\n")), (code, b"", 1), output)
+            self.assertIn(word, output)
 
     def test_values_that_make_no_sense_are_usage_errors_that_name_them(self):
         self.refused(2, "513", "--batch", "1,513")

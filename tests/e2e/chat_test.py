@@ -169,8 +169,8 @@ class WithTheDemo(unittest.TestCase):
     def test_a_second_turn_finds_the_first(self):
         question = [{"role": "user", "content": "What news from Rome? Tell it at length, " + "and with care, " * 12 + "good sir."}]
         first = self.chat.answer(question, max_tokens=48, ignore_eos=True)
-        said = first["choices"][0]["message"]["content"]
-        second = self.chat.answer([*question, {"role": "assistant", "content": said}, {"role": "user", "content": "And then?"}])
+        output = first["choices"][0]["message"]["content"]
+        second = self.chat.answer([*question, {"role": "assistant", "content": output}, {"role": "user", "content": "And then?"}])
         cached = second["usage"]["prompt_tokens_details"]["cached_tokens"]
         self.assertGreaterEqual(cached, first["usage"]["prompt_tokens"])
 
@@ -252,16 +252,16 @@ class WithOtherTemplates(unittest.TestCase):
 
     def test_reasoning_opened_by_the_template_is_reasoning_content(self):
         chat = self.chat("thinking", "{{ messages[0].content }}{% if enable_thinking %}<think>\n{% endif %}")
-        spoken = chat.answer(ignore_eos=True)["choices"][0]["message"]
-        self.assertTrue(spoken["content"])
-        self.assertNotIn("reasoning_content", spoken)
+        without_reasoning = chat.answer(ignore_eos=True)["choices"][0]["message"]
+        self.assertTrue(without_reasoning["content"])
+        self.assertNotIn("reasoning_content", without_reasoning)
         kwargs = {"enable_thinking": True}
-        thought = chat.answer(ignore_eos=True, chat_template_kwargs=kwargs)["choices"][0]["message"]
-        self.assertTrue(thought["reasoning_content"])
-        self.assertEqual(thought["content"], "")
+        reasoning = chat.answer(ignore_eos=True, chat_template_kwargs=kwargs)["choices"][0]["message"]
+        self.assertTrue(reasoning["reasoning_content"])
+        self.assertEqual(reasoning["content"], "")
         chunks = chat.chunks(ignore_eos=True, chat_template_kwargs=kwargs)
         deltas = [c["choices"][0]["delta"] for c in chunks]
-        self.assertEqual("".join(d.get("reasoning_content", "") for d in deltas), thought["reasoning_content"])
+        self.assertEqual("".join(d.get("reasoning_content", "") for d in deltas), reasoning["reasoning_content"])
         self.assertEqual("".join(d.get("content", "") for d in deltas), "")
 
     def test_tags_in_a_message_neither_begin_nor_end_reasoning(self):

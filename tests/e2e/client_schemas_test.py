@@ -45,13 +45,13 @@ def parts(schema, root):
             yield from parts(part, root)
 
 
-def strays(value, schema, root, path="#"):
+def violations(value, schema, root, path="#"):
     """Yields the paths of keys that no schema lists, and of objects whose keys are not in the order of any schema."""
     if isinstance(value, list):
         items = [part["items"] for part in parts(schema, root) if "items" in part]
         for i, item in enumerate(value):
             for its in items:
-                yield from strays(item, its, root, f"{path}/{i}")
+                yield from violations(item, its, root, f"{path}/{i}")
     if not isinstance(value, dict):
         return
     lists = [part for part in parts(schema, root) if "properties" in part]
@@ -60,7 +60,7 @@ def strays(value, schema, root, path="#"):
         yield f"{path}: {list(value)}"
     for part in fitting[:1] if len(lists) == 1 else []:
         for name, its in value.items():
-            yield from strays(its, part["properties"][name], root, f"{path}/{name}")
+            yield from violations(its, part["properties"][name], root, f"{path}/{name}")
 
 
 def request(case, seed, temperature):
@@ -111,7 +111,7 @@ class Tally:
         try:
             value = json.loads(text)
             validator(case["schema"]).validate(value)
-            left = list(strays(value, case["schema"], case["schema"]))
+            left = list(violations(value, case["schema"], case["schema"]))
             if left:
                 self.wrong.append((*at, left, text))
         except (ValueError, jsonschema.ValidationError) as error:
@@ -127,13 +127,13 @@ class ClientSchemas(unittest.TestCase):
         asked = [(case, seed, temperature) for case in cases for seed in seeds for temperature in (0, 1)]
         with Server(model, "--ctx", 2048, "--kv-memory", "256MiB", "--kv-type", kv_type, ready_s=120) as server:
             def answer(one):
-                said = server.post("/v1/chat/completions", request(*one))
-                self.assertEqual(said.status, 200, (one, said.body[:500]))
-                return said.json
+                output = server.post("/v1/chat/completions", request(*one))
+                self.assertEqual(output.status, 200, (one, output.body[:500]))
+                return output.json
 
             with concurrent.futures.ThreadPoolExecutor(8) as users:
-                for one, said in zip(asked, users.map(answer, asked)):
-                    tally.add(*one, said)
+                for one, output in zip(asked, users.map(answer, asked)):
+                    tally.add(*one, output)
         return tally
 
     def check_wrong(self, tally):

@@ -24,8 +24,8 @@ N_RANDOM = int(os.environ.get("KVIK_TEST_SCHEMAS", 20_000 if kvik.LONG else 700)
 def judged(lines, *more, vocabulary="demo"):
     """Returns the batch's answers to lines of {"id", "schema", "tests"}."""
     text = b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
-    said = kvik.output("constrain", vocabulary, "--batch", "-", *more, stdin=text, timeout=1100)
-    answers = [json.loads(line) for line in said.splitlines()]
+    output = kvik.output("constrain", vocabulary, "--batch", "-", *more, stdin=text, timeout=1100)
+    answers = [json.loads(line) for line in output.splitlines()]
     assert [answer["id"] for answer in answers] == [line["id"] for line in lines]
     return answers
 
@@ -190,7 +190,7 @@ class Texts(unittest.TestCase):
             out.write(text)
         return path
 
-    def said(self, text, *form, code):
+    def output(self, text, *form, code):
         done = kvik.run("constrain", "demo", *form, "--text-file", "-", stdin=text.encode())
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(kvik.run("constrain", "demo", *form, "--text", text).stdout, done.stdout)

@@ -211,11 +211,11 @@ class FakeDriver(unittest.TestCase):
         return kvik.run(*args, env=env, timeout=60)
 
     def test_a_driver_of_no_use_is_one_sentence(self):
-        for does, said in DRIVERS:
+        for does, output in DRIVERS:
             for command in (RUN, ("serve", "demo", "--port", 0)):
                 with self.subTest(does=does, command=command[0]):
                     done = self.run_with(does, *command, "--device", "cuda")
-                    sentence = re.escape(f"kvik: no GPU can be used: {said}\n").replace("NEWER", r"1[3-9]")
+                    sentence = re.escape(f"kvik: no GPU can be used: {output}\n").replace("NEWER", r"1[3-9]")
                     self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
                     self.assertRegex(done.stderr.decode(), rf"\A{sentence}\Z")
 

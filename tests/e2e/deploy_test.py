@@ -206,8 +206,8 @@ class Kubernetes(unittest.TestCase):
             names = [os.path.join(DEPLOY, "kubernetes", name) for name in self.kustomization["resources"]]
             done = subprocess.run([f"{folder}/bin/kubernetes-validate", "--strict", *names], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            said = done.stdout + done.stderr
-            self.assertEqual(said.count(" passed for resource "), len(self.objects) - 1, said)  # it has no schema of ServiceMonitor
+            output = done.stdout + done.stderr
+            self.assertEqual(output.count(" passed for resource "), len(self.objects) - 1, output)  # it has no schema of ServiceMonitor
             broken = os.path.join(folder, "broken.yaml")
             with open(broken, "w") as f:
                 f.write(read("kubernetes/statefulset.yaml").replace("replicas: 2", "replicas: two"))

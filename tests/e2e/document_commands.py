@@ -134,11 +134,11 @@ def with_url_of_server(arguments):
 
 def agent(arguments):
     """Returns 0 if the server answers that `kvik launch` tells a coding agent: in variables, in a file or in arguments."""
-    told = [*arguments, *(os.environ.get(name, "") for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"))]
+    texts = [*arguments, *(os.environ.get(name, "") for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"))]
     if "OPENCODE_CONFIG" in os.environ:
         with open(os.environ["OPENCODE_CONFIG"], encoding="utf-8") as file:
-            told.append(file.read())
-    ports = set(re.findall(r"http://127\.0\.0\.1:(\d+)", "\n".join(told)))
+            texts.append(file.read())
+    ports = set(re.findall(r"http://127\.0\.0\.1:(\d+)", "\n".join(texts)))
     return 0 if len(ports) == 1 and is_answering(ports.pop(), "http") else 1
 
 

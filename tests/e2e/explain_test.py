@@ -127,10 +127,10 @@ class Explain(unittest.TestCase):
     def test_a_model_with_a_state_says_why_its_cache_is_small_and_its_snapshots_are_not(self):
         with tempfile.TemporaryDirectory() as folder:
             done = kvik.run("explain", kvik.preset("test-qwen35"), "--max-tokens", 16, "--out", os.path.join(folder, "page.html"))
-        said = (done.stdout + done.stderr).decode()
-        self.assertEqual(done.returncode, 0, said)
-        self.assertIn("its cache is small: K and V lie in 1 of 5 layers", said)
-        self.assertIn("its snapshots are not: each is a copy of that state, as much as K and V of", said)
+        output = (done.stdout + done.stderr).decode()
+        self.assertEqual(done.returncode, 0, output)
+        self.assertIn("its cache is small: K and V lie in 1 of 5 layers", output)
+        self.assertIn("its snapshots are not: each is a copy of that state, as much as K and V of", output)
 
     def test_agrees_with_bench(self):
         """Within a factor of three in one of ten attempts, because other programs share the machine."""
@@ -175,34 +175,34 @@ class InTheBrowser(unittest.TestCase):
             done = subprocess.run(["node", "test/report.mjs", path], cwd=WEB, capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
             raise AssertionError(done.stderr[-3000:])
-        cls.saw = json.loads(done.stdout)
+        cls.report = json.loads(done.stdout)
 
     def test_it_teaches_step_by_step(self):
-        titles = [step.lstrip("0123456789") for step in self.saw["steps"]]
+        titles = [step.lstrip("0123456789") for step in self.report["steps"]]
         self.assertEqual(titles, [
             "Prefill with an empty cache", "The cost of recomputing", "Store, reuse, append", "The same answer, bit for bit",
             "The same prompt again", "The cost: memory that grows", "TTFT and ITL",
             "Prefill and decode against the limits of this machine", "Why input is cheaper than output",
             "KV memory by type and context, on this machine", "Further savings"])
-        self.assertEqual(self.saw["rows"], 64, "the table that a key opens has all tokens")
-        self.assertEqual(self.saw["title"], "Kvik explains demo")
+        self.assertEqual(self.report["rows"], 64, "the table that a key opens has all tokens")
+        self.assertEqual(self.report["title"], "Kvik explains demo")
 
     def test_its_charts_are_drawn_and_say_in_words_what_they_show(self):
-        self.assertGreaterEqual(len(self.saw["charts"]), 11)
+        self.assertGreaterEqual(len(self.report["charts"]), 11)
         cold = next(run for run in self.report["runs"] if run["way"] == "cold")
-        self.assertTrue(any(f"computed {cold['kv_rows'][-1]} rows" in label for label in self.saw["charts"]), self.saw["charts"])
-        self.assertEqual((self.saw["strokes"], self.saw["unlabelled"], self.saw["nonsense"]), (0, 0, []))
+        self.assertTrue(any(f"computed {cold['kv_rows'][-1]} rows" in label for label in self.report["charts"]), self.report["charts"])
+        self.assertEqual((self.report["strokes"], self.report["unlabelled"], self.report["nonsense"]), (0, 0, []))
 
     def test_the_prompt_is_text_and_nothing_else(self):
-        self.assertFalse(self.saw["wasHarmed"])
-        self.assertIn("</script><script>window.harmed=1</script>", "".join(self.saw["pieces"]).replace("⏎", "\n"))
+        self.assertFalse(self.report["wasHarmed"])
+        self.assertIn("</script><script>window.harmed=1</script>", "".join(self.report["pieces"]).replace("⏎", "\n"))
 
     def test_it_asks_for_nothing_and_keeps_its_own_policy(self):
-        self.assertEqual((self.saw["requests"], self.saw["complaints"]), ([], []))
+        self.assertEqual((self.report["requests"], self.report["complaints"]), ([], []))
 
     def test_everybody_can_read_it_in_light_and_dark_and_on_a_phone(self):
-        self.assertEqual((self.saw["faults"], self.saw["overflow"]), ([], []))
-        self.assertEqual(self.saw["theme"], "dark", "the switch works")
+        self.assertEqual((self.report["faults"], self.report["overflow"]), ([], []))
+        self.assertEqual(self.report["theme"], "dark", "the switch works")
 
 
 class Live(unittest.TestCase):

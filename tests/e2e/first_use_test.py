@@ -27,9 +27,9 @@ class Refused(unittest.TestCase):
     def refused(self, code, *args, **options):
         """Returns stderr of a run that is rejected with one sentence."""
         done = kvik.run(*args, **options)
-        said = done.stderr.decode()
-        self.assertEqual((done.returncode, said.count("\n")), (code, 1), said)
-        return said
+        output = done.stderr.decode()
+        self.assertEqual((done.returncode, output.count("\n")), (code, 1), output)
+        return output
 
 
 class Memory(Refused):
@@ -102,10 +102,10 @@ class Habits(Refused):
                                     ("serve", ("--parallel", 4), "--max-running"), ("serve", ("--cache-type-k", "q8_0"), "--kv-type"),
                                     ("serve", ("--max-model-len", 99), "--ctx"),
                                     ("serve", ("--gpu-memory-utilization", 0.9), "--kv-memory"), ("run", ("--system-prompt", "x"), "--system")):
-            said = self.refused(2, command, "demo", *args)
+            output = self.refused(2, command, "demo", *args)
             word = args[0].partition("=")[0]
-            self.assertIn(f"unknown flag {word}; ", said)
-            self.assertIn(hint, said)
+            self.assertIn(f"unknown flag {word}; ", output)
+            self.assertIn(hint, output)
         self.assertIn("unknown flag -nope; kvik run --help", self.refused(2, "run", "demo", "-nope"))
         kvik.output("run", "demo", "-pROMEO:", "-n2", *SEEDED)  # a value may directly follow its flag
 
@@ -145,8 +145,8 @@ class Habits(Refused):
 
     def test_a_name_of_a_hub_says_how_to_download_it(self):
         for name, pull in (("llama3.2", "ollama://llama3.2:latest"), ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"), ("hf://org/name", "ORG/REPO:QUANT")):
-            said = self.refused(1, "run", name, "-p", "x")
-            self.assertIn(f"'{name}' is no file or folder, and no stored model (kvik list); kvik pull {pull} downloads ", said)
+            output = self.refused(1, "run", name, "-p", "x")
+            self.assertIn(f"'{name}' is no file or folder, and no stored model (kvik list); kvik pull {pull} downloads ", output)
         self.assertIn("'llama3.2' is no file or folder", self.refused(1, "run", "llama3.2", stdin=b""))
         self.assertIn("did you mean synthetic:llama-3.2-1b", self.refused(1, "run", "llama-3.2-1b", "-p", "x"))
 
@@ -157,11 +157,11 @@ class Habits(Refused):
             self.assertIn(f"pass its folder, '{folder}'", self.refused(2, "show", path))
 
     def test_plan_names_the_model_its_types_and_whether_it_fits(self):
-        said = kvik.output("plan", "tinyllama-1.1b", "--memory", "16GiB").decode()
-        self.assertRegex(said, r"\Amodel    .*tinyllama-1.1b.*, weights as q8_0 \(assumed; PRESET:TYPE names another\)\n"
+        output = kvik.output("plan", "tinyllama-1.1b", "--memory", "16GiB").decode()
+        self.assertRegex(output, r"\Amodel    .*tinyllama-1.1b.*, weights as q8_0 \(assumed; PRESET:TYPE names another\)\n"
                                r"fits: yes  \(.* of 16.00 GiB, with K and V as int8\)\n")
-        said = kvik.output("plan", "tinyllama-1.1b:q4_k_m", "--memory", "256MiB").decode()
-        self.assertIn("weights as q4_k\nfits: no  (", said)
+        output = kvik.output("plan", "tinyllama-1.1b:q4_k_m", "--memory", "256MiB").decode()
+        self.assertIn("weights as q4_k\nfits: no  (", output)
 
 
 class Agents(unittest.TestCase):
@@ -197,9 +197,9 @@ class Requests(unittest.TestCase):
 
 class Pipes(Refused):
     def test_piped_output_ends_with_a_newline(self):
-        said = kvik.output("run", "demo", "-p", "ROMEO:", "-n", 5, *SEEDED)
-        self.assertTrue(said.endswith(b"\n"))
-        self.assertEqual(said.count(b"\n\n"), kvik.output("run", "demo", "-p", "ROMEO:", "-n", 5, "--stats", *SEEDED).count(b"\n\n"))
+        output = kvik.output("run", "demo", "-p", "ROMEO:", "-n", 5, *SEEDED)
+        self.assertTrue(output.endswith(b"\n"))
+        self.assertEqual(output.count(b"\n\n"), kvik.output("run", "demo", "-p", "ROMEO:", "-n", 5, "--stats", *SEEDED).count(b"\n\n"))
 
     def test_an_empty_pipe_is_nothing_to_do(self):
         self.assertIn("there is nothing to do: stdin is empty", self.refused(2, "run", "demo", stdin=b""))

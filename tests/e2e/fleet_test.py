@@ -40,11 +40,11 @@ class Redis:
 
     def is_up(self):
         try:
-            return self.tell("PING") == b"+PONG\r\n"
+            return self.execute("PING") == b"+PONG\r\n"
         except OSError:
             return False
 
-    def tell(self, *words):
+    def execute(self, *words):
         """Returns the first bytes of Redis's answer."""
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(5)
@@ -180,10 +180,10 @@ class Fleet(unittest.TestCase):
         with Server("demo", *FLAGS, "--redis", redis.url) as server:
             want = server.complete(TOKENS, max_tokens=24, ignore_eos=True)
             self.wait_until_saved(server, "redis")
-        names = [n for n in redis.tell("KEYS", "kvik:page:*").split(b"\r\n") if n.startswith(b"kvik:")]
+        names = [n for n in redis.execute("KEYS", "kvik:page:*").split(b"\r\n") if n.startswith(b"kvik:")]
         self.assertGreaterEqual(len(names), len(TOKENS) // 32)
         for i, name in enumerate(names):
-            redis.tell(*[("SET", name, "garbage"), ("SETRANGE", name, str(600 + 40 * i), b"\0\0torn\0\0"),
+            redis.execute(*[("SET", name, "garbage"), ("SETRANGE", name, str(600 + 40 * i), b"\0\0torn\0\0"),
                          ("APPEND", name, "x"), ("GETDEL", name)][i % 4])
         with Server("demo", *FLAGS, "--redis", redis.url) as server:
             again = server.complete(TOKENS, max_tokens=24, ignore_eos=True)

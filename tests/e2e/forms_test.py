@@ -110,12 +110,12 @@ class Forms(unittest.TestCase):
     def test_other_dialects_enforce_schemas_too(self):
         schema = {"type": "object", "properties": {"king": {"enum": ["Lear", "Alonso"]}}, "required": ["king"],
                   "additionalProperties": False}
-        said = self.server.post("/v1/responses", {"input": "Who?", "text": {"format": {"type": "json_schema", "name": "x",
+        output = self.server.post("/v1/responses", {"input": "Who?", "text": {"format": {"type": "json_schema", "name": "x",
                                                                                        "schema": schema, "strict": True}}}).json
-        keeps(said["output"][-1]["content"][0]["text"], schema)
-        said = self.server.post("/v1/messages", {"max_tokens": 50, "messages": [{"role": "user", "content": "Who?"}],
+        keeps(output["output"][-1]["content"][0]["text"], schema)
+        output = self.server.post("/v1/messages", {"max_tokens": 50, "messages": [{"role": "user", "content": "Who?"}],
                                                  "output_config": {"format": {"type": "json_schema", "schema": schema}}}).json
-        keeps(said["content"][0]["text"], schema)
+        keeps(output["content"][0]["text"], schema)
         for fields in ({"guided_json": schema}, {"json_schema": schema}, {"structured_outputs": {"json": schema}}):
             keeps(self.server.text("O king", max_tokens=50, **fields), schema)
 
@@ -218,13 +218,13 @@ class Forms(unittest.TestCase):
                     out.write(text)
                 return path
 
-            def said(*flags):
+            def output(*flags):
                 return kvik.output("run", "demo", "-p", "O king", "--temperature", 2, "--seed", 1, *flags).decode()
 
-            keeps(said("--json-schema", file("schema.json", json.dumps(schema))), schema)
-            self.assertRegex(said("--regex", "[xy]{4}"), "^[xy]{4}$")
-            self.assertRegex(said("--grammar", file("g.gbnf", 'root ::= "<" [xy] ">"')), "^<[xy]>$")
-            self.assertRegex(said("--grammar", file("g.lark", 'start: "<" /[xy]/ ">"')), "^<[xy]>$")
+            keeps(output("--json-schema", file("schema.json", json.dumps(schema))), schema)
+            self.assertRegex(output("--regex", "[xy]{4}"), "^[xy]{4}$")
+            self.assertRegex(output("--grammar", file("g.gbnf", 'root ::= "<" [xy] ">"')), "^<[xy]>$")
+            self.assertRegex(output("--grammar", file("g.lark", 'start: "<" /[xy]/ ">"')), "^<[xy]>$")
             wrong = kvik.run("run", "demo", "-p", "O", "--regex", "(")
             self.assertEqual(wrong.returncode, 2)
             self.assertIn(b"regular expression", wrong.stderr)

@@ -56,9 +56,9 @@ class PackedFolder(hf_folder.FolderCase):
             return f.read()
 
     def assert_close(self, case, share, **options):
-        folder, twin = self.packed(*case)
+        folder, dequantized = self.packed(*case)
         tokens = kvik.random_tokens(71, N_VOCAB, 3)
-        got, want = (kvik.logits(f, tokens, all=True, kv_type="f32", **options) for f in (folder, twin))
+        got, want = (kvik.logits(f, tokens, all=True, kv_type="f32", **options) for f in (folder, dequantized))
         self.assertEqual(got.shape, want.shape)
         error = np.abs(got - want).max(1) / np.abs(want).max(1)
         # Random routers are sometimes near a tie, and another expert gives another answer.
@@ -69,8 +69,8 @@ class PackedFolder(hf_folder.FolderCase):
     def test_every_weight_is_what_was_packed(self):
         for case in (*CASES, *BY_FAMILY, ("test-mla", "compressed", "--group-size=32", "--bf16", "--experts")):
             with self.subTest(case=case):
-                folder, twin = self.packed(*case)
-                self.assertTrue(self.as_q8_0(folder) == self.as_q8_0(twin))
+                folder, dequantized = self.packed(*case)
+                self.assertTrue(self.as_q8_0(folder) == self.as_q8_0(dequantized))
 
     def test_logits_are_those_of_the_weights_within_three_hundredths(self):
         """The same bound as for q8_0 and q4_0, because activations have 8 bits."""
@@ -117,7 +117,7 @@ class PackedFolder(hf_folder.FolderCase):
         self.assertTrue(self.as_q8_0(with_biases) == self.as_q8_0(without))
 
     def test_other_commands_take_it(self):
-        folder, twin = self.packed(DEMO, "gptq", "--group-size=128", ACT_ORDER)
+        folder, dequantized = self.packed(DEMO, "gptq", "--group-size=128", ACT_ORDER)
         self.assertIn(b"int4g128", kvik.output("show", folder))
         ask = ("-p", "ROMEO:", "--max-tokens", 20, "--temperature", 0)
         self.assertEqual(len(kvik.output("run", folder, *ask, "--ids", "--ignore-eos").split()), 20)
@@ -127,7 +127,7 @@ class PackedFolder(hf_folder.FolderCase):
         importance = os.path.join(self.root.name, "importance")
         kvik.output("quantize", folder, importance, "--calibrate", texts, "--ctx", 64)
         paths = [os.path.join(self.root.name, name) for name in ("a.gguf", "b.gguf")]
-        for source, path in zip((folder, twin), paths):
+        for source, path in zip((folder, dequantized), paths):
             kvik.output("quantize", source, path, "--type", "q4_0", "--importance", importance, "--pure")
         with open(paths[0], "rb") as a, open(paths[1], "rb") as b:
             self.assertTrue(a.read() == b.read())

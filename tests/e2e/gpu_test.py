@@ -21,8 +21,8 @@ SCALAR = {"KVIK_ISA": "scalar"}
 
 def has_gpu():
     """Returns whether there is a GPU. A GPU that fails to compute does not skip these tests."""
-    said = kvik.run("run", "demo", "-p", "O", "--max-tokens", 1, "--device", "cuda").stderr
-    return b"no GPU can be used" not in said and b"has no GPU support" not in said
+    output = kvik.run("run", "demo", "-p", "O", "--max-tokens", 1, "--device", "cuda").stderr
+    return b"no GPU can be used" not in output and b"has no GPU support" not in output
 
 
 @unittest.skipUnless(has_gpu(), "there is no GPU")

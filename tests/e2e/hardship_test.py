@@ -20,7 +20,7 @@ from server import Server, events, free_port
 
 FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
 TOKENS = kvik.random_tokens(600, kvik.DEMO_BOS, 5)
-NOBODY = 64321  # a user that runs nothing else
+UNUSED_UID = 64321  # a user that runs nothing else
 
 
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer takes terabytes of addresses")
@@ -36,23 +36,23 @@ class AddressSpace(unittest.TestCase):
 
     def test_a_kv_cache_that_cannot_be_mapped_is_named_with_what_to_lower(self):
         for mib in (200, 800):
-            code, said = self.limited(mib, "serve", "demo", "--port", free_port(), "--kv-memory", "1GiB")
-            self.assertEqual(code, 1, said)
-            self.assertRegex(said[-1], r"^kvik: the system refuses the 1\.\d+ GiB of memory that this process needs "
+            code, output = self.limited(mib, "serve", "demo", "--port", free_port(), "--kv-memory", "1GiB")
+            self.assertEqual(code, 1, output)
+            self.assertRegex(output[-1], r"^kvik: the system refuses the 1\.\d+ GiB of memory that this process needs "
                                        r"\(weights .+, KV cache 102\d.* MiB\): give less --kv-memory")
 
     def test_no_limit_ends_a_command_but_with_a_sentence(self):
         ended, done = set(), set()
         for mib in range(40, 300, 6):
-            code, said = self.limited(mib, "run", "demo", "-p", "ROMEO:", "--max-tokens", 2, "--threads", 1)
+            code, output = self.limited(mib, "run", "demo", "-p", "ROMEO:", "--max-tokens", 2, "--threads", 1)
             # Below this limit the system cannot load the program and prints its own message.
-            if code == 127 or (code < 0 and not said):
+            if code == 127 or (code < 0 and not output):
                 continue
-            self.assertIn(code, (0, 1), (mib, said))
+            self.assertIn(code, (0, 1), (mib, output))
             if code == 0:
                 done.add(mib)
             else:
-                self.assertRegex(said[-1], "^kvik: ", mib)
+                self.assertRegex(output[-1], "^kvik: ", mib)
                 ended.add(mib)
         self.assertTrue(ended and done, (ended, done))
 
@@ -66,14 +66,14 @@ class TaskLimit(unittest.TestCase):
         def become():
             os.setgroups([])
             resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.setresgid(UNUSED_UID, UNUSED_UID, UNUSED_UID)
+            os.setresuid(UNUSED_UID, UNUSED_UID, UNUSED_UID)
         return become
 
     def test_a_server_with_too_few_tasks_says_so_or_serves(self):
         ended, served = [], []
         with tempfile.TemporaryDirectory() as folder:
-            os.chown(folder, NOBODY, NOBODY)
+            os.chown(folder, UNUSED_UID, UNUSED_UID)
             binary = os.path.join(folder, "kvik")
             shutil.copy(kvik.BINARY, binary)  # in a folder that the user can access
             for n in range(1, 16):
@@ -90,10 +90,10 @@ class TaskLimit(unittest.TestCase):
                         process.wait(30)
                         self.assertEqual(process.returncode, 0, (n, process.stderr.read()))
                     else:
-                        said = process.stderr.read().splitlines()
+                        output = process.stderr.read().splitlines()
                         ended.append(n)
-                        self.assertEqual(code, 1, (n, said))
-                        self.assertIn(b"cannot start a thread", said[-1])
+                        self.assertEqual(code, 1, (n, output))
+                        self.assertIn(b"cannot start a thread", output[-1])
                 finally:
                     process.kill()
                     process.wait()

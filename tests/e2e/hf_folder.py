@@ -50,12 +50,12 @@ class FolderCase(unittest.TestCase):
 
     def refused(self, folder, *words, command=("logits", "--tokens", "5")):
         done = kvik.run(command[0], folder, *command[1:])
-        said = done.stderr.decode()
-        self.assertEqual(done.returncode, 1, said)
+        output = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, output)
         self.assertEqual(done.stdout, b"")
-        self.assertEqual(said.count("\n"), 1, said)
+        self.assertEqual(output.count("\n"), 1, output)
         for word in words:
-            self.assertIn(word, said)
+            self.assertIn(word, output)
 
     def assert_same_logits(self, path, folder, **options):
         tokens = kvik.random_tokens(71, N_VOCAB, 3)  # longer than the windows of 32 and 60

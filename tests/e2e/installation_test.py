@@ -90,11 +90,11 @@ class DebianPackage(unittest.TestCase):
             before = files_of(root.folder)
             begin = time.monotonic()
             root.run("apt-get", "install", "-y", "--no-install-recommends", package)
-            said = root.run("kvik", *package_test.RUN).stdout
+            output = root.run("kvik", *package_test.RUN).stdout
             first_token_s = time.monotonic() - begin
             self.assertLess(first_token_s, FIRST_TOKEN_S)
             print(f"{suite}: first token {first_token_s:.1f} s after `apt install` began", flush=True)
-            self.assertEqual(said, package_test.output(kvik.BINARY, *package_test.RUN))
+            self.assertEqual(output, package_test.output(kvik.BINARY, *package_test.RUN))
             self.assertIn("--kv-memory", root.run("man", "kvik-serve").stdout)
             self.assertIn("KVIK(1)", root.run("man", "kvik").stdout)
             # In the bash of this machine: without /proc there is no process substitution.
@@ -166,9 +166,9 @@ class DebianPackage(unittest.TestCase):
                     process.kill()
                     process.wait()
                     log.seek(0)
-                    said = log.read().decode()
-                self.assertNotIn("[warning]", said)
-                self.assertNotIn("[error]", said)
+                    output = log.read().decode()
+                self.assertNotIn("[warning]", output)
+                self.assertNotIn("[error]", output)
         self.assertEqual(cached[0], 0)
         self.assertGreater(cached[1], 50)
         with open(config, "w") as f:
@@ -237,11 +237,11 @@ class Systemd(unittest.TestCase):
             try:
                 booted = subprocess.run(["systemd-nspawn", "--quiet", "--directory", root.folder, "--boot", "--register=no", "--keep-unit", "--private-network"],
                                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
-                said = booted.stdout + booted.stderr
+                output = booted.stdout + booted.stderr
             except subprocess.TimeoutExpired as late:
-                said = str(late.stdout)
+                output = str(late.stdout)
             if not root.has("srv/report"):
-                self.skipTest(f"the container did not boot: {said[-500:]}")
+                self.skipTest(f"the container did not boot: {output[-500:]}")
             report = package_test.contents(os.path.join(root.folder, "srv/report")).decode()
             print(report, flush=True)
             found = dict(re.findall(r"(\w+)=(.*?)(?= \w+=|$)", report, re.M))
@@ -266,9 +266,9 @@ class Tarball(unittest.TestCase):
             begin = time.monotonic()
             root.run("tar", "-xzf", tarball, "-C", "/opt")
             program = f"/opt/kvik-{VERSION}-linux-x86_64/bin/kvik"
-            said = root.run(program, *package_test.RUN).stdout
+            output = root.run(program, *package_test.RUN).stdout
             print(f"bullseye: first token {time.monotonic() - begin:.1f} s after `tar` began", flush=True)
-            self.assertEqual(said, package_test.output(kvik.BINARY, *package_test.RUN))
+            self.assertEqual(output, package_test.output(kvik.BINARY, *package_test.RUN))
             self.assertIn("2.31", root.run("ldd", "--version").stdout)
             refused = root.run(program, "serve", "demo", "--ctx", "many", check=False)  # an exception of a library
             self.assertEqual(refused.returncode, 2)

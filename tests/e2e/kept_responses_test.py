@@ -50,7 +50,7 @@ class KeptResponses(unittest.TestCase):
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return server.request(method, f"/v1/responses/{response}{query}", headers=headers).status
 
-    def go_on(self, server, response, key=None, **fields):
+    def continue_response(self, server, response, key=None, **fields):
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return server.post("/v1/responses", {"input": "Go on.", "previous_response_id": response, "max_output_tokens": 3, **fields},
                            headers=headers).status
@@ -66,7 +66,7 @@ class KeptResponses(unittest.TestCase):
         with self.server("new-key ann\nold-key ben\n") as server:
             for key in ("new-key", "old-key"):
                 self.assertEqual(self.status(server, response, key), 404)
-                self.assertEqual(self.go_on(server, response, key), 400)
+                self.assertEqual(self.continue_response(server, response, key), 400)
         with self.server("old-key ann\nanother-key ann\n") as server:
             for key in ("old-key", "another-key"):  # a second key of the same name belongs to the same tenant
                 self.assertEqual(self.status(server, response, key), 200)
@@ -78,9 +78,9 @@ class KeptResponses(unittest.TestCase):
                 self.assertEqual(self.status(server, response, key), 404)
                 self.assertEqual(self.status(server, response, key, "?cache_salt=two"), 404)
                 self.assertEqual(self.status(server, response, key, "?x=1&cache_salt=one+%26%20two"), 200)
-                self.assertEqual(self.go_on(server, response, key), 400)
-                self.assertEqual(self.go_on(server, response, key, cache_salt="two"), 400)
-                self.assertEqual(self.go_on(server, response, key, cache_salt="one & two"), 200)
+                self.assertEqual(self.continue_response(server, response, key), 400)
+                self.assertEqual(self.continue_response(server, response, key, cache_salt="two"), 400)
+                self.assertEqual(self.continue_response(server, response, key, cache_salt="one & two"), 200)
                 self.assertEqual(self.status(server, response, key, method="DELETE"), 404)
                 self.assertEqual(self.status(server, response, key, "?cache_salt=one+%26+two", "DELETE"), 200)
 

@@ -21,11 +21,11 @@ MIB = 1 << 20
 ELEMENT_BYTES = {"f32": 4, "bf16": 2}
 
 
-def latent_bytes(kv_type, rank, _, __, turning, ___):
+def latent_bytes(kv_type, rank, _, __, rope_dims, ___):
     """Returns the bytes of one K for all heads (MLA): f32 or bf16, or levels with one scale for the latent part and one for the rest (int4: one
     per 64 to
     128 values)."""
-    n = rank + turning
+    n = rank + rope_dims
     if kv_type == "int8":
         return n + 2 * 4
     if kv_type == "int4":
@@ -170,12 +170,12 @@ class Plan(unittest.TestCase):
         path = kvik.preset("test-llama", "f32")
         with open(path, "rb") as f:
             whole = f.read()
-        hollow = os.path.join(kvik.model_folder(), f"hollow-{os.getpid()}.gguf")
-        self.addCleanup(os.remove, hollow)
-        with open(hollow, "wb") as f:
+        sparse_file = os.path.join(kvik.model_folder(), f"hollow-{os.getpid()}.gguf")
+        self.addCleanup(os.remove, sparse_file)
+        with open(sparse_file, "wb") as f:
             f.write(whole[:len(whole) // 2])
             f.truncate(len(whole))
-        self.assertEqual(plan(hollow, memory="16GiB"), plan(path, memory="16GiB"))
+        self.assertEqual(plan(sparse_file, memory="16GiB"), plan(path, memory="16GiB"))
 
     def test_without_json_there_is_a_row_for_each_kv_type(self):
         text = kvik.output("plan", "demo", "--ctx", 1024, "--users", 2).decode()

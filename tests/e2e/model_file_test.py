@@ -37,12 +37,12 @@ class ModelFile(unittest.TestCase):
 
     def refused(self, content, *words):
         done = self.attempt(content.bytes() if isinstance(content, gguf.Gguf) else content)
-        said = done.stderr.decode(errors="replace")
-        self.assertEqual(done.returncode, 1, f"{done.returncode}: {said}")
+        output = done.stderr.decode(errors="replace")
+        self.assertEqual(done.returncode, 1, f"{done.returncode}: {output}")
         self.assertEqual(done.stdout, b"")
-        self.assertEqual(said.count("\n"), 1, said)
+        self.assertEqual(output.count("\n"), 1, output)
         for word in words:
-            self.assertIn(word, said)
+            self.assertIn(word, output)
 
     def test_the_whole_file_is_taken(self):
         self.assertEqual(self.attempt(self.whole).returncode, 0)
@@ -78,10 +78,10 @@ class ModelFile(unittest.TestCase):
                                   env=kvik.environment()) as process:
                 time.sleep(rng.uniform(0, 0.15))
                 os.truncate(path, rng.randrange(os.path.getsize(path)))
-                said = process.stderr.read()
+                output = process.stderr.read()
                 codes.add(process.wait(60))
-                self.assertIn(process.returncode, (0, 1), said)
-                self.assertEqual(said.count(b"\n"), process.returncode, said)
+                self.assertIn(process.returncode, (0, 1), output)
+                self.assertEqual(output.count(b"\n"), process.returncode, output)
         self.assertIn(1, codes)
 
     def test_pipes_and_folders_by_the_names_of_files_are_refused_and_not_waited_for(self):

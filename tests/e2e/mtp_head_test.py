@@ -23,7 +23,7 @@ def model(name, element_type="f32", seed=0):
     return kvik.preset(name, element_type, seed, "--mtp-layers", 1)
 
 
-def guesses(path, tokens, chunk):
+def drafts(path, tokens, chunk):
     done = subprocess.run([TOOL, path, kvik.joined(tokens), str(chunk)], capture_output=True, check=True)
     return done.stdout
 
@@ -32,26 +32,26 @@ def rows(text):
     return np.array([np.array(line.split(), np.float64) for line in text.splitlines()])
 
 
-class Guesser(unittest.TestCase):
+class MtpHead(unittest.TestCase):
     def test_mtp_head_logits_match_the_oracle(self):
         for name, seed in itertools.product(PRESETS, (1, 2)):
             with self.subTest(preset=name, seed=seed):
                 path, tokens = model(name, "f32", seed), kvik.random_tokens(70, 260, seed)
                 meta, weights = kvik.weights(path)
-                want = kvik.reference_logits.forward(meta, weights, tokens, guesses=True)
-                got = rows(guesses(path, tokens, 1))
+                want = kvik.reference_logits.forward(meta, weights, tokens, drafts=True)
+                got = rows(drafts(path, tokens, 1))
                 self.assertEqual(got.shape, want.shape)
                 error = (np.abs(got - want).max(1) / np.abs(want).max(1)).max()
                 # Twice the bound: the model's final hidden state is normalized once more and projected, so its errors enter before those of the
                 # layer.
-                self.assertLess(error, 2 * kvik.f32_bound(meta, weights, tokens, want, guesses=True))
+                self.assertLess(error, 2 * kvik.f32_bound(meta, weights, tokens, want, drafts=True))
 
     def test_chunks_change_no_byte(self):
         path, tokens = kvik.preset("test-qwen35", "q8_0"), kvik.random_tokens(70, 260, 3)
-        one_by_one = guesses(path, tokens, 1).splitlines()
+        one_by_one = drafts(path, tokens, 1).splitlines()
         for chunk in (7, 32, 33):
             ends = [min(n, len(tokens) - 1) for n in range(chunk, len(tokens) - 1 + chunk, chunk)]
-            self.assertEqual(guesses(path, tokens, chunk).splitlines(), [one_by_one[n - 1] for n in ends])
+            self.assertEqual(drafts(path, tokens, chunk).splitlines(), [one_by_one[n - 1] for n in ends])
 
 
     def test_a_folder_has_the_bytes_of_its_file(self):
@@ -61,12 +61,13 @@ class Guesser(unittest.TestCase):
                     path, tokens, folder = model(name, "bf16"), kvik.random_tokens(40, 260, 4), os.path.join(root, name)
                     subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make/make_hf_model.py"), path, folder], check=True)
                     self.assertIn("mtp.fc.weight", folder_tensors(folder))
-                    self.assertEqual(guesses(folder, tokens, 1), guesses(path, tokens, 1))
+                    self.assertEqual(drafts(folder, tokens, 1), drafts(path, tokens, 1))
                     self.assertIn(b"an MTP head", kvik.output("show", folder))
 
     def test_a_file_without_it_is_served_without(self):
         """The MTP head is ignored whatever the metadata says: quantized files may leave out its tensors."""
         path = kvik.preset("test-qwen35")
+        self.assertIn(b"MTP head", kvik.output("show", path))
         with tempfile.TemporaryDirectory() as root:
             for lost in (["eh_proj"], ["blk.5."]):
                 file = gguf.Gguf(path)
@@ -75,7 +76,7 @@ class Guesser(unittest.TestCase):
                 model = os.path.join(root, f"{lost[0]}gguf")
                 with open(model, "wb") as f:
                     f.write(file.bytes())
-                self.assertNotIn(b"guesses", kvik.output("show", model))
+                self.assertNotIn(b"MTP head", kvik.output("show", model))
                 tokens = kvik.random_tokens(40, 260, 4)
                 self.assertEqual(kvik.logits_text(model, tokens, all=True), kvik.logits_text(path, tokens, all=True))
 
@@ -91,7 +92,7 @@ class Guesser(unittest.TestCase):
                 make_hf_model.write_json(f"{folder}/config.json", made.config())
                 make_hf_model.write_vocabulary(folder, made.metadata)
                 make_hf_model.write_tensors(folder, made.tensors, 1)
-                self.assertNotIn(b"guesses", kvik.output("show", folder))
+                self.assertNotIn(b"MTP head", kvik.output("show", folder))
                 self.assertEqual(kvik.logits_text(folder, tokens, all=True), want)
 
     def test_without_layers_that_have_a_state_there_is_none(self):
@@ -102,7 +103,7 @@ class Guesser(unittest.TestCase):
             path = os.path.join(root, "all.gguf")
             with open(path, "wb") as f:
                 f.write(file.bytes())
-            self.assertNotIn(b"guesses", kvik.output("show", path))
+            self.assertNotIn(b"MTP head", kvik.output("show", path))
 
 
 def folder_tensors(folder):

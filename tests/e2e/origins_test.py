@@ -47,36 +47,36 @@ class Origins(unittest.TestCase):
     def finished(self, server):
         return sum(server.metrics().values("kvik_requests_finished_total", "reason").values())
 
-    def check_rebound(self, saw):
+    def check_rebound(self, result):
         for name in ("rebound", "reboundPost"):
-            self.assertEqual(saw[name]["status"], 403, saw[name])
-            self.assertIn("--allow-host", saw[name]["text"])
-        self.assertEqual(saw["reboundPage"], 403)
+            self.assertEqual(result[name]["status"], 403, result[name])
+            self.assertIn("--allow-host", result[name]["text"])
+        self.assertEqual(result["reboundPage"], 403)
 
     def test_39_a_page_of_elsewhere_runs_nothing_and_reads_nothing(self):
         with Server("demo", *FLAGS) as server:
-            saw = self.seen(server)
-            self.assertEqual(saw["own"]["status"], 200, "the server's own page")
+            result = self.seen(server)
+            self.assertEqual(result["own"]["status"], 200, "the server's own page")
             for name in ("get", "json", "key", "text"):
-                self.assertIn("refused", saw[name], name)
-            self.assertEqual((saw["blind"]["type"], saw["blind"]["text"]), ("opaque", ""))
-            self.check_rebound(saw)
+                self.assertIn("refused", result[name], name)
+            self.assertEqual((result["blind"]["type"], result["blind"]["text"]), ("opaque", ""))
+            self.check_rebound(result)
             self.assertEqual(self.finished(server), 1, "its own page's alone")
 
     def test_39_a_page_that_was_allowed_calls_and_reads(self):
         with Server("demo", *FLAGS, "--cors", f"https://other.example,{self.origin}") as server:
-            saw = self.seen(server)
+            result = self.seen(server)
             for name in ("own", "get", "json", "key", "text"):
-                self.assertEqual(saw[name].get("status"), 200, (name, saw[name]))
-            self.assertIn("text_completion", saw["json"]["text"])
-            self.check_rebound(saw)
+                self.assertEqual(result[name].get("status"), 200, (name, result[name]))
+            self.assertIn("text_completion", result["json"]["text"])
+            self.check_rebound(result)
             self.assertEqual(self.finished(server), 5)
 
     def test_39_a_name_that_was_allowed_is_answered(self):
         with Server("demo", *FLAGS, "--allow-host", "evil.example") as server:
-            saw = self.seen(server)
-            self.assertEqual((saw["rebound"]["status"], saw["reboundPost"]["status"], saw["reboundPage"]), (200, 200, 200))
-            self.assertIn("refused", saw["json"])
+            result = self.seen(server)
+            self.assertEqual((result["rebound"]["status"], result["reboundPost"]["status"], result["reboundPage"]), (200, 200, 200))
+            self.assertIn("refused", result["json"])
 
 
 if __name__ == "__main__":

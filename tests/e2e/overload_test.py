@@ -25,12 +25,12 @@ class Overload(unittest.TestCase):
                 while True:
                     started = time.monotonic()
                     answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 200, "temperature": 0, "ignore_eos": True})
-                    took = time.monotonic() - started
+                    elapsed = time.monotonic() - started
                     if answer.status == 200:
                         texts.append(answer.json["choices"][0]["text"])
                         return
                     with lock:
-                        said_no.append(took)
+                        said_no.append(elapsed)
                         refusals.append(answer)
                     time.sleep(random.uniform(0.02, 0.05))
 
@@ -54,11 +54,11 @@ class Overload(unittest.TestCase):
     def test_connections_over_the_limit_are_told_so_and_running_ones_go_on(self):
         with Server("demo", "--max-connections", 8) as server:
             connection, answer = server.open_stream(PROMPT, max_tokens=300, ignore_eos=True)
-            crowd = [server.connect() for _ in range(7)]
+            connections = [server.connect() for _ in range(7)]
             # Idle connections are closed to make room for it.
             self.assertEqual(server.get("/version").status, 200)
-            self.assertEqual(read_all(crowd[0]), b"")
-            for s in crowd:
+            self.assertEqual(read_all(connections[0]), b"")
+            for s in connections:
                 s.close()
             others = [server.open_stream(PROMPT, max_tokens=600, ignore_eos=True) for _ in range(7)]
             got = server.raw(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -97,13 +97,13 @@ class PortableProgram(Package):
         whole, icu = sorted(archives)  # libicudata.a, libicuuc.a
         compiled = os.path.join(folder, "properties.o")
         output("g++", "-std=c++20", "-O1", "-c", os.path.join(kvik.ROOT, "tests/support/icu_properties.cpp"), "-o", compiled)
-        said = {}
+        printed = {}
         for data in (whole, os.path.join(BUILD, "icu_data.S")):
             program = os.path.join(folder, "properties")
             output("g++", compiled, icu, data, "-o", program)
-            said[data] = output(program).splitlines()
-        self.assertGreater(len(said[whole]), 1000)
-        self.assertEqual(*said.values())
+            printed[data] = output(program).splitlines()
+        self.assertGreater(len(printed[whole]), 1000)
+        self.assertEqual(*printed.values())
 
     def test_exceptions_of_libraries_are_caught(self):
         done = subprocess.run([PORTABLE, "serve", "demo", "--ctx", "many"], capture_output=True, text=True, env=kvik.environment())
@@ -360,7 +360,7 @@ class InstallScript(Package):
         self.assertEqual(self.installed(), [])
 
     def test_what_is_missing_or_wrong_is_said(self):
-        for args, variables, said in (
+        for args, variables, printed in (
                 ((), {"KVIK_BASE_URL": ""}, "KVIK_BASE_URL is not set"),
                 ((), {"KVIK_VERSION": "9.9.9"}, "/9.9.9/kvik-9.9.9.sha256"),
                 ((), {"KVIK_VERSION": "../../etc"}, "'../../etc' is not a version"),
@@ -370,12 +370,12 @@ class InstallScript(Package):
             with self.subTest(args=args, variables=variables):
                 done = self.install(*args, **variables)
                 self.assertEqual(done.returncode, 1)
-                self.assertIn(said, done.stderr)
+                self.assertIn(printed, done.stderr)
         self.assertEqual(self.installed(), [])
 
     def test_another_platform_is_refused(self):
         tools = self.folder()
-        for name, answer, said in (("uname", 'case $1 in -s) echo Linux ;; *) echo aarch64 ;; esac', "this machine is aarch64: expected x86_64"),
+        for name, answer, printed in (("uname", 'case $1 in -s) echo Linux ;; *) echo aarch64 ;; esac', "this machine is aarch64: expected x86_64"),
                                    ("getconf", "echo glibc 2.28", "this system has glibc 2.28: expected 2.31 or later"),
                                    ("getconf", "exit 1", "this system has no glibc")):
             path = os.path.join(tools, name)
@@ -385,7 +385,7 @@ class InstallScript(Package):
             done = self.install(PATH=f"{tools}:{os.environ['PATH']}")
             os.remove(path)
             self.assertEqual(done.returncode, 1)
-            self.assertIn(said, done.stderr)
+            self.assertIn(printed, done.stderr)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ def python(*requirements):
             subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True, timeout=INSTALL_S)
             subprocess.run([path, "-m", "pip", "install", "--quiet", *requirements], check=True, capture_output=True, timeout=INSTALL_S)
         except (subprocess.SubprocessError, OSError) as error:
-            said = getattr(error, "stderr", None) or b""
-            raise unittest.SkipTest(f"{' '.join(requirements)} cannot be installed: {said.decode(errors='replace')[-300:] or error}") from None
+            output = getattr(error, "stderr", None) or b""
+            raise unittest.SkipTest(f"{' '.join(requirements)} cannot be installed: {output.decode(errors='replace')[-300:] or error}") from None
         with open(mark, "w", encoding="utf-8") as f:
             f.write(" ".join(requirements) + "\n")
     return path

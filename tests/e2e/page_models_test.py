@@ -20,21 +20,21 @@ ROUTER = ("--kv-memory", "64MiB", "--threads", 1, "--memory", "8GiB")
 class PageModels(PullCase):
     def test_models_are_loaded_chosen_and_unloaded(self):
         with Server(*TWO, *ROUTER) as server:
-            saw = seen("models", server, " ".join(TWO))
+            result = seen("models", server, " ".join(TWO))
             self.assertEqual(server.get("/v1/models").json["data"][0]["loads"], 1)
-        self.assertEqual(saw["opened"], ["unloaded"] * 2, "opening the page loads no model")
-        self.assertIn(TWO[1], saw["shown"])
-        self.assertEqual(saw["afterChoice"], ["unloaded", "loaded"], "choosing a model does not load it")
-        self.assertEqual(saw["model"], TWO[0])
-        self.assertGreater(len(saw["answer"]["text"]), 0)
-        self.assertEqual(saw["explainPath"], "?model=demo")
-        self.assertRegex(saw["memory"], r"Memory of demo: [\d.]+ [MG]iB loaded")
-        self.assertRegex(saw["kept"], r"Memory of demo: [\d.]+ [KM]iB of cache kept, needs [\d.]+ [MG]iB")
-        self.assertIn(TWO[0], saw["chosen"])
-        self.assertTrue(saw["isKept"], "the choice survives a reload")
-        self.assertEqual(saw["atEnd"], ["unloaded", "loaded"])
-        self.assertEqual(saw["complaints"], [])
-        self.assertEqual(saw["hosts"], [f"127.0.0.1:{server.port}"])
+        self.assertEqual(result["opened"], ["unloaded"] * 2, "opening the page loads no model")
+        self.assertIn(TWO[1], result["shown"])
+        self.assertEqual(result["afterChoice"], ["unloaded", "loaded"], "choosing a model does not load it")
+        self.assertEqual(result["model"], TWO[0])
+        self.assertGreater(len(result["answer"]["text"]), 0)
+        self.assertEqual(result["explainPath"], "?model=demo")
+        self.assertRegex(result["memory"], r"Memory of demo: [\d.]+ [MG]iB loaded")
+        self.assertRegex(result["kept"], r"Memory of demo: [\d.]+ [KM]iB of cache kept, needs [\d.]+ [MG]iB")
+        self.assertIn(TWO[0], result["chosen"])
+        self.assertTrue(result["isKept"], "the choice survives a reload")
+        self.assertEqual(result["atEnd"], ["unloaded", "loaded"])
+        self.assertEqual(result["complaints"], [])
+        self.assertEqual(result["hosts"], [f"127.0.0.1:{server.port}"])
 
     def test_failures_and_downloads_are_shown(self):
         broken = os.path.join(self.folder, "broken.gguf")
@@ -43,14 +43,14 @@ class PageModels(PullCase):
         with self.serving(repositories={REPO: {FILE: demo()}}):
             with Server(broken, "demo", *ROUTER, env=self.env) as server:
                 name = server.get("/v1/models").json["data"][0]["id"]
-                saw = seen("pull", server, f"{name} {REPO}:q8_0 {REPO}:q2_k")
-        self.assertRegex(saw["failure"], "broken")
-        self.assertRegex(saw["refused"], r"(?i)q2_k")
-        self.assertIn("is stored", saw["stored"])
-        self.assertIn(f"{REPO}:Q8_0", saw["others"])
-        self.assertGreater(len(saw["progress"]), 0)
-        self.assertEqual(saw["progress"], sorted(saw["progress"]))
-        self.assertEqual(saw["complaints"], [])
+                result = seen("pull", server, f"{name} {REPO}:q8_0 {REPO}:q2_k")
+        self.assertRegex(result["failure"], "broken")
+        self.assertRegex(result["refused"], r"(?i)q2_k")
+        self.assertIn("is stored", result["stored"])
+        self.assertIn(f"{REPO}:Q8_0", result["others"])
+        self.assertGreater(len(result["progress"]), 0)
+        self.assertEqual(result["progress"], sorted(result["progress"]))
+        self.assertEqual(result["complaints"], [])
         self.assert_stored(f"{REPO}:Q8_0", demo())
 
     def test_every_state_has_its_row(self):
@@ -61,25 +61,25 @@ class PageModels(PullCase):
                   entry("c", "unloaded", memory_bytes=3 << 30, kept_cache_bytes=1 << 30), entry("d", "unloading", memory_bytes=1 << 30),
                   entry("e", "failed", error="e could not be loaded: no such file"), entry("f", "unloaded")]
         with Server("demo", *FLAGS) as server:
-            saw = seen("states", server, json.dumps({"object": "list", "data": models, "can_load": True, "can_pull": False}))
-        a, b, c, d, e, f = saw["rows"]
+            result = seen("states", server, json.dumps({"object": "list", "data": models, "can_load": True, "can_pull": False}))
+        a, b, c, d, e, f = result["rows"]
         self.assertIn("loading 50%", a["state"])
-        self.assertEqual([row["bars"] for row in saw["rows"]], [[[50], [100]], [[50]], [[25]], [[25]], [[]], [[]]])
+        self.assertEqual([row["bars"] for row in result["rows"]], [[[50], [100]], [[50]], [[25]], [[25]], [[]], [[]]])
         self.assertIn("1 crash", b["state"])
-        self.assertEqual([row["memory"] for row in saw["rows"]],
+        self.assertEqual([row["memory"] for row in result["rows"]],
                          ["4.0 GiB loaded", "2.0 GiB loaded", "1.0 GiB of cache kept, needs 3.0 GiB", "1.0 GiB loaded", "–", "–"])
         self.assertIn("e could not be loaded: no such file", e["name"])
         self.assertEqual([row["action"] for row in (a, b, c, d, e, f)], ["Unload", "Unload", "Load", "Load", "Load", "Load"])
         self.assertEqual([row["isEnabled"] for row in (a, b, c, d, e, f)], [True, True, True, False, True, True])
-        self.assertRegex(saw["legend"], r"loaded\s+7\.0 GiB")
-        self.assertRegex(saw["legend"], r"unloaded models\s+1\.0 GiB")
+        self.assertRegex(result["legend"], r"loaded\s+7\.0 GiB")
+        self.assertRegex(result["legend"], r"unloaded models\s+1\.0 GiB")
 
     def test_everybody_can_use_it_in_light_and_dark_and_on_a_phone(self):
         with Server(*TWO, *ROUTER) as server:
             self.assertEqual(server.request("POST", "/v1/models/load", {"model": "demo"}).status, 200)
-            saw = seen("access", server)
-        self.assertEqual(saw["faults"], [])
-        self.assertEqual(saw["overflow"], [])
+            result = seen("access", server)
+        self.assertEqual(result["faults"], [])
+        self.assertEqual(result["overflow"], [])
 
     def test_a_user_looks_and_an_operator_loads(self):
         with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
@@ -117,11 +117,11 @@ class PageModels(PullCase):
 
     def test_a_server_of_one_model_shows_it_and_its_memory(self):
         with Server("demo", *FLAGS) as server:
-            saw = seen("single", server)
-        self.assertRegex(saw["text"], r"demo · planned memory [\d.]+ [MG]iB")
-        self.assertEqual(saw["nControls"], 0)
-        self.assertNotIn("model", saw["body"])
-        self.assertEqual(saw["complaints"], [])
+            result = seen("single", server)
+        self.assertRegex(result["text"], r"demo · planned memory [\d.]+ [MG]iB")
+        self.assertEqual(result["nControls"], 0)
+        self.assertNotIn("model", result["body"])
+        self.assertEqual(result["complaints"], [])
 
 
 if __name__ == "__main__":

@@ -94,11 +94,11 @@ class Peft(unittest.TestCase):
     def test_a_server_answers_with_dora_and_without(self):
         with tempfile.TemporaryDirectory() as root:
             base, dora = PeftAdapter("dora").write(root)
-            prompt, said = [5, 6, 7, 8], []
+            prompt, output = [5, 6, 7, 8], []
             with Server(base, "--adapter", f"poet={dora}", "--ctx", "128") as server:
                 for name in ({"model": "poet"}, {}):
-                    said.append(server.text(prompt, max_tokens=8, temperature=0, **name))
-            for text, adapter in zip(said, (dora, None)):  # token i is the character 33 + i
+                    output.append(server.text(prompt, max_tokens=8, temperature=0, **name))
+            for text, adapter in zip(output, (dora, None)):  # token i is the character 33 + i
                 self.assertEqual(text, "".join(chr(33 + i) for i in kvik.greedy(base, prompt, 8, adapter=adapter)))
 
     def test_dora_of_quantized_weights_has_the_norm_of_what_they_stand_for(self):

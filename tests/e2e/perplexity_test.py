@@ -102,9 +102,9 @@ class OnText(unittest.TestCase):
                               ("'no-model.gguf'", "demo", self.text, "--against", "no-model.gguf")):
             done = kvik.run("perplexity", *args)
             self.assertIn(done.returncode, (1, 2), args)
-            said = [line for line in done.stderr.decode().splitlines() if line.startswith("kvik: ")]
-            self.assertEqual(len(said), 1, done.stderr)
-            self.assertIn(wanted, said[0])
+            output = [line for line in done.stderr.decode().splitlines() if line.startswith("kvik: ")]
+            self.assertEqual(len(output), 1, done.stderr)
+            self.assertIn(wanted, output[0])
 
 
 if __name__ == "__main__":

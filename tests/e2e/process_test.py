@@ -166,10 +166,10 @@ class Threads(unittest.TestCase):
                 with self.subTest(args=args):
                     done = subprocess.run(kvik.command(*args), stdin=subprocess.DEVNULL, capture_output=True, env=kvik.environment(),
                                           timeout=60, preexec_fn=no_threads)
-                    said = done.stderr.splitlines()
+                    output = done.stderr.splitlines()
                     self.assertEqual(done.returncode, 1, done.stderr)
-                    self.assertIn(b"cannot start a thread", said[-1])
-                    self.assertEqual([line for line in said[:-1] if b" info " not in line], [])
+                    self.assertIn(b"cannot start a thread", output[-1])
+                    self.assertEqual([line for line in output[:-1] if b" info " not in line], [])
 
 
 class AccessLog(unittest.TestCase):

@@ -54,10 +54,10 @@ class Pull(PullCase):
         with self.serving(repositories={REPO: {FILE: demo(), "tiny-F32.gguf": noise(9 * MIB), "mmproj-tiny.gguf": noise(MIB), "README.md": b"x"}}):
             done = self.kvik("pull", f"{REPO}:q8_0")
             self.assertEqual(done.returncode, 0, done.stderr)
-            said = done.stderr.decode()
+            output = done.stderr.decode()
             for line in ("pulling manifest", "skipping mmproj-tiny.gguf: Kvik reads text only", f"downloading {FILE}: 5.39 MiB", f"verifying {FILE}",
                          f"{REPO}:Q8_0 needs "):
-                self.assertIn(line, said)
+                self.assertIn(line, output)
             self.assertIn(f"{REPO}:Q8_0: 5.39 MiB in ", done.stdout.decode())
         model = self.assert_stored(f"{REPO}:Q8_0", demo())
         self.assertEqual((model["format"], model["family"], model["quantization"], model["bytes"], model["digest"]),
@@ -230,14 +230,14 @@ class Pull(PullCase):
     def test_an_unknown_model_says_what_was_tried_and_what_to_type(self):
         for name, pull in (("llama3.2", "ollama://llama3.2:latest"), ("llama3.2:1b", "ollama://llama3.2:1b"), ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"),
                            ("Qwen/Qwen3-GGUF:Q4_K_M", "Qwen/Qwen3-GGUF:Q4_K_M")):
-            said = self.fails(1, "run", name, "-p", "x")
-            self.assertIn(f"'{name}' is no file or folder, and no stored model (kvik list); kvik pull {pull} downloads it", said)
+            output = self.fails(1, "run", name, "-p", "x")
+            self.assertIn(f"'{name}' is no file or folder, and no stored model (kvik list); kvik pull {pull} downloads it", output)
         self.assertIn("HF_HUB_OFFLINE forbids downloads", self.fails(1, "run", "-hf", REPO, "-p", "x", HF_HUB_OFFLINE="1"))
 
     def test_a_model_that_does_not_fit_is_not_downloaded(self):
         with self.serving(repositories={REPO: {"t-F32.gguf": huge_model(), FILE: demo(), "t-Q4_0.gguf": noise(MIB)}}) as hub:
-            said = self.fails(1, "pull", f"{REPO}:F32")
-            self.assertRegex(said, rf"{REPO}:F32 needs [\d.]+ [GT]iB of memory with a context of \d+ tokens, and this machine has [\d.]+ [GT]iB; "
+            output = self.fails(1, "pull", f"{REPO}:F32")
+            self.assertRegex(output, rf"{REPO}:F32 needs [\d.]+ [GT]iB of memory with a context of \d+ tokens, and this machine has [\d.]+ [GT]iB; "
                                    rf"{REPO}:Q8_0 fits: kvik pull {REPO}:Q8_0 \(kvik pull --force {REPO}:F32 downloads it anyway\)")
             self.assertLess(hub.n_body_bytes, 64 * MIB)
             self.assertEqual(self.names(), [])
@@ -260,9 +260,9 @@ class Pull(PullCase):
             for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
                 with open(os.path.join(folder, name), "w", encoding="ascii") as f:
                     f.write("no library")
-            said = self.fails(1, "pull", REPO, LD_LIBRARY_PATH=folder)
-            self.assertIn("downloads need libcurl (", said)
-            self.assertIn("install the package libcurl4", said)
+            output = self.fails(1, "pull", REPO, LD_LIBRARY_PATH=folder)
+            self.assertIn("downloads need libcurl (", output)
+            self.assertIn("install the package libcurl4", output)
             self.assertTrue(self.succeeds("run", "demo", "-p", "ROMEO:", "-n", 2, LD_LIBRARY_PATH=folder))
 
     def test_a_terminal_shows_rate_and_time_left(self):

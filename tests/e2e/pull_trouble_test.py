@@ -16,9 +16,9 @@ class Trouble(PullCase):
     def test_a_token_is_sent_to_the_hub_alone(self):
         """Threat 51."""
         with self.serving(repositories={REPO: {FILE: demo()}}, token="hf_s3cret") as hub:
-            said = self.fails(1, "pull", REPO)
-            self.assertIn("answers 401", said)
-            self.assertIn("HF_TOKEN", said)
+            output = self.fails(1, "pull", REPO)
+            self.assertIn("answers 401", output)
+            self.assertIn("HF_TOKEN", output)
             with open(os.path.join(self.folder, "token"), "w", encoding="ascii") as f:
                 f.write("hf_s3cret\n")
             done = self.kvik("pull", REPO, HF_TOKEN_PATH=f.name)
@@ -154,9 +154,9 @@ class Trouble(PullCase):
             process = self.start("pull", "--force", REPO)
             time.sleep(0.7)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=10)
-            self.assertEqual(process.returncode, 130, said)
-            self.assertIn(f"kvik: stopped; kvik pull {REPO} continues", said.decode())
+            _, output = process.communicate(timeout=10)
+            self.assertEqual(process.returncode, 130, output)
+            self.assertIn(f"kvik: stopped; kvik pull {REPO} continues", output.decode())
             self.assertRegex(self.succeeds("list"), r"unfinished downloads take [56]\.\d+ MiB; kvik pull continues them")
             process = self.start("pull", "--force", REPO)
             time.sleep(0.7)
@@ -202,9 +202,9 @@ class Trouble(PullCase):
             for ranges in (True, False):
                 hub.faults.ranges = hub.faults.length = ranges
                 process = self.start("pull", "--force", f"{REPO}:Q8_0", preexec_fn=limit)
-                _, said = process.communicate(timeout=60)
-                self.assertEqual(process.returncode, 1, said)
-                self.assertRegex(said.decode().splitlines()[-1], "^kvik: .*(File too large|needs)")
+                _, output = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 1, output)
+                self.assertRegex(output.decode().splitlines()[-1], "^kvik: .*(File too large|needs)")
                 self.assertEqual(self.names(), [])
             hub.faults.ranges = hub.faults.length = True
             self.succeeds("pull", "--force", f"{REPO}:Q8_0")
@@ -217,8 +217,8 @@ class Trouble(PullCase):
             self.skipTest("mounting a tmpfs is not permitted")
         self.addCleanup(subprocess.run, ["umount", disk], capture_output=True)
         with self.serving(repositories={REPO: {FILE: demo()}}):
-            said = self.fails(1, "pull", REPO, HF_HUB_CACHE=disk)
-            self.assertRegex(said, r"needs 5.39 MiB, and its file system has [34].\d+ MiB free: No space left on device")
+            output = self.fails(1, "pull", REPO, HF_HUB_CACHE=disk)
+            self.assertRegex(output, r"needs 5.39 MiB, and its file system has [34].\d+ MiB free: No space left on device")
             self.assertEqual(json.loads(self.succeeds("list", "--json", HF_HUB_CACHE=disk)), [])
 
 

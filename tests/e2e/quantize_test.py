@@ -46,11 +46,11 @@ class Quantize(unittest.TestCase):
 
     def refused(self, *args, code=1):
         done = kvik.run("quantize", *args, env={"KVIK_LOG": "error"})
-        said = done.stderr.decode()
-        self.assertEqual(done.returncode, code, said)
-        self.assertEqual(said.count("\n"), 1, said)
-        self.assertTrue(said.startswith("kvik: "), said)
-        return said
+        output = done.stderr.decode()
+        self.assertEqual(done.returncode, code, output)
+        self.assertEqual(output.count("\n"), 1, output)
+        self.assertTrue(output.startswith("kvik: "), output)
+        return output
 
     # --- output ---
 
@@ -100,12 +100,12 @@ class Quantize(unittest.TestCase):
     def test_rows_that_do_not_fit_the_blocks_fall_back_and_are_listed(self):
         model = kvik.preset("test-llama")  # rows of 64 and 160
         _, report = self.quantize(model, "out.gguf", "--type", "q4_k")
-        fallen = {t["name"]: (t["wanted"], t["to"]) for t in report["tensors"] if "wanted" in t}
-        self.assertEqual(report["fallbacks"], len(fallen))
-        self.assertEqual(fallen["blk.0.attn_q.weight"], ("q4_k", "q5_0"))
-        said = kvik.output("quantize", model, self.path("again.gguf"), "--type", "q4_k").decode()
-        self.assertIn("rows of 64 are not a multiple of q4_k's 256", said)
-        self.assertIn("fell back", said)
+        fallbacks = {t["name"]: (t["wanted"], t["to"]) for t in report["tensors"] if "wanted" in t}
+        self.assertEqual(report["fallbacks"], len(fallbacks))
+        self.assertEqual(fallbacks["blk.0.attn_q.weight"], ("q4_k", "q5_0"))
+        output = kvik.output("quantize", model, self.path("again.gguf"), "--type", "q4_k").decode()
+        self.assertIn("rows of 64 are not a multiple of q4_k's 256", output)
+        self.assertIn("fell back", output)
 
     def test_the_bytes_do_not_depend_on_threads(self):
         one, _ = self.quantize(kvik.demo_as("f32"), "one.gguf", "--type", "q3_k", "--threads", 1)
@@ -138,8 +138,8 @@ class Quantize(unittest.TestCase):
         of_folder, _ = self.quantize(folder, "folder.gguf", "--type", "q8_0")
         tokens = kvik.random_tokens(20, 250, 3)
         self.assertEqual(kvik.logits_text(of_folder, tokens), kvik.logits_text(of_file, tokens))
-        said = kvik.output("tokenize", of_folder, "What light through yonder window?")
-        self.assertEqual(said, kvik.output("tokenize", folder, "What light through yonder window?"))
+        output = kvik.output("tokenize", of_folder, "What light through yonder window?")
+        self.assertEqual(output, kvik.output("tokenize", folder, "What light through yonder window?"))
         keys = read_metadata(of_folder)
         self.assertNotEqual("tokenizer.huggingface.json" in keys, "tokenizer.ggml.tokens" in keys)
 
@@ -226,10 +226,10 @@ class Quantize(unittest.TestCase):
         text = self.text()
         kvik.output("quantize", "demo", self.path("i.gguf"), "--calibrate", text, "--ctx", 32)
         other = kvik.preset("test-llama")
-        said = self.refused(other, self.path("out.gguf"), "--type", "q4_0", "--importance", self.path("i.gguf"), code=2)
-        self.assertIn("computed with another model", said)
-        said = self.refused("demo", self.path("out.gguf"), "--type", "q4_0", "--importance", kvik.DEMO, code=2)
-        self.assertIn("expected 'imatrix'", said)
+        output = self.refused(other, self.path("out.gguf"), "--type", "q4_0", "--importance", self.path("i.gguf"), code=2)
+        self.assertIn("computed with another model", output)
+        output = self.refused("demo", self.path("out.gguf"), "--type", "q4_0", "--importance", kvik.DEMO, code=2)
+        self.assertIn("expected 'imatrix'", output)
         with open(self.path("cut.gguf"), "wb") as f:
             f.write(self.bytes_of(self.path("i.gguf"))[:-1000])
         self.refused("demo", self.path("out.gguf"), "--type", "q4_0", "--importance", self.path("cut.gguf"))
@@ -264,8 +264,8 @@ class Quantize(unittest.TestCase):
             place = at.index(row.tobytes())
             with open(model, "wb") as f:
                 f.write(at[:place + 20] + np.float32(value).tobytes() + at[place + 24:])
-            said = self.refused(model, self.path("out.gguf"), "--type", "q4_k")
-            self.assertIn(f"tensor 'blk.2.ffn_up.weight' holds {what} in row 3, column 5", said)
+            output = self.refused(model, self.path("out.gguf"), "--type", "q4_k")
+            self.assertIn(f"tensor 'blk.2.ffn_up.weight' holds {what} in row 3, column 5", output)
             self.assertEqual(os.listdir(self.folder), ["bad.gguf"])
 
     def test_a_cut_or_corrupt_model_ends_in_one_sentence(self):

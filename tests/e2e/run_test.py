@@ -240,13 +240,13 @@ class WrongUse(unittest.TestCase):
     def refused(self, code, args, *words, stdin=b""):
         """Checks for one sentence on stderr that names the problem, and no output on stdout."""
         done = kvik.run(*args, stdin=stdin, timeout=60)
-        said = done.stderr.decode()
+        output = done.stderr.decode()
         with self.subTest(args=args):
-            self.assertIn(done.returncode, code if isinstance(code, tuple) else (code,), said)
+            self.assertIn(done.returncode, code if isinstance(code, tuple) else (code,), output)
             self.assertEqual(done.stdout, b"")
-            self.assertEqual(said.count("\n"), 1, said)
+            self.assertEqual(output.count("\n"), 1, output)
             for word in words:
-                self.assertIn(word, said)
+                self.assertIn(word, output)
 
     def test_values_that_make_no_sense_are_named(self):
         for flag, value in (("--kv-type", "banana"), ("--temperature", "-1"), ("--temperature", "nan"), ("--temperature", "hot"),
@@ -325,11 +325,11 @@ class WrongUse(unittest.TestCase):
     def test_the_version_tells_what_the_program_was_made_of(self):
         lines = kvik.output("--version", env={"KVIK_ISA": "scalar"}).decode().splitlines()
         self.assertRegex(lines[0], r"^kvik \d+\.\d+\.\d+$")
-        said = dict(re.split(r"  +", line, maxsplit=1) for line in lines[1:])
-        self.assertRegex(said["commit"], r"^([0-9a-f]{12}|unknown)$")
-        self.assertRegex(said["compiler"], r"^\w+ \d+")
-        self.assertIn("scalar", said["instruction sets"].split(", "))
-        self.assertEqual(said["in use"], "scalar")
+        output = dict(re.split(r"  +", line, maxsplit=1) for line in lines[1:])
+        self.assertRegex(output["commit"], r"^([0-9a-f]{12}|unknown)$")
+        self.assertRegex(output["compiler"], r"^\w+ \d+")
+        self.assertIn("scalar", output["instruction sets"].split(", "))
+        self.assertEqual(output["in use"], "scalar")
 
 
 if __name__ == "__main__":

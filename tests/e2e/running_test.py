@@ -50,9 +50,9 @@ class Case(unittest.TestCase):
     def refused(self, code, *args, **options):
         """Returns stderr of a run that is rejected with one sentence."""
         done = kvik.run(*args, **options)
-        said = done.stderr.decode()
-        self.assertEqual((done.returncode, said.count("\n"), done.stdout), (code, 1, b""), said)
-        return said
+        output = done.stderr.decode()
+        self.assertEqual((done.returncode, output.count("\n"), done.stdout), (code, 1, b""), output)
+        return output
 
 
 class Ps(Case):
@@ -102,9 +102,9 @@ class Ps(Case):
 
     def test_names_from_a_server_cannot_control_the_terminal(self):
         with Fake({"/v1/models": (200, {"data": [{"id": "a\x1b[31mb\n"}]})}) as fake:
-            said = kvik.output("ps", "--url", fake.url)
-        self.assertNotIn(b"\x1b", said)
-        self.assertEqual(said.count(b"\n"), 2)
+            output = kvik.output("ps", "--url", fake.url)
+        self.assertNotIn(b"\x1b", output)
+        self.assertEqual(output.count(b"\n"), 2)
 
 
 class Run(Case):
@@ -157,8 +157,8 @@ class Run(Case):
     def test_stats_are_those_of_the_server(self):
         ask = ("run", "demo", "-p", "Once more unto the breach, dear friends, once more. " * 4, *GREEDY, "--stats", "--url", self.url)
         kvik.output(*ask)
-        said = kvik.run(*ask).stderr.decode()
-        self.assertRegex(said, r"^prompt (\d+) tokens \([1-9]\d* cached: .*, TTFT [\d.]+ ms; 24 tokens generated, ITL [\d.]+ ms")
+        output = kvik.run(*ask).stderr.decode()
+        self.assertRegex(output, r"^prompt (\d+) tokens \([1-9]\d* cached: .*, TTFT [\d.]+ ms; 24 tokens generated, ITL [\d.]+ ms")
 
     def test_another_name_is_an_error_if_the_server_is_named(self):
         self.assertEqual(self.refused(1, "run", "hamlet", "-p", "x", "--url", self.url), f"kvik: {self.url} does not serve 'hamlet'; it serves demo\n")
@@ -173,8 +173,8 @@ class Run(Case):
         self.assertEqual(self.n_finished(), before)
 
     def test_a_refusal_is_the_server_s_sentence(self):
-        said = self.refused(1, "run", "demo", "-p", "word " * 3000, "--url", self.url)
-        self.assertIn("maximum context length is 1024 tokens", said)
+        output = self.refused(1, "run", "demo", "-p", "word " * 3000, "--url", self.url)
+        self.assertIn("maximum context length is 1024 tokens", output)
 
     def test_a_server_that_dies_is_an_error(self):
         with Server("demo", "--threads", 1, "--kv-memory", "16MiB", env={"KVIK_ISA": "scalar"}) as server:
@@ -183,9 +183,9 @@ class Run(Case):
             self.assertTrue(process.stdout.read(1))
             server.process.kill()
             server.process.wait()
-            _, said = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, said.count(b"\n")), (1, 1), said)
-        self.assertRegex(said.decode(), r"^kvik: the connection to http://127\.0\.0\.1:\d+ broke: ")
+            _, output = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, output.count(b"\n")), (1, 1), output)
+        self.assertRegex(output.decode(), r"^kvik: the connection to http://127\.0\.0\.1:\d+ broke: ")
 
     def test_ctrl_c_cancels_the_request(self):
         with Server("demo", "--threads", 1, "--kv-memory", "16MiB", env={"KVIK_ISA": "scalar"}) as server:

@@ -250,9 +250,9 @@ class Clients(unittest.TestCase):
                 want = server.text(PROMPT, max_tokens=700, ignore_eos=True)
                 streams = [server.open_stream(PROMPT, max_tokens=700, ignore_eos=True) for _ in range(3)]
                 readers = [events(answer) for _, answer in streams]
-                firsts = [next(r) for r in readers]
+                first_events = [next(r) for r in readers]
                 server.interrupt(number)
-                for first, reader in zip(firsts, readers):
+                for first, reader in zip(first_events, readers):
                     chunks = [json.loads(e) for e in [first, *reader] if e != "[DONE]"]
                     choices = [c for chunk in chunks for c in chunk["choices"]]
                     self.assertEqual("".join(c["text"] for c in choices), want)

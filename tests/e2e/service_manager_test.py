@@ -42,7 +42,7 @@ class Manager:
                                         **options)
         self.messages = []
 
-    def said(self):
+    def output(self):
         self.log.seek(0)
         return self.log.read().decode(errors="replace")
 

@@ -93,12 +93,12 @@ class PrivateUntilTwoKnow(unittest.TestCase):
             rng = random.Random(3)
             with self.keys.server() as server:
                 ask(server, "ann", sent, max_tokens=20)
-                told = []
+                reports = []
                 for _ in range(150):
-                    guess = secret[:rng.randrange(1, len(secret) + 1)] + [rng.randrange(100) for _ in range(rng.randrange(4))]
-                    got = ask(server, "bob", guess, max_tokens=2, kvik={"explain_cache": True})
-                    told.append((got["usage"], got["kvik"]["cache"], got["choices"][0]["text"]))
-                seen.append((told, metrics_of(server, "bob")))
+                    probe = secret[:rng.randrange(1, len(secret) + 1)] + [rng.randrange(100) for _ in range(rng.randrange(4))]
+                    got = ask(server, "bob", probe, max_tokens=2, kvik={"explain_cache": True})
+                    reports.append((got["usage"], got["kvik"]["cache"], got["choices"][0]["text"]))
+                seen.append((reports, metrics_of(server, "bob")))
         self.assertEqual(seen[0], seen[1])
 
     def test_a_shared_prefix_of_eight_keys_is_computed_twice(self):
@@ -239,10 +239,10 @@ class Fairness(unittest.TestCase):
                 with self.subTest(name=name), keys.server("--max-running", "1") as server:
                     done = []
 
-                    def call(who, seed, **fields):
+                    def call(tenant, seed, **fields):
                         # Long enough that requests are seen to end in their order, even on a busy machine.
-                        ask(server, who, prompt_of(60, seed), **{"max_tokens": 200, **fields})
-                        done.append((who, seed))
+                        ask(server, tenant, prompt_of(60, seed), **{"max_tokens": 200, **fields})
+                        done.append((tenant, seed))
 
                     def wait_for(metric, value):
                         for _ in range(10**5):

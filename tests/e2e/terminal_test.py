@@ -33,7 +33,7 @@ class TerminalCase(unittest.TestCase):
         with open(self.path(name), encoding="utf-8") as f:
             return [(m["role"], m["content"]) for m in json.load(f)["messages"]]
 
-    def said(self, t):
+    def output(self, t):
         return [content for role, content in self.saved(t) if role == "user"]
 
 
@@ -102,10 +102,10 @@ class Session(TerminalCase):
 
     def test_a_first_message_that_is_too_long_is_not_a_full_conversation(self):
         with chat(self.home, *SEEDED, "--ctx", 128) as t:
-            said = t.enter("日本" * 27)
-            self.assertIn("Your message is too long: ", said)
-            self.assertNotIn("conversation is full", said)
-            self.assertNotIn("..", said)
+            output = t.enter("日本" * 27)
+            self.assertIn("Your message is too long: ", output)
+            self.assertNotIn("conversation is full", output)
+            self.assertNotIn("..", output)
 
     def test_an_answer_that_is_interrupted_ends_its_line(self):
         slow = shlex.join(kvik.command("run", "demo", "-p", "ROMEO:", "-n", -1, "--ignore-eos", "--no-cache", *SEEDED))

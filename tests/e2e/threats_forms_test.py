@@ -116,7 +116,7 @@ class HostileForms(unittest.TestCase):
 
     def check(self, fields, statuses):
         body_mib = len(json.dumps(fields)) / MIB
-        took = []
+        elapsed = []
         for _ in range(N_TIMES):
             answer, seconds, n_bytes = self.ask(fields)
             self.assertIn(answer.status, statuses, answer.body[:300])
@@ -127,10 +127,10 @@ class HostileForms(unittest.TestCase):
             if seconds <= self.all_steps_s:
                 return answer
             all_steps = self.ask(REFUSED[ALL_STEPS])[1]  # measured at this moment
-            took.append((seconds, all_steps))
+            elapsed.append((seconds, all_steps))
             if seconds <= MOST_TIMES * all_steps + 0.01 * body_mib:
                 return answer
-        self.fail(f"seconds of it, and of a form with all steps: {took}")
+        self.fail(f"seconds of it, and of a form with all steps: {elapsed}")
 
     def test_schemas_over_the_limits_are_rejected_at_once(self):
         for name, fields in REFUSED.items():

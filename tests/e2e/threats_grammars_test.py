@@ -53,10 +53,10 @@ class Exhaustion(unittest.TestCase):
         for name in EXHAUSTING:
             with self.subTest(name):
                 streams = [self.server.stream(PROMPT, max_tokens=400, temperature=2, seed=5, **GRAMMARS[name]) for _ in range(2)]
-                company = threading.Thread(target=self.server.post, args=("/v1/completions", {**BODY, "n": 4, **GRAMMARS[name]}))
-                company.start()
+                other_requests = threading.Thread(target=self.server.post, args=("/v1/completions", {**BODY, "n": 4, **GRAMMARS[name]}))
+                other_requests.start()
                 streams.append(self.server.stream(PROMPT, max_tokens=400, temperature=2, seed=5, **GRAMMARS[name]))
-                company.join()
+                other_requests.join()
                 for stream in streams:
                     self.assertEqual(stream.text, streams[0].text)
                     self.assertEqual([e["param"] for e in stream.errors], [field_of(name)])

@@ -68,9 +68,9 @@ class HalfARecord:
                 self.socket.sendall(self.outgoing.read())
                 self.incoming.write(self.socket.recv(65536))
         self.tls.write(message)
-        said = self.outgoing.read()
-        self.rest = said[-20:]
-        self.socket.sendall(said[:-20])
+        output = self.outgoing.read()
+        self.rest = output[-20:]
+        self.socket.sendall(output[:-20])
 
     def say_the_rest(self):
         self.socket.sendall(self.rest)
@@ -109,8 +109,8 @@ class KeptResponses(unittest.TestCase):
             with open(f"{folder}/keys", "w") as f:
                 f.write("".join(f"key-{i} name-{i}\n" for i in range(5)))
             with Server("demo", *FLAGS, "--api-key-file", f"{folder}/keys") as server:
-                said = [{"role": "user", "content": "x" * 20_000}] * 100 + [{"role": "user", "content": "x"}]
-                body = {"input": said, "truncation": "auto", "max_output_tokens": 1}
+                output = [{"role": "user", "content": "x" * 20_000}] * 100 + [{"role": "user", "content": "x"}]
+                body = {"input": output, "truncation": "auto", "max_output_tokens": 1}
                 key = [{"Authorization": f"Bearer key-{i}"} for i in range(5)]
                 server.post("/v1/responses", {**body, "store": False}, headers=key[0])
                 before, newest = at_rest(server), {}

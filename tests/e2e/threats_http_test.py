@@ -96,7 +96,7 @@ class Http(Threats):
 
     def test_05_a_byte_a_second(self):
         """Runs both at the same time, which takes as long as the longer timeout."""
-        def dribble(start, rest, at_most):
+        def send_slowly(start, rest, at_most):
             with self.server.connect(timeout=at_most) as s:
                 s.sendall(start)
                 deadline = time.monotonic() + at_most
@@ -107,8 +107,8 @@ class Http(Threats):
                     except TimeoutError:
                         s.sendall(rest)
                 return b""
-        header = [lambda: dribble(b"GET /health HT", b"T", 25)]
-        body = [lambda: dribble(post(b"", "Content-Length: 500"), b" ", 60)] if kvik.LONG else []
+        header = [lambda: send_slowly(b"GET /health HT", b"T", 25)]
+        body = [lambda: send_slowly(post(b"", "Content-Length: 500"), b" ", 60)] if kvik.LONG else []
         for got in in_parallel(*header, *body):
             self.assertEqual(status_of(got), 408, got)
 
@@ -259,9 +259,9 @@ class Text(Threats):
             with self.subTest(text=text):
                 started = time.monotonic()
                 answer = self.server.post("/tokenize", {"content": long, "add_special": False})
-                took = time.monotonic() - started
+                elapsed = time.monotonic() - started
                 self.assertEqual(answer.status, 200)
-                self.assertLess(took, 5)
+                self.assertLess(elapsed, 5)
                 if text in ("a", "\u4eca"):
                     some = answer.json["tokens"][:100_000]  # the maximum of a request
                     back = self.server.post("/detokenize", {"tokens": some}).json["content"].rstrip("\ufffd")

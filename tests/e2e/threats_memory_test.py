@@ -94,9 +94,9 @@ class Memory(unittest.TestCase):
 
     def test_37_long_fields(self):
         long = "s" * (3 * MIB)
-        for path, said in SAID.items():
+        for path, output in SAID.items():
             for field in ("cache_salt", "model", "prompt_cache_key"):
-                self.refused(path, {**said, field: long}, field)
+                self.refused(path, {**output, field: long}, field)
         for path in (COMPLETIONS, CHAT, RESPONSES, EMBEDDINGS):
             self.refused(path, {**SAID[path], "user": long}, "user")
         self.refused(COMPLETIONS, {**SAID[COMPLETIONS], "cache_salt": long, "n": 128}, "cache_salt")
@@ -250,8 +250,8 @@ class Refused(unittest.TestCase):
         for name in chance.sample(sorted(GRAMMARS), 2) + [EXHAUSTING[0]]:
             yield COMPLETIONS, {"prompt": PROMPT, "max_tokens": 60, "temperature": 2, "n": 2, **GRAMMARS[name]}
         yield COMPLETIONS, {"prompt": f"{PROMPT} {chance.random()}", "max_tokens": 40, "stream": True}
-        for path, said in SAID.items():
-            yield path, {**said, **({"max_tokens": 20} if path in (CHAT, MESSAGES) else {})}
+        for path, output in SAID.items():
+            yield path, {**output, **({"max_tokens": 20} if path in (CHAT, MESSAGES) else {})}
 
     def ask(self, server, seconds, seed):
         chance, end = random.Random(seed), time.monotonic() + seconds

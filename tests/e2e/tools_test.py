@@ -313,10 +313,10 @@ class SideRequests(unittest.TestCase):
                 server.post("/v1/completions", {**title, "prompt": f"A title for {len(waits)}"})
                 waits.append(time.monotonic() - at)
             thread.join()
-            took = ended[0] - begun
-            self.assertGreaterEqual(len(waits), 3, took)
+            elapsed = ended[0] - begun
+            self.assertGreaterEqual(len(waits), 3, elapsed)
             # Each waits only for the running step, which is a small part of the prompt.
-            self.assertLess(sorted(waits)[len(waits) // 2], took / 5, (waits, took))
+            self.assertLess(sorted(waits)[len(waits) // 2], elapsed / 5, (waits, elapsed))
 
 
 if __name__ == "__main__":

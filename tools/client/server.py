@@ -73,7 +73,7 @@ class Server:
             time.sleep(0.02)
         raise AssertionError("kvik serve was not ready in time")
 
-    def said(self):
+    def output(self):
         self.log.seek(0)
         return self.log.read().decode(errors="replace")
 
@@ -147,9 +147,9 @@ class Server:
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         if answer.status != 200:
-            said = answer.read()[:500]
+            output = answer.read()[:500]
             connection.close()
-            raise AssertionError(f"{answer.status}: {said!r}")
+            raise AssertionError(f"{answer.status}: {output!r}")
         return connection, answer
 
     def stream(self, prompt, **fields):

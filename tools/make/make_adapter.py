@@ -94,9 +94,9 @@ def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
     metadata = {k: v[1] for k, v in gguf_file.read_metadata(path).items()}
     arch = metadata["general.architecture"].decode()
     below = {lower: upper for upper, lower in FUSED.get(arch, {})}
-    guessing = metadata.get(f"{arch}.nextn_predict_layers", 0)
+    n_mtp_layers = metadata.get(f"{arch}.nextn_predict_layers", 0)
     for name, shape in shapes(path).items():
-        if not is_wanted(name, only) or (name.startswith("blk.") and int(name.split(".")[1]) > max(layers) - guessing):
+        if not is_wanted(name, only) or (name.startswith("blk.") and int(name.split(".")[1]) > max(layers) - n_mtp_layers):
             continue
         shape = (1, *shape) if len(shape) == 1 else shape
         *stack, n, k = shape

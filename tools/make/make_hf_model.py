@@ -260,10 +260,10 @@ class Folder:
             config |= {"embedding_multiplier": self.key("embedding_scale"), "residual_multiplier": self.key("residual_scale"),
                        "attention_multiplier": self.key("attention.scale"), "logits_scaling": self.key("logit_scale")}
         if self.arch == "deepseek2":
-            turning = self.key("rope.dimension_count")
+            rope_dims = self.key("rope.dimension_count")
             config |= {"kv_lora_rank": self.key("attention.kv_lora_rank"), "q_lora_rank": self.key("attention.q_lora_rank"),
-                       "qk_nope_head_dim": self.key("attention.key_length_mla") - turning, "qk_rope_head_dim": turning,
-                       "v_head_dim": self.key("attention.value_length_mla"), "head_dim": turning, "num_key_value_heads": n_heads,
+                       "qk_nope_head_dim": self.key("attention.key_length_mla") - rope_dims, "qk_rope_head_dim": rope_dims,
+                       "v_head_dim": self.key("attention.value_length_mla"), "head_dim": rope_dims, "num_key_value_heads": n_heads,
                        "n_group": self.key("expert_group_count", 1), "topk_group": self.key("expert_group_used_count", 1)}
         if self.arch in SIGMOIDS:
             config |= {"n_shared_experts": self.key("expert_shared_count"), "first_k_dense_replace": self.key("leading_dense_block_count"),

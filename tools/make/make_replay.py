@@ -133,13 +133,13 @@ def json_of_plays(options, rng):
     scenes = speeches(options, rng)
     while len(turns) < options.turns:
         scene = next(scenes)
-        said = []
+        output = []
         for block in scene:
             speaker, text = block.split(":\n", 1)
-            said.append({"speaker": speaker.title(), "lines": len(text.split("\n")),
+            output.append({"speaker": speaker.title(), "lines": len(text.split("\n")),
                          "text": " ".join(text.split())})
         turns.append(("\n\n".join(scene) + "\n\nList every speech as JSON: the speaker, how many "
-                      "lines, and the text.\n\n", json.dumps(said, indent=1)))
+                      "lines, and the text.\n\n", json.dumps(output, indent=1)))
     return turns
 
 

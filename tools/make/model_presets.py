@@ -5,7 +5,7 @@
 #   leading layers without experts; rope_dims: dimensions that RoPE rotates;
 #   keys: further metadata keys; mtp_layers: number of trailing MTP layers;
 #   rope: keys of the RoPE scaling; factors: "llama3" or "long", tensors of frequency divisors;
-#   delta: recurrent layers: key heads, value heads, dimension of a key and of a value, convolution taps, and the interval of attention layers;
+#   delta: recurrent layers: key heads, value heads, dimension of a key and of a value, kernel size of the convolution, and the interval of attention layers;
 #   scales: scales of embedding, residual, attention and logits;
 #   kinds: layers that differ: "every": interval of layers without a window, which have the stated head dim, while the others have
 #   "head"; "global_kv": KV heads of layers without a window; "k_is_v": these have no V; "sharing": number of trailing layers that read the K

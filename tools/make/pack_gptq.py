@@ -108,7 +108,7 @@ def write(source, folder, tensors, quantization=None):
     write_safetensors(f"{folder}/model.safetensors", tensors)
 
 
-def pack_folder(source, packed, twin, quantization, pack_matrix, is_wanted=is_packed):
+def pack_folder(source, packed, dequantized, quantization, pack_matrix, is_wanted=is_packed):
     """pack_matrix(name, weights) returns the file's tensors by name suffix, and the represented values."""
     out, plain = {}, {}
     for name, x in read_folder(source).items():
@@ -120,7 +120,7 @@ def pack_folder(source, packed, twin, quantization, pack_matrix, is_wanted=is_pa
         for end, tensor in parts.items():
             out[f"{name.removesuffix('weight')}{end}"] = tensor
     write(source, packed, out, quantization)
-    write(source, twin, plain)
+    write(source, dequantized, plain)
 
 
 def arguments_of(description):

@@ -78,11 +78,11 @@ async def run_client(target, options, rng, counts):
     due, done = time.monotonic(), options["done"]
     last = options["until"] + options["seconds"] / 2
 
-    def goes_on():
+    def is_running():
         now = time.monotonic()
         return now < options["until"] or (done.value < options["requests"] and now < last)
 
-    while goes_on():
+    while is_running():
         if options["hostile"] and rng.random() < 0.5:
             kind = first.pop() if first else rng.choices(kinds, weights)[0]
         else:
@@ -128,7 +128,7 @@ class Crowd:
         """Waits until all clients have finished or the server has exited."""
         left = len(self.processes)
         deadline = self.until + self.seconds / 2 + 180
-        while left and watch.server_lives() and time.monotonic() < deadline:
+        while left and watch.is_server_alive() and time.monotonic() < deadline:
             try:
                 report = self.reports.get(timeout=1)
             except queue.Empty:
@@ -152,7 +152,7 @@ class User(threading.Thread):
         """fields: additional fields of its requests."""
         super().__init__(daemon=True)
         self.server, self.fields, self.ends = server, fields, threading.Event()
-        self.gaps, self.firsts, self.texts, self.troubles = [], [], collections.Counter(), collections.Counter()
+        self.gaps, self.ttfts, self.texts, self.errors = [], [], collections.Counter(), collections.Counter()
         self.start()
 
     def run(self):
@@ -162,7 +162,7 @@ class User(threading.Thread):
             try:
                 self.answer()
             except Exception as e:  # noqa: BLE001: the user sees every error
-                self.troubles[f"{type(e).__name__}: {e}"[:120]] += 1
+                self.errors[f"{type(e).__name__}: {e}"[:120]] += 1
                 time.sleep(0.1)
 
     def answer(self):
@@ -177,7 +177,7 @@ class User(threading.Thread):
             choices = json.loads(event).get("choices")
             if choices and choices[0]["text"]:
                 text += choices[0]["text"]
-                (self.firsts if last is None else self.gaps).append(now - (started if last is None else last))
+                (self.ttfts if last is None else self.gaps).append(now - (started if last is None else last))
                 last = now
         connection.close()
 
@@ -186,8 +186,8 @@ class User(threading.Thread):
         self.join(60)
 
     def figures(self):
-        return {"answers": sum(self.texts.values()), "texts": len(self.texts), "ttft_ms": quantiles(self.firsts), "itl_ms": quantiles(self.gaps),
-                "troubles": dict(self.troubles)}
+        return {"answers": sum(self.texts.values()), "texts": len(self.texts), "ttft_ms": quantiles(self.ttfts), "itl_ms": quantiles(self.gaps),
+                "troubles": dict(self.errors)}
 
 
 def quantiles(seconds):
@@ -231,7 +231,7 @@ class Watch(threading.Thread):
         self.health = []
         self.start()
 
-    def server_lives(self):
+    def is_server_alive(self):
         return self.server.process.poll() is None
 
     def sample(self):
@@ -246,7 +246,7 @@ class Watch(threading.Thread):
                 status = self.server.get("/health", timeout=30).status
                 self.health.append((time.monotonic() - started, status))
             except (OSError, ValueError):
-                if not self.server_lives():
+                if not self.is_server_alive():
                     return
                 self.health.append((30.0, 0))
 
@@ -255,10 +255,10 @@ class Watch(threading.Thread):
         self.join(60)
 
 
-def planned_bytes(said):
+def planned_bytes(output):
     """Returns the memory that the server planned, from its line 'memory: 1.50 GiB = …'."""
     unit = {"B": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}
-    for line in said.splitlines():
+    for line in output.splitlines():
         if " memory: " in line:
             number, name = line.split(" memory: ")[1].split()[:2]
             return float(number) * unit[name]
@@ -321,11 +321,11 @@ def judge(run):
         verdict.hold(after <= before + more,
                      f"{name}: {before} before, {after} at rest, at most {max(s[column] for s in watch.samples)}")
     before, after = run.before["itl_ms"].get("p99", 0), run.user["itl_ms"].get("p99", 1e9)
-    said = f"the user's ITL p99 is {after} ms under attack, {before} ms among clients who behave"
+    output = f"the user's ITL p99 is {after} ms under attack, {before} ms among clients who behave"
     if run.options.untimed:
-        print(f"  seen    {said}")
+        print(f"  seen    {output}")
     else:
-        verdict.hold(after <= 2 * before, said)
+        verdict.hold(after <= 2 * before, output)
     pages = run.pages or {}
     verdict.hold(bool(pages) and pages["leased"] == pages["sealed"] == 0 and sum(pages.values()) == run.n_pages,
                  f"every page is accounted for: {pages or 'requests still run'}, {run.n_pages:.0f} in all")
@@ -361,10 +361,10 @@ class Run:
         self.user, crowd = self.phase(server, target, seconds, options.requests, hostile=True)
         self.counts, self.n_requests = crowd.counts, crowd.done.value
         print(f"  {self.n_requests} requests; user {self.user}", flush=True)
-        if not self.watch.server_lives():
+        if not self.watch.is_server_alive():
             raise SystemExit(f"broken: the server died with {server.process.wait()}\n{server.said()[-4000:]}")
-        took = [s for s, _ in self.watch.health]
-        print(f"  /health {quantiles(took)} ms, {sum(s != 200 for _, s in self.watch.health)} times not 200", flush=True)
+        elapsed = [s for s, _ in self.watch.health]
+        print(f"  /health {quantiles(elapsed)} ms, {sum(s != 200 for _, s in self.watch.health)} times not 200", flush=True)
         self.pages = pages_at_rest(server)
         time.sleep(options.rest_s)
         self.last = self.watch.sample()

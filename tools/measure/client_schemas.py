@@ -170,8 +170,8 @@ def zod_schemas(folder, codes):
     """Converts each schema for its direction: answers are closed, inputs are not."""
     lines = [f"console.log(JSON.stringify(z.toJSONSchema({code}, {{io: '{io}'}})));" for code, io in codes]
     program = 'import { z } from "zod";\n' + "\n".join(lines)
-    said = subprocess.run(["node", "--input-type=module", "-"], input=program, cwd=folder, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    output = subprocess.run(["node", "--input-type=module", "-"], input=program, cwd=folder, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in output.stdout.splitlines()]
 
 
 # --- hand-written style: with common omissions and additions ---

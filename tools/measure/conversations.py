@@ -129,7 +129,7 @@ async def converse(args, server):
         return [rng.randrange(10, args.vocabulary) for _ in range(n)]
 
     system = some(args.system)
-    said = [list(system) for _ in range(args.conversations)]
+    output = [list(system) for _ in range(args.conversations)]
     turns = [0] * args.conversations
     idle = list(range(args.conversations))
     runs, ttft, itl, cached, errors = [], [], [], 0, []
@@ -144,7 +144,7 @@ async def converse(args, server):
             who = idle.pop(rng.randrange(len(idle)))
             n_left -= 1
             turns[who] += 1
-            prompt = said[who] + some(args.own)
+            prompt = output[who] + some(args.own)
             try:
                 sent, times, usage, answer = await request(server.url, "/v1/completions", body(prompt, args.out), None)
             except Exception as e:
@@ -155,7 +155,7 @@ async def converse(args, server):
             itl.extend(y - x for x, y in zip(times, times[1:]))
             cached += usage["prompt_tokens_details"]["cached_tokens"]
             runs.append((times[0], time.perf_counter(), prompt, answer))
-            said[who] = prompt + answer
+            output[who] = prompt + answer
             if turns[who] < args.turns:
                 idle.append(who)
 

@@ -112,7 +112,7 @@ class Figures:
         self.lock = threading.Lock()
         self.prompt_tokens = self.found_tokens = self.retried = self.lost = 0
         self.ttft = []
-        self.troubles = []
+        self.errors = []
 
 
 def one_answer(proxy, conversation, prompt):
@@ -148,7 +148,7 @@ def turn(proxy, conversation, figures):
             break
         except (OSError, http.client.HTTPException, RuntimeError) as e:
             with figures.lock:
-                figures.troubles.append(f"{type(e).__name__}: {e}"[:200])
+                figures.errors.append(f"{type(e).__name__}: {e}"[:200])
                 figures.retried += attempt == 0
                 figures.lost += attempt == ATTEMPTS - 1
             if attempt == ATTEMPTS - 1:
@@ -197,7 +197,7 @@ def run(way, options):
     ttft = sorted(figures.ttft)
     return {"way": way, "answers": done[0], "wanted": n_all, "retried": figures.retried, "lost": figures.lost,
             "found_share": round(figures.found_tokens / max(figures.prompt_tokens, 1), 4), "ttft_p50_ms": round(statistics.median(ttft) * 1e3, 1),
-            "ttft_p99_ms": round(ttft[int(len(ttft) * 0.99)] * 1e3, 1), "drained_exit": drained, "troubles": sorted(set(figures.troubles)),
+            "ttft_p99_ms": round(ttft[int(len(ttft) * 0.99)] * 1e3, 1), "drained_exit": drained, "troubles": sorted(set(figures.errors)),
             "texts": [c.answers for c in conversations]}
 
 

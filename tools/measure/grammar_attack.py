@@ -135,8 +135,8 @@ def attack(options):
                     compared = f"; p99 {same_bytes['itl_ms']['p99']} beside {n_bytes} bytes without a grammar ({answers})"
                 if server.process.poll() is not None:
                     raise SystemExit(f"broken: {name}: the server died with {server.process.wait()}\n{server.said()[-3000:]}")
-                said = f"{name}: ITL p50 {itl.get('p50')}, p99 {itl.get('p99')}, max {itl.get('max')} ms; {statuses}; RSS {mib(server.rss_bytes())}{compared}"
-                verdict.hold(itl.get("p99", 1e9) <= 2 * before and figures["texts"] == 1 and not figures["troubles"], said)
+                output = f"{name}: ITL p50 {itl.get('p50')}, p99 {itl.get('p99')}, max {itl.get('max')} ms; {statuses}; RSS {mib(server.rss_bytes())}{compared}"
+                verdict.hold(itl.get("p99", 1e9) <= 2 * before and figures["texts"] == 1 and not figures["troubles"], output)
                 bad = {s: n for s, n in statuses.items() if s not in (200, 400, 429)}
                 if bad:
                     verdict.hold(False, f"{name}: {bad}")
@@ -172,9 +172,9 @@ def trials(options):
         while attackers.n_answers() < options.trials and server.process.poll() is None:
             time.sleep(0.2)
         statuses = attackers.stop()
-        lives = server.process.poll() is None
-        print(f"{sum(statuses.values())} requests: {statuses}; RSS {mib(server.rss_bytes()) if lives else '-'}")
-        return [] if lives and set(statuses) <= {200, 400, 429} else ["the server died" if not lives else "a status that may not be"]
+        is_alive = server.process.poll() is None
+        print(f"{sum(statuses.values())} requests: {statuses}; RSS {mib(server.rss_bytes()) if is_alive else '-'}")
+        return [] if is_alive and set(statuses) <= {200, 400, 429} else ["the server died" if not is_alive else "a status that may not be"]
 
 
 def main():

@@ -86,10 +86,10 @@ def solve(options, kv_type, problems):
         else:
             with concurrent.futures.ThreadPoolExecutor(options.users) as pool:
                 answers = list(pool.map(lambda problem: answer(server, problem), problems))
-    took = time.time() - begin
+    elapsed = time.time() - begin
     outcomes = [passes(program_of(p, text)) for p, (text, _) in zip(problems, answers)]
     n_cut = sum(is_cut for _, is_cut in answers)
-    print(f"{kv_type}: {sum(outcomes)} of {len(problems)} solved, {n_cut} cut by max_tokens; {took:.0f} s for the answers", flush=True)
+    print(f"{kv_type}: {sum(outcomes)} of {len(problems)} solved, {n_cut} cut by max_tokens; {elapsed:.0f} s for the answers", flush=True)
     return outcomes
 
 

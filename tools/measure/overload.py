@@ -25,16 +25,16 @@ async def ask(url, body, key):
         key = f"Authorization: Bearer {key}\r\n" if key else ""
         w.write(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         status = int((await r.readline()).split()[1])
-        took = time.perf_counter() - t0
+        elapsed = time.perf_counter() - t0
         if status != 200:
             head = (await r.read()).split(b"\r\n\r\n")[0].lower()
-            return status, took, None, [], b"retry-after: " in head
+            return status, elapsed, None, [], b"retry-after: " in head
         times, is_done = [], False
         while line := await r.readline():
             is_done |= line.startswith(b"data: [DONE]")
             if line.startswith(b"data: {"):
                 times.append(time.perf_counter())
-        return status, took, times[0] - t0 if times else None, [y - x for x, y in zip(times, times[1:])], is_done
+        return status, elapsed, times[0] - t0 if times else None, [y - x for x, y in zip(times, times[1:])], is_done
     finally:
         w.close()
 

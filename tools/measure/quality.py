@@ -180,12 +180,12 @@ def needle(kvik, a):
         trials = [Needles(text, begin, distance, seed) for seed in range(a.windows)]
         oracle = lambda tokens: log_softmax(reference_logits.forward(*weights, tokens))
         without = np.mean([t.log_probability(t.without, oracle(t.without)) for t in trials])
-        said = np.mean([t.log_probability(t.with_needles, oracle(t.with_needles)) for t in trials])
+        output = np.mean([t.log_probability(t.with_needles, oracle(t.with_needles)) for t in trials])
         cells = []
         for page in pages:
             got = [t.log_probability(t.with_needles, kvik.log_probabilities(a.model, t.with_needles, page)) for t in trials]
             cells.append(f"{np.mean(got):.4f}")
-        print(f"| {distance} | {without:.4f} | {said:.4f} | " + " | ".join(cells) + " |", flush=True)
+        print(f"| {distance} | {without:.4f} | {output:.4f} | " + " | ".join(cells) + " |", flush=True)
 
 
 # --- recall ---

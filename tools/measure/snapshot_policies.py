@@ -113,12 +113,12 @@ class Kvik(Policy):
     def __init__(self, size):
         super().__init__(size)
         kinds = ("border", "end", "grid")
-        self.taken, self.found, self.wished = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
+        self.taken, self.found, self.wanted = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
 
-    def pays(self, kind):
+    def is_worthwhile(self, kind):
         """Returns whether prompts continue from places of this kind; kinds without hits are retried now and then."""
-        self.wished[kind] += 1
-        return self.taken[kind] < 8 or self.found[kind] * 16 >= self.taken[kind] or self.wished[kind] % 16 == 0
+        self.wanted[kind] += 1
+        return self.taken[kind] < 8 or self.found[kind] * 16 >= self.taken[kind] or self.wanted[kind] % 16 == 0
 
     def keep(self, prompt, border, answer, found, entry):
         if entry and entry[2] in self.found:
@@ -130,20 +130,20 @@ class Kvik(Policy):
             if at > found:
                 places[at] = "grid"
             at *= 2
-        if places and self.pays("grid"):
+        if places and self.is_worthwhile("grid"):
             self.taken["grid"] += 1
         else:
             places = {}
-        if border > found and self.pays("border"):
+        if border > found and self.is_worthwhile("border"):
             places[border] = "border"
             self.taken["border"] += 1
         if known >= found + 64 and known < len(prompt):
             places[known] = "branch"
-        goes_on = bool(entry) and entry[2] in ("border", "end")  # a text that was continued once will be continued again
+        is_continued = bool(entry) and entry[2] in ("border", "end")  # a text that was continued once will be continued again
         for at in sorted(places):
-            self.cache.keep(prompt, at, places[at], 2 if places[at] == "branch" or (goes_on and places[at] == "border") else 1)
-        if self.pays("end"):
-            self.cache.keep(answer, len(answer) - 1, "end", 2 if goes_on else 1)
+            self.cache.keep(prompt, at, places[at], 2 if places[at] == "branch" or (is_continued and places[at] == "border") else 1)
+        if self.is_worthwhile("end"):
+            self.cache.keep(answer, len(answer) - 1, "end", 2 if is_continued else 1)
             self.taken["end"] += 1
         if entry and entry[2] in ("border", "end") and len(prompt) - found > 1:
             entry[1] = 0  # superseded by the snapshots of its own answer

@@ -94,10 +94,10 @@ def main():
         return
     print(f"{'turn':>4}{'prompt':>8}{'reusable':>10}{'found':>8}{'share':>8}{'computed':>10}{'TTFT':>10}")
     for r in rows:
-        said = f"{'':>26}"
+        output = f"{'':>26}"
         if r["found"] is not None:
-            said = f"{r['found']:>8}{r['found'] / (r['reusable'] or 1):>8.1%}{r['computed']:>10}"
-        print(f"{r['turn']:>4}{r['prompt']:>8}{r['reusable']:>10}{said}{r['ttft_s']:>9.3f}s")
+            output = f"{r['found']:>8}{r['found'] / (r['reusable'] or 1):>8.1%}{r['computed']:>10}"
+        print(f"{r['turn']:>4}{r['prompt']:>8}{r['reusable']:>10}{output}{r['ttft_s']:>9.3f}s")
     print(f"TTFT of turn 1 is {rows[1]['ttft_s'] / rows[0]['ttft_s']:.2%} of turn 0's")
 
 

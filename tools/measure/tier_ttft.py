@@ -50,18 +50,18 @@ class Server:
                 "logprobs": 5, "stream_options": {"include_usage": True}}
         begin = time.perf_counter()
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
-        times, cached, said = [], None, []
+        times, cached, output = [], None, []
         for line in connection.getresponse():
             if not line.startswith(b"data: {"):
                 continue
             event = json.loads(line[6:])
             if event.get("choices"):
                 times.append(time.perf_counter())
-                said += [(c.get("token_ids"), c.get("logprobs")) for c in event["choices"]]
+                output += [(c.get("token_ids"), c.get("logprobs")) for c in event["choices"]]
             if event.get("usage"):
                 cached = event["usage"]["prompt_tokens_details"]["cached_tokens"]
         connection.close()
-        return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, said
+        return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, output
 
     def metric(self, name, **labels):
         """Returns the sum of all samples with these labels."""

@@ -14,11 +14,11 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def convolution(x, taps):
-    """Causal convolution of x [T, channels] with taps [channels, n], the oldest first; zeros precede the first token."""
-    n = taps.shape[1]
+def convolution(x, kernel):
+    """Causal convolution of x [T, channels] with kernel [channels, n], the oldest first; zeros precede the first token."""
+    n = kernel.shape[1]
     padded = np.concatenate([np.zeros((n - 1, x.shape[1])), x])
-    return sum(padded[i:i + len(x)] * taps[:, i] for i in range(n))
+    return sum(padded[i:i + len(x)] * kernel[:, i] for i in range(n))
 
 
 def unit(x):
@@ -234,15 +234,15 @@ def keys(arch, extra, u32, u32s):
     if "convs" in extra:
         return {"shortconv.l_cache": u32(extra["convs"][0])}
     if "space" in extra:
-        heads, width, groups, n, taps, _ = extra["space"]
-        return {"ssm.conv_kernel": u32(taps), "ssm.state_size": u32(n), "ssm.group_count": u32(groups), "ssm.time_step_rank": u32(heads),
+        heads, width, groups, n, kernel, _ = extra["space"]
+        return {"ssm.conv_kernel": u32(kernel), "ssm.state_size": u32(n), "ssm.group_count": u32(groups), "ssm.time_step_rank": u32(heads),
                 "ssm.inner_size": u32(heads * width)}
-    n_k, n_v, key, value, taps, interval = extra["delta"]
-    found = {"ssm.conv_kernel": u32(taps), "ssm.state_size": u32(key), "ssm.group_count": u32(n_k), "ssm.time_step_rank": u32(n_v),
+    n_k, n_v, key, value, kernel, interval = extra["delta"]
+    found = {"ssm.conv_kernel": u32(kernel), "ssm.state_size": u32(key), "ssm.group_count": u32(n_k), "ssm.time_step_rank": u32(n_v),
              "ssm.inner_size": u32(n_v * value), "full_attention_interval": u32(interval)}
     if arch != "qwen3next":
-        turning = extra["rope_dims"] // 2
-        found["rope.dimension_sections"] = u32s([turning - 2 * (turning // 3), turning // 3, turning // 3, 0])
+        rope_dims = extra["rope_dims"] // 2
+        found["rope.dimension_sections"] = u32s([rope_dims - 2 * (rope_dims // 3), rope_dims // 3, rope_dims // 3, 0])
     return found
 
 
@@ -255,7 +255,7 @@ def tensors(out, p, arch, dim, extra):
         return out.mat(p + "shortconv.out_proj.weight", dim, dim)
     if "space" in extra:
         return space_tensors(out, p, dim, *extra["space"][:5])
-    n_k, n_v, key, value, taps, _ = extra["delta"]
+    n_k, n_v, key, value, kernel, _ = extra["delta"]
     conv = 2 * n_k * key + n_v * value
     out.vec(p + "attn_norm.weight", dim, 1)
     out.mat(p + "attn_qkv.weight", conv, dim)
@@ -265,19 +265,19 @@ def tensors(out, p, arch, dim, extra):
     else:
         out.mat(p + "ssm_beta.weight", n_v, dim)
         out.mat(p + "ssm_alpha.weight", n_v, dim)
-    out.mat(p + "ssm_conv1d.weight", conv, taps, t=0)
+    out.mat(p + "ssm_conv1d.weight", conv, kernel, t=0)
     out.vec(p + "ssm_dt.bias", n_v, 0)
     out.all.append((p + "ssm_a", (n_v,), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_v, np.float32)).tobytes()))
     out.vec(p + "ssm_norm.weight", value, 1)
     out.mat(p + "ssm_out.weight", dim, n_v * value)
 
 
-def space_tensors(out, p, dim, heads, width, groups, n, taps):
+def space_tensors(out, p, dim, heads, width, groups, n, kernel):
     inner = heads * width
     conv = inner + 2 * groups * n
     out.vec(p + "attn_norm.weight", dim, 1)
     out.mat(p + "ssm_in.weight", inner + conv + heads, dim)
-    out.mat(p + "ssm_conv1d.weight", conv, taps, t=0)
+    out.mat(p + "ssm_conv1d.weight", conv, kernel, t=0)
     out.vec(p + "ssm_conv1d.bias", conv, 0)
     out.vec(p + "ssm_dt.bias", heads, 0)
     out.all.append((p + "ssm_a", (heads, 1), 0, lambda: decay_of(0.1 * out.rng.standard_normal(heads, np.float32)).tobytes()))
@@ -287,7 +287,7 @@ def space_tensors(out, p, dim, heads, width, groups, n, taps):
     out.mat(p + "ssm_out.weight", dim, inner)
 
 
-def feeds_alone(extra, layer):
+def is_ffn_only(extra, layer):
     """Returns whether a layer of make_model.py's presets is only a feed-forward."""
     pattern = extra.get("space", [None])[-1]
     return isinstance(pattern, str) and pattern[layer] in "-E"
