@@ -70,28 +70,28 @@ struct Result {
   uint64_t n_found = 0;
 };
 
-Result play(const Trace& trace, Cache& cache) {
+Result replay(const Trace& trace, Cache& cache) {
   std::mt19937 random(1);
-  TokenId fresh = 1000;
+  TokenId next_token = 1000;
   const auto some = [&](uint32_t least, uint32_t most) {
     Tokens tokens(least + random() % (most - least + 1));
-    for (TokenId& token : tokens) token = fresh++;
+    for (TokenId& token : tokens) token = next_token++;
     return tokens;
   };
   const Tokens system = some(kSystemTokens, kSystemTokens);
-  std::vector<Tokens> said(kConversations, system);
+  std::vector<Tokens> histories(kConversations, system);
   std::vector<uint32_t> n_turns(kConversations, 0);
   Result result;
   uint32_t n_left = kConversations * kTurns;
   for (uint32_t i = 0; n_left > 0; ++i) {
-    const uint32_t who = trace.next(i, random);
-    Tokens once = system;
-    if (who < kConversations) {
-      if (n_turns[who] == kTurns) continue;
-      ++n_turns[who];
+    const uint32_t conversation = trace.next(i, random);
+    Tokens one_off = system;
+    if (conversation < kConversations) {
+      if (n_turns[conversation] == kTurns) continue;
+      ++n_turns[conversation];
       --n_left;
     }
-    Tokens& prompt = who < kConversations ? said[who] : once;
+    Tokens& prompt = conversation < kConversations ? histories[conversation] : one_off;
     const Tokens question = some(20, 180);
     const Tokens answer = some(50, 350);
     prompt.insert(prompt.end(), question.begin(), question.end());
@@ -130,11 +130,11 @@ void print_all() {
   for (const Trace& trace : traces()) {
     Pages pages(n_tokens / kPageTokens, KvLayout(kPageBytes));
     WholeConversations whole(n_tokens);
-    const Result ours = play(trace, pages);
-    const Result theirs = play(trace, whole);
+    const Result by_pages = replay(trace, pages);
+    const Result by_conversation = replay(trace, whole);
     const auto share = [](const Result& r) { return 100.0 * r.n_found / r.n_prompt; };
-    fmt::print("| {} | {} | {:.1f}% | {:.1f}% |\n", trace.name, ours.n_prompt, share(ours),
-               share(theirs));
+    fmt::print("| {} | {} | {:.1f}% | {:.1f}% |\n", trace.name, by_pages.n_prompt, share(by_pages),
+               share(by_conversation));
   }
 }
 

@@ -25,8 +25,9 @@ Json text(std::string words) { return {std::move(words)}; }
 Json tool(size_t number) {
   Json::Fields properties;
   for (const char* name : {"path", "pattern", "options", "limit"}) {
-    Json::Fields schema = {{"type", text("string")},
-                           {"description", text("What the tool takes, said in some more words.")}};
+    Json::Fields schema = {
+        {"type", text("string")},
+        {"description", text("The value that the tool uses, in a few more words.")}};
     properties.push_back({name, {std::move(schema)}});
   }
   Json::Fields parameters = {{"type", text("object")},

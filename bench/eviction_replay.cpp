@@ -120,7 +120,7 @@ EvictionResult EvictionReplay::run(uint32_t n_pages) const {
   for (const Request& request : requests_) result.n_prompt += request.turn->n_prompt();
   result.n_lru = run_model(n_pages, Policy::kLru);
   result.n_kvik = run_kvik(n_pages);
-  result.n_clairvoyant = run_model(n_pages, Policy::kClairvoyant);
+  result.n_belady = run_model(n_pages, Policy::kBelady);
   return result;
 }
 

@@ -11,10 +11,9 @@ namespace kvik {
 // other in the recorded order. Hits are counted in whole pages.
 struct EvictionResult {
   uint64_t n_prompt = 0;
-  uint64_t n_lru = 0;   // least recently used first
-  uint64_t n_kvik = 0;  // the real cache
-  uint64_t n_clairvoyant =
-      0;  // the page used furthest in the future first: an upper bound (Belady)
+  uint64_t n_lru = 0;     // least recently used first
+  uint64_t n_kvik = 0;    // the real cache
+  uint64_t n_belady = 0;  // the page used furthest in the future first: an upper bound (Belady)
 };
 
 // A trace's pages and their requests, prepared for replays with different amounts of memory.
@@ -36,7 +35,7 @@ class EvictionReplay {
     std::vector<uint32_t> pages;  // pages of prompt and answer; the last one may be partly filled
     uint32_t n_prompt = 0;        // pages of the prompt that a hit may cover
   };
-  enum class Policy { kLru, kClairvoyant };
+  enum class Policy { kLru, kBelady };
 
   uint64_t run_model(uint32_t n_pages, Policy policy) const;
   uint64_t run_kvik(uint32_t n_pages) const;

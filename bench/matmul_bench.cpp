@@ -31,7 +31,7 @@ const MachineLimits& limits() {
   return measured;
 }
 
-double least_seconds(ElementType type, double operations, double bytes) {
+double min_seconds(ElementType type, double operations, double bytes) {
   const bool is_float = traits(type).block_elements == 1;
   const double rate = is_float ? limits().f32_ops_per_s : limits().int8_ops_per_s;
   return std::max(operations / rate, bytes / limits().read_bytes_per_s);
@@ -73,7 +73,7 @@ void run(benchmark::State& state, const std::string& isa, ElementType type, Shap
   state.counters["GOP/s"] = Counter(operations * 1e-9, Counter::kIsIterationInvariantRate);
   state.counters["GB/s"] = Counter(n_bytes * 1e-9, Counter::kIsIterationInvariantRate);
   state.counters["share"] =
-      Counter(least_seconds(type, operations, n_bytes), Counter::kIsIterationInvariantRate);
+      Counter(min_seconds(type, operations, n_bytes), Counter::kIsIterationInvariantRate);
 }
 
 void register_all() {

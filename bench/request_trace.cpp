@@ -86,7 +86,7 @@ std::vector<Conversation> read_sessions(const std::string& path, const TraceScal
   Reader reader(scale);
   std::vector<Conversation> sessions;
   std::string line;
-  for (uint32_t i = 0; sessions.size() < scale.n_most && std::getline(file, line); ++i) {
+  for (uint32_t i = 0; sessions.size() < scale.n_max && std::getline(file, line); ++i) {
     if (i % scale.every != 0) continue;
     sessions.push_back(session_of(json::parse(line), reader));
     sessions.back().begin_s = scale.gap_s * static_cast<double>(sessions.size() - 1);
@@ -100,7 +100,7 @@ std::vector<Conversation> read_mooncake(const std::string& path, const TraceScal
   Reader reader(scale, 1u << 30);  // tokens of blocks are lower
   std::vector<Conversation> requests;
   std::string line;
-  for (uint32_t i = 0; requests.size() < scale.n_most && std::getline(file, line); ++i) {
+  for (uint32_t i = 0; requests.size() < scale.n_max && std::getline(file, line); ++i) {
     if (i % scale.every != 0) continue;
     const json::value row = json::parse(line);
     ScriptedTurn turn = reader.turn(number(row.at("output_length")));
@@ -119,7 +119,7 @@ std::vector<Conversation> read_azure(const std::string& path, const TraceScale& 
   std::vector<Conversation> requests;
   std::optional<double> begin_s;
   std::string line;
-  for (uint32_t i = 0; requests.size() < scale.n_most && std::getline(file, line); ++i) {
+  for (uint32_t i = 0; requests.size() < scale.n_max && std::getline(file, line); ++i) {
     int hours = 0, minutes = 0;
     double seconds = 0;
     uint32_t n_prompt = 0, n_answer = 0;

@@ -9,11 +9,11 @@
 namespace kvik {
 
 struct TraceScale {
-  uint32_t divide_tokens = 8;    // lengths are divided by this
-  uint32_t every = 1;            // of so many sessions, or requests, one is read
-  uint32_t n_most = UINT32_MAX;  // conversations that are read
-  double gap_s = 0;              // seconds between the beginnings of two sessions
-  double speed = 1;              // of arrivals, relative to the recording
+  uint32_t divide_tokens = 8;   // lengths are divided by this
+  uint32_t every = 1;           // of so many sessions, or requests, one is read
+  uint32_t n_max = UINT32_MAX;  // conversations that are read
+  double gap_s = 0;             // seconds between the beginnings of two sessions
+  double speed = 1;             // of arrivals, relative to the recording
 };
 
 // Read a recorded trace as conversations with scripts; none if the file cannot be read.

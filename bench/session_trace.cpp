@@ -103,7 +103,7 @@ void print(const std::vector<Conversation>& sessions) {
 
 int main(int argc, char** argv) {
   kvik::TraceScale scale{.divide_tokens = 1};
-  if (argc > 2) scale.n_most = static_cast<uint32_t>(std::atoi(argv[2]));
+  if (argc > 2) scale.n_max = static_cast<uint32_t>(std::atoi(argv[2]));
   const auto sessions =
       argc > 1 ? kvik::read_sessions(argv[1], scale) : std::vector<kvik::Conversation>();
   if (sessions.empty()) {

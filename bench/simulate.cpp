@@ -207,12 +207,12 @@ const std::vector<Recorded> kRecorded = {{"--sessions",
                                          {"--mooncake",
                                           "Mooncake, 4,000 requests at half the speed",
                                           read_mooncake,
-                                          {.n_most = 4000, .speed = 0.5},
+                                          {.n_max = 4000, .speed = 0.5},
                                           8},
                                          {"--azure",
                                           "Azure, 4,000 requests at half the speed",
                                           read_azure,
-                                          {.n_most = 4000, .speed = 0.5},
+                                          {.n_max = 4000, .speed = 0.5},
                                           4}};
 
 constexpr uint32_t kMemoryParts[] = {8, 4, 2, 1};
@@ -223,7 +223,7 @@ void print_evictions(const EvictionReplay& replay) {
     const EvictionResult result = replay.run(replay.n_pages() / part);
     const auto percent = [&](uint64_t n) { return 100.0 * n / result.n_prompt; };
     fmt::print("| 1/{} | {:.2f}% | {:.2f}% | {:.2f}% |\n", part, percent(result.n_lru),
-               percent(result.n_kvik), percent(result.n_clairvoyant));
+               percent(result.n_kvik), percent(result.n_belady));
   }
 }
 

@@ -126,8 +126,8 @@ class Backend {
   virtual bool route(const RouteShape& /*shape*/, Rows /*scores*/) { return false; }
 
   // Finds the column of each row's largest number; the first such column wins. Infinities and NaN
-  // are ignored; the result is std::nullopt if a row has no other numbers. Results are written to
-  // host memory. out: [n_rows]
+  // are ignored; the result is std::nullopt if a row has no other numbers. Returns when the results
+  // are in host memory. out: [n_rows]
   virtual void largest(Rows x, std::span<std::optional<uint32_t>> out) = 0;
 
   // Packs a low-rank update into `place`: low_rank_bytes() bytes of memory() that must outlive the

@@ -17,7 +17,7 @@ namespace {
 
 // Maximum size of a message. A pipe that is ready for writing accepts a line of PIPE_BUF bytes at
 // once.
-constexpr size_t kMostBytes = PIPE_BUF - 128;  // the rest is for time and level
+constexpr size_t kMaxBytes = PIPE_BUF - 128;  // the rest is for time and level
 
 std::atomic<uint64_t> n_lost = 0;  // since the last line that was written
 
@@ -36,8 +36,8 @@ void write_line(spdlog::level::level_enum level, fmt::string_view format, fmt::f
     spdlog::log(level, "{} log lines were dropped because stderr was not read in time", n);
   }
   std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
-  if (line.size() > kMostBytes) {
-    size_t n = kMostBytes - 4;
+  if (line.size() > kMaxBytes) {
+    size_t n = kMaxBytes - 4;
     while ((line[n] & 0xC0) == 0x80) --n;  // do not cut inside a character
     line.replace(n, line.npos, " ...");
   }
@@ -57,10 +57,10 @@ void init(std::string_view level) {
 void write(Level level, fmt::string_view format, fmt::format_args values) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                    spdlog::level::warn, spdlog::level::err};
-  const auto its_level = kLevels[static_cast<size_t>(level)];
-  if (!spdlog::should_log(its_level)) return;
+  const auto spdlog_level = kLevels[static_cast<size_t>(level)];
+  if (!spdlog::should_log(spdlog_level)) return;
   try {
-    write_line(its_level, format, values);
+    write_line(spdlog_level, format, values);
   } catch (const std::bad_alloc&) {
     ++n_lost;
   }

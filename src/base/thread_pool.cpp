@@ -47,8 +47,8 @@ bool spin_until(const Done& done) {
 void sleep_while(const std::atomic<uint32_t>& word, uint32_t value) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
-void wake(const std::atomic<uint32_t>& word, int n_most) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, n_most, nullptr, nullptr, 0);
+void wake(const std::atomic<uint32_t>& word, int n_max) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, n_max, nullptr, nullptr, 0);
 }
 
 // Pauses of a worker between items, while the system takes its core away from time to time.

@@ -323,9 +323,9 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
                        family->has_single_block_layers ? static_cast<double>(layer_eps) : 1e-5));
   TRY_ASSIGN(attention.soft_cap, keys.real("attn_logit_softcapping", 0));
   TRY_ASSIGN(c.logit_soft_cap, keys.real("final_logit_softcapping", 0));
-  const uint32_t turned =
+  const uint32_t rotated =
       attention.latent.rank ? attention.latent.qk_rope_head_dim : attention.head_dim;
-  TRY(read_ropes(keys, *family, c, turned));
+  TRY(read_ropes(keys, *family, c, rotated));
   TRY(read_scales(keys, *family, c, attention));
   if (family->rope.may_be_absent) {
     TRY_ASSIGN(attention.has_rope, keys.flag("rope.scaling.finetuned", false));

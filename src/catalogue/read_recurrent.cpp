@@ -10,7 +10,7 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kMaxTaps = 16;
+constexpr uint64_t kMaxKernelSize = 16;
 // Default interval of attention layers: every n-th layer has attention.
 constexpr uint32_t kUsualInterval = 4;
 constexpr uint32_t kLanes = 16;  // head sizes are multiples of this
@@ -26,7 +26,7 @@ Result<void> check_lanes(const KeyReader& keys, std::string_view key, uint32_t d
 struct Matrices {
   uint32_t n_heads = 0, n_groups = 0;
   uint32_t key_dim = 0, value_dim = 0;  // of a head
-  uint32_t n_taps = 0;
+  uint32_t kernel_size = 0;
 };
 
 Result<Matrices> read_matrices(const KeyReader& keys) {
@@ -34,13 +34,14 @@ Result<Matrices> read_matrices(const KeyReader& keys) {
   TRY_ASSIGN(m.n_heads, keys.count("ssm.time_step_rank", kMaxHeads));
   TRY_ASSIGN(m.n_groups, keys.count("ssm.group_count", kMaxHeads));
   TRY_ASSIGN(m.key_dim, keys.count("ssm.state_size", kMaxHeadDim));
-  TRY_ASSIGN(m.n_taps, keys.count("ssm.conv_kernel", kMaxTaps));
+  TRY_ASSIGN(m.kernel_size, keys.count("ssm.conv_kernel", kMaxKernelSize));
   TRY_ASSIGN(const uint32_t inner, keys.count("ssm.inner_size", kMaxDim));
-  if (m.n_heads % m.n_groups != 0 || inner % m.n_heads != 0 || m.n_taps < 2) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' is {} with {} heads in {} groups and {} taps: expected whole "
-                            "heads, an integer of them in a group, and 2 taps or more",
-                            keys.full("ssm.inner_size"), inner, m.n_heads, m.n_groups, m.n_taps));
+  if (m.n_heads % m.n_groups != 0 || inner % m.n_heads != 0 || m.kernel_size < 2) {
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("'{}' is {} with {} heads in {} groups and {} taps: expected whole "
+                    "heads, an integer of them in a group, and 2 taps or more",
+                    keys.full("ssm.inner_size"), inner, m.n_heads, m.n_groups, m.kernel_size));
   }
   m.value_dim = inner / m.n_heads;
   TRY(check_lanes(keys, "ssm.state_size", m.key_dim));
@@ -57,7 +58,7 @@ Result<DeltaConfig> read_delta(const KeyReader& keys, const Family& family) {
                      .n_value_heads = m.n_heads,
                      .key_dim = m.key_dim,
                      .value_dim = m.value_dim,
-                     .n_taps = m.n_taps,
+                     .kernel_size = m.kernel_size,
                      .order = family.recurrence.value_heads,
                      .is_gate_fused = family.recurrence.is_delta_gate_fused};
 }
@@ -68,15 +69,15 @@ Result<StateSpaceConfig> read_state_space(const KeyReader& keys) {
                           .head_dim = m.value_dim,
                           .n_groups = m.n_groups,
                           .state_dim = m.key_dim,
-                          .n_taps = m.n_taps};
+                          .kernel_size = m.kernel_size};
 }
 
 Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig& config) {
   ShortConvConfig s{.dim = config.model_dim};
-  TRY_ASSIGN(s.n_taps, keys.count("shortconv.l_cache", kMaxTaps));
-  if (s.n_taps > 1) return s;
+  TRY_ASSIGN(s.kernel_size, keys.count("shortconv.l_cache", kMaxKernelSize));
+  if (s.kernel_size > 1) return s;
   return fail(ErrorCode::kCorrupt, fmt::format("'{}' is {}, expected 2 taps or more",
-                                               keys.full("shortconv.l_cache"), s.n_taps));
+                                               keys.full("shortconv.l_cache"), s.kernel_size));
 }
 
 // Replaces the attention of layers for which the file lists no KV heads.

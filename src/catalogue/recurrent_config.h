@@ -15,14 +15,14 @@ enum class ValueHeadOrder : uint8_t {
 
 // The gated delta rule (Yang et al. 2024, "Gated Delta Networks", eq. 10): the matrix S of a head
 // decays, and is then corrected towards the value for the key. S = g S; S += k (β (v − Sᵀ k))ᵀ; out
-// = Sᵀ q. q, k and v are the output of a convolution over n_taps tokens and SiLU; q and k are
+// = Sᵀ q. q, k and v are the output of a convolution over kernel_size tokens and SiLU; q and k are
 // normalized to length 1.
 struct DeltaConfig {
   uint32_t n_key_heads = 0;
   uint32_t n_value_heads = 0;
   uint32_t key_dim = 0;    // dimension of a key head
   uint32_t value_dim = 0;  // dimension of a value head
-  uint32_t n_taps = 0;
+  uint32_t kernel_size = 0;
   ValueHeadOrder order = ValueHeadOrder::kTiled;
   bool is_gate_fused = false;  // one tensor in the file for β and the decay
 
@@ -33,7 +33,7 @@ struct DeltaConfig {
   // of the decay.
   uint32_t in_dim() const { return conv_dim() + values_dim() + 2 * n_value_heads; }
 
-  uint64_t conv_state_floats() const { return uint64_t{n_taps - 1} * conv_dim(); }
+  uint64_t conv_state_floats() const { return uint64_t{kernel_size - 1} * conv_dim(); }
   uint64_t matrix_floats() const { return uint64_t{values_dim()} * key_dim; }
   uint64_t state_floats() const { return conv_state_floats() + matrix_floats(); }
 };
@@ -42,9 +42,9 @@ struct DeltaConfig {
 // projection, out = c · convolution(b · x).
 struct ShortConvConfig {
   uint32_t dim = 0;
-  uint32_t n_taps = 0;
+  uint32_t kernel_size = 0;
 
-  uint64_t state_floats() const { return uint64_t{n_taps - 1} * dim; }
+  uint64_t state_floats() const { return uint64_t{kernel_size - 1} * dim; }
 };
 
 // A state space model with a scalar decay per head (Mamba 2: Dao and Gu 2024): with a step Δ =
@@ -56,7 +56,7 @@ struct StateSpaceConfig {
   uint32_t head_dim = 0;
   uint32_t n_groups = 0;
   uint32_t state_dim = 0;
-  uint32_t n_taps = 0;
+  uint32_t kernel_size = 0;
 
   uint32_t inner_dim() const { return n_heads * head_dim; }
   uint32_t group_dim() const { return n_groups * state_dim; }
@@ -65,7 +65,7 @@ struct StateSpaceConfig {
   // Returns the output size of the input projection: z, x, B, C and dt.
   uint32_t in_dim() const { return inner_dim() + conv_dim() + n_heads; }
 
-  uint64_t conv_state_floats() const { return uint64_t{n_taps - 1} * conv_dim(); }
+  uint64_t conv_state_floats() const { return uint64_t{kernel_size - 1} * conv_dim(); }
   uint64_t state_floats() const { return conv_state_floats() + uint64_t{inner_dim()} * state_dim; }
 };
 

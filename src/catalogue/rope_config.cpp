@@ -12,7 +12,7 @@ namespace {
 
 // Files of models with MLA state a tenth of the multiplier.
 constexpr float kLatentMultiplier = 10.0f;
-constexpr float kMostMagnitude = 1e6f;  // no existing model comes close
+constexpr float kMaxMagnitude = 1e6f;  // no existing model comes close
 
 float yarn_magnitude(const RopeConfig& rope, float scale) {
   return 1.0f - 0.1f * scale * std::log(rope.position_scale);
@@ -29,11 +29,11 @@ Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_c
   TRY_ASSIGN(const float of_all, keys.real("rope.scaling.yarn_log_multiplier", 0));
   const float in_all =
       yarn_magnitude(rope, of_all * (family.attention.is_latent ? kLatentMultiplier : 1));
-  if (!(in_all > 0 && in_all < kMostMagnitude)) {
+  if (!(in_all > 0 && in_all < kMaxMagnitude)) {
     return fail(
         ErrorCode::kCorrupt,
         fmt::format("'{}' is {}, expected a number that gives a scale of scores between 0 and {}",
-                    keys.full("rope.scaling.yarn_log_multiplier"), of_all, kMostMagnitude));
+                    keys.full("rope.scaling.yarn_log_multiplier"), of_all, kMaxMagnitude));
   }
   if (family.attention.is_latent && of_all != 0) {
     rope.score_scale = in_all * in_all;
@@ -80,17 +80,17 @@ Result<void> read_scaling(const KeyReader& keys, const Family& family, uint32_t 
 
 }  // namespace
 
-Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, RopeDims turned) {
+Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, RopeDims rotated) {
   RopeConfig rope;
   TRY_ASSIGN(rope.base, keys.real("rope.freq_base", 10000.0));
-  TRY_ASSIGN(rope.n_dims, keys.count("rope.dimension_count", turned.n_dims, turned.n_dims));
+  TRY_ASSIGN(rope.n_dims, keys.count("rope.dimension_count", rotated.n_dims, rotated.n_dims));
   if (rope.n_dims % 2 != 0 || rope.base <= 0) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("rope over {} dimensions with base {}: expected an even number of "
                             "dimensions and a base > 0",
                             rope.n_dims, rope.base));
   }
-  TRY(read_scaling(keys, family, turned.n_ctx_train, rope));
+  TRY(read_scaling(keys, family, rotated.n_ctx_train, rope));
   return rope;
 }
 

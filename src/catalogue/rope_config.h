@@ -14,6 +14,6 @@ struct RopeDims {
 // Reads the rope.* keys. The pairing is a trait of the family, which the caller sets. Errors:
 // kCorrupt for an impossible value, kUnsupported for an unknown scaling (the message lists the
 // known ones).
-Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, RopeDims turned);
+Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, RopeDims rotated);
 
 }  // namespace kvik

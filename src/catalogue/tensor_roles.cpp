@@ -60,16 +60,16 @@ constexpr RoleEntry kRoles[] = {
     {kStateBeta, kMatrix, "ssm_beta.weight", "linear_attn.in_proj_b.weight"},
     {kStateAlpha, kMatrix, "ssm_alpha.weight", "linear_attn.in_proj_a.weight"},
     {kStateGates, kMatrix, "ssm_ba.weight", "linear_attn.in_proj_ba.weight"},
-    {kStateTaps, kTaps, "ssm_conv1d.weight", "linear_attn.conv1d.weight"},
+    {kStateConv, kConvKernel, "ssm_conv1d.weight", "linear_attn.conv1d.weight"},
     {kStateStepBias, kBias, "ssm_dt.bias", "linear_attn.dt_bias"},
     {kStateDecay, kDecay, "ssm_a", "linear_attn.A_log"},
     {kStateNorm, kNorm, "ssm_norm.weight", "linear_attn.norm.weight"},
     {kStateOutput, kMatrix, "ssm_out.weight", "linear_attn.out_proj.weight"},
     {kSpaceIn, kMatrix, "ssm_in.weight"},
-    {kSpaceTapsBias, kBias, "ssm_conv1d.bias"},
-    {kSpaceSkip, kTaps, "ssm_d"},
+    {kSpaceConvBias, kBias, "ssm_conv1d.bias"},
+    {kSpaceSkip, kConvKernel, "ssm_d"},
     {kConvIn, kMatrix, "shortconv.in_proj.weight"},
-    {kConvTaps, kTaps, "shortconv.conv.weight"},
+    {kConvWeights, kConvKernel, "shortconv.conv.weight"},
     {kConvOutput, kMatrix, "shortconv.out_proj.weight"},
     {kPostAttentionNorm, kNorm, "post_attention_norm.weight", "post_attention_layernorm.weight"},
     {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
@@ -206,7 +206,7 @@ class LayerTensors {
       add(kStateBeta, {d.n_value_heads, c_.model_dim});
       add(kStateAlpha, {d.n_value_heads, c_.model_dim});
     }
-    add(kStateTaps, {d.conv_dim(), d.n_taps});
+    add(kStateConv, {d.conv_dim(), d.kernel_size});
     add(kStateStepBias, {d.n_value_heads});
     add(kStateDecay, {d.n_value_heads});
     add(kStateNorm, {d.value_dim});
@@ -215,14 +215,14 @@ class LayerTensors {
 
   void list(const ShortConvConfig& s) {
     add(kConvIn, {uint64_t{3} * s.dim, c_.model_dim});
-    add(kConvTaps, {s.dim, s.n_taps});
+    add(kConvWeights, {s.dim, s.kernel_size});
     add(kConvOutput, {c_.model_dim, s.dim});
   }
 
   void list(const StateSpaceConfig& s) {
     add(kSpaceIn, {s.in_dim(), c_.model_dim});
-    add(kStateTaps, {s.conv_dim(), s.n_taps});
-    add(kSpaceTapsBias, {s.conv_dim()});
+    add(kStateConv, {s.conv_dim(), s.kernel_size});
+    add(kSpaceConvBias, {s.conv_dim()});
     add(kStateStepBias, {s.n_heads});
     add(kStateDecay, {s.n_heads, 1});
     add(kSpaceSkip, {s.n_heads, 1});

@@ -54,16 +54,16 @@ enum class TensorRole : uint8_t {
   kStateBeta,      // gated delta rule: projection of x to β
   kStateAlpha,     // gated delta rule: projection of x to the input of the decay
   kStateGates,     // β and the decay's input of each key head in turn, if they are one tensor
-  kStateTaps,      // convolution weights: [channels, taps], the oldest first
+  kStateConv,      // convolution weights: [channels, kernel_size], the oldest first
   kStateStepBias,  // added to the decay's input
   kStateDecay,     // factor of the decay, below 0
   kStateNorm,
   kStateOutput,
   kSpaceIn,  // state space: projection of x to gate, channels and steps
-  kSpaceTapsBias,
+  kSpaceConvBias,
   kSpaceSkip,  // state space: factor D of the input of a head
   kConvIn,     // short convolution: projection of x to its three inputs
-  kConvTaps,
+  kConvWeights,
   kConvOutput,
   kPostAttentionNorm,
   kPostFfnNorm,
@@ -104,14 +104,14 @@ enum class TensorRole : uint8_t {
 
 enum class TensorKind : uint8_t {
   kMatrix,
-  kExperts,   // stacked matrices of one shape
-  kHeads,     // stacked matrices of heads
-  kRouting,   // router weights: kept as f32
-  kNorm,      // a vector around 1
-  kBias,      // a vector around 0, or one per expert
-  kDivisors,  // a vector that is not stored in backend memory
-  kTaps,      // convolution weights: kept as f32, whatever their shape
-  kDecay,     // a vector around −1
+  kExperts,     // stacked matrices of one shape
+  kHeads,       // stacked matrices of heads
+  kRouting,     // router weights: kept as f32
+  kNorm,        // a vector around 1
+  kBias,        // a vector around 0, or one per expert
+  kDivisors,    // a vector that is not stored in backend memory
+  kConvKernel,  // convolution weights: kept as f32, whatever their shape
+  kDecay,       // a vector around −1
 };
 
 struct TensorId {
@@ -124,7 +124,7 @@ TensorKind kind_of(TensorRole role);
 // Returns whether tensors of that kind are lists of numbers and not matrices, whatever their shape.
 inline bool is_list(TensorKind kind) {
   return kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors ||
-         kind == TensorKind::kTaps || kind == TensorKind::kDecay;
+         kind == TensorKind::kConvKernel || kind == TensorKind::kDecay;
 }
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 

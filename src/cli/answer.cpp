@@ -26,7 +26,7 @@ void AnswerSink::on_chunk(CompletionChunk chunk) {
   if (chunk.finish) {
     answer_.finish = chunk.finish;
     // After a stop string, the tokens include it but the text does not.
-    if (!chunk.stop_string) answer_.spoken = std::move(history_tokens_);
+    if (!chunk.stop_string) answer_.history_tokens = std::move(history_tokens_);
   }
 }
 

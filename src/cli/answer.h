@@ -18,7 +18,7 @@ struct Answer {
   std::optional<Usage> usage;
   // all of the answer, including reasoning; empty if the answer was interrupted or ended by a stop
   // string, since tokens and text then differ
-  HistoryTokens spoken;
+  HistoryTokens history_tokens;
 };
 
 // Prints an answer as it arrives, with reasoning dimmed, and collects it. The engine thread calls

@@ -17,7 +17,7 @@ ChatSession::ChatSession(Generator& generator, Console& console, Options options
              .settings = options.settings,
              .initial = options.settings,
              .totals = {},
-             .spoken = {},
+             .history_tokens = {},
              .asked = {},
              .n_regenerated = 0},
       commands_(generator, console, state_, std::move(options.home)) {
@@ -73,11 +73,11 @@ ChatSession::Next ChatSession::regenerate() {
   std::optional<Message> old;
   if (conversation.ends_with("assistant")) old = conversation.pop_last();
   ++state_.n_regenerated;
-  HistoryTokens spoken = std::exchange(state_.spoken, state_.asked);
+  HistoryTokens history_tokens = std::exchange(state_.history_tokens, state_.asked);
   const Outcome outcome = answer();
   if (outcome != Outcome::kAnswered) {
     if (old) conversation.add("assistant", text_of(*old));
-    state_.spoken = std::move(spoken);
+    state_.history_tokens = std::move(history_tokens);
   }
   return outcome == Outcome::kLeave ? Next::kLeave : Next::kRead;
 }
@@ -97,12 +97,13 @@ ChatSession::Outcome ChatSession::answer() {
   const Answer answer = sink->close();
   running->completion.reset();  // cancels the request if it is still running
   const Outcome outcome = keep(answer);
-  if (!answer.spoken.text.empty() && !running->prompt.ids.empty()) {
+  if (!answer.history_tokens.text.empty() && !running->prompt.ids.empty()) {
     state_.asked = std::move(running->prompt);
-    state_.spoken = state_.asked;
-    state_.spoken.text += answer.spoken.text;
-    state_.spoken.ids.insert(state_.spoken.ids.end(), answer.spoken.ids.begin(),
-                             answer.spoken.ids.end());
+    state_.history_tokens = state_.asked;
+    state_.history_tokens.text += answer.history_tokens.text;
+    state_.history_tokens.ids.insert(state_.history_tokens.ids.end(),
+                                     answer.history_tokens.ids.begin(),
+                                     answer.history_tokens.ids.end());
   }
   console_.write("\n", TextStyle::kPlain);
   return wake == Console::Wake::kLeave ? Outcome::kLeave : outcome;

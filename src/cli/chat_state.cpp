@@ -35,7 +35,7 @@ void ChatTotals::add(const Usage& usage) {
 ChatRequest ChatState::prompt() const {
   ChatRequest request;
   request.messages = conversation.messages();
-  request.spoken = spoken;
+  request.history_tokens = history_tokens;
   if (settings.thinking) {
     request.kwargs.emplace_back("enable_thinking", Json{*settings.thinking});
   }

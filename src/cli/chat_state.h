@@ -28,8 +28,8 @@ struct ChatState {
   ChatSettings settings;
   ChatSettings initial;  // values of "default"
   ChatTotals totals;
-  HistoryTokens spoken = {};  // tokens up to the end of the last answer
-  HistoryTokens asked = {};   // tokens up to the beginning of the last answer
+  HistoryTokens history_tokens = {};  // tokens up to the end of the last answer
+  HistoryTokens asked = {};           // tokens up to the beginning of the last answer
   // number of times the last answer was regenerated; added to a fixed seed
   uint32_t n_regenerated = 0;
 

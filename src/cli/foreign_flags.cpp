@@ -6,7 +6,7 @@
 namespace kvik {
 namespace {
 
-struct Habit {
+struct ForeignWord {
   std::string_view word;
   std::string_view advice;
 };
@@ -31,7 +31,7 @@ constexpr std::string_view kType =
     "the file says it; kvik quantize MODEL OUT --type TYPE makes another";
 constexpr std::string_view kAdapter = "--adapter PATH reads a LoRA adapter";
 
-constexpr Habit kFlags[] = {
+constexpr ForeignWord kFlags[] = {
     {"--lora", kAdapter},
     {"--enable-lora", kAdapter},
     {"--lora-modules", kAdapter},
@@ -85,7 +85,7 @@ constexpr Habit kFlags[] = {
     {"--tensor-parallel-size", kOneDevice},
 };
 
-constexpr Habit kCommands[] = {
+constexpr ForeignWord kCommands[] = {
     {"download", kPull},
     {"get", kPull},
     {"ls", kListing},
@@ -93,9 +93,9 @@ constexpr Habit kCommands[] = {
     {"chat", "kvik run MODEL begins a chat"},
 };
 
-std::string_view find(std::span<const Habit> habits, std::string_view word) {
-  const auto found = std::ranges::find(habits, word, &Habit::word);
-  return found == habits.end() ? std::string_view() : found->advice;
+std::string_view find(std::span<const ForeignWord> words, std::string_view word) {
+  const auto found = std::ranges::find(words, word, &ForeignWord::word);
+  return found == words.end() ? std::string_view() : found->advice;
 }
 
 }  // namespace

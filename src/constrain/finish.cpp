@@ -71,8 +71,8 @@ class Finisher {
   // items decide whether an array can have enough distinct items, and an impossible array makes
   // others impossible.
   Result<void> find_all_productive() {
-    constexpr int kMostRounds = 16;
-    for (int round = 0; round < kMostRounds; ++round) {
+    constexpr int kMaxRounds = 16;
+    for (int round = 0; round < kMaxRounds; ++round) {
       for (NodeParts& node : parts_.nodes) node.productive = false;
       TRY(settle([this](NodeParts& node) { return find_productive(node); }));
       for (ArrayForm& array : parts_.arrays) shorten(array);

@@ -116,7 +116,7 @@ class Emitter {
   static std::vector<std::string> names_of(const Shape& shape) {
     std::set<std::string> names = shape.required;
     for (const ObjectRules& rules : shape.object) {
-      for (const auto& [name, its] : rules.named) names.insert(name);
+      for (const auto& [name, conjunction] : rules.named) names.insert(name);
     }
     for (const auto& [name, needed] : shape.needs) {
       names.insert(name);
@@ -145,8 +145,8 @@ class Emitter {
       ObjectForm::Property property{characters, Node::kNothing, shape.required.contains(name), {}};
       if (may_be) {
         Conjunction rules = rules_of(shape, name, characters);
-        property.also = witnesses_of(shape, rules, [&](Regular its) {
-          return pool().accepts_empty(pool().step(its, characters));
+        property.also = witnesses_of(shape, rules, [&](Regular names) {
+          return pool().accepts_empty(pool().step(names, characters));
         });
         property.value = node_of(std::move(rules));
       }
@@ -172,10 +172,10 @@ class Emitter {
       const auto named = rules.named.find(name);
       bool is_known = named != rules.named.end();
       if (is_known) add_rules(all, named->second);
-      for (const auto& [names, its] : rules.patterns) {
+      for (const auto& [names, conjunction] : rules.patterns) {
         if (!pool().accepts_empty(pool().step(names, characters))) continue;
         is_known = true;
-        add_rules(all, its);
+        add_rules(all, conjunction);
       }
       if (!is_known) add_rules(all, rules.others);
     }
@@ -189,14 +189,14 @@ class Emitter {
                                                 const HasName& has_name) {
     std::vector<ObjectForm::Witness> also;
     for (uint32_t is = 1; is < 1u << shape.some.size(); ++is) {
-      Conjunction its = rules;
+      Conjunction both = rules;
       bool possible = true;
       for (size_t i = 0; i < shape.some.size(); ++i) {
         if ((is >> i & 1) == 0) continue;
         possible = possible && has_name(shape.some[i].names);
-        add_rules(its, shape.some[i].rules);
+        add_rules(both, shape.some[i].rules);
       }
-      if (possible) also.push_back({node_of(std::move(its)), is});
+      if (possible) also.push_back({node_of(std::move(both)), is});
     }
     return also;
   }
@@ -208,23 +208,23 @@ class Emitter {
       Conjunction rules;
       bool matched = false;  // whether a pattern of the current rules matches
     };
-    constexpr size_t kMostClasses = 64;
+    constexpr size_t kMaxClasses = 64;
     std::vector<Class> classes = {{shape.names, {}}};
     for (const ObjectRules& rules : shape.object) {
       for (Class& one : classes) one.matched = false;
-      for (const auto& [names, its] : rules.patterns) {
+      for (const auto& [names, conjunction] : rules.patterns) {
         std::vector<Class> split;
         for (const Class& one : classes) {
           Class in = one, out = one;
           in.names = pool().intersection(one.names, names);
           in.matched = true;
-          add_rules(in.rules, its);
+          add_rules(in.rules, conjunction);
           out.names = pool().difference(one.names, names);
           if (pool().is_alive(in.names)) split.push_back(std::move(in));
           if (pool().is_alive(out.names)) split.push_back(std::move(out));
         }
         classes = std::move(split);
-        if (classes.size() > kMostClasses || pool().exhausted()) {
+        if (classes.size() > kMaxClasses || pool().exhausted()) {
           return fail(ErrorCode::kUnsupported, "#: patternProperties overlap in too many ways");
         }
       }
@@ -232,8 +232,8 @@ class Emitter {
         if (!one.matched) add_rules(one.rules, rules.others);
       }
     }
-    constexpr size_t kMostSome = 4;
-    if (shape.some.size() > kMostSome) {
+    constexpr size_t kMaxSome = 4;
+    if (shape.some.size() > kMaxSome) {
       return fail(ErrorCode::kUnsupported,
                   "#: at most 4 negated schemas of properties are supported at once");
     }
@@ -250,8 +250,8 @@ class Emitter {
     }
     for (Class& one : classes) {
       if (std::ranges::find(one.rules, maker_.never()) != one.rules.end()) continue;
-      auto also = witnesses_of(shape, one.rules, [&](Regular its) {
-        return pool().is_alive(pool().intersection(one.names, its));
+      auto also = witnesses_of(shape, one.rules, [&](Regular names) {
+        return pool().is_alive(pool().intersection(one.names, names));
       });
       const Node value = node_of(std::move(one.rules));
       form.others.push_back({one.names, value, std::move(also)});
@@ -278,34 +278,34 @@ class Emitter {
     for (const ContainsRule& rule : shape.contains) {
       if (rule.min > 0 || rule.max != RegularPool::kUnbounded) contains.push_back(rule);
     }
-    constexpr size_t kMostContains = 3;
-    if (contains.size() > kMostContains ||
+    constexpr size_t kMaxContains = 3;
+    if (contains.size() > kMaxContains ||
         (contains.size() > 1 && form.max != RegularPool::kUnbounded)) {
       return fail(
           ErrorCode::kUnsupported,
           "#: at most 3 `contains` of one array are supported, and several only without maxItems");
     }
     for (const ContainsRule& rule : contains) form.counts.push_back({rule.min, rule.max});
-    constexpr size_t kMostFirst = 10'000;
-    if (n_first > kMostFirst) {
+    constexpr size_t kMaxFirst = 10'000;
+    if (n_first > kMaxFirst) {
       return fail(ErrorCode::kInvalidArgument, "#: prefixItems has over 10,000 schemas");
     }
     for (const ContainsRule& rule : contains) n_first = std::max<size_t>(n_first, rule.from);
     for (size_t i = 0; i < n_first; ++i) form.first.push_back(items_of(rules_at(i), contains, i));
     form.rest = items_of(rules_at(n_first), contains, n_first);
     if (form.repeated) {
-      constexpr size_t kMostRepeated = 16;
-      if (!contains.empty() || n_first > kMostRepeated) {
+      constexpr size_t kMaxRepeated = 16;
+      if (!contains.empty() || n_first > kMaxRepeated) {
         return fail(ErrorCode::kUnsupported,
                     "#: negated uniqueItems is only supported without contains and with at most 16 "
                     "schemas in prefixItems");
       }
       for (size_t a = 0; a <= n_first; ++a) {
-        auto& its = form.both.emplace_back();
+        auto& row = form.both.emplace_back();
         for (size_t b = a; b <= n_first; ++b) {
           Conjunction both = rules_at(a);
           add_rules(both, rules_at(b));
-          its.push_back(node_of(std::move(both)));
+          row.push_back(node_of(std::move(both)));
         }
       }
     }
@@ -318,18 +318,18 @@ class Emitter {
                                         const std::vector<ContainsRule>& contains, size_t place) {
     std::vector<ArrayForm::Item> items;
     for (uint32_t counts = 0; counts < 1u << contains.size(); ++counts) {
-      Conjunction its = rules;
+      Conjunction both = rules;
       bool possible = true;
       for (size_t c = 0; c < contains.size(); ++c) {
         if (place < contains[c].from) {
           possible &= (counts >> c & 1) == 0;
         } else if ((counts >> c & 1) != 0) {
-          its.push_back(contains[c].schema);
+          both.push_back(contains[c].schema);
         } else if (contains[c].max != RegularPool::kUnbounded) {
-          its.push_back(negated(contains[c].schema));
+          both.push_back(negated(contains[c].schema));
         }
       }
-      if (possible) items.push_back({node_of(std::move(its)), counts});
+      if (possible) items.push_back({node_of(std::move(both)), counts});
     }
     return items;
   }

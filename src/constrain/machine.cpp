@@ -72,9 +72,9 @@ uint32_t Machine::push(const Frame& frame) { return frames_.put(frame); }
 State Machine::new_step(State state, uint8_t byte) {
   if (state == State::kDead) return state;
   const auto at = static_cast<uint32_t>(state);
-  const std::span<const Thread> its = threads(state);
+  const std::span<const Thread> stored = threads(state);
   // a copy, because stepping may reallocate threads_
-  const std::vector<Thread> copy(its.begin(), its.end());
+  const std::vector<Thread> copy(stored.begin(), stored.end());
   const uint64_t n_steps = 4 + copy.size() * 4;
   exhausted_ |= n_steps > work_left_;
   if (exhausted_) return State::kDead;
@@ -99,10 +99,10 @@ const Machine::Closure& Machine::closure_of(uint32_t node, uint32_t stack) {
   const uint64_t key = pair_key(node, stack);
   auto found = closures_.find(key);
   if (found == closures_.end()) {
-    const bool had_asked = std::exchange(depends_on_forgotten_, false);
+    const bool had_dependency = std::exchange(depends_on_forgotten_, false);
     Closure made;
     close({{node, stack}}, made);
-    made.has_forgotten = std::exchange(depends_on_forgotten_, had_asked);
+    made.has_forgotten = std::exchange(depends_on_forgotten_, had_dependency);
     kept_bytes_ += kEntryBytes + made.threads.capacity() * sizeof(Thread);
     found = closures_.emplace(key, std::move(made)).first;
   }
@@ -200,8 +200,8 @@ bool Machine::is_complete(State state) {
   using Known = StateParts::Known;
   StateParts& s = states_[static_cast<uint32_t>(state)];
   if (s.complete != Known::kUnknown) return s.complete == Known::kYes;
-  const std::span<const Thread> its = threads(state);
-  const std::vector<Thread> copy(its.begin(), its.end());
+  const std::span<const Thread> stored = threads(state);
+  const std::vector<Thread> copy(stored.begin(), stored.end());
   bool complete = false;
   for (const Thread& thread : copy) {
     if (thread.kind == Thread::kDone) complete = true;
@@ -220,8 +220,8 @@ bool Machine::is_complete(State state) {
 const Machine::ByteSet& Machine::first_bytes(State state) {
   const auto at = static_cast<uint32_t>(state);
   if (states_[at].has_first) return states_[at].first;
-  const std::span<const Thread> its = threads(state);
-  const std::vector<Thread> copy(its.begin(), its.end());
+  const std::span<const Thread> stored = threads(state);
+  const std::vector<Thread> copy(stored.begin(), stored.end());
   ThreadStepper stepper(*this, 0);
   ByteSet first = {};
   for (const Thread& thread : copy) stepper.add_first(thread, first);
@@ -244,8 +244,8 @@ std::optional<uint8_t> Machine::forced_byte(State state) {
     if (left.size() != 2 || left.front() != '\\') return {};
     std::ranges::reverse(left);
   }
-  const std::span<const Thread> its = threads(state);
-  const std::vector<Thread> copy(its.begin(), its.end());
+  const std::span<const Thread> stored = threads(state);
+  const std::vector<Thread> copy(stored.begin(), stored.end());
   ThreadStepper stepper(*this, 0);
   for (const Thread& thread : copy) {
     if (!stepper.needs_no_escape(thread)) return {};
@@ -256,8 +256,8 @@ std::optional<uint8_t> Machine::forced_byte(State state) {
 State Machine::within(State state, uint32_t n_bytes) {
   const uint64_t key = pair_key(static_cast<uint32_t>(state), n_bytes);
   if (const auto found = within_.find(key); found != within_.end()) return found->second;
-  const std::span<const Thread> its = threads(state);
-  std::vector<Thread> copy(its.begin(), its.end());
+  const std::span<const Thread> stored = threads(state);
+  std::vector<Thread> copy(stored.begin(), stored.end());
   for (Thread& thread : copy) {
     if (thread.kind != Thread::kText && thread.kind != Thread::kString &&
         thread.kind != Thread::kKey) {
@@ -291,9 +291,9 @@ const Machine::KeyChoice& Machine::key_choice_of(const Frame& frame) {
   const uint64_t key = pair_key(frame.a, frame.b);
   auto found = compared_choices_.find(key);
   if (found == compared_choices_.end()) {
-    const bool had_asked = std::exchange(depends_on_forgotten_, false);
+    const bool had_dependency = std::exchange(depends_on_forgotten_, false);
     auto made = Comparer(*this).key_choice(frame.a, memory_of(frame));
-    const bool has_asked = std::exchange(depends_on_forgotten_, had_asked);
+    const bool has_asked = std::exchange(depends_on_forgotten_, had_dependency);
     if (made) made->has_forgotten = has_asked;
     kept_bytes_ += kEntryBytes + (made ? bytes_of(*made) : 0);
     found = compared_choices_.emplace(key, std::move(made)).first;
@@ -307,8 +307,8 @@ const Machine::KeyChoice& Machine::key_choice(uint32_t form, uint32_t list) {
   const uint64_t key = pair_key(form, list);
   auto found = key_choices_.find(key);
   if (found == key_choices_.end()) {
-    const auto its = lists_.get(list);
-    const std::vector<uint32_t> copy(its.begin(), its.end());
+    const auto stored = lists_.get(list);
+    const std::vector<uint32_t> copy(stored.begin(), stored.end());
     found = key_choices_.emplace(key, make_key_choice(parts_->objects[form], copy)).first;
     kept_bytes_ += kEntryBytes + bytes_of(found->second);
   }

@@ -107,16 +107,16 @@ class Machine {
   // further characters, and the state after the closing quote.
   struct AnyString {
     uint32_t min, max;
-    State behind;
+    State after_quote;
   };
   std::optional<AnyString> any_string(State state);
   // The state to which most characters lead, in which any number of any characters may follow, and
   // the bytes that may lead elsewhere.
-  struct Mostly {
+  struct UsualState {
     State to;
     ByteSet others;
   };
-  std::optional<Mostly> mostly(State state);
+  std::optional<UsualState> usual_state(State state);
   // Returns the bytes that may lead elsewhere than to `to`, a state returned by mostly(). Returns
   // all bytes if the two states are not of the same string.
   ByteSet exceptional_bytes(State state, State to);
@@ -240,8 +240,8 @@ class Machine {
   uint32_t copy_list(const Machine& from, const Frame& frame, uint32_t number);
   uint32_t copy_text(const Machine& from, uint32_t text);
   uint32_t copy_stack(const Machine& from, uint32_t stack);
-  std::vector<uint32_t> copy_members(const Machine& from, std::span<const uint32_t> its);
-  std::vector<uint32_t> copy_values(const Machine& from, std::span<const uint32_t> its);
+  std::vector<uint32_t> copy_members(const Machine& from, std::span<const uint32_t> words);
+  std::vector<uint32_t> copy_values(const Machine& from, std::span<const uint32_t> words);
   uint32_t copy_value(const Machine& from, uint32_t value);
   uint32_t copy_rule(const Machine& from, uint32_t rule);
   uint32_t copy_memory(const Machine& from, const Frame& frame);

@@ -15,8 +15,8 @@ uint32_t Machine::copy_text(const Machine& from, uint32_t text) {
 
 // Copies the list of a frame, in which ids of texts are replaced by those of this machine.
 uint32_t Machine::copy_list(const Machine& from, const Frame& frame, uint32_t number) {
-  const auto its = from.lists_.get(number);
-  std::vector<uint32_t> list(its.begin(), its.end());
+  const auto stored = from.lists_.get(number);
+  std::vector<uint32_t> list(stored.begin(), stored.end());
   if (frame.kind == Frame::kObject || frame.kind == Frame::kComparedObject) {
     const size_t first = parts_->objects[frame.a].n_head();
     for (size_t w = first; w < list.size(); ++w) list[w] = copy_text(from, list[w]);
@@ -26,10 +26,10 @@ uint32_t Machine::copy_list(const Machine& from, const Frame& frame, uint32_t nu
 }
 
 // Copies the names and values of an object. The result is sorted by the new ids of the names.
-std::vector<uint32_t> Machine::copy_members(const Machine& from, std::span<const uint32_t> its) {
+std::vector<uint32_t> Machine::copy_members(const Machine& from, std::span<const uint32_t> words) {
   std::vector<std::array<uint32_t, 2>> members;
-  for (size_t i = 0; i + 1 < its.size(); i += 2) {
-    members.push_back({copy_text(from, its[i]), copy_value(from, its[i + 1])});
+  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+    members.push_back({copy_text(from, words[i]), copy_value(from, words[i + 1])});
   }
   std::ranges::sort(members);
   std::vector<uint32_t> copied;
@@ -37,30 +37,30 @@ std::vector<uint32_t> Machine::copy_members(const Machine& from, std::span<const
   return copied;
 }
 
-std::vector<uint32_t> Machine::copy_values(const Machine& from, std::span<const uint32_t> its) {
+std::vector<uint32_t> Machine::copy_values(const Machine& from, std::span<const uint32_t> words) {
   std::vector<uint32_t> copied;
-  for (const uint32_t value : its) copied.push_back(copy_value(from, value));
+  for (const uint32_t value : words) copied.push_back(copy_value(from, value));
   return copied;
 }
 
 uint32_t Machine::copy_value(const Machine& from, uint32_t value) {
   if (value == kForgotten) return value;
   const auto list = from.lists_.get(value);
-  const auto its = list.subspan(1);
+  const auto words = list.subspan(1);
   std::vector<uint32_t> copied;
   switch (ValueKind{list[0]}) {
     case ValueKind::kWord:
-      copied = {its[0]};
+      copied = {words[0]};
       break;
     case ValueKind::kNumber:
     case ValueKind::kString:
-      copied = {copy_text(from, its[0])};
+      copied = {copy_text(from, words[0])};
       break;
     case ValueKind::kArray:
-      copied = copy_values(from, its);
+      copied = copy_values(from, words);
       break;
     case ValueKind::kObject:
-      copied = copy_members(from, its);
+      copied = copy_members(from, words);
       break;
   }
   copied.insert(copied.begin(), list[0]);
@@ -68,10 +68,10 @@ uint32_t Machine::copy_value(const Machine& from, uint32_t value) {
 }
 
 uint32_t Machine::copy_rule(const Machine& from, uint32_t rule) {
-  const auto its = from.lists_.get(rule);
-  std::vector<uint32_t> copied = copy_values(from, its.subspan(1));
+  const auto stored = from.lists_.get(rule);
+  std::vector<uint32_t> copied = copy_values(from, stored.subspan(1));
   std::ranges::sort(copied);
-  copied.insert(copied.begin(), its[0]);
+  copied.insert(copied.begin(), stored[0]);
   return lists_.put(copied);
 }
 
@@ -105,8 +105,8 @@ uint32_t Machine::copy_stack(const Machine& from, uint32_t stack) {
 }
 
 State Machine::copy_state(const Machine& from, State state) {
-  const std::span<const Thread> its = from.threads(state);
-  std::vector<Thread> copy(its.begin(), its.end());
+  const std::span<const Thread> stored = from.threads(state);
+  std::vector<Thread> copy(stored.begin(), stored.end());
   for (Thread& thread : copy) {
     thread.stack = copy_stack(from, thread.stack);
     thread.text = copy_text(from, thread.text);

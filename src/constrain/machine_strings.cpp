@@ -27,11 +27,11 @@ constexpr Machine::ByteSet kAllBytes = {~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}
 // Returns the thread of a state that has only one, if it is between two characters of a string
 // whose text is not recorded; otherwise null.
 const Thread* Machine::string_thread(State state) const {
-  const std::span<const Thread> its = threads(state);
-  if (its.size() != 1 || its[0].partial != 0) return nullptr;
-  const bool in_string = its[0].kind == Thread::kString || its[0].kind == Thread::kKey;
-  const bool is_kept = its[0].text != 0 && its[0].text != kForgotten;
-  return in_string && !is_kept ? its.data() : nullptr;
+  const std::span<const Thread> all = threads(state);
+  if (all.size() != 1 || all[0].partial != 0) return nullptr;
+  const bool in_string = all[0].kind == Thread::kString || all[0].kind == Thread::kKey;
+  const bool is_kept = all[0].text != 0 && all[0].text != kForgotten;
+  return in_string && !is_kept ? all.data() : nullptr;
 }
 
 bool Machine::is_between(State state) const { return string_thread(state) != nullptr; }
@@ -42,36 +42,36 @@ State Machine::part_of(std::span<const Thread> threads) {
 }
 
 std::optional<Machine::AnyString> Machine::any_string(State state) {
-  const Thread* const its = string_thread(state);
-  if (!its || its->low != its->high) return {};
-  const auto run = pool_.any_run(Regular{its->expr});
+  const Thread* const thread = string_thread(state);
+  if (!thread || thread->low != thread->high) return {};
+  const auto run = pool_.any_run(Regular{thread->expr});
   if (!run) return {};
-  Thread end = *its;
-  end.expr = static_cast<uint32_t>(run->behind);
+  Thread end = *thread;
+  end.expr = static_cast<uint32_t>(run->rest);
   return AnyString{run->min, run->max, step(run->min == 0 ? state : part_of({&end, 1}), '"')};
 }
 
-std::optional<Machine::Mostly> Machine::mostly(State state) {
-  const Thread* const its = string_thread(state);
-  if (!its) return {};
-  Thread thread = *its;
-  thread.expr = static_cast<uint32_t>(pool_.step(Regular{its->expr}, kUncommon));
+std::optional<Machine::UsualState> Machine::usual_state(State state) {
+  const Thread* const string = string_thread(state);
+  if (!string) return {};
+  Thread thread = *string;
+  thread.expr = static_cast<uint32_t>(pool_.step(Regular{string->expr}, kUncommon));
   thread.low = thread.high = thread.depth = 0;
   const auto run = pool_.any_run(Regular{thread.expr});
   if (!run || run->min != 0 || run->max != RegularPool::kUnbounded) return {};
   const State to = part_of({&thread, 1});
   if (to == state) return {};
-  return Mostly{to, exceptional_bytes(state, to)};
+  return UsualState{to, exceptional_bytes(state, to)};
 }
 
 Machine::ByteSet Machine::exceptional_bytes(State state, State to) {
   const Thread* const found = string_thread(state);
   const Thread* const target = string_thread(to);
   if (!found || !target) return kAllBytes;
-  const Thread its = *found;
+  const Thread thread = *found;
   const Regular expr{target->expr};
   const bool is_alike =
-      its.kind == target->kind && its.stack == target->stack && its.text == target->text;
+      thread.kind == target->kind && thread.stack == target->stack && thread.text == target->text;
   if (!is_alike) return kAllBytes;
   ByteSet others = {};
   set_bytes(others, '"', '"');
@@ -79,15 +79,15 @@ Machine::ByteSet Machine::exceptional_bytes(State state, State to) {
   const auto add = [&](char32_t first, char32_t last) {
     if (first <= last) set_bytes(others, first_byte(first), first_byte(last));
   };
-  pool_.each_step(Regular{its.expr}, [&](char32_t first, char32_t last, Regular to_expr) {
+  pool_.each_step(Regular{thread.expr}, [&](char32_t first, char32_t last, Regular to_expr) {
     if (to_expr == expr) return;
     add(first, std::min(last, kBeforeSurrogates));
     add(std::max(first, kAfterSurrogates), last);
   });
-  if (its.kind == Thread::kKey) {
-    const std::vector<std::u32string>& names = parts_->objects[frame(its.stack).a].names;
-    for (uint32_t i = its.low; i < its.high; ++i) {
-      if (names[i].size() > its.depth) add(names[i][its.depth], names[i][its.depth]);
+  if (thread.kind == Thread::kKey) {
+    const std::vector<std::u32string>& names = parts_->objects[frame(thread.stack).a].names;
+    for (uint32_t i = thread.low; i < thread.high; ++i) {
+      if (names[i].size() > thread.depth) add(names[i][thread.depth], names[i][thread.depth]);
     }
   }
   return others;

@@ -14,11 +14,11 @@ constexpr std::array<std::string_view, 3> kWords = {"null", "true", "false"};
 // Returns digits · 10^power without an exponent. `digits` has no leading or trailing zeros.
 std::string in_decimals(const std::string& digits, int64_t power) {
   if (power >= 0) return digits + std::string(static_cast<size_t>(power), '0');
-  const auto n_behind = static_cast<size_t>(-power);
-  if (n_behind >= digits.size()) {
-    return "0." + std::string(n_behind - digits.size(), '0') + digits;
+  const auto n_decimals = static_cast<size_t>(-power);
+  if (n_decimals >= digits.size()) {
+    return "0." + std::string(n_decimals - digits.size(), '0') + digits;
   }
-  return std::string(digits).insert(digits.size() - n_behind, 1, '.');
+  return std::string(digits).insert(digits.size() - n_decimals, 1, '.');
 }
 
 // Returns a canonical text of a number: the digits without leading and trailing zeros, then the
@@ -45,8 +45,8 @@ std::string number_key(std::string_view text) {
     exponent.remove_prefix(1);
   }
   exponent.remove_prefix(std::min(exponent.find_first_not_of('0'), exponent.size()));
-  constexpr size_t kMostDigits = 17;
-  if (exponent.size() > kMostDigits) {
+  constexpr size_t kMaxDigits = 17;
+  if (exponent.size() > kMaxDigits) {
     return (negative ? "-" : "") + in_decimals(digits, power) + (is_below_zero ? "e-" : "e+") +
            std::string(exponent);
   }
@@ -76,9 +76,9 @@ std::string quoted(std::u32string_view text) {
 
 Memory Machine::memory_of(const Frame& frame) const {
   const auto words = lists_.get(frame.b);
-  std::array<uint32_t, Memory::kWords> its{};
-  std::ranges::copy(words, its.begin());
-  return std::bit_cast<Memory>(its);
+  std::array<uint32_t, Memory::kWords> copied{};
+  std::ranges::copy(words, copied.begin());
+  return std::bit_cast<Memory>(copied);
 }
 
 uint32_t Machine::put_memory(const Memory& memory) { return lists_.put(memory.words()); }
@@ -117,21 +117,21 @@ uint32_t Machine::container_value(ValueKind kind, std::span<const uint32_t> reco
 
 std::string Machine::json_of(uint32_t value) const {
   const auto list = lists_.get(value);
-  const auto its = list.subspan(1);
+  const auto parts = list.subspan(1);
   switch (ValueKind{list[0]}) {
     case ValueKind::kWord:
-      return std::string(kWords[its[0]]);
+      return std::string(kWords[parts[0]]);
     case ValueKind::kNumber: {
-      const std::u32string key = text_of(its[0]);
+      const std::u32string key = text_of(parts[0]);
       const std::string text(key.begin(), key.end());
       const auto plain = Decimal::parse(text);
       return plain ? plain->text() : text;
     }
     case ValueKind::kString:
-      return quoted(text_of(its[0]));
+      return quoted(text_of(parts[0]));
     case ValueKind::kArray: {
       std::string out = "[";
-      for (const uint32_t item : its) {
+      for (const uint32_t item : parts) {
         if (out.size() > 1) out += ',';
         out += json_of(item);
       }
@@ -141,11 +141,11 @@ std::string Machine::json_of(uint32_t value) const {
       break;
   }
   std::string out = "{";
-  for (size_t i = 0; i + 1 < its.size(); i += 2) {
+  for (size_t i = 0; i + 1 < parts.size(); i += 2) {
     if (i > 0) out += ',';
-    out += quoted(text_of(its[i]));
+    out += quoted(text_of(parts[i]));
     out += ':';
-    out += json_of(its[i + 1]);
+    out += json_of(parts[i + 1]);
   }
   return out + '}';
 }

@@ -98,21 +98,21 @@ std::vector<Machine::Way> Machine::property_ways(uint32_t form, uint32_t list,
   const auto& also = name.is_named ? object.also[name.place] : object.others[name.place].also;
   if (object.max != RegularPool::kUnbounded || after[0] < object.min) ++after[0];
   std::vector<Way> ways;
-  const auto add = [&](Node its) {
+  const auto add = [&](Node node) {
     const uint32_t number = lists_.put(after);
     if (object.n_witnesses > 0) {
       const KeyChoice& next = key_choice(form, number);
-      if ((!next.can_close && !next.can_open) || !parts_->node(its).productive) return;
+      if ((!next.can_close && !next.can_open) || !parts_->node(node).productive) return;
     }
-    ways.push_back({its, number});
+    ways.push_back({node, number});
   };
   add(value);
-  for (const auto& [its, is] : also) {
+  for (const auto& [node, is] : also) {
     const size_t witnesses = 1 + object.n_words();
     const uint32_t had = after[witnesses];
     if ((had | is) == had) continue;  // no different from an ordinary value
     after[witnesses] |= is;
-    add(its);
+    add(node);
     after[witnesses] = had;
   }
   return ways;
@@ -120,10 +120,10 @@ std::vector<Machine::Way> Machine::property_ways(uint32_t form, uint32_t list,
 
 bool Machine::can_close_array(uint32_t form, uint32_t list) const {
   const ArrayForm& array = parts_->arrays[form];
-  const auto its = lists_.get(list);
-  if (its[0] < array.min) return false;
+  const auto counts = lists_.get(list);
+  if (counts[0] < array.min) return false;
   for (size_t c = 0; c < array.counts.size(); ++c) {
-    if (its[1 + c] < array.counts[c].min) return false;
+    if (counts[1 + c] < array.counts[c].min) return false;
   }
   return true;
 }
@@ -145,8 +145,8 @@ bool Machine::may_count(const ArrayForm& array, size_t place, uint32_t count,
 
 std::vector<Machine::Way> Machine::item_ways(uint32_t form, uint32_t list) {
   const ArrayForm& array = parts_->arrays[form];
-  const auto its = lists_.get(list);
-  const std::vector<uint32_t> before(its.begin(), its.end());
+  const auto stored = lists_.get(list);
+  const std::vector<uint32_t> before(stored.begin(), stored.end());
   std::vector<Way> ways;
   if (before[0] >= array.max) return ways;
   const uint32_t place = before[0];

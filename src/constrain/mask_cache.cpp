@@ -30,7 +30,7 @@ void MaskCache::make_mask(State state, TokenBitmask& allowed) {
   // States that differ only beyond the length of the longest token share a mask.
   State alike = machine.within(state, vocabulary_->max_token_bytes());
   if (machine.exhausted()) alike = state;
-  unsure_.clear();
+  undecided_.clear();
   machine.clear_depends_on_forgotten();
   if (!copy_kept(alike, allowed)) fill_new(alike, allowed);
   settle(state, allowed);
@@ -45,7 +45,7 @@ bool MaskCache::asked() {
 
 // Decides the tokens that depend on dropped text by reading each of them in the exact state.
 void MaskCache::settle(State state, TokenBitmask& allowed) {
-  for (const TokenId id : unsure_) {
+  for (const TokenId id : undecided_) {
     State to = state;
     for (const char c : vocabulary_->bytes(id)) {
       to = machine.step(to, static_cast<uint8_t>(c));
@@ -59,7 +59,7 @@ bool MaskCache::copy_kept(State state, TokenBitmask& allowed) {
   const auto found = masks_.find(static_cast<uint32_t>(state));
   if (found == masks_.end()) return false;
   const Mask& mask = found->second;
-  unsure_.insert(unsure_.end(), mask.unsure.begin(), mask.unsure.end());
+  undecided_.insert(undecided_.end(), mask.undecided.begin(), mask.undecided.end());
   if (mask.bits) {
     allowed.allow_those_of(*mask.bits);
     return true;
@@ -76,25 +76,25 @@ bool MaskCache::copy_kept(State state, TokenBitmask& allowed) {
 // Computes the mask of a state for which none is cached.
 void MaskCache::fill_new(State state, TokenBitmask& allowed) {
   if (const auto place = machine.any_string(state)) return fill_any_string(*place, allowed);
-  const std::vector<TokenId> before = std::exchange(unsure_, {});
+  const std::vector<TokenId> before = std::exchange(undecided_, {});
   if (machine.threads(state).size() > 1) {
     fill_by_threads(state, allowed);
   } else if (!fill_string(state, allowed)) {
     fill(state, allowed);
   }
   if (!machine.exhausted()) keep(state, allowed);
-  unsure_.insert(unsure_.end(), before.begin(), before.end());
+  undecided_.insert(undecided_.end(), before.begin(), before.end());
 }
 
 void MaskCache::fill_by_threads(State state, TokenBitmask& allowed) {
-  const std::span<const Thread> its = machine.threads(state);
-  const std::vector<Thread> threads(its.begin(), its.end());
+  const std::span<const Thread> stored = machine.threads(state);
+  const std::vector<Thread> threads(stored.begin(), stored.end());
   std::vector<Thread> rest;
   std::vector<State> strings;
   for (const Thread& thread : threads) {
     const bool in_string = thread.kind == Thread::kString || thread.kind == Thread::kKey;
     const State alone = in_string ? machine.part_of({&thread, 1}) : State::kDead;
-    if (alone != State::kDead && (machine.any_string(alone) || machine.mostly(alone))) {
+    if (alone != State::kDead && (machine.any_string(alone) || machine.usual_state(alone))) {
       strings.push_back(alone);
     } else {
       rest.push_back(thread);
@@ -114,29 +114,29 @@ void MaskCache::fill_any_string(const Machine::AnyString& place, TokenBitmask& a
   const StringTokens& tokens = vocabulary_->in_strings();
   machine.clear_depends_on_forgotten();
   tokens.copy_inside(place.max, allowed);
-  const Tails& tails = tails_of(place.behind);
+  const Tails& tails = tails_of(place.after_quote);
   const auto fits = [&](uint32_t n) { return n >= place.min && n <= place.max; };
   for (const StringTokens::Tail tail : tails.sure) {
     for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
       if (fits(n_characters)) allowed.allow(token);
     }
   }
-  for (const StringTokens::Tail tail : tails.unsure) {
+  for (const StringTokens::Tail tail : tails.undecided) {
     for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
-      if (fits(n_characters)) unsure_.push_back(token);
+      if (fits(n_characters)) undecided_.push_back(token);
     }
   }
 }
 
-const MaskCache::Tails& MaskCache::tails_of(State behind) {
-  const auto key = static_cast<uint32_t>(behind);
+const MaskCache::Tails& MaskCache::tails_of(State after_quote) {
+  const auto key = static_cast<uint32_t>(after_quote);
   if (const auto found = tails_.find(key); found != tails_.end()) return found->second;
   Tails tails;
   const TokenTree& tree = vocabulary_->in_strings().tails();
-  if (behind != State::kDead) tails.sure.push_back(StringTokens::kNoTail);
+  if (after_quote != State::kDead) tails.sure.push_back(StringTokens::kNoTail);
   std::vector<std::pair<State, uint32_t>> levels = {
-      {behind, static_cast<uint32_t>(tree.nodes.size())}};
-  for (uint32_t at = 0; at < tree.nodes.size() && behind != State::kDead;) {
+      {after_quote, static_cast<uint32_t>(tree.nodes.size())}};
+  for (uint32_t at = 0; at < tree.nodes.size() && after_quote != State::kDead;) {
     while (levels.back().second <= at) levels.pop_back();
     const State state = levels.back().first;
     const TokenTree::Node& node = tree.nodes[at];
@@ -144,7 +144,7 @@ const MaskCache::Tails& MaskCache::tails_of(State behind) {
     const State to = may_be ? machine.step(state, node.byte) : State::kDead;
     if (asked()) {
       const auto below = tree.tokens_below(at);
-      tails.unsure.insert(tails.unsure.end(), below.begin(), below.end());
+      tails.undecided.insert(tails.undecided.end(), below.begin(), below.end());
       at = node.end;
       continue;
     }
@@ -156,26 +156,27 @@ const MaskCache::Tails& MaskCache::tails_of(State behind) {
     levels.emplace_back(to, node.end);
     ++at;
   }
-  mask_bytes_ += (tails.sure.size() + tails.unsure.size()) * sizeof(StringTokens::Tail) + 128;
+  mask_bytes_ += (tails.sure.size() + tails.undecided.size()) * sizeof(StringTokens::Tail) + 128;
   return tails_.emplace(key, std::move(tails)).first->second;
 }
 
 bool MaskCache::fill_string(State state, TokenBitmask& allowed) {
-  const auto mostly = machine.mostly(state);
-  if (!mostly) return false;
-  const auto place = machine.any_string(mostly->to);
+  const auto usual = machine.usual_state(state);
+  if (!usual) return false;
+  const auto place = machine.any_string(usual->to);
   if (!place) return false;
   fill_any_string(*place, allowed);
-  mend(state, mostly->to, 0, static_cast<uint32_t>(vocabulary_->all().nodes.size()), allowed);
+  fill_exceptions(state, usual->to, 0, static_cast<uint32_t>(vocabulary_->all().nodes.size()),
+                  allowed);
   return true;
 }
 
 // Corrects `allowed`, the mask of the state to which most characters lead, by following the
 // characters that lead elsewhere.
-void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
-                     TokenBitmask& allowed) {
+void MaskCache::fill_exceptions(State state, State usual, uint32_t begin, uint32_t end,
+                                TokenBitmask& allowed) {
   const TokenTree& tree = vocabulary_->all();
-  const Machine::ByteSet others = machine.exceptional_bytes(state, mostly);
+  const Machine::ByteSet others = machine.exceptional_bytes(state, usual);
   const bool is_between = machine.is_between(state);
   for (uint32_t at = begin; at < end && !machine.exhausted(); at = tree.nodes[at].end) {
     const TokenTree::Node& node = tree.nodes[at];
@@ -185,10 +186,10 @@ void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
     const bool is_end = is_between && node.byte == '"';
     const auto below = tree.tokens_below(at);
     if (asked()) {
-      unsure_.insert(unsure_.end(), below.begin(), below.end());
+      undecided_.insert(undecided_.end(), below.begin(), below.end());
       continue;
     }
-    if (to == mostly) continue;
+    if (to == usual) continue;
     if (to == State::kDead || is_end) {
       for (const TokenId id : below) allowed.forbid(id);
     }
@@ -197,7 +198,7 @@ void MaskCache::mend(State state, State mostly, uint32_t begin, uint32_t end,
     if (is_end) {
       walk_below(tree, at + 1, node.end, to, allowed);
     } else {
-      mend(to, mostly, at + 1, node.end, allowed);
+      fill_exceptions(to, usual, at + 1, node.end, allowed);
     }
   }
 }
@@ -235,7 +236,7 @@ void MaskCache::walk_plain(State state, TokenBitmask& allowed) {
                          : State::kDead;
     if (asked()) {
       const auto below = plain.tokens_below(at);
-      unsure_.insert(unsure_.end(), below.begin(), below.end());
+      undecided_.insert(undecided_.end(), below.begin(), below.end());
       roots.emplace_back(at, State::kDead);
       continue;
     }
@@ -275,8 +276,8 @@ void MaskCache::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, 
     const TokenTree::Node& node = tree.nodes[at];
     const State to = machine.step(levels.back().state, node.byte);
     if (asked()) {
-      const auto unsure = tree.tokens_below(at);
-      unsure_.insert(unsure_.end(), unsure.begin(), unsure.end());
+      const auto undecided = tree.tokens_below(at);
+      undecided_.insert(undecided_.end(), undecided.begin(), undecided.end());
       at = node.end;
       continue;
     }
@@ -336,8 +337,8 @@ void MaskCache::keep(State state, const TokenBitmask& allowed) {
       }
     }
   }
-  mask.unsure = unsure_;
-  mask_bytes_ += (mask.tokens.size() + mask.unsure.size()) * sizeof(TokenId) +
+  mask.undecided = undecided_;
+  mask_bytes_ += (mask.tokens.size() + mask.undecided.size()) * sizeof(TokenId) +
                  (mask.bits ? words.size_bytes() : 0) + 120;
   masks_.emplace(static_cast<uint32_t>(state), std::move(mask));
 }

@@ -39,12 +39,12 @@ class MaskCache {
     bool plain = false;
     std::vector<TokenId> tokens;
     std::optional<TokenBitmask> bits;  // replaces both if there are many tokens
-    std::vector<TokenId> unsure;       // tokens that depend on earlier strings
+    std::vector<TokenId> undecided;    // tokens that depend on earlier strings
   };
   // The tails (see StringTokens) that may follow a string, and those that depend on earlier
   // strings.
   struct Tails {
-    std::vector<StringTokens::Tail> sure, unsure;
+    std::vector<StringTokens::Tail> sure, undecided;
   };
   void fill_new(State state, TokenBitmask& allowed);
   // Computes the mask as the union of the masks of the state's threads.
@@ -53,8 +53,9 @@ class MaskCache {
   // characters are allowed. Returns false for other states.
   bool fill_string(State state, TokenBitmask& allowed);
   void fill_any_string(const Machine::AnyString& place, TokenBitmask& allowed);
-  void mend(State state, State mostly, uint32_t begin, uint32_t end, TokenBitmask& allowed);
-  const Tails& tails_of(State behind);
+  void fill_exceptions(State state, State usual, uint32_t begin, uint32_t end,
+                       TokenBitmask& allowed);
+  const Tails& tails_of(State after_quote);
   // Computes the mask of any state by walking the trie.
   void fill(State state, TokenBitmask& allowed);
   void walk(const TokenTree& tree, State state, TokenBitmask& allowed);
@@ -82,7 +83,7 @@ class MaskCache {
     Machine::ByteSet known{}, loop{};
   };
   std::unordered_map<uint32_t, Loops> loops_;
-  std::vector<TokenId> unsure_;  // tokens of the current mask that depend on earlier strings
+  std::vector<TokenId> undecided_;  // tokens of the current mask that depend on earlier strings
   size_t mask_bytes_ = 0;
 };
 

@@ -36,7 +36,7 @@ RegularPool::RegularPool(uint32_t max_expressions, const RegularPool* base)
 size_t RegularPool::bytes() const {
   size_t n = expressions_.capacity() * sizeof(Expression) +
              (lists_.capacity() + table_.capacity()) * sizeof(uint32_t);
-  return n + steps_bytes_ + lives_.size() * 40;
+  return n + steps_bytes_ + liveness_.size() * 40;
 }
 
 size_t RegularPool::bytes_of_sets() const {
@@ -87,10 +87,10 @@ std::optional<Regular> RegularPool::find(uint64_t hash, const Expression& e,
 }
 
 Regular RegularPool::intern(Expression e, std::span<const uint32_t> parts) {
-  const auto hash_of = [&](const Expression& x, std::span<const uint32_t> its) {
+  const auto hash_of = [&](const Expression& x, std::span<const uint32_t> children) {
     uint64_t hash = mix(0, static_cast<uint64_t>(x.kind));
-    if (its.empty()) return mix(mix(mix(hash, x.a), x.b), x.c);
-    for (const uint32_t part : its) hash = mix(hash, part);
+    if (children.empty()) return mix(mix(mix(hash, x.a), x.b), x.c);
+    for (const uint32_t child : children) hash = mix(hash, child);
     return hash;
   };
   spend(4 + parts.size());

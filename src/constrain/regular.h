@@ -73,7 +73,7 @@ class RegularPool {
   // The bounds of a repeated any_character(), possibly followed by a mark.
   struct AnyRun {
     uint32_t min, max;
-    Regular behind;  // the mark, or the empty text
+    Regular rest;  // the mark, or the empty text
   };
   std::optional<AnyRun> any_run(Regular r) const;
   // Returns an expression with the same beginnings of up to `n_characters` characters, which is the
@@ -195,8 +195,8 @@ class RegularPool {
   Regular derive_compared(const Expression& e, char32_t c);
   Regular make_compared(uint32_t bound_id, uint32_t state, uint32_t results);
   Regular make_divisible(uint32_t division_id, DecimalDivision::State state);
-  enum class Life : uint8_t { kUnknown, kAlive, kDead };
-  Life known_life(Regular r) const;
+  enum class Liveness : uint8_t { kUnknown, kAlive, kDead };
+  Liveness known_liveness(Regular r) const;
   bool explore(Regular r);
   // Both visit at most `n_left` expressions and subtract the visited ones.
   std::optional<uint32_t> longest_need(Regular r, uint32_t& n_left) const;
@@ -219,7 +219,7 @@ class RegularPool {
   std::vector<DecimalDivision> divisions_;
   uint32_t base_sets_ = 0, base_bounds_ = 0, base_divisions_ = 0;
   std::unordered_map<uint32_t, Steps> steps_;
-  std::unordered_map<uint32_t, Life> lives_;
+  std::unordered_map<uint32_t, Liveness> liveness_;
 };
 
 }  // namespace kvik::constrain

@@ -74,8 +74,8 @@ Regular RegularPool::target(Regular r, Steps& steps, size_t i) {
 Regular RegularPool::step(Regular r, char32_t c) {
   if (r == Regular::kNothing) return r;
   Steps& steps = steps_of(r);
-  const auto behind = std::ranges::upper_bound(steps.starts, c);
-  return target(r, steps, static_cast<size_t>(behind - steps.starts.begin()) - 1);
+  const auto following = std::ranges::upper_bound(steps.starts, c);
+  return target(r, steps, static_cast<size_t>(following - steps.starts.begin()) - 1);
 }
 
 Regular RegularPool::step(Regular r, std::u32string_view text) {
@@ -86,8 +86,8 @@ Regular RegularPool::step(Regular r, std::u32string_view text) {
 bool RegularPool::any_step(Regular r, char32_t first, char32_t last) {
   if (r == Regular::kNothing) return false;
   Steps& steps = steps_of(r);
-  const auto behind = std::ranges::upper_bound(steps.starts, first);
-  for (auto i = static_cast<size_t>(behind - steps.starts.begin()) - 1; i < steps.starts.size();
+  const auto following = std::ranges::upper_bound(steps.starts, first);
+  for (auto i = static_cast<size_t>(following - steps.starts.begin()) - 1; i < steps.starts.size();
        ++i) {
     if (steps.starts[i] > last) return false;
     if (target(r, steps, i) != Regular::kNothing) return true;
@@ -177,18 +177,18 @@ Regular RegularPool::derive(Regular r, char32_t c) {
   return Regular::kNothing;
 }
 
-RegularPool::Life RegularPool::known_life(Regular r) const {
+RegularPool::Liveness RegularPool::known_liveness(Regular r) const {
   const Expression& e = get(r);
-  if (r == Regular::kNothing) return Life::kDead;
-  if (e.nullable || !e.may_be_dead) return Life::kAlive;
-  if (e.kind == Kind::kComplement && get(Regular{e.a}).finite) return Life::kAlive;
-  const auto found = lives_.find(id_of(r));
-  return found == lives_.end() ? Life::kUnknown : found->second;
+  if (r == Regular::kNothing) return Liveness::kDead;
+  if (e.nullable || !e.may_be_dead) return Liveness::kAlive;
+  if (e.kind == Kind::kComplement && get(Regular{e.a}).finite) return Liveness::kAlive;
+  const auto found = liveness_.find(id_of(r));
+  return found == liveness_.end() ? Liveness::kUnknown : found->second;
 }
 
 bool RegularPool::is_alive(Regular r) {
-  const Life life = known_life(r);
-  if (life != Life::kUnknown) return life == Life::kAlive;
+  const Liveness liveness = known_liveness(r);
+  if (liveness != Liveness::kUnknown) return liveness == Liveness::kAlive;
   const Expression e = get(r);
   bool alive = false;
   if (e.kind == Kind::kSequence) {
@@ -202,7 +202,7 @@ bool RegularPool::is_alive(Regular r) {
   } else {
     return explore(r);
   }
-  lives_[id_of(r)] = alive ? Life::kAlive : Life::kDead;
+  liveness_[id_of(r)] = alive ? Liveness::kAlive : Liveness::kDead;
   return alive;
 }
 
@@ -222,14 +222,14 @@ bool RegularPool::explore(Regular r) {
     const size_t n = steps_of(state).starts.size();
     for (size_t i = 0; i < n; ++i) {
       const Regular next = derive(state, steps_of(state).starts[i]);
-      const Life life = known_life(next);
-      if (life == Life::kAlive) {
+      const Liveness liveness = known_liveness(next);
+      if (liveness == Liveness::kAlive) {
         for (size_t back = at;; back = seen[back].from) {
-          lives_[id_of(seen[back].state)] = Life::kAlive;
+          liveness_[id_of(seen[back].state)] = Liveness::kAlive;
           if (back == 0) return true;
         }
       }
-      if (life == Life::kDead || !known.try_emplace(id_of(next), true).second) continue;
+      if (liveness == Liveness::kDead || !known.try_emplace(id_of(next), true).second) continue;
       seen.push_back({next, at});
       left.push_back(seen.size() - 1);
       if (seen.size() > kMaxExplored || exhausted_) {
@@ -238,7 +238,7 @@ bool RegularPool::explore(Regular r) {
       }
     }
   }
-  for (const Seen& dead : seen) lives_[id_of(dead.state)] = Life::kDead;
+  for (const Seen& dead : seen) liveness_[id_of(dead.state)] = Liveness::kDead;
   return false;
 }
 

@@ -62,10 +62,10 @@ std::optional<uint32_t> RegularPool::longest_need(Regular r, uint32_t& n_left) c
     case Kind::kCharacters:
       return 1;
     case Kind::kSequence: {
-      const auto behind = longest_need(Regular{e.b}, n_left);
+      const auto rest = longest_need(Regular{e.b}, n_left);
       const auto first = sum(longest_need(Regular{e.a}, n_left), shortest(Regular{e.b}, n_left));
-      if (!behind || !first) return {};
-      return std::max(*first, *behind);
+      if (!rest || !first) return {};
+      return std::max(*first, *rest);
     }
     case Kind::kChoice: {
       uint32_t most = 0;
@@ -131,17 +131,17 @@ std::optional<RegularPool::AnyRun> RegularPool::any_run(Regular r) const {
     static const CodePointSet kAll = CodePointSet::all();
     return get(part).kind == Kind::kCharacters && set(get(part).a) == kAll;
   };
-  Regular behind = Regular::kEmptyText;
+  Regular rest = Regular::kEmptyText;
   if (get(r).kind == Kind::kMark) return AnyRun{0, 0, r};
   if (get(r).kind == Kind::kSequence && get(Regular{get(r).b}).kind == Kind::kMark) {
-    behind = Regular{get(r).b};
+    rest = Regular{get(r).b};
     r = Regular{get(r).a};
   }
   const Expression& e = get(r);
-  if (e.kind == Kind::kEmptyText) return AnyRun{0, 0, behind};
-  if (is_any(r)) return AnyRun{1, 1, behind};
+  if (e.kind == Kind::kEmptyText) return AnyRun{0, 0, rest};
+  if (is_any(r)) return AnyRun{1, 1, rest};
   if (e.kind != Kind::kRepeat || !is_any(Regular{e.a})) return {};
-  return AnyRun{e.b, e.c, behind};
+  return AnyRun{e.b, e.c, rest};
 }
 
 }  // namespace kvik::constrain

@@ -41,11 +41,11 @@ void ThreadStepper::close_container(uint32_t stack) {
   const Frame top = m_.frame(stack);
   if (!m_.is_compared(top.parent)) return complete(top.parent);
   const bool is_object = top.kind == Frame::kComparedObject;
-  const auto its = m_.lists_.get(m_.memory_of(top).record);
-  const std::vector<uint32_t> record(its.begin(), its.end());
+  const auto stored = m_.lists_.get(m_.memory_of(top).record);
+  const std::vector<uint32_t> record(stored.begin(), stored.end());
   const uint32_t value =
       m_.container_value(is_object ? ValueKind::kObject : ValueKind::kArray, record);
-  if (const auto behind = Comparer(m_).with_value(top.parent, value)) complete(*behind);
+  if (const auto following = Comparer(m_).with_value(top.parent, value)) complete(*following);
 }
 
 std::optional<uint32_t> ThreadStepper::stack_after(const Thread& thread) {
@@ -127,8 +127,8 @@ void ThreadStepper::step(const Thread& thread) {
 void ThreadStepper::step_text(const Thread& thread) {
   if (thread.partial == 0 && pool_.accepts_empty(Regular{thread.expr})) {
     if (const auto stack = stack_after(thread)) {
-      const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
-      for (const Thread& next : behind) step_closed(next);
+      const std::vector<Thread> following = m_.closure_of_stack(*stack).threads;
+      for (const Thread& next : following) step_closed(next);
     }
   }
   read_text(thread);

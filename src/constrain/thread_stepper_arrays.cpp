@@ -49,7 +49,7 @@ std::vector<Thread> ThreadStepper::items_of(uint32_t stack, uint32_t n_blanks) {
     return made;
   }
   Memory memory = m_.memory_of(top);
-  for (const auto& [way, rule] : Comparer(m_).ruled_ways(top.a, memory)) {
+  for (const auto& [way, rule] : Comparer(m_).ways_with_rules(top.a, memory)) {
     memory.list = way.list;
     memory.next_rule = rule;
     add(way.value, m_.put_memory(memory));

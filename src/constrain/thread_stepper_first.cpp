@@ -56,8 +56,8 @@ void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
       if (thread.partial != 0 || !pool_.accepts_empty(Regular{thread.expr})) return;
       const auto stack = stack_after(thread);
       if (!stack) return;
-      const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
-      for (const Thread& next : behind) add_first_closed(next, first);
+      const std::vector<Thread> following = m_.closure_of_stack(*stack).threads;
+      for (const Thread& next : following) add_first_closed(next, first);
       return;
     }
     case Thread::kStringOpen:

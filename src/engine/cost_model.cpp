@@ -6,14 +6,14 @@
 namespace kvik {
 namespace {
 
-constexpr double kFade = 0.99;  // decay of the weight of earlier observations at each observation
+constexpr double kDecay = 0.99;  // decay of the weight of earlier observations at each observation
 // Weight of the newest coefficients as a prior, added at each observation. It sums to 0.05 of one
 // observation, and unlike those it does not decay.
-constexpr double kInertia = 0.05 * (1 - kFade);
+constexpr double kPriorWeight = 0.05 * (1 - kDecay);
 constexpr uint64_t kTrusted = 8;  // observations before outliers are limited
 // Largest factor by which an observation may differ from the expected time.
 constexpr double kOutlier = 2;
-constexpr double kHaste = 0.05;  // share of a deviation that is applied to all terms at once
+constexpr double kCommonShare = 0.05;  // share of a deviation that is applied to all terms at once
 
 // One unit of each term takes about the same time, so that the first observation is divided
 // sensibly: a step, 16 rows, 16 rows of logits, 16 Ki cached tokens read, and 16 rows that attend
@@ -56,21 +56,21 @@ void CostModel::observe(const StepWork& work, double ms) {
   const double expected = this->ms(work);
   if (n_observed_ >= kTrusted) {
     ms = std::clamp(ms, expected / kOutlier, expected * kOutlier);
-    rescale(std::pow(ms / expected, kHaste));
+    rescale(std::pow(ms / expected, kCommonShare));
   }
   ++n_observed_;
-  n_rows_most_ = std::max(n_rows_most_, work.n_rows);
+  max_rows_seen_ = std::max(max_rows_seen_, work.n_rows);
   const Terms terms = terms_of(work);
   // Weight of the absolute error; squared, it gives the relative error.
   const double weight = 1 / ms;
   for (size_t i = 0; i < kTerms; ++i) {
-    targets_[i] = kFade * targets_[i] + weight * terms[i];
+    targets_[i] = kDecay * targets_[i] + weight * terms[i];
     for (size_t j = 0; j < kTerms; ++j) {
-      products_[i][j] = kFade * products_[i][j] + weight * weight * terms[i] * terms[j];
+      products_[i][j] = kDecay * products_[i][j] + weight * weight * terms[i] * terms[j];
     }
-    const double inertia = kInertia * weight * weight;
-    products_[i][i] += inertia;
-    targets_[i] += inertia * cost_[i];
+    const double prior = kPriorWeight * weight * weight;
+    products_[i][i] += prior;
+    targets_[i] += prior * cost_[i];
   }
   solve();
 }
@@ -122,11 +122,11 @@ CostModel::Terms CostModel::solve_for(const std::array<bool, kTerms>& is_free) c
   return x;
 }
 
-uint32_t CostModel::tokens_within(double budget_ms, uint32_t n_cached, uint32_t n_most) const {
-  uint32_t fits = 0, too_many = n_most + 1;  // bisection: the cost grows with the number of tokens
+uint32_t CostModel::tokens_within(double budget_ms, uint32_t n_cached, uint32_t n_max) const {
+  uint32_t fits = 0, too_many = n_max + 1;  // bisection: the cost grows with the number of tokens
   while (fits + 1 < too_many) {
     const uint32_t n = fits + (too_many - fits) / 2;
-    const bool is_within = added_ms(StepWork::chunk(n_cached, n, n == n_most ? 1 : 0)) <= budget_ms;
+    const bool is_within = added_ms(StepWork::chunk(n_cached, n, n == n_max ? 1 : 0)) <= budget_ms;
     (is_within ? fits : too_many) = n;
   }
   return fits;

@@ -42,12 +42,12 @@ class CostModel {
   double attention_ms(const StepWork& work) const { return cost_[4] * terms_of(work)[4]; }
   // Returns the milliseconds of one row in a step of many rows, or 0 if no step had many rows yet.
   double row_ms() const {
-    return n_rows_most_ < kManyRows ? 0 : cost_[1] * terms_of({.n_rows = 1})[1];
+    return max_rows_seen_ < kManyRows ? 0 : cost_[1] * terms_of({.n_rows = 1})[1];
   }
 
-  // Returns the largest number of tokens in [0, n_most], following n_cached cached ones, that adds
-  // at most budget_ms to a step. If all n_most fit, the last token has logits.
-  uint32_t tokens_within(double budget_ms, uint32_t n_cached, uint32_t n_most) const;
+  // Returns the largest number of tokens in [0, n_max], following n_cached cached ones, that adds
+  // at most budget_ms to a step. If all n_max fit, the last token has logits.
+  uint32_t tokens_within(double budget_ms, uint32_t n_cached, uint32_t n_max) const;
 
   // Returns the time to compute n_new tokens after n_cached cached ones in chunks of chunk_tokens,
   // if nothing else is computed.
@@ -57,7 +57,7 @@ class CostModel {
   // time to read their K and V from a tier. Returns std::nullopt if no step had many rows yet: the
   // estimate is then unknown, because in decoding steps a row looks nearly free.
   std::optional<double> known_compute_ms(uint32_t n_cached, uint32_t n_new) const {
-    if (n_rows_most_ < std::min(n_new, kManyRows)) return std::nullopt;
+    if (max_rows_seen_ < std::min(n_new, kManyRows)) return std::nullopt;
     return added_ms(StepWork::chunk(n_cached, n_new, 0));
   }
 
@@ -75,7 +75,7 @@ class CostModel {
   std::array<Terms, kTerms> products_{};  // Σ x xᵀ / ms², faded
   Terms targets_{};                       // Σ x / ms, faded
   uint64_t n_observed_ = 0;
-  uint32_t n_rows_most_ = 0;  // largest number of rows in any observed step
+  uint32_t max_rows_seen_ = 0;  // largest number of rows in any observed step
 };
 
 }  // namespace kvik

@@ -152,8 +152,9 @@ bool EngineThread::run_once() {
   if (!take_messages()) return false;
   const bool worked = step();
   const EngineSnapshot snapshot = engine_->snapshot();
-  const bool has_news = worked || took_messages_;
-  watchers_.show(*engine_, has_news ? LiveWatchers::News::kSome : LiveWatchers::News::kNone);
+  const bool has_changes = worked || took_messages_;
+  watchers_.show(*engine_,
+                 has_changes ? LiveWatchers::Changes::kSome : LiveWatchers::Changes::kNone);
   const MutexLock lock(mutex_);
   snapshot_ = snapshot;
   is_fetching_ = !worked && engine_->is_fetching();

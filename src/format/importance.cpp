@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kSums = ".in_sum2";
 constexpr std::string_view kCounts = ".counts";
-constexpr double kLeastWeight = 1e-3;
+constexpr double kMinWeight = 1e-3;
 
 // Reads the numbers of an f32 tensor, which must be finite and ≥ 0.
 Result<std::vector<double>> read_numbers(ModelSource& source, size_t index) {
@@ -154,7 +154,7 @@ Result<std::vector<float>> Importance::weights(const TensorInfo& tensor, uint64_
   const double mean = all / static_cast<double>(in.n_cols);
   std::vector<float> weights(in.n_cols);
   std::ranges::transform(sums, weights.begin(), [&](float sum) {
-    return static_cast<float>(std::max(static_cast<double>(sum) / mean, kLeastWeight));
+    return static_cast<float>(std::max(static_cast<double>(sum) / mean, kMinWeight));
   });
   return weights;
 }

@@ -30,9 +30,9 @@ constexpr uint64_t kMaxContext = uint64_t{1} << 28;
 // suffix indexes double their tables as they grow, so twice their contents is the bound.
 uint64_t speculation_bytes(const EngineOptions& options, uint64_t n_pages) {
   if (options.speculation.mode == SpeculationOptions::Mode::kOff) return 0;
-  const uint64_t of_sequence = SuffixIndex::most_bytes(0);
+  const uint64_t of_sequence = SuffixIndex::max_bytes(0);
   const uint64_t of_page =
-      2 * CachedNgramIndex::n_bytes(1) + SuffixIndex::most_bytes(kPageTokens) - of_sequence;
+      2 * CachedNgramIndex::n_bytes(1) + SuffixIndex::max_bytes(kPageTokens) - of_sequence;
   return n_pages * of_page + options.max_running * of_sequence;
 }
 
@@ -42,7 +42,7 @@ uint64_t speculation_bytes(const EngineOptions& options, uint64_t n_pages) {
 uint64_t grammar_bytes(const EngineOptions& options, uint32_t n_vocab) {
   const uint64_t of_sequence = constrain::GrammarMatcher::kSmallBytes + n_vocab * sizeof(float);
   return GrammarCompiler::kMaxBytes +
-         GrammarCompiler::kMaxVocabularies * GrammarVocabulary::most_bytes(n_vocab) +
+         GrammarCompiler::kMaxVocabularies * GrammarVocabulary::max_bytes(n_vocab) +
          options.max_running * of_sequence + constrain::Limits().max_matching_bytes;
 }
 

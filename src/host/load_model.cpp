@@ -61,9 +61,9 @@ Result<void> check_address_space(const MemoryPlan& plan, Backend& backend) {
 
 // Returns the number of threads requested, or one per core if that many would only be slower.
 uint32_t threads_of(const ModelOptions& options) {
-  constexpr uint32_t kMostPerProcessor = 4;
+  constexpr uint32_t kMaxPerProcessor = 4;
   const uint32_t n_processors = usable_processors();
-  if (options.n_threads <= kMostPerProcessor * n_processors) return options.n_threads;
+  if (options.n_threads <= kMaxPerProcessor * n_processors) return options.n_threads;
   const uint32_t n_cores = usable_cores();
   log::warn("--threads {} is far more than this machine's {}: {} compute", options.n_threads,
             counted(n_processors, "processor"), counted(n_cores, "thread"));
@@ -102,13 +102,13 @@ void log_memory(const MemoryPlan& plan, Backend& backend) {
 
 // Adds the memory of a draft model. If it cannot be planned, load_draft() reports the error.
 void add_draft(const std::string& spec, const EngineOptions& engine, Backend& backend,
-               MemoryWish& wish) {
+               MemoryRequest& requested) {
   const auto source = open_model(spec);
   if (!source) return;
   const auto draft = Footprint::of(**source, backend);
   if (!draft) return;
-  wish.draft_page_bytes = draft->kv(engine.kv_type).page_bytes();
-  wish.draft_bytes =
+  requested.draft_page_bytes = draft->kv(engine.kv_type).page_bytes();
+  requested.draft_bytes =
       draft->weights().n_bytes +
       DraftModel::buffer_bytes(draft->config(), engine.kv_type, engine.max_running, backend);
 }
@@ -220,15 +220,15 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
 StatedChoice choose_memory(const ModelOptions& options, const EngineOptions& engine,
                            const MemoryBeside& beside, const Footprint& footprint,
                            Backend& backend) {
-  MemoryWish wish;
-  wish.kv_bytes = beside.kv_bytes;
-  wish.adapter_bytes = beside.adapter_bytes;
+  MemoryRequest requested;
+  requested.kv_bytes = beside.kv_bytes;
+  requested.adapter_bytes = beside.adapter_bytes;
   const uint64_t n_ctx_train = footprint.config().n_ctx_train;
-  if (!options.chooses_ctx) wish.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
-  if (!beside.draft.empty()) add_draft(beside.draft, engine, backend, wish);
+  if (!options.chooses_ctx) requested.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
+  if (!beside.draft.empty()) add_draft(beside.draft, engine, backend, requested);
   const MemoryState memory = memory_state(backend);
-  const MemoryChoice choice = choose_memory(footprint, engine, wish, memory);
-  return {choice, describe(choice, wish, memory, n_ctx_train)};
+  const MemoryChoice choice = choose_memory(footprint, engine, requested, memory);
+  return {choice, describe(choice, requested, memory, n_ctx_train)};
 }
 
 Result<LoadedModel> load_model(ModelOptions options, EngineOptions& engine,

@@ -67,7 +67,7 @@ class LocalAdapterRegistry final : public AdapterRegistry {
   Backend& backend_;
   const std::string model_spec_;
   const AdapterOptions options_;
-  // Bytes of all adapters in use. Outlives the shelf, as adapters may.
+  // Bytes of all adapters in use. Outlives the registry, as adapters may.
   const std::shared_ptr<std::atomic<uint64_t>> held_bytes_ =
       std::make_shared<std::atomic<uint64_t>>(0);
 

@@ -14,16 +14,16 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kContextStep = 1024;
-constexpr uint64_t kLeastContext = 4096;
+constexpr uint64_t kMinContext = 4096;
 
 // Computes what a model needs for a context and a KV budget.
 class Need {
  public:
-  Need(const Footprint& footprint, const EngineOptions& options, const MemoryWish& wish,
+  Need(const Footprint& footprint, const EngineOptions& options, const MemoryRequest& requested,
        bool is_device)
       : footprint_(footprint),
         options_(options),
-        wish_(wish),
+        requested_(requested),
         is_device_(is_device),
         kv_(footprint.kv(options.kv_type)) {}
 
@@ -36,7 +36,7 @@ class Need {
   // Returns the KV budget that keeps all pages of kContexts sequences of n_ctx tokens.
   uint64_t cache_budget(uint64_t n_ctx) const {
     return with_draft_pages(
-        kv_.budget(n_ctx, MemoryWish::kContexts, options_.tiers, options_.max_running));
+        kv_.budget(n_ctx, MemoryRequest::kContexts, options_.tiers, options_.max_running));
   }
 
   // Returns the memory of everything.
@@ -45,21 +45,21 @@ class Need {
     options.n_ctx_max = static_cast<uint32_t>(n_ctx);
     options.kv_budget_bytes = kv_bytes;
     const MemoryPlan plan = footprint_.plan(options);
-    return (is_device_ ? plan.backend_bytes() : plan.total_bytes()) + wish_.adapter_bytes +
-           wish_.draft_bytes;
+    return (is_device_ ? plan.backend_bytes() : plan.total_bytes()) + requested_.adapter_bytes +
+           requested_.draft_bytes;
   }
 
  private:
   // divide_kv_budget() takes a page of the draft model for each page of the model.
   uint64_t with_draft_pages(uint64_t n_bytes) const {
-    if (wish_.draft_page_bytes == 0) return n_bytes;
+    if (requested_.draft_page_bytes == 0) return n_bytes;
     const uint64_t n_pages = n_bytes / kv_.page_bytes() + 1;
-    return n_pages * (kv_.page_bytes() + wish_.draft_page_bytes);
+    return n_pages * (kv_.page_bytes() + requested_.draft_page_bytes);
   }
 
   const Footprint& footprint_;
   const EngineOptions& options_;
-  const MemoryWish& wish_;
+  const MemoryRequest& requested_;
   const bool is_device_;
   const KvFootprint kv_;
 };
@@ -79,7 +79,7 @@ uint64_t largest(uint64_t least, uint64_t most, uint64_t step, const Fits& fits)
 }
 
 uint64_t choose_context(const Need& need, uint64_t n_ctx_train, uint64_t usable_bytes) {
-  return largest(std::min(n_ctx_train, kLeastContext), n_ctx_train, kContextStep,
+  return largest(std::min(n_ctx_train, kMinContext), n_ctx_train, kContextStep,
                  [&](uint64_t n) { return need.total(n, need.context_budget(n)) <= usable_bytes; });
 }
 
@@ -100,28 +100,30 @@ MemoryState memory_state(Backend& backend) {
 MemoryState idle_machine(uint64_t n_bytes) { return {.all_bytes = n_bytes, .free_bytes = n_bytes}; }
 
 MemoryChoice choose_memory(const Footprint& footprint, const EngineOptions& options,
-                           const MemoryWish& wish, const MemoryState& memory) {
-  const Need need(footprint, options, wish, memory.is_device);
+                           const MemoryRequest& requested, const MemoryState& memory) {
+  const Need need(footprint, options, requested, memory.is_device);
   const uint64_t n_ctx_train = footprint.config().n_ctx_train;
   const uint64_t usable = memory.usable_bytes();
-  if (wish.kv_bytes) return {.n_ctx = wish.n_ctx.value_or(n_ctx_train), .kv_bytes = *wish.kv_bytes};
-  const uint64_t n_ctx = wish.n_ctx ? *wish.n_ctx : choose_context(need, n_ctx_train, usable);
+  if (requested.kv_bytes)
+    return {.n_ctx = requested.n_ctx.value_or(n_ctx_train), .kv_bytes = *requested.kv_bytes};
+  const uint64_t n_ctx =
+      requested.n_ctx ? *requested.n_ctx : choose_context(need, n_ctx_train, usable);
   uint64_t least = need.context_budget(n_ctx);
   // A context that the user asked for may use the reserve, but not more than is free.
-  if (wish.n_ctx && need.total(n_ctx, least) > memory.free_bytes) {
-    least = need.context_budget(std::min(n_ctx, kLeastContext));
+  if (requested.n_ctx && need.total(n_ctx, least) > memory.free_bytes) {
+    least = need.context_budget(std::min(n_ctx, kMinContext));
   }
-  const uint64_t most = std::max(need.cache_budget(n_ctx), MemoryWish::kLeastKvBytes);
+  const uint64_t most = std::max(need.cache_budget(n_ctx), MemoryRequest::kMinKvBytes);
   const uint64_t kv_bytes = largest(
       least, most, kMiB, [&](uint64_t n_bytes) { return need.total(n_ctx, n_bytes) <= usable; });
   return {.n_ctx = n_ctx, .kv_bytes = kv_bytes};
 }
 
-std::string describe(const MemoryChoice& choice, const MemoryWish& wish, const MemoryState& memory,
-                     uint64_t n_ctx_train) {
+std::string describe(const MemoryChoice& choice, const MemoryRequest& requested,
+                     const MemoryState& memory, uint64_t n_ctx_train) {
   const std::string place = memory.is_device ? "free on the device" : "free memory";
   std::string chosen = fmt::format("KV cache {}", format_bytes(choice.kv_bytes));
-  if (!wish.n_ctx) {
+  if (!requested.n_ctx) {
     const std::string of =
         choice.n_ctx < n_ctx_train ? fmt::format(" of {}", n_ctx_train) : std::string();
     chosen = fmt::format("context {}{} and {}", choice.n_ctx, of, chosen);
@@ -129,7 +131,7 @@ std::string describe(const MemoryChoice& choice, const MemoryWish& wish, const M
   return fmt::format("chosen: {}, from {} {} of which {} stay free for other programs; {} it",
                      chosen, format_bytes(memory.free_bytes), place,
                      format_bytes(std::min(memory.free_bytes, memory.reserve_bytes())),
-                     wish.n_ctx ? "--kv-memory changes" : "--ctx and --kv-memory change");
+                     requested.n_ctx ? "--kv-memory changes" : "--ctx and --kv-memory change");
 }
 
 }  // namespace kvik

@@ -30,15 +30,15 @@ MemoryState memory_state(Backend& backend);
 MemoryState idle_machine(uint64_t n_bytes);
 
 // The values of `--ctx` and `--kv-memory`, and the other needs of memory.
-struct MemoryWish {
+struct MemoryRequest {
   std::optional<uint64_t> n_ctx;     // absent: the largest that fits, up to the trained context
-  std::optional<uint64_t> kv_bytes;  // absent: what kContexts contexts need, and kLeastKvBytes
+  std::optional<uint64_t> kv_bytes;  // absent: what kContexts contexts need, and kMinKvBytes
   uint64_t adapter_bytes = 0;        // budget of adapters
   uint64_t draft_bytes = 0;          // weights and buffers of a draft model
   uint64_t draft_page_bytes = 0;     // a page of the draft model in each of its layer groups
 
   static constexpr uint64_t kContexts = 2;
-  static constexpr uint64_t kLeastKvBytes = uint64_t{4} << 30;
+  static constexpr uint64_t kMinKvBytes = uint64_t{4} << 30;
 };
 
 // A context and a budget of the KV cache.
@@ -52,14 +52,14 @@ struct MemoryChoice {
 // which one sequence and everything else that the model needs fit into the usable memory, in steps
 // of 1024 tokens. Then the cache gets what two such contexts need, and at least 4 GiB, as far as
 // the memory goes. If not even a context of 4096 tokens fits, that is chosen: loading then reports
-// what is missing. What the wish contains is not changed; with a given budget the context is the
+// what is missing. What the request contains is not changed; with a given budget the context is the
 // trained one, which the engine cuts to what the budget holds.
 MemoryChoice choose_memory(const Footprint& footprint, const EngineOptions& options,
-                           const MemoryWish& wish, const MemoryState& memory);
+                           const MemoryRequest& requested, const MemoryState& memory);
 
 // Returns the choice as one sentence: what was chosen, of which memory, and which flags override
 // it.
-std::string describe(const MemoryChoice& choice, const MemoryWish& wish, const MemoryState& memory,
-                     uint64_t n_ctx_train);
+std::string describe(const MemoryChoice& choice, const MemoryRequest& requested,
+                     const MemoryState& memory, uint64_t n_ctx_train);
 
 }  // namespace kvik

@@ -18,7 +18,7 @@ constexpr std::string_view kFrame = " [] ";
 
 // Returns the width of the bar beside text_bytes of text, so that the line does not wrap: a line
 // that wraps cannot be erased.
-uint64_t width_beside(size_t text_bytes) {
+uint64_t bar_width(size_t text_bytes) {
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kWidth;
   return size.ws_col > text_bytes ? std::min(kWidth, size.ws_col - text_bytes) : 0;
@@ -32,7 +32,7 @@ ProgressBar::ProgressBar(std::string_view what)
 void ProgressBar::show(uint64_t done, uint64_t all, const std::string& note) {
   if (done >= all) return close();
   if (!is_terminal_) return;
-  const uint64_t width = width_beside(what_.size() + note.size() + kFrame.size() + 1);
+  const uint64_t width = bar_width(what_.size() + note.size() + kFrame.size() + 1);
   const uint64_t filled = done * width / all;
   const TimePoint now = std::chrono::steady_clock::now();
   const bool has_new_note = note != note_ && now - drawn_ >= kNoteInterval;

@@ -105,9 +105,9 @@ Line read_line(const CLI::App& program, const std::vector<std::string>& argument
     if (is_unknown && line.unknown_flag.empty()) {
       line.unknown_flag = foreign.empty() ? word : foreign;
     }
-    const bool has_value_behind =
+    const bool has_next_value =
         option != nullptr && option->get_expected_max() > 0 && argument.size() == word.size();
-    if (has_value_behind) ++i;
+    if (has_next_value) ++i;
   }
   return line;
 }

@@ -90,10 +90,10 @@ std::vector<std::string> readable_runs(std::string_view ascending) {
 // Returns the expected input, such as "only '0'", "only ',' or '}'", "only '0' to '9' or the end of
 // the text".
 std::string expected(const Trial::Outcome& outcome) {
-  constexpr size_t kMostRuns = 12;
+  constexpr size_t kMaxRuns = 12;
   std::vector<std::string> choices = readable_runs(outcome.allowed);
-  if (choices.size() > kMostRuns) {
-    choices.resize(kMostRuns);
+  if (choices.size() > kMaxRuns) {
+    choices.resize(kMaxRuns);
     choices.emplace_back("other bytes");
   }
   if (outcome.could_end) choices.emplace_back("the end of the text");

@@ -34,7 +34,7 @@ Result<LoadedForRun> load(RunOptions& options, const std::vector<TierPlace>& tie
   TRY_ASSIGN(auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto source, open_model(options.model.model));
   const auto footprint = Footprint::of(*source, *backend);
-  uint64_t most_kv_bytes = UINT64_MAX;
+  uint64_t max_kv_bytes = UINT64_MAX;
   if (footprint && options.model.chooses_ctx) {
     const EngineOptions engine{.kv_type = options.model.kv_type,
                                .max_running = kConversations,
@@ -44,11 +44,11 @@ Result<LoadedForRun> load(RunOptions& options, const std::vector<TierPlace>& tie
         options.model, engine, {.draft = options.speculation.draft}, *footprint, *backend);
     if (choice.n_ctx < footprint->config().n_ctx_train) log::info("{}", sentence);
     options.model.n_ctx = choice.n_ctx;
-    most_kv_bytes = choice.kv_bytes;
+    max_kv_bytes = choice.kv_bytes;
   }
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, *source, std::move(backend)));
   const uint64_t kv_bytes = loaded.kv().budget(loaded.n_ctx, kConversations, tiers);
-  return LoadedForRun{std::move(loaded), std::min(kv_bytes, most_kv_bytes)};
+  return LoadedForRun{std::move(loaded), std::min(kv_bytes, max_kv_bytes)};
 }
 
 Result<int> perform(Generator& generator, const RunOptions& options, const RunTask& task) {

@@ -15,10 +15,9 @@ std::string read_speculation(const std::string& text, SpeculationOptions& option
     return {};
   }
   const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, options.n_most);
+  const auto [rest, error] = std::from_chars(text.data(), end, options.n_max);
   options.mode = kAlways;
-  if (error == std::errc() && rest == end && options.n_most >= 1 &&
-      options.n_most <= kMaxDraftTokens)
+  if (error == std::errc() && rest == end && options.n_max >= 1 && options.n_max <= kMaxDraftTokens)
     return {};
   return fmt::format("'{}' is not a mode of speculation; expected auto, off or 1 to {} tokens",
                      text, kMaxDraftTokens);

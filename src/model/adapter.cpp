@@ -86,11 +86,11 @@ bool keeps_kv_unchanged(TensorId tensor, const ModelConfig& config) {
   if (!is_of_layer(tensor.role) || tensor.layer + 1 != config.n_layers) return false;
   // Tensors that are used after K and V or the state. Layers of either kind share some of them. The
   // gate of a state's output is not an input of the state.
-  constexpr TensorRole kBehind[] = {
+  constexpr TensorRole kAfterState[] = {
       kQ,           kQDown,      kQUp,        kKUp,      kVUp,        kAttentionOutput, kStateGate,
       kStateOutput, kConvOutput, kGate,       kUp,       kDown,       kRouter,          kExpertGate,
       kExpertUp,    kExpertDown, kSharedGate, kSharedUp, kSharedDown, kSharedExpertGate};
-  return std::ranges::find(kBehind, tensor.role) != std::end(kBehind);
+  return std::ranges::find(kAfterState, tensor.role) != std::end(kAfterState);
 }
 
 uint64_t Adapter::packed_bytes_of(const AdapterSource& source, const ModelConfig& config,

@@ -155,10 +155,10 @@ void AttentionBlock::observe(uint32_t layer, Rows k) {
     backend_.memory().copy_out(std::as_writable_bytes(std::span(before[i])), row(i));
   }
   turn(config_of(layer), k);
-  std::vector<float> turned(k.n_cols);
+  std::vector<float> rotated(k.n_cols);
   for (uint32_t i = 0; i < k.n_rows; ++i) {
-    backend_.memory().copy_out(std::as_writable_bytes(std::span(turned)), row(i));
-    if (i > 0) statistics_->add(layer, turned);
+    backend_.memory().copy_out(std::as_writable_bytes(std::span(rotated)), row(i));
+    if (i > 0) statistics_->add(layer, rotated);
     backend_.memory().copy_in(row(i), std::as_bytes(std::span(before[i])));
   }
   ropes_.prepare(positions_);

@@ -273,11 +273,11 @@ std::span<const float> Decoder::hidden(size_t row) {
 // them together would take as much memory as a small model.
 uint32_t Decoder::project(size_t row) {
   CHECK(row < wanted_.size());
-  const uint32_t n_most = buffers_.logits.n_rows;
-  const auto place = static_cast<uint32_t>(row % n_most);
+  const uint32_t n_max = buffers_.logits.n_rows;
+  const auto place = static_cast<uint32_t>(row % n_max);
   const uint32_t first = static_cast<uint32_t>(row) - place;
   if (first == first_projected_) return place;
-  n_projected_ = std::min(static_cast<uint32_t>(wanted_.size()) - first, n_most);
+  n_projected_ = std::min(static_cast<uint32_t>(wanted_.size()) - first, n_max);
   backend_.select_rows(first, n_projected_);
   project_to_logits(x_.normed(model_.output_norm(), first, n_projected_));
   first_projected_ = first;

@@ -114,7 +114,7 @@ class Decoder {
 
   // Returns whether the model has an MTP head, so that run_mtp_head() may be called.
   bool has_mtp_head() const { return mtp_head_.has_value(); }
-  static constexpr uint32_t kMaxMtpHeadRows = MtpHeadBlock::kMostRows;
+  static constexpr uint32_t kMaxMtpHeadRows = MtpHeadBlock::kMaxRows;
   // Runs the MTP head on at most kMaxMtpHeadRows tokens, one per sequence, between two steps. Their
   // K and V are stored after those of their sequences, where the next run_mtp_head() reads them;
   // the next step overwrites them. The logits of the last step are lost.

@@ -8,18 +8,18 @@ namespace kvik {
 ExpertsBlock::Buffers ExpertsBlock::Buffers::take(const ModelConfig& config, uint32_t n_rows_max,
                                                   RowBuffers& buffers) {
   const ExpertsConfig& e = *config.experts();
-  uint32_t beside_dim = 0;
+  uint32_t dense_ffn_dim = 0;
   for (const LayerConfig& layer : config.layers) {
-    if (layer.experts()) beside_dim = std::max(beside_dim, layer.experts()->parallel_ffn_dim);
+    if (layer.experts()) dense_ffn_dim = std::max(dense_ffn_dim, layer.experts()->parallel_ffn_dim);
   }
   const uint32_t n_parts = GatedProduct::n_parts(config.activation);
   buffers.count(ExpertRouter::buffer_bytes(e, n_rows_max));
-  return {
-      .scores = buffers.take(n_rows_max, ExpertRouter::n_columns(e)),
-      .shared_gate_up = buffers.take(n_rows_max, n_parts * std::max(e.shared_ffn_dim, beside_dim)),
-      .beside = buffers.take(n_rows_max, beside_dim ? config.model_dim : 0),
-      .gate_up = buffers.take(n_rows_max * e.n_used, n_parts * e.ffn_dim),
-      .out = buffers.take(n_rows_max * e.n_used, config.model_dim)};
+  return {.scores = buffers.take(n_rows_max, ExpertRouter::n_columns(e)),
+          .shared_gate_up =
+              buffers.take(n_rows_max, n_parts * std::max(e.shared_ffn_dim, dense_ffn_dim)),
+          .beside = buffers.take(n_rows_max, dense_ffn_dim ? config.model_dim : 0),
+          .gate_up = buffers.take(n_rows_max * e.n_used, n_parts * e.ffn_dim),
+          .out = buffers.take(n_rows_max * e.n_used, config.model_dim)};
 }
 
 ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers)

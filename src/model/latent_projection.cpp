@@ -49,9 +49,9 @@ Rows LatentProjection::project(uint32_t layer, ResidualStream& x, const RopeTabl
   backend_.rope(k.columns(l.rank, l.qk_rope_head_dim), l.qk_rope_head_dim, pairing, angles);
 
   const HeadRows still{raw, a.n_heads, l.q_dim(), 0, l.qk_nope_head_dim};
-  const HeadRows turning{raw, a.n_heads, l.q_dim(), l.qk_nope_head_dim, l.qk_rope_head_dim};
+  const HeadRows rope_rows{raw, a.n_heads, l.q_dim(), l.qk_nope_head_dim, l.qk_rope_head_dim};
   backend_.head_matmul(still, *w.latent.k_up, {q, a.n_heads, a.head_dim, 0, l.rank});
-  backend_.copy_heads(turning, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
+  backend_.copy_heads(rope_rows, {q, a.n_heads, a.head_dim, l.rank, l.qk_rope_head_dim});
   return k;
 }
 

@@ -34,7 +34,7 @@ uint64_t n_groups_of(const std::vector<uint32_t>& layers, uint64_t n_per_page) {
 // Returns the cost of pages of that width; std::nullopt if they are too narrow for a layer or give
 // too many groups. An additional group, which needs a table per sequence, costs as much as half an
 // unused layer of the narrowest kind.
-std::optional<uint64_t> cost_of(const Spans& spans, uint64_t page_width, uint64_t least_width) {
+std::optional<uint64_t> cost_of(const Spans& spans, uint64_t page_width, uint64_t min_width) {
   uint64_t n_groups = 0;
   uint64_t cost = 0;
   for (const auto& [kind, layers] : spans) {
@@ -42,7 +42,7 @@ std::optional<uint64_t> cost_of(const Spans& spans, uint64_t page_width, uint64_
     if (n_per_page == 0) return std::nullopt;
     const uint64_t n = n_groups_of(layers, n_per_page);
     n_groups += n;
-    cost += n * (2 * page_width / least_width + 1) * (kind.window == 0 ? kLastingWeight : 1);
+    cost += n * (2 * page_width / min_width + 1) * (kind.window == 0 ? kLastingWeight : 1);
   }
   return n_groups <= kMaxLayerGroups ? std::optional(cost) : std::nullopt;
 }
@@ -50,13 +50,13 @@ std::optional<uint64_t> cost_of(const Spans& spans, uint64_t page_width, uint64_
 // Returns the page width with the lowest cost. Candidates are the widths of 1, 2, … layers of each
 // kind.
 uint64_t best_page_width(const Spans& spans) {
-  uint64_t least_width = UINT64_MAX;
-  for (const auto& [kind, layers] : spans) least_width = std::min(least_width, kind.width());
+  uint64_t min_width = UINT64_MAX;
+  for (const auto& [kind, layers] : spans) min_width = std::min(min_width, kind.width());
   uint64_t best = 0;
   uint64_t best_cost = UINT64_MAX;
   for (const auto& [kind, layers] : spans) {
     for (uint64_t n = 1; n <= layers.size(); ++n) {
-      const auto cost = cost_of(spans, n * kind.width(), least_width);
+      const auto cost = cost_of(spans, n * kind.width(), min_width);
       if (!cost || *cost >= best_cost) continue;
       best = n * kind.width();
       best_cost = *cost;

@@ -115,9 +115,9 @@ class ModelLoader {
   Result<void> load_feed_forward(uint32_t layer, LayerWeights& weights) {
     using enum TensorRole;
     FeedForwardWeights& f = weights.feed_forward;
-    Buffer& behind_mixer = config_.layers[layer].if_attention() ? weights.attention.post_norm
-                                                                : weights.recurrent.post_norm;
-    Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : behind_mixer;
+    Buffer& mixer_post_norm = config_.layers[layer].if_attention() ? weights.attention.post_norm
+                                                                   : weights.recurrent.post_norm;
+    Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : mixer_post_norm;
     if (config_.layers[layer].mixes()) {
       TRY_ASSIGN(post_attention, tensors_.vectors({kPostAttentionNorm}, layer));
       if (!config_.is_ffn_norm_post_attention) {

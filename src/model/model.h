@@ -150,7 +150,7 @@ class Model {
   // Returns the statistics from which the bases of int8 and int4 pages are derived. They are empty
   // if the model was loaded for other page types, or if no layer stores K by head.
   const KeyStatistics& key_statistics() const { return key_statistics_; }
-  // Location of each tensor in the packed matrices. A tied head has an entry, too.
+  // Location of each tensor in the packed matrices, for adapters. A tied head has an entry, too.
   const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
   // The different kinds of the model's matrices, each listed once.
   const std::vector<WeightKind>& weight_kinds() const { return weight_kinds_; }

@@ -11,7 +11,7 @@ MtpHeadBlock::Buffers MtpHeadBlock::Buffers::take(const ModelConfig& config, uin
   return {.hidden = buffers.take(n_rows_max, config.model_dim),
           .before = buffers.take(n_rows_max, config.model_dim),
           .pairs = buffers.take(n_rows_max, 2 * config.model_dim),
-          .outputs = buffers.take(std::min(kMostRows, n_rows_max), config.model_dim),
+          .outputs = buffers.take(std::min(kMaxRows, n_rows_max), config.model_dim),
           .stream = ResidualStream::Buffers::take(config, n_rows_max, buffers)};
 }
 

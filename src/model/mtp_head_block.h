@@ -30,11 +30,11 @@ class MtpHeadBlock {
     Rows hidden;   // [n_rows_max, model_dim], hidden states of the step's rows after the final norm
     Rows before;   // [n_rows_max, model_dim], hidden state of the token before each row
     Rows pairs;    // [n_rows_max, 2 · model_dim]
-    Rows outputs;  // [kMostRows, model_dim], normed outputs of the last pass
+    Rows outputs;  // [kMaxRows, model_dim], normed outputs of the last pass
     ResidualStream::Buffers stream;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
-  static constexpr uint32_t kMostRows = 32;  // maximum number of rows of one pass
+  static constexpr uint32_t kMaxRows = 32;  // maximum number of rows of one pass
 
   // `model`, which must have an MTP head, and `backend` are borrowed.
   MtpHeadBlock(const Model& model, Backend& backend, const Buffers& buffers);
@@ -59,7 +59,7 @@ class MtpHeadBlock {
     // one.
     std::optional<uint32_t> previous_row = {};
   };
-  // Computes the layer's input for at most kMostRows rows.
+  // Computes the layer's input for at most kMaxRows rows.
   ResidualStream& begin(std::span<const Row> rows);
   // Returns the normed output of the layer, which is the input of the model's output projection.
   Rows end();

@@ -122,9 +122,9 @@ class Server::Impl {
   void stop(Duration at_most) {
     if (!thread_.joinable()) return;
     stop_accepting();
-    state_.census.wait_for_no_requests(at_most);
+    state_.active_counts.wait_for_no_requests(at_most);
     asio::post(io_, [this] { abort_all(); });
-    state_.census.wait_for_no_connections(state_.options.abort_grace);
+    state_.active_counts.wait_for_no_connections(state_.options.abort_grace);
     asio::post(io_, [this] {
       for (const auto& [raw, connection] : connections_) connection->close();
     });
@@ -261,7 +261,7 @@ class Server::Impl {
         : impl_(impl), connection_(std::move(connection)), n_served_(is_served ? 1 : 0) {
       impl_.connections_.emplace(connection_.get(), connection_);
       impl_.n_served_ += n_served_;
-      impl_.state_.census.add_connections(1);
+      impl_.state_.active_counts.add_connections(1);
       impl_.state_.counts.connections = impl_.connections_.size();
     }
     Counted(const Counted&) = delete;
@@ -271,7 +271,7 @@ class Server::Impl {
       impl_.n_served_ -= n_served_;
       impl_.connections_.erase(connection_.get());
       impl_.state_.counts.connections = impl_.connections_.size();
-      impl_.state_.census.add_connections(-1);
+      impl_.state_.active_counts.add_connections(-1);
     }
 
    private:

@@ -20,7 +20,7 @@ namespace kvik {
 class Connection;
 
 // Counts requests and connections, and waits until there are none.
-class Census {
+class ActiveCounts {
  public:
   void add_requests(int change) { requests_.add(change); }
   void add_connections(int change) { connections_.add(change); }
@@ -83,7 +83,7 @@ struct ServerState {
   OldestFirst<Connection> writing;        // connections that send an answer in pieces
   std::atomic<bool> is_draining{false};   // any thread
   bool is_aborting = false;               // true: only final events are sent
-  Census census;                          // any thread
+  ActiveCounts active_counts;             // any thread
   HttpCounts counts;                      // any thread
   const KeyAccounts accounts;             // any thread
   ResponseStore responses;                // any thread

@@ -135,10 +135,10 @@ void split_calls(Messages& messages) {
 void split_text_from_calls(Messages& messages) {
   Messages changed;
   for (Message& message : messages) {
-    const bool has_thought = std::ranges::any_of(message.parts, [](const auto& part) {
+    const bool has_reasoning = std::ranges::any_of(message.parts, [](const auto& part) {
       return std::holds_alternative<ReasoningPart>(part);
     });
-    if (!has_calls(message) || !has_text(message) || !has_thought) {
+    if (!has_calls(message) || !has_text(message) || !has_reasoning) {
       changed.push_back(std::move(message));
       continue;
     }
@@ -241,29 +241,29 @@ bool names(const TemplateInfo& needs, std::string_view name) { return needs.sour
 // Sets the template variables that control reasoning, except for those that the request sets
 // itself.
 void set_reasoning_variables(ChatRequest& request, const TemplateInfo& needs) {
-  const ReasoningOptions wish = std::exchange(request.thinking, {});
-  const auto tell = [&](std::string_view name, Json data) {
-    const bool is_told =
+  const ReasoningOptions requested = std::exchange(request.thinking, {});
+  const auto add_variable = [&](std::string_view name, Json data) {
+    const bool is_set =
         std::ranges::find(request.kwargs, name, &Json::Field::name) != request.kwargs.end();
-    if (!is_told && names(needs, name))
+    if (!is_set && names(needs, name))
       request.kwargs.push_back({std::string(name), std::move(data)});
   };
-  std::optional<bool> thinks = wish.thinks;
-  if (wish.effort == "none" || wish.budget_tokens == 0) thinks = false;
-  if (thinks) {
-    tell("enable_thinking", {*thinks});
-    tell("thinking", {*thinks});
+  std::optional<bool> is_enabled = requested.is_enabled;
+  if (requested.effort == "none" || requested.budget_tokens == 0) is_enabled = false;
+  if (is_enabled) {
+    add_variable("enable_thinking", {*is_enabled});
+    add_variable("thinking", {*is_enabled});
   }
-  if (wish.effort && wish.effort != "none") {
-    std::string effort = *wish.effort;
+  if (requested.effort && requested.effort != "none") {
+    std::string effort = *requested.effort;
     const bool knows_max = names_role(needs.source, "max");
     if (effort == "minimal") effort = "low";
     if (effort == "xhigh" || effort == "max") effort = knows_max ? "max" : "high";
-    tell("reasoning_effort", {std::move(effort)});
+    add_variable("reasoning_effort", {std::move(effort)});
   }
-  if (wish.budget_tokens) {
-    tell("thinking_budget",
-         {static_cast<int64_t>(std::min<uint64_t>(*wish.budget_tokens, INT32_MAX))});
+  if (requested.budget_tokens) {
+    add_variable("thinking_budget",
+                 {static_cast<int64_t>(std::min<uint64_t>(*requested.budget_tokens, INT32_MAX))});
   }
 }
 

@@ -180,7 +180,7 @@ void AnswerSplitter::take(char byte) {
     case State::kBefore:
       return take_before(byte);
     case State::kReasoning:
-      return take_thought(byte);
+      return take_reasoning(byte);
     case State::kAfter:  // blanks between reasoning and text belong to neither
       if (is_blank(byte)) return;
       state_ = State::kText;
@@ -217,18 +217,18 @@ void AnswerSplitter::begin_reasoning(int64_t begin) {
   reasoning_.push_back({begin});
 }
 
-void AnswerSplitter::take_thought(char byte) {
+void AnswerSplitter::take_reasoning(char byte) {
   held_ += byte;
   const std::string_view end = syntax_.reasoning_marks->end_reasoning;
   const auto may_end = [&] {
     return syntax_.has_channels ? may_end_message(held_) : end.starts_with(held_);
   };
-  std::string thought;
+  std::string reasoning;
   while (!may_end()) {
-    thought += held_.front();
+    reasoning += held_.front();
     held_.erase(0, 1);
   }
-  put(AnswerPart::Kind::kReasoning, thought);
+  put(AnswerPart::Kind::kReasoning, reasoning);
   if (syntax_.has_channels ? ends_message(held_) : held_ == end) {
     reasoning_.back().end = n_read_;
     if (syntax_.has_channels) return begin_header();

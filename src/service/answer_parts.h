@@ -69,7 +69,7 @@ class AnswerSplitter {
 
   void take(char byte);
   void take_before(char byte);
-  void take_thought(char byte);
+  void take_reasoning(char byte);
   void take_text(char byte);
   void take_call(char byte);
   bool may_begin_bare_calls(char byte) const;

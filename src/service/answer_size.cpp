@@ -13,8 +13,8 @@ namespace {
 
 using Bounds = RequestBounds;
 
-uint64_t entries_of(const std::optional<uint32_t>& n_besides) {
-  return n_besides ? uint64_t{*n_besides} + 1 : 0;
+uint64_t entries_of(const std::optional<uint32_t>& n_top) {
+  return n_top ? uint64_t{*n_top} + 1 : 0;
 }
 
 Result<void> check_bound(std::string_view param, std::string_view what, uint64_t n, uint64_t most) {

@@ -185,14 +185,14 @@ std::vector<TokenId> ChatFormat::special_ids(std::string_view mark) const {
 
 // An effort becomes a number of tokens if the template has no variable for it, with the numbers
 // that Gemini's API uses for these names.
-std::optional<uint64_t> ChatFormat::reasoning_budget(const ReasoningOptions& wish) const {
-  if (wish.budget_tokens) return wish.budget_tokens;
-  if (wish.thinks == false || wish.effort == "none") return 0;
-  if (!wish.effort) return reasoning_budget_;
+std::optional<uint64_t> ChatFormat::reasoning_budget(const ReasoningOptions& requested) const {
+  if (requested.budget_tokens) return requested.budget_tokens;
+  if (requested.is_enabled == false || requested.effort == "none") return 0;
+  if (!requested.effort) return reasoning_budget_;
   if (source_.contains("reasoning_effort")) return reasoning_budget_;
-  if (wish.effort == "minimal" || wish.effort == "low") return 1024;
-  if (wish.effort == "medium") return 8192;
-  if (wish.effort == "high") return 24576;
+  if (requested.effort == "minimal" || requested.effort == "low") return 1024;
+  if (requested.effort == "medium") return 8192;
+  if (requested.effort == "high") return 24576;
   return reasoning_budget_;
 }
 
@@ -325,11 +325,11 @@ std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
 // Returns the stored tokens followed by the tokens of the remaining text. Returns nullopt if the
 // text does not begin with the stored text, or if the rest does not begin with a special token; in
 // that case its tokenization depends on the text before it.
-std::optional<std::vector<TokenId>> ChatFormat::tokenize_after(const HistoryTokens& spoken,
+std::optional<std::vector<TokenId>> ChatFormat::tokenize_after(const HistoryTokens& history_tokens,
                                                                const jinja::Text& text) const {
-  const size_t n_bytes = spoken.text.size();
-  if (n_bytes == 0 || !text.view().starts_with(spoken.text)) return std::nullopt;
-  std::vector<TokenId> ids = spoken.ids;
+  const size_t n_bytes = history_tokens.text.size();
+  if (n_bytes == 0 || !text.view().starts_with(history_tokens.text)) return std::nullopt;
+  std::vector<TokenId> ids = history_tokens.ids;
   if (n_bytes == text.size()) return ids;
   const auto rest = tokenize(text.substr(n_bytes, text.size() - n_bytes));
   if (rest.empty() || tokenizer_.kind(rest.front()) != TokenKind::kControl) return std::nullopt;
@@ -351,12 +351,12 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
   const bool is_open = end.ends_with(opening) && (is_templates || request.continue_final_message);
   std::string_view closing = syntax.reasoning_marks->end_reasoning;
   const bool is_closed = end.ends_with(closing) && is_templates;
-  const bool is_unwanted = given_request.thinking.thinks == false ||
+  const bool is_unwanted = given_request.thinking.is_enabled == false ||
                            given_request.thinking.effort == "none" ||
                            given_request.thinking.budget_tokens == 0;
   syntax.may_reason = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
                       request.add_generation_prompt && !request.continue_final_message;
-  auto ids = tokenize_after(request.spoken, text);
+  auto ids = tokenize_after(request.history_tokens, text);
   ChatPrompt prompt{.ids = ids ? std::move(*ids) : tokenize(text),
                     .answer_begin = is_open ? AnswerBegin::kReasoning : AnswerBegin::kText,
                     .answer_syntax = std::move(syntax),

@@ -55,12 +55,12 @@ class ChatFormat {
   Result<jinja::Text> render(const ChatRequest& request, const Given& given) const;
   AnswerSyntax syntax_of(const ChatRequest& request) const;
   std::vector<TokenId> special_ids(std::string_view mark) const;
-  std::optional<uint64_t> reasoning_budget(const ReasoningOptions& wish) const;
+  std::optional<uint64_t> reasoning_budget(const ReasoningOptions& requested) const;
   std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text) const;
   std::optional<uint32_t> last_message_end(const ChatRequest& request, const jinja::Text& text,
                                            size_t n_tokens) const;
   std::vector<TokenId> tokenize(const jinja::Text& text) const;
-  std::optional<std::vector<TokenId>> tokenize_after(const HistoryTokens& spoken,
+  std::optional<std::vector<TokenId>> tokenize_after(const HistoryTokens& history_tokens,
                                                      const jinja::Text& text) const;
 
   const Tokenizer& tokenizer_;

@@ -24,7 +24,7 @@ struct HistoryTokens {
 // template uses.
 struct ReasoningOptions {
   std::optional<std::string> effort;      // "low", "medium", "high", …
-  std::optional<bool> thinks;             // false: no reasoning
+  std::optional<bool> is_enabled;         // false: no reasoning
   std::optional<uint64_t> budget_tokens;  // maximum number of reasoning tokens
 };
 
@@ -53,7 +53,7 @@ struct ChatRequest {
   // If the prompt begins with this text and continues with a special token, these ids are used for
   // it. A model may generate text in other tokens than the tokenizer would produce for it;
   // retokenizing would then invalidate the K/V of all later tokens.
-  HistoryTokens spoken = {};
+  HistoryTokens history_tokens = {};
 };
 
 struct ChatPrompt {

@@ -7,7 +7,7 @@ namespace {
 
 struct KnownReasoningMarks {
   ReasoningMarks format;
-  std::string_view telltale;
+  std::string_view marker;
 };
 
 constexpr std::array kKnown = {
@@ -22,7 +22,7 @@ constexpr std::array kKnown = {
 
 const ReasoningMarks& find_reasoning_marks(std::string_view chat_template) {
   for (const KnownReasoningMarks& known : kKnown) {
-    if (chat_template.contains(known.telltale)) return known.format;
+    if (chat_template.contains(known.marker)) return known.format;
   }
   return kThinkTags;
 }

@@ -9,7 +9,7 @@ namespace kvik {
 namespace {
 
 constexpr std::string_view kTool = "kvik_probe_tool", kCalled = "kvik_probe_call",
-                           kSaid = "kvik probe words", kResult = "kvik probe result";
+                           kProbeWords = "kvik probe words", kResult = "kvik probe result";
 constexpr std::string_view kId = "kvikprobe";  // nine letters, which some templates require
 
 Json text(std::string_view words) { return {std::string(words)}; }
@@ -39,10 +39,10 @@ class TenantIsolation {
   const RenderTemplate& render_;
 };
 
-bool stands_between(std::string_view all, std::string_view words, std::string_view before,
-                    std::string_view behind) {
+bool is_between(std::string_view all, std::string_view words, std::string_view before,
+                std::string_view after) {
   const size_t at = all.find(words);
-  return at != all.npos && all.find(before) < at && all.find(behind, at) != all.npos;
+  return at != all.npos && all.find(before) < at && all.find(after, at) != all.npos;
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ bool names_role(std::string_view source, std::string_view role) {
 TemplateTraits traits_of(std::string_view source, const RenderTemplate& render) {
   const TenantIsolation prober(render);
   const Message user = text_message("user", "Hello.");
-  const Message words = text_message("system", std::string(kSaid));
+  const Message words = text_message("system", std::string(kProbeWords));
   TemplateTraits traits;
   traits.writes_tools = prober.rendered({user}, tools()).contains(kTool);
   ToolCall call{.id = std::string(kId),
@@ -78,11 +78,11 @@ TemplateTraits traits_of(std::string_view source, const RenderTemplate& render) 
       called.empty() ? prober.rendered({user, words_alone, result}, tools()) : called;
   traits.writes_calls = called.contains(kCalled) && called.contains("kvik_probe_value");
   traits.writes_results = answered.contains(kResult);
-  traits.takes_system = prober.rendered({words, user}).contains(kSaid);
+  traits.takes_system = prober.rendered({words, user}).contains(kProbeWords);
   const std::string later =
       prober.rendered({text_message("user", "One."), text_message("assistant", "Two."), words,
                        text_message("user", "Three.")});
-  traits.takes_system_between = stands_between(later, kSaid, "Two.", "Three.");
+  traits.takes_system_between = is_between(later, kProbeWords, "Two.", "Three.");
   traits.knows_developer = names_role(source, "developer");
   traits.reads_thinking = source.contains("message.thinking");
   return traits;

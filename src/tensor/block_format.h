@@ -24,7 +24,7 @@ inline constexpr uint32_t kBlock256 = 256;
 struct BlockNumbers {
   uint16_t scale, minimum;  // converted by BlockFormat::to_f32
   uint16_t zero;
-  uint8_t factors[32];  // relative to BlockFormat::least_factor
+  uint8_t factors[32];  // relative to BlockFormat::min_factor
   uint8_t levels[kBlock256];
 
   int factor(size_t s, int least) const { return static_cast<int8_t>(factors[s] + least); }
@@ -165,7 +165,7 @@ struct BlockFormat {
   ElementType type;
   BlockAccess block;
   uint32_t sub_block = 0;  // elements that share factors, 16 or 32; 0: there are none
-  int least_factor = 0;
+  int min_factor = 0;
   uint16_t zero = 0;   // zero point, for blocks without one of their own
   uint16_t scale = 0;  // scale, for blocks without one of their own
   float top = 0;       // the highest level

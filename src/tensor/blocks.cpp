@@ -95,7 +95,7 @@ void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::s
     if (format.sub_block != 0) {
       const size_t s = begin / format.sub_block;
       step *= format.factor_to_f32 ? format.factor_to_f32(numbers.factors[s])
-                                   : static_cast<float>(numbers.factor(s, format.least_factor));
+                                   : static_cast<float>(numbers.factor(s, format.min_factor));
       minimum *= -static_cast<float>(numbers.factors[16 + s]);
     }
     float* to = out.data() + begin;

@@ -61,9 +61,9 @@ inline constexpr KvType kOpenType = KvType::kBF16;
 // Returns the number of adjacent dimensions of a head that share a scale; the last group of a head
 // may have fewer.
 constexpr uint64_t group_dims(KvType type, uint64_t head_dim) {
-  constexpr uint64_t kInt4Dims = 64, kMostGroups = 8;
+  constexpr uint64_t kInt4Dims = 64, kMaxGroups = 8;
   if (type != KvType::kInt4) return head_dim;
-  return kInt4Dims * ((head_dim + kInt4Dims * kMostGroups - 1) / (kInt4Dims * kMostGroups));
+  return kInt4Dims * ((head_dim + kInt4Dims * kMaxGroups - 1) / (kInt4Dims * kMaxGroups));
 }
 // Returns the number of such groups of a head.
 constexpr uint64_t n_groups(KvType type, uint64_t head_dim) {
@@ -112,10 +112,10 @@ constexpr uint64_t head_token_bytes(KvType type, uint64_t head_dim, bool keys_by
 // two parts have separate scales.
 constexpr uint64_t latent_group_dims(KvType type, uint64_t latent_dim, uint64_t head_dim) {
   if (key_type(type) != KvType::kInt4) return latent_dim;
-  constexpr uint64_t kMostGroups = 8;
+  constexpr uint64_t kMaxGroups = 8;
   for (uint64_t dims = 64; dims < latent_dim; dims *= 2) {
     const uint64_t n = (head_dim + dims - 1) / dims;
-    if (latent_dim % dims == 0 && n <= kMostGroups) return dims;
+    if (latent_dim % dims == 0 && n <= kMaxGroups) return dims;
   }
   return latent_dim;
 }

@@ -67,7 +67,7 @@ void fill_levels(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   const auto zero = static_cast<float>(format.zero);
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t s = i / format.sub_block;
-    const float step = scale * static_cast<float>(numbers.factor(s, format.least_factor));
+    const float step = scale * static_cast<float>(numbers.factor(s, format.min_factor));
     if (format.table) {
       numbers.levels[i] = number_in(format.table, divide(x[i], step));
       continue;
@@ -103,8 +103,8 @@ Line fit_line(Values x, float top) {
   const float low = std::min(*std::ranges::min_element(x), 0.0f);
   const float width = *std::ranges::max_element(x) - low;
   Line best = {0, low};
-  float least_error = 0;
-  for (const float v : x) least_error += (low - v) * (low - v);
+  float min_error = 0;
+  for (const float v : x) min_error += (low - v) * (low - v);
   for (int step = 0; step < 9; ++step) {
     const float inverse = divide(top - 1.0f + 0.25f * static_cast<float>(step), width);
     float levels[kBlock32];
@@ -123,8 +123,8 @@ Line fit_line(Values x, float top) {
       const float difference = (line.scale * levels[i] + line.offset) - x[i];
       error += difference * difference;
     }
-    if (error < least_error) {
-      least_error = error;
+    if (error < min_error) {
+      min_error = error;
       best = line;
     }
   }
@@ -254,7 +254,7 @@ void round_peaks(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   }
   const Values of_all(steps, n);
   numbers.scale =
-      to_factors(of_all, peak_of(of_all), {-32, -32, 31}, format.least_factor, numbers.factors);
+      to_factors(of_all, peak_of(of_all), {-32, -32, 31}, format.min_factor, numbers.factors);
   fill_levels(format, x, numbers);
 }
 

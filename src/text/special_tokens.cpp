@@ -48,8 +48,8 @@ std::string_view without_trailing_blanks(std::string_view text) {
 }  // namespace
 
 SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
-    : eat_blanks_behind_(vocabulary.strips_after),
-      eat_blanks_before_(vocabulary.strips_before),
+    : strips_after_(vocabulary.strips_after),
+      strips_before_(vocabulary.strips_before),
       whole_words_(vocabulary.whole_words) {
   std::vector<TokenTrie::Entry> user_defined, all;
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
@@ -88,11 +88,11 @@ void SpecialTokens::each_fragment(std::string_view text, std::span<const TextRan
       continue;
     }
     std::string_view before = text.substr(begin, at - begin);
-    if (eat_blanks_before_.contains(match->id)) before = without_trailing_blanks(before);
+    if (strips_before_.contains(match->id)) before = without_trailing_blanks(before);
     if (!before.empty()) take({before, std::nullopt});
     take({text.substr(at, match->n_bytes), match->id});
     at += match->n_bytes;
-    if (eat_blanks_behind_.contains(match->id)) at = skip_blanks(text, at);
+    if (strips_after_.contains(match->id)) at = skip_blanks(text, at);
     begin = at;
   }
   if (begin < text.size()) take({text.substr(begin), std::nullopt});

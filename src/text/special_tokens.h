@@ -38,7 +38,7 @@ class SpecialTokens {
  private:
   TokenTrie user_defined_;
   TokenTrie all_;
-  std::unordered_set<TokenId> eat_blanks_behind_, eat_blanks_before_, whole_words_;
+  std::unordered_set<TokenId> strips_after_, strips_before_, whole_words_;
 };
 
 }  // namespace kvik

@@ -20,8 +20,8 @@ using kvik::testing::as_stored;
 using kvik::testing::by_channel;
 using kvik::testing::in_int8;
 using kvik::testing::random_floats;
-using kvik::testing::turned;
-using kvik::testing::turned_back;
+using kvik::testing::rotated;
+using kvik::testing::rotated_back;
 
 struct Case {
   KvType type = KvType::kF32;
@@ -211,7 +211,7 @@ class Reference {
   static std::vector<float> query_as_seen(KvType type, const std::vector<float>& q, uint32_t n) {
     if (type == KvType::kInt8) return in_int8(q, n);
     if (type != KvType::kInt4) return q;
-    return turned_back(in_int8(turned(q, n), n), n);
+    return rotated_back(in_int8(rotated(q, n), n), n);
   }
   // Stores the latent part and the rest of each head separately.
   template <class Store>

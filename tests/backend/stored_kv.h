@@ -33,7 +33,7 @@ inline std::vector<float> in_int8(std::vector<float> x, uint32_t head_dim) {
 
 // Multiplies each head by a Hadamard matrix in blocks of n, the largest power of two that divides
 // head_dim, and by the next power of two above 1 / sqrt(n).
-inline std::vector<float> turned(std::vector<float> x, uint32_t head_dim) {
+inline std::vector<float> rotated(std::vector<float> x, uint32_t head_dim) {
   const uint32_t n = head_dim & (0u - head_dim);
   for (size_t begin = 0; begin < x.size(); begin += n) {
     const std::vector<float> before(x.begin() + begin, x.begin() + begin + n);
@@ -47,8 +47,8 @@ inline std::vector<float> turned(std::vector<float> x, uint32_t head_dim) {
   }
   return x;
 }
-inline std::vector<float> turned_back(std::vector<float> x, uint32_t head_dim) {
-  x = turned(std::move(x), head_dim);
+inline std::vector<float> rotated_back(std::vector<float> x, uint32_t head_dim) {
+  x = rotated(std::move(x), head_dim);
   const bool is_odd_power = std::countr_zero(head_dim) % 2 == 1;
   for (float& value : x) value = is_odd_power ? value / 2 : value;
   return x;
@@ -147,7 +147,7 @@ inline std::vector<float> by_channel(std::vector<float> k, uint32_t head_dim) {
 inline std::vector<float> as_stored(KvType type, std::vector<float> x, uint32_t head_dim) {
   if (type == KvType::kInt8) return in_int8(std::move(x), head_dim);
   if (type == KvType::kInt4) {
-    return turned_back(in_int4(turned(std::move(x), head_dim), head_dim), head_dim);
+    return rotated_back(in_int4(rotated(std::move(x), head_dim), head_dim), head_dim);
   }
   if (type == KvType::kBF16) {
     for (float& value : x) value = bf16_to_f32(f32_to_bf16(value));

@@ -84,7 +84,7 @@ TEST_F(RemoteChat, answer_without_tokens_is_kept_as_text) {
   EXPECT_THAT(run(), HasSubstr("42 of 8192 tokens, 4 messages"));
   ASSERT_EQ(generator.asked.size(), 2u);
   EXPECT_EQ(text_of(generator.asked[1].messages[1]), "Good day.");
-  EXPECT_TRUE(generator.asked[1].spoken.ids.empty());
+  EXPECT_TRUE(generator.asked[1].history_tokens.ids.empty());
 }
 
 TEST_F(RemoteChat, answer_that_broke_off_is_kept_with_the_reason) {

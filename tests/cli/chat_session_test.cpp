@@ -31,11 +31,11 @@ TEST_F(Chat, the_next_prompt_is_asked_for_in_the_tokens_that_were_spoken) {
   for (const char* line : {"Hello", "And now?"}) console.type(line);
   service.scripts = {{.chunks = {"Good ", "day."}}, says("x")};
   run();
-  ASSERT_EQ(service.spoken.size(), 2u);
-  EXPECT_EQ(service.spoken[0].text, "");
+  ASSERT_EQ(service.history_tokens.size(), 2u);
+  EXPECT_EQ(service.history_tokens[0].text, "");
   const std::string want = "user: Hello|Good day.";
-  EXPECT_EQ(service.spoken[1].text, want);
-  EXPECT_EQ(service.spoken[1].ids, std::vector<TokenId>(want.begin(), want.end()));
+  EXPECT_EQ(service.history_tokens[1].text, want);
+  EXPECT_EQ(service.history_tokens[1].ids, std::vector<TokenId>(want.begin(), want.end()));
 }
 
 TEST_F(Chat, tokens_that_are_not_all_shown_are_not_spoken) {
@@ -43,7 +43,7 @@ TEST_F(Chat, tokens_that_are_not_all_shown_are_not_spoken) {
   service.scripts = {
       says("a"), {.chunks = {"b"}, .hits_stop_string = true}, begins("c"), says("d")};
   run();
-  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(service.spoken[i].text, "user: one|a") << i;
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(service.history_tokens[i].text, "user: one|a") << i;
 }
 
 TEST_F(Chat, a_system_prompt_comes_first) {
@@ -158,7 +158,7 @@ TEST_F(Chat, thoughts_are_dimmed_and_no_part_of_the_conversation) {
 }
 
 TEST_F(Chat, a_thought_that_the_template_opened_is_one_too) {
-  service.opens_thought = true;
+  service.opens_reasoning = true;
   console.type("Why?");
   service.scripts = {says("Hm.</think>Because.")};
   EXPECT_THAT(run(), HasSubstr("Hm.\n\n<plain>Because.\n"));

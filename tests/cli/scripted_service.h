@@ -37,15 +37,15 @@ class ScriptedService final : public ServiceApi {
  public:
   std::deque<Script> scripts;
   std::optional<Error> template_error;
-  bool opens_thought = false;
+  bool opens_reasoning = false;
   ModelCard model{.id = "tiny",
                   .architecture = "llama",
                   .n_ctx_max = 4096,
                   .n_ctx_train = 4096,
                   .n_vocab = 256};
 
-  std::vector<std::string> prompts;           // as text, of each completion
-  mutable std::vector<HistoryTokens> spoken;  // as known when a prompt was asked for
+  std::vector<std::string> prompts;                   // as text, of each completion
+  mutable std::vector<HistoryTokens> history_tokens;  // as known when a prompt was asked for
   std::vector<CompletionRequest> requests;
   int n_cancelled = 0;
 
@@ -92,10 +92,11 @@ class ScriptedService final : public ServiceApi {
   }
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
     TRY_ASSIGN(const std::string text, apply_template(request));
-    spoken.push_back(request.spoken);
-    return ChatPrompt{.ids = tokenize(text, {}),
-                      .answer_begin = opens_thought ? AnswerBegin::kReasoning : AnswerBegin::kText,
-                      .text = text};
+    history_tokens.push_back(request.history_tokens);
+    return ChatPrompt{
+        .ids = tokenize(text, {}),
+        .answer_begin = opens_reasoning ? AnswerBegin::kReasoning : AnswerBegin::kText,
+        .text = text};
   }
 
   const ModelCard& card() const override { return model; }

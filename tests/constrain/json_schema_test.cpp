@@ -35,8 +35,8 @@ class Schema {
     GrammarMatcher matcher = compiled_->start();
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
-  std::string forced() const { return forced_behind(""); }
-  std::string forced_behind(std::string_view text) const {
+  std::string forced() const { return forced_after(""); }
+  std::string forced_after(std::string_view text) const {
     GrammarMatcher matcher = compiled_->start();
     EXPECT_EQ(*matcher.accept_bytes(text), text.size());
     return *matcher.forced_bytes(1000);
@@ -168,11 +168,11 @@ TEST(JsonSchema, what_could_only_become_what_is_there_already_is_not_begun) {
     "items": {"type": "object", "additionalProperties": false, "required": ["id", "on"],
               "properties": {"id": {"enum": [1, 2]}, "on": {"const": true}}}})");
   EXPECT_EQ(pair.forced(), "[{\"");
-  EXPECT_EQ(pair.forced_behind(R"([{"on":true,"id":1})"), R"(,{")");
-  EXPECT_EQ(pair.forced_behind(R"([{"on":true,"id":1},{"i)"), R"(d":2)");
+  EXPECT_EQ(pair.forced_after(R"([{"on":true,"id":1})"), R"(,{")");
+  EXPECT_EQ(pair.forced_after(R"([{"on":true,"id":1},{"i)"), R"(d":2)");
   EXPECT_TRUE(pair.takes(R"([{"on":true,"id":1},{"on":true,"id":2}])"));
   const Schema flags(R"({"type": "array", "uniqueItems": true, "items": {"type": "boolean"}})");
-  EXPECT_EQ(flags.forced_behind("[true,false"), "]");
+  EXPECT_EQ(flags.forced_after("[true,false"), "]");
   EXPECT_EQ(Schema(R"({"type": "array", "uniqueItems": true, "minItems": 3,
                        "items": {"type": "boolean"}})")
                 .error(),
@@ -191,7 +191,7 @@ TEST(JsonSchema, items_that_must_not_all_differ_repeat_before_the_array_ends) {
   EXPECT_FALSE(any.takes(R"([{"a":1},2,{"a":2}])"));
   EXPECT_FALSE(any.takes("[]"));
   const Schema two(R"({"type": "array", "maxItems": 2, "not": {"uniqueItems": true}})");
-  EXPECT_EQ(two.forced_behind(R"(["ab",)"), R"("ab"])");
+  EXPECT_EQ(two.forced_after(R"(["ab",)"), R"("ab"])");
   // Exponents beyond any number type: the second item equals the first, however it is written.
   EXPECT_TRUE(two.takes("[19.62e333333333333333333333,19.620E+0333333333333333333333]"));
   EXPECT_TRUE(two.takes("[-0.05e-333333333333333333333,-0.05e-333333333333333333333]"));
@@ -199,7 +199,7 @@ TEST(JsonSchema, items_that_must_not_all_differ_repeat_before_the_array_ends) {
   const Schema places(R"({"type": "array", "not": {"uniqueItems": true}, "items": false,
                           "prefixItems": [{"enum": [1, 2]}, {"enum": ["a", 2]}]})");
   EXPECT_EQ(places.forced(), "[2");
-  EXPECT_EQ(places.forced_behind("[2.0,"), "2");
+  EXPECT_EQ(places.forced_after("[2.0,"), "2");
   EXPECT_TRUE(places.takes("[2.0,2]"));
   EXPECT_FALSE(places.takes(R"([2,"a"])"));
 }

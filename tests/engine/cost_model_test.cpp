@@ -10,7 +10,7 @@ namespace kvik {
 namespace {
 
 // The costs of a simulated machine, about those of a 1.1B model on two cores.
-double true_ms(const StepWork& work) {
+double actual_ms(const StepWork& work) {
   return 16 + 1.9 * work.n_rows + 0.2 * work.n_logits + 3e-4 * work.kv_tokens +
          2e-4 * work.attention;
 }
@@ -34,7 +34,7 @@ double worst_error(const CostModel& model, std::mt19937 random) {
   double worst = 0;
   for (int i = 0; i < 200; ++i) {
     const StepWork work = some_step(random);
-    worst = std::max(worst, std::abs(model.ms(work) / true_ms(work) - 1));
+    worst = std::max(worst, std::abs(model.ms(work) / actual_ms(work) - 1));
   }
   return worst;
 }
@@ -60,7 +60,7 @@ TEST(CostModel, learns_a_machine_from_its_steps_within_5_percent) {
   CostModel model;
   for (int i = 0; i < 300; ++i) {
     const StepWork work = some_step(random);
-    model.observe(work, true_ms(work));
+    model.observe(work, actual_ms(work));
   }
   EXPECT_LT(worst_error(model, random), 0.05);
 }
@@ -72,7 +72,7 @@ TEST(CostModel, noise_and_outliers_hardly_move_it) {
   for (int i = 0; i < 600; ++i) {
     const StepWork work = some_step(random);
     const double outlier = random() % 50 == 0 ? 20 : 1;  // as if another process used the machine
-    model.observe(work, true_ms(work) * noise(random) * outlier);
+    model.observe(work, actual_ms(work) * noise(random) * outlier);
   }
   EXPECT_LT(worst_error(model, random), 0.2);
 }
@@ -82,11 +82,11 @@ TEST(CostModel, decode_steps_do_not_make_prompts_look_free) {
   CostModel model;
   for (int i = 0; i < 200; ++i) {
     const StepWork work = some_step(random);
-    model.observe(work, true_ms(work));
+    model.observe(work, actual_ms(work));
   }
   const StepWork prompt = decodes(4, 500) + StepWork::chunk(0, 200, 1);
-  for (int i = 0; i < 1000; ++i) model.observe(decodes(4, 500), true_ms(decodes(4, 500)));
-  EXPECT_NEAR(model.ms(prompt) / true_ms(prompt), 1, 0.15);
+  for (int i = 0; i < 1000; ++i) model.observe(decodes(4, 500), actual_ms(decodes(4, 500)));
+  EXPECT_NEAR(model.ms(prompt) / actual_ms(prompt), 1, 0.15);
 }
 
 TEST(CostModel, a_slower_machine_is_learned_within_a_hundred_steps) {
@@ -94,15 +94,15 @@ TEST(CostModel, a_slower_machine_is_learned_within_a_hundred_steps) {
   CostModel model;
   for (int i = 0; i < 300; ++i) {
     const StepWork work = some_step(random);
-    model.observe(work, true_ms(work));
+    model.observe(work, actual_ms(work));
   }
   for (int i = 0; i < 100; ++i) {
     const StepWork work = some_step(random);
-    model.observe(work, 3 * true_ms(work));
+    model.observe(work, 3 * actual_ms(work));
   }
   for (int i = 0; i < 50; ++i) {
     const StepWork work = some_step(random);
-    EXPECT_NEAR(model.ms(work) / (3 * true_ms(work)), 1, 0.35);
+    EXPECT_NEAR(model.ms(work) / (3 * actual_ms(work)), 1, 0.35);
   }
 }
 
@@ -111,7 +111,7 @@ TEST(CostModel, fewer_tokens_fit_a_budget_at_later_positions) {
   CostModel model;
   for (int i = 0; i < 400; ++i) {
     const StepWork work = some_step(random);
-    model.observe(work, true_ms(work));
+    model.observe(work, actual_ms(work));
   }
   const uint32_t n = model.tokens_within(30, 0, 512);
   EXPECT_NEAR(n, 15, 2);
@@ -128,7 +128,7 @@ TEST(CostModel, a_whole_prompt_costs_the_sum_of_its_chunks) {
   CostModel model;
   for (int i = 0; i < 400; ++i) {
     const StepWork work = some_step(random);
-    model.observe(work, true_ms(work));
+    model.observe(work, actual_ms(work));
   }
   double sum = 0;
   for (uint32_t done = 0; done < 4096; done += 512) {

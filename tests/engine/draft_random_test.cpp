@@ -19,8 +19,8 @@ constexpr TokenId kWrong = 1'000'000;
 class RandomDrafter final : public Drafter {
  public:
   explicit RandomDrafter(std::mt19937& random) : random_(random) {}
-  void propose(Sequence&, uint32_t n_most, Draft& draft) override {
-    const uint32_t n = random_() % (n_most + 1);
+  void propose(Sequence&, uint32_t n_max, Draft& draft) override {
+    const uint32_t n = random_() % (n_max + 1);
     const uint32_t n_right = random_() % 3 == 0 ? n : random_() % 8;
     for (uint32_t i = 0; i < n; ++i)
       draft.push_back({i < n_right ? Rig::kAnswer : kWrong, {DraftSource::kModel, 7}});
@@ -111,10 +111,10 @@ void run_seed(uint32_t seed, uint64_t& n_operations, uint64_t& n_drafted) {
   for (int i = 0; i < 500; ++i) {
     n_operations += 2;
     if (rig.alive().size() < 10 && random() % 3 == 0) {
-      const uint32_t n_most = n_pages * kPageTokens;
-      const uint32_t n_prompt = 1 + random() % (n_most - 1);
+      const uint32_t n_max = n_pages * kPageTokens;
+      const uint32_t n_prompt = 1 + random() % (n_max - 1);
       rig.add({.n_prompt = n_prompt,
-               .max_tokens = 1 + random() % std::min(150u, n_most - n_prompt),
+               .max_tokens = 1 + random() % std::min(150u, n_max - n_prompt),
                .cache = random() % 8 == 0 ? Request::Cache::kOff : Request::Cache::kUse});
     }
     if (!rig.alive().empty() && random() % 30 == 0)

@@ -36,7 +36,8 @@ void expect_same(const Answer& expected, const Answer& got) {
   }
 }
 
-Request wanting(Request::Logits logits, const std::vector<TokenId>& prompt, uint32_t max_tokens) {
+Request request_with(Request::Logits logits, const std::vector<TokenId>& prompt,
+                     uint32_t max_tokens) {
   Request request = greedy_request(prompt, max_tokens);
   request.logits = logits;
   return request;
@@ -94,7 +95,7 @@ class OpenPageEngine : public testing::TestWithParam<Case> {
 
 TEST_P(OpenPageEngine, chunks_change_nothing) {
   for (const auto wants : {Request::Logits::kAll, Request::Logits::kLast}) {
-    Request request = wanting(wants, some_tokens(230), 40);
+    Request request = request_with(wants, some_tokens(230), 40);
     const Answer expected = alone(request);
     for (const uint32_t chunk : {1u, 7u, 31u, 32u, 33u, 65u, 96u, 100u}) {
       SCOPED_TRACE(chunk);
@@ -109,7 +110,7 @@ TEST_P(OpenPageEngine, batch_composition_changes_nothing) {
   std::vector<Answer> expected;
   for (uint32_t i = 0; i < 6; ++i) {
     const auto wants = i % 2 == 0 ? Request::Logits::kAll : Request::Logits::kLast;
-    all.push_back(wanting(wants, some_tokens(15 + 47 * i, i), 20 + 9 * i));
+    all.push_back(request_with(wants, some_tokens(15 + 47 * i, i), 20 + 9 * i));
     all.back().max_chunk = i % 3 == 0 ? 512 : 13 * i;
     expected.push_back(alone(all.back()));
   }
@@ -130,7 +131,7 @@ TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_in_the_last_and_chan
     Rig rig;
     rig->run(greedy_request(tokens, 3));
     for (size_t i = n_kept; i < tokens.size(); ++i) tokens[i] = (tokens[i] + 1) % 256;
-    Request request = wanting(Request::Logits::kLast, tokens, 50);
+    Request request = request_with(Request::Logits::kLast, tokens, 50);
     const Answer warm(*rig->run(request));
     EXPECT_EQ(warm.usage.cached_tokens, n_kept > 128 ? 129 : n_kept / 32 * 32);
     request.cache = Request::Cache::kOff;
@@ -148,7 +149,7 @@ TEST_P(OpenPageEngine, a_fully_cached_prompt_computes_its_last_token) {
       for (const uint32_t chunk : {7u, 33u, 512u}) {
         SCOPED_TRACE(fmt::format("{} tokens, answer of {}, chunks of {}", n, n_answer, chunk));
         Rig rig;
-        Request request = wanting(Request::Logits::kLast, some_tokens(n), n_answer);
+        Request request = request_with(Request::Logits::kLast, some_tokens(n), n_answer);
         request.max_chunk = chunk;
         const Answer first(*rig->run(request)), again(*rig->run(request));
         EXPECT_EQ(again.usage.cached_tokens, n - 1);
@@ -163,7 +164,7 @@ TEST_P(OpenPageEngine, a_fully_cached_prompt_computes_its_last_token) {
 // A step from inside a page to inside a page an even number of pages later overwrites the open page
 // of its first tokens.
 TEST_P(OpenPageEngine, an_aborted_step_leaves_nothing) {
-  Request request = wanting(Request::Logits::kLast, some_tokens(1040), 5);
+  Request request = request_with(Request::Logits::kLast, some_tokens(1040), 5);
   request.max_chunk = 510;
   const Answer expected = alone(request);
   Rig rig;
@@ -186,7 +187,7 @@ TEST_P(OpenPageEngine, a_prompt_resumes_where_it_diverges_in_a_last_page) {
   Rig rig;
   rig->run(greedy_request(tokens, 60));
   tokens[98] = (tokens[98] + 1) % 256;
-  Request request = wanting(Request::Logits::kLast, tokens, 20);
+  Request request = request_with(Request::Logits::kLast, tokens, 20);
   const Answer warm(*rig->run(request));
   EXPECT_EQ(warm.usage.cached_tokens, 98u);
   request.cache = Request::Cache::kOff;
@@ -198,7 +199,7 @@ TEST_P(OpenPageEngine, every_turn_resumes_at_its_last_token) {
   std::vector<TokenId> conversation = some_tokens(41);
   for (uint32_t turn = 0; turn < 6; ++turn) {
     const uint32_t n_before = turn == 0 ? 0 : static_cast<uint32_t>(conversation.size()) - 9;
-    const Request request = wanting(Request::Logits::kLast, conversation, 23);
+    const Request request = request_with(Request::Logits::kLast, conversation, 23);
     const Answer answer(*rig->run(request));
     // The last token of an answer has no K and V.
     EXPECT_EQ(answer.usage.cached_tokens, turn == 0 ? 0 : n_before - 1) << turn;
@@ -284,7 +285,7 @@ TEST_P(OpenPageEngine, preemption_changes_nothing) {
 
 TEST_P(OpenPageEngine, disk_pages_are_found_to_the_token_after_a_restart) {
   const TemporaryFolder folder;
-  const Request request = wanting(Request::Logits::kLast, some_tokens(150), 8);
+  const Request request = request_with(Request::Logits::kLast, some_tokens(150), 8);
   const Answer cold = alone(request);
   for (int start = 0; start < 2; ++start) {
     auto tier = DiskTier::open({.folder = folder.path(), .max_bytes = 64 << 20});
@@ -325,7 +326,7 @@ TEST(OpenPages, a_draft_model_has_open_pages_too) {
   const TinyEngineOptions plain{.n_pages = 200, .kv_type = KvType::kInt4};
   TinyEngineOptions drafting = plain;
   drafting.n_pages = 400;
-  drafting.speculation = {.mode = SpeculationOptions::Mode::kAlways, .n_most = 4};
+  drafting.speculation = {.mode = SpeculationOptions::Mode::kAlways, .n_max = 4};
   drafting.draft = "test-llama:f32";
   EngineRig a(plain, with_open_page_backend(load_tiny(plain.model)));
   EngineRig b(drafting, with_open_page_backend(load_tiny(drafting.model)));

@@ -70,13 +70,13 @@ TEST(OwnPriority, the_tenants_lowest_priority_is_preempted_first) {
 
 TEST(OwnPriority, takes_no_pages_from_another_tenant) {
   Rig rig(4, {.max_step_tokens = 512});
-  Sequence* bobs = rig.add({.n_prompt = 20, .tenant = "bob", .ranks = kOwn});
+  Sequence* of_bob = rig.add({.n_prompt = 20, .tenant = "bob", .ranks = kOwn});
   rig.step();
   rig.add({.n_prompt = 32, .tenant = "ann", .priority = INT32_MIN, .ranks = kOwn});
   rig.add({.n_prompt = 32, .tenant = "cat", .priority = INT32_MIN, .ranks = kOwn});
   for (int i = 0; i < 20; ++i) rig.step();
   EXPECT_GT(rig.scheduler().n_preemptions(), 0u);
-  EXPECT_GT(bobs->table.n_pages(), 0u);
+  EXPECT_GT(of_bob->table.n_pages(), 0u);
 }
 
 // Returns the tokens computed for each of three tenants, two of which flood the server.

@@ -19,7 +19,7 @@ class Rig {
   Rig(uint32_t n_pages, const SchedulerOptions& options)
       : kv_(memory_, uint64_t{n_pages} * kPageBytes, kPageBytes), scheduler_(kv_, options) {}
 
-  struct Wanted {
+  struct RequestSpec {
     uint32_t n_prompt = 1;
     uint32_t max_tokens = 1000;
     uint32_t max_chunk = UINT32_MAX;
@@ -32,20 +32,20 @@ class Rig {
     Request::Speculate speculate = Request::Speculate::kOn;
     std::vector<TokenId> prompt = {};  // if not empty, replaces n_prompt tokens
   };
-  Sequence* add(const Wanted& wanted) {
+  Sequence* add(const RequestSpec& spec) {
     Request request;
-    request.prompt.assign(wanted.n_prompt, wanted.token.value_or(100 + TokenId(last_id_)));
-    if (!wanted.prompt.empty()) request.prompt = wanted.prompt;
-    request.ranks = wanted.ranks;
-    request.speculate = wanted.speculate;
-    request.max_tokens = wanted.max_tokens;
-    request.max_chunk = wanted.max_chunk;
-    request.cache = wanted.cache;
-    request.tenant = wanted.tenant;
-    request.priority = wanted.priority;
+    request.prompt.assign(spec.n_prompt, spec.token.value_or(100 + TokenId(last_id_)));
+    if (!spec.prompt.empty()) request.prompt = spec.prompt;
+    request.ranks = spec.ranks;
+    request.speculate = spec.speculate;
+    request.max_tokens = spec.max_tokens;
+    request.max_chunk = spec.max_chunk;
+    request.cache = spec.cache;
+    request.tenant = spec.tenant;
+    request.priority = spec.priority;
     auto sequence = std::make_unique<Sequence>(RequestId{++last_id_}, std::move(request), nullptr,
-                                               TimePoint{} + from_ms(wanted.submitted_ms));
-    sequence->table.owner.tenant = tenant_hash(wanted.tenant);
+                                               TimePoint{} + from_ms(spec.submitted_ms));
+    sequence->table.owner.tenant = tenant_hash(spec.tenant);
     Sequence* borrowed = sequence.get();
     alive_.push_back(borrowed);
     scheduler_.add(std::move(sequence));
@@ -87,7 +87,7 @@ class Rig {
   const std::vector<Sequence*>& alive() const { return alive_; }
 
   // Trains the cost model before a test begins.
-  void teach() {
+  void train_cost_model() {
     for (uint32_t n = 1; n <= 512; n *= 2) {
       add({.n_prompt = n, .max_tokens = 3});
       while (!alive_.empty()) step();

@@ -87,9 +87,9 @@ using Observation = std::tuple<uint32_t, MissReason, std::optional<uint32_t>,
 
 // An engine in which others work and one tenant probes. The prompts of the others differ between
 // two worlds only in their tokens.
-class World {
+class SharedEngine {
  public:
-  explicit World(uint32_t secret_seed) : secret_seed_(secret_seed) {
+  explicit SharedEngine(uint32_t secret_seed) : secret_seed_(secret_seed) {
     rig_.kv().pages().set_sharing(Sharing::kTwo);
     rig_.cost_ms = [](const StepWork& work) { return 1.0 + 0.1 * work.n_rows; };
     rig_.on_plan = [&](const StepPlan& plan) {
@@ -138,25 +138,25 @@ class World {
 // Whatever a tenant requests, including prompts that match those of others up to any length, its
 // observations are the same as if the others had sent different tokens.
 TEST(TenantIsolation, observations_do_not_depend_on_prompts_of_others) {
-  World truth(1000), other(900'000);
+  SharedEngine secret(1000), other(900'000);
   std::mt19937 random(5);
   uint32_t n_right = 0, n_found = 0;
   for (uint32_t i = 0; i < 10'000; ++i) {
     if (i % 50 == 0) {
-      truth.others_work(i / 50);
+      secret.others_work(i / 50);
       other.others_work(i / 50);
     }
     if (i % 7 == 0) {  // now and then no other request is running
-      truth.finish();
+      secret.finish();
       other.finish();
     }
-    Tokens guess = truth.others_prompt(random() % (i / 50 + 1));
-    const size_t n_kept = random() % 3 == 0 ? guess.size() : 1 + random() % guess.size();
-    guess.resize(n_kept);
+    Tokens attempt = secret.others_prompt(random() % (i / 50 + 1));
+    const size_t n_kept = random() % 3 == 0 ? attempt.size() : 1 + random() % attempt.size();
+    attempt.resize(n_kept);
     n_right += n_kept > 64;
-    while (random() % 4 != 0) guess.push_back(random() % 1000);
-    const Observation seen = truth.probe(guess);
-    ASSERT_EQ(seen, other.probe(guess)) << "request " << i << ", right to token " << n_kept;
+    while (random() % 4 != 0) attempt.push_back(random() % 1000);
+    const Observation seen = secret.probe(attempt);
+    ASSERT_EQ(seen, other.probe(attempt)) << "request " << i << ", right to token " << n_kept;
     n_found += std::get<0>(seen) > 0;
   }
   EXPECT_GT(n_right, 5000u);

@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 using Gate = SlowConstraint::Gate;
-using Trouble = SlowConstraint::Trouble;
+using Fault = SlowConstraint::Fault;
 
 Request with(Request request, SlowConstraint::Options options) {
   request.constraint = std::make_shared<SlowConstraint>(std::move(options));
@@ -115,7 +115,7 @@ TEST(SlowConstraint, a_sequence_that_waits_can_be_cancelled) {
 TEST(SlowConstraint, an_exhausted_grammar_ends_its_answer_alone) {
   for (const bool at_advance : {false, true}) {
     EngineRig rig;
-    SlowConstraint::Options options{.trouble = Trouble::kExhausted};
+    SlowConstraint::Options options{.fault = Fault::kExhausted};
     (at_advance ? options.slow_advance_at : options.slow_mask_at) = 4;
     const auto sink = rig.submit(with(drawn(1), options));
     const auto beside = rig.submit(drawn(2));
@@ -130,7 +130,7 @@ TEST(SlowConstraint, an_exhausted_grammar_ends_its_answer_alone) {
 TEST(SlowConstraint, no_memory_for_a_mask_fails_its_request_alone) {
   for (const bool at_advance : {false, true}) {
     EngineRig rig;
-    SlowConstraint::Options options{.trouble = Trouble::kNoMemory};
+    SlowConstraint::Options options{.fault = Fault::kNoMemory};
     (at_advance ? options.slow_advance_at : options.slow_mask_at) = 4;
     const auto sink = rig.submit(with(drawn(1), options));
     const auto beside = rig.submit(drawn(2));

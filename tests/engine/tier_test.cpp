@@ -140,17 +140,17 @@ Request request_of(const char* tenant, std::vector<TokenId> prompt) {
 TEST(DiskPages, evicted_ones_return_only_for_their_tenant) {
   const TemporaryFolder folder;
   DiskRig rig(folder, {.n_pages = 40, .sharing = Sharing::kTwo});
-  const auto anns = some_tokens(150, 1), shared = some_tokens(150, 2);
-  rig.run(request_of("ann", anns));
+  const auto of_ann = some_tokens(150, 1), shared = some_tokens(150, 2);
+  rig.run(request_of("ann", of_ann));
   rig.run(request_of("ann", shared));
   EXPECT_EQ(rig.run(request_of("bob", shared))->usage().cached_tokens, 0u);
   for (uint32_t seed = 3; seed < 18; ++seed) {
     rig.run(request_of("dan", some_tokens(150, seed)));
     rig.wait_until_saved();
   }
-  const auto bobs = rig.run(request_of("bob", anns));
-  EXPECT_EQ(bobs->usage().cached_tokens, 0u);
-  EXPECT_EQ(bobs->usage().cache.miss, MissReason::kNeverSeen);
+  const auto of_bob = rig.run(request_of("bob", of_ann));
+  EXPECT_EQ(of_bob->usage().cached_tokens, 0u);
+  EXPECT_EQ(of_bob->usage().cache.miss, MissReason::kNeverSeen);
   const auto cats = rig.run(request_of("cat", shared));
   EXPECT_EQ(cats->usage().cached_tokens, 149u);
   EXPECT_GT(cats->usage().cache.tier_tokens, 0u);

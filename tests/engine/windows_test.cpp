@@ -119,11 +119,11 @@ TEST_P(Windows, every_turn_past_the_window_computes_only_new_tokens) {
 TEST_P(Windows, a_long_conversation_needs_only_its_window) {
   // The budget of 12 pages in each group, if no group released any.
   EngineRig small = rig({.n_pages = 12, .n_ctx_max = 900, .max_step_tokens = 64});
-  const uint64_t n_most = small.engine().limits().n_ctx_max;
-  EXPECT_GT(n_most, 12 * kPageTokens);
-  const auto prompt = some_tokens(static_cast<uint32_t>(n_most) - 20);
-  EngineRig roomy = rig();
-  EXPECT_EQ(rows(*small.run(request(prompt, 20))), rows(*roomy.run(request(prompt, 20))));
+  const uint64_t n_max = small.engine().limits().n_ctx_max;
+  EXPECT_GT(n_max, 12 * kPageTokens);
+  const auto prompt = some_tokens(static_cast<uint32_t>(n_max) - 20);
+  EngineRig large = rig();
+  EXPECT_EQ(rows(*small.run(request(prompt, 20))), rows(*large.run(request(prompt, 20))));
 }
 
 INSTANTIATE_TEST_SUITE_P(all, Windows,

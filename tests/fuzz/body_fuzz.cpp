@@ -24,7 +24,7 @@ namespace {
 using namespace kvik;
 
 // Reads all that a template could be given, and makes a prompt of it.
-class WordlessService final : public ServiceApi {
+class TemplateReader final : public ServiceApi {
  public:
   Result<std::unique_ptr<Completion>> complete(CompletionRequest,
                                                std::shared_ptr<CompletionSink>) override {
@@ -88,7 +88,7 @@ void check(const Result<OllamaCall>& parsed) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   if (n_bytes == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, n_bytes - 1);
-  const WordlessService service;
+  const TemplateReader service;
   ByteShare share;
   JsonBudget budget{.n_ctx = service.card().n_ctx_max, .share = share};
   const RequestBody body = parse_body(budget, text);

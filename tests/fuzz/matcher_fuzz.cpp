@@ -1,13 +1,13 @@
-// A random grammar and matchers of it that take turns, some of which meet its limits: each says in
-// company what it says alone. The first bytes are the seed, the fifth the number of matchers; what
-// follows, where there is more, is a grammar of its own in llama.cpp's dialect.
+// Interleaved matchers of a random grammar, some of which meet its limits: each must give the same
+// answers as it does alone. The first bytes are the seed, the fifth is the number of matchers;
+// further bytes are a grammar in llama.cpp's dialect.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
-#include "support/grammar_company.h"
+#include "support/interleaved_matchers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   using namespace kvik::constrain;
@@ -16,13 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   std::memcpy(&seed, data, sizeof(seed));
   const uint32_t n_matchers = 1 + data[4] % 4;
   if (n_bytes == 5) {
-    try_company({.seed = seed, .n_matchers = n_matchers});
+    try_interleaved({.seed = seed, .n_matchers = n_matchers});
     return 0;
   }
   std::mt19937 random(seed);
   const std::string_view text(reinterpret_cast<const char*>(data) + 5, n_bytes - 5);
   const auto grammar = parse_gbnf(text, random_limits(random));
   if (grammar)
-    try_company(*grammar, {.seed = seed, .n_matchers = n_matchers, .n_steps = 8}, random);
+    try_interleaved(*grammar, {.seed = seed, .n_matchers = n_matchers, .n_steps = 8}, random);
   return 0;
 }

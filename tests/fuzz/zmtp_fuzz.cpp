@@ -21,28 +21,28 @@
 namespace kvik {
 namespace {
 
-struct Heard {
+struct Decoded {
   std::vector<std::string> frames;
   bool is_refused = false;
-  bool operator==(const Heard&) const = default;
+  bool operator==(const Decoded&) const = default;
 };
 
-Heard decode(std::string_view bytes, size_t n_piece) {
+Decoded decode(std::string_view bytes, size_t n_piece) {
   zmtp::Decoder decoder;
-  Heard heard;
-  for (size_t at = 0; at < bytes.size() && !heard.is_refused; at += n_piece) {
+  Decoded decoded;
+  for (size_t at = 0; at < bytes.size() && !decoded.is_refused; at += n_piece) {
     decoder.feed(bytes.substr(at, n_piece));
     while (true) {
       const auto frame = decoder.next();
-      heard.is_refused = !frame;
+      decoded.is_refused = !frame;
       if (!frame || !*frame) break;
       CHECK((*frame)->body.size() <= zmtp::kMaxFrameBytes);
       CHECK(zmtp::socket_type_of((*frame)->body).size() <= (*frame)->body.size());
       CHECK(zmtp::pong((*frame)->body).size() <= 2 + zmtp::kMaxFrameBytes);
-      heard.frames.push_back((*frame)->body);
+      decoded.frames.push_back((*frame)->body);
     }
   }
-  return heard;
+  return decoded;
 }
 
 BatchRing three_batches() {
@@ -61,17 +61,17 @@ std::string received(int fd) {
 }
 
 // Returns the answer of a peer that receives these bytes.
-std::string talk(std::string_view bytes, EventPeer::Kind kind, size_t n_piece) {
+std::string answer_to(std::string_view bytes, EventPeer::Kind kind, size_t n_piece) {
   std::array<int, 2> ends{};
   CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
   BatchRing ring = three_batches();
-  std::string said;
+  std::string answer;
   {
     EventPeer peer(FileDescriptor(ends[0]), kind, "kv");
     const auto turn = [&] {
       const bool wants_in = (peer.wanted_events(ring) & POLLIN) != 0;
       const bool goes_on = (!wants_in || peer.read(ring)) && peer.write(ring);
-      said += received(ends[1]);
+      answer += received(ends[1]);
       return goes_on;
     };
     bool goes_on = true;
@@ -85,7 +85,7 @@ std::string talk(std::string_view bytes, EventPeer::Kind kind, size_t n_piece) {
     for (int i = 0; i < kMaxTurns && goes_on; ++i) goes_on = turn();
   }
   ::close(ends[1]);
-  return said;
+  return answer;
 }
 
 }  // namespace
@@ -101,8 +101,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   CHECK(decode(bytes, std::max<size_t>(bytes.size(), 1)) == decode(bytes, n_piece));
   const auto kind =
       data[0] % 2 == 0 ? EventPeer::Kind::kSubscriber : EventPeer::Kind::kReplayClient;
-  const std::string said = talk(bytes, kind, n_piece);
-  CHECK(said.size() <= 4096 + 256 * bytes.size());
-  CHECK(!decode(said, std::max<size_t>(said.size(), 1)).is_refused);
+  const std::string answer = answer_to(bytes, kind, n_piece);
+  CHECK(answer.size() <= 4096 + 256 * bytes.size());
+  CHECK(!decode(answer, std::max<size_t>(answer.size(), 1)).is_refused);
   return 0;
 }

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class AdapterShelfTest : public testing::Test {
+class LocalAdapterRegistryTest : public testing::Test {
  protected:
   // Writes a file with one pair of that rank and returns its path.
   std::string file(const std::string& name, uint64_t rank = 4, const std::string& below = "") {
@@ -34,12 +34,12 @@ class AdapterShelfTest : public testing::Test {
                static_cast<std::streamsize>(bytes.size()));
     return path;
   }
-  LocalAdapterRegistry shelf(AdapterOptions options = {}) {
+  LocalAdapterRegistry registry(AdapterOptions options = {}) {
     return LocalAdapterRegistry({*tiny_.model, *tiny_.backend, "synthetic:test-llama:f32"},
                                 options);
   }
   uint64_t one_bytes() {
-    LocalAdapterRegistry one = shelf();
+    LocalAdapterRegistry one = registry();
     return one.add("x", file("x"), AdapterOrigin::kOperator)->loaded->bytes;
   }
 
@@ -47,8 +47,8 @@ class AdapterShelfTest : public testing::Test {
   const TinyModel tiny_ = load_tiny();
 };
 
-TEST_F(AdapterShelfTest, an_adapter_is_read_when_it_is_named_and_found_by_its_name) {
-  LocalAdapterRegistry all = shelf({.named = {"poet=" + file("a") + ":0.5"}});
+TEST_F(LocalAdapterRegistryTest, an_adapter_is_read_when_it_is_named_and_found_by_its_name) {
+  LocalAdapterRegistry all = registry({.named = {"poet=" + file("a") + ":0.5"}});
   ASSERT_TRUE(all.add_named().has_value());
   EXPECT_TRUE(all.has("poet"));
   EXPECT_FALSE(all.has("po"));
@@ -65,9 +65,9 @@ TEST_F(AdapterShelfTest, an_adapter_is_read_when_it_is_named_and_found_by_its_na
   EXPECT_EQ(all.take("bard").error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(AdapterShelfTest, what_is_no_name_or_no_file_is_refused) {
+TEST_F(LocalAdapterRegistryTest, what_is_no_name_or_no_file_is_refused) {
   const std::string path = file("a");
-  LocalAdapterRegistry all = shelf();
+  LocalAdapterRegistry all = registry();
   for (const std::string& name : {std::string(), std::string("a b"), std::string("a:b"),
                                   std::string("/a"), std::string("é"), std::string(129, 'a')}) {
     EXPECT_EQ(all.add(name, path, AdapterOrigin::kOperator).error().code,
@@ -79,12 +79,12 @@ TEST_F(AdapterShelfTest, what_is_no_name_or_no_file_is_refused) {
               HasSubstr("exists already"));
   EXPECT_EQ(all.add("other", path + "x", AdapterOrigin::kOperator).error().code,
             ErrorCode::kNotFound);
-  EXPECT_FALSE(shelf({.named = {path}}).add_named().has_value());
+  EXPECT_FALSE(registry({.named = {path}}).add_named().has_value());
 }
 
-TEST_F(AdapterShelfTest, the_least_recently_used_one_makes_room_and_is_read_again) {
+TEST_F(LocalAdapterRegistryTest, the_least_recently_used_one_makes_room_and_is_read_again) {
   const uint64_t bytes = one_bytes();
-  LocalAdapterRegistry all = shelf({.budget_bytes = 2 * bytes});
+  LocalAdapterRegistry all = registry({.budget_bytes = 2 * bytes});
   for (const char* name : {"a", "bb"}) {
     ASSERT_TRUE(all.add(name, file(name), AdapterOrigin::kOperator).has_value());
   }
@@ -99,9 +99,9 @@ TEST_F(AdapterShelfTest, the_least_recently_used_one_makes_room_and_is_read_agai
   EXPECT_EQ(all.held_bytes(), 2 * bytes);
 }
 
-TEST_F(AdapterShelfTest, those_in_use_stay_and_the_budget_holds) {
+TEST_F(LocalAdapterRegistryTest, those_in_use_stay_and_the_budget_holds) {
   const uint64_t bytes = one_bytes();
-  LocalAdapterRegistry all = shelf({.budget_bytes = 2 * bytes});
+  LocalAdapterRegistry all = registry({.budget_bytes = 2 * bytes});
   ASSERT_TRUE(all.add("a", file("a"), AdapterOrigin::kOperator).has_value());
   ASSERT_TRUE(all.add("bb", file("bb"), AdapterOrigin::kOperator).has_value());
   auto a = all.take("a");
@@ -120,12 +120,12 @@ TEST_F(AdapterShelfTest, those_in_use_stay_and_the_budget_holds) {
               HasSubstr("all adapters together"));
 }
 
-TEST_F(AdapterShelfTest, clients_load_from_below_the_folder_alone) {
+TEST_F(LocalAdapterRegistryTest, clients_load_from_below_the_folder_alone) {
   const std::string inside = file("a", 4, "/shared/deep");
   const std::string outside = file("bb");
-  EXPECT_THAT(shelf().add("a", inside, AdapterOrigin::kClient).error().message,
+  EXPECT_THAT(registry().add("a", inside, AdapterOrigin::kClient).error().message,
               HasSubstr("--adapter-folder"));
-  LocalAdapterRegistry all = shelf({.folder = folder_.path() + "/shared"});
+  LocalAdapterRegistry all = registry({.folder = folder_.path() + "/shared"});
   EXPECT_TRUE(all.add("a", inside, AdapterOrigin::kClient).has_value());
   EXPECT_TRUE(all.add("relative", "deep/a.gguf", AdapterOrigin::kClient).has_value());
   std::filesystem::create_symlink(outside, folder_.path() + "/shared/link.gguf");
@@ -139,30 +139,30 @@ TEST_F(AdapterShelfTest, clients_load_from_below_the_folder_alone) {
   }
 }
 
-TEST_F(AdapterShelfTest, tensors_of_a_folder_may_be_no_link_out_of_it) {
+TEST_F(LocalAdapterRegistryTest, tensors_of_a_folder_may_be_no_link_out_of_it) {
   const std::string shared = folder_.path() + "/shared";
   const std::string outside = file("secret");
   std::filesystem::create_directories(shared + "/peft");
   std::ofstream(shared + "/peft/adapter_config.json") << "{}";
   std::filesystem::create_symlink(outside, shared + "/peft/adapter_model.safetensors");
-  LocalAdapterRegistry all = shelf({.folder = shared});
+  LocalAdapterRegistry all = registry({.folder = shared});
   const auto refused = all.add("a", "peft", AdapterOrigin::kClient);
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("below that of --adapter-folder"));
 }
 
-TEST_F(AdapterShelfTest, a_path_with_a_nul_byte_is_not_the_path_before_it) {
+TEST_F(LocalAdapterRegistryTest, a_path_with_a_nul_byte_is_not_the_path_before_it) {
   file("a", 4, "/shared");
-  LocalAdapterRegistry all = shelf({.folder = folder_.path() + "/shared"});
+  LocalAdapterRegistry all = registry({.folder = folder_.path() + "/shared"});
   const auto refused = all.add("a", std::string("a.gguf\0x", 8), AdapterOrigin::kClient);
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("NUL"));
 }
 
-TEST_F(AdapterShelfTest, many_threads_take_and_drop_adapters_within_the_budget) {
+TEST_F(LocalAdapterRegistryTest, many_threads_take_and_drop_adapters_within_the_budget) {
   const uint64_t bytes = one_bytes();
   constexpr uint32_t kThreads = 6;
-  LocalAdapterRegistry all = shelf({.budget_bytes = (kThreads + 1) * bytes});
+  LocalAdapterRegistry all = registry({.budget_bytes = (kThreads + 1) * bytes});
   std::vector<std::string> names;
   for (uint32_t i = 0; i < 20; ++i) {
     names.push_back(std::string(1 + i, 'n'));

@@ -28,8 +28,8 @@ struct ModelToFit {
     options.kv_type = type;
   }
 
-  MemoryChoice choose(const MemoryWish& wish, const MemoryState& memory) const {
-    return choose_memory(*footprint, options, wish, memory);
+  MemoryChoice choose(const MemoryRequest& requested, const MemoryState& memory) const {
+    return choose_memory(*footprint, options, requested, memory);
   }
 
   uint64_t total(const MemoryChoice& choice) const {
@@ -82,11 +82,11 @@ TEST(MemoryChoice, context_is_the_largest_that_fits) {
   EXPECT_EQ(choice.n_ctx % 1024, 0u);
   // With that memory and no reserve, a longer context is cut.
   const MemoryState usable{.all_bytes = 0, .free_bytes = memory.usable_bytes()};
-  MemoryWish wish;
-  wish.n_ctx = choice.n_ctx;
-  EXPECT_GE(model.kv_tokens(model.choose(wish, usable)), *wish.n_ctx);
-  wish.n_ctx = choice.n_ctx + 1024;
-  EXPECT_LT(model.kv_tokens(model.choose(wish, usable)), *wish.n_ctx);
+  MemoryRequest requested;
+  requested.n_ctx = choice.n_ctx;
+  EXPECT_GE(model.kv_tokens(model.choose(requested, usable)), *requested.n_ctx);
+  requested.n_ctx = choice.n_ctx + 1024;
+  EXPECT_LT(model.kv_tokens(model.choose(requested, usable)), *requested.n_ctx);
 }
 
 TEST(MemoryChoice, cache_holds_two_contexts_where_there_is_room) {
@@ -117,13 +117,13 @@ TEST(MemoryChoice, memory_in_use_by_others_counts) {
 TEST(MemoryChoice, given_numbers_are_not_changed) {
   const ModelToFit model("llama-3.1-8b:q4_k_m");
   const MemoryState memory = idle_machine(32 * kGiB);
-  MemoryWish wish;
-  wish.kv_bytes = 777 * kMiB;
-  EXPECT_EQ(model.choose(wish, memory).kv_bytes, 777 * kMiB);
-  EXPECT_EQ(model.choose(wish, memory).n_ctx, model.footprint->config().n_ctx_train);
-  wish.kv_bytes.reset();
-  wish.n_ctx = 10'000;
-  const MemoryChoice choice = model.choose(wish, memory);
+  MemoryRequest requested;
+  requested.kv_bytes = 777 * kMiB;
+  EXPECT_EQ(model.choose(requested, memory).kv_bytes, 777 * kMiB);
+  EXPECT_EQ(model.choose(requested, memory).n_ctx, model.footprint->config().n_ctx_train);
+  requested.kv_bytes.reset();
+  requested.n_ctx = 10'000;
+  const MemoryChoice choice = model.choose(requested, memory);
   EXPECT_EQ(choice.n_ctx, 10'000u);
   EXPECT_EQ(choice.kv_bytes, 4 * kGiB);
 }
@@ -132,12 +132,12 @@ TEST(MemoryChoice, given_numbers_are_not_changed) {
 TEST(MemoryChoice, given_context_may_use_the_reserve) {
   const ModelToFit model("llama-3.1-8b:q4_k_m");
   const MemoryState memory = idle_machine(16 * kGiB);
-  MemoryWish wish;
-  wish.n_ctx = model.choose({}, memory).n_ctx + 20 * 1024;
-  const MemoryChoice choice = model.choose(wish, memory);
+  MemoryRequest requested;
+  requested.n_ctx = model.choose({}, memory).n_ctx + 20 * 1024;
+  const MemoryChoice choice = model.choose(requested, memory);
   EXPECT_GT(model.total(choice), memory.usable_bytes());
   EXPECT_LE(model.total(choice), memory.free_bytes);
-  EXPECT_GE(model.kv_tokens(choice), *wish.n_ctx);
+  EXPECT_GE(model.kv_tokens(choice), *requested.n_ctx);
 }
 
 TEST(MemoryChoice, model_that_does_not_fit_gets_a_small_context) {
@@ -151,13 +151,13 @@ TEST(MemoryChoice, model_that_does_not_fit_gets_a_small_context) {
 TEST(MemoryChoice, adapters_and_draft_models_take_their_part) {
   const ModelToFit model("llama-3.1-8b:q4_k_m"), draft("llama-3.1-8b:q4_k_m");
   const MemoryState memory = idle_machine(24 * kGiB);
-  MemoryWish wish;
-  wish.adapter_bytes = 2 * kGiB;
-  const MemoryChoice with_adapters = model.choose(wish, memory);
-  EXPECT_LE(model.total(with_adapters) + wish.adapter_bytes, memory.usable_bytes());
-  wish.draft_bytes = draft.footprint->weights().n_bytes;
-  wish.draft_page_bytes = draft.footprint->kv(KvType::kInt8).page_bytes();
-  const MemoryChoice with_draft = model.choose(wish, memory);
+  MemoryRequest requested;
+  requested.adapter_bytes = 2 * kGiB;
+  const MemoryChoice with_adapters = model.choose(requested, memory);
+  EXPECT_LE(model.total(with_adapters) + requested.adapter_bytes, memory.usable_bytes());
+  requested.draft_bytes = draft.footprint->weights().n_bytes;
+  requested.draft_page_bytes = draft.footprint->kv(KvType::kInt8).page_bytes();
+  const MemoryChoice with_draft = model.choose(requested, memory);
   EXPECT_LT(with_draft.n_ctx, with_adapters.n_ctx);
   EXPECT_GE(model.kv_tokens(with_draft, &draft.footprint->config()), with_draft.n_ctx);
 }
@@ -165,12 +165,12 @@ TEST(MemoryChoice, adapters_and_draft_models_take_their_part) {
 TEST(MemoryChoice, sentence_names_the_memory_and_the_flags) {
   const MemoryChoice choice{.n_ctx = 40960, .kv_bytes = 5 * kGiB};
   const MemoryState memory{.all_bytes = 16 * kGiB, .free_bytes = 12 * kGiB};
-  MemoryWish wish;
-  EXPECT_EQ(describe(choice, wish, memory, 131072),
+  MemoryRequest requested;
+  EXPECT_EQ(describe(choice, requested, memory, 131072),
             "chosen: context 40960 of 131072 and KV cache 5.00 GiB, from 12.00 GiB free memory of "
             "which 4.00 GiB stay free for other programs; --ctx and --kv-memory change it");
-  wish.n_ctx = 40960;
-  EXPECT_EQ(describe(choice, wish, memory, 131072),
+  requested.n_ctx = 40960;
+  EXPECT_EQ(describe(choice, requested, memory, 131072),
             "chosen: KV cache 5.00 GiB, from 12.00 GiB free memory of which 4.00 GiB stay free for "
             "other programs; --kv-memory changes it");
 }

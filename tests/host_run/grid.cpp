@@ -47,9 +47,9 @@ class Block {
   uint64_t serial() const { return serial_; }
   void use_shared(uint32_t bytes) {
     n_shared_bytes_ += bytes;
-    if (n_shared_bytes_ > kMostSharedBytes) {
+    if (n_shared_bytes_ > kMaxSharedBytes) {
       stop(fmt::format("the block uses {} bytes of shared memory: {} is the most", n_shared_bytes_,
-                       kMostSharedBytes));
+                       kMaxSharedBytes));
     }
   }
 
@@ -251,13 +251,13 @@ const std::array<LaneWords, kWarpLanes>& exchange(Place place, const LaneWords& 
 std::optional<std::string> run_grid(const Index& blocks, uint32_t n_threads,
                                     const std::function<void()>& kernel, Order order) {
   CHECK(current == nullptr);
-  constexpr uint32_t kMostBlocks = 65535;  // in y and z; x may have more
-  if (n_threads == 0 || n_threads > kMostThreads || n_threads % kWarpLanes != 0) {
+  constexpr uint32_t kMaxBlocks = 65535;  // in y and z; x may have more
+  if (n_threads == 0 || n_threads > kMaxThreads || n_threads % kWarpLanes != 0) {
     return fmt::format("a block of {} threads: expected whole warps, {} at most", n_threads,
-                       kMostThreads);
+                       kMaxThreads);
   }
   if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0 || blocks.x > INT32_MAX ||
-      blocks.y > kMostBlocks || blocks.z > kMostBlocks) {
+      blocks.y > kMaxBlocks || blocks.z > kMaxBlocks) {
     return fmt::format("a grid of {} x {} x {} blocks", blocks.x, blocks.y, blocks.z);
   }
   grid_size = blocks;

@@ -17,8 +17,8 @@
 namespace kvik::host_run {
 
 inline constexpr uint32_t kWarpLanes = 32;
-inline constexpr uint32_t kMostThreads = 1024;           // of a block
-inline constexpr uint32_t kMostSharedBytes = 48u << 10;  // that every device has, static
+inline constexpr uint32_t kMaxThreads = 1024;           // of a block
+inline constexpr uint32_t kMaxSharedBytes = 48u << 10;  // that every device has, static
 
 struct Index {
   uint32_t x = 1, y = 1, z = 1;

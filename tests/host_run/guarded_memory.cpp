@@ -71,9 +71,9 @@ bool GuardedMemory::free(const std::byte* data) {
 bool GuardedMemory::has(const std::byte* data, size_t bytes) const {
   if (data < begin_) return false;
   const auto at = static_cast<uint64_t>(data - begin_);
-  const auto behind = buffers_.upper_bound(at);
-  if (behind == buffers_.begin()) return false;
-  const auto& [first, n] = *std::prev(behind);
+  const auto next = buffers_.upper_bound(at);
+  if (next == buffers_.begin()) return false;
+  const auto& [first, n] = *std::prev(next);
   return at + bytes <= first + n;
 }
 

@@ -62,7 +62,7 @@ Result<std::byte*> HostDevice::allocate(size_t bytes) {
   }
   const GuardedMemory::Opened opened(memory_);
   std::memset(data, 0, bytes);
-  side_book_.touch(data, bytes);
+  side_stream_log_.touch(data, bytes);
   return data;
 }
 
@@ -80,8 +80,8 @@ Result<void> HostDevice::copy(std::byte* to, const std::byte* from, size_t bytes
   TRY(check_inside(from, bytes));
   const GuardedMemory::Opened opened(memory_);
   std::memcpy(to, from, bytes);
-  side_book_.touch(to, bytes);
-  side_book_.touch(from, bytes);
+  side_stream_log_.touch(to, bytes);
+  side_stream_log_.touch(from, bytes);
   return {};
 }
 
@@ -91,7 +91,7 @@ Result<void> HostDevice::clear(std::byte* data, size_t bytes) {
   TRY(check_inside(data, bytes));
   const GuardedMemory::Opened opened(memory_);
   std::memset(data, 0, bytes);
-  side_book_.touch(data, bytes);
+  side_stream_log_.touch(data, bytes);
   return {};
 }
 
@@ -101,7 +101,7 @@ Result<void> HostDevice::do_copy_in(std::byte* to, std::span<const std::byte> ho
   TRY(check_inside(to, host.size()));
   const GuardedMemory::Opened opened(memory_);
   std::memcpy(to, host.data(), host.size());
-  side_book_.touch(to, host.size());
+  side_stream_log_.touch(to, host.size());
   return {};
 }
 

@@ -53,7 +53,7 @@ class HostDevice final : public cuda::Device {
   uint64_t n_side_waits(std::thread::id thread);
   // From now on no graph is made.
   void refuse_graphs() { makes_graphs_ = false; }
-  void refuse_pins() { side_book_.refuse_pins(); }
+  void refuse_pins() { side_stream_log_.refuse_pins(); }
 
  private:
   class Graph;
@@ -75,7 +75,7 @@ class HostDevice final : public cuda::Device {
   uint64_t n_waits_ = 0;
   std::mutex mutex_;  // tiers copy on threads of their own
   GuardedMemory memory_;
-  SideBook side_book_;
+  SideStreamLog side_stream_log_;
 };
 
 }  // namespace kvik::host_run

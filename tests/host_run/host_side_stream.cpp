@@ -20,14 +20,14 @@ bool overlap(const std::byte* a, size_t a_bytes, const std::byte* b, size_t b_by
 
 }  // namespace
 
-void SideBook::touch(const std::byte* data, size_t bytes) {
+void SideStreamLog::touch(const std::byte* data, size_t bytes) {
   touches_.push_back({data, bytes});
-  if (touches_.size() <= kMostTouches) return;
+  if (touches_.size() <= kMaxTouches) return;
   touches_.pop_front();
   ++first_;
 }
 
-bool SideBook::is_touched(const std::byte* data, size_t bytes, uint64_t since) const {
+bool SideStreamLog::is_touched(const std::byte* data, size_t bytes, uint64_t since) const {
   for (uint64_t i = std::max(since, first_); i < n_touches(); ++i) {
     const Touch& touch = touches_[i - first_];
     if (overlap(touch.data, touch.bytes, data, bytes)) return true;
@@ -35,7 +35,7 @@ bool SideBook::is_touched(const std::byte* data, size_t bytes, uint64_t since) c
   return false;
 }
 
-Result<void> SideBook::pin(std::span<std::byte> host) {
+Result<void> SideStreamLog::pin(std::span<std::byte> host) {
   if (refuses_pins_) return fail(ErrorCode::kUnsupported, "pins are refused: as asked, in a test");
   const auto first = reinterpret_cast<uintptr_t>(host.data()) / kSystemPage;
   const auto last = reinterpret_cast<uintptr_t>(host.data() + host.size() - 1) / kSystemPage;
@@ -49,16 +49,16 @@ Result<void> SideBook::pin(std::span<std::byte> host) {
   return {};
 }
 
-void SideBook::unpin(std::span<std::byte> host) {
+void SideStreamLog::unpin(std::span<std::byte> host) {
   if (pins_.erase(host.data()) == 0) report_fault("bytes that are not pinned");
 }
 
-bool SideBook::is_pinned(std::span<const std::byte> host) const {
+bool SideStreamLog::is_pinned(std::span<const std::byte> host) const {
   const auto pin = pins_.find(host.data());
   return pin != pins_.end() && host.size() <= pin->second;
 }
 
-uint64_t SideBook::n_waits(std::thread::id thread) const {
+uint64_t SideStreamLog::n_waits(std::thread::id thread) const {
   const auto found = n_waits_.find(thread);
   return found == n_waits_.end() ? 0 : found->second;
 }
@@ -74,17 +74,17 @@ Result<std::unique_ptr<cuda::SideStream>> HostDevice::make_side_stream(uint32_t)
 Result<void> HostDevice::pin(std::span<std::byte> host) {
   const std::scoped_lock lock(mutex_);
   TRY(check_there());
-  return side_book_.pin(host);
+  return side_stream_log_.pin(host);
 }
 
 void HostDevice::unpin(std::span<std::byte> host) {
   const std::scoped_lock lock(mutex_);
-  side_book_.unpin(host);
+  side_stream_log_.unpin(host);
 }
 
 uint64_t HostDevice::n_side_waits(std::thread::id thread) {
   const std::scoped_lock lock(mutex_);
-  return side_book_.n_waits(thread);
+  return side_stream_log_.n_waits(thread);
 }
 
 // --- the stream ---
@@ -97,7 +97,7 @@ HostSideStream::~HostSideStream() {
 Result<void> HostSideStream::add(const Copy& copy, const std::byte* on_device) {
   TRY(device_.check_there());
   TRY(device_.check_inside(on_device, copy.bytes));
-  if (device_.side_book_.is_touched(on_device, copy.bytes, followed_)) {
+  if (device_.side_stream_log_.is_touched(on_device, copy.bytes, followed_)) {
     report_fault("a side stream uses bytes of the device's own order, which it did not follow");
   }
   const GuardedMemory::Opened opened(device_.memory_);
@@ -118,8 +118,8 @@ Result<void> HostSideStream::copy_out(uint32_t slot, std::span<std::byte> host,
                                       const std::byte* from) {
   const std::scoped_lock lock(device_.mutex_);
   TRY(add({slot, host.data(), from, host.size()}, from));
-  if (device_.side_book_.is_pinned(host)) return {};
-  device_.side_book_.note_wait();
+  if (device_.side_stream_log_.is_pinned(host)) return {};
+  device_.side_stream_log_.note_wait();
   run(copies_.size());
   return {};
 }
@@ -127,7 +127,7 @@ Result<void> HostSideStream::copy_out(uint32_t slot, std::span<std::byte> host,
 Result<void> HostSideStream::wait(uint32_t slot) {
   const std::scoped_lock lock(device_.mutex_);
   TRY(device_.check_there());
-  device_.side_book_.note_wait();
+  device_.side_stream_log_.note_wait();
   check_host_bytes(slot);
   run_until(slot);
   return {};
@@ -136,7 +136,7 @@ Result<void> HostSideStream::wait(uint32_t slot) {
 Result<void> HostSideStream::follow() {
   const std::scoped_lock lock(device_.mutex_);
   TRY(device_.check_there());
-  followed_ = device_.side_book_.n_touches();
+  followed_ = device_.side_stream_log_.n_touches();
   return {};
 }
 

@@ -13,7 +13,7 @@ namespace kvik::host_run {
 class HostDevice;
 
 // The state of a HostDevice for its side streams. Not thread-safe.
-class SideBook {
+class SideStreamLog {
  public:
   // The device's own order came to these bytes: streams that did not follow since may not use them.
   void touch(const std::byte* data, size_t bytes);
@@ -31,7 +31,7 @@ class SideBook {
   uint64_t n_waits(std::thread::id thread) const;
 
  private:
-  static constexpr size_t kMostTouches = 1024;  // the newest
+  static constexpr size_t kMaxTouches = 1024;  // the newest
 
   struct Touch {
     const std::byte* data;

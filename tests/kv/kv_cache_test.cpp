@@ -256,8 +256,8 @@ TEST(KvCache, random_conversations_leak_no_page) {
     };
     std::vector<Live> live;
     for (int step = 0; step < 3000; ++step) {
-      const uint32_t dice = random() % 8;
-      if (dice < 2 && live.size() < 6) {
+      const uint32_t operation = random() % 8;
+      if (operation < 2 && live.size() < 6) {
         auto tokens = counting(1 + random() % 150, 1000 * (random() % 3));
         Live next{.table = {}, .tokens = tokens, .n_cached = 0};
         const auto found = open_prefix(cache, next.table, {kRoot, tokens}, tokens.size());
@@ -265,7 +265,7 @@ TEST(KvCache, random_conversations_leak_no_page) {
         ASSERT_LE(*found, tokens.size());
         next.n_cached = *found;
         live.push_back(std::move(next));
-      } else if (dice < 6 && !live.empty()) {
+      } else if (operation < 6 && !live.empty()) {
         Live& l = live[random() % live.size()];
         l.n_cached =
             std::min<uint32_t>(l.n_cached + random() % 40, static_cast<uint32_t>(l.tokens.size()));

@@ -109,49 +109,51 @@ class RandomRun {
  private:
   static constexpr size_t kPageBytes = kPageTokens * sizeof(uint16_t);
 
-  uint32_t dice(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
+  uint32_t operation(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
 
   void operate() {
-    clock_.advance(std::chrono::milliseconds(dice(50)));
-    const uint32_t what = dice(20);
+    clock_.advance(std::chrono::milliseconds(operation(50)));
+    const uint32_t what = operation(20);
     if (live_.empty() || (what < 2 && live_.size() < 8)) return begin();
-    const uint32_t which = dice(static_cast<uint32_t>(live_.size()));
+    const uint32_t which = operation(static_cast<uint32_t>(live_.size()));
     if (what < 8) return compute(live_[which]);
     if (what < 14) return decode(live_[which]);
     if (what < 16) return adopt(live_[which]);
     if (what < 17) return copy_filling(live_[which]);
     if (what < 18) return reserve();
-    if (what < 19 && dice(3) == 0) return drop(which);
+    if (what < 19 && operation(3) == 0) return drop(which);
     end(which);
   }
 
   // Few different tokens, so that prefixes are often shared, completely or in part.
   Tokens some_prompt() {
     Tokens tokens;
-    if (!ended_.empty() && dice(2) == 0) {  // the next turn of a conversation, or a branch of it
-      tokens = ended_[dice(static_cast<uint32_t>(ended_.size()))];
-      if (dice(2) == 0) tokens.resize(1 + dice(static_cast<uint32_t>(tokens.size())));
+    if (!ended_.empty() &&
+        operation(2) == 0) {  // the next turn of a conversation, or a branch of it
+      tokens = ended_[operation(static_cast<uint32_t>(ended_.size()))];
+      if (operation(2) == 0) tokens.resize(1 + operation(static_cast<uint32_t>(tokens.size())));
     }
-    const size_t n = std::min<size_t>(tokens.size() + 1 + dice(100), 260);
-    while (tokens.size() < n) tokens.push_back(dice(8) == 0 ? dice(3) : 0);
+    const size_t n = std::min<size_t>(tokens.size() + 1 + operation(100), 260);
+    while (tokens.size() < n) tokens.push_back(operation(8) == 0 ? operation(3) : 0);
     return tokens;
   }
 
   void begin() {
     Live next;
     next.table = cache_.make_table();
-    next.salt = dice(10) == 0 ? 1 : 0;
-    next.table.owner.tenant = 1 + dice(kTenants);
-    if (dice(8) == 0) next.table.owner.pins = {{1 + dice(100), std::chrono::seconds(dice(3))}};
+    next.salt = operation(10) == 0 ? 1 : 0;
+    next.table.owner.tenant = 1 + operation(kTenants);
+    if (operation(8) == 0)
+      next.table.owner.pins = {{1 + operation(100), std::chrono::seconds(operation(3))}};
     next.tokens = some_prompt();
     tag(next);
     const PrefixQuery query{root(next), next.tokens, next.table.owner.tenant};
     FoundPrefix prefix = cache_.look_up(query);
-    if (dice(4) == 0) cache_.hold(prefix);
-    while (dice(3) == 0 && !live_.empty()) {  // it waits while others advance
-      compute(live_[dice(static_cast<uint32_t>(live_.size()))]);
+    if (operation(4) == 0) cache_.hold(prefix);
+    while (operation(3) == 0 && !live_.empty()) {  // it waits while others advance
+      compute(live_[operation(static_cast<uint32_t>(live_.size()))]);
     }
-    if (!cache_.open(next.table, query, prefix, next.tokens.size(), dice(3))) return;
+    if (!cache_.open(next.table, query, prefix, next.tokens.size(), operation(3))) return;
     const uint32_t found = prefix.n_tokens();
     n_found_ += found;
     ASSERT_LE(found, next.tokens.size());
@@ -198,13 +200,13 @@ class RandomRun {
   void compute(Live& live) {
     if (live.n_cached == live.tokens.size() || !cache_.grow(live.table, live.tokens.size())) return;
     const auto n_left = static_cast<uint32_t>(live.tokens.size()) - live.n_cached;
-    advance(live, std::min(n_left, 1 + dice(70)));
+    advance(live, std::min(n_left, 1 + operation(70)));
   }
 
   void decode(Live& live) {
     if (live.n_cached < live.tokens.size()) return compute(live);
     if (live.tokens.size() > 300 || !cache_.grow(live.table, live.tokens.size() + 1)) return;
-    live.tokens.push_back(dice(3));
+    live.tokens.push_back(operation(3));
     tag(live);
     advance(live, 1);
   }
@@ -221,7 +223,7 @@ class RandomRun {
     }
     live.n_cached += n;
     seal(live);
-    if (dice(8) == 0) check_contents(live);
+    if (operation(8) == 0) check_contents(live);
   }
 
   void seal(Live& live) {
@@ -272,13 +274,13 @@ class RandomRun {
   }
 
   void reserve() {
-    const uint64_t bytes = dice(1000);
-    const auto kind = MemoryKind(dice(kMemoryKinds));
+    const uint64_t bytes = operation(1000);
+    const auto kind = MemoryKind(operation(kMemoryKinds));
     const uint64_t before = ledger_.taken();
     auto reservation = ledger_.reserve(kind, bytes);
     ASSERT_EQ(reservation.has_value(), before + bytes <= ledger_.budget());
     if (reservation) reservations_.push_back(std::move(*reservation));
-    if (reservations_.size() > 4 && dice(2) == 0) reservations_.pop_front();
+    if (reservations_.size() > 4 && operation(2) == 0) reservations_.pop_front();
   }
 
   void end(uint32_t which) {

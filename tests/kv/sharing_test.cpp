@@ -174,25 +174,26 @@ TEST(PrivatePages, no_report_reveals_the_next_token_of_others) {
 TEST(PrivatePages, pages_that_become_shared_trigger_a_new_lookup) {
   Shared shared;
   shared.run(kAnn, counting(64));
-  PageTable bobs = shared.table_of(kBob);
-  ASSERT_TRUE(shared.cache.grow(bobs, 64));
+  PageTable of_bob = shared.table_of(kBob);
+  ASSERT_TRUE(shared.cache.grow(of_bob, 64));
   const Tokens asked = counting(64);
   FoundPrefix found = shared.cache.look_up({kRoot, asked, kCat});
   EXPECT_EQ(found.n_tokens(), 0u);
-  shared.cache.close(bobs, asked);
+  shared.cache.close(of_bob, asked);
   found = shared.cache.look_up({kRoot, asked, kCat}, std::move(found));
   EXPECT_EQ(found.n_tokens(), 64u);
 }
 
 TEST(PrivatePages, are_adopted_by_their_own_tenant_and_others_once_two_know_them) {
   Shared shared;
-  PageTable anns = shared.table_of(kAnn), own = shared.table_of(kAnn);
-  PageTable bobs = shared.table_of(kBob), cats = shared.table_of(kCat);
-  for (PageTable* table : {&anns, &own, &bobs, &cats}) ASSERT_TRUE(shared.cache.grow(*table, 64));
-  shared.cache.seal(anns, counting(64));
+  PageTable table_of_ann = shared.table_of(kAnn), own = shared.table_of(kAnn);
+  PageTable of_bob = shared.table_of(kBob), cats = shared.table_of(kCat);
+  for (PageTable* table : {&table_of_ann, &own, &of_bob, &cats})
+    ASSERT_TRUE(shared.cache.grow(*table, 64));
+  shared.cache.seal(table_of_ann, counting(64));
   EXPECT_EQ(shared.cache.adopt(own, counting(64)), 64u);
-  EXPECT_EQ(shared.cache.adopt(bobs, counting(64)), 0u);
-  shared.cache.seal(bobs, counting(32));
+  EXPECT_EQ(shared.cache.adopt(of_bob, counting(64)), 0u);
+  shared.cache.seal(of_bob, counting(32));
   EXPECT_EQ(shared.cache.adopt(cats, counting(64)), 32u);
 }
 

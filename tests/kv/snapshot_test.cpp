@@ -36,7 +36,7 @@ std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
 }
 
 // Returns the state of a simulated model after these tokens; all zero after none.
-std::vector<std::byte> state_behind(std::span<const TokenId> tokens) {
+std::vector<std::byte> state_after(std::span<const TokenId> tokens) {
   std::vector<std::byte> state(kStateBytes);
   uint64_t seed = 0;
   for (const TokenId token : tokens) seed = (seed + token + 1) * 0x9e3779b97f4a7c15ULL;
@@ -71,7 +71,7 @@ class Runner {
         table_.addresses(g)[n_ / kPageTokens][n_ % kPageTokens] = std::byte(tokens_[n_] & 0xff);
       }
     }
-    std::ranges::copy(state_behind(std::span(tokens_).first(n_)), table_.state());
+    std::ranges::copy(state_after(std::span(tokens_).first(n_)), table_.state());
     cache_.seal(table_, done());
   }
   bool keep(EvictionRank eviction_rank = EvictionRank::kNew) {
@@ -86,7 +86,7 @@ class Runner {
   // Checks that pages and state are those that the sequence would have computed.
   void check() {
     ASSERT_TRUE(table_.state());
-    EXPECT_EQ(std::memcmp(table_.state(), state_behind(done()).data(), kStateBytes), 0) << n_;
+    EXPECT_EQ(std::memcmp(table_.state(), state_after(done()).data(), kStateBytes), 0) << n_;
     for (uint32_t i = 0; i < n_; ++i) {
       if (!table_.holds(0, i / kPageTokens)) continue;
       EXPECT_EQ(table_.addresses(0)[i / kPageTokens][i % kPageTokens],
@@ -225,7 +225,7 @@ TEST_F(SnapshotTest, a_tenant_finds_the_snapshots_of_its_own_and_those_that_two_
     PageTable table = cache.make_table(kRoot);
     table.owner.tenant = tenant;
     const auto found = open_prefix(cache, table, {kRoot, std::span(tokens).first(49)}, 50);
-    std::ranges::copy(state_behind(std::span(tokens).first(45)), table.state());
+    std::ranges::copy(state_after(std::span(tokens).first(45)), table.state());
     cache.seal(table, std::span(tokens).first(45));
     EXPECT_TRUE(cache.snapshots().keep(table, std::span(tokens).first(45), SnapshotKind::kEnd));
     cache.close(table, tokens);

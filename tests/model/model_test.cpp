@@ -198,9 +198,9 @@ TEST_F(ModelTest, an_element_type_that_nothing_computes_is_named) {
 
 TEST_F(ModelTest, heads_wider_than_the_backends_are_refused) {
   struct Narrow final : ForwardingBackend {
-    Narrow(Backend& next, uint32_t most) : ForwardingBackend(next), most_head_dim_(most) {}
-    uint32_t max_head_dim() const override { return most_head_dim_; }
-    uint32_t most_head_dim_;
+    Narrow(Backend& next, uint32_t most) : ForwardingBackend(next), max_head_dim_(most) {}
+    uint32_t max_head_dim() const override { return max_head_dim_; }
+    uint32_t max_head_dim_;
   };
   const auto source = make_synthetic("synthetic:test-llama:f32");
   const auto config = read_config((*source)->metadata());

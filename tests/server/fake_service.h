@@ -211,9 +211,9 @@ class FakeService final : public ServiceApi {
   }
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
     TRY_ASSIGN(const std::string text, apply_template(request));
-    const bool thinks = text.find("think=True") != std::string::npos;
+    const bool is_enabled = text.find("think=True") != std::string::npos;
     ChatPrompt prompt{.ids = tokenize(text, {.add_bos = false}),
-                      .answer_begin = thinks ? AnswerBegin::kReasoning : AnswerBegin::kText};
+                      .answer_begin = is_enabled ? AnswerBegin::kReasoning : AnswerBegin::kText};
     if (!request.tools.empty()) {
       prompt.answer_syntax.calls = {&hermes_format()};
       prompt.answer_syntax.tools = std::make_shared<const ToolSchemas>(request.tools);

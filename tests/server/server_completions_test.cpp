@@ -15,7 +15,7 @@ constexpr const char* kPath = "/v1/completions";
 class ServerCompletions : public ServerFixture {
  protected:
   // Answers every completion with "Hello" in two chunks.
-  void say_hello() {
+  void answer_hello() {
     service.answer_with([](FakeCall& call) {
       for (uint32_t choice = 0; choice < call.request.n; ++choice) {
         call.send("Hel", choice);
@@ -28,7 +28,7 @@ class ServerCompletions : public ServerFixture {
 };
 
 TEST_F(ServerCompletions, an_answer_has_openais_shape) {
-  say_hello();
+  answer_hello();
   const RawResponse response = client().post(kPath, R"({"prompt":"Hi"})");
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(response.header("content-type"), "application/json");
@@ -47,7 +47,7 @@ TEST_F(ServerCompletions, an_answer_has_openais_shape) {
 }
 
 TEST_F(ServerCompletions, a_stream_has_chunks_a_finish_the_usage_and_done) {
-  say_hello();
+  answer_hello();
   const RawResponse response = client().post(
       kPath, R"({"prompt":"Hi","stream":true,"stream_options":{"include_usage":true}})");
   EXPECT_EQ(response.status, 200);
@@ -66,7 +66,7 @@ TEST_F(ServerCompletions, a_stream_has_chunks_a_finish_the_usage_and_done) {
 }
 
 TEST_F(ServerCompletions, a_stream_without_include_usage_has_none) {
-  say_hello();
+  answer_hello();
   const auto events = client().post(kPath, R"({"prompt":"Hi","stream":true})").events();
   ASSERT_EQ(events.size(), 4u);
   for (size_t i = 0; i < 3; ++i) {
@@ -179,7 +179,7 @@ TEST_F(ServerCompletions, logprobs_of_the_prompt_come_in_vllms_shape_with_every_
 }
 
 TEST_F(ServerCompletions, logprobs_of_the_prompt_are_not_there_unless_asked_for) {
-  say_hello();
+  answer_hello();
   const auto value = json(client().post(kPath, R"({"prompt":"a"})").body);
   EXPECT_FALSE(value.at_pointer("/choices/0").as_object().contains("prompt_logprobs"));
 }
@@ -275,7 +275,7 @@ TEST_F(ServerCompletions, a_silent_stream_sends_comments) {
 }
 
 TEST_F(ServerCompletions, a_stream_leaves_the_connection_usable) {
-  say_hello();
+  answer_hello();
   RawClient c = client();
   EXPECT_EQ(c.post(kPath, R"({"prompt":"Hi","stream":true})").events().size(), 4u);
   EXPECT_EQ(c.post(kPath, R"({"prompt":"Hi","stream":true})").events().size(), 4u);
@@ -295,7 +295,7 @@ TEST_F(ServerCompletions, a_request_pipelined_after_a_stream_waits_for_its_end) 
 }
 
 TEST_F(ServerCompletions, http_1_0_streams_until_the_connection_ends) {
-  say_hello();
+  answer_hello();
   RawClient c = client();
   c.send("POST /v1/completions HTTP/1.0\r\nContent-Length: 29\r\n\r\n" +
          std::string(R"({"prompt":"Hi","stream":true})"));

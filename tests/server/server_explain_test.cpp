@@ -14,7 +14,7 @@ using testing::HasSubstr;
 class ServerExplain : public ServerFixture {
  protected:
   // Answers each run with max_tokens tokens of equal cost, whatever its way.
-  void play_runs() {
+  void run_completions() {
     service.answer_with([](FakeCall& call) {
       const std::vector<float> logits(128, 0.5f);
       const auto n = static_cast<uint32_t>(call.request.max_tokens.value_or(0));
@@ -43,7 +43,7 @@ std::string event(const std::string& body, const std::string& name) {
 }
 
 TEST_F(ServerExplain, tells_tokens_as_they_come_and_a_report_at_the_end) {
-  play_runs();
+  run_completions();
   const auto response = client().post("/kvik/explain", R"({"prompt":"abc","max_tokens":5})");
   ASSERT_EQ(response.status, 200);
   EXPECT_EQ(response.header("content-type"), "text/event-stream; charset=utf-8");
@@ -66,7 +66,7 @@ TEST_F(ServerExplain, tells_tokens_as_they_come_and_a_report_at_the_end) {
 }
 
 TEST_F(ServerExplain, asks_for_the_same_greedy_answer_with_the_cache_without_and_again) {
-  play_runs();
+  run_completions();
   ASSERT_EQ(client().post("/kvik/explain", R"({"prompt":"abc","max_tokens":5})").status, 200);
   const auto cold = service.wait_for_call(0), naive = service.wait_for_call(1);
   const auto warm = service.wait_for_call(2);
@@ -85,7 +85,7 @@ TEST_F(ServerExplain, asks_for_the_same_greedy_answer_with_the_cache_without_and
 
 TEST_F(ServerExplain, the_experiment_belongs_to_the_tenant_of_the_key) {
   options.api_keys = {{.secret = "k", .name = "bank", .cache_salt = "s"}};
-  play_runs();
+  run_completions();
   EXPECT_EQ(client().post("/kvik/explain", R"({"prompt":"abc"})").status, 401);
   const auto response =
       client().post("/kvik/explain", R"({"prompt":"abc"})", "Authorization: Bearer k\r\n");
@@ -105,7 +105,7 @@ TEST_F(ServerExplain, one_at_a_time) {
 }
 
 TEST_F(ServerExplain, a_client_may_start_again_after_the_end_event) {
-  play_runs();
+  run_completions();
   RawClient same = client();
   for (int i = 0; i < 20; ++i) {
     same.send_post("/kvik/explain", R"({"prompt":"abc","max_tokens":4})");
@@ -132,7 +132,7 @@ TEST_F(ServerExplain, a_full_server_rejects_it_before_it_begins) {
   service.refuse({ErrorCode::kExhausted, "the queue is full"});
   expect_error(client().post("/kvik/explain", R"({"prompt":"abc"})"), 429);
   service.refuse({ErrorCode::kExhausted, "the queue is full"}, 1);
-  play_runs();
+  run_completions();
   const auto response = client().post("/kvik/explain", R"({"prompt":"abc"})");
   EXPECT_THAT(response.body, HasSubstr("the queue is full")) << "the second run was refused";
   EXPECT_THAT(response.body, testing::Not(HasSubstr("event: report")));

@@ -78,10 +78,10 @@ TEST_F(ServerNoMemory, survives_each_failed_allocation_of_a_connection) {
     ASSERT_LT(n, 1000);
     fail_after(n);
     {
-      std::vector<RawClient> crowd;  // uses up the memory that Asio would reuse
-      for (int i = 0; i < 4; ++i) crowd.push_back(client());
-      for (RawClient& c : crowd) c.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-      for (RawClient& c : crowd) static_cast<void>(c.read_until("\r\n\r\n"));  // or until the end
+      std::vector<RawClient> clients;  // uses up the memory that Asio would reuse
+      for (int i = 0; i < 4; ++i) clients.push_back(client());
+      for (RawClient& c : clients) c.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      for (RawClient& c : clients) static_cast<void>(c.read_until("\r\n\r\n"));  // or until the end
     }
     was_asked = has_failed();
     n_until_failure = -1;

@@ -17,7 +17,7 @@ class ServerPrices : public ServerFixture {
                                            {.secret = "secret-o", .is_operator = true}};
   }
 
-  void say_hello() {
+  void answer_hello() {
     service.answer_with([](FakeCall& call) {
       call.begin();
       call.send("Hello");
@@ -39,7 +39,7 @@ class ServerPrices : public ServerFixture {
 };
 
 TEST_F(ServerPrices, every_dialect_tells_what_a_request_cost) {
-  say_hello();
+  answer_hello();
   EXPECT_NEAR(cost_of(ask("/v1/completions", R"({"prompt":"x"})")), kCost, 1e-12);
   const char* chat = R"({"messages":[{"role":"user","content":"x"}]})";
   EXPECT_NEAR(cost_of(ask("/v1/chat/completions", chat)), kCost, 1e-12);
@@ -51,13 +51,13 @@ TEST_F(ServerPrices, every_dialect_tells_what_a_request_cost) {
 
 TEST_F(ServerPrices, without_prices_no_cost_is_reported) {
   options.prices.reset();
-  say_hello();
+  answer_hello();
   EXPECT_EQ(cost_of(ask("/v1/completions", R"({"prompt":"x"})")), -1);
   EXPECT_EQ(metrics().find("kvik_key_cost"), std::string::npos);
 }
 
 TEST_F(ServerPrices, metrics_report_usage_by_key_name) {
-  say_hello();
+  answer_hello();
   ask("/v1/completions", R"({"prompt":"x"})");
   ask("/v1/messages", R"({"messages":[{"role":"user","content":"x"}]})");
   const std::string page = metrics();

@@ -266,7 +266,7 @@ TEST(ChatFormatTools, reasoning_options_reach_the_template) {
   const ChatFormat format(tokenizer);
   ChatRequest request;
   request.messages = {text_message("user", "x")};
-  request.thinking = {.effort = "xhigh", .thinks = true, .budget_tokens = 9};
+  request.thinking = {.effort = "xhigh", .is_enabled = true, .budget_tokens = 9};
   EXPECT_EQ(format.prompt(request)->text, "x high True 9");
   request.kwargs = {{"reasoning_effort", {std::string("own")}}};
   EXPECT_EQ(format.prompt(request)->text, "x own True 9");

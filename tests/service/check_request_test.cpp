@@ -30,9 +30,9 @@ CompletionRequest request() {
   return request;
 }
 
-using Spoil = std::function<void(CompletionRequest&)>;
+using Change = std::function<void(CompletionRequest&)>;
 
-void expect_fine(const Spoil& change) {
+void expect_valid(const Change& change) {
   CompletionRequest r = request();
   change(r);
   const auto checked = check_request(r, card());
@@ -40,7 +40,7 @@ void expect_fine(const Spoil& change) {
 }
 
 // Expects an error whose `param` is the field and whose message has the field and the value.
-void expect_refused(const std::string& param, const std::string& value, const Spoil& spoil) {
+void expect_refused(const std::string& param, const std::string& value, const Change& spoil) {
   CompletionRequest r = request();
   spoil(r);
   const auto checked = check_request(r, card());
@@ -51,7 +51,7 @@ void expect_refused(const std::string& param, const std::string& value, const Sp
 }
 
 TEST(CheckRequest, the_defaults_are_fine) {
-  expect_fine([](auto&) {});
+  expect_valid([](auto&) {});
 }
 
 TEST(CheckRequest, a_name_with_the_tag_latest_is_the_same) {
@@ -65,39 +65,39 @@ TEST(CheckRequest, a_name_with_the_tag_latest_is_the_same) {
 
 TEST(CheckRequest, values_at_their_bounds_are_fine) {
   for (const float t : {0.0f, 100.0f})
-    expect_fine([&](auto& r) { r.engine.sampling.temperature = t; });
-  for (const float p : {1e-9f, 1.0f}) expect_fine([&](auto& r) { r.engine.sampling.top_p = p; });
-  for (const float p : {0.0f, 1.0f}) expect_fine([&](auto& r) { r.engine.sampling.min_p = p; });
+    expect_valid([&](auto& r) { r.engine.sampling.temperature = t; });
+  for (const float p : {1e-9f, 1.0f}) expect_valid([&](auto& r) { r.engine.sampling.top_p = p; });
+  for (const float p : {0.0f, 1.0f}) expect_valid([&](auto& r) { r.engine.sampling.min_p = p; });
   for (const float p : {1e-9f, 100.0f}) {
-    expect_fine([&](auto& r) { r.engine.sampling.repetition_penalty = p; });
+    expect_valid([&](auto& r) { r.engine.sampling.repetition_penalty = p; });
   }
   for (const float p : {-2.0f, 2.0f}) {
-    expect_fine([&](auto& r) {
+    expect_valid([&](auto& r) {
       r.engine.sampling.presence_penalty = r.engine.sampling.frequency_penalty = p;
     });
   }
-  expect_fine([](auto& r) { r.engine.sampling.top_k = UINT32_MAX; });
+  expect_valid([](auto& r) { r.engine.sampling.top_k = UINT32_MAX; });
   for (const float b : {-100.0f, 100.0f}) {
-    expect_fine([&](auto& r) { r.engine.sampling.logit_bias = {{0, b}, {259, b}}; });
+    expect_valid([&](auto& r) { r.engine.sampling.logit_bias = {{0, b}, {259, b}}; });
   }
-  for (const uint32_t n : {1u, 128u}) expect_fine([&](auto& r) { r.n = n; });
-  for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.engine.n_logprobs = n; });
-  for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.output.n_prompt_logprobs = n; });
-  expect_fine([](auto& r) { r.max_tokens = 1; });
-  expect_fine([](auto& r) { r.max_tokens = r.min_tokens = 5; });
-  expect_fine(
+  for (const uint32_t n : {1u, 128u}) expect_valid([&](auto& r) { r.n = n; });
+  for (const uint32_t n : {0u, 20u}) expect_valid([&](auto& r) { r.engine.n_logprobs = n; });
+  for (const uint32_t n : {0u, 20u}) expect_valid([&](auto& r) { r.output.n_prompt_logprobs = n; });
+  expect_valid([](auto& r) { r.max_tokens = 1; });
+  expect_valid([](auto& r) { r.max_tokens = r.min_tokens = 5; });
+  expect_valid(
       [](auto& r) { r.output.stop = std::vector<std::string>(16, std::string(1024, 'x')); });
-  expect_fine([](auto& r) { r.engine.stop_tokens = std::vector<TokenId>(256, 259); });
+  expect_valid([](auto& r) { r.engine.stop_tokens = std::vector<TokenId>(256, 259); });
 }
 
 TEST(CheckRequest, a_longer_answer_than_any_context_is_cut_later_not_refused) {
-  expect_fine([](auto& r) { r.max_tokens = uint64_t{1} << 63; });
-  expect_fine([](auto& r) { r.max_tokens = UINT64_MAX; });
+  expect_valid([](auto& r) { r.max_tokens = uint64_t{1} << 63; });
+  expect_valid([](auto& r) { r.max_tokens = UINT64_MAX; });
 }
 
 TEST(CheckRequest, an_answer_of_no_tokens_is_refused_unless_the_prompt_is_echoed) {
   expect_refused("max_tokens", "0", [](auto& r) { r.max_tokens = 0; });
-  expect_fine([](auto& r) {
+  expect_valid([](auto& r) {
     r.max_tokens = 0;
     r.output.echo = true;
   });
@@ -188,7 +188,7 @@ TEST(CheckRequest, min_tokens_above_max_tokens_is_rejected) {
 }
 
 TEST(CheckRequest, another_model_is_not_found) {
-  expect_fine([](auto& r) { r.model = "tiny"; });
+  expect_valid([](auto& r) { r.model = "tiny"; });
   CompletionRequest r = request();
   r.model = "gpt-5";
   const auto checked = check_request(r, card());

@@ -76,9 +76,9 @@ TEST(Embedding, it_is_the_same_bits_whatever_the_cache_holds_and_the_step_comput
 TEST(Embedding, other_requests_do_not_change_it) {
   ServiceRig rig;
   const auto alone = embed(rig.service(), request_of(60)).first;
-  CompletionRequest company = letters_request(200);
+  CompletionRequest busy = letters_request(200);
   const auto sink = std::make_shared<RecordingCompletionSink>();
-  const auto running = rig.service().complete(company, sink);
+  const auto running = rig.service().complete(busy, sink);
   std::vector<std::shared_ptr<FutureSink>> sinks;
   std::vector<std::unique_ptr<Completion>> others;
   for (uint32_t i = 0; i < 5; ++i) {

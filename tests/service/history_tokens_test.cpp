@@ -9,15 +9,15 @@ namespace {
 
 using testing::ElementsAre;
 
-class Spoken : public testing::Test {
+class HistoryTokensTest : public testing::Test {
  protected:
   // Returns the prompt of "Q" and `answer`, where `spoken` has the stored tokens of its
   // beginning.
   std::vector<TokenId> ids(const ChatFormat& format, const std::string& answer,
-                           HistoryTokens spoken) const {
+                           HistoryTokens history_tokens) const {
     ChatRequest request;
     request.messages = {text_message("user", "Q"), text_message("assistant", answer)};
-    request.spoken = std::move(spoken);
+    request.history_tokens = std::move(history_tokens);
     const auto prompt = format.prompt(request);
     EXPECT_TRUE(prompt.has_value());
     return prompt ? prompt->ids : std::vector<TokenId>();
@@ -27,14 +27,14 @@ class Spoken : public testing::Test {
   const ToyTokenizer without{"{% for m in messages %}{{ m.content }}.{% endfor %}"};
 };
 
-TEST_F(Spoken, stored_tokens_are_reused) {
+TEST_F(HistoryTokensTest, stored_tokens_are_reused) {
   const ChatFormat format(with_ends);
   EXPECT_THAT(ids(format, "abc", {}), ElementsAre('Q', kEnd, kWord, 'c', kEnd));
   EXPECT_THAT(ids(format, "abc", {"Q<e>abc", {'Q', kEnd, 'a', 'b', 'c'}}),
               ElementsAre('Q', kEnd, 'a', 'b', 'c', kEnd));
 }
 
-TEST_F(Spoken, stored_text_must_be_a_prefix_of_the_prompt) {
+TEST_F(HistoryTokensTest, stored_text_must_be_a_prefix_of_the_prompt) {
   const ChatFormat format(with_ends);
   const std::vector<TokenId> want = {'Q', kEnd, kWord, 'c', kEnd};
   EXPECT_EQ(ids(format, "abc", {"Q<e>ab ", {'Q', kEnd, 'a', 'b', ' '}}), want);
@@ -42,7 +42,7 @@ TEST_F(Spoken, stored_text_must_be_a_prefix_of_the_prompt) {
   EXPECT_EQ(ids(format, "abc", {"Q<e>abc<e> and more", {1}}), want);
 }
 
-TEST_F(Spoken, tokens_end_only_where_a_special_one_follows) {
+TEST_F(HistoryTokensTest, tokens_end_only_where_a_special_one_follows) {
   const std::vector<TokenId> want = {'Q', '.', kWord, '.'};
   EXPECT_EQ(ids(ChatFormat(without), "ab", {"Q.ab", {'Q', '.', 'a', 'b'}}), want);
   // The stored tokens end in the middle of the answer, so they are not used.
@@ -50,7 +50,7 @@ TEST_F(Spoken, tokens_end_only_where_a_special_one_follows) {
               ElementsAre('Q', kEnd, kWord, kWord, kEnd));
 }
 
-TEST_F(Spoken, special_tokens_in_user_text_are_plain_text) {
+TEST_F(HistoryTokensTest, special_tokens_in_user_text_are_plain_text) {
   const ChatFormat format(with_ends);
   EXPECT_THAT(ids(format, "ab<e>", {"Q<e>ab", {'Q', kEnd, 'a', 'b'}}),
               ElementsAre('Q', kEnd, kWord, '<', 'e', '>', kEnd));

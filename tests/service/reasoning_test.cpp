@@ -12,7 +12,7 @@
 namespace kvik {
 namespace {
 
-uint32_t n_thought(AnswerBegin begin, const std::vector<std::string>& tokens) {
+uint32_t n_reasoning_tokens(AnswerBegin begin, const std::vector<std::string>& tokens) {
   AnswerSplitter splitter(begin);
   std::vector<uint32_t> ends;
   for (const std::string& token : tokens) {
@@ -23,33 +23,39 @@ uint32_t n_thought(AnswerBegin begin, const std::vector<std::string>& tokens) {
 }
 
 TEST(ReasoningTokens, counts_reasoning_and_its_marks) {
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", " b", "</think>", "\n", "c", "d"}), 4u);
-  EXPECT_EQ(n_thought(AnswerBegin::kReasoning, {"a", " b", "</think>", "c"}), 3u);
+  EXPECT_EQ(
+      n_reasoning_tokens(AnswerBegin::kText, {"<think>", "a", " b", "</think>", "\n", "c", "d"}),
+      4u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kReasoning, {"a", " b", "</think>", "c"}), 3u);
 }
 
 TEST(ReasoningTokens, counts_marks_of_several_tokens_whole) {
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "think", ">", "a", "</", "think", ">", "c"}), 7u);
+  EXPECT_EQ(
+      n_reasoning_tokens(AnswerBegin::kText, {"<", "think", ">", "a", "</", "think", ">", "c"}),
+      7u);
 }
 
 TEST(ReasoningTokens, whitespace_around_reasoning_is_not_counted) {
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n", " ", "<th", "ink>", "a", "</think>", " ", "\n"}),
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kText,
+                               {"\n", " ", "<th", "ink>", "a", "</think>", " ", "\n"}),
             4u);
 }
 
 TEST(ReasoningTokens, an_answer_without_reasoning_has_none) {
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th", "ree", "<think>", "a", "</think>"}), 0u);
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th"}), 0u);
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {}), 0u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kText, {"<", "th", "ree", "<think>", "a", "</think>"}),
+            0u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kText, {"<", "th"}), 0u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kText, {}), 0u);
 }
 
 TEST(ReasoningTokens, unfinished_reasoning_is_the_whole_answer) {
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", "</thin"}), 3u);
-  EXPECT_EQ(n_thought(AnswerBegin::kReasoning, {"", "\u00e9", "<think>"}), 3u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kText, {"<think>", "a", "</thin"}), 3u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kReasoning, {"", "\u00e9", "<think>"}), 3u);
 }
 
 TEST(ReasoningTokens, a_token_that_holds_both_counts) {
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think></think>c", "d"}), 1u);
-  EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n<think>a", "b</think>c", "d"}), 2u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kText, {"<think></think>c", "d"}), 1u);
+  EXPECT_EQ(n_reasoning_tokens(AnswerBegin::kText, {"\n<think>a", "b</think>c", "d"}), 2u);
 }
 
 // Returns the usage of a choice that generates this text, one token per byte.
@@ -69,14 +75,14 @@ Usage usage_of(const ServiceRig& rig, const std::string& text, const OutputOptio
   return sink->usages().at(0);
 }
 
-TEST(Thoughts, are_counted_in_tokens_whatever_becomes_of_the_chunks) {
+TEST(ReasoningCount, are_counted_in_tokens_whatever_becomes_of_the_chunks) {
   const ServiceRig rig;
-  const std::string thought = "<think>\u00e9\u20ac a</think>";
+  const std::string reasoning_text = "<think>\u00e9\u20ac a</think>";
   OutputOptions output;
   output.answer_begin = AnswerBegin::kText;
-  const Usage usage = usage_of(rig, "\n" + thought + "\nyes", output);
-  EXPECT_EQ(usage.reasoning_tokens, thought.size());
-  EXPECT_EQ(usage.completion_tokens, thought.size() + 5);
+  const Usage usage = usage_of(rig, "\n" + reasoning_text + "\nyes", output);
+  EXPECT_EQ(usage.reasoning_tokens, reasoning_text.size());
+  EXPECT_EQ(usage.completion_tokens, reasoning_text.size() + 5);
 }
 
 // Returns whether the model may begin reasoning after a prompt of that template.
@@ -89,14 +95,14 @@ bool may_reason(const char* source, const ReasoningOptions& wish = {}) {
   return prompt && prompt->answer_syntax.may_reason;
 }
 
-TEST(Thoughts, may_follow_if_the_template_neither_opens_nor_closes_it) {
+TEST(ReasoningCount, may_follow_if_the_template_neither_opens_nor_closes_it) {
   const std::string qwen =
       "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}"
       "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
       "{% endif %}";
   EXPECT_TRUE(may_reason(qwen.c_str()));
   ReasoningOptions not_at_all, no_effort;
-  not_at_all.thinks = false;
+  not_at_all.is_enabled = false;
   no_effort.effort = "none";
   EXPECT_FALSE(may_reason(qwen.c_str(), not_at_all));
   EXPECT_FALSE(may_reason(qwen.c_str(), no_effort));
@@ -107,7 +113,7 @@ TEST(Thoughts, may_follow_if_the_template_neither_opens_nor_closes_it) {
 }
 
 // The text of a client is no part of the answer, whatever tags it contains.
-TEST(Thoughts, tags_in_a_clients_messages_neither_begin_nor_end_one) {
+TEST(ReasoningCount, tags_in_a_clients_messages_neither_begin_nor_end_one) {
   const std::string source =
       "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
       "{% if opens %}<think>\n{% endif %}{# </think> #}{% if false %}</think>{% endif %}";
@@ -139,12 +145,12 @@ TEST(Thoughts, tags_in_a_clients_messages_neither_begin_nor_end_one) {
   }
 }
 
-TEST(Thoughts, is_not_counted_without_a_request) {
+TEST(ReasoningCount, is_not_counted_without_a_request) {
   const ServiceRig rig;
   EXPECT_EQ(usage_of(rig, "<think>a</think>", {}).reasoning_tokens, 0u);
 }
 
-TEST(Thoughts, ended_by_a_stop_string_counts_completely) {
+TEST(ReasoningCount, ended_by_a_stop_string_counts_completely) {
   const ServiceRig rig;
   OutputOptions output;
   output.stop = {"STOP"};
@@ -154,7 +160,7 @@ TEST(Thoughts, ended_by_a_stop_string_counts_completely) {
   EXPECT_EQ(usage.reasoning_tokens, 7u);
 }
 
-TEST(Thoughts, that_ends_within_a_stop_string_is_counted_up_to_there) {
+TEST(ReasoningCount, that_ends_within_a_stop_string_is_counted_up_to_there) {
   const ServiceRig rig;
   OutputOptions output;
   output.stop = {"</think>cd"};
@@ -164,7 +170,7 @@ TEST(Thoughts, that_ends_within_a_stop_string_is_counted_up_to_there) {
   EXPECT_EQ(usage.reasoning_tokens, 10u);
 }
 
-TEST(Thoughts, of_all_choices_are_added) {
+TEST(ReasoningCount, of_all_choices_are_added) {
   ServiceRig rig;
   CompletionRequest request = letters_request(10);  // only letters, so the reasoning never ends
   request.n = 3;

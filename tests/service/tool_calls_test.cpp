@@ -48,7 +48,7 @@ AnswerSyntax syntax_of(const ToolDialect& dialect) {
   AnswerSyntax syntax;
   const ToolFormat* format = find_tool_format(dialect.name);
   syntax.calls = {format};
-  syntax.reasoning_marks = &find_reasoning_marks(dialect.thought);
+  syntax.reasoning_marks = &find_reasoning_marks(dialect.reasoning);
   syntax.tools = std::make_shared<const ToolSchemas>(tools());
   syntax.has_channels = format->has_channels;
   return syntax;
@@ -84,7 +84,7 @@ std::string shown(const Parts& parts) {
   return text;
 }
 
-std::string shown(const MeantCall& call) {
+std::string shown(const ExpectedCall& call) {
   return shown(Parts{{Kind::kCall, json_of(call), call.name}});
 }
 
@@ -112,23 +112,24 @@ void expect(const ToolDialect& dialect, const std::string& answer, const std::st
   }
 }
 
-const MeantCall kOne = {"get_weather", {{"city", "\"Paris\""}}};
-const MeantCall kTyped = {"get_weather",
-                          {{"city", "\"42\""}, {"days", "3"}, {"exact", "true"}, {"share", "0.5"}}};
-const MeantCall kNested = {"write_file",
-                           {{"path", "\"a/b.json\""},
-                            {"options", "{\"deep\": {\"er\": [1, {\"x\": \"y\"}]}, \"n\": null}"},
-                            {"lines", "[\"one\", \"two\"]"}}};
-const MeantCall kUnicode = {"write_file",
-                            {{"path", "\"caf\u00e9/\u4eca\u65e5.txt\""},
-                             {"content", "\"\U0001f600 it's \u00ab50%\u00bb\""}}};
-const MeantCall kEscapes = {
+const ExpectedCall kOne = {"get_weather", {{"city", "\"Paris\""}}};
+const ExpectedCall kTyped = {
+    "get_weather", {{"city", "\"42\""}, {"days", "3"}, {"exact", "true"}, {"share", "0.5"}}};
+const ExpectedCall kNested = {
+    "write_file",
+    {{"path", "\"a/b.json\""},
+     {"options", "{\"deep\": {\"er\": [1, {\"x\": \"y\"}]}, \"n\": null}"},
+     {"lines", "[\"one\", \"two\"]"}}};
+const ExpectedCall kUnicode = {"write_file",
+                               {{"path", "\"caf\u00e9/\u4eca\u65e5.txt\""},
+                                {"content", "\"\U0001f600 it's \u00ab50%\u00bb\""}}};
+const ExpectedCall kEscapes = {
     "write_file", {{"path", "\"x\""}, {"content", "\"line one\\nline \\\"two\\\" \\\\ end\""}}};
 // An argument that contains the marks of several formats.
-const MeantCall kMarks = {
+const ExpectedCall kMarks = {
     "write_file",
     {{"path", "\"x\""}, {"content", "\"a </parameter> b </tool_call> c } ] < <| </think>\""}}};
-const MeantCall kBare = {"now", {}};
+const ExpectedCall kBare = {"now", {}};
 
 class ToolCalls : public testing::TestWithParam<ToolDialect> {};
 class SeveralToolCalls : public ToolCalls {};   // formats that allow several calls per answer
@@ -204,7 +205,7 @@ TEST_P(ToolCalls, text_after) {
 }
 
 TEST_P(ToolCalls, reasoning_before) {
-  expect(GetParam(), framed(GetParam().thought, "Hm, <b> so") + GetParam().write({kOne}),
+  expect(GetParam(), framed(GetParam().reasoning, "Hm, <b> so") + GetParam().write({kOne}),
          "thought Hm, <b> so\n" + shown(kOne));
 }
 
@@ -241,7 +242,7 @@ TEST_P(ToolCalls, a_call_of_ten_megabytes_is_parsed_in_linear_time) {
   std::string content = "\"";
   while (content.size() < 10'000'000) content += "a [b] {c}: 'd' <e> \\n";
   content += "\"";
-  const MeantCall call = {"write_file", {{"path", "\"x\""}, {"content", content}}};
+  const ExpectedCall call = {"write_file", {{"path", "\"x\""}, {"content", content}}};
   const std::string answer = GetParam().write({call});
   std::vector<std::string_view> pieces;
   for (size_t at = 0; at < answer.size(); at += 4096) {

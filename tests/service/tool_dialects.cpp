@@ -7,12 +7,13 @@ namespace kvik {
 namespace {
 
 namespace json = boost::json;
-using Calls = std::vector<MeantCall>;
+using Calls = std::vector<ExpectedCall>;
 
 std::string joined(const Calls& calls, std::string_view between,
-                   std::string (*write)(const MeantCall&)) {
+                   std::string (*write)(const ExpectedCall&)) {
   std::string text;
-  for (const MeantCall& call : calls) text.append(text.empty() ? "" : between).append(write(call));
+  for (const ExpectedCall& call : calls)
+    text.append(text.empty() ? "" : between).append(write(call));
   return text;
 }
 
@@ -25,7 +26,7 @@ std::string plain(const std::string& value) {
 
 bool is_text(const std::string& value) { return value.starts_with('"'); }
 
-std::string named(const MeantCall& call, std::string_view name, std::string_view arguments) {
+std::string named(const ExpectedCall& call, std::string_view name, std::string_view arguments) {
   return std::string("{\"")
       .append(name)
       .append("\": \"")
@@ -40,11 +41,11 @@ std::string named(const MeantCall& call, std::string_view name, std::string_view
 std::string hermes(const Calls& calls) {
   return "<tool_call>\n" +
          joined(calls, "\n</tool_call>\n<tool_call>\n",
-                [](const MeantCall& call) { return named(call, "name", "arguments"); }) +
+                [](const ExpectedCall& call) { return named(call, "name", "arguments"); }) +
          "\n</tool_call>";
 }
 
-std::string xml_function(const MeantCall& call) {
+std::string xml_function(const ExpectedCall& call) {
   std::string text = "<function=" + call.name + ">\n";
   for (const auto& [key, value] : call.arguments) {
     text += "<parameter=" + key + ">\n" + plain(value) + "\n</parameter>\n";
@@ -53,7 +54,7 @@ std::string xml_function(const MeantCall& call) {
 }
 
 std::string xml(const Calls& calls) {
-  return joined(calls, "\n", [](const MeantCall& call) {
+  return joined(calls, "\n", [](const ExpectedCall& call) {
     return "<tool_call>\n" + xml_function(call) + "</tool_call>";
   });
 }
@@ -64,7 +65,7 @@ std::string seed(const Calls& calls) {
 
 std::string llama(const Calls& calls) {
   return joined(calls, "; ",
-                [](const MeantCall& call) { return named(call, "name", "parameters"); });
+                [](const ExpectedCall& call) { return named(call, "name", "parameters"); });
 }
 
 std::string python_value(const json::value& value) {
@@ -99,7 +100,7 @@ std::string python_value(const json::value& value) {
   return json::serialize(value);
 }
 
-std::string python_call(const MeantCall& call, std::string_view open) {
+std::string python_call(const ExpectedCall& call, std::string_view open) {
   std::string text;
   for (const auto& [key, value] : call.arguments) {
     text += (text.empty() ? "" : ", ") + key + "=" + python_value(json::parse(value));
@@ -113,14 +114,14 @@ std::string python_tag(const Calls& calls) {
 
 std::string lfm(const Calls& calls) {
   return "<|tool_call_start|>[" +
-         joined(calls, ", ", [](const MeantCall& call) { return python_call(call, "("); }) +
+         joined(calls, ", ", [](const ExpectedCall& call) { return python_call(call, "("); }) +
          "]<|tool_call_end|>";
 }
 
 std::string mistral_list(const Calls& calls) {
   return "[TOOL_CALLS][" +
          joined(calls, ", ",
-                [](const MeantCall& call) {
+                [](const ExpectedCall& call) {
                   std::string text = named(call, "name", "arguments");
                   text.pop_back();
                   return text + ", \"id\": \"abc123XYZ\"}";
@@ -129,7 +130,7 @@ std::string mistral_list(const Calls& calls) {
 }
 
 std::string mistral_names(const Calls& calls) {
-  return joined(calls, "", [](const MeantCall& call) {
+  return joined(calls, "", [](const ExpectedCall& call) {
     return "[TOOL_CALLS]" + call.name + "[CALL_ID]abc123XYZ[ARGS]" + json_of(call);
   });
 }
@@ -137,7 +138,7 @@ std::string mistral_names(const Calls& calls) {
 std::string deepseek_v31(const Calls& calls) {
   return "<｜tool▁calls▁begin｜>" +
          joined(calls, "",
-                [](const MeantCall& call) {
+                [](const ExpectedCall& call) {
                   return "<｜tool▁call▁begin｜>" + call.name + "<｜tool▁sep｜>" + json_of(call) +
                          "<｜tool▁call▁end｜>";
                 }) +
@@ -147,7 +148,7 @@ std::string deepseek_v31(const Calls& calls) {
 std::string deepseek_r1(const Calls& calls) {
   return "<｜tool▁calls▁begin｜>" +
          joined(calls, "\n",
-                [](const MeantCall& call) {
+                [](const ExpectedCall& call) {
                   return "<｜tool▁call▁begin｜>function<｜tool▁sep｜>" + call.name + "\n```json\n" +
                          json_of(call) + "\n```<｜tool▁call▁end｜>";
                 }) +
@@ -156,7 +157,7 @@ std::string deepseek_r1(const Calls& calls) {
 
 std::string dsml(const Calls& calls, const std::string& section) {
   std::string text = "<｜DSML｜" + section + ">\n";
-  for (const MeantCall& call : calls) {
+  for (const ExpectedCall& call : calls) {
     text += "<｜DSML｜invoke name=\"" + call.name + "\">\n";
     for (const auto& [key, value] : call.arguments) {
       text += "<｜DSML｜parameter name=\"" + key + "\" string=\"" +
@@ -177,7 +178,7 @@ std::string kimi(const Calls& calls) {
 }
 
 std::string glm(const Calls& calls) {
-  return joined(calls, "\n", [](const MeantCall& call) {
+  return joined(calls, "\n", [](const ExpectedCall& call) {
     std::string text = "<tool_call>" + call.name + "\n";
     for (const auto& [key, value] : call.arguments) {
       text += "<arg_key>" + key + "</arg_key>\n<arg_value>" + plain(value) + "</arg_value>\n";
@@ -187,7 +188,7 @@ std::string glm(const Calls& calls) {
 }
 
 std::string glm_dense(const Calls& calls) {
-  return joined(calls, "", [](const MeantCall& call) {
+  return joined(calls, "", [](const ExpectedCall& call) {
     std::string text = "<tool_call>" + call.name;
     for (const auto& [key, value] : call.arguments) {
       text += "<arg_key>" + key + "</arg_key><arg_value>" + plain(value) + "</arg_value>";
@@ -213,7 +214,7 @@ std::string gemma_value(const json::value& value) {
 }
 
 std::string gemma(const Calls& calls) {
-  return joined(calls, "", [](const MeantCall& call) {
+  return joined(calls, "", [](const ExpectedCall& call) {
     std::string text;
     for (const auto& [key, value] : call.arguments) {
       text += (text.empty() ? "" : ",") + key + ":" + gemma_value(json::parse(value));
@@ -225,14 +226,14 @@ std::string gemma(const Calls& calls) {
 std::string granite(const Calls& calls) {
   return "<|tool_call|>[" +
          joined(calls, ", ",
-                [](const MeantCall& call) { return named(call, "name", "arguments"); }) +
+                [](const ExpectedCall& call) { return named(call, "name", "arguments"); }) +
          "]";
 }
 
 std::string cohere(const Calls& calls) {
   return "<|START_ACTION|>[\n    " +
          joined(calls, ",\n    ",
-                [](const MeantCall& call) {
+                [](const ExpectedCall& call) {
                   return "{\"tool_call_id\": \"0\", " +
                          named(call, "tool_name", "parameters").substr(1);
                 }) +
@@ -241,7 +242,7 @@ std::string cohere(const Calls& calls) {
 
 std::string minimax(const Calls& calls) {
   std::string text = "<minimax:tool_call>\n";
-  for (const MeantCall& call : calls) {
+  for (const ExpectedCall& call : calls) {
     text += "<invoke name=\"" + call.name + "\">\n";
     for (const auto& [key, value] : call.arguments) {
       text += "<parameter name=\"" + key + "\">" + plain(value) + "</parameter>\n";
@@ -252,14 +253,14 @@ std::string minimax(const Calls& calls) {
 }
 
 std::string harmony(const Calls& calls) {
-  return joined(calls, "<|call|><|start|>assistant", [](const MeantCall& call) {
+  return joined(calls, "<|call|><|start|>assistant", [](const ExpectedCall& call) {
     return "<|channel|>commentary to=functions." + call.name + " <|constrain|>json<|message|>" +
            json_of(call);
   });
 }
 
 std::string harmony_early(const Calls& calls) {
-  return joined(calls, "<|call|><|start|>assistant", [](const MeantCall& call) {
+  return joined(calls, "<|call|><|start|>assistant", [](const ExpectedCall& call) {
     return " to=functions." + call.name + "<|channel|>commentary json<|message|>" + json_of(call);
   });
 }
@@ -273,7 +274,7 @@ std::string framed(std::string_view frame, std::string_view words) {
   return std::string(frame.substr(0, at)).append(words).append(frame.substr(at + 1));
 }
 
-std::string json_of(const MeantCall& call) {
+std::string json_of(const ExpectedCall& call) {
   std::string text = "{";
   for (const auto& [key, value] : call.arguments) {
     text += (text.size() > 1 ? ", \"" : "\"") + key + "\": " + value;
@@ -282,7 +283,7 @@ std::string json_of(const MeantCall& call) {
 }
 
 const std::vector<ToolDialect>& tool_dialects() {
-  constexpr std::string_view kHarmonyThought =
+  constexpr std::string_view kHarmonyReasoning =
       "<|channel|>analysis<|message|>%<|end|><|start|>assistant";
   constexpr std::string_view kHarmonyText =
       "<|channel|>commentary<|message|>%<|end|><|start|>assistant";
@@ -308,9 +309,9 @@ const std::vector<ToolDialect>& tool_dialects() {
       {"cohere", "<|START_THINKING|>%<|END_THINKING|>", cohere, "<|START_ACTION|>[{\"a\": 1}]"},
       {"lfm2", kThink, lfm, "<|tool_call_start|>[f(1)]"},
       {"minimax", kThink, minimax, "<minimax:tool_call>\n<invoke>"},
-      {"harmony", kHarmonyThought, harmony, "<|channel|>commentary to=functions.f<|message|>[1]",
+      {"harmony", kHarmonyReasoning, harmony, "<|channel|>commentary to=functions.f<|message|>[1]",
        true, kHarmonyText},
-      {"harmony", kHarmonyThought, harmony_early,
+      {"harmony", kHarmonyReasoning, harmony_early,
        " to=functions.f<|channel|>commentary<|message|>x", true, kHarmonyText},
   };
   return all;

@@ -9,16 +9,16 @@
 namespace kvik {
 
 // A tool call that a model intends to make. The values of its arguments are JSON.
-struct MeantCall {
+struct ExpectedCall {
   std::string name;
   std::vector<std::pair<std::string, std::string>> arguments = {};
 };
 
 // Writes calls as the models of a tool format do. Independent of the parser under test.
 struct ToolDialect {
-  std::string name;          // name of the format, as in --tool-format
-  std::string_view thought;  // reasoning, with "%" for its text
-  std::string (*write)(const std::vector<MeantCall>& calls);
+  std::string name;            // name of the format, as in --tool-format
+  std::string_view reasoning;  // reasoning, with "%" for its text
+  std::string (*write)(const std::vector<ExpectedCall>& calls);
   // beginning of a call that is not continued as one: text
   std::string_view broken;
   bool writes_several = true;
@@ -33,6 +33,6 @@ const std::vector<ToolDialect>& tool_dialects();
 std::string framed(std::string_view frame, std::string_view words);
 
 // Returns the arguments as a JSON object.
-std::string json_of(const MeantCall& call);
+std::string json_of(const ExpectedCall& call);
 
 }  // namespace kvik

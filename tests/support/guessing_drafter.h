@@ -19,8 +19,8 @@ class ScriptedDrafter final : public Drafter {
   // Adds the prompt and the answer of a sequence that the drafter will be called for.
   void know(std::vector<TokenId> tokens) { known_.push_back(std::move(tokens)); }
 
-  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override {
-    const uint32_t n = random_() % (n_most + 1);
+  void propose(Sequence& sequence, uint32_t n_max, Draft& draft) override {
+    const uint32_t n = random_() % (n_max + 1);
     const uint32_t n_right = random_() % 12;
     const std::vector<TokenId>* tokens = continuation_of(sequence.tokens);
     for (uint32_t i = 0; i < n; ++i) {

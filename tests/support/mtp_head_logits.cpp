@@ -36,10 +36,10 @@ void print(std::span<const float> logits) {
 }
 
 // One sequence with its pages and its recurrent state.
-class Guesses {
+class MtpHeadDrafts {
  public:
-  Guesses(const Model& model, Backend& backend)
-      : decoder_(model, backend, KvType::kF32, kMostRows),
+  MtpHeadDrafts(const Model& model, Backend& backend)
+      : decoder_(model, backend, KvType::kF32, kMaxRows),
         kv_(backend.memory(), 64 * decoder_.groups().n_groups() * decoder_.page_bytes(),
             KvLayout(decoder_.page_bytes(), std::vector<GroupRule>(decoder_.groups().n_groups())),
             clock_),
@@ -62,7 +62,7 @@ class Guesses {
   }
 
  private:
-  static constexpr uint32_t kMostRows = 160;
+  static constexpr uint32_t kMaxRows = 160;
 
   void run(TokenId token, uint32_t position, std::optional<uint32_t> previous_row) {
     const MtpHeadRow row{.token = token,
@@ -95,7 +95,8 @@ int run(const std::string& path, const std::string& ids, const std::string& chun
   CHECK(backend && source);
   auto model = Model::load(**source, **backend, nullptr);
   CHECK(model);
-  Guesses(**model, **backend).print_all(ids_in(ids), static_cast<uint32_t>(std::stoul(chunk)));
+  MtpHeadDrafts(**model, **backend)
+      .print_all(ids_in(ids), static_cast<uint32_t>(std::stoul(chunk)));
   return EXIT_SUCCESS;
 }
 

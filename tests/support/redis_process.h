@@ -52,7 +52,7 @@ class RedisProcess {
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
-  void hang() { ::kill(pid_, SIGSTOP); }
+  void suspend() { ::kill(pid_, SIGSTOP); }
   void go_on() { ::kill(pid_, SIGCONT); }
 
  private:

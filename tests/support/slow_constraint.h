@@ -43,14 +43,14 @@ class SlowConstraint final : public Constraint {
     bool is_open_ = false;
     int n_at_gate_ = 0;
   };
-  enum class Trouble : uint8_t { kNone, kExhausted, kNoMemory };
+  enum class Fault : uint8_t { kNone, kExhausted, kNoMemory };
   struct Options {
     CountingConstraint::Options form = {};
     std::shared_ptr<Gate> gate = nullptr;   // null: a full effort does not wait
     uint32_t slow_mask_at = UINT32_MAX;     // number of tokens after which the mask is slow
     uint32_t slow_advance_at = UINT32_MAX;  // number of the token whose advance is slow
     uint32_t slow_every = 0;                // both are slow at each multiple; 0: never
-    Trouble trouble = Trouble::kNone;       // result of the slow part
+    Fault fault = Fault::kNone;             // result of the slow part
   };
 
   explicit SlowConstraint(Options options)
@@ -97,8 +97,8 @@ class SlowConstraint final : public Constraint {
   Outcome take_long(Effort effort) {
     if (effort == Effort::kSmall) return Outcome::kUnfinished;
     if (options_.gate) options_.gate->pass();
-    if (options_.trouble == Trouble::kNoMemory) throw std::bad_alloc();
-    return options_.trouble == Trouble::kExhausted ? Outcome::kExhausted : Outcome::kDone;
+    if (options_.fault == Fault::kNoMemory) throw std::bad_alloc();
+    return options_.fault == Fault::kExhausted ? Outcome::kExhausted : Outcome::kDone;
   }
 
   Options options_;

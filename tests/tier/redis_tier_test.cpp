@@ -103,8 +103,8 @@ TEST(RedisTier, a_forged_mark_gives_no_access_in_redis) {
   auto forged = pages;
   for (StoredPage& page : forged) page.page.known = SharingMark::kAll;
   tell(redis, {"FLUSHALL"});
-  RedisTier forger(options_of(redis.address()));  // writes correct checksums without the key
-  ASSERT_TRUE(store(forger, forged).has_value());
+  RedisTier attacker(options_of(redis.address()));  // writes correct checksums without the key
+  ASSERT_TRUE(store(attacker, forged).has_value());
   EXPECT_EQ(look_up(tier, pages[0], SharingMark{8}), Tier::Get::kAbsent);
   EXPECT_TRUE(tier.children(kRoot, 0, SharingMark{8}, 10).empty());
   EXPECT_EQ(look_up(tier, pages[0], SharingMark::kAll), Tier::Get::kFound) << "where all share";
@@ -166,7 +166,7 @@ TEST(RedisTier, a_redis_that_hangs_times_out) {
   RedisTier tier(options);
   const auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
   ASSERT_TRUE(store(tier, pages).has_value());
-  redis.hang();
+  redis.suspend();
   EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFailed);
   EXPECT_TRUE(tier.children(kRoot, 0, SharingMark::kAll, 10).empty());
   EXPECT_FALSE(store(tier, pages).has_value());
@@ -190,16 +190,16 @@ TEST(RedisTier, a_redis_that_died_and_came_back_empty_is_filled_again) {
 TEST(RedisTier, authenticates_with_the_password) {
   const RedisProcess redis;
   tell(redis, {"CONFIG", "SET", "requirepass", "secret"});
-  RedisTier stranger(options_of(redis.address()));
+  RedisTier without_password(options_of(redis.address()));
   const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
-  const auto done = store(stranger, pages);
+  const auto done = store(without_password, pages);
   ASSERT_FALSE(done.has_value());
   EXPECT_NE(done.error().message.find("NOAUTH"), std::string::npos) << done.error().message;
   auto options = options_of(redis.address());
   options.address.password = "secret";
-  RedisTier friendly(options);
-  EXPECT_TRUE(store(friendly, pages).has_value());
-  EXPECT_EQ(n_found(friendly, pages), 1u);
+  RedisTier with_password(options);
+  EXPECT_TRUE(store(with_password, pages).has_value());
+  EXPECT_EQ(n_found(with_password, pages), 1u);
 }
 
 // A server on a socket that always sends the same answer.
@@ -212,7 +212,7 @@ class FixedAnswerServer {
     fd_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
     CHECK(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
     CHECK(::listen(fd_, 8) == 0);
-    thread_ = std::thread([this] { babble(); });
+    thread_ = std::thread([this] { send_garbage(); });
   }
   ~FixedAnswerServer() {
     ::shutdown(fd_, SHUT_RDWR);
@@ -226,14 +226,14 @@ class FixedAnswerServer {
 
  private:
   std::string path() const { return folder_.path() + "/socket"; }
-  void babble() {
+  void send_garbage() {
     while (true) {
       const int fd = ::accept(fd_, nullptr, nullptr);
       if (fd < 0) return;
-      char heard[4096];
+      char received[4096];
       // The selection of the database succeeds; the tier must handle all later answers.
-      if (::recv(fd, heard, sizeof(heard), 0) > 0) ::send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
-      while (::recv(fd, heard, sizeof(heard), 0) > 0 &&
+      if (::recv(fd, received, sizeof(received), 0) > 0) ::send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
+      while (::recv(fd, received, sizeof(received), 0) > 0 &&
              ::send(fd, answer_.data(), answer_.size(), MSG_NOSIGNAL) > 0) {
       }
       ::close(fd);

@@ -143,7 +143,7 @@ class Rig {
   }
 
   // Starts a fetch from a tier that hangs, and abandons it.
-  void hang(const std::vector<TokenId>& tokens) {
+  void suspend(const std::vector<TokenId>& tokens) {
     tier_.set_hanging(true);
     const size_t n_before = tier_.n_gets();
     const FetchId id = fetch(tokens);
@@ -310,7 +310,7 @@ TEST(TierQueue, a_tier_that_hangs_is_skipped_until_it_recovers) {
   Rig rig;
   const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
   rig.save(pages);
-  rig.hang(tokens_of(pages));
+  rig.suspend(tokens_of(pages));
   EXPECT_EQ(rig.queue().counters().misses_timed_out, 1u);
   rig.fetch(tokens_of(pages));
   EXPECT_FALSE(rig.is_begun()) << "no other fetch waits for it";
@@ -322,7 +322,7 @@ TEST(TierQueue, a_tier_that_still_fails_is_not_queried) {
   Rig rig;
   const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
   rig.save(pages);
-  rig.hang(tokens_of(pages));
+  rig.suspend(tokens_of(pages));
   rig.tier().set_dead(true);
   rig.tier().set_hanging(false);
   for (size_t n = 2; n < 5; ++n) {

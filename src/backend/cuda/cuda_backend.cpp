@@ -50,7 +50,7 @@ class CudaBackend final : public Backend {
   bool can_compute(ElementType type) const override {
     return can_multiply(device_->kernels().matmul, type);
   }
-  uint32_t max_head_dim() const override { return kMostHeadDim; }
+  uint32_t max_head_dim() const override { return kMaxHeadDim; }
   // All types have the bits of the scalar instruction set.
   std::string_view arithmetic(ElementType) const override { return {}; }
 

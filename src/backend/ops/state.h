@@ -21,13 +21,14 @@ struct StateRun {
   uint32_t n_kept() const { return n_rows - n_draft_tokens; }
 };
 
-// Causal convolution of each channel over its newest n_taps inputs. Inputs before the run's first
-// row come from the state: out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i,
-// followed by SiLU if `is_activated`. State: [n_taps − 1, n_channels], oldest input first.
+// Causal convolution of each channel over its newest kernel_size inputs. Inputs before the run's
+// first row come from the state: out[t] = bias + Σ conv_weights[i] · x[t − kernel_size + 1 + i], in
+// ascending i, followed by SiLU if `is_activated`. State: [kernel_size − 1, n_channels], oldest
+// input first.
 struct ConvShape {
-  const float* taps = nullptr;  // [n_taps, n_channels], oldest first
-  const float* bias = nullptr;  // [n_channels]; null: none
-  uint32_t n_taps = 0;
+  const float* conv_weights = nullptr;  // [kernel_size, n_channels], oldest first
+  const float* bias = nullptr;          // [n_channels]; null: none
+  uint32_t kernel_size = 0;
   bool is_activated = false;
 };
 

@@ -56,12 +56,13 @@ Result<NewFile> NewFile::create(const std::string& path, unsigned mode) {
   file.file_ = FileDescriptor(
       ::open(folder_of(file.target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
   if (!file.file_.is_open()) {
-    file.file_ = FileDescriptor(with_free_name(file.target_, file.beside_, [&](const char* name) {
-      return ::open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
-    }));
+    file.file_ =
+        FileDescriptor(with_free_name(file.target_, file.temporary_path_, [&](const char* name) {
+          return ::open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
+        }));
   }
   if (!file.file_.is_open()) {
-    file.beside_.clear();
+    file.temporary_path_.clear();
     return file.error();
   }
   struct stat old {};
@@ -72,11 +73,11 @@ Result<NewFile> NewFile::create(const std::string& path, unsigned mode) {
 NewFile::NewFile(NewFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),
-      beside_(std::exchange(other.beside_, {})),
+      temporary_path_(std::exchange(other.temporary_path_, {})),
       file_(std::move(other.file_)) {}
 
 NewFile::~NewFile() {
-  if (!beside_.empty()) ::unlink(beside_.c_str());
+  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
 }
 
 Result<void> NewFile::reserve(uint64_t n_bytes) {
@@ -98,19 +99,19 @@ Result<void> NewFile::write(std::span<const std::byte> bytes) {
 
 Result<void> NewFile::commit() {
   if (::fsync(file_.get()) != 0) return error();
-  if (beside_.empty()) {
+  if (temporary_path_.empty()) {
     // linkat() does not replace files, so the file gets a temporary name and is renamed.
     const std::string self = fmt::format("/proc/self/fd/{}", file_.get());
-    const int linked = with_free_name(target_, beside_, [&](const char* name) {
+    const int linked = with_free_name(target_, temporary_path_, [&](const char* name) {
       return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
     });
     if (linked < 0) {
-      beside_.clear();
+      temporary_path_.clear();
       return error();
     }
   }
-  if (::rename(beside_.c_str(), target_.c_str()) != 0) return error();
-  beside_.clear();
+  if (::rename(temporary_path_.c_str(), target_.c_str()) != 0) return error();
+  temporary_path_.clear();
   flush_folder_of(target_);
   return {};
 }

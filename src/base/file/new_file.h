@@ -34,9 +34,9 @@ class NewFile {
 
   std::unexpected<Error> error() const;
 
-  std::string path_;    // path as the caller wrote it, for errors
-  std::string target_;  // path with symbolic links resolved
-  std::string beside_;  // temporary name; empty: none
+  std::string path_;            // path as the caller wrote it, for errors
+  std::string target_;          // path with symbolic links resolved
+  std::string temporary_path_;  // temporary name; empty: none
   FileDescriptor file_;
 };
 

@@ -147,12 +147,12 @@ class JsonParser {
   }
 
   Result<void> read_escape(std::string& out) {
-    constexpr std::string_view kNames = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+    constexpr std::string_view kNames = "\"\\/bfnrt", kCharacters = "\"\\/\b\f\n\r\t";
     ++at_;
     if (at_ >= text_.size()) return wrong("a quote");
     const size_t found = kNames.find(text_[at_]);
     if (found != kNames.npos) {
-      out += kMeanings[found];
+      out += kCharacters[found];
       ++at_;
       return {};
     }

@@ -6,13 +6,13 @@ namespace kvik::heap {
 
 namespace {
 
-constexpr int kMostKept = 1 << 20;
+constexpr int kMaxKept = 1 << 20;
 
 }  // namespace
 
 void keep_little() {
-  mallopt(M_MMAP_THRESHOLD, kMostKept);
-  mallopt(M_TRIM_THRESHOLD, kMostKept);
+  mallopt(M_MMAP_THRESHOLD, kMaxKept);
+  mallopt(M_TRIM_THRESHOLD, kMaxKept);
 }
 
 void release() { malloc_trim(0); }

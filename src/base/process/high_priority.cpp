@@ -32,8 +32,8 @@ void HighPriority::check() {
   const double share = to_s(used - used_before_) / to_s(now - window_begin_);
   window_begin_ = now;
   used_before_ = used;
-  if (is_high_ && share > kMostShare) lower();
-  if (!is_high_ && share < kMostShare / 2) raise();
+  if (is_high_ && share > kMaxShare) lower();
+  if (!is_high_ && share < kMaxShare / 2) raise();
 }
 
 void HighPriority::raise() {

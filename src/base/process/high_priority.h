@@ -6,7 +6,7 @@ namespace kvik {
 
 // Raises the priority of the calling thread while it uses little processor time: as a realtime
 // thread if allowed (RLIMIT_RTPRIO or CAP_SYS_NICE), else with a lower nice value (RLIMIT_NICE),
-// else not at all. A thread that used more than kMostShare of a core runs with normal priority
+// else not at all. A thread that used more than kMaxShare of a core runs with normal priority
 // until it uses less than half of that. Threads that it starts have normal priority.
 class HighPriority {
  public:
@@ -18,7 +18,7 @@ class HighPriority {
   void check();
 
   static constexpr Duration kWindow = std::chrono::milliseconds(20);
-  static constexpr double kMostShare = 0.5;
+  static constexpr double kMaxShare = 0.5;
 
  private:
   void raise();

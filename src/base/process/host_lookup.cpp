@@ -16,7 +16,7 @@
 namespace kvik {
 namespace {
 
-constexpr int kMostRunning = 8;  // lookups at a time, abandoned ones included
+constexpr int kMaxRunning = 8;  // lookups at a time, abandoned ones included
 
 std::atomic<int> n_running{0};
 
@@ -81,11 +81,11 @@ std::unexpected<Error> failed(const std::string& host, std::string_view why) {
 }
 
 Result<Answer> ask_until(const std::string& host, const std::string& port, TimePoint deadline) {
-  if (++n_running > kMostRunning) {
+  if (++n_running > kMaxRunning) {
     --n_running;
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("the lookup of host '{}': {} lookups are still unanswered", host,
-                            kMostRunning));
+    return fail(
+        ErrorCode::kUnavailable,
+        fmt::format("the lookup of host '{}': {} lookups are still unanswered", host, kMaxRunning));
   }
   const auto lookup = std::make_shared<Lookup>(host, port);
   auto thread = start_thread("kvik-lookup", [lookup] { lookup->run(); });

@@ -20,7 +20,7 @@ Duration ProcessorBudget::left(const std::string& tenant, TimePoint now) const {
 
 void ProcessorBudget::charge(const std::string& tenant, Duration time, TimePoint now) {
   const Duration left_now = left(tenant, now);
-  if (accounts_.size() >= kMostAccounts && !accounts_.contains(tenant)) make_room(now);
+  if (accounts_.size() >= kMaxAccounts && !accounts_.contains(tenant)) make_room(now);
   Account& account = accounts_[tenant];
   account = {left_now - time, now, std::max(time, account.cost * 9 / 10)};
 }
@@ -30,7 +30,7 @@ void ProcessorBudget::charge(const std::string& tenant, Duration time, TimePoint
 void ProcessorBudget::make_room(TimePoint now) {
   const auto left_of = [&](const auto& entry) { return left(entry.first, now); };
   std::erase_if(accounts_, [&](const auto& entry) { return left_of(entry) >= rule_.burst; });
-  if (accounts_.size() < kMostAccounts) return;
+  if (accounts_.size() < kMaxAccounts) return;
   accounts_.erase(std::ranges::max_element(accounts_, {}, left_of));
 }
 

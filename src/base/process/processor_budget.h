@@ -11,7 +11,7 @@ namespace kvik {
 Duration thread_time();
 
 // Budget of processor time per tenant: a share of one core, and up to `burst` at once after a
-// pause. Work in progress may overdraw it. Remembers at most kMostAccounts tenants: those with the
+// pause. Work in progress may overdraw it. Remembers at most kMaxAccounts tenants: those with the
 // most time left are forgotten first. Not thread-safe.
 class ProcessorBudget {
  public:
@@ -19,7 +19,7 @@ class ProcessorBudget {
     double share;  // share of one core
     Duration burst;
   };
-  static constexpr size_t kMostAccounts = 4096;
+  static constexpr size_t kMaxAccounts = 4096;
 
   explicit ProcessorBudget(Rule rule) : rule_(rule) {}
 

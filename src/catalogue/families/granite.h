@@ -26,8 +26,8 @@ inline constexpr FolderType kGraniteMoeFolders[] = {
 // "input_linear" contains gate and up projections, gate first.
 inline constexpr FolderName kGraniteHybridNames[] = {
     {kSpaceIn, "mamba.in_proj.weight"},
-    {kStateTaps, "mamba.conv1d.weight"},
-    {kSpaceTapsBias, "mamba.conv1d.bias"},
+    {kStateConv, "mamba.conv1d.weight"},
+    {kSpaceConvBias, "mamba.conv1d.bias"},
     {kStateStepBias, "mamba.dt_bias"},
     {kStateDecay, "mamba.A_log"},
     {kSpaceSkip, "mamba.D"},

@@ -14,7 +14,7 @@ inline constexpr FolderName kLfm2Names[] = {
     {kKNorm, "self_attn.k_layernorm.weight"},
     {kAttentionOutput, "self_attn.out_proj.weight"},
     {kConvIn, "conv.in_proj.weight"},
-    {kConvTaps, "conv.conv.weight"},
+    {kConvWeights, "conv.conv.weight"},
     {kConvOutput, "conv.out_proj.weight"},
     {kGate, "feed_forward.w1.weight"},
     {kUp, "feed_forward.w3.weight"},

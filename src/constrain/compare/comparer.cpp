@@ -53,9 +53,9 @@ std::span<const uint32_t> Comparer::parts_of(uint32_t value) const {
 ValueKind Comparer::kind_of(uint32_t value) const { return ValueKind{m_.lists_.get(value)[0]}; }
 
 std::optional<uint32_t> Comparer::member(uint32_t value, uint32_t name) const {
-  const auto its = parts_of(value);
-  for (size_t i = 0; i + 1 < its.size(); i += 2) {
-    if (its[i] == name) return its[i + 1];
+  const auto members = parts_of(value);
+  for (size_t i = 0; i + 1 < members.size(); i += 2) {
+    if (members[i] == name) return members[i + 1];
   }
   return {};
 }
@@ -73,15 +73,15 @@ Comparer::Candidates Comparer::candidates(ValueKind kind, const Memory& memory) 
     if (kind_of(value) != kind || parts_of(value).size() < record.size()) continue;
     bool agrees = true;
     if (kind == ValueKind::kArray) {
-      const auto its = parts_of(value);
+      const auto items = parts_of(value);
       for (size_t i = 0; i < record.size() && agrees; ++i) {
-        agrees = record[i] == kForgotten || record[i] == its[i];
+        agrees = record[i] == kForgotten || record[i] == items[i];
       }
     } else {
       for (size_t i = 0; i + 1 < record.size() && agrees; i += 2) {
         if (record[i] == kForgotten) continue;
-        const auto its = member(value, record[i]);
-        agrees = its && (record[i + 1] == kForgotten || record[i + 1] == *its);
+        const auto member_value = member(value, record[i]);
+        agrees = member_value && (record[i + 1] == kForgotten || record[i + 1] == *member_value);
       }
     }
     if (agrees) found.values.push_back(value);
@@ -178,8 +178,8 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
   const auto differs =
       static_cast<uint32_t>(DecimalComparison::kLess | DecimalComparison::kGreater);
   std::vector<Regular> either;
-  const auto its = values_of(rule);
-  for (const uint32_t value : Values(its.begin(), its.end())) {
+  const auto allowed = values_of(rule);
+  for (const uint32_t value : Values(allowed.begin(), allowed.end())) {
     if (value == kForgotten) continue;
     const ValueKind kind = kind_of(value);
     if (kind != ValueKind::kWord && kind != ValueKind::kNumber) continue;
@@ -211,8 +211,8 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
 // them.
 Regular Comparer::number_rule(Regular expr, uint32_t rule) {
   if (parts_.numbers == Numbers::kBounded) return Regular::kNothing;
-  const auto its = values_of(rule);
-  const bool has_number = std::ranges::any_of(its, [&](uint32_t value) {
+  const auto allowed = values_of(rule);
+  const bool has_number = std::ranges::any_of(allowed, [&](uint32_t value) {
     return value != kForgotten && kind_of(value) == ValueKind::kNumber;
   });
   if (!has_number || mode_of(rule) != ValueRule::kNone) return Regular::kNothing;
@@ -230,8 +230,8 @@ Regular Comparer::number_rule(Regular expr, uint32_t rule) {
 // Returns whether some object or array of this node satisfies the rule.
 bool Comparer::has_one(uint32_t node, ValueKind kind, uint32_t rule) {
   const NodeParts& n = parts_.nodes[node];
-  const auto its = values_of(rule);
-  const Values values(its.begin(), its.end());
+  const auto allowed = values_of(rule);
+  const Values values(allowed.begin(), allowed.end());
   if (values.empty()) return mode_of(rule) == ValueRule::kNone;
   if (mode_of(rule) == ValueRule::kSome) {
     return std::ranges::any_of(values, [&](uint32_t value) { return takes(Node{node}, value); });
@@ -248,8 +248,8 @@ void Comparer::begin(uint32_t node, uint32_t stack, std::vector<Thread>& threads
   const NodeParts& n = parts_.nodes[node];
   const Memory memory = m_.memory_of(m_.frame(stack));
   const uint32_t rule = memory.next_rule;
-  const auto its = values_of(rule);
-  const bool has_unknown = std::ranges::find(its, kForgotten) != its.end();
+  const auto allowed = values_of(rule);
+  const bool has_unknown = std::ranges::find(allowed, kForgotten) != allowed.end();
   switch (n.kind) {
     case NodeKind::kText: {
       if (has_unknown) ask();
@@ -272,7 +272,7 @@ void Comparer::begin(uint32_t node, uint32_t stack, std::vector<Thread>& threads
     case NodeKind::kString: {
       if (has_unknown) ask();
       std::vector<std::u32string> texts;
-      for (const uint32_t value : its) {
+      for (const uint32_t value : allowed) {
         if (value == kForgotten || kind_of(value) != ValueKind::kString) continue;
         texts.push_back(m_.text_of(parts_of(value)[0]));
       }
@@ -328,8 +328,8 @@ std::optional<uint32_t> Comparer::with_value(uint32_t stack, uint32_t value) {
 bool Comparer::may_end(const Frame& frame) {
   const Memory memory = m_.memory_of(frame);
   const bool is_array = frame.kind == Frame::kComparedArray;
-  const auto its = m_.lists_.get(memory.record);
-  const Values record(its.begin(), its.end());
+  const auto list = m_.lists_.get(memory.record);
+  const Values record(list.begin(), list.end());
   if (is_array && parts_.arrays[frame.a].repeated && !has_repeated(record)) {
     if (std::ranges::find(record, kForgotten) == record.end()) return false;
     ask();
@@ -348,22 +348,22 @@ std::optional<uint32_t> Comparer::property_rule(uint32_t form, const Memory& mem
                                                 const Machine::Way& way, uint32_t name) {
   const Candidates all = candidates(ValueKind::kObject, memory);
   const bool is_unsure = all.are_unsure || name == kForgotten;
-  Values its, values;
+  Values objects, values;
   for (const uint32_t value : all.values) {
     const auto there = value == kForgotten || name == kForgotten ? kForgotten : member(value, name);
     if (!there) continue;
-    its.push_back(value);
+    objects.push_back(value);
     values.push_back(*there);
   }
   const auto record = m_.lists_.get(memory.record);
   const Values before(record.begin(), record.end());
   if (mode_of(memory.rule) == ValueRule::kSome) {
     Values left;
-    for (size_t i = 0; i < its.size(); ++i) {
+    for (size_t i = 0; i < objects.size(); ++i) {
       const bool may_be =
           values[i] == kForgotten ||
           (takes(way.value, values[i]) &&
-           completes_object(form, way.list, its[i], with_member(before, name, values[i])));
+           completes_object(form, way.list, objects[i], with_member(before, name, values[i])));
       if (may_be) left.push_back(values[i]);
     }
     values = std::move(left);
@@ -371,20 +371,20 @@ std::optional<uint32_t> Comparer::property_rule(uint32_t form, const Memory& mem
     if (values.empty()) return {};
     return put_rule(ValueRule::kSome, values);
   }
-  if (its.empty()) return put_rule(ValueRule::kNone, {});
+  if (objects.empty()) return put_rule(ValueRule::kNone, {});
   const auto rest = [&](uint32_t value, size_t n) {
     return of_object({form, way.list, with_member(before, name, value)}, n);
   };
-  if (rest(kForgotten, its.size() + 1).are_many) return put_rule(ValueRule::kNone, {});
+  if (rest(kForgotten, objects.size() + 1).are_many) return put_rule(ValueRule::kNone, {});
   if (is_unsure) {
     ask();
     return put_rule(ValueRule::kNone, {});
   }
   Values not_these;
-  for (size_t i = 0; i < its.size(); ++i) {
+  for (size_t i = 0; i < objects.size(); ++i) {
     Values alike;
-    for (size_t j = 0; j < its.size(); ++j) {
-      if (values[j] == values[i]) alike.push_back(its[j]);
+    for (size_t j = 0; j < objects.size(); ++j) {
+      if (values[j] == values[i]) alike.push_back(objects[j]);
     }
     if (!exceeds(rest(values[i], alike.size() + 1), alike)) insert_sorted(not_these, values[i]);
   }
@@ -405,8 +405,8 @@ std::optional<Machine::KeyChoice> Comparer::key_choice(uint32_t form, const Memo
   Values names;
   for (const uint32_t value : all.values) {
     if (value == kForgotten) continue;
-    const auto its = parts_of(value);
-    for (size_t i = 0; i + 1 < its.size(); i += 2) insert_sorted(names, its[i]);
+    const auto members = parts_of(value);
+    for (size_t i = 0; i + 1 < members.size(); i += 2) insert_sorted(names, members[i]);
   }
   const auto record = m_.lists_.get(memory.record);
   for (size_t i = 0; i + 1 < record.size(); i += 2) std::erase(names, record[i]);
@@ -415,39 +415,39 @@ std::optional<Machine::KeyChoice> Comparer::key_choice(uint32_t form, const Memo
   // the texts of `names`, by index of `others`
   std::vector<std::vector<std::u32string>> others(object.others.size());
   std::vector<std::vector<std::u32string>> possible(object.others.size());
-  std::vector<uint32_t> its_places;
+  std::vector<uint32_t> property_places;
   for (const uint32_t name : names) {
     const std::u32string text = m_.text_of(name);
-    Machine::PropertyName its{true, 0, name};
+    Machine::PropertyName property{true, 0, name};
     const auto found = std::ranges::lower_bound(object.names, text);
     if (found != object.names.end() && *found == text) {
-      its.place = static_cast<uint32_t>(found - object.names.begin());
-      its_places.push_back(its.place);
-      if (!has_bit(made.allowed, its.place)) continue;
+      property.place = static_cast<uint32_t>(found - object.names.begin());
+      property_places.push_back(property.place);
+      if (!has_bit(made.allowed, property.place)) continue;
     } else {
       const auto kind = std::ranges::find_if(made.kinds, [&](const auto& one) {
         return pool_.accepts_empty(pool_.step(one.second, text));
       });
       if (kind == made.kinds.end()) continue;
-      its.is_named = false;
-      its.place = kind->first;
-      others[its.place].push_back(text);
+      property.is_named = false;
+      property.place = kind->first;
+      others[property.place].push_back(text);
     }
-    const auto ways = m_.property_ways(form, memory.list, its);
+    const auto ways = m_.property_ways(form, memory.list, property);
     const bool may_be = std::ranges::any_of(ways, [&](const Machine::Way& way) {
       return property_rule(form, memory, way, name).has_value();
     });
     if (!may_be) continue;
-    if (its.is_named) {
-      set_bit(allowed, its.place);
+    if (property.is_named) {
+      set_bit(allowed, property.place);
     } else {
-      possible[its.place].push_back(text);
+      possible[property.place].push_back(text);
     }
   }
   if (!is_some) {
     // A name that occurs in none of the excluded values remains allowed.
     std::vector<uint32_t> named(made.allowed.size());
-    for (const uint32_t place : its_places) set_bit(named, place);
+    for (const uint32_t place : property_places) set_bit(named, place);
     for (size_t w = 0; w < allowed.size(); ++w) allowed[w] |= made.allowed[w] & ~named[w];
   }
   made.allowed = std::move(allowed);

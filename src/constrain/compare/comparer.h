@@ -40,12 +40,12 @@ class Comparer {
   std::optional<uint32_t> property_rule(uint32_t form, const Memory& memory,
                                         const Machine::Way& way, uint32_t name);
   // A way to read the next item of an array, with the rule for its value.
-  struct RuledWay {
+  struct WayWithRule {
     Machine::Way way;
     uint32_t rule;
   };
   // Returns the ways to read the next item.
-  std::vector<RuledWay> ruled_ways(uint32_t form, const Memory& memory);
+  std::vector<WayWithRule> ways_with_rules(uint32_t form, const Memory& memory);
   // Returns whether at least one array matches the form.
   bool is_possible(uint32_t form);
 
@@ -106,7 +106,7 @@ class Comparer {
   };
   void add_objects(const Begun& begun, const NamePlace& from, size_t n, SomeValues& found);
   void add_arrays(const Begun& begun, size_t n, SomeValues& found);
-  void add_longer(const Begun& begun, const RuledWay& option, size_t n, SomeValues& found);
+  void add_longer(const Begun& begun, const WayWithRule& option, size_t n, SomeValues& found);
   void add_value(SomeValues& found, uint32_t value, size_t n);
   bool enumerate(Regular expr, size_t n, std::vector<std::u32string>& texts);
   // Counts a small amount of work. Returns false once the limits are exceeded.
@@ -120,17 +120,18 @@ class Comparer {
   bool finds_places(const Begun& begun);
   // Returns all possible values of the later positions that have only few.
   Values scarce_values(const Begun& begun);
-  Values doomed_items(const Begun& begun, uint32_t list, const Candidates& its);
+  Values excluded_items(const Begun& begun, uint32_t list, const Candidates& candidates);
   std::optional<Values> taken_items(const Begun& begun, uint32_t list);
-  void add_way_without(const RuledWay& option, const Values& not_these,
-                       std::vector<RuledWay>& ways);
+  void add_way_without(const WayWithRule& option, const Values& not_these,
+                       std::vector<WayWithRule>& ways);
   bool has_repeated(std::span<const uint32_t> record) const;
   bool may_repeat(uint32_t form, size_t from) const;
   Node both_of(const ArrayForm& array, size_t a, size_t b) const;
   Node item_at(const ArrayForm& array, size_t place) const;
   void add_ways_for(const Begun& begun, const Machine::Way& way, const Values& values,
-                    std::vector<RuledWay>& ways);
-  void add_repeated_ways(const Begun& begun, const Machine::Way& way, std::vector<RuledWay>& ways);
+                    std::vector<WayWithRule>& ways);
+  void add_repeated_ways(const Begun& begun, const Machine::Way& way,
+                         std::vector<WayWithRule>& ways);
 
   // Defined in comparer_takes.cpp: return whether a node can produce a value.
   bool takes(Node node, uint32_t value);

@@ -143,22 +143,23 @@ Comparer::Values Comparer::scarce_values(const Begun& begun) {
 }
 
 // Returns the values of the next item after which only forbidden arrays would remain possible.
-Comparer::Values Comparer::doomed_items(const Begun& begun, uint32_t list, const Candidates& its) {
+Comparer::Values Comparer::excluded_items(const Begun& begun, uint32_t list,
+                                          const Candidates& candidates) {
   const ArrayForm& array = parts_.arrays[begun.form];
   const size_t place = begun.record.size();
   const auto part = [&](uint32_t value) {
     return value == kUnknown ? kUnknown : parts_of(value)[place];
   };
   Values longer, dead;
-  for (const uint32_t value : its.values) {
+  for (const uint32_t value : candidates.values) {
     if (value == kUnknown || parts_of(value).size() > place) longer.push_back(value);
   }
   if (longer.empty()) return dead;
   Begun next{begun.form, list, begun.record};
   next.record.push_back(kUnknown);
-  const bool hangs_on_items = array.unique || array.repeated;
-  if (!hangs_on_items && of_array(next, longer.size() + 1).are_many) return dead;
-  if (its.are_unsure) ask();
+  const bool depends_on_items = array.unique || array.repeated;
+  if (!depends_on_items && of_array(next, longer.size() + 1).are_many) return dead;
+  if (candidates.are_unsure) ask();
   for (const uint32_t one : longer) {
     if (one == kUnknown || std::ranges::count(dead, part(one)) > 0) continue;
     Values alike;
@@ -206,7 +207,7 @@ bool Comparer::may_repeat(uint32_t form, size_t from) const {
 // Adds ways to read the next item of an array without equal items so far, restricted to the values
 // after which two equal items are still possible.
 void Comparer::add_repeated_ways(const Begun& begun, const Machine::Way& way,
-                                 std::vector<RuledWay>& ways) {
+                                 std::vector<WayWithRule>& ways) {
   const ArrayForm& array = parts_.arrays[begun.form];
   const size_t place = begun.record.size();
   const size_t end = std::min<size_t>(array.max, std::max(array.first.size(), place + 1) + 1);
@@ -233,18 +234,18 @@ void Comparer::add_repeated_ways(const Begun& begun, const Machine::Way& way,
   }
 }
 
-std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory& memory) {
+std::vector<Comparer::WayWithRule> Comparer::ways_with_rules(uint32_t form, const Memory& memory) {
   const ArrayForm& array = parts_.arrays[form];
   const auto record = m_.lists_.get(memory.record);
   const Begun begun{form, memory.list, Values(record.begin(), record.end())};
-  const Candidates its = candidates(ValueKind::kArray, memory);
+  const Candidates found = candidates(ValueKind::kArray, memory);
   const bool is_some = mode_of(memory.rule) == ValueRule::kSome;
-  if (is_some && its.are_unsure) ask();
-  std::vector<RuledWay> ways;
+  if (is_some && found.are_unsure) ask();
+  std::vector<WayWithRule> ways;
   for (const Machine::Way& way : m_.item_ways(form, memory.list)) {
     if (is_some) {
       Values here;
-      for (const uint32_t value : its.values) {
+      for (const uint32_t value : found.values) {
         if (value == kUnknown || parts_of(value).size() <= begun.record.size()) continue;
         if (!completes_array(form, way.list, value, begun.record.size() + 1)) continue;
         here.push_back(parts_of(value)[begun.record.size()]);
@@ -258,36 +259,36 @@ std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory
       if (!taken) continue;
       not_these = std::move(*taken);
     }
-    const Values dead = doomed_items(begun, way.list, its);
+    const Values dead = excluded_items(begun, way.list, found);
     not_these.insert(not_these.end(), dead.begin(), dead.end());
-    std::vector<RuledWay> options = {{way, put_rule(ValueRule::kNone, {})}};
+    std::vector<WayWithRule> options = {{way, put_rule(ValueRule::kNone, {})}};
     if (array.repeated && !has_repeated(begun.record)) {
       options.clear();
       add_repeated_ways(begun, way, options);
     }
-    for (const RuledWay& option : options) add_way_without(option, not_these, ways);
+    for (const WayWithRule& option : options) add_way_without(option, not_these, ways);
   }
   return ways;
 }
 
 // Adds ways to read the next item as one of `values`.
 void Comparer::add_ways_for(const Begun& begun, const Machine::Way& way, const Values& values,
-                            std::vector<RuledWay>& ways) {
+                            std::vector<WayWithRule>& ways) {
   for (const Node node : item_nodes(begun.form, begun.record.size(), way.value)) {
-    Values its;
+    Values possible;
     for (const uint32_t value : values) {
-      if (takes(node, value)) its.push_back(value);
+      if (takes(node, value)) possible.push_back(value);
     }
-    if (!its.empty()) ways.push_back({{node, way.list}, put_rule(ValueRule::kSome, its)});
+    if (!possible.empty()) ways.push_back({{node, way.list}, put_rule(ValueRule::kSome, possible)});
   }
 }
 
 // Adds the way without the values `not_these`, if it has any others.
-void Comparer::add_way_without(const RuledWay& option, const Values& not_these,
-                               std::vector<RuledWay>& ways) {
+void Comparer::add_way_without(const WayWithRule& option, const Values& not_these,
+                               std::vector<WayWithRule>& ways) {
   if (mode_of(option.rule) == ValueRule::kSome) {
-    const auto its = values_of(option.rule);
-    Values left(its.begin(), its.end());
+    const auto allowed = values_of(option.rule);
+    Values left(allowed.begin(), allowed.end());
     std::erase_if(left, [&](uint32_t value) { return std::ranges::count(not_these, value) > 0; });
     if (!left.empty()) ways.push_back({option.way, put_rule(ValueRule::kSome, std::move(left))});
     return;

@@ -98,8 +98,8 @@ std::vector<Node> Comparer::item_nodes(uint32_t form, size_t place, Node item) c
 }
 
 bool Comparer::completes_array(uint32_t form, uint32_t list, uint32_t value, size_t place) {
-  const auto its = parts_of(value);
-  const Values items(its.begin(), its.end());
+  const auto parts = parts_of(value);
+  const Values items(parts.begin(), parts.end());
   Values lists = {list};
   for (; place < items.size() && !lists.empty(); ++place) {
     if (!spend()) return true;
@@ -123,17 +123,17 @@ bool Comparer::completes_object(uint32_t form, uint32_t list, uint32_t value,
                                 const Values& record) {
   const ObjectParts& object = parts_.objects[form];
   std::vector<std::pair<size_t, uint32_t>> names;  // each with its rank
-  const auto its = parts_of(value);
-  for (size_t i = 0; i + 1 < its.size(); i += 2) {
+  const auto members = parts_of(value);
+  for (size_t i = 0; i + 1 < members.size(); i += 2) {
     bool is_written = false;
-    for (size_t r = 0; r + 1 < record.size(); r += 2) is_written |= record[r] == its[i];
+    for (size_t r = 0; r + 1 < record.size(); r += 2) is_written |= record[r] == members[i];
     if (is_written) continue;
-    const auto found = std::ranges::lower_bound(object.names, m_.text_of(its[i]));
-    const bool is_named = found != object.names.end() && *found == m_.text_of(its[i]);
+    const auto found = std::ranges::lower_bound(object.names, m_.text_of(members[i]));
+    const bool is_named = found != object.names.end() && *found == m_.text_of(members[i]);
     const bool has_rank = is_named && !object.ranks.empty();
     names.emplace_back(has_rank ? object.ranks[static_cast<size_t>(found - object.names.begin())]
                                 : object.names.size(),
-                       its[i]);
+                       members[i]);
   }
   std::ranges::sort(names);
   Values lists = {list};
@@ -153,19 +153,19 @@ void Comparer::add_written(uint32_t form, uint32_t list, uint32_t value, uint32_
   const ObjectParts& object = parts_.objects[form];
   const std::u32string text = m_.text_of(name);
   const Machine::KeyChoice& choice = m_.choice_in_order(form, list);
-  Machine::PropertyName its{true, 0, name};
+  Machine::PropertyName property{true, 0, name};
   const auto found = std::ranges::lower_bound(object.names, text);
   if (found != object.names.end() && *found == text) {
-    its.place = static_cast<uint32_t>(found - object.names.begin());
-    if (!has_bit(choice.allowed, its.place)) return;
+    property.place = static_cast<uint32_t>(found - object.names.begin());
+    if (!has_bit(choice.allowed, property.place)) return;
   } else {
     const auto kind = std::ranges::find_if(choice.kinds, [&](const auto& one) {
       return pool_.accepts_empty(pool_.step(one.second, text));
     });
     if (kind == choice.kinds.end()) return;
-    its = {false, kind->first, name};
+    property = {false, kind->first, name};
   }
-  for (const Machine::Way& way : m_.property_ways(form, list, its)) {
+  for (const Machine::Way& way : m_.property_ways(form, list, property)) {
     if (takes(way.value, *member(value, name))) add_once(lists, way.list);
   }
 }

@@ -72,11 +72,11 @@ SomeValues Comparer::of_node(Node node, size_t n) {
     open_[place].second = found.all;
   }
   open_.pop_back();
-  const bool stands_alone = lowest_assumed_ >= place;
-  if (stands_alone && !m_.exhausted_) {
+  const bool is_independent = lowest_assumed_ >= place;
+  if (is_independent && !m_.exhausted_) {
     m_.known_values_[id] = {n, found};
   }
-  lowest_assumed_ = std::min(lowest_before, stands_alone ? ~size_t{0} : lowest_assumed_);
+  lowest_assumed_ = std::min(lowest_before, is_independent ? ~size_t{0} : lowest_assumed_);
   return found;
 }
 
@@ -101,9 +101,9 @@ SomeValues Comparer::expand(const NodeParts& n, size_t most) {
           if (found.are_many || (kind == NodeKind::kText || kind == NodeKind::kString) != plain) {
             continue;
           }
-          const SomeValues its = of_node(Node{id}, most);
-          found.are_many |= its.are_many;
-          for (const uint32_t value : its.all) add_value(found, value, most);
+          const SomeValues some = of_node(Node{id}, most);
+          found.are_many |= some.are_many;
+          for (const uint32_t value : some.all) add_value(found, value, most);
         }
       }
       break;
@@ -243,12 +243,12 @@ void Comparer::add_arrays(const Begun& begun, size_t n, SomeValues& found) {
   }
   const bool lacks_repeated = array.repeated && !has_repeated(begun.record);
   for (const Machine::Way& way : m_.item_ways(begun.form, begun.list)) {
-    std::vector<RuledWay> options = {{way, put_rule(ValueRule::kNone, {})}};
+    std::vector<WayWithRule> options = {{way, put_rule(ValueRule::kNone, {})}};
     if (lacks_repeated) {
       options.clear();
       add_repeated_ways(begun, way, options);
     }
-    for (const RuledWay& option : options) {
+    for (const WayWithRule& option : options) {
       if (found.are_many) return;
       ++depth_;
       add_longer(begun, option, n, found);
@@ -258,7 +258,8 @@ void Comparer::add_arrays(const Begun& begun, size_t n, SomeValues& found) {
 }
 
 // Adds the arrays that have one more item, read in the given way.
-void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, SomeValues& found) {
+void Comparer::add_longer(const Begun& begun, const WayWithRule& option, size_t n,
+                          SomeValues& found) {
   const bool is_unique = parts_.arrays[begun.form].unique;
   Begun longer{begun.form, option.way.list, begun.record};
   longer.record.push_back(~uint32_t{0});
@@ -267,8 +268,8 @@ void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, 
   const size_t n_items = is_unique ? begun.record.size() + n + n_needed(longer) : n;
   SomeValues values;
   if (mode_of(option.rule) == ValueRule::kSome) {
-    const auto its = values_of(option.rule);
-    values.all.assign(its.begin(), its.end());
+    const auto allowed = values_of(option.rule);
+    values.all.assign(allowed.begin(), allowed.end());
   } else {
     values = of_node(option.way.value, n_items);
   }

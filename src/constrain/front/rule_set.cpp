@@ -27,10 +27,10 @@ void add_alternatives(Production production, std::vector<Production>& all) {
 
 // Returns what follows the rule in a production that begins with it; std::nullopt for other
 // productions.
-std::optional<Production> behind(const Production& production, uint32_t rule) {
+std::optional<Production> after_rule(const Production& production, uint32_t rule) {
   if (production.kind == Kind::kRule && production.rule == rule) return Production();
   if (production.kind != Kind::kSequence || production.parts.empty()) return std::nullopt;
-  auto first = behind(production.parts.front(), rule);
+  auto first = after_rule(production.parts.front(), rule);
   if (!first) return std::nullopt;
   std::vector<Production> rest;
   rest.push_back(std::move(*first));
@@ -140,7 +140,7 @@ void RuleSet::replace_left_recursion(uint32_t rule) {
   std::vector<Production> first;
   std::vector<Production> more;
   for (Production& one : all) {
-    if (auto rest = behind(one, rule))
+    if (auto rest = after_rule(one, rule))
       more.push_back(std::move(*rest));
     else
       first.push_back(std::move(one));

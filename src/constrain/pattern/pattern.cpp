@@ -47,13 +47,13 @@ class Assembler {
         }
         return rest;
       case PatternPart::Kind::kChoice: {
-        std::vector<Regular> begins, laters;
+        std::vector<Regular> begins, later_parts;
         for (const PatternPart& one : part.parts) {
-          TRY_ASSIGN(const Rest its, before(one, rest));
-          begins.push_back(its.at_begin);
-          laters.push_back(its.later);
+          TRY_ASSIGN(const Rest branch, before(one, rest));
+          begins.push_back(branch.at_begin);
+          later_parts.push_back(branch.later);
         }
-        return Rest{pool_.choice(begins), pool_.choice(laters)};
+        return Rest{pool_.choice(begins), pool_.choice(later_parts)};
       }
       case PatternPart::Kind::kRepeat:
         return repeated(part, rest);
@@ -85,8 +85,8 @@ class Assembler {
     }
     Rest made = rest;
     for (uint32_t i = part.max; i > 0; --i) {
-      TRY_ASSIGN(const Rest its, before(part.parts.front(), made));
-      made = its;
+      TRY_ASSIGN(const Rest once, before(part.parts.front(), made));
+      made = once;
       if (i <= part.min) continue;
       made = {pool_.choice(made.at_begin, rest.at_begin), pool_.choice(made.later, rest.later)};
     }

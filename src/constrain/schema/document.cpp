@@ -68,13 +68,13 @@ std::string join_address(const std::string& base, std::string_view reference) {
   if (reference.empty()) return base;
   const Address other = split_address(reference);
   if (!other.origin.empty()) return std::string(reference);
-  const Address its = split_address(base);
-  if (other.path.starts_with('/')) return fmt::format("{}{}", its.origin, without_dots(other.path));
-  const bool is_name = its.origin.starts_with("urn:");
-  const size_t slash = its.path.rfind('/');
-  if (is_name || slash == std::string::npos) return fmt::format("{}{}", its.origin, other.path);
-  const std::string folder = its.path.substr(0, slash + 1);
-  return fmt::format("{}{}", its.origin, without_dots(fmt::format("{}{}", folder, other.path)));
+  const Address own = split_address(base);
+  if (other.path.starts_with('/')) return fmt::format("{}{}", own.origin, without_dots(other.path));
+  const bool is_name = own.origin.starts_with("urn:");
+  const size_t slash = own.path.rfind('/');
+  if (is_name || slash == std::string::npos) return fmt::format("{}{}", own.origin, other.path);
+  const std::string folder = own.path.substr(0, slash + 1);
+  return fmt::format("{}{}", own.origin, without_dots(fmt::format("{}{}", folder, other.path)));
 }
 
 std::string percent_decoded(std::string_view text) {
@@ -209,20 +209,20 @@ Result<const Json*> SchemaDocument::resolve(const Json& from, std::string_view r
       join_address(base == bases_.end() ? "" : base->second, reference.substr(0, hash));
   const std::string fragment =
       hash < reference.size() ? percent_decoded(reference.substr(hash + 1)) : "";
-  const auto nowhere = [&] {
+  const auto missing = [&] {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}/$ref: {} is not in this schema; expected a part of it",
                             path_of(from), reference));
   };
   if (!fragment.empty() && !fragment.starts_with('/')) {
     const auto anchored = by_address_.find(fmt::format("{}#{}", address, fragment));
-    if (anchored == by_address_.end()) return nowhere();
+    if (anchored == by_address_.end()) return missing();
     return anchored->second;
   }
   const auto found = by_address_.find(address);
-  if (found == by_address_.end()) return nowhere();
+  if (found == by_address_.end()) return missing();
   const Json* target = follow_pointer(*found->second, fragment);
-  if (!target) return nowhere();
+  if (!target) return missing();
   return target;
 }
 

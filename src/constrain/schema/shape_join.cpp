@@ -143,10 +143,10 @@ Conjunction ShapeMaker::rules_for(const Shape& shape, const std::string& name) {
     const auto named = rules.named.find(name);
     bool is_known = named != rules.named.end();
     if (is_known) add_rules(all, named->second);
-    for (const auto& [names, its] : rules.patterns) {
+    for (const auto& [names, conjunction] : rules.patterns) {
       if (!pool_.accepts_empty(pool_.step(names, characters))) continue;
       is_known = true;
-      add_rules(all, its);
+      add_rules(all, conjunction);
     }
     if (!is_known) add_rules(all, rules.others);
   }
@@ -200,7 +200,7 @@ bool ShapeMaker::is_empty(const Shape& shape, int depth) {
 bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int depth) {
   std::set<std::string> named;
   for (const ObjectRules& rules : shape.object) {
-    for (const auto& [name, its] : rules.named) named.insert(name);
+    for (const auto& [name, conjunction] : rules.named) named.insert(name);
   }
   std::vector<std::u32string> names;
   for (const std::string& name : named) {
@@ -217,7 +217,7 @@ bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int dept
   for (const ObjectRules& rules : shape.object) {
     if (!is_empty(rules.others, depth + 1)) continue;
     std::vector<Regular> patterns;
-    for (const auto& [its, conjunction] : rules.patterns) patterns.push_back(its);
+    for (const auto& [names, conjunction] : rules.patterns) patterns.push_back(names);
     others = pool_.intersection(others, pool_.choice(patterns));
   }
   return pool_.is_alive(others);

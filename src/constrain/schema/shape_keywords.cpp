@@ -290,8 +290,8 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
   TRY(apply_arrays(schema, shape));
   Shapes shapes;
   if (clean(shape)) shapes.push_back(std::move(shape));
-  const auto restrict = [&](Shapes its) -> Result<void> {
-    TRY_ASSIGN(shapes, join(shapes, its));
+  const auto restrict = [&](Shapes further) -> Result<void> {
+    TRY_ASSIGN(shapes, join(shapes, further));
     return {};
   };
   if (const Json* values = schema.find("enum")) {
@@ -303,17 +303,17 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
     std::vector<std::u32string> texts;
     Shapes all;
     for (const Json& value : values->list()) {
-      Shapes its = constant(value);
-      const uint8_t type = its.front().types;
+      Shapes one = constant(value);
+      const uint8_t type = one.front().types;
       if (type == Shape::kObject || type == Shape::kArray) {
-        all.push_back(std::move(its.front()));
+        all.push_back(std::move(one.front()));
         continue;
       }
       scalars.types |= type;
       if (type == Shape::kString) texts.push_back(to_characters(value.text()));
       if (type != Shape::kNumber) continue;
-      numbers.push_back(its.front().number);
-      written.push_back(its.front().number_style.written);
+      numbers.push_back(one.front().number);
+      written.push_back(one.front().number_style.written);
     }
     scalars.string = pool_.one_of(std::move(texts));
     scalars.number = pool_.choice(numbers);

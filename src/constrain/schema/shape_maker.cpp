@@ -54,8 +54,8 @@ Shape ShapeMaker::only(uint8_t types) {
 Result<Shapes> ShapeMaker::shapes_of(const Conjunction& conjunction) {
   Shapes shapes = {everything()};
   for (const Literal literal : conjunction) {
-    TRY_ASSIGN(const Shapes its, shapes_of(literal));
-    TRY_ASSIGN(shapes, join(shapes, its));
+    TRY_ASSIGN(const Shapes further, shapes_of(literal));
+    TRY_ASSIGN(shapes, join(shapes, further));
   }
   return shapes;
 }
@@ -134,8 +134,8 @@ Result<Shapes> ShapeMaker::make_shapes(const Json& schema) {
 Result<Shapes> ShapeMaker::join_applicators(const Json& schema, Shapes shapes) {
   TRY_ASSIGN(const Json* target, reference(schema));
   if (target) {
-    TRY_ASSIGN(const Shapes its, shapes_of(of_schema(*target)));
-    TRY_ASSIGN(shapes, join(shapes, its));
+    TRY_ASSIGN(const Shapes further, shapes_of(of_schema(*target)));
+    TRY_ASSIGN(shapes, join(shapes, further));
   }
   for (const std::string_view keyword : {"allOf", "anyOf", "oneOf"}) {
     const Json* list = schema.find(keyword);
@@ -145,21 +145,21 @@ Result<Shapes> ShapeMaker::join_applicators(const Json& schema, Shapes shapes) {
     }
     if (keyword == "allOf") {
       for (const Json& part : list->list()) {
-        TRY_ASSIGN(const Shapes its, shapes_of(of_schema(part)));
-        TRY_ASSIGN(shapes, join(shapes, its));
+        TRY_ASSIGN(const Shapes further, shapes_of(of_schema(part)));
+        TRY_ASSIGN(shapes, join(shapes, further));
       }
       continue;
     }
-    TRY_ASSIGN(const Shapes its, keyword == "anyOf" ? any_of(*list) : one_of(*list));
-    TRY_ASSIGN(shapes, join(shapes, its));
+    TRY_ASSIGN(const Shapes further, keyword == "anyOf" ? any_of(*list) : one_of(*list));
+    TRY_ASSIGN(shapes, join(shapes, further));
   }
   if (const Json* other = schema.find("not")) {
-    TRY_ASSIGN(const Shapes its, shapes_of(negated(of_schema(*other))));
-    TRY_ASSIGN(shapes, join(shapes, its));
+    TRY_ASSIGN(const Shapes further, shapes_of(negated(of_schema(*other))));
+    TRY_ASSIGN(shapes, join(shapes, further));
   }
   if (schema.find("if") && document_.draft() >= Draft::k7) {
-    TRY_ASSIGN(const Shapes its, if_then_else(schema));
-    TRY_ASSIGN(shapes, join(shapes, its));
+    TRY_ASSIGN(const Shapes further, if_then_else(schema));
+    TRY_ASSIGN(shapes, join(shapes, further));
   }
   return apply_dependencies(schema, std::move(shapes));
 }
@@ -168,26 +168,26 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
   Shapes all;
   if (!document_.mentions_unevaluated()) {
     for (const Json& part : list.list()) {
-      TRY_ASSIGN(Shapes its, shapes_of(of_schema(part)));
-      std::ranges::move(its, std::back_inserter(all));
+      TRY_ASSIGN(Shapes further, shapes_of(of_schema(part)));
+      std::ranges::move(further, std::back_inserter(all));
     }
     return all;
   }
   // Which names are evaluated depends on which of the schemas match, so each subset of them is a
   // separate case.
-  constexpr size_t kMostTogether = 6;
-  if (list.list().size() > kMostTogether) {
+  constexpr size_t kMaxTogether = 6;
+  if (list.list().size() > kMaxTogether) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: beside unevaluated… expected at most {} schemas, found {}",
-                            document_.path_of(list), kMostTogether, list.list().size()));
+                            document_.path_of(list), kMaxTogether, list.list().size()));
   }
   for (uint32_t chosen = 1; chosen < 1u << list.list().size(); ++chosen) {
     Conjunction together;
     for (size_t i = 0; i < list.list().size(); ++i) {
       if ((chosen >> i & 1) != 0) together.push_back(of_schema(list.list()[i]));
     }
-    TRY_ASSIGN(Shapes its, shapes_of(together));
-    std::ranges::move(its, std::back_inserter(all));
+    TRY_ASSIGN(Shapes further, shapes_of(together));
+    std::ranges::move(further, std::back_inserter(all));
   }
   return all;
 }
@@ -197,19 +197,19 @@ Result<Shapes> ShapeMaker::any_of(const Json& list) {
 Result<Shapes> ShapeMaker::one_of(const Json& list) {
   Shapes all;
   for (const Json& part : list.list()) {
-    TRY_ASSIGN(Shapes its, shapes_of(of_schema(part)));
+    TRY_ASSIGN(Shapes remaining, shapes_of(of_schema(part)));
     for (const Json& other : list.list()) {
-      if (&other == &part || its.empty()) continue;
+      if (&other == &part || remaining.empty()) continue;
       TRY_ASSIGN(const Shapes others, shapes_of(of_schema(other)));
-      TRY_ASSIGN(const Shapes both, join(its, others));
+      TRY_ASSIGN(const Shapes both, join(remaining, others));
       const auto is_void = [&](const Shape& shape) { return is_empty(shape, 0); };
       if (std::ranges::all_of(both, is_void)) continue;
       TRY_ASSIGN(const Shapes rest, shapes_of(negated(of_schema(other))));
-      TRY_ASSIGN(its, join(its, rest));
-      std::erase_if(its, is_void);
+      TRY_ASSIGN(remaining, join(remaining, rest));
+      std::erase_if(remaining, is_void);
     }
-    mention_required(its);
-    std::ranges::move(its, std::back_inserter(all));
+    mention_required(remaining);
+    std::ranges::move(remaining, std::back_inserter(all));
     if (all.size() > kMaxShapes) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("{}: the schemas overlap in too many ways", document_.path_of(list)));
@@ -252,8 +252,8 @@ Result<Shapes> ShapeMaker::apply_dependencies(const Json& schema, Shapes shapes)
       without.object.emplace_back().named[name] = {never()};
       Shape with = only(Shape::kObject);
       with.required.insert(name);
-      TRY_ASSIGN(const Shapes its, shapes_of(of_schema(what)));
-      TRY_ASSIGN(Shapes either, join({with}, its));
+      TRY_ASSIGN(const Shapes further, shapes_of(of_schema(what)));
+      TRY_ASSIGN(Shapes either, join({with}, further));
       either.push_back(std::move(without));
       TRY_ASSIGN(shapes, join(shapes, either));
     }

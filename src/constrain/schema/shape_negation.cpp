@@ -36,10 +36,10 @@ Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
 }
 
 Shapes ShapeMaker::not_constant(const Json& value) {
-  const Shape its = constant(value).front();
-  Shapes shapes = {only(Shape::kAll & static_cast<uint8_t>(~its.types))};
+  const Shape shape = constant(value).front();
+  Shapes shapes = {only(Shape::kAll & static_cast<uint8_t>(~shape.types))};
   const auto add = [&]() -> Shape& {
-    shapes.push_back(only(its.types));
+    shapes.push_back(only(shape.types));
     return shapes.back();
   };
   const auto n_items = static_cast<uint32_t>(value.size());
@@ -51,10 +51,10 @@ Shapes ShapeMaker::not_constant(const Json& value) {
   }
   switch (value.kind()) {
     case Json::Kind::kString:
-      add().string = pool_.complement(its.string);
+      add().string = pool_.complement(shape.string);
       break;
     case Json::Kind::kNumber:
-      add().number = pool_.complement(its.number);
+      add().number = pool_.complement(shape.number);
       break;
     case Json::Kind::kArray:
       for (uint32_t i = 0; i < n_items; ++i) {
@@ -147,8 +147,8 @@ Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
   }
   for (const std::string& name : required) {
     // The property may be absent or, if the schema has a rule for it, have a wrong value.
-    const Json* its = properties ? properties->find(name) : nullptr;
-    add().object.emplace_back().named[name] = {its ? negated(of_schema(*its)) : never()};
+    const Json* property = properties ? properties->find(name) : nullptr;
+    add().object.emplace_back().named[name] = {property ? negated(of_schema(*property)) : never()};
   }
   TRY_ASSIGN(const auto min, count(schema, "minProperties"));
   TRY_ASSIGN(const auto max, count(schema, "maxProperties"));
@@ -201,9 +201,9 @@ Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
   TRY_ASSIGN(const auto max, count(schema, "maxItems"));
   if (min && *min > 0) add().max_items = *min - 1;
   if (max) add().min_items = *max + 1;
-  Shape its = everything();
-  TRY(apply_arrays(schema, its));
-  for (const auto& [first, rest] : its.items) {
+  Shape positive = everything();
+  TRY(apply_arrays(schema, positive));
+  for (const auto& [first, rest] : positive.items) {
     for (size_t i = 0; i < first.size(); ++i) {
       Shape& shape = add();
       shape.min_items = static_cast<uint32_t>(i) + 1;
@@ -219,7 +219,7 @@ Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
           {negated(rest.front()), 1, RegularPool::kUnbounded, static_cast<uint32_t>(first.size())});
     }
   }
-  for (const auto& [literal, least, most, from] : its.contains) {
+  for (const auto& [literal, least, most, from] : positive.contains) {
     if (least > 1) {
       add().contains.push_back({literal, 0, least - 1});
     } else if (least == 1) {
@@ -229,7 +229,7 @@ Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
       add().contains.push_back({literal, most + 1});
     }
   }
-  if (its.unique) {
+  if (positive.unique) {
     Shape& shape = add();
     shape.repeated = true;
     shape.min_items = 2;
@@ -243,8 +243,8 @@ Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
 
 Result<void> ShapeMaker::negate_applicators(const Json& schema, Shapes& shapes) {
   const auto add = [&](const Conjunction& conjunction) -> Result<void> {
-    TRY_ASSIGN(Shapes its, shapes_of(conjunction));
-    std::ranges::move(its, std::back_inserter(shapes));
+    TRY_ASSIGN(Shapes further, shapes_of(conjunction));
+    std::ranges::move(further, std::back_inserter(shapes));
     return {};
   };
   TRY_ASSIGN(const Json* target, reference(schema));
@@ -272,10 +272,10 @@ Result<void> ShapeMaker::negate_applicators(const Json& schema, Shapes& shapes) 
   }
   if (const Json* other = schema.find("not")) TRY(add({of_schema(*other)}));
   if (const Json* condition = schema.find("if"); condition && document_.draft() >= Draft::k7) {
-    const Literal its = of_schema(*condition);
-    if (const Json* then = schema.find("then")) TRY(add({its, negated(of_schema(*then))}));
+    const Literal literal = of_schema(*condition);
+    if (const Json* then = schema.find("then")) TRY(add({literal, negated(of_schema(*then))}));
     if (const Json* other = schema.find("else")) {
-      TRY(add({negated(its), negated(of_schema(*other))}));
+      TRY(add({negated(literal), negated(of_schema(*other))}));
     }
   }
   for (const std::string_view keyword : {"dependencies", "dependentRequired", "dependentSchemas"}) {
@@ -291,8 +291,8 @@ Result<void> ShapeMaker::negate_applicators(const Json& schema, Shapes& shapes) 
         }
         continue;
       }
-      TRY_ASSIGN(const Shapes its, shapes_of(negated(of_schema(what))));
-      TRY_ASSIGN(Shapes both, join({with}, its));
+      TRY_ASSIGN(const Shapes further, shapes_of(negated(of_schema(what))));
+      TRY_ASSIGN(Shapes both, join({with}, further));
       std::ranges::move(both, std::back_inserter(shapes));
     }
   }

@@ -6,7 +6,7 @@ namespace kvik {
 namespace {
 
 // Number of tokens: as many as a draft of one sequence has in one step, plus one.
-constexpr uint32_t kMostForced = 32;
+constexpr uint32_t kMaxForced = 32;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ bool MaskJob::record(Constraint::Outcome outcome, Constraint::Effort effort, boo
 bool MaskJob::advance(Constraint::Effort effort) {
   if (is_advanced || failure != Failure::kNone) return true;
   try {
-    return record(constraint->try_advance(effort, token, next, kMostForced), effort, is_advanced);
+    return record(constraint->try_advance(effort, token, next, kMaxForced), effort, is_advanced);
   } catch (const std::bad_alloc&) {
     failure = Failure::kNoMemory;
     return true;

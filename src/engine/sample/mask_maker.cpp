@@ -32,7 +32,7 @@ MaskMaker::~MaskMaker() {
 }
 
 void MaskMaker::begin_step(Budgets budgets, Duration forward) {
-  may_help_ = budgets == Budgets::kOff ? kMostHelp : std::clamp(forward / 4, kLeastHelp, kMostHelp);
+  may_help_ = budgets == Budgets::kOff ? kMaxHelp : std::clamp(forward / 4, kMinHelp, kMaxHelp);
   helped_ = {};
   const MutexLock lock(mutex_);
   budgets_ = budgets;

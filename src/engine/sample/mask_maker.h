@@ -31,7 +31,7 @@ class MaskMaker {
 
   // kOn: several tenants have requests. Each tenant then has a budget of processor time, and the
   // engine thread helps for at most a quarter of `forward`, the time of the last forward pass.
-  // kOff: there are no budgets, and it helps for up to kMostHelp.
+  // kOff: there are no budgets, and it helps for up to kMaxHelp.
   enum class Budgets : uint8_t { kOff, kOn };
   void begin_step(Budgets budgets, Duration forward = {});
 
@@ -53,8 +53,8 @@ class MaskMaker {
   uint64_t n_heavy() const;
 
   // Bounds of the help in each step.
-  static constexpr Duration kLeastHelp = std::chrono::microseconds(50);
-  static constexpr Duration kMostHelp = std::chrono::milliseconds(1);
+  static constexpr Duration kMinHelp = std::chrono::microseconds(50);
+  static constexpr Duration kMaxHelp = std::chrono::milliseconds(1);
   // Budget of each tenant.
   static constexpr ProcessorBudget::Rule kBudget = {.share = 0.25,
                                                     .burst = std::chrono::milliseconds(250)};
@@ -75,7 +75,7 @@ class MaskMaker {
   void main_heavy();
   Job take_heavy() REQUIRES(mutex_);
 
-  Duration may_help_ = kMostHelp;  // help of the engine thread in this step
+  Duration may_help_ = kMaxHelp;  // help of the engine thread in this step
   Duration helped_{};
   std::thread small_thread_, heavy_thread_;
 

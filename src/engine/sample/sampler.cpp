@@ -135,7 +135,7 @@ std::optional<TokenId> Sampler::draw(std::span<const float> logits, const Sampli
 double Sampler::weigh(std::span<const float> logits, const SamplingParams& params, float peak) {
   const Temperature t{peak, params.temperature};
   for (float& largest : largest_) largest = weight_of(t.scaled(largest));
-  const float least = least_weight(params);
+  const float least = min_weight(params);
   double total = 0;
   for (size_t b = 0; b < largest_.size(); ++b) {
     if (largest_[b] < least) {
@@ -167,7 +167,7 @@ double Sampler::weigh(std::span<const float> logits, const SamplingParams& param
 // Returns a lower bound of the weights of candidates: min_p, and a weight that more than k tokens
 // reach, as the blocks' largest weights show. Then keep_top_k() has the same candidates to remove
 // but fewer, and finds more than k exactly if there are more than k.
-float Sampler::least_weight(const SamplingParams& params) {
+float Sampler::min_weight(const SamplingParams& params) {
   const float least = std::max(params.min_p, std::numeric_limits<float>::denorm_min());
   if (params.top_k == 0 || params.top_k >= largest_.size()) return least;
   std::ranges::copy(largest_, ranked_.begin());
@@ -192,7 +192,7 @@ void Sampler::collect(float least, float below) {
   }
 }
 
-// Sorts the candidates from `first` on, whose ids are in ascending order: the heaviest come first.
+// Sorts the candidates from `first` on, the heaviest first. Their ids must be in ascending order.
 void Sampler::sort_candidates(size_t first) {
   const std::span<Candidate> candidates = std::span(candidates_).subspan(first);
   constexpr size_t kMinForRadixSort = 128;

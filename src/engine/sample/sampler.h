@@ -81,7 +81,7 @@ class Sampler {
   std::optional<TokenId> draw(std::span<const float> logits, const SamplingParams& params,
                               uint64_t position);
   double weigh(std::span<const float> logits, const SamplingParams& params, float peak);
-  float least_weight(const SamplingParams& params);
+  float min_weight(const SamplingParams& params);
   void collect(float least, float below);
   void sort_candidates(size_t first);
   void keep_top_k(uint32_t k);
@@ -97,7 +97,7 @@ class Sampler {
   // candidate. In a block without candidates weights are not set.
   std::vector<float> values_;
   std::vector<float> largest_;  // by block: the largest logit, then the largest weight
-  std::vector<float> ranked_;   // scratch of least_weight()
+  std::vector<float> ranked_;   // scratch of min_weight()
   std::vector<Candidate> candidates_;
   std::vector<Candidate> sorted_;  // scratch of sort_candidates()
 };

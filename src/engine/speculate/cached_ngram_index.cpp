@@ -9,10 +9,10 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kMostSlots = 1 << 19;
+constexpr uint64_t kMaxSlots = 1 << 19;
 
 uint64_t slots_for(uint64_t n_pages) {
-  return std::min(std::bit_ceil(n_pages * kPageTokens), kMostSlots);
+  return std::min(std::bit_ceil(n_pages * kPageTokens), kMaxSlots);
 }
 
 // Returns the page at an index of the table, in any layer group that still has it.
@@ -54,9 +54,9 @@ CachedNgramIndex::CachedNgramIndex(const KvCache& kv) : kv_(kv), slots_(slots_fo
 
 uint64_t CachedNgramIndex::n_bytes(uint64_t n_pages) { return slots_for(n_pages) * sizeof(Slot); }
 
-size_t CachedNgramIndex::slot_of(const CachedPageReader& who, std::span<const TokenId> tokens,
-                                 size_t end) const {
-  uint64_t hash = secret_ ^ PageKeyHash()(who.root) ^ static_cast<uint64_t>(who.as);
+size_t CachedNgramIndex::slot_of(const CachedPageReader& page_reader,
+                                 std::span<const TokenId> tokens, size_t end) const {
+  uint64_t hash = secret_ ^ PageKeyHash()(page_reader.root) ^ static_cast<uint64_t>(page_reader.as);
   for (const TokenId token : tokens.subspan(end - kGram, kGram)) {
     hash = (hash + token + 1) * 0x9e3779b97f4a7c15u;
   }
@@ -96,8 +96,8 @@ std::optional<CachedNgramIndex::Match> CachedNgramIndex::match_at(
   return match;
 }
 
-CachedTokenPosition CachedNgramIndex::behind(const CachedTokenPosition& place,
-                                             const CachedPageReader& reader) const {
+CachedTokenPosition CachedNgramIndex::next_after(const CachedTokenPosition& place,
+                                                 const CachedPageReader& reader) const {
   if (place.offset + 1 < place.node->tokens.size()) return {place.node, place.offset + 1};
   const PrefixNode* newest = nullptr;
   TimePoint used;

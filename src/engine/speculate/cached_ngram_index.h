@@ -52,8 +52,8 @@ class CachedNgramIndex {
 
   // Returns the place after `place`. If several pages follow, it is in the one used last. The node
   // is null if the reader may see no further token.
-  CachedTokenPosition behind(const CachedTokenPosition& place,
-                             const CachedPageReader& reader) const;
+  CachedTokenPosition next_after(const CachedTokenPosition& place,
+                                 const CachedPageReader& reader) const;
 
   static uint64_t n_bytes(uint64_t n_pages);
 
@@ -64,7 +64,8 @@ class CachedNgramIndex {
   };
   std::optional<Match> match_at(const Slot& slot, std::span<const TokenId> tokens,
                                 const CachedPageReader& reader) const;
-  size_t slot_of(const CachedPageReader& who, std::span<const TokenId> tokens, size_t end) const;
+  size_t slot_of(const CachedPageReader& page_reader, std::span<const TokenId> tokens,
+                 size_t end) const;
 
   const KvCache& kv_;
   std::vector<Slot> slots_;

@@ -8,12 +8,12 @@ CachedPageReader CachedPageDrafter::reader_of(const Sequence& sequence) const {
   return {.root = sequence.root(), .as = kv_.pages().mark_of(sequence.table.owner.tenant)};
 }
 
-void CachedPageDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+void CachedPageDrafter::propose(Sequence& sequence, uint32_t n_max, Draft& draft) {
   const CachedPageReader reader = reader_of(sequence);
   const auto match = index_.find(sequence.tokens, reader);
   if (!match) return;
   CachedTokenPosition place = match->next;
-  for (uint32_t i = 0; i < n_most && place.node; ++i, place = index_.behind(place, reader)) {
+  for (uint32_t i = 0; i < n_max && place.node; ++i, place = index_.next_after(place, reader)) {
     draft.push_back({place.node->tokens[place.offset],
                      DraftKind::of_match(DraftSource::kChain, match->n_matched + i)});
   }

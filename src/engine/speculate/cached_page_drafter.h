@@ -12,7 +12,7 @@ class CachedPageDrafter final : public Drafter {
   // Borrows the cache.
   explicit CachedPageDrafter(const KvCache& kv) : kv_(kv), index_(kv) {}
 
-  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
+  void propose(Sequence& sequence, uint32_t n_max, Draft& draft) override;
 
   // Adds the computed tokens of a sequence to the index. Call before the sequence releases its
   // pages.

@@ -52,7 +52,7 @@ uint64_t DraftModel::buffer_bytes(const ModelConfig& config, KvType kv_type, uin
          Sampler::buffer_bytes(config.n_vocab);
 }
 
-void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_most) {
+void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_max) {
   drafting_.clear();
   batch_.clear();
   page_tables_.clear();
@@ -60,13 +60,13 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
   uint32_t n_rows_left = kStepRows;
   for (Sequence* sequence : sequences) {
     sequence->speculation.drafts->model.draft.clear();
-    if (prepare(*sequence, n_most, n_rows_left)) drafting_.push_back(sequence);
+    if (prepare(*sequence, n_max, n_rows_left)) drafting_.push_back(sequence);
   }
   if (batch_.empty()) return;
   forward();
   size_t row = 0;
   std::erase_if(drafting_, [&](Sequence* sequence) { return !sample(*sequence, row++); });
-  for (uint32_t n = 1; n < n_most && !drafting_.empty(); ++n) {
+  for (uint32_t n = 1; n < n_max && !drafting_.empty(); ++n) {
     const TimePoint begin = clock_.now();
     batch_.clear();
     page_tables_.clear();
@@ -83,10 +83,10 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
 
 // Adds the tokens that the model has not computed yet to the batch. Returns true if these are all,
 // so that the last row is sampled.
-bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_left) {
+bool DraftModel::prepare(Sequence& sequence, uint32_t n_max, uint32_t& n_rows_left) {
   DraftModelState& lane = sequence.speculation.drafts->model;
   const std::span<const TokenId> tokens = sequence.tokens;
-  if (tokens.size() + n_most > options_.n_ctx_max || n_rows_left == 0) return false;
+  if (tokens.size() + n_max > options_.n_ctx_max || n_rows_left == 0) return false;
   // Nothing after the first rejected token is valid.
   uint32_t n_right = lane.n_then;
   while (n_right < tokens.size() && n_right - lane.n_then < lane.drafted.size() &&
@@ -95,7 +95,7 @@ bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_l
   }
   lane.n_cached = std::min({lane.n_cached, n_right, sequence.n_tokens() - 1});
   if (!lane.is_open && !open(sequence)) return false;
-  if (!kv_.grow(lane.table, tokens.size() + n_most)) {
+  if (!kv_.grow(lane.table, tokens.size() + n_max)) {
     release(sequence);
     return false;
   }
@@ -153,10 +153,10 @@ bool DraftModel::sample(Sequence& sequence, size_t row) {
   return drawn->is_sure;
 }
 
-void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+void DraftModel::propose(Sequence& sequence, uint32_t n_max, Draft& draft) {
   const Draft& model_draft = sequence.speculation.drafts->model.draft;
   draft.insert(draft.end(), model_draft.begin(),
-               model_draft.begin() + std::min<ptrdiff_t>(n_most, std::ssize(model_draft)));
+               model_draft.begin() + std::min<ptrdiff_t>(n_max, std::ssize(model_draft)));
 }
 
 // Accepted draft tokens stay in the cache, as far as they are known to be accepted.

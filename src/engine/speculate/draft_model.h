@@ -37,8 +37,8 @@ class DraftModel final : public Drafter {
   static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running,
                                const Backend& backend);
 
-  void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override;
-  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
+  void begin_step(std::span<Sequence* const> sequences, uint32_t n_max) override;
+  void propose(Sequence& sequence, uint32_t n_max, Draft& draft) override;
   void release(Sequence& sequence) override;
   double token_ms() const override { return time_.ms(); }
 
@@ -46,7 +46,7 @@ class DraftModel final : public Drafter {
   uint64_t n_rows() const { return n_rows_; }  // computed so far
 
  private:
-  bool prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_left);
+  bool prepare(Sequence& sequence, uint32_t n_max, uint32_t& n_rows_left);
   bool open(Sequence& sequence);
   void add_row(const Sequence& sequence, std::span<const TokenId> tokens, OutputRows want);
   void forward();

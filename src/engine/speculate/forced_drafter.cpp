@@ -6,10 +6,10 @@
 
 namespace kvik {
 
-void ForcedDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+void ForcedDrafter::propose(Sequence& sequence, uint32_t n_max, Draft& draft) {
   if (!sequence.next_tokens) return;
   const auto forced = sequence.next_tokens->forced();
-  for (const TokenId token : forced.first(std::min<size_t>(forced.size(), n_most))) {
+  for (const TokenId token : forced.first(std::min<size_t>(forced.size(), n_max))) {
     draft.push_back({token, {DraftSource::kForced, 0}});
   }
 }

@@ -13,14 +13,14 @@ MtpHeadDrafter::MtpHeadDrafter(Decoder& decoder, uint32_t n_vocab, const Clock& 
   page_tables_.reserve(size_t{Decoder::kMaxMtpHeadRows} * decoder.groups().n_groups());
 }
 
-void MtpHeadDrafter::begin_step(std::span<Sequence* const> sequences, uint32_t n_most) {
+void MtpHeadDrafter::begin_step(std::span<Sequence* const> sequences, uint32_t n_max) {
   lanes_.clear();
   for (Sequence* sequence : sequences) {
     sequence->speculation.drafts->model.draft.clear();
     const bool is_ready = sequence->n_cached > 0 && sequence->n_cached + 1 == sequence->n_tokens();
     if (is_ready && lanes_.size() < Decoder::kMaxMtpHeadRows) lanes_.push_back({sequence});
   }
-  for (uint32_t n = 0; n < n_most; ++n) {
+  for (uint32_t n = 0; n < n_max; ++n) {
     std::erase_if(lanes_, [&](const Lane& lane) {
       return lane.sequence->n_cached + uint64_t{n} >= lane.sequence->table.n_tokens_max();
     });
@@ -69,10 +69,10 @@ bool MtpHeadDrafter::sample(Lane& lane, uint32_t row) {
   return drawn->is_sure;
 }
 
-void MtpHeadDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+void MtpHeadDrafter::propose(Sequence& sequence, uint32_t n_max, Draft& draft) {
   const Draft& model_draft = sequence.speculation.drafts->model.draft;
   draft.insert(draft.end(), model_draft.begin(),
-               model_draft.begin() + std::min<ptrdiff_t>(n_most, std::ssize(model_draft)));
+               model_draft.begin() + std::min<ptrdiff_t>(n_max, std::ssize(model_draft)));
 }
 
 }  // namespace kvik

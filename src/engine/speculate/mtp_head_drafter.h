@@ -21,8 +21,8 @@ class MtpHeadDrafter final : public Drafter {
   MtpHeadDrafter(Decoder& decoder, uint32_t n_vocab, const Clock& clock);
 
   // Drafts for sequences with exactly one pending token, as far as their pages have room.
-  void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override;
-  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
+  void begin_step(std::span<Sequence* const> sequences, uint32_t n_max) override;
+  void propose(Sequence& sequence, uint32_t n_max, Draft& draft) override;
   double token_ms() const override { return time_.ms(); }
 
  private:

@@ -16,9 +16,9 @@ namespace kvik {
 // prompt row. Engine thread only.
 class RowCosts {
  public:
-  static constexpr uint32_t kMostRows = 128;
+  static constexpr uint32_t kMaxRows = 128;
 
-  // Takes the time of a step without prompts. Row counts beyond kMostRows are ignored.
+  // Takes the time of a step without prompts. Row counts beyond kMaxRows are ignored.
   void observe(uint32_t n_rows, double ms);
 
   // Returns the time of a step of n_rows, or 0 before the first observation. prompt_row_ms is the
@@ -33,7 +33,7 @@ class RowCosts {
   };
   double row_ms(double prompt_row_ms) const;
 
-  std::array<Known, kMostRows + 1> known_{};
+  std::array<Known, kMaxRows + 1> known_{};
   uint64_t n_observed_ = 0;
 };
 

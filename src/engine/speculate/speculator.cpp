@@ -6,17 +6,17 @@
 namespace kvik {
 namespace {
 
-constexpr double kLeastChance = 0.02;  // smallest acceptance probability of a useful draft
-constexpr double kLeastGain = 0.01;    // of the logarithm of speed: smaller gains are noise
+constexpr double kMinChance = 0.02;  // smallest acceptance probability of a useful draft
+constexpr double kMinGain = 0.01;    // of the logarithm of speed: smaller gains are noise
 // Largest added time of a step, as a share of its time, so that no pause is visible.
 constexpr double kMostLonger = 1;
 // Largest slowdown of a sequence because of the drafts of others.
-constexpr double kMostSlower = 1.25;
+constexpr double kMaxSlowdown = 1.25;
 constexpr uint32_t kReserveTokens = 4096;
 // Accepted tokens expected from other sources, at which no model is used.
 constexpr double kEnoughWithoutModel = 1.5;
-constexpr uint32_t kMostDrafted = 8;  // draft tokens by a draft model
-constexpr uint64_t kTryAgain = 64;    // steps without a draft model, after which it is tried again
+constexpr uint32_t kMaxDrafted = 8;  // draft tokens by a draft model
+constexpr uint64_t kTryAgain = 64;   // steps without a draft model, after which it is tried again
 constexpr float kShareRate = 0.05f;
 
 // Returns the part of a step's time that depends on the context and not on the rows.
@@ -33,7 +33,7 @@ Speculator::Speculator(const SpeculationOptions& options, const KvCache& kv)
 }
 
 double Speculator::Candidate::next_chance() const {
-  if (n_taken >= std::min<size_t>(n_most, draft->size())) return 0;
+  if (n_taken >= std::min<size_t>(n_max, draft->size())) return 0;
   return all_accepted * acceptance->chance((*draft)[n_taken].kind);
 }
 
@@ -65,14 +65,14 @@ double Speculator::expected(const Sequence& sequence, const Draft& draft) const 
   double all_accepted = 1, sum = 0;
   for (const DraftToken& token : draft) {
     all_accepted *= sequence.speculation.drafts->acceptance.chance(token.kind);
-    if (all_accepted < kLeastChance) break;
+    if (all_accepted < kMinChance) break;
     sum += all_accepted;
   }
   return sum;
 }
 
 // Collects proposals of the sources that cost almost nothing.
-void Speculator::begin(Sequence& sequence, uint32_t n_most) {
+void Speculator::begin(Sequence& sequence, uint32_t n_max) {
   if (!sequence.speculation.drafts) {
     const uint64_t n_tokens =
         uint64_t{sequence.n_tokens()} + std::min(sequence.request.max_tokens, kReserveTokens);
@@ -83,7 +83,7 @@ void Speculator::begin(Sequence& sequence, uint32_t n_most) {
   }
   Candidate candidate{.sequence = &sequence,
                       .acceptance = &sequence.speculation.drafts->acceptance,
-                      .n_most = std::min(n_most, options_.n_most)};
+                      .n_max = std::min(n_max, options_.n_max)};
   for (const auto source :
        {DraftSource::kForced, DraftSource::kSuffix, DraftSource::kResume, DraftSource::kChain}) {
     propose(candidate, source);
@@ -97,9 +97,9 @@ void Speculator::propose(Candidate& candidate, DraftSource source) {
   if (!drafter) return;
   Draft& draft = candidate.sequence->speculation.drafts->proposals[static_cast<size_t>(source)];
   drafter->propose(*candidate.sequence, kMaxDraftTokens, draft);
-  const double worth = expected(*candidate.sequence, draft);
-  if (worth <= candidate.worth) return;
-  candidate.worth = worth;
+  const double value = expected(*candidate.sequence, draft);
+  if (value <= candidate.value) return;
+  candidate.value = value;
   candidate.draft = &draft;
 }
 
@@ -111,27 +111,27 @@ void Speculator::propose_with_model(const StepPlan& plan, const CostModel& costs
     if (model && wants_model(candidate)) asked_.push_back(candidate.sequence);
   }
   if (asked_.empty()) return;
-  const uint32_t n_most = n_model_tokens(plan, costs);
-  if (n_most == 0) return;
-  model->begin_step(asked_, n_most);
+  const uint32_t n_max = n_model_tokens(plan, costs);
+  if (n_max == 0) return;
+  model->begin_step(asked_, n_max);
   for (Candidate& candidate : candidates_) {
     if (wants_model(candidate)) propose(candidate, DraftSource::kModel);
   }
 }
 
 bool Speculator::wants_model(const Candidate& candidate) {
-  return candidate.worth < kEnoughWithoutModel && candidate.n_most > 0;
+  return candidate.value < kEnoughWithoutModel && candidate.n_max > 0;
 }
 
 // Returns how many tokens the draft model drafts for each sequence: the number that is worth its
 // cost, given its recent acceptance, and no more than any of them may verify. If none is worth it,
 // the model is tried again now and then.
 uint32_t Speculator::n_model_tokens(const StepPlan& plan, const CostModel& costs) {
-  uint32_t n_most = 0;
+  uint32_t n_max = 0;
   for (const Candidate& candidate : candidates_) {
-    if (wants_model(candidate)) n_most = std::max(n_most, candidate.n_most);
+    if (wants_model(candidate)) n_max = std::max(n_max, candidate.n_max);
   }
-  if (options_.mode == SpeculationOptions::Mode::kAlways) return n_most;
+  if (options_.mode == SpeculationOptions::Mode::kAlways) return n_max;
   const double row_ms = costs.row_ms();
   const double rows_ms = row_costs_.ms(plan.work.n_rows, row_ms);
   if (rows_ms <= 0) return 0;
@@ -140,9 +140,9 @@ uint32_t Speculator::n_model_tokens(const StepPlan& plan, const CostModel& costs
   double share = 0;
   for (const Sequence* sequence : asked_) share += sequence->speculation.drafts->model_share;
   share /= static_cast<double>(asked_.size());
-  double most = kLeastGain, all_accepted = 1, sum = 1;
+  double most = kMinGain, all_accepted = 1, sum = 1;
   uint32_t best = 0;
-  for (uint32_t n = 1; n <= std::min(kMostDrafted, n_most); ++n) {
+  for (uint32_t n = 1; n <= std::min(kMaxDrafted, n_max); ++n) {
     all_accepted *= share;
     sum += all_accepted;
     const auto n_rows = plan.work.n_rows + n * static_cast<uint32_t>(asked_.size());
@@ -164,7 +164,7 @@ void Speculator::release(Sequence& sequence) {
 
 // --- choosing ---
 
-void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_most, const Room& room,
+void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_max, const Room& room,
                         const CostModel& costs) {
   candidates_.clear();
   for (size_t i = 0; i < plan.entries.size(); ++i) {
@@ -172,10 +172,10 @@ void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_most, 
     sequence.speculation.draft.clear();
     const bool may_draft = options_.mode != SpeculationOptions::Mode::kOff &&
                            sequence.request.speculate == Request::Speculate::kOn;
-    if (may_draft) begin(sequence, n_most[i]);
+    if (may_draft) begin(sequence, n_max[i]);
   }
   propose_with_model(plan, costs);
-  std::erase_if(candidates_, [](const Candidate& c) { return !c.draft || c.n_most == 0; });
+  std::erase_if(candidates_, [](const Candidate& c) { return !c.draft || c.n_max == 0; });
   if (candidates_.empty()) return;
   const uint32_t n = n_worthwhile(plan, room, costs);
   for (uint32_t i = 0; i < n; ++i) {
@@ -193,7 +193,7 @@ Speculator::Candidate* Speculator::best_candidate() {
   for (Candidate& candidate : candidates_) {
     const double chance = candidate.next_chance();
     const bool is_wanted =
-        options_.mode == SpeculationOptions::Mode::kAlways ? chance > 0 : chance >= kLeastChance;
+        options_.mode == SpeculationOptions::Mode::kAlways ? chance > 0 : chance >= kMinChance;
     if (!is_wanted || chance / candidate.expected <= most) continue;
     most = chance / candidate.expected;
     best = &candidate;
@@ -203,7 +203,7 @@ Speculator::Candidate* Speculator::best_candidate() {
 
 // Returns the smallest number of tokens that any sequence of the step can expect. A sequence
 // without a draft gets one.
-double Speculator::least_expected(const StepPlan& plan, const Room& room) const {
+double Speculator::min_expected(const StepPlan& plan, const Room& room) const {
   if (candidates_.size() < plan.entries.size() || room.n_prompts > 0) return 1;
   return std::ranges::min_element(candidates_, {}, &Candidate::expected)->expected;
 }
@@ -218,10 +218,10 @@ uint32_t Speculator::n_worthwhile(const StepPlan& plan, const Room& room, const 
   const double n_in_step = static_cast<double>(plan.entries.size() + room.n_prompts);
   const double attention_ms =
       costs.attention_ms({.attention = plan.work.kv_tokens / double(plan.entries.size())});
-  double gain = 0, most = kLeastGain;
+  double gain = 0, most = kMinGain;
   uint32_t n_best = 0;
-  const uint32_t n_most = std::min({room.n_rows, options_.n_most_in_step, RowCosts::kMostRows});
-  while (order_.size() < n_most) {
+  const uint32_t n_max = std::min({room.n_rows, options_.n_most_in_step, RowCosts::kMaxRows});
+  while (order_.size() < n_max) {
     Candidate* next = best_candidate();
     if (!next) break;
     gain -= std::log(next->expected);
@@ -239,7 +239,7 @@ uint32_t Speculator::n_worthwhile(const StepPlan& plan, const Room& room, const 
     if (room.n_prompts > 0) added_ms = std::max(added_ms, row_ms * n);
     added_ms += attention_ms * n;
     if (added_ms > kMostLonger * base_ms) break;
-    if (1 + added_ms / base_ms > kMostSlower * least_expected(plan, room)) continue;
+    if (1 + added_ms / base_ms > kMaxSlowdown * min_expected(plan, room)) continue;
     const double net = gain - n_in_step * std::log(1 + added_ms / base_ms);
     if (net <= most) continue;
     most = net;

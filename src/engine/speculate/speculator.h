@@ -40,9 +40,9 @@ class Speculator {
     uint32_t n_rows = 0;     // besides those planned
     uint32_t n_prompts = 0;  // prompts that wait for this step to end
   };
-  // Chooses SpeculationState::draft for the entries of a plan that contains only decodes. n_most
+  // Chooses SpeculationState::draft for the entries of a plan that contains only decodes. n_max
   // is, for each entry, the number of draft tokens for which it has pages.
-  void choose(const StepPlan& plan, std::span<const uint32_t> n_most, const Room& room,
+  void choose(const StepPlan& plan, std::span<const uint32_t> n_max, const Room& room,
               const CostModel& costs);
 
   // Truncates a sequence's draft to its first n tokens.
@@ -58,8 +58,8 @@ class Speculator {
     Sequence* sequence = nullptr;
     const Draft* draft = nullptr;
     const Acceptance* acceptance = nullptr;
-    double worth = 0;  // expected number of accepted tokens of the draft
-    uint32_t n_most = 0;
+    double value = 0;  // expected number of accepted tokens of the draft
+    uint32_t n_max = 0;
     uint32_t n_taken = 0;
     double all_accepted = 1;  // probability that all draft tokens taken so far are accepted
     double expected = 1;      // expected number of tokens from this step
@@ -69,7 +69,7 @@ class Speculator {
     void take();
   };
 
-  void begin(Sequence& sequence, uint32_t n_most);
+  void begin(Sequence& sequence, uint32_t n_max);
   void propose(Candidate& candidate, DraftSource source);
   static bool wants_model(const Candidate& candidate);
   void propose_with_model(const StepPlan& plan, const CostModel& costs);
@@ -77,7 +77,7 @@ class Speculator {
   void learn(Sequence& sequence);
   double expected(const Sequence& sequence, const Draft& draft) const;
   Candidate* best_candidate();
-  double least_expected(const StepPlan& plan, const Room& room) const;
+  double min_expected(const StepPlan& plan, const Room& room) const;
   uint32_t n_worthwhile(const StepPlan& plan, const Room& room, const CostModel& costs);
 
   SpeculationOptions options_;

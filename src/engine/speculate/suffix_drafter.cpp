@@ -14,17 +14,17 @@ constexpr uint32_t kLeftFor = 256;               // tokens after which a copy is
 
 // Appends the tokens from `match` on. The confidence in each grows with the tokens matched before
 // it.
-void copy_behind(std::span<const TokenId> tokens, const SuffixMatch& match, DraftSource source,
-                 uint32_t n_most, Draft& draft) {
+void copy_continuation(std::span<const TokenId> tokens, const SuffixMatch& match,
+                       DraftSource source, uint32_t n_max, Draft& draft) {
   const auto n_left = static_cast<uint32_t>(tokens.size()) - match.next;
-  for (uint32_t i = 0; i < std::min(n_most, n_left); ++i) {
+  for (uint32_t i = 0; i < std::min(n_max, n_left); ++i) {
     draft.push_back({tokens[match.next + i], DraftKind::of_match(source, match.n_matched + i)});
   }
 }
 
 }  // namespace
 
-void SuffixDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+void SuffixDrafter::propose(Sequence& sequence, uint32_t n_max, Draft& draft) {
   DraftState& state = *sequence.speculation.drafts;
   const std::span<const TokenId> tokens = sequence.tokens;
   const uint32_t n = sequence.n_tokens();
@@ -45,10 +45,10 @@ void SuffixDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
   state.copy = copy;
   state.n_then = n;
   if (copy.n_matched >= kLeftCopy) state.left_at = 0;
-  if (copy.n_matched > 0) copy_behind(tokens, copy, DraftSource::kSuffix, n_most, draft);
+  if (copy.n_matched > 0) copy_continuation(tokens, copy, DraftSource::kSuffix, n_max, draft);
 }
 
-void ResumeDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+void ResumeDrafter::propose(Sequence& sequence, uint32_t n_max, Draft& draft) {
   DraftState& state = *sequence.speculation.drafts;
   if (state.left_at == 0) return;
   if (sequence.n_tokens() > state.left_when + kLeftFor) state.left_at = 0;
@@ -63,7 +63,7 @@ void ResumeDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
     if (n_matched > best.n_matched) best = {at, n_matched};
   }
   if (best.n_matched == 0 && n > state.left_when) return;
-  copy_behind(tokens, best, DraftSource::kResume, n_most, draft);
+  copy_continuation(tokens, best, DraftSource::kResume, n_max, draft);
 }
 
 }  // namespace kvik

@@ -8,7 +8,7 @@ namespace kvik {
 // answer. It continues with a copy as long as this matches more tokens than any other occurrence.
 class SuffixDrafter final : public Drafter {
  public:
-  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
+  void propose(Sequence& sequence, uint32_t n_max, Draft& draft) override;
 };
 
 // Proposes tokens near the position where the answer stopped following a copy. In an edit a word is
@@ -16,7 +16,7 @@ class SuffixDrafter final : public Drafter {
 // SuffixDrafter and must be called after it.
 class ResumeDrafter final : public Drafter {
  public:
-  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
+  void propose(Sequence& sequence, uint32_t n_max, Draft& draft) override;
 };
 
 }  // namespace kvik

@@ -7,12 +7,12 @@ namespace kvik {
 namespace {
 
 constexpr uint32_t kShort = 2, kLong = 5;  // tokens that are hashed for a chain
-constexpr uint64_t kFewestHeads = 512, kMostHeads = 1 << 17;
+constexpr uint64_t kMinHeads = 512, kMaxHeads = 1 << 17;
 
 }  // namespace
 
 SuffixIndex::SuffixIndex(uint64_t n_tokens) {
-  const uint64_t n_heads = std::clamp(std::bit_ceil(2 * n_tokens), kFewestHeads, kMostHeads);
+  const uint64_t n_heads = std::clamp(std::bit_ceil(2 * n_tokens), kMinHeads, kMaxHeads);
   for (Chains* chains : {&long_, &short_}) {
     chains->heads.assign(n_heads, kNone);
     chains->before.reserve(n_tokens);
@@ -21,8 +21,8 @@ SuffixIndex::SuffixIndex(uint64_t n_tokens) {
   short_.n = kShort;
 }
 
-uint64_t SuffixIndex::most_bytes(uint64_t n_tokens) {
-  return 2 * (kFewestHeads + 4 * n_tokens + n_tokens) * sizeof(uint32_t);
+uint64_t SuffixIndex::max_bytes(uint64_t n_tokens) {
+  return 2 * (kMinHeads + 4 * n_tokens + n_tokens) * sizeof(uint32_t);
 }
 
 uint32_t SuffixIndex::common_suffix(std::span<const TokenId> tokens, uint32_t a, uint32_t b) {

@@ -25,7 +25,7 @@ class SuffixIndex {
   explicit SuffixIndex(uint64_t n_tokens);
 
   // Returns the most bytes that an index of n_tokens takes.
-  static uint64_t most_bytes(uint64_t n_tokens);
+  static uint64_t max_bytes(uint64_t n_tokens);
 
   // Finds the longest suffix of `tokens` that occurred earlier; of several, the newest. n_matched
   // is 0 if not even the last two tokens did. `tokens` must extend the list of the last call.

@@ -18,7 +18,7 @@ Result<void> LiveWatchers::add(const std::shared_ptr<LiveSink>& sink) {
         fmt::format("{} clients are watching already; try again when one has disconnected", kMax));
   }
   sinks_.push_back(sink);
-  has_newcomer_ = true;
+  has_new_watcher_ = true;
   is_watched_ = true;
   return {};
 }
@@ -37,7 +37,7 @@ void LiveWatchers::end() {
   for (const auto& sink : sinks) sink->on_end();
 }
 
-std::vector<std::shared_ptr<LiveSink>> LiveWatchers::living() {
+std::vector<std::shared_ptr<LiveSink>> LiveWatchers::active_sinks() {
   const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<LiveSink>> sinks;
   for (const auto& weak : sinks_) {
@@ -50,26 +50,26 @@ std::vector<std::shared_ptr<LiveSink>> LiveWatchers::living() {
   return sinks;
 }
 
-void LiveWatchers::show(Engine& engine, News news) {
+void LiveWatchers::show(Engine& engine, Changes changes) {
   if (!is_watched_) return;
-  has_news_ |= news == News::kSome || engine.n_page_changes() != n_changes_shown_;
+  has_changes_ |= changes == Changes::kSome || engine.n_page_changes() != n_changes_shown_;
   const TimePoint now = steady_clock::now();
-  if (!has_news_ && !has_newcomer_) return;
+  if (!has_changes_ && !has_new_watcher_) return;
   if (now < last_shown_ + kPause) return;
-  const std::vector<std::shared_ptr<LiveSink>> sinks = living();
+  const std::vector<std::shared_ptr<LiveSink>> sinks = active_sinks();
   if (sinks.empty()) return;
   // Cleared before the view is made: a watcher added later gets a whole view next time.
-  const bool is_for_newcomer = has_newcomer_.exchange(false);
+  const bool is_for_newcomer = has_new_watcher_.exchange(false);
   const auto view = std::make_shared<const LiveView>(
       engine.live_view(is_for_newcomer ? PageMap::Extent::kAll : PageMap::Extent::kChanges));
-  has_news_ = false;
+  has_changes_ = false;
   n_changes_shown_ = engine.n_page_changes();
   last_shown_ = now;
   for (const auto& sink : sinks) sink->on_view(view);
 }
 
 std::optional<TimePoint> LiveWatchers::due() const {
-  if (!is_watched_ || !(has_news_ || has_newcomer_)) return std::nullopt;
+  if (!is_watched_ || !(has_changes_ || has_new_watcher_)) return std::nullopt;
   return last_shown_ + kPause;
 }
 

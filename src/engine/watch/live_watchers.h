@@ -30,24 +30,24 @@ class LiveWatchers {
 
   // Sends a view if one is due. Engine thread, between two steps. `news` says whether something has
   // happened since the last call; changes of pages are detected without it.
-  enum class News { kNone, kSome };
-  void show(Engine& engine, News news);
+  enum class Changes { kNone, kSome };
+  void show(Engine& engine, Changes changes);
 
   // Returns the time at which show() will have something to send even if nothing more happens.
   // Engine thread.
   std::optional<TimePoint> due() const;
 
  private:
-  std::vector<std::shared_ptr<LiveSink>> living();
+  std::vector<std::shared_ptr<LiveSink>> active_sinks();
 
   Mutex mutex_;
   std::vector<std::weak_ptr<LiveSink>> sinks_ GUARDED_BY(mutex_);
   bool has_ended_ GUARDED_BY(mutex_) = false;
   std::atomic<bool> is_watched_ = false;
-  std::atomic<bool> has_newcomer_ = false;
+  std::atomic<bool> has_new_watcher_ = false;
 
   // Engine thread only.
-  bool has_news_ = false;
+  bool has_changes_ = false;
   uint64_t n_changes_shown_ = 0;
   TimePoint last_shown_;
 };

@@ -19,9 +19,9 @@ void add(Order& order, uint64_t first, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) order.push_back(static_cast<uint32_t>(first + i));
 }
 
-Order in_order(const std::vector<hf::RowRange>& stretches) {
+Order in_order(const std::vector<hf::RowRange>& ranges) {
   Order order;
-  for (const hf::RowRange& stretch : stretches) add(order, stretch.first, stretch.n);
+  for (const hf::RowRange& range : ranges) add(order, range.first, range.n);
   return order;
 }
 

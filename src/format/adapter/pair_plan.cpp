@@ -59,12 +59,12 @@ std::vector<std::byte> chosen_bytes(std::span<const std::byte> all, const Factor
   std::byte* to = out.data();
   for (uint64_t r = 0; r < part.rows.size(); ++r) {
     const uint64_t row = part.rows[r] * part.n_cols;
-    const uint64_t n_stretch = part.columns.is_contiguous() ? part.columns.size() : 1;
-    for (uint64_t c = 0; c < part.columns.size(); c += n_stretch) {
+    const uint64_t n_contiguous = part.columns.is_contiguous() ? part.columns.size() : 1;
+    for (uint64_t c = 0; c < part.columns.size(); c += n_contiguous) {
       const uint64_t at = (row + part.columns[c]) * element_bytes;
-      CHECK(at + n_stretch * element_bytes <= all.size());
-      std::memcpy(to, all.data() + at, n_stretch * element_bytes);
-      to += n_stretch * element_bytes;
+      CHECK(at + n_contiguous * element_bytes <= all.size());
+      std::memcpy(to, all.data() + at, n_contiguous * element_bytes);
+      to += n_contiguous * element_bytes;
     }
   }
   return out;

@@ -231,10 +231,10 @@ std::optional<TensorId> saved_target(std::string_view name, const Modules& modul
   constexpr std::string_view kWeight = ".weight";
   if (!name.starts_with(kWrapper) || !name.ends_with(kWeight)) return std::nullopt;
   name = name.substr(kWrapper.size(), name.size() - kWrapper.size() - kWeight.size());
-  const auto is_meant = [&](std::string_view saved) {
+  const auto is_saved = [&](std::string_view saved) {
     return name == saved || name.ends_with(fmt::format(".{}", saved));
   };
-  if (std::ranges::none_of(config.saved_modules, is_meant)) return std::nullopt;
+  if (std::ranges::none_of(config.saved_modules, is_saved)) return std::nullopt;
   const auto targets = modules.find(name);
   if (targets.empty()) return std::nullopt;
   const TensorId tensor = targets.front().tensor;

@@ -80,8 +80,8 @@ Result<void> refuse(const JsonObject& config) {
 
 Result<double> checked_alpha(const JsonObject& object, std::string_view key) {
   TRY_ASSIGN(const auto alpha, object.real(key));
-  constexpr double kMostAlpha = 1e6;
-  if (alpha && std::abs(*alpha) <= kMostAlpha) return *alpha;
+  constexpr double kMaxAlpha = 1e6;
+  if (alpha && std::abs(*alpha) <= kMaxAlpha) return *alpha;
   return object.unexpected_value(key, "a number from -1e6 to 1e6");
 }
 
@@ -116,8 +116,8 @@ template <class T>
 Result<T> value_for(const std::vector<PeftConfig::OfModules<T>>& patterns, std::string_view name,
                     T otherwise) {
   for (const auto& pattern : patterns) {
-    TRY_ASSIGN(const bool is_meant, pattern.names.matches(name));
-    if (is_meant) return pattern.value;
+    TRY_ASSIGN(const bool is_saved, pattern.names.matches(name));
+    if (is_saved) return pattern.value;
   }
   return otherwise;
 }

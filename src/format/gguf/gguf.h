@@ -14,8 +14,8 @@ namespace kvik {
 // alignment, file size and each other, and duplicate keys and tensors. A header may have at most
 // 128 MiB, which bounds what a hostile file can make us allocate. Errors: kNotFound, kIo, kCorrupt
 // (one sentence naming the key or tensor), kUnsupported (version, byte order, element type). A file
-// that is one of several pieces ("-00001-of-00003.gguf") opens all of them. Source: ggml,
-// docs/gguf.md.
+// that is one of several pieces ("-00001-of-00003.gguf") opens all of them. Source: the
+// specification of GGUF in ggml.
 Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path);
 
 // Like open_gguf(), for bytes that outlive the source, such as those embedded in the binary.

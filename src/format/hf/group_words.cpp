@@ -16,7 +16,7 @@ namespace {
 // Rows that are unpacked together: their levels of a block stay in the first-level cache, and each
 // line of words is read in whole cache lines.
 constexpr uint64_t kTileRows = 64;
-constexpr uint32_t kMostGroupInputs = 128;
+constexpr uint32_t kMaxGroupInputs = 128;
 
 // AWQ's order of eight rows in the nibbles of a word.
 constexpr uint32_t kAwqNibble[] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -60,7 +60,7 @@ void put_head(uint16_t scale, uint32_t zero, std::byte* out) {
   std::memcpy(out, head, sizeof(head));
 }
 
-using Tile = uint8_t[kMostGroupInputs][kTileRows];
+using Tile = uint8_t[kMaxGroupInputs][kTileRows];
 
 void put_quants(const Tile& tile, uint64_t row, uint32_t block, uint32_t bits, std::byte* out) {
   if (bits == 8) {

@@ -46,7 +46,7 @@ bool is_finite(uint16_t scale, ElementType type) {
 
 // Transposes [n, n_cols] to [n_cols, n].
 template <class T>
-std::vector<T> turned(const std::vector<T>& rows, uint64_t n_cols) {
+std::vector<T> rotated(const std::vector<T>& rows, uint64_t n_cols) {
   std::vector<T> out(rows.size());
   const uint64_t n = rows.size() / n_cols;
   for (uint64_t row = 0; row < n; ++row) {
@@ -278,7 +278,7 @@ class GroupedTensors final : public TensorTransform {
     const auto words = as<uint32_t>(bytes);
     std::vector<uint32_t> zeros(words.begin(), words.end());
     inputs_.release(*matrix.zeros);
-    return is_row_by_row() ? turned(zeros, n_groups(matrix)) : zeros;
+    return is_row_by_row() ? rotated(zeros, n_groups(matrix)) : zeros;
   }
 
   Result<GroupScales> scales_of(const Matrix& matrix) {
@@ -292,7 +292,7 @@ class GroupedTensors final : public TensorTransform {
                                                    quoted(inputs_.tensors()[matrix.scales].name)));
     }
     if (type == ElementType::kBF16) scales = f16_scales_of(scales.halves);
-    if (is_row_by_row()) scales.halves = turned(scales.halves, n_groups(matrix));
+    if (is_row_by_row()) scales.halves = rotated(scales.halves, n_groups(matrix));
     return scales;
   }
 

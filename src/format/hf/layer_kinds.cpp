@@ -164,8 +164,8 @@ Result<void> read_local_base(const JsonObject& config, GgufKeys& keys) {
 }  // namespace
 
 Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys) {
-  TRY_ASSIGN(const auto sees_ahead, config.text("use_bidirectional_attention"));
-  if (sees_ahead == "all") {
+  TRY_ASSIGN(const auto bidirectional, config.text("use_bidirectional_attention"));
+  if (bidirectional == "all") {
     return config.unexpected_value("use_bidirectional_attention", "vision or none",
                                    ErrorCode::kUnsupported);
   }

@@ -42,13 +42,13 @@ Result<void> read_delta(const JsonObject& config, uint32_t n_layers, GgufKeys& k
   if (!has_gate.value_or(true)) {
     return config.unexpected_value("attn_output_gate", "true", ErrorCode::kUnsupported);
   }
-  TRY_ASSIGN(const uint32_t n_taps, config.count("linear_conv_kernel_dim", kMaxDim));
+  TRY_ASSIGN(const uint32_t kernel_size, config.count("linear_conv_kernel_dim", kMaxDim));
   TRY_ASSIGN(const uint32_t key_dim, config.count("linear_key_head_dim", kMaxHeadDim));
   TRY_ASSIGN(const uint32_t value_dim, config.count("linear_value_head_dim", kMaxHeadDim));
   TRY_ASSIGN(const uint32_t n_key_heads, config.count("linear_num_key_heads", kMaxHeads));
   TRY_ASSIGN(const uint32_t n_value_heads, config.count("linear_num_value_heads", kMaxHeads));
   TRY_ASSIGN(const uint32_t interval, interval_of(config, n_layers));
-  keys.number("ssm.conv_kernel", n_taps);
+  keys.number("ssm.conv_kernel", kernel_size);
   keys.number("ssm.state_size", key_dim);
   keys.number("ssm.group_count", n_key_heads);
   keys.number("ssm.time_step_rank", n_value_heads);
@@ -126,8 +126,8 @@ Result<void> read_short_conv(const JsonObject& config, const Family& family, uin
                              GgufKeys& keys) {
   TRY(expect_flag(config, "conv_bias", false));
   TRY(expect_flag(config, "use_expert_bias", true));
-  TRY_ASSIGN(const uint32_t n_taps, config.count("conv_L_cache", kMaxDim));
-  keys.number("shortconv.l_cache", n_taps);
+  TRY_ASSIGN(const uint32_t kernel_size, config.count("conv_L_cache", kMaxDim));
+  keys.number("shortconv.l_cache", kernel_size);
   std::vector<bool> attends(n_layers, false);
   if (config.find("full_attn_idxs")) {
     TRY_ASSIGN(const auto indices, config.numbers("full_attn_idxs"));
@@ -150,7 +150,7 @@ Result<void> read_short_conv(const JsonObject& config, const Family& family, uin
 
 // Names of Mamba 2's sizes in a family.
 struct SpaceKeys {
-  const char *n_heads, *head_dim, *n_groups, *state_dim, *n_taps;
+  const char *n_heads, *head_dim, *n_groups, *state_dim, *kernel_size;
 };
 
 Result<void> read_space(const JsonObject& config, const SpaceKeys& names, uint32_t head_dim,
@@ -161,8 +161,8 @@ Result<void> read_space(const JsonObject& config, const SpaceKeys& names, uint32
   }
   TRY_ASSIGN(const uint32_t n_groups, config.count(names.n_groups, kMaxHeads));
   TRY_ASSIGN(const uint32_t state_dim, config.count(names.state_dim, kMaxHeadDim));
-  TRY_ASSIGN(const uint32_t n_taps, config.count(names.n_taps, kMaxDim));
-  keys.number("ssm.conv_kernel", n_taps);
+  TRY_ASSIGN(const uint32_t kernel_size, config.count(names.kernel_size, kMaxDim));
+  keys.number("ssm.conv_kernel", kernel_size);
   keys.number("ssm.state_size", state_dim);
   keys.number("ssm.group_count", n_groups);
   keys.number("ssm.time_step_rank", n_heads);

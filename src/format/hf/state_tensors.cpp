@@ -68,7 +68,7 @@ std::vector<RowRange> rows_of_state(TensorRole role, const DeltaConfig& d) {
   const uint64_t n_keys = uint64_t{2} * d.keys_dim();
   switch (role) {
     case kQkv:
-    case kStateTaps:
+    case kStateConv:
       rows.push_back({0, n_keys});
       add_heads(n_keys, d.value_dim);
       break;

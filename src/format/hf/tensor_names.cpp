@@ -114,12 +114,12 @@ class FolderTensors {
     const TensorKind kind = kind_of(spec.id.role);
     const bool is_row = kind == TensorKind::kRouting && spec.shape.size() == 1 &&
                         info.shape.size() == 2 && info.shape[0] == 1;
-    const bool is_taps = kind == TensorKind::kTaps && !info.shape.empty() &&
-                         info.shape.front() == spec.shape.front();
+    const bool is_conv_kernel = kind == TensorKind::kConvKernel && !info.shape.empty() &&
+                                info.shape.front() == spec.shape.front();
     const bool is_vector =
-        info.shape.size() == 1 &&
-        (kind == TensorKind::kTaps || kind == TensorKind::kDecay || kind == TensorKind::kNorm);
-    if (!is_row && !is_taps && !is_vector) return;
+        info.shape.size() == 1 && (kind == TensorKind::kConvKernel || kind == TensorKind::kDecay ||
+                                   kind == TensorKind::kNorm);
+    if (!is_row && !is_conv_kernel && !is_vector) return;
     if (n_elements_of(spec.shape) == info.n_elements()) info.shape = spec.shape;
   }
 

@@ -68,13 +68,13 @@ struct ModelPreset : Geometry {
   Latent latent = {};
   Kinds kinds = {};
   struct Delta {  // DeltaConfig, and the interval of attention layers
-    uint32_t n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0, n_taps = 0;
+    uint32_t n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0, kernel_size = 0;
     uint32_t interval = 0;
   };
   Delta delta = {};
   struct Mixers {                   // ShortConvConfig, or StateSpaceConfig if there are heads
     uint64_t attention_layers = 0;  // a bit per layer, the first layer lowest
-    uint32_t n_taps = 0;
+    uint32_t kernel_size = 0;
     uint32_t n_space_heads = 0, space_head_dim = 0, n_groups = 0, state_dim = 0;
     // a bit per layer: layers with only a feed-forward block; 0: all layers have both halves
     uint64_t feed_forward_layers = 0;

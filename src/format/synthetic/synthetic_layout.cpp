@@ -110,7 +110,7 @@ class TensorMaker {
   ElementType matrix_type(const TensorSpec& spec) const {
     const auto [role, layer] = spec.id;
     if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias ||
-        kind_of(role) == TensorKind::kTaps) {
+        kind_of(role) == TensorKind::kConvKernel) {
       return ElementType::kF32;
     }
     const bool is_fp4 = type_.most == ElementType::kMXFP4 || type_.most == ElementType::kNvFp4;
@@ -174,7 +174,7 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
 
 void add_delta_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Delta& d = p.delta;
-  add("ssm.conv_kernel", uint64_t{d.n_taps});
+  add("ssm.conv_kernel", uint64_t{d.kernel_size});
   add("ssm.state_size", uint64_t{d.key_dim});
   add("ssm.group_count", uint64_t{d.n_key_heads});
   add("ssm.time_step_rank", uint64_t{d.n_value_heads});
@@ -196,8 +196,8 @@ void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
     }
     add("feed_forward_length", std::move(ffn_dims));
   }
-  if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.n_taps});
-  add("ssm.conv_kernel", uint64_t{m.n_taps});
+  if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.kernel_size});
+  add("ssm.conv_kernel", uint64_t{m.kernel_size});
   add("ssm.state_size", uint64_t{m.state_dim});
   add("ssm.group_count", uint64_t{m.n_groups});
   add("ssm.time_step_rank", uint64_t{m.n_space_heads});
@@ -251,7 +251,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
     add("logit_scale", double{p.scales.logit});
   }
   if (p.experts.n > 0) add_expert_keys(p, add);
-  if (p.delta.n_taps > 0) add_delta_keys(p, add);
+  if (p.delta.kernel_size > 0) add_delta_keys(p, add);
 }
 
 }  // namespace

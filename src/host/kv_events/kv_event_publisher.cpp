@@ -105,11 +105,11 @@ void KvEventPublisher::queue_full_state() {
   ++n_resets_;
   waiting_.clear();
   waiting_.push_back({.kind = KvEvent::Kind::kAllCleared});
-  std::unordered_set<uint64_t> told;
+  std::unordered_set<uint64_t> seen;
   std::vector<std::pair<uint64_t, const Held*>> above;
   for (const auto& [hash, held] : held_) {
     const Held* at = &held;
-    for (uint64_t next = hash; at != nullptr && told.insert(next).second;) {
+    for (uint64_t next = hash; at != nullptr && seen.insert(next).second;) {
       above.emplace_back(next, at);
       const auto parent = at->parent ? held_.find(*at->parent) : held_.end();
       at = parent == held_.end() ? nullptr : &parent->second;

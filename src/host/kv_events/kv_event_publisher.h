@@ -33,13 +33,13 @@ struct KvEventOptions {
 //
 // The engine thread puts events into a queue and never waits; a separate thread sends them. If the
 // queue is full, it is replaced by an event that clears the cache and events for all pages that it
-// holds. Memory is bounded by most_bytes(), regardless of what subscribers send or do not read.
+// holds. Memory is bounded by max_bytes(), regardless of what subscribers send or do not read.
 class KvEventPublisher final : public PageLog {
  public:
   static constexpr size_t kMaxTopicBytes = 256;
 
   // Returns the maximum memory for a cache of n_pages.
-  static constexpr uint64_t most_bytes(uint64_t n_pages) {
+  static constexpr uint64_t max_bytes(uint64_t n_pages) {
     constexpr uint64_t kFixed = uint64_t{64} << 20;  // batches, queue, connections
     constexpr uint64_t kOfPage = 1024;               // held pages, and their events after a reset
     return kFixed + n_pages * kOfPage;
@@ -51,7 +51,7 @@ class KvEventPublisher final : public PageLog {
 
   void on_stored(const Stored& page) override;
   void on_removed(const PageKey& key) override;
-  uint64_t bytes_for(uint64_t n_pages) const override { return most_bytes(n_pages); }
+  uint64_t bytes_for(uint64_t n_pages) const override { return max_bytes(n_pages); }
   PageLogCounts counts() const override;
 
  private:

@@ -84,9 +84,9 @@ Result<void> verify_text(const FileSource& source, const std::string& bytes) {
 Result<void> download_small(HttpSession& session, const FileSource& source, const FilePlace& place,
                             ProgressReport& report) {
   report.set_status("downloading " + source.name);
-  const uint64_t n_most = source.n_bytes.value_or(kMaxSmallBytes);
+  const uint64_t n_max = source.n_bytes.value_or(kMaxSmallBytes);
   TRY_ASSIGN(const HttpBody body, http_get(session, {.url = source.url, .bearer = source.bearer},
-                                           n_most, [&] { return report.show(0); }));
+                                           n_max, [&] { return report.show(0); }));
   if (body.reply.status != 200) return std::unexpected(status_error(body.reply, source.name));
   TRY(verify_text(source, body.bytes));
   return write_atomically(place.path, body.bytes, 0666);

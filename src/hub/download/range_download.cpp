@@ -10,8 +10,8 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kMostRangeChunks = 64;
-constexpr int kMostRefreshes = 8;
+constexpr uint64_t kMaxRangeChunks = 64;
+constexpr int kMaxRefreshes = 8;
 constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kSaveInterval = std::chrono::seconds(1);
 
@@ -125,9 +125,9 @@ std::unique_ptr<RangeDownload::Range> RangeDownload::next_range() const {
   if (first == part_.n_chunks()) return nullptr;
   // Short enough that all connections are used until the end.
   const uint64_t n_left = (part_.size() - part_.complete_bytes()) / PartFile::kChunkBytes;
-  const uint64_t n_most = std::clamp<uint64_t>(n_left / n_connections_, 1, kMostRangeChunks);
+  const uint64_t n_max = std::clamp<uint64_t>(n_left / n_connections_, 1, kMaxRangeChunks);
   uint64_t end = first + 1;
-  while (end < part_.n_chunks() && end - first < n_most && is_free(end)) ++end;
+  while (end < part_.n_chunks() && end - first < n_max && is_free(end)) ++end;
   const uint64_t begin_byte = part_.chunk_begin(first);
   return std::make_unique<Range>(Range{
       .transfer = nullptr, .begin = begin_byte, .at = begin_byte, .end = part_.chunk_begin(end)});
@@ -199,7 +199,7 @@ Result<void> RangeDownload::on_failure(const Range& range, const HttpTransfer& t
   const bool is_refused = is_answered && reply.status >= 400 && !is_temporary(reply.status);
   // The address of a redirect is valid for a limited time.
   const bool may_be_outdated =
-      is_refused && facts_.url != source_.url && n_refreshed_ < kMostRefreshes;
+      is_refused && facts_.url != source_.url && n_refreshed_ < kMaxRefreshes;
   if (is_refused && !may_be_outdated) return std::unexpected(status_error(reply, source_.name));
   // Failures of other connections at the same time are one failure.
   const TimePoint now = std::chrono::steady_clock::now();

@@ -304,10 +304,10 @@ std::optional<std::pair<uint64_t, uint64_t>> HttpReply::content_range() const {
 }
 
 std::optional<Duration> HttpReply::retry_after() const {
-  constexpr uint64_t kMostSeconds = 600;
+  constexpr uint64_t kMaxSeconds = 600;
   const auto seconds = parse_whole_number(header("retry-after"));
   if (!seconds) return std::nullopt;
-  return std::chrono::seconds(std::min(*seconds, kMostSeconds));
+  return std::chrono::seconds(std::min(*seconds, kMaxSeconds));
 }
 
 Result<std::unique_ptr<HttpSession>> HttpSession::open(const HubOptions& options) {

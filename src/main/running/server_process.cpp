@@ -32,13 +32,13 @@ std::string last_words(const std::string& log_file) {
 
 // Waits until the server has sent messages or has ended. Returns false if a signal arrived.
 bool wait_for_news(const ModelProcess& process) {
-  constexpr int kMostMs = 1000;
+  constexpr int kMaxMs = 1000;
   std::array<pollfd, 3> events = {{
       {.fd = Interrupts::signal_fd(), .events = POLLIN, .revents = 0},
       {.fd = process.message_fd(), .events = POLLIN, .revents = 0},
       {.fd = process.child().end_fd(), .events = POLLIN, .revents = 0},
   }};
-  ::poll(events.data(), events.size(), kMostMs);
+  ::poll(events.data(), events.size(), kMaxMs);
   return events[0].revents == 0;
 }
 

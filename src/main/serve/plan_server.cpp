@@ -16,7 +16,7 @@ namespace kvik {
 namespace {
 
 // Plans the process of parsed options.
-Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t most_bytes) {
+Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t max_bytes) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto source, open_model(options.model.model));
   TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
@@ -32,7 +32,7 @@ Result<ServerPlan> plan_options(const ServeOptions& options, uint64_t most_bytes
   if (!plan.sets_kv_memory) {
     constexpr uint64_t kShort = 4096;  // tokens
     const uint64_t least = footprint.kv(engine.kv_type).budget(kShort, 1, {}, engine.max_running);
-    const uint64_t too_much = total() - std::min(total(), most_bytes);
+    const uint64_t too_much = total() - std::min(total(), max_bytes);
     engine.kv_budget_bytes =
         std::max(least, engine.kv_budget_bytes - std::min(engine.kv_budget_bytes, too_much));
   }
@@ -65,9 +65,9 @@ Result<void> check_server_flags(const std::vector<GivenFlag>& for_all,
   return {};
 }
 
-Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t most_bytes) {
+Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t max_bytes) {
   TRY_ASSIGN(const ServeOptions options, parse_serve(arguments));
-  return plan_options(options, most_bytes);
+  return plan_options(options, max_bytes);
 }
 
 }  // namespace kvik

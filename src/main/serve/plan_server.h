@@ -10,9 +10,9 @@
 namespace kvik {
 
 // Plans the process that serves with these arguments. Without --kv-memory it chooses the usual
-// cache, or as much as fits into `most_bytes`, but enough for a short conversation. Errors:
+// cache, or as much as fits into `max_bytes`, but enough for a short conversation. Errors:
 // kInvalidArgument, and those of opening the model.
-Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t most_bytes);
+Result<ServerPlan> plan_server(const std::vector<std::string>& arguments, uint64_t max_bytes);
 
 // Checks the flags of the models' servers before any model is opened. Errors: kInvalidArgument,
 // naming the model.

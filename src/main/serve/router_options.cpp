@@ -115,17 +115,17 @@ std::string path_in(const ModelSection& section) {
 
 // Checks that names are distinct, and short enough for the name of a folder.
 Result<void> check_names(const std::vector<RouterModel>& models) {
-  constexpr size_t kMostBytes = 80;  // 240 when every byte is escaped
+  constexpr size_t kMaxBytes = 80;  // 240 when every byte is escaped
   std::vector<std::string> names;
   for (const RouterModel& model : models) {
     names.push_back(model.spec.name);
     names.insert(names.end(), model.spec.aliases.begin(), model.spec.aliases.end());
   }
   for (const std::string& name : names) {
-    if (!name.empty() && name.size() <= kMostBytes) continue;
+    if (!name.empty() && name.size() <= kMaxBytes) continue;
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the name '{}' of a model has {} bytes, expected 1 to {}",
-                            printable(name), name.size(), kMostBytes));
+                            printable(name), name.size(), kMaxBytes));
   }
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);

@@ -94,11 +94,11 @@ void add_chat(Flags& flags, ServeOptions& options) {
            Words{.type = "TEXT",
                  .read =
                      [&message = serving.chat.reasoning_budget_message](const std::string& text) {
-                       constexpr size_t kMostBytes = 1024;
+                       constexpr size_t kMaxBytes = 1024;
                        message = text;
-                       return text.size() <= kMostBytes
+                       return text.size() <= kMaxBytes
                                   ? std::string()
-                                  : fmt::format("expected at most {} bytes, found {}", kMostBytes,
+                                  : fmt::format("expected at most {} bytes, found {}", kMaxBytes,
                                                 text.size());
                      }},
            "text that is put before the forced end of the reasoning (default: none)"},

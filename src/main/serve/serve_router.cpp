@@ -34,7 +34,7 @@ namespace {
 // Bounds on requests are those of a model with this context; the model's server applies its own.
 constexpr uint32_t kContext = 1 << 18;
 // The smallest folder that is worth keeping, and that a disk tier accepts.
-constexpr uint64_t kLeastWarm = uint64_t{16} << 20;
+constexpr uint64_t kMinWarm = uint64_t{16} << 20;
 
 // Returns a name that can be a folder, and is neither hidden nor "..".
 std::string folder_name(std::string_view model) {
@@ -111,7 +111,7 @@ class LaunchPlanner {
     const uint64_t most =
         std::min({plan.kv_bytes + plan.kv_bytes / 8, memory_bytes_ / 2,
                   memory_bytes_ - std::min(plan.n_bytes, memory_bytes_), room - room / 8});
-    if (most < kLeastWarm) return;
+    if (most < kMinWarm) return;
     launch.kept_folder = folder;
     launch.arguments.push_back("--disk=" + launch.kept_folder);
     launch.arguments.push_back(fmt::format("--disk-size={}", most));

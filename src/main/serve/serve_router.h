@@ -36,8 +36,8 @@ struct RouterSetup {
   std::string disk;                   // --disk; empty: none
   uint64_t disk_bytes = 0;            // of all models
   // Plans the server with these arguments of `kvik serve`. If they have no --kv-memory, it chooses
-  // one for a process of at most `most_bytes`. Errors: those of opening the model.
-  std::function<Result<ServerPlan>(const std::vector<std::string>& arguments, uint64_t most_bytes)>
+  // one for a process of at most `max_bytes`. Errors: those of opening the model.
+  std::function<Result<ServerPlan>(const std::vector<std::string>& arguments, uint64_t max_bytes)>
       plan;
   const ServiceManager& manager;  // that started this process
 };

@@ -12,12 +12,12 @@ namespace {
 
 // Smaller deviations than this share of the head's largest one are raised to it, so that the range
 // of factors stays narrow.
-constexpr double kLeastDeviation = 1.0 / 64;
+constexpr double kMinDeviation = 1.0 / 64;
 
 // Returns the fourth root of the deviation, rounded to a power of two so that dividing by it is
 // exact.
 float factor_of(double deviation, double most) {
-  const double limited = std::max(deviation, most * kLeastDeviation);
+  const double limited = std::max(deviation, most * kMinDeviation);
   if (!(limited >= 0x1p-60) || !(limited <= 0x1p60)) return 1.0f;
   return static_cast<float>(std::exp2(std::round(0.25 * std::log2(limited))));
 }

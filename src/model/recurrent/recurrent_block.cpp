@@ -88,9 +88,9 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                 .draft_inputs = {}};
   const uint32_t n_draft_tokens = std::min(kMaxDraftRows, n_rows_max);
   for (const LayerConfig& layer : config.layers) {
-    const InputColumns met =
+    const InputColumns recurrent_inputs =
         std::visit([](const auto& mixer) { return input_columns_of(mixer); }, layer.mixer);
-    taken.draft_inputs.push_back(buffers.take(n_draft_tokens, met.n_cols()));
+    taken.draft_inputs.push_back(buffers.take(n_draft_tokens, recurrent_inputs.n_cols()));
   }
   return taken;
 }
@@ -133,24 +133,26 @@ void RecurrentBlock::advance(uint32_t layer, ResidualStream& x) {
 template <class Mixer>
 void RecurrentBlock::save_draft_inputs(const Mixer& mixer, uint32_t layer) {
   if (draft_rows_.empty()) return;
-  const InputColumns met = input_columns_of(mixer);
+  const InputColumns recurrent_inputs = input_columns_of(mixer);
   const Rows aside =
       buffers_.draft_inputs[layer].slice(0, static_cast<uint32_t>(draft_rows_.size()));
-  backend_.gather(buffers_.in.columns(met.first, met.n), draft_rows_, aside.columns(0, met.n));
-  if (met.n_second == 0) return;
-  backend_.gather(buffers_.in.columns(met.second, met.n_second), draft_rows_,
-                  aside.columns(met.n, met.n_second));
+  backend_.gather(buffers_.in.columns(recurrent_inputs.first, recurrent_inputs.n), draft_rows_,
+                  aside.columns(0, recurrent_inputs.n));
+  if (recurrent_inputs.n_second == 0) return;
+  backend_.gather(buffers_.in.columns(recurrent_inputs.second, recurrent_inputs.n_second),
+                  draft_rows_, aside.columns(recurrent_inputs.n, recurrent_inputs.n_second));
 }
 
 template <class Mixer>
 void RecurrentBlock::restore_draft_inputs(const Mixer& mixer, uint32_t layer) {
-  const InputColumns met = input_columns_of(mixer);
+  const InputColumns recurrent_inputs = input_columns_of(mixer);
   const Rows in = buffers_.in.slice(0, static_cast<uint32_t>(accepted_rows_.size()));
   const Rows& aside = buffers_.draft_inputs[layer];
-  backend_.gather(aside.columns(0, met.n), accepted_rows_, in.columns(met.first, met.n));
-  if (met.n_second == 0) return;
-  backend_.gather(aside.columns(met.n, met.n_second), accepted_rows_,
-                  in.columns(met.second, met.n_second));
+  backend_.gather(aside.columns(0, recurrent_inputs.n), accepted_rows_,
+                  in.columns(recurrent_inputs.first, recurrent_inputs.n));
+  if (recurrent_inputs.n_second == 0) return;
+  backend_.gather(aside.columns(recurrent_inputs.n, recurrent_inputs.n_second), accepted_rows_,
+                  in.columns(recurrent_inputs.second, recurrent_inputs.n_second));
 }
 
 void RecurrentBlock::replay(std::span<const uint32_t> n_accepted_drafts) {
@@ -195,17 +197,18 @@ void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStrea
 void RecurrentBlock::recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows) {
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
   const Rows in = buffers_.in.slice(0, n_rows).columns(0, d.in_dim());
-  const uint32_t behind_gate = d.conv_dim() + d.values_dim();
-  const Rows rate = in.columns(behind_gate, d.n_value_heads);
-  const Rows decay = in.columns(behind_gate + d.n_value_heads, d.n_value_heads);
+  const uint32_t after_gate = d.conv_dim() + d.values_dim();
+  const Rows rate = in.columns(after_gate, d.n_value_heads);
+  const Rows decay = in.columns(after_gate + d.n_value_heads, d.n_value_heads);
   const Rows mixed = buffers_.mixed.slice(0, n_rows).columns(0, d.conv_dim());
   const Rows q = mixed.columns(0, d.keys_dim());
   const Rows k = mixed.columns(d.keys_dim(), d.keys_dim());
   heads_ = buffers_.heads.slice(0, n_rows).columns(0, d.values_dim());
 
   const uint64_t offset = layout_.offsets[layer];
-  backend_.short_conv({.taps = w.taps.floats(), .n_taps = d.n_taps, .is_activated = true},
-                      runs_at(offset), in.columns(0, d.conv_dim()), mixed);
+  backend_.short_conv(
+      {.conv_weights = w.conv_weights.floats(), .kernel_size = d.kernel_size, .is_activated = true},
+      runs_at(offset), in.columns(0, d.conv_dim()), mixed);
   backend_.state_gates(decay, rate, w.factors, w.step_biases);
   backend_.delta_rule(shape_of(d), runs_at(offset + d.conv_state_floats()),
                       {.q = q,
@@ -231,7 +234,7 @@ void RecurrentBlock::recur(const ShortConvConfig& s, uint32_t layer, uint32_t n_
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
   const Rows b = buffers_.in.slice(0, n_rows).columns(0, s.dim);
   heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.dim);
-  backend_.short_conv({.taps = w.taps.floats(), .n_taps = s.n_taps},
+  backend_.short_conv({.conv_weights = w.conv_weights.floats(), .kernel_size = s.kernel_size},
                       runs_at(layout_.offsets[layer]), b, heads_);
 }
 
@@ -261,9 +264,9 @@ void RecurrentBlock::recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n
   heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.inner_dim());
 
   const uint64_t offset = layout_.offsets[layer];
-  backend_.short_conv({.taps = w.taps.floats(),
-                       .bias = w.taps_bias.floats(),
-                       .n_taps = s.n_taps,
+  backend_.short_conv({.conv_weights = w.conv_weights.floats(),
+                       .bias = w.conv_bias.floats(),
+                       .kernel_size = s.kernel_size,
                        .is_activated = true},
                       runs_at(offset), in.columns(s.inner_dim(), s.conv_dim()), mixed);
   backend_.state_steps(steps, decay, w.factors, w.step_biases);

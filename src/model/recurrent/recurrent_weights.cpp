@@ -13,15 +13,15 @@ namespace {
 
 using enum TensorRole;
 
-// Loads taps and transposes them to [n_taps, channels], because neighboring channels are computed
-// together.
-Result<Buffer> load_taps(TensorLoader& tensors, TensorId id, uint32_t n_taps) {
+// Loads convolution weights and transposes them to [kernel_size, channels], because neighboring channels are
+// computed together.
+Result<Buffer> load_conv_weights(TensorLoader& tensors, TensorId id, uint32_t kernel_size) {
   TRY_ASSIGN(const std::vector<float> by_channel, tensors.host_vectors({id.role}, id.layer));
-  const size_t n_channels = by_channel.size() / n_taps;
+  const size_t n_channels = by_channel.size() / kernel_size;
   std::vector<float> by_tap(by_channel.size());
   for (size_t channel = 0; channel < n_channels; ++channel) {
-    for (size_t tap = 0; tap < n_taps; ++tap) {
-      by_tap[tap * n_channels + channel] = by_channel[channel * n_taps + tap];
+    for (size_t tap = 0; tap < kernel_size; ++tap) {
+      by_tap[tap * n_channels + channel] = by_channel[channel * kernel_size + tap];
     }
   }
   return tensors.keep(by_tap);
@@ -36,9 +36,9 @@ Result<std::vector<float>> load_factors(TensorLoader& tensors, uint32_t layer) {
 }
 
 // Loads what layers with matrix states have in common.
-Result<void> load_heads(TensorLoader& tensors, uint32_t n_taps, uint32_t layer,
+Result<void> load_heads(TensorLoader& tensors, uint32_t kernel_size, uint32_t layer,
                         RecurrentWeights& w) {
-  TRY_ASSIGN(w.taps, load_taps(tensors, {kStateTaps, layer}, n_taps));
+  TRY_ASSIGN(w.conv_weights, load_conv_weights(tensors, {kStateConv, layer}, kernel_size));
   TRY_ASSIGN(w.step_biases, tensors.host_vectors({kStateStepBias}, layer));
   TRY_ASSIGN(w.factors, load_factors(tensors, layer));
   TRY_ASSIGN(w.state_norm, tensors.vectors({kStateNorm}, layer));
@@ -55,21 +55,21 @@ Result<void> load(TensorLoader& tensors, const DeltaConfig& config, uint32_t lay
   } else {
     TRY_ASSIGN(w.in, tensors.matrix({kQkv, kStateGate, kStateBeta, kStateAlpha}, layer));
   }
-  return load_heads(tensors, config.n_taps, layer, w);
+  return load_heads(tensors, config.kernel_size, layer, w);
 }
 
 Result<void> load(TensorLoader& tensors, const StateSpaceConfig& config, uint32_t layer,
                   RecurrentWeights& w) {
   TRY_ASSIGN(w.in, tensors.matrix({kSpaceIn}, layer));
-  TRY_ASSIGN(w.taps_bias, tensors.vectors({kSpaceTapsBias}, layer));
+  TRY_ASSIGN(w.conv_bias, tensors.vectors({kSpaceConvBias}, layer));
   TRY_ASSIGN(w.skips, tensors.host_vectors({kSpaceSkip}, layer));
-  return load_heads(tensors, config.n_taps, layer, w);
+  return load_heads(tensors, config.kernel_size, layer, w);
 }
 
 Result<void> load(TensorLoader& tensors, const ShortConvConfig& config, uint32_t layer,
                   RecurrentWeights& w) {
   TRY_ASSIGN(w.in, tensors.matrix({kConvIn}, layer));
-  TRY_ASSIGN(w.taps, load_taps(tensors, {kConvTaps, layer}, config.n_taps));
+  TRY_ASSIGN(w.conv_weights, load_conv_weights(tensors, {kConvWeights, layer}, config.kernel_size));
   TRY_ASSIGN(w.output, tensors.matrix({kConvOutput}, layer));
   return {};
 }

@@ -12,8 +12,8 @@ namespace kvik {
 struct RecurrentWeights {
   Buffer norm;                           // [model_dim]
   std::unique_ptr<PackedMatrix> in;      // [in_dim of the config, model_dim]
-  Buffer taps;                           // [n_taps, channels]
-  Buffer taps_bias;                      // [channels]
+  Buffer conv_weights;                   // [n_taps, channels]
+  Buffer conv_bias;                      // [channels]
   std::vector<float> step_biases;        // [n_heads], on the host
   std::vector<float> factors;            // [n_heads], factors of the decay's exponent, on the host
   std::vector<float> skips;              // [n_heads], on the host

@@ -11,8 +11,8 @@ namespace {
 
 namespace json = boost::json;
 
-CacheReport what_may_be_told(CacheReport report, CacheReach reach) {
-  if (reach == CacheReach::kStrangers) report.expected.reset();
+CacheReport revealed(CacheReport report, CacheReach reach) {
+  if (reach == CacheReach::kOtherTenants) report.expected.reset();
   return report;
 }
 
@@ -31,14 +31,14 @@ json::value miss_json(const Usage& usage, const CacheReport& report,
                     fmt::group_digits(usage.cached_tokens), fmt::group_digits(usage.prompt_tokens));
   }
   if (!text) return out;
-  out["text"] = {{"before", text->before}, {"behind", text->behind}};
+  out["text"] = {{"before", text->before}, {"behind", text->after}};
   if (is_in_date(*text)) out["looks_like"] = "date";
   return out;
 }
 
 json::object usage_explained(const Usage& usage, CacheReach reach,
                              const std::optional<TextAround>& text) {
-  const CacheReport report = what_may_be_told(usage.cache, reach);
+  const CacheReport report = revealed(usage.cache, reach);
   return {{"prompt_tokens", usage.prompt_tokens},
           {"cached_tokens", {{"ram", report.ram_tokens}, {"tiers", report.tier_tokens}}},
           {"computed_tokens", usage.prompt_tokens - usage.cached_tokens},
@@ -83,7 +83,7 @@ bool has_named_date(std::string_view text) {
 bool is_in_date(const TextAround& text) {
   constexpr std::string_view kOfDates = "0123456789-/.:TZ+";
   constexpr size_t kNear = 16;
-  const std::string all = text.before + text.behind;
+  const std::string all = text.before + text.after;
   size_t begin = text.before.size();
   while (begin > 0 && kOfDates.contains(all[begin - 1])) --begin;
   size_t end = text.before.size();
@@ -99,9 +99,9 @@ json::array explanation_json(std::span<const Usage> usages, CacheReach reach,
   json::array out;
   for (size_t i = 0; i < usages.size(); ++i) {
     const CacheReport& report = usages[i].cache;
-    const bool is_told = find_text && report.position && report.miss == MissReason::kDiverged;
-    out.emplace_back(
-        usage_explained(usages[i], reach, is_told ? find_text(i, *report.position) : std::nullopt));
+    const bool has_text = find_text && report.position && report.miss == MissReason::kDiverged;
+    out.emplace_back(usage_explained(usages[i], reach,
+                                     has_text ? find_text(i, *report.position) : std::nullopt));
   }
   return out;
 }

@@ -13,15 +13,15 @@ namespace kvik {
 
 // The tenants whose pages a prompt could hit, from the client's point of view.
 enum class CacheReach {
-  kEverybody,  // no API keys: all clients trust each other
-  kOwnSalt,    // tenants with the same salt
-  kStrangers,  // all tenants of the server
+  kAllClients,    // no API keys: all clients trust each other
+  kOwnSalt,       // tenants with the same salt
+  kOtherTenants,  // all tenants of the server
 };
 
 // Text of a prompt around one of its tokens, in UTF-8.
 struct TextAround {
   std::string before;
-  std::string behind;  // begins with the token's own text
+  std::string after;  // begins with the token's own text
 };
 // Returns the text around a position of a prompt; std::nullopt if it is not known.
 using FindText = std::function<std::optional<TextAround>(size_t prompt, uint32_t position)>;

@@ -158,13 +158,13 @@ Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call)
 
 Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat) {
   TRY_ASSIGN(chat.thinking.effort, fields.string("reasoning_effort"));
-  TRY_ASSIGN(chat.thinking.thinks, fields.flag("enable_thinking"));
+  TRY_ASSIGN(chat.thinking.is_enabled, fields.flag("enable_thinking"));
   TRY_ASSIGN(const auto reasoning, fields.object("reasoning"));
   if (reasoning) {
     TRY_ASSIGN(const auto effort, reasoning->string("effort"));
     if (effort) chat.thinking.effort = effort;
     TRY_ASSIGN(const auto enabled, reasoning->flag("enabled"));
-    if (enabled) chat.thinking.thinks = enabled;
+    if (enabled) chat.thinking.is_enabled = enabled;
     TRY_ASSIGN(chat.thinking.budget_tokens, reasoning->count<uint64_t>("max_tokens"));
   }
   for (const char* name : {"thinking_budget", "thinking_token_budget", "reasoning_budget"}) {
@@ -173,13 +173,13 @@ Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat) {
     }
   }
   const json::value* thinking = fields.find("thinking");
-  if (thinking && thinking->is_bool()) chat.thinking.thinks = thinking->get_bool();
+  if (thinking && thinking->is_bool()) chat.thinking.is_enabled = thinking->get_bool();
   if (!thinking || thinking->is_bool()) return {};
   if (!thinking->is_object()) return wrong_type("thinking", "an object", *thinking);
   const JsonFields inner(thinking->get_object(), "thinking");
   const std::string_view type = text_at(thinking->get_object(), "type");
-  if (type == "enabled") chat.thinking.thinks = true;
-  if (type == "disabled") chat.thinking.thinks = false;
+  if (type == "enabled") chat.thinking.is_enabled = true;
+  if (type == "disabled") chat.thinking.is_enabled = false;
   TRY_ASSIGN(const auto budget, inner.count<uint64_t>("budget_tokens"));
   if (budget) chat.thinking.budget_tokens = budget;
   if (type == "enabled" || type == "disabled" || type == "adaptive") return {};
@@ -224,22 +224,23 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
   const bool may_call = !chat.tools.empty() && !syntax.calls.empty();
   const bool is_wanted = !chat.strict.empty() || request.form;
   if (!chat.forced && (is_other || !may_call || !is_wanted)) return {};
-  ToolCallRequirements wish{.tools = chat.tools,
-                            .strict = chat.strict,
-                            .forced = chat.forced,
-                            .other = chat.forced ? std::nullopt : request.form,
-                            .style = chat.style,
-                            .syntax = syntax.call_syntax,
-                            .formats = syntax.calls};
+  ToolCallRequirements requirements{.tools = chat.tools,
+                                    .strict = chat.strict,
+                                    .forced = chat.forced,
+                                    .other = chat.forced ? std::nullopt : request.form,
+                                    .style = chat.style,
+                                    .syntax = syntax.call_syntax,
+                                    .formats = syntax.calls};
   const bool has_one = !syntax.calls.empty() && syntax.calls.front()->has_one_call;
   const bool is_one = chat.forced && chat.forced->is_one;
-  wish.may_be_several = request.output.max_calls != 1 && !has_one && !is_one;
-  TRY_ASSIGN(ToolCallGrammar made, tool_call_grammar(wish));
+  requirements.may_be_several = request.output.max_calls != 1 && !has_one && !is_one;
+  TRY_ASSIGN(ToolCallGrammar made, tool_call_grammar(requirements));
   if (!made.form) return {};
   request.form = std::move(made.form);
   request.form->marks = syntax.shown_tokens;
   if (!chat.forced) return {};
-  if (!wish.may_be_several) request.output.max_calls.reset();  // the constraint ends after the call
+  if (!requirements.may_be_several)
+    request.output.max_calls.reset();  // the constraint ends after the call
   if (!made.is_hermes) return {};
   syntax.calls = {&hermes_format()};
   syntax.has_channels = false;

@@ -48,14 +48,14 @@ namespace {
 
 // Adds a header that lists names, if there are any.
 void add_names(HttpResponse& response, const char* header, const std::vector<std::string>& names) {
-  constexpr size_t kMostNamed = 16;
+  constexpr size_t kMaxNamed = 16;
   if (names.empty()) return;
   std::string list;
-  for (size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMaxNamed, names.size()); ++i) {
     if (i > 0) list += ", ";
     list += printable(names[i]);
   }
-  if (names.size() > kMostNamed) list += fmt::format(", and {} more", names.size() - kMostNamed);
+  if (names.size() > kMaxNamed) list += fmt::format(", and {} more", names.size() - kMaxNamed);
   response.headers.emplace_back(header, std::move(list));
 }
 

@@ -154,28 +154,28 @@ class BodyValues : public CountedValues {
   }
   bool on_key_part(Text part, size_t n_bytes, Code& code) {
     if (!CountedValues::on_key_part(part, n_bytes, code)) return false;
-    hear_key(part, n_bytes);
+    on_key_bytes(part, n_bytes);
     made_.push_chars(part);
     return true;
   }
   bool on_key(Text part, size_t n_bytes, Code& code) {
-    hear_key(part, n_bytes);
+    on_key_bytes(part, n_bytes);
     if (depth_ == 1) counter_.set_field(key_);
     if (!CountedValues::on_key(part, n_bytes, code)) return false;
     made_.push_key(part);
     return true;
   }
   bool on_string_part(Text part, size_t n_bytes, Code& code) {
-    if (!hear_arguments(part, n_bytes, code)) return false;
+    if (!on_arguments_bytes(part, n_bytes, code)) return false;
     if (!CountedValues::on_string_part(part, n_bytes, code)) return false;
     made_.push_chars(part);
     return true;
   }
   bool on_string(Text part, size_t n_bytes, Code& code) {
-    const bool is_heard = hear_arguments(part, n_bytes, code);
+    const bool is_within_budget = on_arguments_bytes(part, n_bytes, code);
     inner_.reset();
     key_.clear();
-    if (!is_heard || !CountedValues::on_string(part, n_bytes, code)) return false;
+    if (!is_within_budget || !CountedValues::on_string(part, n_bytes, code)) return false;
     made_.push_string(part);
     return true;
   }
@@ -208,13 +208,13 @@ class BodyValues : public CountedValues {
  private:
   static constexpr size_t kKeyBytes = 64;  // longest beginning of a key that is compared
 
-  void hear_key(Text part, size_t n_bytes) {
+  void on_key_bytes(Text part, size_t n_bytes) {
     if (n_bytes == part.size()) key_.clear();
     const size_t room = kKeyBytes - std::min(kKeyBytes, key_.size());
     key_.append(part.data(), std::min(part.size(), room));
   }
 
-  bool hear_arguments(Text part, size_t n_bytes, Code& code) {
+  bool on_arguments_bytes(Text part, size_t n_bytes, Code& code) {
     if (key_ != "arguments") return true;
     if (n_bytes == part.size()) inner_.emplace(json::parse_options(), counter_);
     Code broken;  // it then remains text

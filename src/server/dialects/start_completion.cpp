@@ -46,15 +46,15 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   }
   return [&service, prompts = std::move(prompts)](size_t prompt,
                                                   uint32_t position) -> std::optional<TextAround> {
-    constexpr size_t kBefore = 24, kBehind = 16;  // tokens
+    constexpr size_t kBefore = 24, kAfter = 16;  // tokens
     if (prompt >= prompts.size() || position >= prompts[prompt].size()) return std::nullopt;
     const std::span<const TokenId> ids = prompts[prompt];
     const size_t begin = position - std::min<size_t>(position, kBefore);
     const auto before = service.detokenize(ids.subspan(begin, position - begin));
-    const auto behind =
-        service.detokenize(ids.subspan(position, std::min(kBehind, ids.size() - position)));
-    if (!before || !behind) return std::nullopt;
-    return TextAround{valid_utf8(*before), valid_utf8(*behind)};
+    const auto after =
+        service.detokenize(ids.subspan(position, std::min(kAfter, ids.size() - position)));
+    if (!before || !after) return std::nullopt;
+    return TextAround{valid_utf8(*before), valid_utf8(*after)};
   };
 }
 
@@ -69,8 +69,8 @@ void apply_key(const ApiKey& key, CompletionCall& call) {
 }
 
 CacheReach reach_of(const ApiKey* key) {
-  if (!key) return CacheReach::kEverybody;
-  return key->cache_salt.empty() ? CacheReach::kStrangers : CacheReach::kOwnSalt;
+  if (!key) return CacheReach::kAllClients;
+  return key->cache_salt.empty() ? CacheReach::kOtherTenants : CacheReach::kOwnSalt;
 }
 
 // Returns the engine's memory of a prompt for each of its choices, without pages: tokens, their

@@ -116,7 +116,7 @@ asio::awaitable<void> Connection::reject_request() {
 asio::awaitable<bool> Connection::wait_for_request(Duration at_most) {
   const TimePoint deadline = steady_clock::now() + at_most;
   while (peer_->input().empty()) {
-    const bool is_over = peer_->is_gone() || !peer_->is_open() || state_.is_aborting;
+    const bool is_over = peer_->is_disconnected() || !peer_->is_open() || state_.is_aborting;
     if (is_over || steady_clock::now() >= deadline) co_return false;
     co_await peer_->wait_until(deadline);
   }
@@ -148,8 +148,8 @@ asio::awaitable<void> Connection::serve_request(Exchange& exchange) {
                         state_.body_limit_bytes});
   std::optional<HttpResponse> refusal = co_await read_request(exchange, parser);
   place_.reset();
-  const Scoped counted([this] { state_.census.add_requests(-1); });
-  state_.census.add_requests(1);
+  const Scoped counted([this] { state_.active_counts.add_requests(-1); });
+  state_.active_counts.add_requests(1);
   if (refusal) {
     // Unread input would be taken for the next request.
     if (parser.stage() != RequestParser::Stage::kDone) exchange.framing.after = After::kClose;
@@ -204,7 +204,7 @@ asio::awaitable<std::optional<HttpFault>> Connection::read_to(RequestParser::Sta
           408, fmt::format("the request's {} took too long", is_head ? "header" : "body")};
     if (*n_taken > 0) continue;
     if (peer_->is_input_full()) co_return input_full_fault(parser.stage());
-    if (peer_->is_gone())
+    if (peer_->is_disconnected())
       co_return HttpFault{400, "the connection was closed before the request was complete"};
     co_await peer_->wait_until(deadline);
   }
@@ -232,7 +232,7 @@ asio::awaitable<Reply> Connection::make_elsewhere(const HttpRequest& request,
   std::optional<TenantMutex::Lock> lock;
   if (is_slow) {
     lock.emplace(co_await state_.slow_work_mutex.lock(deferred->tenant()));
-    if (state_.is_aborting || peer_->is_gone()) co_return error_response(stopping());
+    if (state_.is_aborting || peer_->is_disconnected()) co_return error_response(stopping());
   }
   Offload& threads = is_slow ? state_.slow_work : state_.offload;
   co_return co_await threads.call([&] { return state_.router.make(request, deferred); });
@@ -247,7 +247,7 @@ asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
   watch(*pending);
   const Scoped forget([this] {
     running_ = nullptr;
-    peer_->when_gone(Peer::WhenGone::kNote);
+    peer_->on_disconnect(Peer::DisconnectPolicy::kNote);
   });
   const bool is_decided = co_await wait_for_kind(exchange, *pending);
   if (is_decided && pending->kind() == PendingReply::Kind::kStream)
@@ -325,7 +325,7 @@ asio::awaitable<bool> Connection::wait_for_kind(Exchange& exchange, PendingReply
 }
 
 asio::awaitable<bool> Connection::end_early(Exchange& exchange) {
-  if (peer_->is_gone()) {
+  if (peer_->is_disconnected()) {
     exchange.status = kClientLeft;
     exchange.framing.after = After::kClose;
     co_return true;
@@ -365,7 +365,7 @@ asio::awaitable<void> Connection::stream(Exchange& exchange, PendingReply& reply
       is_sent = co_await peer_->write(bytes);
       last_write = steady_clock::now();
       bytes.clear();
-    } else if (peer_->is_gone() || !peer_->is_open()) {
+    } else if (peer_->is_disconnected() || !peer_->is_open()) {
       is_sent = false;
     } else {
       co_await peer_->wait_until(heartbeat);
@@ -424,7 +424,7 @@ void Connection::record(const Exchange& exchange) {
 
 void Connection::watch(PendingReply& reply) {
   running_ = &reply;
-  peer_->when_gone(Peer::WhenGone::kClose);
+  peer_->on_disconnect(Peer::DisconnectPolicy::kClose);
   reply.set_wake([weak = weak_from_this(), executor = peer_->executor()] {
     asio::post(executor, [weak] {
       if (const auto self = weak.lock()) self->on_results();

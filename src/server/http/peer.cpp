@@ -20,8 +20,8 @@ constexpr size_t kWriteBytes = size_t{64} << 10;
 Peer::Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
            std::chrono::milliseconds write_timeout, ByteLedger& ledger)
     : stream_(std::move(stream)),
-      news_(stream_->executor()),
-      room_(stream_->executor()),
+      wake_timer_(stream_->executor()),
+      input_space_(stream_->executor()),
       write_timer_(stream_->executor()),
       input_cap_bytes_(input_cap_bytes),
       write_timeout_(write_timeout),
@@ -36,8 +36,8 @@ class Peer::PumpEnd {
   PumpEnd& operator=(PumpEnd&&) = delete;
   ~PumpEnd() {
     if (!peer_) return;
-    peer_->is_gone_ = true;
-    if (!has_read_all || peer_->when_gone_ == WhenGone::kClose) peer_->close();
+    peer_->is_disconnected_ = true;
+    if (!has_read_all || peer_->disconnect_policy_ == DisconnectPolicy::kClose) peer_->close();
     peer_->notify();
   }
 
@@ -61,8 +61,8 @@ asio::awaitable<bool> Peer::start(std::chrono::milliseconds open_timeout) {
 asio::awaitable<void> Peer::pump(PumpEnd end) {
   while (is_open()) {
     if (is_input_full()) {
-      room_.expires_at(TimePoint::max());
-      co_await room_.async_wait(kAwait);
+      input_space_.expires_at(TimePoint::max());
+      co_await input_space_.async_wait(kAwait);
       continue;
     }
     const std::string_view bytes = co_await stream_->read_some();
@@ -91,25 +91,25 @@ void Peer::consume(size_t n_bytes) {
     input_share_.release();
     consumed_ = 0;
   }
-  if (!is_input_full()) room_.cancel();
+  if (!is_input_full()) input_space_.cancel();
 }
 
-void Peer::when_gone(WhenGone policy) {
-  when_gone_ = policy;
-  if (is_gone_ && policy == WhenGone::kClose) close();
+void Peer::on_disconnect(DisconnectPolicy policy) {
+  disconnect_policy_ = policy;
+  if (is_disconnected_ && policy == DisconnectPolicy::kClose) close();
 }
 
 asio::awaitable<void> Peer::wait_until(TimePoint deadline) {
-  if (!has_news_) {
-    news_.expires_at(deadline);
-    co_await news_.async_wait(kAwait);
+  if (!has_notification_) {
+    wake_timer_.expires_at(deadline);
+    co_await wake_timer_.async_wait(kAwait);
   }
-  has_news_ = false;
+  has_notification_ = false;
 }
 
 void Peer::notify() {
-  has_news_ = true;
-  news_.cancel();
+  has_notification_ = true;
+  wake_timer_.cancel();
 }
 
 asio::awaitable<bool> Peer::write(std::string_view bytes) {
@@ -135,7 +135,7 @@ void Peer::arm_write_timer() {
 asio::awaitable<void> Peer::linger(std::chrono::milliseconds at_most) {
   stream_->end_sending();
   const TimePoint deadline = std::chrono::steady_clock::now() + at_most;
-  while (!is_gone_ && is_open() && std::chrono::steady_clock::now() < deadline) {
+  while (!is_disconnected_ && is_open() && std::chrono::steady_clock::now() < deadline) {
     consume(input().size());
     co_await wait_until(deadline);
   }
@@ -144,7 +144,7 @@ asio::awaitable<void> Peer::linger(std::chrono::milliseconds at_most) {
 
 void Peer::close() {
   stream_->close();
-  room_.cancel();
+  input_space_.cancel();
   write_timer_.cancel();  // it may belong to a write that was lost for lack of memory
   notify();
 }

@@ -36,12 +36,12 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void consume(size_t n_bytes);
 
   // Returns true if the peer has closed its sending side or the connection.
-  bool is_gone() const { return is_gone_; }
-  // Action when the peer closes its sending side. kNote: only is_gone() is set, because the peer
-  // may still read a short answer. kClose: the connection is closed, which also ends a write in
-  // progress; set while the model works for the peer.
-  enum class WhenGone { kNote, kClose };
-  void when_gone(WhenGone policy);
+  bool is_disconnected() const { return is_disconnected_; }
+  // Action when the peer closes its sending side. kNote: only is_disconnected() is set, because the
+  // peer may still read a short answer. kClose: the connection is closed, which also ends a write
+  // in progress; set while the model works for the peer.
+  enum class DisconnectPolicy { kNote, kClose };
+  void on_disconnect(DisconnectPolicy policy);
 
   // Returns at the deadline or after a notify(), also an earlier one. New input and the peer's end
   // notify.
@@ -68,17 +68,17 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void arm_write_timer();
 
   const std::unique_ptr<ByteStream> stream_;
-  boost::asio::steady_timer news_;
-  boost::asio::steady_timer room_;
+  boost::asio::steady_timer wake_timer_;
+  boost::asio::steady_timer input_space_;
   boost::asio::steady_timer write_timer_;
   const size_t input_cap_bytes_;
   const std::chrono::milliseconds write_timeout_;
   std::string input_;
   ByteShare input_share_;
   size_t consumed_ = 0;
-  bool has_news_ = false;
-  bool is_gone_ = false;
-  WhenGone when_gone_ = WhenGone::kNote;
+  bool has_notification_ = false;
+  bool is_disconnected_ = false;
+  DisconnectPolicy disconnect_policy_ = DisconnectPolicy::kNote;
 };
 
 }  // namespace kvik

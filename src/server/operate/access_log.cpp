@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kLastWait{
     2000};  // time for the reader of a pipe when the log ends
 
 // Limits warnings to one per minute, because a full disk fails at each line. Writer thread.
-class Complaints {
+class RateLimitedWarning {
  public:
   void operator()(const std::string& why) {
     const TimePoint now = std::chrono::steady_clock::now();
@@ -148,7 +148,7 @@ int AccessLog::write_all(std::string_view bytes) {
 }
 
 void AccessLog::write_lines() {
-  Complaints print_error;
+  RateLimitedWarning report;
   while (true) {
     std::string line;
     {
@@ -160,7 +160,7 @@ void AccessLog::write_lines() {
     }
     const int error = write_all(line);
     if (error == EAGAIN) return;  // the log ends, and the pipe is not read
-    if (error != 0) print_error(std::strerror(error));
+    if (error != 0) report(std::strerror(error));
   }
 }
 

@@ -57,8 +57,10 @@ bool is_own_header(http::field field, std::string_view name) {
 // The call's state, shared by its owner and its coroutine.
 class UpstreamCall::State {
  public:
-  State(asio::io_context& io, std::function<void()> on_news)
-      : socket(io), room(io, asio::steady_timer::time_point::max()), on_news_(std::move(on_news)) {}
+  State(asio::io_context& io, std::function<void()> on_progress)
+      : socket(io),
+        room(io, asio::steady_timer::time_point::max()),
+        on_progress_(std::move(on_progress)) {}
 
   // Called by the coroutine.
   void set_head(Head head) {
@@ -66,14 +68,14 @@ class UpstreamCall::State {
       const MutexLock lock(mutex_);
       head_ = std::move(head);
     }
-    on_news_();
+    on_progress_();
   }
   void append(std::string_view bytes) {
     {
       const MutexLock lock(mutex_);
       body_ += bytes;
     }
-    on_news_();
+    on_progress_();
   }
   bool is_full() const {
     const MutexLock lock(mutex_);
@@ -85,7 +87,7 @@ class UpstreamCall::State {
       has_ended_ = true;
       error_ = std::move(error);
     }
-    on_news_();
+    on_progress_();
   }
 
   // Called by the owner.
@@ -114,7 +116,7 @@ class UpstreamCall::State {
     return body_.size() + kPieceBytes > Upstreams::kBufferBytes;
   }
 
-  const std::function<void()> on_news_;
+  const std::function<void()> on_progress_;
   mutable Mutex mutex_;
   std::optional<Head> head_ GUARDED_BY(mutex_);
   std::string body_ GUARDED_BY(mutex_);
@@ -159,8 +161,8 @@ class Upstreams::Impl {
 
   std::shared_ptr<UpstreamCall::State> call(uint16_t port,
                                             std::shared_ptr<const std::string> request,
-                                            std::function<void()> on_news) {
-    auto state = std::make_shared<UpstreamCall::State>(io_, std::move(on_news));
+                                            std::function<void()> on_progress) {
+    auto state = std::make_shared<UpstreamCall::State>(io_, std::move(on_progress));
     asio::co_spawn(io_, exchange(state, port, std::move(request)),
                    [state](const std::exception_ptr& failure) {
                      if (failure) state->end(lost("the router has no memory left"));
@@ -277,9 +279,9 @@ Result<std::unique_ptr<Upstreams>> Upstreams::start() {
 
 std::unique_ptr<UpstreamCall> Upstreams::call(uint16_t port,
                                               std::shared_ptr<const std::string> request,
-                                              std::function<void()> on_news) {
+                                              std::function<void()> on_progress) {
   return std::unique_ptr<UpstreamCall>(
-      new UpstreamCall(impl_->call(port, std::move(request), std::move(on_news))));
+      new UpstreamCall(impl_->call(port, std::move(request), std::move(on_progress))));
 }
 
 }  // namespace kvik

@@ -59,11 +59,11 @@ class Upstreams {
   Upstreams(const Upstreams&) = delete;
   Upstreams& operator=(const Upstreams&) = delete;
 
-  // Sends `request` (a head with "Connection: close", and a body) to 127.0.0.1. `on_news` is called
-  // on the thread of this class when head, body or end have arrived; also shortly after the call
-  // was destroyed.
+  // Sends `request` (a head with "Connection: close", and a body) to 127.0.0.1. `on_progress` is
+  // called on the thread of this class when head, body or end have arrived; also shortly after the
+  // call was destroyed.
   std::unique_ptr<UpstreamCall> call(uint16_t port, std::shared_ptr<const std::string> request,
-                                     std::function<void()> on_news);
+                                     std::function<void()> on_progress);
 
  private:
   class Impl;

@@ -14,16 +14,16 @@ std::optional<std::string> adapter_name(const AdapterRegistry* book, const Model
   for (const std::string_view name : {model, without_latest_tag(model)}) {
     if (book->has(name)) return std::string(name);
   }
-  const auto behind = [&](std::string_view id) -> std::optional<std::string> {
+  const auto adapter_after = [&](std::string_view id) -> std::optional<std::string> {
     if (!model.starts_with(id) || model.size() <= id.size() || model[id.size()] != ':') {
       return std::nullopt;
     }
     const std::string_view name = model.substr(id.size() + 1);
     return book->has(name) ? std::optional(std::string(name)) : std::nullopt;
   };
-  if (auto name = behind(card.id.text())) return name;
+  if (auto name = adapter_after(card.id.text())) return name;
   for (const std::string& alias : card.aliases) {
-    if (auto name = behind(alias)) return name;
+    if (auto name = adapter_after(alias)) return name;
   }
   return std::nullopt;
 }

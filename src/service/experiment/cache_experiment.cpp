@@ -167,7 +167,7 @@ Result<void> CacheExperiment::begin(CacheMode way) {
 
 bool CacheExperiment::has_time_to_repeat() const {
   const double mean_ms = spent_ms_ / n_repeats_;
-  return n_repeats_ < options_.repeats && spent_ms_ + mean_ms <= options_.most_ms;
+  return n_repeats_ < options_.repeats && spent_ms_ + mean_ms <= options_.max_ms;
 }
 
 Result<bool> CacheExperiment::advance() {

@@ -64,7 +64,7 @@ class CacheExperiment {
     int32_t priority = 0;
     std::optional<std::string> model = {};  // model name, as in a completion
     uint32_t repeats = 1;                   // maximum number of repeats of all three ways
-    double most_ms = 20'000;                // no repeat begins that is expected to end later
+    double max_ms = 20'000;                 // no repeat begins that is expected to end later
   };
   // Borrows the service.
   CacheExperiment(ServiceApi& service, Options options);

@@ -16,9 +16,9 @@ constexpr size_t kMinForcedBytes = 2;
 
 AnswerConstraint::AnswerConstraint(std::shared_ptr<const GrammarVocabulary> vocabulary,
                                    std::shared_ptr<const constrain::CompiledGrammar> form,
-                                   AnswerPreamble lead)
+                                   AnswerPreamble preamble)
     : vocabulary_(std::move(vocabulary)),
-      lead_(std::make_shared<const AnswerPreamble>(std::move(lead))),
+      preamble_(std::make_shared<const AnswerPreamble>(std::move(preamble))),
       form_(std::move(form)),
       matcher_(form_->start()) {
   states_.emplace_back();
@@ -34,14 +34,14 @@ void AnswerConstraint::enter(Place place) {
     return !tokens.empty();
   };
   state.place = place;
-  if (place == Place::kOpening && must_come(lead_->opening)) return;
-  if (place == Place::kOpening && !lead_->offered.empty()) {
+  if (place == Place::kOpening && must_come(preamble_->opening)) return;
+  if (place == Place::kOpening && !preamble_->offered.empty()) {
     state.place = Place::kOffer;
     return;
   }
   if (place == Place::kOpening) state.place = Place::kReasoning;
-  if (state.place == Place::kReasoning && !lead_->end_reasoning.empty()) return;
-  if (place == Place::kClosing && must_come(lead_->closing)) return;
+  if (state.place == Place::kReasoning && !preamble_->end_reasoning.empty()) return;
+  if (place == Place::kClosing && must_come(preamble_->closing)) return;
   state.place = Place::kForm;
 }
 
@@ -77,7 +77,7 @@ void AnswerConstraint::fill_mask(TokenBitmask& mask) {
   if (now().place == Place::kReasoning) return fill_reasoning_mask(mask);
   fill_grammar_mask(mask);
   if (now().place != Place::kOffer || now().has_failed) return;
-  const TokenId opening = lead_->offered.front();
+  const TokenId opening = preamble_->offered.front();
   if (opening < mask.n_tokens()) mask.allow(opening);
 }
 
@@ -100,16 +100,16 @@ void AnswerConstraint::fill_grammar_mask(TokenBitmask& mask) {
 bool AnswerConstraint::allows(TokenId token) {
   if (token >= vocabulary_->n_vocab()) return false;
   if (now().place == Place::kReasoning) {
-    if (std::ranges::count(lead_->forbidden_in_reasoning, token) > 0) return false;
-    const std::string piece = vocabulary_->piece(token, *lead_);
-    const auto behind = now().search.after_mark(lead_->end_reasoning, piece);
-    return !behind || (lead_->closing.empty() ? is_readable(*behind) : behind->empty());
+    if (std::ranges::count(preamble_->forbidden_in_reasoning, token) > 0) return false;
+    const std::string piece = vocabulary_->piece(token, *preamble_);
+    const auto after = now().search.after_mark(preamble_->end_reasoning, piece);
+    return !after || (preamble_->closing.empty() ? is_readable(*after) : after->empty());
   }
   return is_offered(token) || grammar_allows(token);
 }
 
 bool AnswerConstraint::is_offered(TokenId token) const {
-  return states_.back().place == Place::kOffer && token == lead_->offered.front();
+  return states_.back().place == Place::kOffer && token == preamble_->offered.front();
 }
 
 bool AnswerConstraint::grammar_allows(TokenId token) {
@@ -135,11 +135,11 @@ void AnswerConstraint::advance(TokenId token) {
   states_.push_back(std::move(next));
   if (is_opening) {
     now().place = Place::kOpening;
-    now().forced = std::make_shared<const std::vector<TokenId>>(lead_->offered);
+    now().forced = std::make_shared<const std::vector<TokenId>>(preamble_->offered);
     now().next_forced = 0;
     forced = token;
   }
-  if (now().place == Place::kReasoning) return think(token);
+  if (now().place == Place::kReasoning) return advance_reasoning(token);
   if (forced && ++now().next_forced == now().forced->size()) {
     now().forced = nullptr;
     if (now().place == Place::kOpening) return enter(Place::kReasoning);
@@ -225,25 +225,25 @@ bool AnswerConstraint::is_readable(std::string_view text) {
 
 void AnswerConstraint::fill_reasoning_mask(TokenBitmask& mask) {
   mask.allow_first(vocabulary_->n_vocab());
-  for (const TokenId token : lead_->forbidden_in_reasoning) {
+  for (const TokenId token : preamble_->forbidden_in_reasoning) {
     if (mask.allows(token)) mask.forbid(token);
   }
-  for (const TokenId token : vocabulary_->tokens_past_reasoning_end(lead_->end_reasoning)) {
+  for (const TokenId token : vocabulary_->tokens_past_reasoning_end(preamble_->end_reasoning)) {
     if (mask.allows(token) && !allows(token)) mask.forbid(token);
   }
 }
 
-void AnswerConstraint::think(TokenId token) {
-  const std::string piece = vocabulary_->piece(token, *lead_);
-  const auto behind = now().search.after_mark(lead_->end_reasoning, piece);
-  if (!behind) return now().search.append(lead_->end_reasoning, piece);
+void AnswerConstraint::advance_reasoning(TokenId token) {
+  const std::string piece = vocabulary_->piece(token, *preamble_);
+  const auto after = now().search.after_mark(preamble_->end_reasoning, piece);
+  if (!after) return now().search.append(preamble_->end_reasoning, piece);
   now().search = {};
   enter(Place::kClosing);
-  if (behind->empty()) return;
-  const auto n_read = matcher_.accept_bytes(*behind);
+  if (after->empty()) return;
+  const auto n_read = matcher_.accept_bytes(*after);
   if (!n_read) return fail();
   ++now().n_read;
-  if (*n_read != behind->size()) fail();
+  if (*n_read != after->size()) fail();
 }
 
 }  // namespace kvik

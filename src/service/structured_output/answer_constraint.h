@@ -25,7 +25,7 @@ class AnswerConstraint final : public Constraint {
  public:
   AnswerConstraint(std::shared_ptr<const GrammarVocabulary> vocabulary,
                    std::shared_ptr<const constrain::CompiledGrammar> form,
-                   AnswerPreamble lead = {});
+                   AnswerPreamble preamble = {});
 
   std::unique_ptr<Constraint> fork() const override;
   void fill_mask(TokenBitmask& mask) override;
@@ -41,8 +41,15 @@ class AnswerConstraint final : public Constraint {
  private:
   using Tokens = std::shared_ptr<const std::vector<TokenId>>;  // shared by states and forks
 
-  // kOffer: the form begins here, unless the model opens reasoning.
-  enum class Place : uint8_t { kOpening, kOffer, kReasoning, kClosing, kForm };
+  // The part of the answer that the next token belongs to. Parts that the preamble does not have
+  // are skipped.
+  enum class Place : uint8_t {
+    kOpening,    // tokens that open the reasoning; they are forced
+    kOffer,      // the form begins here, unless the model opens reasoning
+    kReasoning,  // any text up to the end mark
+    kClosing,    // tokens between the end mark and the form; they are forced
+    kForm,       // text of the grammar
+  };
 
   // The state that changes with each token, in addition to the matcher's.
   struct State {
@@ -63,7 +70,7 @@ class AnswerConstraint final : public Constraint {
   bool is_offered(TokenId token) const;
   void fill_grammar_mask(TokenBitmask& mask);
   void fill_reasoning_mask(TokenBitmask& mask);
-  void think(TokenId token);
+  void advance_reasoning(TokenId token);
   void enter(Place place);
   void fail();
   void drop_old_states();
@@ -73,7 +80,7 @@ class AnswerConstraint final : public Constraint {
   Outcome attempt(Effort effort, const Step& step);
 
   std::shared_ptr<const GrammarVocabulary> vocabulary_;
-  std::shared_ptr<const AnswerPreamble> lead_;  // shared with forks
+  std::shared_ptr<const AnswerPreamble> preamble_;  // shared with forks
   // counted in GrammarMemory while an answer uses it
   std::shared_ptr<const constrain::CompiledGrammar> form_;
   constrain::GrammarMatcher matcher_;

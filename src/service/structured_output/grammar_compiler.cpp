@@ -123,7 +123,7 @@ std::shared_ptr<const GrammarVocabulary> GrammarCompiler::vocabulary(
 
 // Returns the least recently used grammar that no answer uses, of the tenant with the most memory.
 // A tenant with many grammars therefore does not evict those of others.
-GrammarCompiler::KeptList::iterator GrammarCompiler::least_needed(const Owner* only) {
+GrammarCompiler::KeptList::iterator GrammarCompiler::min_needed(const Owner* only) {
   auto worst = kept_.end();
   size_t most = 0;
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
@@ -144,7 +144,7 @@ Result<void> GrammarCompiler::make_room(size_t bytes, const Owner& owner) {
     const bool is_own_share_full = meter_->bytes_of(owner.tenant) + bytes > max_bytes_ / 2;
     const bool is_full = meter_->bytes() + bytes > max_bytes_ || kept_.size() >= kMaxKept;
     if (!is_full && !is_own_share_full) return {};
-    const auto place = least_needed(is_own_share_full ? &owner : nullptr);
+    const auto place = min_needed(is_own_share_full ? &owner : nullptr);
     if (place == kept_.end()) {
       return fail(
           ErrorCode::kExhausted,

@@ -87,7 +87,7 @@ class GrammarCompiler {
   std::shared_ptr<const GrammarVocabulary> vocabulary(const std::vector<TokenId>& marks);
   const Kept* find(const StructuredOutput& form, const Owner& owner) const REQUIRES(mutex_);
   Result<void> make_room(size_t bytes, const Owner& owner) REQUIRES(mutex_);
-  KeptList::iterator least_needed(const Owner* only) REQUIRES(mutex_);
+  KeptList::iterator min_needed(const Owner* only) REQUIRES(mutex_);
 
   const Tokenizer& tokenizer_;
   const JsonStyle::Language language_;

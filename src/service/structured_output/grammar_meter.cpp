@@ -16,22 +16,22 @@ struct GrammarMeter::Counted {
 std::shared_ptr<const constrain::CompiledGrammar> GrammarMeter::count(
     std::shared_ptr<const constrain::CompiledGrammar> grammar, size_t bytes,
     const std::string& tenant) {
-  const constrain::CompiledGrammar* const its = grammar.get();
+  const constrain::CompiledGrammar* const pointer = grammar.get();
   {
     const MutexLock lock(mutex_);
     by_tenant_[tenant] += bytes;
     bytes_ += bytes;
   }
   auto counted = std::make_shared<Counted>(std::move(grammar), shared_from_this(), tenant, bytes);
-  return {std::move(counted), its};
+  return {std::move(counted), pointer};
 }
 
 void GrammarMeter::give_back(const std::string& tenant, size_t bytes) {
   const MutexLock lock(mutex_);
   bytes_ -= bytes;
-  const auto its = by_tenant_.find(tenant);
-  its->second -= bytes;
-  if (its->second == 0) by_tenant_.erase(its);
+  const auto found = by_tenant_.find(tenant);
+  found->second -= bytes;
+  if (found->second == 0) by_tenant_.erase(found);
 }
 
 size_t GrammarMeter::bytes() const {
@@ -41,8 +41,8 @@ size_t GrammarMeter::bytes() const {
 
 size_t GrammarMeter::bytes_of(const std::string& tenant) const {
   const MutexLock lock(mutex_);
-  const auto its = by_tenant_.find(tenant);
-  return its == by_tenant_.end() ? 0 : its->second;
+  const auto found = by_tenant_.find(tenant);
+  return found == by_tenant_.end() ? 0 : found->second;
 }
 
 }  // namespace kvik

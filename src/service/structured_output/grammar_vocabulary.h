@@ -22,7 +22,7 @@ class GrammarVocabulary {
 
   // Returns an estimate, rounded up, of the memory of one vocabulary in bytes; valid for 32,000 to
   // 262,144 tokens.
-  static uint64_t most_bytes(uint32_t n_vocab) { return uint64_t{n_vocab} * kTokenBytes; }
+  static uint64_t max_bytes(uint32_t n_vocab) { return uint64_t{n_vocab} * kTokenBytes; }
 
   const std::shared_ptr<const constrain::VocabularyTrie>& trie() const { return trie_; }
   uint32_t n_vocab() const { return trie_->n_vocab(); }

@@ -54,8 +54,8 @@ bool is_equal(const Json& value, const Json& wanted) {
   if (const auto* list = std::get_if<Json::List>(&wanted.value)) return is_equal(value, *list);
   if (const auto* fields = std::get_if<Json::Fields>(&wanted.value))
     return is_equal(value, *fields);
-  if (const auto* truth = std::get_if<bool>(&wanted.value))
-    return value.is(*truth ? JsonKind::kTrue : JsonKind::kFalse);
+  if (const auto* boolean = std::get_if<bool>(&wanted.value))
+    return value.is(*boolean ? JsonKind::kTrue : JsonKind::kFalse);
   if (std::holds_alternative<Json::Null>(wanted.value)) return value.is(JsonKind::kNull);
   return value.is(JsonKind::kNumber) && value.number() == wanted.number();
 }

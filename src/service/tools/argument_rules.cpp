@@ -234,14 +234,14 @@ GrammarNode Writer::body_of(std::vector<Parameter> parameters) {
   for (size_t i = parameters.size(); i-- > 0;) {
     const GrammarNode parameter = rules_.add(std::move(parameters[i].node));
     std::vector<GrammarNode> firsts = {GrammarNode::sequence({parameter, more})};
-    std::vector<GrammarNode> mores = {
+    std::vector<GrammarNode> further = {
         GrammarNode::sequence({GrammarNode::of_text(separator), parameter, more})};
     if (!parameters[i].is_required) {
       firsts.push_back(std::move(first));
-      mores.push_back(std::move(more));
+      further.push_back(std::move(more));
     }
     first = rules_.add(GrammarNode::choice(std::move(firsts)));
-    more = rules_.add(GrammarNode::choice(std::move(mores)));
+    more = rules_.add(GrammarNode::choice(std::move(further)));
   }
   return first;
 }

@@ -197,7 +197,7 @@ CallReader::Outcome CallReader::take_way(char byte) {
     may_come = true;
   }
   if (may_come) return Outcome::kTaken;
-  if (step().otherwise == CallStep::kNowhere) return Outcome::kBroken;
+  if (step().otherwise == CallStep::kNoStep) return Outcome::kBroken;
   step_ = step().otherwise;
   // continues the value; none of the held bytes except this one can end it
   if (step().kind == Kind::kText) {

@@ -228,7 +228,7 @@ CallSteps joined(CallSteps first, CallSteps second) {
   choice.otherwise = static_cast<uint8_t>(steps.size());
   steps[branch] = choice;
   const auto moved = [branch, n = choice.otherwise - branch](uint8_t to) {
-    return static_cast<uint8_t>(to < branch || to == CallStep::kNowhere ? to : to + n);
+    return static_cast<uint8_t>(to < branch || to == CallStep::kNoStep ? to : to + n);
   };
   for (auto step = second.steps.begin() + branch; step != second.steps.end(); ++step) {
     step->to = moved(step->to);

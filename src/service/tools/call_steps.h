@@ -33,13 +33,13 @@ struct CallStep {
     uint8_t to;
     friend bool operator==(const Way&, const Way&) = default;
   };
-  static constexpr uint8_t kNowhere = 255;
+  static constexpr uint8_t kNoStep = 255;
 
   Kind kind;
   std::string_view mark = {};
   std::array<Way, 3> ways = {};
   // for kOneOf: the step that reads the same bytes if no mark matches
-  uint8_t otherwise = kNowhere;
+  uint8_t otherwise = kNoStep;
   uint8_t to = 0;
   Style style = Style::kBySchema;
   bool trims_lines = false;  // for kText: a line break at either end belongs to the format

@@ -32,8 +32,8 @@ struct CallSyntax {
     kAtAnswerBegin
   };
 
-  // If a format has several syntaxes, a template uses the first one whose telltale it contains.
-  std::string_view telltale = {};
+  // If a format has several syntaxes, a template uses the first one whose marker it contains.
+  std::string_view marker = {};
   std::string_view list_begin = {}, begin = {}, name = {}, between = {};
   Values values = Values::kJson;
   std::string_view key = {}, after_key = {}, after_value = {};

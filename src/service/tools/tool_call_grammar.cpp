@@ -26,19 +26,19 @@ std::string name_of(const Json& tool) {
   return text ? *text : "";
 }
 
-Result<void> check_names(const ToolCallRequirements& wish) {
-  if (!wish.forced) return {};
+Result<void> check_names(const ToolCallRequirements& requested) {
+  if (!requested.forced) return {};
   const auto refuse = [](std::string message) {
     return fail(ErrorCode::kInvalidArgument, std::move(message), "tool_choice");
   };
-  for (const std::string& name : wish.forced->names) {
-    const bool is_there =
-        std::ranges::any_of(wish.tools, [&](const Json& tool) { return name_of(tool) == name; });
+  for (const std::string& name : requested.forced->names) {
+    const bool is_there = std::ranges::any_of(
+        requested.tools, [&](const Json& tool) { return name_of(tool) == name; });
     if (!is_there)
       return refuse(fmt::format("tool_choice names '{:.64}', which is not a declared tool", name));
   }
   const bool has_tool =
-      std::ranges::any_of(wish.tools, [](const Json& tool) { return !name_of(tool).empty(); });
+      std::ranges::any_of(requested.tools, [](const Json& tool) { return !name_of(tool).empty(); });
   if (!has_tool) return refuse("tool_choice forces a call, but there are no tools");
   return {};
 }
@@ -47,8 +47,8 @@ GrammarNode text(std::string_view words) { return GrammarNode::of_text(std::stri
 
 class GrammarWriter {
  public:
-  GrammarWriter(const ToolCallRequirements& wish, const CallSyntax& syntax)
-      : wish_(wish), syntax_(syntax) {}
+  GrammarWriter(const ToolCallRequirements& requested, const CallSyntax& syntax)
+      : wish_(requested), syntax_(syntax) {}
 
   // Returns nullopt if the syntax cannot express an enforced schema.
   std::optional<GrammarRules> write() &&;
@@ -198,28 +198,29 @@ std::optional<GrammarRules> GrammarWriter::write() && {
 
 }  // namespace
 
-Result<ToolCallGrammar> tool_call_grammar(const ToolCallRequirements& wish) {
-  TRY(check_names(wish));
+Result<ToolCallGrammar> tool_call_grammar(const ToolCallRequirements& requested) {
+  TRY(check_names(requested));
   const CallSyntax& hermes = find_syntax(hermes_format(), "");
-  const CallSyntax& own = wish.syntax ? *wish.syntax : hermes;
-  auto grammar = GrammarWriter(wish, own).write();
+  const CallSyntax& own = requested.syntax ? *requested.syntax : hermes;
+  auto grammar = GrammarWriter(requested, own).write();
   const bool is_hermes = !grammar;
-  if (!grammar && !wish.forced) return ToolCallGrammar{};
-  if (!grammar) grammar = GrammarWriter(wish, hermes).write();
+  if (!grammar && !requested.forced) return ToolCallGrammar{};
+  if (!grammar) grammar = GrammarWriter(requested, hermes).write();
   if (!grammar) {
     return fail(ErrorCode::kInvalidArgument, "no tool that tool_choice allows has a name",
                 "tool_choice");
   }
-  const bool is_relaxed = wish.strict.empty();
+  const bool is_relaxed = requested.strict.empty();
   using Strictness = StructuredOutput::Strictness;
-  return ToolCallGrammar{.form = StructuredOutput{.kind = StructuredOutput::Kind::kRules,
-                                                  .rules = std::move(*grammar),
-                                                  .strictness = is_relaxed ? Strictness::kRelaxed
-                                                                           : Strictness::kStrict,
-                                                  .style = wish.style,
-                                                  .param = wish.forced ? "tool_choice" : "tools",
-                                                  .includes_header = !is_hermes},
-                         .is_hermes = is_hermes};
+  return ToolCallGrammar{
+      .form =
+          StructuredOutput{.kind = StructuredOutput::Kind::kRules,
+                           .rules = std::move(*grammar),
+                           .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
+                           .style = requested.style,
+                           .param = requested.forced ? "tool_choice" : "tools",
+                           .includes_header = !is_hermes},
+      .is_hermes = is_hermes};
 }
 
 }  // namespace kvik

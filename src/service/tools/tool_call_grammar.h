@@ -37,6 +37,6 @@ struct ToolCallGrammar {
   std::optional<StructuredOutput> form;
   bool is_hermes = false;  // Hermes replaces the template's own syntax
 };
-Result<ToolCallGrammar> tool_call_grammar(const ToolCallRequirements& wish);
+Result<ToolCallGrammar> tool_call_grammar(const ToolCallRequirements& requested);
 
 }  // namespace kvik

@@ -53,18 +53,18 @@ constexpr CallSyntax xml_call() {
   return call;
 }
 
-// Returns the formats in order of detection: a telltale that occurs in several templates must
+// Returns the formats in order of detection: a marker that occurs in several templates must
 // follow those that are unique.
 std::vector<ToolFormat> make_formats() {
   std::vector<ToolFormat> formats = {
       {.name = "harmony",
-       .telltales = {"<|channel|>analysis", "<|start|>"},
+       .markers = {"<|channel|>analysis", "<|start|>"},
        .syntaxes = {{.begin = "<|channel|>commentary to=functions.",
                      .between = " <|constrain|>json<|message|>"}},
        .has_one_call = true,
        .has_channels = true},
       {.name = "gemma4",
-       .telltales = {"<|tool_call>call:"},
+       .markers = {"<|tool_call>call:"},
        .syntaxes = {{.list_begin = "<|tool_call>",
                      .name = "call:",
                      .between = "{",
@@ -74,7 +74,7 @@ std::vector<ToolFormat> make_formats() {
                      .has_one_call_lists = true}},
        .end_token = "<|tool_response>"},
       {.name = "kimi",
-       .telltales = {"<|tool_calls_section_begin|>"},
+       .markers = {"<|tool_calls_section_begin|>"},
        .syntaxes = {{.list_begin = "<|tool_calls_section_begin|>",
                      .begin = "<|tool_call_begin|>",
                      .name = "functions.",
@@ -85,15 +85,15 @@ std::vector<ToolFormat> make_formats() {
                      .skips_blanks = true}},
        .writes_history = true},
       {.name = "deepseek-v4",
-       .telltales = {"｜DSML｜", "'tool_calls>"},
+       .markers = {"｜DSML｜", "'tool_calls>"},
        .syntaxes = {in_list(kDsmlCall, "<｜DSML｜tool_calls>\n", "", "</｜DSML｜tool_calls>")}},
       {.name = "deepseek-v3.2",
-       .telltales = {"｜DSML｜"},
+       .markers = {"｜DSML｜"},
        .syntaxes = {in_list(kDsmlCall, "<｜DSML｜function_calls>\n", "",
                             "</｜DSML｜function_calls>")}},
       {.name = "deepseek-v3",
-       .telltales = {"<｜tool▁calls▁begin｜>"},
-       .syntaxes = {{.telltale = "```json",  // V3 and R1
+       .markers = {"<｜tool▁calls▁begin｜>"},
+       .syntaxes = {{.marker = "```json",  // V3 and R1
                      .list_begin = "<｜tool▁calls▁begin｜>",
                      .begin = "<｜tool▁call▁begin｜>",
                      .name = "function<｜tool▁sep｜>",
@@ -107,7 +107,7 @@ std::vector<ToolFormat> make_formats() {
                      .end = "<｜tool▁call▁end｜>",
                      .list_end = "<｜tool▁calls▁end｜>"}}},
       {.name = "glm",
-       .telltales = {"<arg_key>"},
+       .markers = {"<arg_key>"},
        .syntaxes = {{.list_begin = "<tool_call>",
                      .between = "\n",
                      .values = Values::kParameters,
@@ -118,7 +118,7 @@ std::vector<ToolFormat> make_formats() {
                      .separator = "\n",
                      .has_one_call_lists = true}}},
       {.name = "minimax",
-       .telltales = {"<minimax:tool_call>"},
+       .markers = {"<minimax:tool_call>"},
        .syntaxes = {{.list_begin = "<minimax:tool_call>\n",
                      .begin = "<invoke name=\"",
                      .between = "\">\n",
@@ -129,12 +129,12 @@ std::vector<ToolFormat> make_formats() {
                      .end = "</invoke>\n",
                      .list_end = "</minimax:tool_call>"}}},
       {.name = "seed",
-       .telltales = {"<seed:tool_call>"},
+       .markers = {"<seed:tool_call>"},
        .syntaxes = {in_list(kXmlCall, "<seed:tool_call>\n", "", "</seed:tool_call>")}},
-      {.name = "xml", .telltales = {"<function="}, .syntaxes = {xml_call()}},
+      {.name = "xml", .markers = {"<function="}, .syntaxes = {xml_call()}},
       {.name = "mistral",
-       .telltales = {"[TOOL_CALLS]"},
-       .syntaxes = {{.telltale = "[ARGS]",
+       .markers = {"[TOOL_CALLS]"},
+       .syntaxes = {{.marker = "[ARGS]",
                      .list_begin = "[TOOL_CALLS]",
                      .between = "[ARGS]",
                      .id = "[CALL_ID]",
@@ -143,7 +143,7 @@ std::vector<ToolFormat> make_formats() {
                     in_list(kJsonCall, "[TOOL_CALLS][", ", ", "]")},
        .has_nine_letter_ids = true},
       {.name = "cohere",
-       .telltales = {"<|START_ACTION|>"},
+       .markers = {"<|START_ACTION|>"},
        .syntaxes = {{.list_begin = "<|START_ACTION|>[\n    ",
                      .name = "{\"tool_call_id\": \"0\", \"tool_name\": ",
                      .between = ", \"parameters\": ",
@@ -152,11 +152,11 @@ std::vector<ToolFormat> make_formats() {
                      .separator = ",\n    ",
                      .list_end = "\n]<|END_ACTION|>"}}},
       {.name = "granite3",
-       .telltales = {"<|tool_call|>"},
+       .markers = {"<|tool_call|>"},
        .syntaxes = {in_list(kJsonCall, "<|tool_call|>[", ", ", "]")},
        .writes_history = true},
       {.name = "lfm2",
-       .telltales = {"List of tools: "},
+       .markers = {"List of tools: "},
        .syntaxes = {{.list_begin = "<|tool_call_start|>[",
                      .between = "(",
                      .values = Values::kPython,
@@ -166,11 +166,11 @@ std::vector<ToolFormat> make_formats() {
                      .skips_blanks = true}},
        .writes_history = true},
       {.name = "hermes",
-       .telltales = {"<tool_call>"},
+       .markers = {"<tool_call>"},
        .syntaxes = {in_own_list(kJsonCall, "<tool_call>\n", "\n</tool_call>")},
        .writes_history = true},
       {.name = "llama3",
-       .telltales = {"<|python_tag|>"},
+       .markers = {"<|python_tag|>"},
        .syntaxes = {{.list_begin = "<|python_tag|>",
                      .begin = "{",
                      .name = "\"name\": ",
@@ -208,9 +208,8 @@ const ToolFormat* find_tool_format(std::string_view name) {
 const ToolFormat* find_format_of_template(std::string_view chat_template) {
   const auto formats = tool_formats();
   const auto found = std::ranges::find_if(formats, [&](const ToolFormat& format) {
-    return std::ranges::all_of(format.telltales, [&](std::string_view telltale) {
-      return chat_template.contains(telltale);
-    });
+    return std::ranges::all_of(
+        format.markers, [&](std::string_view marker) { return chat_template.contains(marker); });
   });
   return found == formats.end() ? nullptr : &*found;
 }
@@ -219,7 +218,7 @@ const ToolFormat& hermes_format() { return *find_tool_format("hermes"); }
 
 const CallSyntax& find_syntax(const ToolFormat& format, std::string_view chat_template) {
   const auto found = std::ranges::find_if(format.syntaxes, [&](const CallSyntax& syntax) {
-    return chat_template.contains(syntax.telltale);
+    return chat_template.contains(syntax.marker);
   });
   return found == format.syntaxes.end() ? format.syntaxes.back() : *found;
 }

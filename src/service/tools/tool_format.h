@@ -14,7 +14,7 @@ namespace kvik {
 struct ToolFormat {
   std::string_view name;  // value of --tool-format
   // a template that contains all of these uses the format
-  std::array<std::string_view, 2> telltales;
+  std::array<std::string_view, 2> markers;
   std::vector<CallSyntax> syntaxes;  // one or two, with the same opening mark
   std::string_view end_token = {};   // token that ends an answer after its last call
   // calls of earlier turns are written if the template omits them
@@ -28,7 +28,7 @@ struct ToolFormat {
   bool has_numbered_names() const { return syntaxes.front().has_numbered_names; }
 };
 
-// Returns all formats. A template uses the first one whose telltales it contains.
+// Returns all formats. A template uses the first one whose markers it contains.
 std::span<const ToolFormat> tool_formats();
 
 // Return null if no format has this name, or if the template contains no known format.

@@ -20,15 +20,15 @@ namespace {
 // A summary of the changed tensors with one role.
 struct Changed {
   std::set<uint32_t> layers;
-  uint32_t least_rank = UINT32_MAX, most_rank = 0;
-  float least_scale = 0, most_scale = 0;
+  uint32_t min_rank = UINT32_MAX, max_rank = 0;
+  float min_scale = 0, max_scale = 0;
   uint64_t n_pairs = 0, n_values = 0;
 
   void add(const AdapterPair& pair) {
-    least_scale = n_pairs == 0 ? pair.scale : std::min(least_scale, pair.scale);
-    most_scale = n_pairs == 0 ? pair.scale : std::max(most_scale, pair.scale);
-    least_rank = std::min(least_rank, pair.rank);
-    most_rank = std::max(most_rank, pair.rank);
+    min_scale = n_pairs == 0 ? pair.scale : std::min(min_scale, pair.scale);
+    max_scale = n_pairs == 0 ? pair.scale : std::max(max_scale, pair.scale);
+    min_rank = std::min(min_rank, pair.rank);
+    max_rank = std::max(max_rank, pair.rank);
     layers.insert(pair.tensor.layer);
     n_values += pair.rank * (pair.n_rows + pair.n_cols);
     ++n_pairs;
@@ -73,7 +73,7 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
       printable(spec.path), printable(model),
       source->base_name().empty() ? "a model that it does not name"
                                   : printable(source->base_name()),
-      all.n_pairs, all.n_pairs == 0 ? "0" : range(all.least_rank, all.most_rank), all.n_values,
+      all.n_pairs, all.n_pairs == 0 ? "0" : range(all.min_rank, all.max_rank), all.n_values,
       format_bytes(Adapter::bytes_of(*source, config, *backend)));
   out += saved;
   out +=
@@ -81,8 +81,8 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
   for (const auto& [role, changed] : by_role) {
     out += fmt::format("{:<16}{:>8}{:>8}{:>10}{:>12}\n", role_name({role, 0}),
                        is_of_layer(role) ? fmt::format("{}", changed.layers.size()) : "-",
-                       changed.n_pairs, range(changed.least_rank, changed.most_rank),
-                       range(changed.least_scale, changed.most_scale));
+                       changed.n_pairs, range(changed.min_rank, changed.max_rank),
+                       range(changed.min_scale, changed.max_scale));
   }
   const bool has_state = config.has_state();
   if (leaves_kv) {

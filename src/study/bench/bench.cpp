@@ -92,8 +92,8 @@ class LimitWatcher final : public BenchWatcher {
 
   void between_steps(Duration computed) override {
     constexpr double kMsPerLook = 80;
-    constexpr double kMostLooks = 25;
-    probe_.look(static_cast<uint32_t>(std::clamp(to_ms(computed) / kMsPerLook, 1.0, kMostLooks)));
+    constexpr double kMaxLooks = 25;
+    probe_.look(static_cast<uint32_t>(std::clamp(to_ms(computed) / kMsPerLook, 1.0, kMaxLooks)));
   }
   void after_run() override { limits.push_back(probe_.take()); }
 

@@ -22,7 +22,7 @@ uint32_t largest_batch(std::span<const BenchCase> cases) {
   return batch;
 }
 
-uint64_t most_pages(std::span<const BenchCase> cases) {
+uint64_t max_pages(std::span<const BenchCase> cases) {
   uint64_t n = 1;
   for (const BenchCase& bench : cases) n = std::max(n, BenchRunner::n_pages(bench));
   return n;
@@ -48,7 +48,7 @@ BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type,
       decoder_(*loaded.model, *loaded.backend, kv_type,
                std::max(kMaxStepTokens, largest_batch(cases))),
       kv_(loaded.backend->memory(),
-          most_pages(cases) * decoder_.groups().n_groups() * decoder_.page_bytes(),
+          max_pages(cases) * decoder_.groups().n_groups() * decoder_.page_bytes(),
           layout_of(decoder_, loaded.model->config(), largest_batch(cases)), clock_) {}
 
 uint64_t BenchRunner::n_pages(const BenchCase& bench) {

@@ -12,18 +12,18 @@
 
 namespace kvik {
 
-double least_compute_seconds(const Work& work, const MachineLimits& machine) {
+double min_compute_seconds(const Work& work, const MachineLimits& machine) {
   const double bf16_ops_per_s = std::max(machine.bf16_ops_per_s, machine.f32_ops_per_s);
   return work.int4_ops / machine.int4_ops_per_s + work.int8_ops / machine.int8_ops_per_s +
          work.bf16_ops / bf16_ops_per_s + work.f32_ops / machine.f32_ops_per_s;
 }
 
-double least_read_seconds(const Work& work, const MachineLimits& machine) {
+double min_read_seconds(const Work& work, const MachineLimits& machine) {
   return work.bytes / machine.read_bytes_per_s;
 }
 
-double least_seconds(const Work& work, const MachineLimits& machine) {
-  return std::max(least_compute_seconds(work, machine), least_read_seconds(work, machine));
+double min_seconds(const Work& work, const MachineLimits& machine) {
+  return std::max(min_compute_seconds(work, machine), min_read_seconds(work, machine));
 }
 
 LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv)
@@ -74,7 +74,7 @@ Result<LimitModel> LimitModel::of(const std::string& spec, const LoadedModel& lo
 
 void LimitModel::hold_against(const MachineLimits& machine, BenchResult& result) const {
   result.work = work(result.bench);
-  result.limit = result.bench.n_tokens * result.bench.batch / least_seconds(result.work, machine);
+  result.limit = result.bench.n_tokens * result.bench.batch / min_seconds(result.work, machine);
 }
 
 void LimitModel::hold_against(std::span<const MachineLimits> during, BenchResult& result) const {

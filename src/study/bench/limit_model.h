@@ -15,12 +15,12 @@
 namespace kvik {
 
 // Return the minimum time of the arithmetic, and of the reads, at the limits of the machine.
-double least_compute_seconds(const Work& work, const MachineLimits& machine);
-double least_read_seconds(const Work& work, const MachineLimits& machine);
+double min_compute_seconds(const Work& work, const MachineLimits& machine);
+double min_read_seconds(const Work& work, const MachineLimits& machine);
 
 // Returns the minimum time at the limits of the machine. Reads and arithmetic overlap; different
 // kinds of arithmetic do not.
-double least_seconds(const Work& work, const MachineLimits& machine);
+double min_seconds(const Work& work, const MachineLimits& machine);
 
 // Counts the work of the tests of a model. Weights count with their size in the file. A larger
 // packed form therefore lowers the reached share of the limit, not the limit.

@@ -138,12 +138,12 @@ Result<std::vector<ReplayTurn>> read_turns(const ReplayOptions& options,
 
 // Returns options with pages for 4 * users + 4 sequences of the longest turn.
 EngineOptions engine_options(const LoadedModel& loaded, std::span<const ReplayTurn> turns,
-                             uint64_t most_users) {
+                             uint64_t max_users) {
   uint64_t n_longest = 1;
   for (const ReplayTurn& turn : turns) {
     n_longest = std::max<uint64_t>(n_longest, turn.prompt.size() + turn.answer.size());
   }
-  return {.kv_budget_bytes = loaded.kv().budget(n_longest + kPageTokens, 4 * most_users + 4),
+  return {.kv_budget_bytes = loaded.kv().budget(n_longest + kPageTokens, 4 * max_users + 4),
           .kv_type = loaded.kv_type,
           .n_ctx_max = static_cast<uint32_t>(loaded.n_ctx)};
 }

@@ -11,9 +11,9 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kLeastTries = 9;
-constexpr double kLeastMs = 60;
-constexpr size_t kMostTries = 500;
+constexpr size_t kMinTries = 9;
+constexpr double kMinMs = 60;
+constexpr size_t kMaxTries = 500;
 
 // The pages of one sequence, which all contain the same noise, and its rows of queries and outputs.
 class Probe {
@@ -69,7 +69,7 @@ Spread time_attention(Backend& backend, const AttentionCase& attention) {
   probe.ms_of_a_token();  // touches buffers and wakes threads
   std::vector<double> tries;
   double all_ms = 0;
-  while (tries.size() < kLeastTries || (all_ms < kLeastMs && tries.size() < kMostTries)) {
+  while (tries.size() < kMinTries || (all_ms < kMinMs && tries.size() < kMaxTries)) {
     all_ms += tries.emplace_back(probe.ms_of_a_token());
   }
   // Drops the highest and lowest twentieth of the times, which other programs affect.

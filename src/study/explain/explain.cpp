@@ -24,9 +24,9 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // defaults
-constexpr uint32_t kFewestTokens = 4;                     // minimum for a meaningful comparison
-constexpr double kNaiveSeconds = 8;                       // limit for one run without a cache
+constexpr uint32_t kMaxGeneratedTokens = 384, kMinGeneratedTokens = 16;  // defaults
+constexpr uint32_t kMinTokens = 4;        // minimum for a meaningful comparison
+constexpr double kNaiveSeconds = 8;       // limit for one run without a cache
 constexpr uint32_t kRepeats = 3;          // number of times that each run is repeated
 constexpr double kExperimentMs = 40'000;  // limit for all repeats
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
@@ -54,21 +54,22 @@ std::vector<TokenId> prompt_of(const ExplainOptions& options, const LoadedModel&
 uint32_t tokens_in_time(uint32_t n_prompt, double prefill_tok_s) {
   double seconds = 0;
   uint32_t n = 0;
-  while (n < kMostTokens && seconds <= kNaiveSeconds) seconds += (n_prompt + n++) / prefill_tok_s;
-  return std::max(kLeastTokens, n);
+  while (n < kMaxGeneratedTokens && seconds <= kNaiveSeconds)
+    seconds += (n_prompt + n++) / prefill_tok_s;
+  return std::max(kMinGeneratedTokens, n);
 }
 
 Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt, uint64_t n_ctx,
                                double prefill_tok_s) {
-  if (n_prompt == 0 || n_prompt + uint64_t{kLeastTokens} > n_ctx) {
+  if (n_prompt == 0 || n_prompt + uint64_t{kMinGeneratedTokens} > n_ctx) {
     return fail(ErrorCode::kContextLength,
                 fmt::format("the prompt has {} tokens and the context holds {}, expected room for "
                             "{} more",
-                            n_prompt, n_ctx, kLeastTokens));
+                            n_prompt, n_ctx, kMinGeneratedTokens));
   }
-  if (options.max_tokens && *options.max_tokens < kFewestTokens) {
+  if (options.max_tokens && *options.max_tokens < kMinTokens) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("--max-tokens is {}, expected at least {}",
-                                                         *options.max_tokens, kFewestTokens));
+                                                         *options.max_tokens, kMinTokens));
   }
   const uint64_t wanted =
       options.max_tokens ? *options.max_tokens : tokens_in_time(n_prompt, prefill_tok_s);
@@ -182,7 +183,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
                                                          .cache_salt = "explain",
                                                          .tenant = "",
                                                          .repeats = kRepeats,
-                                                         .most_ms = kExperimentMs},
+                                                         .max_ms = kExperimentMs},
                                                         describe, progress));
   report["version"] = build_info().version;
   report["model"] = model_id(options.model).text();

@@ -140,7 +140,7 @@ Result<SharingTime> measure_sharing(ServiceApi& service, uint32_t n_shared, uint
     }
     return ids;
   };
-  const auto behind = [](std::vector<TokenId> ids, const std::vector<TokenId>& more) {
+  const auto joined = [](std::vector<TokenId> ids, const std::vector<TokenId>& more) {
     ids.insert(ids.end(), more.begin(), more.end());
     return ids;
   };
@@ -148,8 +148,8 @@ Result<SharingTime> measure_sharing(ServiceApi& service, uint32_t n_shared, uint
   for (uint32_t i = 0; i < kRepeat; ++i) {
     const std::string salt = fmt::format("sharing {}", i);
     const std::vector<TokenId> shared = tokens(n_shared);
-    TRY_ASSIGN(const Usage a, first_token(service, behind(shared, tokens(n_own)), salt));
-    TRY_ASSIGN(const Usage b, first_token(service, behind(shared, tokens(n_own)), salt));
+    TRY_ASSIGN(const Usage a, first_token(service, joined(shared, tokens(n_own)), salt));
+    TRY_ASSIGN(const Usage b, first_token(service, joined(shared, tokens(n_own)), salt));
     first.push_back(to_ms(a.ttft));
     second.push_back(to_ms(b.ttft));
     times.n_found = b.cached_tokens;

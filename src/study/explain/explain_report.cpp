@@ -36,8 +36,8 @@ json::object bench_json(const BenchResult& r, const MachineLimits& machine) {
           {"tok_s_min", r.min},
           {"tok_s_max", r.max},
           {"limit_share", r.limit_share()},
-          {"arithmetic_share", least_compute_seconds(r.work, machine) / r.seconds()},
-          {"memory_share", least_read_seconds(r.work, machine) / r.seconds()},
+          {"arithmetic_share", min_compute_seconds(r.work, machine) / r.seconds()},
+          {"memory_share", min_read_seconds(r.work, machine) / r.seconds()},
           {"ms", 1e3 * r.seconds()}};
 }
 

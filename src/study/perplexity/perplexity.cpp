@@ -22,7 +22,7 @@ namespace kvik {
 namespace {
 
 constexpr uint32_t kDefaultWindow = 512;
-constexpr uint32_t kLeastWindow = 4;
+constexpr uint32_t kMinWindow = 4;
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
 // A loaded model that evaluates windows of a text.
@@ -155,11 +155,11 @@ std::string as_text(const PerplexityOptions& options, const Scores& s) {
 
 Result<std::string> perplexity(PerplexityOptions options) {
   if (options.model.n_ctx == 0) options.model.n_ctx = kDefaultWindow;
-  if (options.model.n_ctx < kLeastWindow || options.model.n_ctx > UINT32_MAX / 2 ||
+  if (options.model.n_ctx < kMinWindow || options.model.n_ctx > UINT32_MAX / 2 ||
       options.n_windows == 0u) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} windows of {} tokens, expected at least one, of {} at least",
-                            options.n_windows.value_or(1), options.model.n_ctx, kLeastWindow));
+                            options.n_windows.value_or(1), options.model.n_ctx, kMinWindow));
   }
   if (options.against.empty() && options.against_kv_type) options.against = options.model.model;
   TRY_ASSIGN(Reader model, open_reader(options.model, options.model.model));

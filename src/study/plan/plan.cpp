@@ -81,11 +81,11 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
   if (plan.adapter_bytes > 0) memory.buffers.push_back({"adapters", plan.adapter_bytes});
   if (plan.has_kv_events) {
     const uint64_t n_pages = memory.kv_bytes / kv.layout.page_bytes;
-    memory.buffers.push_back({"KV events", KvEventPublisher::most_bytes(n_pages)});
+    memory.buffers.push_back({"KV events", KvEventPublisher::max_bytes(n_pages)});
   }
   const bool fits = memory.total_bytes() <= plan.memory_bytes;
   uint64_t beside = plan.adapter_bytes;
-  if (plan.has_kv_events) beside += KvEventPublisher::most_bytes(0);
+  if (plan.has_kv_events) beside += KvEventPublisher::max_bytes(0);
   const uint64_t left = plan.memory_bytes - std::min(plan.memory_bytes, beside);
   return {.type = type,
           .kv_bytes_per_token = kv.bytes_per_token,
@@ -102,7 +102,7 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
 void add_choice(const PlanOptions& options, const Footprint& footprint, Backend& backend,
                 Plan& plan) {
   plan.memory = options.memory_bytes ? idle_machine(options.memory_bytes) : memory_state(backend);
-  MemoryWish wish;
+  MemoryRequest wish;
   wish.adapter_bytes = options.adapter_bytes;
   if (!options.model.chooses_ctx) wish.n_ctx = plan.n_ctx;
   EngineOptions engine;

@@ -182,8 +182,8 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
       if (std::isfinite(sums[r].lost)) continue;
       std::vector<float> values(n_cols);
       dequantize_row(from.type, slab.row(first + r), values);
-      if (auto trouble = error_in_row(from, tensor.info.type, first + r, values)) {
-        return std::unexpected(std::move(*trouble));
+      if (auto failure = error_in_row(from, tensor.info.type, first + r, values)) {
+        return std::unexpected(std::move(*failure));
       }
     }
     TRY(output.write(out));

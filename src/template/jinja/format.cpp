@@ -118,8 +118,8 @@ Result<Text> integer_text(Runtime& runtime, int64_t value, const Spec& spec) {
   const std::string format = std::string("{:") + (has_base ? spec.type : 'd') + '}';
   std::string digits = fmt::format(fmt::runtime(format), magnitude);
   // With %, a precision is the least number of digits; format() knows none for integers.
-  const auto n_least = static_cast<size_t>(spec.precision.value_or(0));
-  if (digits.size() < n_least) digits.insert(0, n_least - digits.size(), '0');
+  const auto n_min = static_cast<size_t>(spec.precision.value_or(0));
+  if (digits.size() < n_min) digits.insert(0, n_min - digits.size(), '0');
   std::string prefix;
   if (has_base && spec.has_prefix) prefix = {'0', spec.type};
   return padded_number(

@@ -102,8 +102,8 @@ Result<void> JsonWriter::put_key(const Value& key) {
 template <class WriteItem>
 Result<void> JsonWriter::write_items(std::string_view brackets, size_t n, size_t level,
                                      const WriteItem& write_item) {
-  const auto new_line = [&](size_t its_level) {
-    if (options_.indent) put("\n" + std::string(*options_.indent * its_level, ' '));
+  const auto new_line = [&](size_t spdlog_level) {
+    if (options_.indent) put("\n" + std::string(*options_.indent * spdlog_level, ' '));
   };
   put(brackets.substr(0, 1));
   for (size_t i = 0; i < n; ++i) {

@@ -7,7 +7,7 @@
 namespace kvik::jinja {
 namespace {
 
-std::unexpected<Error> unfit(std::string_view op, const Value& a, const Value& b) {
+std::unexpected<Error> unsupported_operands(std::string_view op, const Value& a, const Value& b) {
   if (a.is_undefined() || b.is_undefined()) {
     const Value& missing = a.is_undefined() ? a : b;
     return wrong("'{}' is undefined, expected a value for '{}'", missing.as<Undefined>()->name, op);
@@ -170,7 +170,7 @@ Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, cons
   const auto repeats = [](const Value& x) { return x.text() || is_sequence_value(x); };
   if (op == "*" && repeats(a) && b.as_int()) return repeat(runtime, a, *b.as_int());
   if (op == "*" && repeats(b) && a.as_int()) return repeat(runtime, b, *a.as_int());
-  return unfit(op, a, b);
+  return unsupported_operands(op, a, b);
 }
 
 Result<Text> text_of(Runtime& runtime, const Value& value) {
@@ -197,13 +197,13 @@ Result<bool> less(Runtime& runtime, const Value& a, const Value& b) {
     }
     return left.size() < right.size();
   }
-  return unfit("<", a, b);
+  return unsupported_operands("<", a, b);
 }
 
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& item) {
   if (container.is_undefined()) return false;
   if (container.text()) {
-    if (!item.text()) return unfit("in", item, container);
+    if (!item.text()) return unsupported_operands("in", item, container);
     TRY(runtime.charge(1 + container.text()->size() / 64));
     return container.text()->view().find(item.text()->view()) != std::string_view::npos;
   }
@@ -226,7 +226,7 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
     TRY(runtime.charge(std::min(items.size() * item.extent().n_nodes, container.extent().n_nodes)));
     return std::any_of(items.begin(), items.end(), [&](const Value& v) { return equal(v, item); });
   }
-  return unfit("in", item, container);
+  return unsupported_operands("in", item, container);
 }
 
 Result<bool> compare(Runtime& runtime, Comparison comparison, const Value& a, const Value& b) {

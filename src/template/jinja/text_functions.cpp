@@ -11,7 +11,7 @@
 namespace kvik::jinja {
 namespace {
 
-bool begins_word_behind(UChar32 c) {
+bool begins_word_after(UChar32 c) {
   return u_isUWhiteSpace(c) || (c >= 0x1C && c <= 0x1F) || c == '-' || c == '(' || c == '{' ||
          c == '[' || c == '<';
 }
@@ -27,7 +27,7 @@ class Recaser {
       const UChar32 c = text.char32At(i);
       out.append(is_inside_ ? icu::UnicodeString(c).toLower(icu::Locale::getRoot()) : first(c));
       is_inside_ = letters_ == Case::kCapital || (letters_ == Case::kTitle && u_isalpha(c)) ||
-                   (letters_ == Case::kWords && !begins_word_behind(c));
+                   (letters_ == Case::kWords && !begins_word_after(c));
     }
     std::string bytes;
     out.toUTF8String(bytes);

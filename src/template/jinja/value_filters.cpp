@@ -90,11 +90,11 @@ std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
   if (text.empty() || text.front() == '-') return std::nullopt;
   constexpr std::array<std::pair<std::string_view, int64_t>, 3> kPrefixes = {
       {{"xX", 16}, {"oO", 8}, {"bB", 2}}};
-  for (const auto& [letters, its_base] : kPrefixes) {
+  for (const auto& [letters, prefix_base] : kPrefixes) {
     const bool has_it = text.size() > 2 && text[0] == '0' && letters.find(text[1]) != letters.npos;
-    if (!has_it || (base != 0 && base != its_base)) continue;
+    if (!has_it || (base != 0 && base != prefix_base)) continue;
     text.remove_prefix(2);
-    base = its_base;
+    base = prefix_base;
     if (text.starts_with('_')) text.remove_prefix(1);
     break;
   }

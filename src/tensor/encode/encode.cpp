@@ -11,7 +11,7 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kMostBlocks = 16;  // maximum number of blocks of a search
+constexpr size_t kMaxBlocks = 16;  // maximum number of blocks of a search
 
 bool has_avx512() {
   return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx512f") &&
@@ -49,7 +49,7 @@ bool encode_row_with(std::string_view isa, ElementType type, std::span<const flo
   const Search& search = *format->encoding.search;
   const auto run = isa == "avx512" ? search.avx512 : search.baseline;
   const size_t step = search.n_blocks * n_values;
-  BlockNumbers numbers[kMostBlocks];
+  BlockNumbers numbers[kMaxBlocks];
   for (size_t first = 0; first < values.size(); first += step) {
     const size_t n = std::min(step, values.size() - first);
     run({*format, values.subspan(first, n),

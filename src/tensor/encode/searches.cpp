@@ -16,14 +16,14 @@ namespace {
 // `missing`.
 template <int kValues>
 KVIK_LANES_INLINE void transpose(std::span<const float> from, float missing, Lanes (&to)[kValues]) {
-  float turned[kValues][kLanes];
+  float rotated[kValues][kLanes];
   for (size_t lane = 0; lane < kLanes; ++lane) {
     const size_t begin = lane * kValues;
     for (size_t i = 0; i < kValues; ++i) {
-      turned[i][lane] = begin < from.size() ? from[begin + i] : missing;
+      rotated[i][lane] = begin < from.size() ? from[begin + i] : missing;
     }
   }
-  std::memcpy(to, turned, sizeof(to));
+  std::memcpy(to, rotated, sizeof(to));
 }
 
 // With two or three bits, least squares shrinks the largest values, which harms models more than
@@ -76,8 +76,8 @@ KVIK_LANES_INLINE Lanes round_and_refine_scale(const SubBlocks<32>& s, Lanes sca
                                                LevelRange range) {
   scale = rounded_to_f16(scale);
   const LevelSums q = sum_levels(s, divide(splat(1), scale), Lanes{}, range.low, range.high);
-  const Lanes bent = rounded_to_f16(divide(q.wqx, q.wqq));
-  return error_of_scale(s, bent, range) < error_of_scale(s, scale, range) ? bent : scale;
+  const Lanes refined = rounded_to_f16(divide(q.wqx, q.wqq));
+  return error_of_scale(s, refined, range) < error_of_scale(s, scale, range) ? refined : scale;
 }
 
 KVIK_LANES_INLINE void search_scale(const SearchTask& task) {
@@ -95,8 +95,8 @@ KVIK_LANES_INLINE Line free_line(const SubBlocks<32>& s, float top) {
   const Line fit = fit_line<Minimum::kAny>(s, top, 8, 0.125f);
   const Line line{rounded_to_f16(fit.scale), rounded_to_f16(fit.minimum)};
   const LevelSums q = sum_levels(s, divide(splat(1), line.scale), line.minimum, 0, top);
-  const Line bent = refined_line<Minimum::kAny>(s, q);
-  const Line other{rounded_to_f16(bent.scale), rounded_to_f16(bent.minimum)};
+  const Line refined = refined_line<Minimum::kAny>(s, q);
+  const Line other{rounded_to_f16(refined.scale), rounded_to_f16(refined.minimum)};
   const LaneMask is_better = error_of_line(s, other, top) < error_of_line(s, line, top);
   return {is_better ? other.scale : line.scale, is_better ? other.minimum : line.minimum};
 }
@@ -293,7 +293,7 @@ KVIK_LANES_INLINE void search_scales(const SearchTask& task) {
   const int lowest = task.format.zero + static_cast<int>(how.levels.low);
   put_levels(levels_of_scale(s, scales.scale(), how.levels), lowest, kLanes, task.out);
   task.out->scale = f32_to_f16(scales.unit[0]);
-  put_factors(scales.scales, task.format.least_factor, 0, kLanes, task.out->factors);
+  put_factors(scales.scales, task.format.min_factor, 0, kLanes, task.out->factors);
 }
 
 // Searches compiled for one instruction set each. Everything that they call is inlined into them,

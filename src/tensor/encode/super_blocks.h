@@ -107,16 +107,16 @@ KVIK_LANES_INLINE void refine_units(const SubBlocks<kValues>& s, float top, int 
   // Σ w (u · scale · level − v · minimum − x)² is minimal where a u − b v = d and b u − c v = e.
   const Lanes det = a * c - b * b;
   const LaneMask is_flat = det <= a * c * 1e-6f;  // no or negligible minima
-  ScaledLines bent = best;
-  bent.scale_unit = is_flat ? divide(d, a) : divide(d * c - b * e, det);
-  bent.minimum_unit = is_flat ? best.minimum_unit : divide(d * b - a * e, det);
-  bent.scale_unit = rounded_to_f16(larger(bent.scale_unit, Lanes{}));
-  bent.minimum_unit = rounded_to_f16(larger(bent.minimum_unit, Lanes{}));
-  const Lanes error = error_of_line(s, bent.line(), top);
+  ScaledLines refined = best;
+  refined.scale_unit = is_flat ? divide(d, a) : divide(d * c - b * e, det);
+  refined.minimum_unit = is_flat ? best.minimum_unit : divide(d * b - a * e, det);
+  refined.scale_unit = rounded_to_f16(larger(refined.scale_unit, Lanes{}));
+  refined.minimum_unit = rounded_to_f16(larger(refined.minimum_unit, Lanes{}));
+  const Lanes error = error_of_line(s, refined.line(), top);
   const LaneMask is_better = is_less_over(error, least, n);
   least = is_better ? error : least;
-  best.scale_unit = is_better ? bent.scale_unit : best.scale_unit;
-  best.minimum_unit = is_better ? bent.minimum_unit : best.minimum_unit;
+  best.scale_unit = is_better ? refined.scale_unit : best.scale_unit;
+  best.minimum_unit = is_better ? refined.minimum_unit : best.minimum_unit;
 }
 
 // Chooses units and integers for super-blocks of n sub-blocks. Scales and minima are integers from
@@ -158,12 +158,13 @@ KVIK_LANES_INLINE ScaledScales choose_scales(const SubBlocks<kValues>& s, LevelR
     }
     const LevelSums q =
         sum_levels(s, divide(splat(1), best.scale()), Lanes{}, range.low, range.high);
-    const Lanes bent = rounded_to_f16(divide(sum_over(q.wqx * best.scales, kLanes),
-                                             sum_over(q.wqq * best.scales * best.scales, kLanes)));
-    const Lanes error = error_of_scale(s, bent * best.scales, range);
+    const Lanes refined =
+        rounded_to_f16(divide(sum_over(q.wqx * best.scales, kLanes),
+                              sum_over(q.wqq * best.scales * best.scales, kLanes)));
+    const Lanes error = error_of_scale(s, refined * best.scales, range);
     const LaneMask is_better = is_less_over(error, least, kLanes);
     least = is_better ? error : least;
-    best.unit = is_better ? bent : best.unit;
+    best.unit = is_better ? refined : best.unit;
   }
   return best;
 }

@@ -145,7 +145,7 @@ class LongWordMerger {
 
   void try_join(const Candidate& candidate) {
     auto& left = s_.symbols[candidate.place];
-    if (left.id == kGone || left.next == s_.symbols.size()) return;
+    if (left.id == kMerged || left.next == s_.symbols.size()) return;
     auto& right = s_.symbols[left.next];
     // One of the tokens may have been merged since. In that case the new pair was added with its
     // own rank.
@@ -153,13 +153,13 @@ class LongWordMerger {
     if (!join || join->rank != candidate.rank) return;
     left.id = join->id;
     left.next = right.next;
-    right.id = kGone;
+    right.id = kMerged;
     if (left.next < s_.symbols.size()) s_.symbols[left.next].prev = candidate.place;
     if (candidate.place > 0) consider(left.prev);
     consider(candidate.place);
   }
 
-  static constexpr TokenId kGone = std::numeric_limits<TokenId>::max();
+  static constexpr TokenId kMerged = std::numeric_limits<TokenId>::max();
 
   const BpeMerges& joins_;
   BpeMerges::Scratch& s_;

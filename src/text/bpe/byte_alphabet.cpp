@@ -7,7 +7,7 @@
 namespace kvik {
 namespace {
 
-constexpr bool stands_for_itself(int byte) {
+constexpr bool is_printable(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
@@ -15,7 +15,7 @@ constexpr std::array<char32_t, 256> make_letters() {
   std::array<char32_t, 256> letters{};
   char32_t next = 0x100;
   for (int byte = 0; byte < 256; ++byte) {
-    letters[byte] = stands_for_itself(byte) ? static_cast<char32_t>(byte) : next++;
+    letters[byte] = is_printable(byte) ? static_cast<char32_t>(byte) : next++;
   }
   return letters;
 }

@@ -67,9 +67,9 @@ void SpmMerges::add_token(const Vocabulary& vocabulary, TokenId id, uint32_t ran
 TokenId SpmMerges::add_symbol(const Vocabulary& vocabulary, std::string_view character) {
   characters_.emplace_back(character);
   const auto number = static_cast<uint32_t>(characters_.size() - 1);
-  const std::optional<uint32_t> twin = index_.insert(characters_, number);
-  if (twin) characters_.pop_back();
-  return vocabulary.n_vocab() + twin.value_or(number);
+  const std::optional<uint32_t> same_text = index_.insert(characters_, number);
+  if (same_text) characters_.pop_back();
+  return vocabulary.n_vocab() + same_text.value_or(number);
 }
 
 std::optional<TokenId> SpmMerges::symbol(const Vocabulary& vocabulary,

@@ -14,10 +14,10 @@ constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;
 
 Result<void> set_flags(const JsonObject& token, TokenId id, Vocabulary& vocabulary) {
   TRY_ASSIGN(const bool before, token.flag("lstrip", false));
-  TRY_ASSIGN(const bool behind, token.flag("rstrip", false));
+  TRY_ASSIGN(const bool is_rstrip, token.flag("rstrip", false));
   TRY_ASSIGN(const bool whole_word, token.flag("single_word", false));
   if (before) vocabulary.strips_before.insert(id);
-  if (behind) vocabulary.strips_after.insert(id);
+  if (is_rstrip) vocabulary.strips_after.insert(id);
   if (whole_word) vocabulary.whole_words.insert(id);
   return {};
 }
@@ -81,24 +81,24 @@ Result<TokenId> special_of(const JsonObject& processor, const std::string& name,
 // Reads the template of a TemplateProcessing: [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id":
 // "A"}}, …].
 Result<void> read_template(const JsonObject& processor, Vocabulary& vocabulary) {
-  bool is_behind = false;
+  bool is_after_text = false;
   const auto read_part = [&](const auto& value, const auto& path) -> Result<void> {
     TRY_ASSIGN(const JsonObject part, object_at(value, path));
     TRY_ASSIGN(const auto special, part.object("SpecialToken"));
     if (!special) {
-      is_behind = true;
+      is_after_text = true;
       return {};
     }
     TRY_ASSIGN(const std::string name, special->required_text("id"));
     TRY_ASSIGN(const TokenId id, special_of(processor, name, vocabulary));
-    bool& adds = is_behind ? vocabulary.adds_eos : vocabulary.adds_bos;
+    bool& adds = is_after_text ? vocabulary.adds_eos : vocabulary.adds_bos;
     if (std::exchange(adds, true)) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tokenizer.json: '{}' puts more than one token {} a text, expected "
                               "at most one",
-                              processor.path_of("single"), is_behind ? "after" : "before"));
+                              processor.path_of("single"), is_after_text ? "after" : "before"));
     }
-    (is_behind ? vocabulary.eos : vocabulary.bos) = id;
+    (is_after_text ? vocabulary.eos : vocabulary.bos) = id;
     return {};
   };
   return processor.find("single") ? processor.each_of("single", read_part) : Result<void>();

@@ -103,11 +103,11 @@ void add_special(const Vocabulary& vocabulary, Metadata& out) {
   add("eos", vocabulary.eos);
   add("unknown", vocabulary.unknown);
   // GGUF has two further keys for end tokens.
-  std::vector<const char*> rooms = {"eom", "eot"};
+  std::vector<const char*> names = {"eom", "eot"};
   for (const TokenId id : vocabulary.end_tokens) {
-    if (vocabulary.eos == id || rooms.empty()) continue;
-    add(rooms.back(), id);
-    rooms.pop_back();
+    if (vocabulary.eos == id || names.empty()) continue;
+    add(names.back(), id);
+    names.pop_back();
   }
   out.insert("tokenizer.ggml.add_bos_token", vocabulary.adds_bos);
   out.insert("tokenizer.ggml.add_eos_token", vocabulary.adds_eos);

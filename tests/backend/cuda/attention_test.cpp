@@ -19,7 +19,7 @@ struct Sequence {
   uint32_t n_shared_pages = 0;  // shared with the previous sequence
 };
 
-struct Scene {
+struct AttentionScene {
   KvGeometry kv;
   AttentionShape shape;
   std::vector<Sequence> sequences;
@@ -30,7 +30,7 @@ struct Scene {
 // Pages and their tables in a backend's memory. Positions without a token contain garbage.
 class Pages {
  public:
-  Pages(Backend& backend, const Scene& scene)
+  Pages(Backend& backend, const AttentionScene& scene)
       : backend_(backend), page_bytes_(backend.page_bytes(scene.kv)) {
     uint32_t n_pages = 0;
     for (const Sequence& s : scene.sequences) {
@@ -79,7 +79,7 @@ class Pages {
 };
 
 // Returns the output of attention, followed by the bytes of all pages.
-std::vector<float> attended(Backend& backend, const Scene& scene) {
+std::vector<float> attended(Backend& backend, const AttentionScene& scene) {
   const KvGeometry& kv = scene.kv;
   Pages pages(backend, scene);
   const uint32_t width = kv.n_kv_heads * kv.head_dim;
@@ -115,7 +115,7 @@ std::vector<float> attended(Backend& backend, const Scene& scene) {
   return all;
 }
 
-Scene scene_of(PageKind kind, uint32_t n_kv_heads, uint32_t group, uint32_t head_dim) {
+AttentionScene scene_of(PageKind kind, uint32_t n_kv_heads, uint32_t group, uint32_t head_dim) {
   return {.kv = {.type = kind.type,
                  .n_layers = 2,
                  .n_kv_heads = n_kv_heads,
@@ -126,7 +126,7 @@ Scene scene_of(PageKind kind, uint32_t n_kv_heads, uint32_t group, uint32_t head
           .has_open_pages = kind.open};
 }
 
-std::string name_of(const Scene& s) {
+std::string name_of(const AttentionScene& s) {
   return fmt::format("{}{} head_dim {} latent {} heads {}/{}", name_of(s.kv.type),
                      s.has_open_pages ? " open" : "", s.kv.head_dim, s.kv.latent_dim,
                      s.shape.n_heads, s.kv.n_kv_heads);
@@ -136,7 +136,7 @@ TEST(CudaAttention, pages_and_outputs_have_the_cpus_bytes_for_every_type_and_hea
   BothBackends both;
   for (const PageKind kind : kPageKinds) {
     for (const uint32_t head_dim : {4u, 20u, 33u, 64u, 80u, 96u, 128u, 160u, 256u}) {
-      Scene scene = scene_of(kind, 2, 3, head_dim);
+      AttentionScene scene = scene_of(kind, 2, 3, head_dim);
       if (kind.open) scene.sequences = {{5, 3}, {60, 7}};
       EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
     }
@@ -173,7 +173,7 @@ TEST(CudaAttention, splits_are_merged_in_their_order_however_rows_are_attended) 
     for (const PageKind kind : kPageKinds) {
       for (const Sequence& s :
            {Sequence{511, 1}, Sequence{512, 1}, Sequence{500, 30}, Sequence{1030, 2}}) {
-        Scene scene = scene_of(kind, 1, 2, 32);
+        AttentionScene scene = scene_of(kind, 1, 2, 32);
         scene.sequences = {s};
         EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); }))
             << name_of(scene) << " after " << s.n_cached;
@@ -187,7 +187,7 @@ TEST(CudaAttention, windows_caps_and_sinks_have_the_cpus_bits) {
   for (const PageKind kind : kPageKinds) {
     for (const uint32_t window : {0u, 1u, 33u, 600u}) {
       for (const float soft_cap : {0.0f, 2.0f}) {
-        Scene scene = scene_of(kind, 1, 2, 32);
+        AttentionScene scene = scene_of(kind, 1, 2, 32);
         scene.sequences = {{40, 5}, {620, 2}};
         scene.shape.window = window;
         scene.shape.soft_cap = soft_cap;
@@ -203,7 +203,7 @@ TEST(CudaAttention, latent_keys_are_values_as_well) {
   BothBackends both;
   for (const PageKind kind : kPageKinds) {
     for (const auto& [latent_dim, head_dim] : {std::pair{32u, 48u}, {512u, 576u}, {64u, 80u}}) {
-      Scene scene = scene_of(kind, 1, 5, head_dim);
+      AttentionScene scene = scene_of(kind, 1, 5, head_dim);
       scene.kv.latent_dim = latent_dim;
       scene.kv.keys_by_channel = false;
       scene.sequences = {{70, 3}, {10, 1}};
@@ -216,7 +216,7 @@ TEST(CudaAttention, sequences_that_share_pages_attend_them_together) {
   BothBackends both({.n_processors = 1});
   for (const PageKind kind : {PageKind{KvType::kBF16}, PageKind{KvType::kInt8},
                               PageKind{KvType::kInt8Int4, true}, PageKind{KvType::kInt4, true}}) {
-    Scene scene = scene_of(kind, 1, 2, 32);
+    AttentionScene scene = scene_of(kind, 1, 2, 32);
     scene.sequences = {{600, 1}, {590, 2, 18}, {576, 1, 18}, {30, 1}};
     EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
   }
@@ -225,7 +225,7 @@ TEST(CudaAttention, sequences_that_share_pages_attend_them_together) {
 TEST(CudaAttention, what_was_reserved_is_enough_for_open_pages) {
   for (const KvType type : {KvType::kInt8Int4, KvType::kInt4}) {
     BothBackends both({.n_processors = 100});
-    Scene scene = scene_of({type, true}, 1, 2, 32);
+    AttentionScene scene = scene_of({type, true}, 1, 2, 32);
     scene.sequences = {{0, 1}};
     attended(both.cuda(), scene);  // lists use part of the memory
     scene.sequences = {{1060, 15}};
@@ -245,7 +245,7 @@ TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
   BothBackends both;
   for (const KvType type : {KvType::kInt8, KvType::kInt4}) {
     for (const uint32_t head_dim : {32u, 128u}) {  // one group of V, and two
-      Scene scene = scene_of({type}, 1, 1, head_dim);
+      AttentionScene scene = scene_of({type}, 1, 1, head_dim);
       scene.shape.scale = 1e-4f;
       scene.sequences = {{125, 6}};
       EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
@@ -257,7 +257,7 @@ TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
 TEST(CudaAttention, pages_outside_the_window_are_not_read) {
   BothBackends both;
   for (const PageKind kind : kPageKinds) {
-    Scene scene = scene_of(kind, 1, 1, 32);
+    AttentionScene scene = scene_of(kind, 1, 1, 32);
     scene.shape.window = 40;
     scene.sequences = {{199, 1}};
     EXPECT_TRUE(both.agree([&](Backend& backend) {
@@ -280,9 +280,9 @@ TEST(CudaAttention, pages_outside_the_window_are_not_read) {
 TEST(CudaAttention, unusual_queries_have_the_cpus_bits) {
   BothBackends both;
   for (const PageKind kind : kPageKinds) {
-    const Scene scene = scene_of(kind, 1, 1, 32);
+    const AttentionScene scene = scene_of(kind, 1, 1, 32);
     EXPECT_TRUE(both.agree([&](Backend& backend) {
-      Scene of_tokens = scene;
+      AttentionScene of_tokens = scene;
       of_tokens.sequences = {{0, 40}};
       Pages pages(backend, of_tokens);
       std::vector<float> values = random_floats(40 * 32, 1);

@@ -57,14 +57,14 @@ class BothBackends {
 // Rows in a backend's memory, with further columns that must not be modified.
 class PlacedRows {
  public:
-  static constexpr uint32_t kBehind = 3;
+  static constexpr uint32_t kPadding = 3;
   static constexpr float kUntouched = 77.0f;
 
   PlacedRows(Backend& backend, uint32_t n_rows, uint32_t n_cols, std::vector<float> values = {})
       : memory_(backend.memory()),
-        host_(size_t{n_rows} * (n_cols + kBehind), kUntouched),
+        host_(size_t{n_rows} * (n_cols + kPadding), kUntouched),
         buffer_(memory_.allocate(host_.size() * sizeof(float))) {
-    rows = {buffer_.floats(), n_rows, n_cols, n_cols + kBehind};
+    rows = {buffer_.floats(), n_rows, n_cols, n_cols + kPadding};
     for (size_t i = 0; i < values.size(); ++i) {
       host_[i / n_cols * rows.stride + i % n_cols] = values[i];
     }

@@ -72,11 +72,11 @@ TEST(HostRun, a_barrier_that_some_threads_do_not_reach_is_found) {
 
 TEST(HostRun, a_fault_without_a_handler_ends_the_program) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const auto unheard = [] {
+  const auto without_handler = [] {
     set_fault_handler(nullptr);
     report_fault("some sentence");
   };
-  EXPECT_EXIT(unheard(), ::testing::KilledBySignal(SIGABRT), "host run: some sentence");
+  EXPECT_EXIT(without_handler(), ::testing::KilledBySignal(SIGABRT), "host run: some sentence");
 }
 
 TEST(HostRun, lanes_in_different_operations_of_their_warp_are_found) {

@@ -11,25 +11,25 @@ namespace {
 using host_run::HostDevice;
 
 // The output of an engine for a request.
-struct Said {
+struct Answer {
   std::vector<TokenId> ids;
   std::vector<float> logits;  // logits of all positions of prompts and of generated tokens
 };
 
-class SayingSink final : public EventSink {
+class AnswerSink final : public EventSink {
  public:
-  explicit SayingSink(Said& said) : said_(said) {}
+  explicit AnswerSink(Answer& answer) : answer_(answer) {}
   Verdict on_token(const TokenEvent& event) override {
-    said_.ids.push_back(event.id);
+    answer_.ids.push_back(event.id);
     return Verdict::kContinue;
   }
   void on_finish(FinishReason, const Usage&) override {}
   void on_logits(uint32_t, std::span<const float> logits) override {
-    said_.logits.insert(said_.logits.end(), logits.begin(), logits.end());
+    answer_.logits.insert(answer_.logits.end(), logits.begin(), logits.end());
   }
 
  private:
-  Said& said_;
+  Answer& answer_;
 };
 
 struct ModelCase {
@@ -39,7 +39,7 @@ struct ModelCase {
 
 // Runs three concurrent requests: a long prompt in chunks, a short one that soon decodes, and one
 // that shares the beginning of the first.
-std::vector<Said> all_said(const ModelCase& c, std::unique_ptr<Backend> backend) {
+std::vector<Answer> all_answers(const ModelCase& c, std::unique_ptr<Backend> backend) {
   const auto source = open_model(c.model);
   EXPECT_TRUE(source);
   auto loaded = load_model({.model = c.model, .kv_type = c.kv_type}, **source, std::move(backend));
@@ -53,7 +53,7 @@ std::vector<Said> all_said(const ModelCase& c, std::unique_ptr<Backend> backend)
   const uint32_t n_vocab = std::min(250u, loaded->model->config().n_vocab - 5);
   auto engine = Engine::create(std::move(loaded->model), *loaded->backend, options, clock);
   EXPECT_TRUE(engine);
-  std::vector<Said> said(3);
+  std::vector<Answer> answer(3);
   const uint32_t n_tokens[] = {45, 3, 36};
   for (uint32_t i = 0; i < 3; ++i) {
     Request request;
@@ -65,23 +65,23 @@ std::vector<Said> all_said(const ModelCase& c, std::unique_ptr<Backend> backend)
     request.sampling.temperature = i == 1 ? 1.0f : 0.0f;
     request.sampling.seed = i;
     request.logits = Request::Logits::kAll;
-    (*engine)->submit(RequestId{i}, std::move(request), std::make_shared<SayingSink>(said[i]));
+    (*engine)->submit(RequestId{i}, std::move(request), std::make_shared<AnswerSink>(answer[i]));
   }
   while ((*engine)->step()) {
   }
-  return said;
+  return answer;
 }
 
 void expect_the_cpus(const ModelCase& c) {
   SCOPED_TRACE(fmt::format("{} over {}", c.model, name_of(c.kv_type)));
   const auto expected =
-      all_said(c, std::move(*make_cpu_backend({.n_threads = 1, .isa = "scalar"})));
+      all_answers(c, std::move(*make_cpu_backend({.n_threads = 1, .isa = "scalar"})));
   host_run::HostDeviceOptions options;
   if (c.kv_type == KvType::kBF16 || c.kv_type == KvType::kInt4) {
     options.order = host_run::Order::kDescending;
   }
   const auto got =
-      all_said(c, std::move(*cuda::make_backend(std::make_unique<HostDevice>(options), 1)));
+      all_answers(c, std::move(*cuda::make_backend(std::make_unique<HostDevice>(options), 1)));
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_FALSE(expected[i].ids.empty());
     EXPECT_EQ(expected[i].ids, got[i].ids);

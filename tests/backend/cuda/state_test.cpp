@@ -25,26 +25,26 @@ void append(std::vector<float>& to, const std::vector<float>& more) {
 TEST(CudaState, convolutions_match_the_cpu_and_keep_state_before_drafts) {
   BothBackends both;
   for (const uint32_t n_channels : {1u, 40u, 300u}) {
-    for (const uint32_t n_taps : {2u, 4u}) {
+    for (const uint32_t kernel_size : {2u, 4u}) {
       for (const bool is_activated : {false, true}) {
         EXPECT_TRUE(both.agree([&](Backend& backend) {
-          const Buffer taps = placed(backend, random_rows(n_taps, n_channels, 1));
+          const Buffer conv_weights = placed(backend, random_rows(kernel_size, n_channels, 1));
           const Buffer bias = placed(backend, random_floats(n_channels, 2));
-          const size_t per_run = size_t{n_taps - 1} * n_channels;
+          const size_t per_run = size_t{kernel_size - 1} * n_channels;
           const Buffer states = placed(backend, random_floats(3 * per_run, 3));
           PlacedRows x(backend, 9, n_channels, random_rows(9, n_channels, 4));
           PlacedRows out(backend, 9, n_channels);
           const StateRun runs[] = {{states.floats(), 0, 1, 0},
                                    {states.floats() + per_run, 1, 5, 2},
                                    {states.floats() + 2 * per_run, 6, 3, 3}};
-          backend.short_conv(
-              {taps.floats(), is_activated ? bias.floats() : nullptr, n_taps, is_activated}, runs,
-              x.rows, out.rows);
+          backend.short_conv({conv_weights.floats(), is_activated ? bias.floats() : nullptr,
+                              kernel_size, is_activated},
+                             runs, x.rows, out.rows);
           std::vector<float> all = out.values();
           append(all, floats_of(backend, states));
           return all;
         })) << n_channels
-            << " channels, " << n_taps << " taps";
+            << " channels, " << kernel_size << " taps";
       }
     }
   }

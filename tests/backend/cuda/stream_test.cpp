@@ -83,12 +83,12 @@ TEST(CudaSteps, are_a_graph_from_the_second_one_of_their_kind_on) {
   const auto values_of = [&](float factor, uint32_t n, uint32_t n_rows) {
     for (uint32_t i = 0; i < n * n_rows * kColumns; ++i)
       expected[i % (n_rows * kColumns)] *= factor;
-    std::vector<float> with_behind(kRows * (kColumns + PlacedRows::kBehind),
-                                   PlacedRows::kUntouched);
+    std::vector<float> with_padding(kRows * (kColumns + PlacedRows::kPadding),
+                                    PlacedRows::kUntouched);
     for (uint32_t i = 0; i < kRows * kColumns; ++i) {
-      with_behind[i / kColumns * steps.x().rows.stride + i % kColumns] = expected[i];
+      with_padding[i / kColumns * steps.x().rows.stride + i % kColumns] = expected[i];
     }
-    return with_behind;
+    return with_padding;
   };
   EXPECT_EQ(steps.step(6, 2, 3.0f), values_of(3.0f, 6, 2));
   EXPECT_EQ(steps.counters().n_graph_runs, 0u);

@@ -14,8 +14,8 @@ namespace {
 using testing::as_stored;
 using testing::in_int4;
 using testing::random_floats;
+using testing::rotated;
 using testing::sets_here;
-using testing::turned;
 
 TEST(KvLayout, sizes_count_padded_v) {
   EXPECT_EQ((KvBlockLayout{KvType::kF32, 64}.k_bytes()), 32u * 64 * 4);
@@ -119,7 +119,7 @@ void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
   }
   // An int4 page holds rotated values.
   const auto in_page = [&](KvType of, const std::vector<float>& x) {
-    return of == KvType::kInt4 ? in_int4(turned(x, head_dim), head_dim)
+    return of == KvType::kInt4 ? in_int4(rotated(x, head_dim), head_dim)
                                : as_stored(of, x, head_dim);
   };
   const std::vector<float> k_stored = in_page(key_type(type), k);

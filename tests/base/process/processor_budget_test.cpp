@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 
 TEST(ProcessorBudget, tenants_beyond_the_limit_do_not_add_accounts) {
-  constexpr size_t kTenants = ProcessorBudget::kMostAccounts + 100;
+  constexpr size_t kTenants = ProcessorBudget::kMaxAccounts + 100;
   constexpr milliseconds kBurst{100};
   ProcessorBudget budget({.share = 0.5, .burst = kBurst});
   const TimePoint now{};
@@ -19,7 +19,7 @@ TEST(ProcessorBudget, tenants_beyond_the_limit_do_not_add_accounts) {
   for (size_t i = 0; i < kTenants; ++i) budget.charge(name(i), milliseconds(1), now);
   size_t n_remembered = 0;
   for (size_t i = 0; i < kTenants; ++i) n_remembered += budget.left(name(i), now) < kBurst;
-  EXPECT_EQ(n_remembered, ProcessorBudget::kMostAccounts - 1);
+  EXPECT_EQ(n_remembered, ProcessorBudget::kMaxAccounts - 1);
   EXPECT_EQ(budget.left("greedy", now), -9 * kBurst) << "the least time left is forgotten last";
 }
 
@@ -27,7 +27,7 @@ TEST(ProcessorBudget, an_unused_budget_is_forgotten_before_others) {
   ProcessorBudget budget({.share = 1, .burst = milliseconds(100)});
   const TimePoint begin{};
   budget.charge("busy", milliseconds(500), begin);
-  for (size_t i = 1; i < ProcessorBudget::kMostAccounts; ++i) {
+  for (size_t i = 1; i < ProcessorBudget::kMaxAccounts; ++i) {
     budget.charge(std::to_string(i), milliseconds(1), begin);
   }
   const TimePoint later = begin + milliseconds(10);

@@ -22,7 +22,7 @@ double plain_cost(const StepWork& work) { return 10.0 + work.n_rows; }
 TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   rig.add({.n_prompt = 3});
   rig.step();
   rig.add({.n_prompt = 180});  // 180 ms in five steps: no longer than the target
@@ -36,7 +36,7 @@ TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
 TEST(SchedulerTarget, steps_return_to_the_target_when_the_backlog_shrinks) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   rig.add({.n_prompt = 3});
   rig.step();
   Sequence* prompt = rig.add({.n_prompt = 600});
@@ -48,7 +48,7 @@ TEST(SchedulerTarget, steps_return_to_the_target_when_the_backlog_shrinks) {
 TEST(SchedulerTarget, without_decodes_there_is_no_limit) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   rig.add({.n_prompt = 700});
   EXPECT_EQ(rig.step()[0].second, 512u);
 }
@@ -56,7 +56,7 @@ TEST(SchedulerTarget, without_decodes_there_is_no_limit) {
 TEST(SchedulerTarget, prompts_keep_a_quarter_of_the_step) {
   Rig rig(256, {.max_step_tokens = 512, .max_running = 200, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   for (int i = 0; i < 80; ++i) rig.add({.n_prompt = 1});
   while (rig.step().size() < 80) {
   }
@@ -69,7 +69,7 @@ TEST(SchedulerTarget, prompts_keep_a_quarter_of_the_step) {
 TEST(SchedulerTarget, a_prompt_advances_by_a_token_however_little_is_left) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(1)});
   rig.cost_ms = [](const StepWork& work) { return 100.0 * work.n_rows; };
-  rig.teach();
+  rig.train_cost_model();
   rig.add({.n_prompt = 3});
   rig.step();
   rig.add({.n_prompt = 400});
@@ -79,7 +79,7 @@ TEST(SchedulerTarget, a_prompt_advances_by_a_token_however_little_is_left) {
 TEST(SchedulerTarget, a_completed_prompt_does_not_wait_for_later_ones) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 100});
   EXPECT_EQ(rig.step().size(), 1u);  // 110 ms; its token does not wait 400 ms for the others
 }
@@ -87,7 +87,7 @@ TEST(SchedulerTarget, a_completed_prompt_does_not_wait_for_later_ones) {
 TEST(SchedulerTarget, a_short_prompt_overtakes_a_long_one_that_came_just_before) {
   Rig rig(64, {.max_step_tokens = 32, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   Sequence* first = rig.add({.n_prompt = 900, .submitted_ms = 0});
   rig.step();
   Sequence* second = rig.add({.n_prompt = 20, .submitted_ms = 100});
@@ -99,7 +99,7 @@ TEST(SchedulerTarget, a_short_prompt_overtakes_a_long_one_that_came_just_before)
 TEST(SchedulerTarget, a_long_prompt_advances_whatever_short_ones_come) {
   Rig rig(200, {.max_step_tokens = 32, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   Sequence* const prompt = rig.add({.n_prompt = 900});
   for (int i = 0; i < 200; ++i) {
     rig.add({.n_prompt = 30, .max_tokens = 1, .submitted_ms = i * 40.0});
@@ -111,7 +111,7 @@ TEST(SchedulerTarget, a_long_prompt_advances_whatever_short_ones_come) {
 TEST(SchedulerTarget, steps_stretch_for_a_backlog_of_prompts_to_1_7_times_the_target) {
   Rig rig(2000, {.max_step_tokens = 512, .max_running = 200, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   rig.add({.n_prompt = 8});
   rig.step();
   double longest_ms = 0;
@@ -129,7 +129,7 @@ TEST(SchedulerOrder,
      a_prompt_of_which_the_cache_knows_most_is_admitted_before_an_older_unknown_one) {
   Rig rig(64, {.max_step_tokens = 512, .max_running = 1});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   rig.add({.n_prompt = 600, .max_tokens = 1, .token = 7});
   while (!rig.alive().empty()) rig.step();
   Sequence* const running = rig.add({.n_prompt = 8, .max_tokens = 5});
@@ -152,7 +152,7 @@ TEST(SchedulerOrder,
 const char* first_admitted(double known_submitted_ms) {
   Rig rig(64, {.max_step_tokens = 512, .max_running = 1});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   rig.add({.n_prompt = 600, .max_tokens = 1, .token = 7});
   while (!rig.alive().empty()) rig.step();
   Sequence* const running = rig.add({.n_prompt = 8, .max_tokens = 5});
@@ -190,7 +190,7 @@ TEST(SchedulerOrder, cached_pages_of_waiting_prompts_are_evicted_last) {
 TEST(SchedulerOrder, a_backlog_of_shorter_prompts_delays_admission) {
   Rig rig(2000, {.max_step_tokens = 32, .max_running = 100, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
-  rig.teach();
+  rig.train_cost_model();
   for (int i = 0; i < 8; ++i) rig.add({.n_prompt = 400, .max_tokens = 1});
   rig.step();
   const uint32_t n_running = rig.scheduler().n_running();

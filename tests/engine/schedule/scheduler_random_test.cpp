@@ -103,11 +103,11 @@ TEST(Scheduler, random_operations_lose_no_sequence_and_no_page_and_starve_nobody
       patience.look(rig, plan, options);
     };
     const auto add = [&] {
-      const uint32_t n_most = n_pages * kPageTokens;
-      const uint32_t n_prompt = 1 + random.below(random.below(2) == 0 ? 40 : n_most - 1);
+      const uint32_t n_max = n_pages * kPageTokens;
+      const uint32_t n_prompt = 1 + random.below(random.below(2) == 0 ? 40 : n_max - 1);
       patience.forget(
           rig.add({.n_prompt = n_prompt,
-                   .max_tokens = 1 + random.below(std::min(100u, n_most - n_prompt)),
+                   .max_tokens = 1 + random.below(std::min(100u, n_max - n_prompt)),
                    .max_chunk = random.below(3) == 0 ? 1 + random.below(20) : UINT32_MAX,
                    .cache = random.below(8) == 0 ? Request::Cache::kOff : Request::Cache::kUse,
                    .tenant = std::string(random.below(3), 'x'),

@@ -9,7 +9,7 @@
 namespace kvik {
 namespace {
 
-constexpr SpeculationOptions kFour{.mode = SpeculationOptions::Mode::kAlways, .n_most = 4};
+constexpr SpeculationOptions kFour{.mode = SpeculationOptions::Mode::kAlways, .n_max = 4};
 
 std::vector<Request> some_requests() {
   std::vector<Request> all;

@@ -13,7 +13,7 @@ namespace {
 
 // The time of a step on two cores with tinyllama-1.1b in Q4_0: a few rows cost little more than
 // one.
-double true_ms(uint32_t n_rows) {
+double actual_ms(uint32_t n_rows) {
   return 18 + 0.9 * std::min(n_rows - 1, 7u) + 2.0 * (std::max(n_rows, 8u) - 8);
 }
 
@@ -24,8 +24,8 @@ TokenId answer_at(size_t at) { return 1000 + static_cast<TokenId>(at * 265443576
 class EvenDrafter final : public Drafter {
  public:
   EvenDrafter(double share, std::mt19937& random) : share_(share), random_(random) {}
-  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override {
-    for (uint32_t i = 0; i < n_most; ++i) {
+  void propose(Sequence& sequence, uint32_t n_max, Draft& draft) override {
+    for (uint32_t i = 0; i < n_max; ++i) {
       const bool is_right = std::uniform_real_distribution(0.0, 1.0)(random_) < share_;
       draft.push_back(
           {is_right ? answer_at(sequence.tokens.size() + i) : 7, {DraftSource::kModel, 3}});
@@ -40,9 +40,9 @@ class EvenDrafter final : public Drafter {
 // Records for how many tokens a model is asked.
 class AskedDrafter final : public Drafter {
  public:
-  void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override {
+  void begin_step(std::span<Sequence* const> sequences, uint32_t n_max) override {
     EXPECT_EQ(sequences.size(), 1u);
-    asked.push_back(n_most);
+    asked.push_back(n_max);
   }
   void propose(Sequence&, uint32_t, Draft&) override {}
 
@@ -64,8 +64,8 @@ struct Outcome {
   double longest_ms = 0;  // longest step, without noise
 };
 
-// Simulates steps that take true_ms(), a few percent more or less, and now and then three times as
-// long.
+// Simulates steps that take actual_ms(), a few percent more or less, and now and then three times
+// as long.
 Outcome simulate(const Simulation& s) {
   std::mt19937 random(s.seed);
   std::normal_distribution<double> noise(1, 0.05);
@@ -75,9 +75,9 @@ Outcome simulate(const Simulation& s) {
   double ms = 0, longest_ms = 0;
   uint64_t n_drafted = 0, n_tokens = 0;
   rig.cost_ms = [&](const StepWork& work) {
-    const double taken = true_ms(work.n_rows) * noise(random) * (random() % 100 == 0 ? 3 : 1);
+    const double taken = actual_ms(work.n_rows) * noise(random) * (random() % 100 == 0 ? 3 : 1);
     ms += taken;
-    longest_ms = std::max(longest_ms, true_ms(work.n_rows));
+    longest_ms = std::max(longest_ms, actual_ms(work.n_rows));
     return taken;
   };
   rig.on_plan = [&](const StepPlan& plan) {
@@ -132,15 +132,15 @@ TEST(Speculator, rejected_drafts_are_soon_not_computed) {
 // On this machine sixteen rows take 40 ms and one takes 18 ms.
 TEST(Speculator, no_step_takes_much_more_than_twice_its_time) {
   for (const double share : {0.95, 1.0}) {
-    EXPECT_LT(simulate({.share = share}).longest_ms, 2.15 * true_ms(1));
-    EXPECT_LT(simulate({.share = share, .n_users = 3}).longest_ms, 2.15 * true_ms(3));
+    EXPECT_LT(simulate({.share = share}).longest_ms, 2.15 * actual_ms(1));
+    EXPECT_LT(simulate({.share = share, .n_users = 3}).longest_ms, 2.15 * actual_ms(3));
   }
 }
 
 TEST(Speculator, drafts_slow_other_sequences_by_a_quarter_at_most) {
   for (const uint32_t n_without : {1u, 2u}) {
     const Outcome outcome = simulate({.share = 1, .n_users = 2, .n_without = n_without});
-    EXPECT_LT(outcome.longest_ms, 1.3 * true_ms(2 + n_without));
+    EXPECT_LT(outcome.longest_ms, 1.3 * actual_ms(2 + n_without));
     EXPECT_GT(outcome.drafted_per_step, 0.5);
   }
 }
@@ -153,7 +153,7 @@ TEST(Speculator, a_full_step_has_no_drafts) {
 TEST(Speculator, a_model_drafts_no_token_that_cannot_be_verified) {
   AskedDrafter drafter;
   Rig rig(4096, {.speculation = {
-                     .mode = SpeculationOptions::Mode::kAlways, .n_most = 3, .drafter = &drafter}});
+                     .mode = SpeculationOptions::Mode::kAlways, .n_max = 3, .drafter = &drafter}});
   rig.answer = answer_at;
   rig.add({.n_prompt = 1, .max_tokens = 7});
   while (!rig.alive().empty()) rig.step();

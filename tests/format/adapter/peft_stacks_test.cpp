@@ -25,7 +25,7 @@ using enum TensorRole;
 TEST(NamePattern, means_what_peft_means_by_it) {
   struct Case {
     const char *key, *name;
-    bool is_meant;
+    bool is_saved;
   };
   const Case cases[] = {
       {"q_proj", "model.layers.0.self_attn.q_proj", true},
@@ -52,7 +52,7 @@ TEST(NamePattern, means_what_peft_means_by_it) {
   for (const Case& c : cases) {
     const auto pattern = NamePattern::compile(c.key);
     ASSERT_TRUE(pattern.has_value()) << c.key << ": " << pattern.error().message;
-    EXPECT_EQ(*pattern->matches(c.name), c.is_meant) << c.key << " for " << c.name;
+    EXPECT_EQ(*pattern->matches(c.name), c.is_saved) << c.key << " for " << c.name;
   }
 }
 

@@ -16,13 +16,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Moments {
+struct MeanAndDeviation {
   double mean = 0;
   double deviation = 0;
 };
 
-Moments moments_of(std::span<const float> values) {
-  Moments m;
+MeanAndDeviation mean_and_deviation(std::span<const float> values) {
+  MeanAndDeviation m;
   for (const float v : values) m.mean += v / static_cast<double>(values.size());
   double squares = 0;
   for (const float v : values) squares += (v - m.mean) * (v - m.mean);
@@ -243,7 +243,7 @@ TEST(Synthetic, values_have_the_mean_and_deviation_of_their_tensor) {
     const char* const type = made_of.name;
     const auto source = made(fmt::format("synthetic:tinyllama-1.1b:{}", type));
     const auto expect = [&](const char* name, double mean, double deviation, double tolerance) {
-      const Moments m = moments_of(values_of(*source, name));
+      const MeanAndDeviation m = mean_and_deviation(values_of(*source, name));
       EXPECT_NEAR(m.mean, mean, tolerance * deviation) << type << " " << name;
       EXPECT_NEAR(m.deviation, deviation, tolerance * deviation) << type << " " << name;
     };
@@ -258,11 +258,11 @@ TEST(Synthetic, values_have_the_mean_and_deviation_of_their_tensor) {
     expect("blk.0.attn_norm.weight", 1, 0.1, 0.1);
   }
   const auto source = made("synthetic:test-mha:f32");
-  EXPECT_NEAR(moments_of(values_of(*source, "token_embd.weight")).deviation, 1, 0.02);
-  EXPECT_NEAR(moments_of(values_of(*source, "output.weight")).deviation, 4 / std::sqrt(128.0),
-              0.01);
+  EXPECT_NEAR(mean_and_deviation(values_of(*source, "token_embd.weight")).deviation, 1, 0.02);
+  EXPECT_NEAR(mean_and_deviation(values_of(*source, "output.weight")).deviation,
+              4 / std::sqrt(128.0), 0.01);
   const auto gemma = made("synthetic:test-gemma2:f32");
-  EXPECT_NEAR(moments_of(values_of(*gemma, "token_embd.weight")).deviation, 0.125, 0.005);
+  EXPECT_NEAR(mean_and_deviation(values_of(*gemma, "token_embd.weight")).deviation, 0.125, 0.005);
 }
 
 TEST(Synthetic, values_are_normally_distributed) {

@@ -309,7 +309,7 @@ TEST(KvEvents, stalled_readers_use_bounded_memory_and_block_no_one) {
     }
   }
   published.expect_alive();
-  EXPECT_LT(resident_bytes(), before + KvEventPublisher::most_bytes(kPages));
+  EXPECT_LT(resident_bytes(), before + KvEventPublisher::max_bytes(kPages));
 }
 
 // Returns the counts when they satisfy the condition, or the last ones after a timeout.
@@ -341,7 +341,7 @@ TEST(KvEvents, what_they_take_is_counted) {
   EXPECT_GT(counts.batch_bytes, 1000 * kPageTokens);
   EXPECT_GT(counts.connection_bytes, 2 * sizeof(EventPeer));
   EXPECT_LT(counts.held_bytes + counts.batch_bytes + counts.connection_bytes,
-            KvEventPublisher::most_bytes(1000));
+            KvEventPublisher::max_bytes(1000));
   EXPECT_EQ(counts.n_lost_batches, 0u);
 }
 

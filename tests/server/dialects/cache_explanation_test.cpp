@@ -25,7 +25,7 @@ std::string explained(const Usage& usage, CacheReach reach) {
 }
 
 TEST(CacheExplanation, the_parts_of_a_prompt_add_up_and_the_miss_has_its_reason) {
-  EXPECT_EQ(explained(diverged(), CacheReach::kEverybody),
+  EXPECT_EQ(explained(diverged(), CacheReach::kAllClients),
             R"([{"prompt_tokens":100,"cached_tokens":{"ram":64,"tiers":6},"computed_tokens":30,)"
             R"("miss":{"reason":"diverged","position":70,"expected_token":17,"got_token":99}}])");
 }
@@ -37,7 +37,7 @@ TEST(CacheExplanation, position_of_the_resumed_state_is_described) {
   usage.cache.ram_tokens = 2944;
   usage.cache.miss = MissReason::kNoSnapshot;
   usage.cache.position = 2944;
-  EXPECT_NE(explained(usage, CacheReach::kStrangers)
+  EXPECT_NE(explained(usage, CacheReach::kOtherTenants)
                 .find(R"("miss":{"reason":"no_snapshot","position":2944,)"
                       R"("says":"resumed at 2,944 of 3,107: the nearest snapshot"})"),
             std::string::npos);
@@ -48,13 +48,13 @@ TEST(CacheExplanation, a_prompt_that_missed_nothing_has_no_miss) {
   usage.prompt_tokens = 8;
   usage.cached_tokens = 7;
   usage.cache.ram_tokens = 7;
-  EXPECT_EQ(explained(usage, CacheReach::kStrangers),
+  EXPECT_EQ(explained(usage, CacheReach::kOtherTenants),
             R"([{"prompt_tokens":8,"cached_tokens":{"ram":7,"tiers":0},"computed_tokens":1,)"
             R"("miss":null}])");
 }
 
 TEST(CacheExplanation, tokens_of_other_tenants_are_not_reported) {
-  const std::string text = explained(diverged(), CacheReach::kStrangers);
+  const std::string text = explained(diverged(), CacheReach::kOtherTenants);
   EXPECT_EQ(text.find("expected"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("got_token":99)"), std::string::npos) << text;
   EXPECT_NE(explained(diverged(), CacheReach::kOwnSalt).find("expected"), std::string::npos);
@@ -68,7 +68,7 @@ TEST(CacheExplanation, text_around_a_miss_and_its_kind_are_reported) {
     return TextAround{"Today is 2026-11-2", "2, Sunday"};
   };
   const std::string text = boost::json::serialize(
-      explanation_json(std::span(&usage, 1), CacheReach::kStrangers, text_of));
+      explanation_json(std::span(&usage, 1), CacheReach::kOtherTenants, text_of));
   EXPECT_NE(text.find(R"("text":{"before":"Today is 2026-11-2","behind":"2, Sunday"},)"
                       R"("looks_like":"date")"),
             std::string::npos)
@@ -76,18 +76,18 @@ TEST(CacheExplanation, text_around_a_miss_and_its_kind_are_reported) {
 }
 
 TEST(CacheExplanation, dates_and_times_are_recognized_wherever_they_are_split) {
-  for (const auto& [before, behind] :
+  for (const auto& [before, after] :
        {std::pair("now: ", "2026-11-22T14:05:00Z"), std::pair("now: 2026-11-", "22"),
         std::pair("it is 14:0", "5 now"), std::pair("22.11.202", "6"),
         std::pair("Sun Nov ", "22 14:05"), std::pair("the 2", "2nd of November 2026"),
         std::pair("at 9:59", ":30")}) {
-    EXPECT_TRUE(is_in_date({before, behind})) << before << "|" << behind;
+    EXPECT_TRUE(is_in_date({before, after})) << before << "|" << after;
   }
-  for (const auto& [before, behind] :
+  for (const auto& [before, after] :
        {std::pair("My name is ", "Caliban"), std::pair("version 3.1", "4 of it"),
         std::pair("it costs ", "500 pounds"), std::pair("", ""), std::pair("a-b-", "c-d"),
         std::pair("May I go? The ", "Mongols may")}) {
-    EXPECT_FALSE(is_in_date({before, behind})) << before << "|" << behind;
+    EXPECT_FALSE(is_in_date({before, after})) << before << "|" << after;
   }
 }
 

@@ -22,35 +22,35 @@ CacheExperiment::Options options_for(uint32_t n_prompt, uint32_t max_tokens) {
 }
 
 // Waits for wakes, as a connection does: advance() is called after a wake, never inside it.
-class Bell {
+class WakeSignal {
  public:
-  void ring() {
+  void notify() {
     const std::scoped_lock lock(mutex_);
-    has_rung_ = true;
+    is_notified_ = true;
     changed_.notify_all();
   }
   bool wait() {
     std::unique_lock lock(mutex_);
-    const bool in_time = changed_.wait_for(lock, kTestTimeout, [this] { return has_rung_; });
-    has_rung_ = false;
+    const bool in_time = changed_.wait_for(lock, kTestTimeout, [this] { return is_notified_; });
+    is_notified_ = false;
     return in_time;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool has_rung_ = false;
+  bool is_notified_ = false;
 };
 
 // Runs the experiment to its end or to its first error.
 Result<void> run(CacheExperiment& experiment) {
-  Bell bell;
-  experiment.set_wake([&] { bell.ring(); });
+  WakeSignal wake;
+  experiment.set_wake([&] { wake.notify(); });
   TRY(experiment.start());
   for (;;) {
     TRY_ASSIGN(const bool is_done, experiment.advance());
     if (is_done) break;
-    CHECK(bell.wait());
+    CHECK(wake.wait());
   }
   experiment.set_wake(nullptr);
   return {};
@@ -193,7 +193,7 @@ TEST(CacheExperiment, repeats_end_when_the_time_is_spent) {
   service.take_ms({10, 20, 10, /**/ 10, 20, 10});
   CacheExperiment::Options options = options_for(1, 5);  // a repeat of all three ways takes 200 ms
   options.repeats = 100;
-  options.most_ms = 500;
+  options.max_ms = 500;
   CacheExperiment experiment(service, options);
   ASSERT_TRUE(run(experiment).has_value());
   EXPECT_EQ(experiment.n_repeats(), 2u);

@@ -80,10 +80,10 @@ bool is_valid(const AnswerPart& call) {
 }
 
 struct Template {
-  std::string format, telltale = {};
+  std::string format, marker = {};
 };
 
-void PrintTo(const Template& of, std::ostream* out) { *out << of.format << of.telltale; }
+void PrintTo(const Template& of, std::ostream* out) { *out << of.format << of.marker; }
 
 // Generates random text that the grammar allows: bytes, and whole marks of the syntax. Marks are
 // preferred, because random bytes would hardly ever complete one and end the text.
@@ -145,7 +145,7 @@ class RandomAnswers {
 class ToolCallGrammars : public testing::TestWithParam<Template> {
  protected:
   const ToolFormat& format() const { return *find_tool_format(GetParam().format); }
-  const CallSyntax& syntax() const { return find_syntax(format(), GetParam().telltale); }
+  const CallSyntax& syntax() const { return find_syntax(format(), GetParam().marker); }
 
   ToolCallGrammar made(ToolCallRequirements wish) {
     formats_ = {&format()};
@@ -333,8 +333,8 @@ std::vector<Template> templates() {
   std::vector<Template> all;
   for (const ToolFormat& format : tool_formats()) {
     for (const CallSyntax& syntax : format.syntaxes) {
-      if (&find_syntax(format, syntax.telltale) != &syntax) continue;
-      all.push_back({std::string(format.name), std::string(syntax.telltale)});
+      if (&find_syntax(format, syntax.marker) != &syntax) continue;
+      all.push_back({std::string(format.name), std::string(syntax.marker)});
     }
   }
   return all;

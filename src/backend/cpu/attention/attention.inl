@@ -186,9 +186,9 @@ inline void write_out(const Block& block) {
     const float* sums = merged.sums;
     float share = 1.0f;
     if (block.task.sinks) {
-      const WithSink sunk = add_sink(block.task.sinks[block.head(pair)], *merged.top, total);
-      total = sunk.total;
-      share = sunk.share;
+      const WithSink with_sink = add_sink(block.task.sinks[block.head(pair)], *merged.top, total);
+      total = with_sink.total;
+      share = with_sink.share;
     }
     if (has_rotated_sums(block)) {  // rotates V back
       rotate_head(sums, value_dim, block.spare);

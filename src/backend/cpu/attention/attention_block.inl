@@ -31,7 +31,7 @@ inline Partial from_pair(Partial p, uint32_t pair, uint32_t padded_dim) {
 }
 
 // Maximum number of groups of dimensions of a head: see group_dims.
-constexpr uint32_t kMostGroups = 8;
+constexpr uint32_t kMaxGroups = 8;
 
 // Up to kBlockPairs pairs and their results so far. The floats are in the task's scratch memory, or
 // in the caller's buffer for partial results.
@@ -52,10 +52,10 @@ struct Block {
   Partial merged = {};
   Partial split = {};
   Range visible[kBlockPairs] = {};
-  float query_scale[kBlockPairs] = {};               // for quantized pages
-  float group_scale[kMostGroups][kBlockPairs] = {};  // additional scale of a group of dimensions
+  float query_scale[kBlockPairs] = {};              // for quantized pages
+  float group_scale[kMaxGroups][kBlockPairs] = {};  // additional scale of a group of dimensions
   // −128 · the sum of the query's levels in a group of dimensions
-  int32_t minus_128_levels[kMostGroups][kBlockPairs] = {};
+  int32_t minus_128_levels[kMaxGroups][kBlockPairs] = {};
 
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }

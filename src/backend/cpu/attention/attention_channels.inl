@@ -109,7 +109,7 @@ inline void write_channels(const KvBlockLayout& layout, const std::byte* open_bl
   for (uint32_t group = 0; group < layout.n_key_groups(); ++group) {
     const uint32_t begin = group * layout.key_group_dims();
     const uint32_t end = lesser(begin + layout.key_group_dims(), layout.head_dim);
-    ChannelRange ranges[kTilesPerPage][kMostHeadDim];
+    ChannelRange ranges[kTilesPerPage][kMaxHeadDim];
     float peak = 0.0f;
     for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
       for (uint32_t d = begin; d < end; ++d) {

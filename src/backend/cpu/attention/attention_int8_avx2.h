@@ -125,12 +125,13 @@ inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
 inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
 inline void transpose_keys(const uint8_t* keys, int8_t* values) {
-  const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m128i transpose_order =
+      _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m128i offset = _mm_set1_epi8(-128);
   for (uint32_t word = 0; word < 4; ++word) {
     for (uint32_t four = 0; four < 4; ++four) {
       const auto* from = reinterpret_cast<const __m128i*>(keys + 64 * word + 16 * four);
-      const __m128i bytes = _mm_shuffle_epi8(_mm_loadu_si128(from), turned);
+      const __m128i bytes = _mm_shuffle_epi8(_mm_loadu_si128(from), transpose_order);
       auto* to = reinterpret_cast<__m128i*>(values + 64 * four + 16 * word);
       _mm_storeu_si128(to, _mm_xor_si128(bytes, offset));
     }

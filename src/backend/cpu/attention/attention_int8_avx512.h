@@ -121,13 +121,13 @@ inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
 
 // Transposes 4 × 4 bytes within each 16 bytes, then the groups of four.
 inline void transpose_keys(const uint8_t* keys, int8_t* values) {
-  const __m512i turned =
+  const __m512i transpose_order =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
   const __m512i offset = _mm512_set1_epi8(-128);
   __m512i words[4];
 #pragma GCC unroll 4
   for (uint32_t i = 0; i < 4; ++i) {
-    const __m512i bytes = _mm512_shuffle_epi8(_mm512_loadu_si512(keys + 64 * i), turned);
+    const __m512i bytes = _mm512_shuffle_epi8(_mm512_loadu_si512(keys + 64 * i), transpose_order);
     words[i] = _mm512_xor_si512(bytes, offset);
   }
   const __m512i low_01 = _mm512_shuffle_i32x4(words[0], words[1], 0x44);

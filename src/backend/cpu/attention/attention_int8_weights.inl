@@ -161,14 +161,14 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
                               const float* value_scales, ScoreRow (&rows)[kInt8TileRows],
                               ChunkLevels& out) {
   const float cap = block.task.soft_cap;
-  float tops[kInt8TileRows];
+  float maxima[kInt8TileRows];
   for (uint32_t m = 0; m < chunk.size(); ++m) {
     const Range seen = common(block.visible[chunk.begin + m], split);
     rows[m] = {block.scores + m * kScoreStride, {0, 0}};
     if (seen.empty()) continue;
     rows[m].seen = {seen.begin - split.begin, seen.end - split.begin};
     if (cap != 0.0f) cap_scores(rows[m], block.query_scale[chunk.begin + m], cap);
-    tops[m] = top_of_scores(rows[m]);
+    maxima[m] = top_of_scores(rows[m]);
   }
   for (uint32_t m = 0; m < chunk.size(); ++m) {
     out.quanta[m] = {0.0f, 0.0f};
@@ -178,10 +178,10 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
     const float to_binary = to_natural * 0x1.715476p+0f;  // 1 / ln 2
     const WeightSums sums =
         value_scales
-            ? weights_of_scores(rows[m], to_binary, tops[m],
+            ? weights_of_scores(rows[m], to_binary, maxima[m],
                                 [=](uint32_t t) { return load(value_scales + t); })
-            : weights_of_scores(rows[m], to_binary, tops[m], [](uint32_t) { return set1(1.0f); });
-    block.split.top[pair] = tops[m] * to_natural;
+            : weights_of_scores(rows[m], to_binary, maxima[m], [](uint32_t) { return set1(1.0f); });
+    block.split.top[pair] = maxima[m] * to_natural;
     block.split.total[pair] = sums.total;
     out.choose(m, rows[m], sums);
   }

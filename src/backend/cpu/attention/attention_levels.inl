@@ -26,7 +26,7 @@ struct LevelSplit {
 };
 
 // Return the size of the scales of a LevelSplit, and of the unpacked levels of a page.
-inline size_t level_scale_floats() { return size_t{2} * kMostGroups * kSplitTokens; }
+inline size_t level_scale_floats() { return size_t{2} * kMaxGroups * kSplitTokens; }
 inline size_t level_page_floats(const KvBlockLayout& layout) {
   const KvBlockLayout as_int4{KvType::kInt4, layout.head_dim, layout.latent_dim};
   return size_t{kPageTokens} * (key_dims(as_int4) + value_dims(as_int4)) / sizeof(float);
@@ -228,7 +228,7 @@ inline LevelSplit load_levels(const Block& block, Range split, Range pages) {
   const AttendTask& task = block.task;
   LevelSplit out;
   out.key_scales = block.scales;
-  out.value_scales = block.scales + kMostGroups * kSplitTokens;
+  out.value_scales = block.scales + kMaxGroups * kSplitTokens;
   const std::byte* const* table = task.pages + split.begin / kPageTokens;
   const size_t block_bytes = task.layout.head_bytes();
   for (uint32_t page = pages.begin; page < pages.end; ++page) {

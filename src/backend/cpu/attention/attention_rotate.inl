@@ -5,7 +5,7 @@
 // and, up to a factor, its own inverse. Scores do not change if both queries and K are rotated.
 
 constexpr uint32_t kMaxRotated = 512;
-constexpr uint32_t kMostHeadDim = 1024;  // the limit of the model reader
+constexpr uint32_t kMaxHeadDim = 1024;  // the limit of the model reader
 
 // Returns the number of dimensions that are rotated together: the largest power of two that divides
 // head_dim, but at most kMaxRotated.
@@ -106,7 +106,7 @@ inline void rotate_query(const KvBlockLayout& layout, const float* q, float* out
 
 inline void change_basis(float* head, uint32_t head_dim, const float* centers, const float* factors,
                          HeadRotation rotation) {
-  float changed[kMostHeadDim];
+  float changed[kMaxHeadDim];
   const float back =
       rotation == HeadRotation::kBack ? 1.0f / double_rotation_factor(head_dim) : 1.0f;
   for (uint32_t d = 0; d < head_dim; d += kLanes) {

@@ -20,8 +20,8 @@ inline const Element* tile_or_values(const Block& block, Range split_tiles, uint
   if (t < split_tiles.end) {
     return keys_of<Element>(block.task, t / kTilesPerPage) + t % kTilesPerPage * tile;
   }
-  const uint32_t behind = lesser(t - split_tiles.end, kTilesPerPage - 1);
-  return values_of<Element>(block.task, split_tiles.begin / kTilesPerPage) + behind * tile;
+  const uint32_t after = lesser(t - split_tiles.end, kTilesPerPage - 1);
+  return values_of<Element>(block.task, split_tiles.begin / kTilesPerPage) + after * tile;
 }
 
 // Returns the data to prefetch while the V of a page is read: the V of the next strip, or the K of

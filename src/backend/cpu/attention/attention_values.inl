@@ -113,18 +113,18 @@ inline const float* transpose_latent(const KvBlockLayout& layout, const Element*
 template <class Element>
 inline void weigh_strip_transposed(const Block& block, const StripValues<Element>& strip) {
   const size_t page = size_t{kPageTokens} * block.padded_dim();
-  StripValues<float> turned = {};
-  turned.tokens = strip.tokens;
-  turned.split_begin = strip.split_begin;
+  StripValues<float> rotated = {};
+  rotated.tokens = strip.tokens;
+  rotated.split_begin = strip.split_begin;
   for (uint32_t i = 0; i < kStripPages; ++i) {
     float* room = block.spare + i * page;
     // A strip may have only one page, which is then in both places.
-    turned.pages[i] = i > 0 && strip.pages[i] == strip.pages[0]
-                          ? turned.pages[0]
-                          : transpose_latent(block.task.layout, strip.pages[i], room);
-    turned.ahead[i] = turned.pages[i];
+    rotated.pages[i] = i > 0 && strip.pages[i] == strip.pages[0]
+                           ? rotated.pages[0]
+                           : transpose_latent(block.task.layout, strip.pages[i], room);
+    rotated.ahead[i] = rotated.pages[i];
   }
-  weigh_strip(block, turned);
+  weigh_strip(block, rotated);
 }
 
 template <class Element>

@@ -90,7 +90,7 @@ inline void write_nibbles(const float* x, const KvBlockLayout& layout, uint32_t 
                           uint32_t distance, uint16_t* scales, Put put) {
   const uint32_t head_dim = layout.head_dim;
   const uint32_t dims = layout.group_dims(KvType::kInt4);
-  uint8_t levels[kMostHeadDim + 2 * kLanes];
+  uint8_t levels[kMaxHeadDim + 2 * kLanes];
   for (uint32_t group = 0; group * dims < head_dim; ++group) {
     const uint32_t end = lesser((group + 1) * dims, head_dim);
     const float step = quantum_of(x + group * dims, end - group * dims).scale * (127.0f / 8.0f);
@@ -117,23 +117,23 @@ inline void write_nibbles(const float* x, const KvBlockLayout& layout, uint32_t 
 
 inline void write_int4_key(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                            const float* k) {
-  float turned[kMostHeadDim];
+  float rotated[kMaxHeadDim];
   auto* k_out = reinterpret_cast<uint8_t*>(block) +
                 size_t{token / kLanes} * key_dims(layout) / 8 * 64 + token % kLanes * 4;
   std::byte* scales = block + size_t{key_dims(layout)} * kPageTokens / 2;
-  rotate_key(layout, k, turned);
-  write_nibbles(turned, layout, key_dims(layout), 4, reinterpret_cast<uint16_t*>(scales) + token,
+  rotate_key(layout, k, rotated);
+  write_nibbles(rotated, layout, key_dims(layout), 4, reinterpret_cast<uint16_t*>(scales) + token,
                 [&](uint32_t d, uint8_t byte) { k_out[size_t{d / 8} * 64 + d % 4] = byte; });
 }
 
 inline void write_int4_value(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                              const float* v) {
-  float turned[kMostHeadDim];
+  float rotated[kMaxHeadDim];
   std::byte* v_block = block + layout.k_bytes();
   auto* v_out = reinterpret_cast<uint8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
   std::byte* scales = v_block + size_t{value_dims(layout)} * kPageTokens / 2;
-  rotate_head(v, layout.head_dim, turned);
-  write_nibbles(turned, layout, value_dims(layout), kLanes,
+  rotate_head(v, layout.head_dim, rotated);
+  write_nibbles(rotated, layout, value_dims(layout), kLanes,
                 reinterpret_cast<uint16_t*>(scales) + token, [&](uint32_t d, uint8_t byte) {
                   v_out[size_t{d / 32} * kValueBlockBytes + size_t{d % 16} * 4] = byte;
                 });

@@ -13,7 +13,7 @@ namespace {
 // threads get some.
 constexpr uint32_t kStripColumns = 512;
 // Maximum number of pieces per item, which is the number of parallel chains for one row.
-constexpr uint32_t kMostPieces = 4;
+constexpr uint32_t kMaxPieces = 4;
 // Items of work per thread. Several items balance the load if another process takes a core.
 constexpr size_t kItemsPerThread = 4;
 
@@ -36,7 +36,7 @@ void LowRank::cut(std::span<const LowRankTerm> terms) {
     CHECK(term.out_rows.size() == n_rows);
     for (uint32_t first = 0; first < n_rows; first += kLowRankRows) {
       const uint32_t n_chunks = has_chunks ? ceil_div(matrix.n_cols(), kLowRankPiece) : 1;
-      const uint32_t n_together = std::clamp(n_chunks / pool_.n_threads(), 1u, kMostPieces);
+      const uint32_t n_together = std::clamp(n_chunks / pool_.n_threads(), 1u, kMaxPieces);
       const Block block{.term = &term,
                         .matrix = &matrix,
                         .first = first,

@@ -21,7 +21,7 @@ constexpr uint32_t kStripOfFewRows = 4;
 
 // Minimum number of row tiles in a block of rows, so that it is worth reading the weights once
 // more.
-constexpr uint32_t kLeastTiles = 8;
+constexpr uint32_t kMinTiles = 8;
 
 // Maximum size of the packed activations of one block of rows. It may exceed the second-level
 // cache, because the kernels prefetch rows. With fewer rows, the weights would be read and widened
@@ -216,8 +216,8 @@ void Matmul::pack_activations(Rows x, const PanelMatrix::Part& part, const Group
   const bool once = quantizes_once(format, x, groups);
   if (once) quantize_rows(x, part, format);
   pool_.run(n_tiles, [&](size_t tile, uint32_t thread) {
-    const auto behind = std::ranges::upper_bound(tiles_, tile, {}, &TileRun::first_tile);
-    const TileRun& run = *std::prev(behind);
+    const auto next = std::ranges::upper_bound(tiles_, tile, {}, &TileRun::first_tile);
+    const TileRun& run = *std::prev(next);
     const uint32_t in_run = (static_cast<uint32_t>(tile) - run.first_tile) * run.tile_rows;
     const uint32_t first = run.first_row + in_run;
     const uint32_t n_tile_rows = std::min(run.tile_rows, run.n_rows - in_run);
@@ -278,16 +278,15 @@ void Matmul::cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutS
   const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
   const ActivationKernels& kernels = kernels_.activations(kernels_.weights(part.type).format);
   const uint32_t tile_rows = kernels.tile_rows(rows.n_rows);
-  const uint32_t most_panels = rows.n_rows <= kFewRows ? kStripOfFewRows : 1;
+  const uint32_t max_panels = rows.n_rows <= kFewRows ? kStripOfFewRows : 1;
   const uint32_t n_panels = part.n_panels * shape.n_groups;
-  const uint32_t strip_panels = std::clamp(n_panels / (2 * n_wanted), 1u, most_panels);
+  const uint32_t strip_panels = std::clamp(n_panels / (2 * n_wanted), 1u, max_panels);
   const uint32_t n_strips = ceil_div(part.n_panels, strip_panels);
   const size_t x_bytes = rows.n_rows * kernels.row_bytes(shape.k);
   const auto by_bytes = static_cast<uint32_t>(x_bytes / kRowBlockBytes + 1);
   const uint32_t n_strips_in_all = std::max(1u, n_strips * shape.n_groups);
   const uint32_t n_blocks = std::max(by_bytes, n_wanted / n_strips_in_all);
-  const uint32_t tiles =
-      std::max(kLeastTiles, ceil_div(ceil_div(rows.n_rows, n_blocks), tile_rows));
+  const uint32_t tiles = std::max(kMinTiles, ceil_div(ceil_div(rows.n_rows, n_blocks), tile_rows));
   const uint32_t block_rows = std::min(rows.n_rows, tiles * tile_rows);
   cuts_.push_back({.part = part,
                    .strip_panels = strip_panels,
@@ -303,14 +302,14 @@ void Matmul::cut(const PanelMatrix::Part& part, const RowGroup& rows, const CutS
 }
 
 void Matmul::run_cuts(uint32_t k, size_t out_stride, MatmulInto into) {
-  uint32_t most_rows = 0;
-  for (const Cut& cut : cuts_) most_rows = std::max(most_rows, cut.block_rows);
+  uint32_t max_rows = 0;
+  for (const Cut& cut : cuts_) max_rows = std::max(max_rows, cut.block_rows);
   for (Buffer& sums : sums_) {
-    grow(sums, sum_bytes(most_rows), memory_);
+    grow(sums, sum_bytes(max_rows), memory_);
   }
   pool_.run(n_items_, [&](size_t item, uint32_t thread) {
-    const auto behind = std::ranges::upper_bound(cuts_, item, {}, &Cut::first_item);
-    const Cut& cut = *std::prev(behind);
+    const auto next = std::ranges::upper_bound(cuts_, item, {}, &Cut::first_item);
+    const Cut& cut = *std::prev(next);
     const size_t in_cut = item - cut.first_item;
     const uint32_t first_panel = static_cast<uint32_t>(in_cut % cut.n_strips) * cut.strip_panels;
     const uint32_t first_row = static_cast<uint32_t>(in_cut / cut.n_strips) * cut.block_rows;

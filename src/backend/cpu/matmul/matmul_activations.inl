@@ -54,15 +54,15 @@ struct RowLevels {
   float ratio;  // 2^0, 2^(−1/4), 2^(−1/2) or 2^(−3/4): the inverse of the scale's factor
 };
 
-inline constexpr float kLeastPeak = 0x1p-90f;
-inline constexpr float kLeastPower = 0x1p-24f;
+inline constexpr float kMinPeak = 0x1p-90f;
+inline constexpr float kMinPower = 0x1p-24f;
 inline constexpr float kQuarterPowers[4] = {1.0f, 0x1.306fep+0f, 0x1.6a09e6p+0f, 0x1.ae89fap+0f};
 inline constexpr float kInversePowers[4] = {1.0f, 0x1.ae89fap-1f, 0x1.6a09e6p-1f, 0x1.306fep-1f};
 
 // Returns the powers of sixteen blocks. inverse_power: RowLevels::ratio.
 inline F32x16 powers_of_blocks(F32x16 peaks, float row_peak, float inverse_power) {
   const F32x16 share = mul(div(peaks, set1(row_peak)), set1(inverse_power));
-  return ceil_power_of_2(max(share, set1(kLeastPower)));
+  return ceil_power_of_2(max(share, set1(kMinPower)));
 }
 
 // Chooses the scale of a row. peaks: those of all blocks, [n_blocks rounded up to 16]
@@ -70,7 +70,7 @@ inline RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
   F32x16 highest = zero();
   for (uint32_t b = 0; b < n_blocks; b += kLanes) highest = max(highest, load(peaks + b));
   const float peak = max_lanes(highest);
-  if (!(peak >= kLeastPeak)) return {0, 0, 1, 1};
+  if (!(peak >= kMinPeak)) return {0, 0, 1, 1};
   F32x16 noise[4] = {zero(), zero(), zero(), zero()};
   for (uint32_t b = 0; b < n_blocks; b += kLanes) {
     for (uint32_t i = 0; i < 4; ++i) {

@@ -114,7 +114,7 @@ struct Part {
   // Units in all of k.
   uint32_t n_units_of_k;
   bool is_last;
-  const uint8_t* behind;  // packed weights after those of this part
+  const uint8_t* following;  // packed weights after those of this part
 };
 
 // A tile of rows: its first row, the number of rows, and their scales or null.
@@ -164,8 +164,8 @@ inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_colum
     tile.x = rows + size_t{n} * part.begin * Kernel::kRowUnitBytes;
     tile.sums = t.scratch + size_t{row} * Kernel::kHalves * kLanes;
     if (t.n_rows > Kernel::kRows) {
-      for (uint32_t i = 0; i < lines; ++i) __builtin_prefetch(part.behind + 64 * i, 0, 2);
-      part.behind += 64 * lines;
+      for (uint32_t i = 0; i < lines; ++i) __builtin_prefetch(part.following + 64 * i, 0, 2);
+      part.following += 64 * lines;
     }
     run_rows<Run, Kernel::kHalves, Kernel::kRows>(tile, n);
     if (part.is_last) {

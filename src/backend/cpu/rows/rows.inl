@@ -126,10 +126,10 @@ inline RotatedPair turn(F32x16 a, F32x16 b, F32x16 c, F32x16 s) {
 
 inline void rope_halves(float* head, const float* cos, const float* sin, uint32_t n_pairs) {
   each_16(n_pairs, [&](uint32_t i, auto lanes) {
-    const RotatedPair turned = turn(lanes.read(head + i), lanes.read(head + n_pairs + i),
-                                    lanes.read(cos + i), lanes.read(sin + i));
-    lanes.write(head + i, turned.a);
-    lanes.write(head + n_pairs + i, turned.b);
+    const RotatedPair rotated = turn(lanes.read(head + i), lanes.read(head + n_pairs + i),
+                                     lanes.read(cos + i), lanes.read(sin + i));
+    lanes.write(head + i, rotated.a);
+    lanes.write(head + n_pairs + i, rotated.b);
   });
 }
 
@@ -142,10 +142,10 @@ inline void rope_interleaved(float* head, const float* cos, const float* sin, ui
     float* high_at = low_at + n_low;  // past the head if n_high is 0, then not accessed
     const F32x16 low = load_first(low_at, n_low);
     const F32x16 high = load_first(high_at, n_high);
-    const RotatedPair turned = turn(even_lanes(low, high), odd_lanes(low, high),
-                                    load_first(cos + i, n), load_first(sin + i, n));
-    store_first(low_at, interleave_low(turned.a, turned.b), n_low);
-    store_first(high_at, interleave_high(turned.a, turned.b), n_high);
+    const RotatedPair rotated = turn(even_lanes(low, high), odd_lanes(low, high),
+                                     load_first(cos + i, n), load_first(sin + i, n));
+    store_first(low_at, interleave_low(rotated.a, rotated.b), n_low);
+    store_first(high_at, interleave_high(rotated.a, rotated.b), n_high);
   }
 }
 

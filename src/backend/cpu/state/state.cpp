@@ -81,14 +81,14 @@ void State::for_items(size_t n_items, size_t n_floats, const Body& body) {
 }
 
 void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out) {
-  CHECK(x.n_rows == out.n_rows && x.n_cols == out.n_cols && shape.n_taps > 1);
+  CHECK(x.n_rows == out.n_rows && x.n_cols == out.n_cols && shape.kernel_size > 1);
   check_runs(runs, x.n_rows);
   const uint32_t n_pieces = ceil_div(x.n_cols, kPieceChannels);
-  for_items(runs.size() * n_pieces, n_rows_of(runs) * x.n_cols * shape.n_taps,
+  for_items(runs.size() * n_pieces, n_rows_of(runs) * x.n_cols * shape.kernel_size,
             [&](size_t item, uint32_t) {
               const StateRun& run = runs[item / n_pieces];
               const uint32_t first = static_cast<uint32_t>(item % n_pieces) * kPieceChannels;
-              kernels_.short_conv({.taps = shape.taps + first,
+              kernels_.short_conv({.conv_weights = shape.conv_weights + first,
                                    .bias = shape.bias ? shape.bias + first : nullptr,
                                    .state = run.state + first,
                                    .channel_step = x.n_cols,
@@ -97,7 +97,7 @@ void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, R
                                    .x_step = x.stride,
                                    .out_step = out.stride,
                                    .n_channels = std::min(kPieceChannels, x.n_cols - first),
-                                   .n_taps = shape.n_taps,
+                                   .kernel_size = shape.kernel_size,
                                    .n_tokens = run.n_rows,
                                    .n_kept = run.n_kept(),
                                    .is_activated = shape.is_activated});

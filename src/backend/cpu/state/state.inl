@@ -42,10 +42,10 @@ struct Token {
         k(task.k + t * task.qk_step),
         decay(set1(task.decay[t * task.decay_step])) {}
 
-  void set_delta(const RecurrenceTask& task, size_t t, const Chains<kVectors>& said) {
+  void set_delta(const RecurrenceTask& task, size_t t, const Chains<kVectors>& retrieved) {
     const F32x16 rate = set1(task.rate[t * task.rate_step]);
     for (uint32_t j = 0; j < kVectors; ++j) {
-      delta[j] = mul(sub(load(task.v + t * task.v_step + j * kLanes), said.total(j)), rate);
+      delta[j] = mul(sub(load(task.v + t * task.v_step + j * kLanes), retrieved.total(j)), rate);
     }
   }
 };
@@ -75,11 +75,11 @@ inline void store_out(const RecurrenceTask& task, size_t t, const Chains<kVector
 
 // Multiplies a row of the matrix by the decay, and adds its product with the token's key to `said`.
 template <uint32_t kVectors>
-inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* said) {
+inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* retrieved) {
   const F32x16 key = set1(token.k[i]);
   for (uint32_t j = 0; j < kVectors; ++j) {
     row[j] = mul(row[j], token.decay);
-    said[j] = fma(row[j], key, said[j]);
+    retrieved[j] = fma(row[j], key, retrieved[j]);
   }
 }
 
@@ -118,20 +118,21 @@ inline void each_row(const RecurrenceTask& task, const Step& step) {
 template <uint32_t kVectors>
 inline void pass_delta(const RecurrenceTask& task) {
   Token<kVectors> token(task, 0);
-  Chains<kVectors> said;
-  each_row<kVectors>(
-      task, [&](uint32_t i, F32x16* row, auto chain) { decay_row(row, token, i, chain.of(said)); });
-  token.set_delta(task, 0, said);
+  Chains<kVectors> retrieved;
+  each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
+    decay_row(row, token, i, chain.of(retrieved));
+  });
+  token.set_delta(task, 0, retrieved);
   for (size_t t = 1; t < task.n_tokens; ++t) {
     Token<kVectors> next(task, t);
     prefetch_token<kVectors>(task, t + kTokensAhead);
-    Chains<kVectors> out, next_said;
+    Chains<kVectors> out, next_retrieved;
     each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
       correct_row(row, token, i, chain.of(out));
-      decay_row(row, next, i, chain.of(next_said));
+      decay_row(row, next, i, chain.of(next_retrieved));
     });
     store_out(task, t - 1, out);
-    next.set_delta(task, t, next_said);
+    next.set_delta(task, t, next_retrieved);
     token = next;
   }
   Chains<kVectors> out;
@@ -180,9 +181,9 @@ void state_space(const RecurrenceTask& task) {
 // Returns channels [first, first + n) of the input at row `row`, n ≤ 16. Rows below 0 come from the
 // state.
 inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32_t n) {
-  const float* p = row < 0
-                       ? task.state + static_cast<size_t>(row + task.n_taps - 1) * task.channel_step
-                       : task.x + static_cast<size_t>(row) * task.x_step;
+  const float* p =
+      row < 0 ? task.state + static_cast<size_t>(row + task.kernel_size - 1) * task.channel_step
+              : task.x + static_cast<size_t>(row) * task.x_step;
   return load_first(p + first, n);
 }
 
@@ -191,11 +192,11 @@ template <uint32_t kRows>
 inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t n) {
   F32x16 sums[kRows];
   for (F32x16& sum : sums) sum = task.bias ? load_first(task.bias + first, n) : zero();
-  for (uint32_t i = 0; i < task.n_taps; ++i) {
-    const F32x16 tap = load_first(task.taps + i * task.channel_step + first, n);
-    const int64_t row = int64_t{t} + i - (task.n_taps - 1);
+  for (uint32_t i = 0; i < task.kernel_size; ++i) {
+    const F32x16 conv_weight = load_first(task.conv_weights + i * task.channel_step + first, n);
+    const int64_t row = int64_t{t} + i - (task.kernel_size - 1);
     for (uint32_t r = 0; r < kRows; ++r) {
-      sums[r] = fma(tap, input_of(task, row + r, first, n), sums[r]);
+      sums[r] = fma(conv_weight, input_of(task, row + r, first, n), sums[r]);
     }
   }
   if (task.is_activated) {
@@ -209,8 +210,9 @@ inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t 
 // Stores the newest inputs in the state, from the oldest on, because each place is filled from a
 // later one.
 inline void keep_inputs(const ConvTask& task, uint32_t first, uint32_t n) {
-  for (uint32_t i = 0; i + 1 < task.n_taps; ++i) {
-    const F32x16 newer = input_of(task, int64_t{task.n_kept} + i - (task.n_taps - 1), first, n);
+  for (uint32_t i = 0; i + 1 < task.kernel_size; ++i) {
+    const F32x16 newer =
+        input_of(task, int64_t{task.n_kept} + i - (task.kernel_size - 1), first, n);
     store_first(task.state + i * task.channel_step + first, newer, n);
   }
 }

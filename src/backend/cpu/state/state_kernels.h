@@ -28,14 +28,14 @@ struct RecurrenceTask {
 
 // Convolution of channels [0, n_channels) for the rows of one run.
 struct ConvTask {
-  const float* taps;  // at the first channel; two taps are channel_step apart
-  const float* bias;  // at the first channel; null: none
-  float* state;       // at the first channel; n_taps − 1 earlier inputs, channel_step apart
+  const float* conv_weights;  // at the first channel; those of two tokens are channel_step apart
+  const float* bias;          // at the first channel; null: none
+  float* state;  // at the first channel; kernel_size − 1 earlier inputs, channel_step apart
   size_t channel_step;
   const float* x;
   float* out;
   size_t x_step, out_step;  // distance to the next row
-  uint32_t n_channels, n_taps, n_tokens;
+  uint32_t n_channels, kernel_size, n_tokens;
   uint32_t n_kept;  // tokens that change the state; later ones are draft tokens
   bool is_activated;
 };

@@ -40,7 +40,7 @@ PageLayout page_layout_of(const KvGeometry& geometry) {
   const KvBlockLayout layout = layout_of(geometry);
   const bool has_int4_keys = layout.key_type() == KvType::kInt4;
   const bool has_int4_values = layout.value_type() == KvType::kInt4;
-  CHECK(geometry.head_dim <= kMostHeadDim);
+  CHECK(geometry.head_dim <= kMaxHeadDim);
   CHECK(layout.n_key_groups() <= kMaxKeyGroups);
   return {.type = page_type(geometry.type),
           .head_dim = geometry.head_dim,
@@ -137,7 +137,7 @@ const uint8_t* const* Attention::put_pages(const std::vector<const std::byte*>& 
 
 void Attention::change_basis(Rows x, const HeadBasis& basis) {
   if (x.n_rows == 0) return;
-  CHECK(basis.head_dim <= kMostHeadDim);
+  CHECK(basis.head_dim <= kMaxHeadDim);
   const Grid grid = {.x = x.n_cols / basis.head_dim,
                      .y = grid_rows(x.n_rows),
                      .z = 1,

@@ -13,7 +13,7 @@ namespace kvik::cuda {
 inline constexpr uint32_t kPageTokens = 32;
 inline constexpr uint32_t kChannelTokens = 16;
 inline constexpr uint32_t kSplitTokens = 512;
-inline constexpr uint32_t kMostHeadDim = 1024;
+inline constexpr uint32_t kMaxHeadDim = 1024;
 inline constexpr uint32_t kMaxKeyGroups = 8;
 
 enum class PageType : uint8_t { kF32, kBF16, kInt8, kInt8Int4, kInt4 };

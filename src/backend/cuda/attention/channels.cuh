@@ -86,7 +86,7 @@ quantum_of_channel(const float (&levels)[kChannelTokens], ChannelRange range) {
 // A tile is a number of consecutive tokens for which each channel has one zero point and one step.
 constexpr uint32_t kTiles = kPageTokens / kChannelTokens;
 static_assert(kChannelTokens == kLanes);
-using SharedTiles = Shared<float, kTiles * kMostHeadDim>;
+using SharedTiles = Shared<float, kTiles * kMaxHeadDim>;
 
 // Writes the K of one head of a page. All threads of the block must call.
 struct ChannelWriting {

@@ -28,7 +28,7 @@ __device__ __forceinline__ int level_of(float x, float inverse) {
 }
 
 // One head in shared memory, which a thread block works on.
-using SharedHead = Shared<float, kMostHeadDim>;
+using SharedHead = Shared<float, kMaxHeadDim>;
 
 // Finds the largest magnitude in dimensions [begin, end) and stores it at peaks[at]. Ignores NaN.
 // All threads of the block must call; the first warp does the work. Other elements of `peaks` may

@@ -57,9 +57,9 @@ __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
     }
     float share = 1.0f;
     if (t.sinks) {
-      const WithSink sunk = add_sink(t.sinks[blockIdx.x], top, total);
-      total = sunk.total;
-      share = sunk.share;
+      const WithSink with_sink = add_sink(t.sinks[blockIdx.x], top, total);
+      total = with_sink.total;
+      share = with_sink.share;
     }
     if (turns && !t.ends_with_open_page) {  // rotates V back
       __syncthreads();

@@ -115,12 +115,12 @@ struct Int4Pages {
   }
   __device__ static float key_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                     uint32_t token) {
-    const uint8_t* behind = block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2;
+    const uint8_t* scales = block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2;
     if (layout.keys_by_channel) {
       constexpr size_t kTiles = kPageTokens / kChannelTokens;
-      return reinterpret_cast<const float*>(behind + kTiles * 2 * layout.key_dims)[g];
+      return reinterpret_cast<const float*>(scales + kTiles * 2 * layout.key_dims)[g];
     }
-    return scale_at(behind, g, token);
+    return scale_at(scales, g, token);
   }
   __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                       uint32_t token) {

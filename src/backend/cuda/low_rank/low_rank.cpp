@@ -35,7 +35,7 @@ CudaLowRankMatrix::CudaLowRankMatrix(const LowRankView& view, Memory& memory, st
 
 void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
   rows_.clear();
-  uint32_t most_rank = 0, most_columns = 0;
+  uint32_t max_rank = 0, max_columns = 0;
   for (const LowRankTerm& term : terms) {
     const auto& matrix = static_cast<const CudaLowRankMatrix&>(*term.matrix);
     CHECK(uint64_t{term.x_column} + matrix.n_cols() <= x.n_cols);
@@ -46,23 +46,23 @@ void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
       rows_.push_back({.weights = matrix.weights(),
                        .x = x.data + size_t{term.x_rows[i]} * x.stride + term.x_column,
                        .out = out.data + size_t{term.out_rows[i]} * out.stride + term.out_column});
-      most_rank = std::max(most_rank, matrix.rank());
-      most_columns = std::max(most_columns, matrix.n_rows());
+      max_rank = std::max(max_rank, matrix.rank());
+      max_columns = std::max(max_columns, matrix.n_rows());
     }
   }
   if (rows_.empty()) return;
   const auto n_rows = static_cast<uint32_t>(rows_.size());
-  const size_t n_bytes = size_t{n_rows} * most_rank * sizeof(float);
+  const size_t n_bytes = size_t{n_rows} * max_rank * sizeof(float);
   memory_.grow(sums_, n_bytes);
   const LowRankRow* rows = tables_.put<LowRankRow>(rows_);
   Grid grid = {.x = 1, .y = grid_rows(n_rows), .z = 1, .n_threads = kLowRankThreads};
   require(stream_.launch(
       kernels_.down, grid,
-      {.rows = rows, .n_rows = n_rows, .sums = sums_.floats(), .sum_stride = most_rank}));
-  grid.x = ceil_div(most_columns, kLowRankThreads);
+      {.rows = rows, .n_rows = n_rows, .sums = sums_.floats(), .sum_stride = max_rank}));
+  grid.x = ceil_div(max_columns, kLowRankThreads);
   require(stream_.launch(
       kernels_.up, grid,
-      {.rows = rows, .n_rows = n_rows, .sums = sums_.floats(), .sum_stride = most_rank}));
+      {.rows = rows, .n_rows = n_rows, .sums = sums_.floats(), .sum_stride = max_rank}));
 }
 
 }  // namespace kvik::cuda

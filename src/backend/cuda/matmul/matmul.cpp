@@ -32,15 +32,15 @@ struct Choice {
   uint32_t n_threads;
 };
 
-Choice choose(const WeightKernels& kernels, uint32_t most_rows, bool multiplies_fragments) {
+Choice choose(const WeightKernels& kernels, uint32_t max_rows, bool multiplies_fragments) {
   if (is_float(kernels)) {
-    const uint32_t i = most_rows > kFloatRows[0];
+    const uint32_t i = max_rows > kFloatRows[0];
     return {kernels.few[i], kFloatRows[i], 1, kFloatThreads};
   }
-  if (multiplies_fragments && most_rows >= kRowsWorthFragments) {
+  if (multiplies_fragments && max_rows >= kRowsWorthFragments) {
     return {kernels.many, kManyRows, kManyPanels, kManyThreads};
   }
-  const uint32_t i = most_rows > kFewRows[1] ? 2 : most_rows > kFewRows[0] ? 1 : 0;
+  const uint32_t i = max_rows > kFewRows[1] ? 2 : max_rows > kFewRows[0] ? 1 : 0;
   return {kernels.few[i], kFewRows[i], 1, kFewThreads};
 }
 
@@ -137,11 +137,11 @@ void Matmul::multiply(const Input& in, std::span<const Part> parts, const Produc
 }
 
 void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns) {
-  uint32_t most_rows = product.groups.empty() ? product.task.n_rows : 0;
-  for (const RowGroup& group : product.groups) most_rows = std::max(most_rows, group.n_rows);
-  if (product.routed) most_rows = product.routed->likely_rows();
+  uint32_t max_rows = product.groups.empty() ? product.task.n_rows : 0;
+  for (const RowGroup& group : product.groups) max_rows = std::max(max_rows, group.n_rows);
+  if (product.routed) max_rows = product.routed->likely_rows();
   const WeightKernels& kernels = kernels_.by_type[static_cast<size_t>(part.type)];
-  const Choice choice = choose(kernels, most_rows, stream_.info().multiplies_fragments);
+  const Choice choice = choose(kernels, max_rows, stream_.info().multiplies_fragments);
   MultiplyTask task = product.task;
   task.panel_bytes = part.panel_bytes;
   task.n_columns = n_columns;

@@ -60,7 +60,7 @@ bool Routing::run(const RouteShape& shape, Rows scores) {
   CHECK(shape.n_groups > 0 && shape.n_experts % shape.n_groups == 0);
   CHECK(scores.n_rows > 0 && scores.n_cols == shape.n_experts + (shape.has_shared_gate ? 1 : 0));
   CHECK(is_of(shape.correction_bias, shape.n_experts) && is_of(shape.factors, shape.n_experts));
-  if (shape.n_experts > kMostExperts || shape.n_used > kMaxUsedExperts) return false;
+  if (shape.n_experts > kMaxExperts || shape.n_used > kMaxUsedExperts) return false;
   const uint32_t n_choices = scores.n_rows * shape.n_used;
   memory_.grow(buffer_, bytes_of(scores.n_rows, n_choices, shape.n_experts));
   Places places(buffer_.data());

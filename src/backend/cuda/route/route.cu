@@ -7,7 +7,7 @@
 namespace kvik::cuda {
 namespace {
 
-using Doubles = Shared<double, kMostExperts>;
+using Doubles = Shared<double, kMaxExperts>;
 
 __device__ __forceinline__ double minus_infinity() {
   return static_cast<double>(__int_as_float(static_cast<int>(0xff800000u)));

@@ -10,7 +10,7 @@
 // model/expert_router.cpp. All pointers are device pointers.
 namespace kvik::cuda {
 
-inline constexpr uint32_t kMostExperts = 1024;  // limited by shared memory, which holds their ranks
+inline constexpr uint32_t kMaxExperts = 1024;  // limited by shared memory, which holds their ranks
 // Limited by the lanes of a warp, each of which holds one.
 inline constexpr uint32_t kMaxUsedExperts = 32;
 

@@ -13,7 +13,7 @@
 namespace kvik::cuda {
 namespace {
 
-constexpr int kLeastCapability = 75;  // the oldest compute capability that kernels are compiled for
+constexpr int kMinCapability = 75;  // the oldest compute capability that kernels are compiled for
 constexpr int kFragmentsCapability = 80;  // has mma.m16n8k32 for bytes
 
 }  // namespace
@@ -190,7 +190,7 @@ Result<std::unique_ptr<Device>> open_device(uint32_t number) {
   TRY(checked(cudaGetDeviceProperties(&properties, static_cast<int>(number)),
               "querying device properties"));
   const int capability = 10 * properties.major + properties.minor;
-  if (capability < kLeastCapability) {
+  if (capability < kMinCapability) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("the GPU {} has compute capability {}.{}: expected 7.5 or later",
                             properties.name, properties.major, properties.minor));

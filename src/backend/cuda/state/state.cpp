@@ -32,19 +32,19 @@ const PlacedState* State::place(std::span<const StateRun> runs, uint32_t n_rows)
 }
 
 void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out) {
-  CHECK(x.n_rows == out.n_rows && x.n_cols == out.n_cols && shape.n_taps > 1);
+  CHECK(x.n_rows == out.n_rows && x.n_cols == out.n_cols && shape.kernel_size > 1);
   const Grid grid = {.x = ceil_div(x.n_cols, kStateThreads),
                      .y = static_cast<uint32_t>(runs.size()),
                      .z = 1,
                      .n_threads = kStateThreads};
   require(stream_.launch(kernels_.short_conv, grid,
-                         {.taps = shape.taps,
+                         {.conv_weights = shape.conv_weights,
                           .bias = shape.bias,
                           .runs = place(runs, x.n_rows),
                           .x = view_of(x),
                           .out = view_of(out),
                           .n_channels = x.n_cols,
-                          .n_taps = shape.n_taps,
+                          .kernel_size = shape.kernel_size,
                           .is_activated = shape.is_activated}));
 }
 

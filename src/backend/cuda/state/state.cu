@@ -15,7 +15,7 @@ __device__ __forceinline__ float* row_of(const RowsView& x, uint32_t row) {
 // Returns the input of a channel at row `row` of the run. Rows below 0 come from the state.
 __device__ __forceinline__ float input_of(const ConvTask& t, const PlacedState& run, int row,
                                           uint32_t channel) {
-  return row < 0 ? run.state[(row + static_cast<int>(t.n_taps) - 1) *
+  return row < 0 ? run.state[(row + static_cast<int>(t.kernel_size) - 1) *
                                  static_cast<size_t>(t.n_channels) +
                              channel]
                  : row_of(t.x, run.first_row + row)[channel];
@@ -25,12 +25,12 @@ __global__ void short_conv(ConvTask t) {
   const uint32_t channel = blockIdx.x * blockDim.x + threadIdx.x;
   if (channel >= t.n_channels) return;
   const PlacedState run = t.runs[blockIdx.y];
-  const int before = static_cast<int>(t.n_taps) - 1;
+  const int before = static_cast<int>(t.kernel_size) - 1;
   for (uint32_t token = 0; token < run.n_rows; ++token) {
     float sum = t.bias ? t.bias[channel] : 0.0f;
-    for (uint32_t i = 0; i < t.n_taps; ++i) {
-      const float tap = t.taps[static_cast<size_t>(i) * t.n_channels + channel];
-      sum = fmaf(tap, input_of(t, run, static_cast<int>(token + i) - before, channel), sum);
+    for (uint32_t i = 0; i < t.kernel_size; ++i) {
+      const float conv_weight = t.conv_weights[static_cast<size_t>(i) * t.n_channels + channel];
+      sum = fmaf(conv_weight, input_of(t, run, static_cast<int>(token + i) - before, channel), sum);
     }
     if (t.is_activated) sum = silu(sum);
     row_of(t.out, run.first_row + token)[channel] = sum;

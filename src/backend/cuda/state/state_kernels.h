@@ -25,13 +25,13 @@ struct RowsView {
   size_t stride;
 };
 
-// Convolves each channel with its taps (ConvShape). Grid: [pieces of kStateThreads channels, runs],
-// kStateThreads.
+// Convolves each channel with its weights (ConvShape). Grid: [pieces of kStateThreads channels,
+// runs], kStateThreads.
 struct ConvTask {
-  const float *taps, *bias;
+  const float *conv_weights, *bias;
   const PlacedState* runs;
   RowsView x, out;
-  uint32_t n_channels, n_taps;
+  uint32_t n_channels, kernel_size;
   bool is_activated;
 };
 

@@ -108,7 +108,7 @@ void read_tool_calls(const json::value& calls, Message& message) {
   message.further.push_back({"tool_calls", read_other_calls(calls)});
 }
 
-bool is_thought(const MessagePart& part) { return std::holds_alternative<ReasoningPart>(part); }
+bool is_reasoning(const MessagePart& part) { return std::holds_alternative<ReasoningPart>(part); }
 
 Result<Message> read_message(const json::value& value, CacheMarks& marks) {
   const json::object* object = value.if_object();
@@ -128,7 +128,8 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
     } else if (key == "function_call") {
       read_function_call(item.value(), message);
     } else if ((key == "reasoning_content" || key == "reasoning") && is_text) {
-      if (std::ranges::any_of(message.parts, is_thought)) continue;  // the same under another name
+      if (std::ranges::any_of(message.parts, is_reasoning))
+        continue;  // the same under another name
       message.parts.push_back(ReasoningPart{std::string(text)});
     } else if (key == "tool_call_id" && is_text) {
       message.tool_call_id = text;

@@ -57,7 +57,7 @@ json::array calls_json(const std::vector<AnswerPart>& parts) {
 }
 
 json::object message_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
-  const std::string thought = text_of(choice.parts, AnswerPart::Kind::kReasoning);
+  const std::string reasoning = text_of(choice.parts, AnswerPart::Kind::kReasoning);
   json::object message{{"role", "assistant"},
                        {"content", text_of(choice.parts, AnswerPart::Kind::kText)},
                        {"refusal", nullptr}};
@@ -70,7 +70,7 @@ json::object message_json(const AnswerEnvelope& envelope, const CompletionChoice
       message["tool_calls"] = calls_json(choice.parts);
     }
   }
-  if (!thought.empty()) message["reasoning_content"] = json::value(thought);
+  if (!reasoning.empty()) message["reasoning_content"] = json::value(reasoning);
   return message;
 }
 
@@ -88,8 +88,8 @@ class ChatWriter final : public AnswerWriter {
  private:
   void add_choice(const std::shared_ptr<const WholeAnswer>& answer, size_t i, JsonBody& body);
   void say(uint32_t choice, json::object delta, Events& events) const;
-  void say_call(uint32_t choice, const AnswerPart& part, Events& events);
-  void say_arguments(uint32_t choice, std::string_view arguments, Events& events);
+  void write_call(uint32_t choice, const AnswerPart& part, Events& events);
+  void write_arguments(uint32_t choice, std::string_view arguments, Events& events);
 
   const AnswerEnvelope envelope_;
   std::set<uint32_t> begun_;              // choices that have begun
@@ -126,7 +126,7 @@ void ChatWriter::add_choice(const std::shared_ptr<const WholeAnswer>& answer, si
 }
 
 // Begins a tool call; its arguments follow in further events.
-void ChatWriter::say_call(uint32_t choice, const AnswerPart& part, Events& events) {
+void ChatWriter::write_call(uint32_t choice, const AnswerPart& part, Events& events) {
   const uint32_t index = n_calls_[choice]++;
   const json::object function = function_json(part.name, "");
   if (envelope_.names_function_call) {
@@ -138,11 +138,11 @@ void ChatWriter::say_call(uint32_t choice, const AnswerPart& part, Events& event
                                {"function", function}};
     say(choice, {{"tool_calls", json::array{opening}}}, events);
   }
-  if (!part.text.empty()) say_arguments(choice, part.text, events);
+  if (!part.text.empty()) write_arguments(choice, part.text, events);
 }
 
 // Writes more arguments of the choice's last call.
-void ChatWriter::say_arguments(uint32_t choice, std::string_view arguments, Events& events) {
+void ChatWriter::write_arguments(uint32_t choice, std::string_view arguments, Events& events) {
   const json::object function{{"arguments", arguments}};
   if (envelope_.names_function_call) return say(choice, {{"function_call", function}}, events);
   const json::object more{{"index", n_calls_[choice] - 1}, {"function", function}};
@@ -158,20 +158,20 @@ void ChatWriter::say(uint32_t choice, json::object delta, Events& events) const 
 }
 
 void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
-  const std::string thought = text_of(chunk.parts, AnswerPart::Kind::kReasoning);
+  const std::string reasoning = text_of(chunk.parts, AnswerPart::Kind::kReasoning);
   const std::string text = text_of(chunk.parts, AnswerPart::Kind::kText);
   json::object delta;
   if (begun_.insert(chunk.choice).second) {
     delta["role"] = "assistant";
     delta["content"] = "";
   }
-  if (!thought.empty()) delta["reasoning_content"] = json::value(thought);
+  if (!reasoning.empty()) delta["reasoning_content"] = json::value(reasoning);
   if (!text.empty()) delta["content"] = json::value(text);
-  if (continues_call(chunk.parts)) say_arguments(chunk.choice, chunk.parts.front().text, events);
+  if (continues_call(chunk.parts)) write_arguments(chunk.choice, chunk.parts.front().text, events);
   if (has_call(chunk.parts)) {  // earlier text comes first
     if (!delta.empty()) say(chunk.choice, std::exchange(delta, {}), events);
     for (const AnswerPart& part : chunk.parts) {
-      if (part.kind == AnswerPart::Kind::kCall) say_call(chunk.choice, part, events);
+      if (part.kind == AnswerPart::Kind::kCall) write_call(chunk.choice, part, events);
     }
   }
   const bool says_nothing = delta.empty() && !chunk.finish && chunk.logprobs.empty() &&

@@ -20,7 +20,7 @@ std::optional<std::string> string_at(const json::object& object, std::string_vie
   return text ? std::optional<std::string>(view(*text)) : std::nullopt;
 }
 
-bool is_thought(const MessagePart& part) { return std::holds_alternative<ReasoningPart>(part); }
+bool is_reasoning(const MessagePart& part) { return std::holds_alternative<ReasoningPart>(part); }
 
 // Assembles the conversation message by message. Blocks are added to the newest message while the
 // role stays the same.
@@ -97,7 +97,7 @@ class Conversation {
     if (type == "tool_use" && is_assistants) return add_tool_use(block);
     if (type == "tool_result" && !is_assistants) return add_tool_result(block);
     if (type == "thinking" && is_assistants) {
-      add_thought(block);
+      add_reasoning(block);
       return {};
     }
     if (type == "redacted_thinking" && is_assistants) return {};
@@ -124,13 +124,13 @@ class Conversation {
 
   // Reasoning without a signature is accepted. Of several reasoning blocks before the text, the
   // last one is used.
-  void add_thought(const json::object& block) {
-    const std::string_view thought = text_at(block, "thinking");
+  void add_reasoning(const json::object& block) {
+    const std::string_view reasoning = text_at(block, "thinking");
     const std::string_view signature = text_at(block, "signature");
     Message& message = newest("assistant");
-    if (!signature.empty() && signature != reasoning_signature(model_, thought)) return;
-    std::erase_if(message.parts, is_thought);
-    message.parts.push_back(ReasoningPart{std::string(thought)});
+    if (!signature.empty() && signature != reasoning_signature(model_, reasoning)) return;
+    std::erase_if(message.parts, is_reasoning);
+    message.parts.push_back(ReasoningPart{std::string(reasoning)});
   }
 
   Result<void> add_tool_use(const json::object& block) {

@@ -95,7 +95,7 @@ class MessagesWriter final : public AnswerWriter {
   const AnswerEnvelope envelope_;
   uint32_t n_blocks_ = 0;
   std::string_view open_;  // kind of the open block; empty: none
-  std::string thought_;    // reasoning of the open block
+  std::string reasoning_;  // reasoning of the open block
   bool has_called_ = false;
   std::optional<FinishReason> finish_;
   std::optional<std::string> stop_string_;
@@ -163,7 +163,7 @@ void MessagesWriter::say(std::string_view kind, std::string_view text, Events& e
                                  {{"index", n_blocks_}, {"content_block", block_json(kind, "")}}));
   }
   if (text.empty()) return;
-  if (kind == kThinking) thought_ += text;
+  if (kind == kThinking) reasoning_ += text;
   const json::object delta{{"type", kind == kText ? "text_delta" : "thinking_delta"}, {kind, text}};
   events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
 }
@@ -189,9 +189,9 @@ void MessagesWriter::close_block(Events& events) {
   if (open_.empty()) return;
   if (open_ == kThinking) {
     const json::object delta{{"type", "signature_delta"},
-                             {"signature", reasoning_signature(envelope_.model, thought_)}};
+                             {"signature", reasoning_signature(envelope_.model, reasoning_)}};
     events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
-    thought_.clear();
+    reasoning_.clear();
   }
   open_ = {};
   events.push_back(typed_event("content_block_stop", {{"index", n_blocks_++}}));

@@ -9,7 +9,7 @@ namespace kvik {
 namespace {
 
 // Reports that wait for the reader; more replace the newest.
-constexpr size_t kMostWaiting = 64;
+constexpr size_t kMaxWaiting = 64;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ bool PullMailbox::put(const PullProgress& progress) {
   if (is_closed_) return false;
   const bool is_same_file = !waiting_.empty() && waiting_.back().status == progress.status &&
                             waiting_.back().digest == progress.digest;
-  if (is_same_file || waiting_.size() >= kMostWaiting)
+  if (is_same_file || waiting_.size() >= kMaxWaiting)
     waiting_.back() = progress;
   else
     waiting_.push_back(progress);

@@ -76,13 +76,13 @@ Result<ReasoningOptions> read_think(const JsonFields& fields) {
   const json::string* word = think ? think->if_string() : nullptr;
   if (!think || (word && word->empty())) return out;
   if (think->is_bool()) {
-    out.thinks = think->get_bool();
+    out.is_enabled = think->get_bool();
     return out;
   }
   if (!word || std::ranges::find(kEfforts, view(*word)) == std::end(kEfforts)) {
     return refuse("think", "think must be true, false, \"low\", \"medium\", \"high\" or \"max\"");
   }
-  out.thinks = true;
+  out.is_enabled = true;
   out.effort = std::string(view(*word));
   return out;
 }

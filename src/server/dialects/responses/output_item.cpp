@@ -53,14 +53,15 @@ json::object OutputItem::json() const {
             {"status", status}, {"call_id", call_id},
             {"name", name},     {is_custom ? "input" : "arguments", is_open ? "" : text}};
   }
-  const bool is_thought = kind == Kind::kReasoning;
-  json::object out{{"id", id}, {"type", is_thought ? "reasoning" : "message"}, {"status", status}};
-  if (is_thought)
+  const bool is_reasoning = kind == Kind::kReasoning;
+  json::object out{
+      {"id", id}, {"type", is_reasoning ? "reasoning" : "message"}, {"status", status}};
+  if (is_reasoning)
     out["summary"] = json::array();
   else
     out["role"] = "assistant";
   out["content"] = is_open ? json::array() : json::array{part_json()};
-  if (is_thought && !sealed.empty()) out["encrypted_content"] = is_open ? "" : sealed;
+  if (is_reasoning && !sealed.empty()) out["encrypted_content"] = is_open ? "" : sealed;
   return out;
 }
 

@@ -241,7 +241,7 @@ Result<void> ResponseFile::read(const ResponseStore::Bounds& bounds,
   TRY_ASSIGN(auto parts, SqliteStatement::prepare(database_,
                                                   "SELECT bytes FROM part WHERE number = ? AND "
                                                   "length(bytes) <= ? ORDER BY place"));
-  const size_t most_rows = 2 * bounds.total_bytes / ResponseStore::Record().n_bytes() + 1;
+  const size_t max_rows = 2 * bounds.total_bytes / ResponseStore::Record().n_bytes() + 1;
   std::map<std::string, size_t> bytes_of_owner;
   size_t n_bytes = 0;
   for (size_t n_rows = 0;; ++n_rows) {
@@ -253,7 +253,7 @@ Result<void> ResponseFile::read(const ResponseStore::Bounds& bounds,
     TRY_ASSIGN(const std::string bytes, read_parts(parts, number, bounds.bytes_of_key));
     auto record = decoded(id, bytes, bounds.bytes_of_key);
     const size_t record_bytes = record ? record->n_bytes() : 0;
-    if (n_bytes + record_bytes > bounds.total_bytes || n_rows >= most_rows) {
+    if (n_bytes + record_bytes > bounds.total_bytes || n_rows >= max_rows) {
       oldest_number_ = number + 1;
       return {};
     }

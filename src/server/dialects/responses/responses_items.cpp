@@ -153,16 +153,16 @@ Result<void> ResponsesItems::add_output(const json::object& item) {
 }
 
 Result<void> ResponsesItems::add_reasoning(const json::object& item) {
-  std::string thought;
+  std::string reasoning;
   if (const json::array* content = at(item, "content").if_array()) {
     for (const json::value& part : *content) {
-      if (part.is_object()) thought += text_at(part.get_object(), "text");
+      if (part.is_object()) reasoning += text_at(part.get_object(), "text");
     }
   }
-  if (thought.empty()) {
-    thought = decode_reasoning(model_, text_at(item, "encrypted_content")).value_or("");
+  if (reasoning.empty()) {
+    reasoning = decode_reasoning(model_, text_at(item, "encrypted_content")).value_or("");
   }
-  if (!thought.empty()) assistant().parts.push_back(ReasoningPart{std::move(thought)});
+  if (!reasoning.empty()) assistant().parts.push_back(ReasoningPart{std::move(reasoning)});
   return {};
 }
 

@@ -69,7 +69,7 @@ class ResponsesWriter final : public AnswerWriter {
   void say(Item::Kind kind, std::string_view text, Events& events);
   void open_call(const AnswerPart& call, Events& events);
   void say_arguments(std::string_view arguments, Events& events);
-  void tell_arguments(std::string_view more, Events& events);
+  void write_arguments(std::string_view more, Events& events);
   void end_call(Item& item, Events& events);
   void open_item(Item item, Events& events);
   void close_item(Events& events);
@@ -221,10 +221,10 @@ void ResponsesWriter::open_call(const AnswerPart& call, Events& events) {
 
 // Adds arguments of the last item, which is an open call.
 void ResponsesWriter::say_arguments(std::string_view arguments, Events& events) {
-  tell_arguments(items_.back().add_arguments(arguments), events);
+  write_arguments(items_.back().add_arguments(arguments), events);
 }
 
-void ResponsesWriter::tell_arguments(std::string_view more, Events& events) {
+void ResponsesWriter::write_arguments(std::string_view more, Events& events) {
   if (more.empty()) return;
   const Item& item = items_.back();
   add_event(item.event_kind() + ".delta",
@@ -232,7 +232,7 @@ void ResponsesWriter::tell_arguments(std::string_view more, Events& events) {
 }
 
 void ResponsesWriter::end_call(Item& item, Events& events) {
-  tell_arguments(item.end_arguments(), events);
+  write_arguments(item.end_arguments(), events);
   json::object done{{"item_id", item.id}, {"output_index", items_.size() - 1}};
   if (!item.is_custom) done["name"] = item.name;
   done[item.is_custom ? "input" : "arguments"] = item.text;

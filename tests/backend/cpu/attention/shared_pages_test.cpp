@@ -23,7 +23,7 @@ std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
   return std::move(*backend);
 }
 
-struct Wish {
+struct UserTokens {
   uint32_t n_shared;  // tokens of whole pages shared by all sequences
   uint32_t n_own;     // tokens after them
   uint32_t n_rows;    // number of last tokens that are attended
@@ -35,7 +35,7 @@ enum class Prefix { kShared, kCopied };
 // Sequences with a common prefix. Its pages are shared or copied.
 class Users {
  public:
-  Users(Backend& backend, PageKind kind, std::vector<Wish> wishes, Prefix prefix)
+  Users(Backend& backend, PageKind kind, std::vector<UserTokens> tokens_of_users, Prefix prefix)
       : backend_(backend),
         kind_(kind),
         geometry_{.type = kind.type,
@@ -43,23 +43,24 @@ class Users {
                   .n_kv_heads = kKvHeads,
                   .head_dim = kHeadDim,
                   .keys_by_channel = kind.keys_by_channel()},
-        wishes_(std::move(wishes)) {
+        tokens_of_users_(std::move(tokens_of_users)) {
     uint32_t n_shared = 0;
-    for (const Wish& wish : wishes_) n_shared = std::max(n_shared, wish.n_shared);
+    for (const UserTokens& tokens : tokens_of_users_)
+      n_shared = std::max(n_shared, tokens.n_shared);
     std::vector<std::byte*> shared = new_pages(n_shared);
     const std::vector<std::byte*> open_of_prefix = new_open_pages(n_shared);
     write(shared, open_of_prefix, 0, n_shared, 1);
-    for (size_t i = 0; i < wishes_.size(); ++i) {
-      const Wish& wish = wishes_[i];
-      std::vector<std::byte*> table(shared.begin(), shared.begin() + wish.n_shared / kPageTokens);
+    for (size_t i = 0; i < tokens_of_users_.size(); ++i) {
+      const UserTokens& tokens = tokens_of_users_[i];
+      std::vector<std::byte*> table(shared.begin(), shared.begin() + tokens.n_shared / kPageTokens);
       if (prefix == Prefix::kCopied) {
-        table = new_pages(wish.n_shared);
-        write(table, open_of_prefix, 0, wish.n_shared, 1);
+        table = new_pages(tokens.n_shared);
+        write(table, open_of_prefix, 0, tokens.n_shared, 1);
       }
-      for (std::byte* page : new_pages(wish.n_own)) table.push_back(page);
-      open_.push_back(new_open_pages(wish.n_own));
-      write(table, open_.back(), wish.n_shared, wish.n_own, static_cast<uint32_t>(10 + i));
-      queries_.push_back(random_floats(wish.n_rows * kWidth, static_cast<uint32_t>(100 + i)));
+      for (std::byte* page : new_pages(tokens.n_own)) table.push_back(page);
+      open_.push_back(new_open_pages(tokens.n_own));
+      write(table, open_.back(), tokens.n_shared, tokens.n_own, static_cast<uint32_t>(10 + i));
+      queries_.push_back(random_floats(tokens.n_rows * kWidth, static_cast<uint32_t>(100 + i)));
       tables_.push_back(std::move(table));
     }
   }
@@ -68,7 +69,7 @@ class Users {
   std::vector<float> attend_together(uint32_t window) {
     std::vector<KvRun> runs;
     std::vector<float> q;
-    for (size_t i = 0; i < wishes_.size(); ++i) {
+    for (size_t i = 0; i < tokens_of_users_.size(); ++i) {
       runs.push_back(run_of(i, static_cast<uint32_t>(q.size() / kWidth)));
       q.insert(q.end(), queries_[i].begin(), queries_[i].end());
     }
@@ -77,7 +78,7 @@ class Users {
   // Attends the sequences one after the other.
   std::vector<float> attend_alone(uint32_t window) {
     std::vector<float> all;
-    for (size_t i = 0; i < wishes_.size(); ++i) {
+    for (size_t i = 0; i < tokens_of_users_.size(); ++i) {
       const KvRun run = run_of(i, 0);
       const std::vector<float> out = attend({&run, 1}, queries_[i], window);
       all.insert(all.end(), out.begin(), out.end());
@@ -112,11 +113,11 @@ class Users {
     backend_.write_kv({geometry_, 0, {&run, 1}}, k.rows, v.rows);
   }
   KvRun run_of(size_t i, uint32_t first_row) const {
-    const Wish& wish = wishes_[i];
-    const uint32_t first = wish.n_tokens() - wish.n_rows;
-    KvRun run = {tables_[i], first, first_row, wish.n_rows};
+    const UserTokens& tokens = tokens_of_users_[i];
+    const uint32_t first = tokens.n_tokens() - tokens.n_rows;
+    KvRun run = {tables_[i], first, first_row, tokens.n_rows};
     if (kind_.open) {
-      run.open = std::span(open_[i]).subspan((first - wish.n_shared) / kPageTokens);
+      run.open = std::span(open_[i]).subspan((first - tokens.n_shared) / kPageTokens);
     }
     return run;
   }
@@ -133,7 +134,7 @@ class Users {
   Backend& backend_;
   const PageKind kind_;
   const KvGeometry geometry_;
-  const std::vector<Wish> wishes_;
+  const std::vector<UserTokens> tokens_of_users_;
   std::vector<Buffer> buffers_;
   std::vector<std::vector<std::byte*>> tables_;
   std::vector<std::vector<std::byte*>> open_;  // open pages of each sequence's own tokens
@@ -141,13 +142,13 @@ class Users {
 };
 
 // Compares on every instruction set and KV type: together, alone, and with copies of the pages.
-void check(const std::vector<Wish>& wishes, uint32_t window) {
+void check(const std::vector<UserTokens>& tokens_of_users, uint32_t window) {
   for (const PageKind kind : kPageKinds) {
     std::vector<float> first;
     for (const std::string_view isa : cpu_isa_names()) {
       const auto backend = backend_of(isa, 3);
-      Users shared(*backend, kind, wishes, Prefix::kShared);
-      Users copied(*backend, kind, wishes, Prefix::kCopied);
+      Users shared(*backend, kind, tokens_of_users, Prefix::kShared);
+      Users copied(*backend, kind, tokens_of_users, Prefix::kCopied);
       if (first.empty()) first = copied.attend_alone(window);
       EXPECT_TRUE(same_bytes(shared.attend_together(window), first)) << isa << name_of(kind);
       if (isa == "scalar") continue;  // slow, and covered by the other sets
@@ -158,9 +159,9 @@ void check(const std::vector<Wish>& wishes, uint32_t window) {
 }
 
 TEST(SharedPages, decoding_users_of_one_prefix_have_the_bits_they_have_alone) {
-  std::vector<Wish> wishes;
-  for (uint32_t i = 0; i < 19; ++i) wishes.push_back({576, 1 + 7 * i, 1});
-  check(wishes, 0);
+  std::vector<UserTokens> tokens_of_users;
+  for (uint32_t i = 0; i < 19; ++i) tokens_of_users.push_back({576, 1 + 7 * i, 1});
+  check(tokens_of_users, 0);
 }
 
 TEST(SharedPages, prefixes_of_different_lengths_and_small_chunks_too) {

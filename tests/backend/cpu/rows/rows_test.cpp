@@ -234,7 +234,7 @@ TEST(Rows, rope_turns_pairs_by_their_angle_and_leaves_the_rest) {
       sines[i] = std::sin(0.1f * static_cast<float>(i * i));
     }
     for (const RopePairing pairing : {RopePairing::kInterleaved, RopePairing::kHalves}) {
-      const auto turned = on_all([&](const RowKernels& rows) {
+      const auto rotated = on_all([&](const RowKernels& rows) {
         std::vector<float> result = head;
         rows.rope(result.data(), pairing, cosines.data(), sines.data(), n_pairs);
         return result;
@@ -247,7 +247,7 @@ TEST(Rows, rope_turns_pairs_by_their_angle_and_leaves_the_rest) {
         expected[a] = double{head[a]} * cosines[i] - double{head[b]} * sines[i];
         expected[b] = double{head[a]} * sines[i] + double{head[b]} * cosines[i];
       }
-      for (uint32_t i = 0; i < head_dim; ++i) EXPECT_NEAR(turned[i], expected[i], 1e-6);
+      for (uint32_t i = 0; i < head_dim; ++i) EXPECT_NEAR(rotated[i], expected[i], 1e-6);
     }
   }
 }

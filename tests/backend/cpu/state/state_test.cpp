@@ -236,35 +236,38 @@ TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
 }
 
 TEST(ShortConv, steps_and_draft_tokens_do_not_change_bits) {
-  constexpr uint32_t kChannels = 530, kTaps = 4;
-  const auto taps = random_floats(kTaps * kChannels, 1), bias = random_floats(kChannels, 2);
+  constexpr uint32_t kChannels = 530, kConvKernel = 4;
+  const auto conv_weights = random_floats(kConvKernel * kChannels, 1),
+             bias = random_floats(kChannels, 2);
   auto x = random_floats(kTokens * kChannels, 3);
   const auto convolve = [&](const StateKernels& kernels, const std::vector<Cut>& cuts) {
     ThreadPool pool(2);
     HostMemory memory;
     State conv(kernels, memory, pool);
-    Result result{random_floats((kTaps - 1) * kChannels, 4),
+    Result result{random_floats((kConvKernel - 1) * kChannels, 4),
                   std::vector<float>(kTokens * kChannels)};
     uint32_t first = 0;
     for (const Cut& cut : cuts) {
       const StateRun run{result.state.data(), first, cut.n_rows, cut.n_draft_tokens};
-      conv.short_conv(
-          {.taps = taps.data(), .bias = bias.data(), .n_taps = kTaps, .is_activated = true},
-          {&run, 1}, rows_over(x, kTokens), rows_over(result.out, kTokens));
+      conv.short_conv({.conv_weights = conv_weights.data(),
+                       .bias = bias.data(),
+                       .kernel_size = kConvKernel,
+                       .is_activated = true},
+                      {&run, 1}, rows_over(x, kTokens), rows_over(result.out, kTokens));
       first += run.n_kept();
     }
     return result;
   };
   const Result whole = convolve(find_instruction_set("")->state, {{kTokens}});
-  const auto begin = random_floats((kTaps - 1) * kChannels, 4);
+  const auto begin = random_floats((kConvKernel - 1) * kChannels, 4);
   for (uint32_t t = 0; t < kTokens; ++t) {
     for (uint32_t c = 0; c < kChannels; ++c) {
       double sum = bias[c];
-      for (uint32_t i = 0; i < kTaps; ++i) {
+      for (uint32_t i = 0; i < kConvKernel; ++i) {
         const uint32_t row = t + i;  // a row of the earlier inputs, then of x
-        sum +=
-            double{taps[i * kChannels + c]} *
-            (row < kTaps - 1 ? begin[row * kChannels + c] : x[(row - kTaps + 1) * kChannels + c]);
+        sum += double{conv_weights[i * kChannels + c]} *
+               (row < kConvKernel - 1 ? begin[row * kChannels + c]
+                                      : x[(row - kConvKernel + 1) * kChannels + c]);
       }
       ASSERT_NEAR(whole.out[t * kChannels + c], sum / (1 + std::exp(-sum)), 1e-5) << t << " " << c;
     }

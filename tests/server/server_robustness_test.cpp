@@ -7,14 +7,14 @@
 namespace kvik {
 namespace {
 
-using ServerHardship = ServerFixture;
+using ServerRobustness = ServerFixture;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr const char* kPath = "/v1/completions";
 constexpr const char* kStream = R"({"prompt":"Hi","stream":true})";
 
-TEST_F(ServerHardship, a_streaming_client_that_goes_away_cancels_its_completion) {
+TEST_F(ServerRobustness, a_streaming_client_that_goes_away_cancels_its_completion) {
   RawClient c = client();
   c.send_post(kPath, kStream);
   const auto call = service.wait_for_call();
@@ -28,7 +28,7 @@ TEST_F(ServerHardship, a_streaming_client_that_goes_away_cancels_its_completion)
   expect_alive();
 }
 
-TEST_F(ServerHardship, a_waiting_client_that_goes_away_cancels_its_completion) {
+TEST_F(ServerRobustness, a_waiting_client_that_goes_away_cancels_its_completion) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"Hi"})");
   const auto call = service.wait_for_call();
@@ -37,7 +37,7 @@ TEST_F(ServerHardship, a_waiting_client_that_goes_away_cancels_its_completion) {
   expect_alive();
 }
 
-TEST_F(ServerHardship, disconnect_after_a_pipelined_request_is_noticed) {
+TEST_F(ServerRobustness, disconnect_after_a_pipelined_request_is_noticed) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"Hi"})");
   c.send("GET /health HTTP/1.1\r\n");
@@ -46,7 +46,7 @@ TEST_F(ServerHardship, disconnect_after_a_pipelined_request_is_noticed) {
   EXPECT_TRUE(call->wait_cancelled());
 }
 
-TEST_F(ServerHardship, a_slow_reader_is_canceled_and_another_stream_continues) {
+TEST_F(ServerRobustness, a_slow_reader_is_canceled_and_another_stream_continues) {
   options.stream_buffer_bytes = 16 << 10;
   options.socket_send_buffer_bytes = 4096;
   RawClient slow = client(4096);
@@ -68,7 +68,7 @@ TEST_F(ServerHardship, a_slow_reader_is_canceled_and_another_stream_continues) {
   EXPECT_NE(quick.read_until("[DONE]"), "");
 }
 
-TEST_F(ServerHardship, a_reader_that_takes_nothing_is_cancelled_after_the_write_timeout) {
+TEST_F(ServerRobustness, a_reader_that_takes_nothing_is_cancelled_after_the_write_timeout) {
   options.write_timeout = milliseconds(50);
   options.socket_send_buffer_bytes = 4096;
   RawClient c = client(4096);
@@ -78,7 +78,7 @@ TEST_F(ServerHardship, a_reader_that_takes_nothing_is_cancelled_after_the_write_
   EXPECT_TRUE(call->wait_cancelled());
 }
 
-TEST_F(ServerHardship, one_large_piece_reaches_a_reader_whole) {
+TEST_F(ServerRobustness, one_large_piece_reaches_a_reader_whole) {
   RawClient c = client();
   c.send_post(kPath, kStream);
   const auto call = service.wait_for_call();
@@ -91,7 +91,7 @@ TEST_F(ServerHardship, one_large_piece_reaches_a_reader_whole) {
   EXPECT_EQ(string_at(json(events[0]), "/choices/0/text"), text);
 }
 
-TEST_F(ServerHardship, a_hundred_clients_stream_at_once) {
+TEST_F(ServerRobustness, a_hundred_clients_stream_at_once) {
   service.answer_with([](FakeCall& call) {
     for (int i = 0; i < 20; ++i) call.send(std::get<std::string>(call.request.prompt));
     call.finish();
@@ -112,7 +112,7 @@ TEST_F(ServerHardship, a_hundred_clients_stream_at_once) {
   }
 }
 
-TEST_F(ServerHardship, a_thousand_clients_that_go_away_leave_nothing_running) {
+TEST_F(ServerRobustness, a_thousand_clients_that_go_away_leave_nothing_running) {
   start();
   for (size_t i = 0; i < 1000; ++i) {
     RawClient c = client();
@@ -123,7 +123,7 @@ TEST_F(ServerHardship, a_thousand_clients_that_go_away_leave_nothing_running) {
   expect_alive();
 }
 
-TEST_F(ServerHardship, a_draining_server_finishes_running_requests_only) {
+TEST_F(ServerRobustness, a_draining_server_finishes_running_requests_only) {
   RawClient c = client();
   c.send_post(kPath, kStream);
   const auto call = service.wait_for_call();
@@ -141,7 +141,7 @@ TEST_F(ServerHardship, a_draining_server_finishes_running_requests_only) {
   stopped.wait();
 }
 
-TEST_F(ServerHardship, stopping_cuts_streams_off_with_an_error_event_and_others_with_503) {
+TEST_F(ServerRobustness, stopping_cuts_streams_off_with_an_error_event_and_others_with_503) {
   RawClient streaming = client();
   streaming.send_post(kPath, kStream);
   RawClient waiting = client();
@@ -165,7 +165,7 @@ TEST_F(ServerHardship, stopping_cuts_streams_off_with_an_error_event_and_others_
   EXPECT_TRUE(second->is_cancelled());
 }
 
-TEST_F(ServerHardship, a_completion_that_the_engine_cuts_off_is_an_error_event) {
+TEST_F(ServerRobustness, a_completion_that_the_engine_cuts_off_is_an_error_event) {
   RawClient c = client();
   c.send_post(kPath, kStream);
   const auto call = service.wait_for_call();
@@ -174,7 +174,7 @@ TEST_F(ServerHardship, a_completion_that_the_engine_cuts_off_is_an_error_event) 
   EXPECT_EQ(string_at(json(c.read_response().events().at(0)), "/error/code"), "shutting_down");
 }
 
-TEST_F(ServerHardship, a_server_destroyed_while_streams_run_cancels_them) {
+TEST_F(ServerRobustness, a_server_destroyed_while_streams_run_cancels_them) {
   options.abort_grace = milliseconds(20);
   RawClient c = client();
   c.send_post(kPath, kStream);

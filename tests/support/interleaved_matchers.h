@@ -25,7 +25,7 @@ struct Transcript {
   friend bool operator==(const Transcript&, const Transcript&) = default;
 };
 
-inline std::shared_ptr<const VocabularyTrie> company_vocabulary() {
+inline std::shared_ptr<const VocabularyTrie> matcher_vocabulary() {
   static const auto vocabulary = [] {
     std::vector<std::string> tokens = {"ab", "aaaa", "ba", "xa", "xx", "abc", "\xC3\xA9"};
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
@@ -96,11 +96,11 @@ inline std::string random_grammar(std::mt19937& random) {
   const uint32_t depth = 1 + below(4);
   std::string text;
   for (uint32_t i = 0; i < depth; ++i) {
-    const uint32_t n_most = 1 + below(i % 2 == 0 ? 30 : 10);
+    const uint32_t n_max = 1 + below(i % 2 == 0 ? 30 : 10);
     const std::string part =
         i + 1 == depth ? kLeaves[below(std::size(kLeaves))] : fmt::format("r{}", i + 1);
     text += fmt::format("{} ::= {}{{{},{}}}", i == 0 ? "root" : fmt::format("r{}", i), part,
-                        below(2) + (i == 0), n_most + 1);
+                        below(2) + (i == 0), n_max + 1);
     if (i > 0 && below(3) == 0) text += fmt::format(" | \"x\" r{}", 1 + below(i));
     if (below(4) == 0) text += fmt::format(" | {}{{3}}", kLeaves[below(std::size(kLeaves))]);
     text += "\n";
@@ -118,7 +118,7 @@ inline Limits random_limits(std::mt19937& random) {
   return limits;
 }
 
-struct Company {
+struct InterleavedMatchers {
   uint32_t seed = 0;
   uint32_t n_matchers = 1;
   uint32_t n_steps = 6;  // average number of steps of each matcher
@@ -126,34 +126,35 @@ struct Company {
 
 // Returns whether at least one matcher met a limit. Checks that each interleaved matcher gives the
 // same answers as it does alone.
-inline bool try_company(const Grammar& grammar, const Company& company, std::mt19937& random) {
-  const auto compiled = CompiledGrammar::make(grammar, company_vocabulary());
-  std::vector<Walker> walkers;
+inline bool try_interleaved(const Grammar& grammar, const InterleavedMatchers& company,
+                            std::mt19937& random) {
+  const auto compiled = CompiledGrammar::make(grammar, matcher_vocabulary());
+  std::vector<Walker> matchers;
   for (uint32_t i = 0; i < company.n_matchers; ++i) {
-    walkers.emplace_back(*compiled, company.seed + i);
+    matchers.emplace_back(*compiled, company.seed + i);
   }
   for (uint32_t step = 0; step < company.n_steps * company.n_matchers; ++step) {
-    walkers[random() % company.n_matchers].step();
+    matchers[random() % company.n_matchers].step();
   }
   bool has_met_limit = false;
   for (uint32_t i = 0; i < company.n_matchers; ++i) {
-    Walker alone(*CompiledGrammar::make(grammar, company_vocabulary()), company.seed + i);
-    const Transcript& in_company = walkers[i].transcript();
-    while (alone.transcript().tokens.size() < in_company.tokens.size() && alone.step()) {
+    Walker alone(*CompiledGrammar::make(grammar, matcher_vocabulary()), company.seed + i);
+    const Transcript& interleaved = matchers[i].transcript();
+    while (alone.transcript().tokens.size() < interleaved.tokens.size() && alone.step()) {
     }
-    if (in_company.end != Transcript::End::kOpen) alone.step();
-    CHECK(alone.transcript() == in_company);
-    has_met_limit |= in_company.end == Transcript::End::kExhausted;
+    if (interleaved.end != Transcript::End::kOpen) alone.step();
+    CHECK(alone.transcript() == interleaved);
+    has_met_limit |= interleaved.end == Transcript::End::kExhausted;
   }
   return has_met_limit;
 }
 
 // Does the same with a random grammar.
-inline bool try_company(const Company& company) {
+inline bool try_interleaved(const InterleavedMatchers& company) {
   std::mt19937 random(company.seed);
   const std::string text = random_grammar(random);
   const auto grammar = parse_gbnf(text, random_limits(random));
-  return grammar && try_company(*grammar, company, random);
+  return grammar && try_interleaved(*grammar, company, random);
 }
 
 }  // namespace kvik::constrain
