@@ -72,11 +72,11 @@ class Locks(unittest.TestCase):
                                               (LOCK, "", "'n_' requires holding mutex")):
                 with open(path, "w") as f:
                     f.write(COUNTER % (lock, condition))
-                said = complaints(path)
+                output = complaints(path)
                 if expected:
-                    self.assertIn(expected, said)
+                    self.assertIn(expected, output)
                 else:
-                    self.assertEqual(said, "")
+                    self.assertEqual(output, "")
 
 
 if __name__ == "__main__":

@@ -316,40 +316,64 @@ def promises(path, text):
 
 COMMENT = re.compile(r"(?m)(?:^\s*|\s)//+ (.+)$")
 HASH_COMMENT = re.compile(r'(?m)^\s*(?:#+ |"""(?=\w))(.+)$')
-UNCLEAR = re.compile(r"^(?:What|Of|Whether|Where)\b(?![^.?]*\?)|\b(?:behind|nobody|somebody|whoever|guess(?:es|ed|er)?|given up|gives? up|goes on|THREATS|DESIGN)\b")
-VAGUE = re.compile(r"(?:^|[.,;:] )[Ww]ho(?:se)?\b|^(?:How|As|So|Those)\b(?![^.?]*\?)|\bthoughts?\b|\btells? (?:of|how|what|whether|apart)\b|\bis told\b|\bgo(?:ne)? on (?:from|with)\b|\bits (?:seat|turn)\b")
-MOST_VAGUE_PER_1000 = 1.2  # the rate of leveldb
+UNCLEAR = re.compile("|".join((
+    r"^(?:What|Of|Whether|Where)\b(?![^.?]*\?)",
+    r"\bbehind\b", r"\b(?:no|some)body\b", r"\bwhoever\b",
+    r"\bguess(?:es|ed)?\b", r"\bguesser\b",
+    r"\bgiven up\b", r"\bgives? up\b", r"\bgoes on\b",
+    r"\b(?:THREATS|DESIGN)\b",
+)))
+VAGUE = re.compile("|".join((
+    r"(?:^|[.,;:] )[Ww]ho(?:se)?\b", r"^(?:How|As|So|Those)\b(?![^.?]*\?)",
+    r"\bthoughts?\b",
+    r"\btells? (?:of|how|what|whether|apart)\b", r"\bis told\b",
+    r"\bgo(?:ne)? on (?:from|with)\b", r"\bits (?:seat|turn)\b",
+)))
+# Number of comments with such words by folder. Lower it with each comment that is improved.
+VAGUE_COMMENTS = {"src/": 5, "tests/": 1, "tools/": 0, "bench/": 0, "web/": 0, "cmake/": 0}
 
 
 def comments(path, text):
-    """Yields the position and the words of each comment line, without quoted parts. Of Python, shell and CMake also the first line of a docstring."""
+    """Yields the position and the words of each comment line. Of Python, shell and CMake also the first line of a docstring."""
     for m in (HASH_COMMENT if path.endswith((".py", ".sh", ".cmake", ".txt")) else COMMENT).finditer(text):
-        yield m.start(1), re.sub(r'"[^"]*"|`[^`]*`', "", m[1])
+        yield m.start(1), m[1]
+
+
+def without_quotes(words):
+    return re.sub(r'"[^"]*"|`[^`]*`', "", words)
 
 
 def unclear_comments(path, text):
     """Comments are sentences with standard terms: not fragments such as "What is left", nor words that hide a relation, such as "behind", nor references to documents outside the tree."""
-    return [f"{path}:{line_of(text, at)}: say it in a sentence with standard terms: {words}" for at, words in comments(path, text) if UNCLEAR.search(words)]
+    return [f"{path}:{line_of(text, at)}: say it in a sentence with standard terms: {words}"
+            for at, words in comments(path, text) if UNCLEAR.search(without_quotes(words))]
 
 
-def vague_comments(texts):
-    """Words that are right at times, such as "whose", stay rare in the comments of a folder. `texts` maps paths to texts."""
-    places = [(VAGUE.search(words), f"{path}:{line_of(text, at)}: {words}") for path, text in texts.items() for at, words in comments(path, text)]
-    found = [place for is_vague, place in places if is_vague]
-    rate = 1000 * len(found) / max(1000, len(places))
-    return [f"{rate:.1f} vague comments per 1,000, at most {MOST_VAGUE_PER_1000} are allowed:", *found] if rate > MOST_VAGUE_PER_1000 else []
+def vague_comments(texts, recorded):
+    """The number of comments with words that are right at times, such as "whose", only falls. `texts` maps paths to texts; `recorded` is the number so far."""
+    found = [f"{path}:{line_of(text, at)}: {words}" for path, text in texts.items() for at, words in comments(path, text) if VAGUE.search(without_quotes(words))]
+    if len(found) > recorded:
+        return [f"{len(found)} vague comments, {recorded} are recorded: put the new ones in plain words:", *found]
+    return [f"{len(found)} vague comments, {recorded} are recorded: record the lower number in VAGUE_COMMENTS"] if len(found) < recorded else []
+
+
+# A file name in a comment or document. `*`, `{a,b}` and words in capitals stand for others (see stale_paths).
+FILE_NAME = re.compile(r"(?<![\w.*/{}<>$~@-])(?:[\w-]+/)*[\w-]+\.(?:cpp|h|inl|cu|cuh|py|mjs|cmake|md)\b(?![\w(])")
+FOREIGN_FILES = re.compile(r"(?:.*/|.*_)?llama\.cpp|ggml-common\.h|convert_lora_to_gguf\.py|vllm/.*|doc/xxhash_spec\.md|setup\.py")
 
 
 def missing_files(path, text, paths):
-    """Files of this tree that comments name must exist; those of other projects are listed here."""
-    foreign = ("llama.cpp", "ggml-common.h")
-    names = {p.rpartition("/")[2] for p in paths}
+    """Files of this tree that comments and documents name must exist."""
+    by_name = {}
+    for p in paths:
+        by_name.setdefault(p.rpartition("/")[2], []).append("/" + p)
     wrong = []
-    for m in COMMENT.finditer(text):
-        for file in re.findall(r"(?<![\w.*/-])(?:[\w-]+/)*[\w-]+\.(?:cpp|h|inl|cu|cuh)\b", m[1]):
-            known = any(p.endswith("/" + file) or p == file for p in paths) if "/" in file else file in names
-            if not known and file not in foreign:
-                wrong.append(f"{path}:{line_of(text, m.start(1))}: no file {file}")
+    for at, words in [(0, text)] if path.endswith(".md") else comments(path, text):
+        for m in FILE_NAME.finditer(words):
+            is_known = any(p.endswith("/" + m[0]) for p in by_name.get(m[0].rpartition("/")[2], []))
+            if not is_known and not PLACEHOLDER.search(m[0]) and not FOREIGN_FILES.fullmatch(m[0]):
+                wrong.append(f"{path}:{line_of(text, at + m.start())}: no file {m[0]}")
+        wrong += [f"{path}:{line_of(text, at + start)}: {name} does not exist" for start, name in stale_names_of_paths(words, paths)]
     return wrong
 
 
@@ -401,14 +425,15 @@ PATH_IN_TEXT = re.compile(r"(?<![\w./-])((?:src|tests|tools|cmake|bench|docs|dep
 IDENTIFIER = re.compile(r"`(?:kvik::)?((?:[A-Za-z_]\w*::)*[A-Z][a-z]\w*|(?:[A-Za-z_]\w*::)*[a-z_]\w*(?=\(\)))(?:\(\))?`")
 
 
-def stale_paths(path, text, paths):
-    """Paths named in a document must exist; `*` and `{a,b}` stand for several."""
-    wrong = []
+PLACEHOLDER = re.compile(r"\b(?:NAME|FAMILY|MODEL)(?=_|\b)")
+
+
+def stale_names_of_paths(text, paths):
+    """Yields the position and the name of each path in the text that does not exist; `*`, `{a,b}` and words such as NAME stand for several."""
     for m in PATH_IN_TEXT.finditer(text):
-        for name in braces(m[1].removeprefix("./").rstrip("/")):
-            if not any(fnmatch.fnmatch(p, name) or p.startswith(name + "/") for p in paths):
-                wrong.append(f"{path}:{line_of(text, m.start())}: {name} does not exist")
-    return wrong
+        for name in braces(PLACEHOLDER.sub("*", m[1]).removeprefix("./").rstrip("/")):
+            if not any(fnmatch.fnmatch(p, name) or fnmatch.fnmatch(p, name + "/*") for p in paths):
+                yield m.start(), name
 
 
 def braces(name):
