@@ -1,7 +1,7 @@
-# `cmake --install` in three components: program (the program, its man pages, completions, notices), service (systemd units and their configuration)
-# and monitoring (Grafana dashboard, Prometheus rules). The target kvik_documents writes man pages and completions.
-#
-# There is no find_package(kvik), because Kvik has no library with a stable interface for other programs.
+# `cmake --install` in four components: program (the program, its man pages, completions, notices), service (systemd units and their configuration),
+# monitoring (Grafana dashboard, Prometheus rules) and development (the files of find_package(kvik)). The target kvik_documents writes man pages and
+# completions.
+include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 option(KVIK_PORTABLE "Install the portable program (cmake/portable.cmake)" OFF)
 
@@ -34,6 +34,14 @@ install(FILES deploy/grafana/kvik.json deploy/prometheus/alerts.yaml DESTINATION
 install(FILES deploy/systemd/kvik.service deploy/systemd/kvik.socket DESTINATION lib/systemd/system COMPONENT service)
 install(FILES deploy/kvik.toml DESTINATION /etc/kvik COMPONENT service)
 
+# find_package(kvik) exports the program only: there is no library with a stable interface.
+set(kvik_program ${CMAKE_INSTALL_BINDIR}/kvik)
+set(config_folder lib/cmake/kvik)  # not CMAKE_INSTALL_LIBDIR: packages for all distributions hold the same files
+configure_package_config_file(cmake/kvik-config.cmake.in ${PROJECT_BINARY_DIR}/kvik-config.cmake INSTALL_DESTINATION ${config_folder} PATH_VARS kvik_program)
+# Before 1.0, a minor version may change flags. The program does not depend on the architecture for which the other project is compiled.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/kvik-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES ${PROJECT_BINARY_DIR}/kvik-config.cmake ${PROJECT_BINARY_DIR}/kvik-config-version.cmake DESTINATION ${config_folder} COMPONENT development)
+
 # The packages (tools/package.sh): a .deb of all components, and a tarball of those that need no fixed place.
 set(CPACK_PACKAGE_NAME kvik)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -58,9 +66,9 @@ set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/package_options.cmake)
 file(WRITE ${CPACK_PROJECT_CONFIG_FILE} [[
 if(CPACK_GENERATOR STREQUAL "DEB")
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-  set(CPACK_COMPONENTS_ALL program service monitoring)
+  set(CPACK_COMPONENTS_ALL program service monitoring development)
 else()
-  set(CPACK_COMPONENTS_ALL program monitoring)
+  set(CPACK_COMPONENTS_ALL program monitoring development)
   set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
   set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
 endif()

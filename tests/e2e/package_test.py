@@ -209,6 +209,57 @@ class Components(Package):
         self.assertEqual(self.installed("service")[1], {"usr/lib/systemd/system/kvik.service", "usr/lib/systemd/system/kvik.socket", "etc/kvik/kvik.toml",
                                                        "usr/share/doc/kvik/copyright"})
         self.assertEqual(self.installed("monitoring")[1], {"usr/share/kvik/kvik.json", "usr/share/kvik/alerts.yaml"})
+        self.assertEqual(self.installed("development")[1], {"usr/lib/cmake/kvik/kvik-config.cmake", "usr/lib/cmake/kvik/kvik-config-version.cmake"})
+
+    def test_the_guide_names_the_components(self):
+        files = pathlib.Path(BUILD).rglob("cmake_install.cmake")
+        existing = {name for file in files for name in re.findall(r'CMAKE_INSTALL_COMPONENT STREQUAL "(\w+)"', file.read_text())}
+        line = re.search(r"--component (\w+) *# also: (.*)", pathlib.Path(kvik.ROOT, "docs/guides/install.md").read_text())
+        self.assertEqual({line[1], *line[2].split(", ")}, existing)
+
+
+class FindPackage(Package):
+    """A project of five lines that runs the installed program."""
+
+    def prefix(self, *components):
+        folder = self.folder()
+        for component in components:
+            output("cmake", "--install", BUILD, "--component", component, "--prefix", folder)
+        return folder
+
+    def configure(self, prefix, version):
+        self.project = self.folder()
+        pathlib.Path(self.project, "CMakeLists.txt").write_text(f"""\
+cmake_minimum_required(VERSION 3.16)
+project(other LANGUAGES NONE)
+find_package(kvik {version} REQUIRED)
+add_custom_command(OUTPUT version.txt COMMAND $<TARGET_FILE:kvik::kvik> --version > version.txt)
+add_custom_target(version ALL DEPENDS version.txt)
+""")
+        return subprocess.run(["cmake", "-S", self.project, "-B", os.path.join(self.project, "build"), f"-DCMAKE_PREFIX_PATH={prefix}"],
+                              capture_output=True, text=True, timeout=300)
+
+    def test_a_project_runs_the_program(self):
+        moved = os.path.join(self.folder(), "moved")
+        shutil.copytree(self.prefix("program", "development"), moved)
+        done = self.configure(moved, ".".join(VERSION.split(".")[:2]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{moved}/lib/cmake/kvik", pathlib.Path(self.project, "build/CMakeCache.txt").read_text())
+        output("cmake", "--build", os.path.join(self.project, "build"))
+        self.assertTrue(pathlib.Path(self.project, "build/version.txt").read_text().startswith(f"kvik {VERSION}"))
+
+    def test_another_version_is_refused(self):
+        prefix = self.prefix("program", "development")
+        major, minor, patch = map(int, VERSION.split("."))
+        for other in (f"{major}.{minor + 1}", f"{major + 1}.0", f"{major}.{minor}.{patch + 1}"):
+            done = self.configure(prefix, other)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"version: {VERSION}", done.stderr)
+
+    def test_a_missing_program_is_reported(self):
+        done = self.configure(self.prefix("development"), VERSION)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("install Kvik's component 'program'", " ".join(done.stderr.split()))
 
 
 class Registries(Package):
