@@ -6,8 +6,10 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/file/file_descriptor.h"
 #include "base/mutex.h"
@@ -49,7 +51,14 @@ class FakeModels final : public ModelServers {
     on_change_ = std::move(on_change);
     return std::make_unique<Use>(*this);
   }
-  void set_keep_alive(const std::string&, std::optional<Duration>) override {}
+  void set_keep_alive(const std::string&, std::optional<Duration> keep_alive) override {
+    const MutexLock lock(mutex_);
+    keep_alives_.push_back(keep_alive);
+  }
+  std::vector<std::optional<Duration>> keep_alives() const {
+    const MutexLock lock(mutex_);
+    return keep_alives_;
+  }
   void unload(const std::string&) override {}
 
  private:
@@ -69,6 +78,7 @@ class FakeModels final : public ModelServers {
   mutable Mutex mutex_;
   ModelReadiness readiness_ GUARDED_BY(mutex_);
   std::function<void()> on_change_ GUARDED_BY(mutex_);
+  std::vector<std::optional<Duration>> keep_alives_ GUARDED_BY(mutex_);
   std::atomic<int> n_uses_ = 0;
 };
 
@@ -193,6 +203,31 @@ TEST_F(ServerRouter, an_answer_passes_through_with_its_headers) {
   EXPECT_TRUE(request.starts_with("POST /v1/completions?a=b HTTP/1.1\r\n")) << request;
   EXPECT_NE(request.find("x-request-id: mine\r\n"), std::string::npos);
   EXPECT_TRUE(request.ends_with(kBody));
+}
+
+TEST_F(ServerRouter, keep_alive_of_a_key_without_operator_rights_is_ignored) {
+  const ScriptedServer upstream(answer("{}"));
+  load(upstream);
+  options.api_keys = {{.secret = "k1", .name = "ann"},
+                      {.secret = "k2", .name = "bob", .is_operator = true}};
+  const auto send = [&](const std::string& keep_alive, const std::string& key) {
+    const std::string body =
+        R"({"model":"one","prompt":"a","stream":false,"keep_alive":)" + keep_alive + "}";
+    return client().post("/api/generate", body, "x-api-key: " + key + "\r\n").status;
+  };
+  for (const char* keep_alive : {"0", "-1", "\"5m\""}) EXPECT_EQ(send(keep_alive, "k1"), 200);
+  EXPECT_TRUE(models_.keep_alives().empty());
+  for (const char* keep_alive : {"0", "-1", "\"5m\""}) EXPECT_EQ(send(keep_alive, "k2"), 200);
+  EXPECT_EQ(models_.keep_alives(), (std::vector<std::optional<Duration>>{
+                                       Duration::zero(), std::nullopt, std::chrono::minutes(5)}));
+}
+
+TEST_F(ServerRouter, keep_alive_needs_no_key_on_a_server_without_keys) {
+  const ScriptedServer upstream(answer("{}"));
+  load(upstream);
+  EXPECT_EQ(client().post("/api/generate", R"({"model":"one","prompt":"a","keep_alive":0})").status,
+            200);
+  EXPECT_EQ(models_.keep_alives().size(), 1u);
 }
 
 TEST_F(ServerRouter, a_request_without_memory_for_its_answer_is_503) {
