@@ -31,6 +31,7 @@ CacheReport cache_report(const Sequence& sequence) {
   CacheReport report = sequence.usage.cache;
   const uint32_t n_found = sequence.usage.cached_tokens;
   const uint32_t n_before_last = sequence.usage.prompt_tokens - 1;
+  report.tier_tokens += sequence.n_loaded;
   const bool has_more = n_found > report.ram_tokens + report.tier_tokens;
   report.ram_tokens = n_found - report.tier_tokens;
   if (sequence.cacheable_tokens().empty() && n_before_last > 0) {
@@ -43,6 +44,8 @@ CacheReport cache_report(const Sequence& sequence) {
     report.expected.reset();
     report.got.reset();
   }
+  // The others were computed before the tier had them.
+  if (sequence.n_loaded > 0 && n_found < n_before_last) report.miss = MissReason::kTierTimedOut;
   return report;
 }
 

@@ -100,6 +100,8 @@ struct Sequence {
   QueueState queue;
   RunState run;
   ReuseState reuse;
+  std::unique_ptr<PageLoad> load;  // pages that are loaded while the prompt is computed, or null
+  uint32_t n_loaded = 0;           // cached tokens that it brought
   SpeculationState speculation;
   SnapshotState snapshots;
   uint64_t last_served_step = 0;  // written by StepPlanner

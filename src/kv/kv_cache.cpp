@@ -231,6 +231,15 @@ void KvCache::fill_up(PageTable& table) {
   }
 }
 
+bool KvCache::place(PageTable& table, uint32_t index, const IncomingBytes& bytes) {
+  CHECK(layout().n_groups() == 1 && index >= table.n_sealed());
+  if (!table.holds(0, index)) return false;
+  bytes.place(table.addresses(0)[index]);
+  PageHistory& history = pages_.history(table.page(0, index));
+  history.is_fetched = history.is_saved = true;
+  return true;
+}
+
 void KvCache::slide(PageTable& table, uint64_t n_tokens) {
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {
     const uint64_t first = layout().rules[g].first_page_needed(n_tokens);
@@ -246,10 +255,10 @@ void KvCache::shrink(PageTable& table, uint64_t n_tokens) {
 
 // --- sealing ---
 
-void KvCache::seal(PageTable& table, std::span<const TokenId> tokens) {
+void KvCache::seal(PageTable& table, std::span<const TokenId> tokens, SharingMark known) {
   const uint32_t n_before = table.n_sealed();
   for (size_t end; (end = (size_t{table.n_sealed()} + 1) * kPageTokens) <= tokens.size();) {
-    if (!seal_next(table, tokens.first(end))) break;
+    if (!seal_next(table, tokens.first(end), known)) break;
   }
   const uint32_t n_new = table.n_sealed() - n_before;
   if (n_new > 0) snapshots_.keep_prompt_end(table, tokens, n_new);
@@ -268,12 +277,13 @@ std::span<const std::optional<PageId>> KvCache::pages_at(const PageTable& table,
 // If another sequence computed the same page meanwhile, the table takes that page and releases its
 // own: the bytes are equal. Returns false if nothing more can be shared: the key collides with
 // other tokens, or a page before this one was evicted after it slid out of the window.
-bool KvCache::seal_next(PageTable& table, std::span<const TokenId> tokens) {
+bool KvCache::seal_next(PageTable& table, std::span<const TokenId> tokens, SharingMark known) {
   const uint32_t index = table.n_sealed();
   const auto pages = pages_at(table, index);
   if (pages.empty()) return false;
   PrefixIndex::TokenPages entry = pages_.rest_of(table, tokens);
   entry.pages = pages;
+  entry.known = joined(entry.known, known);
   const PrefixNode* node = pages_.insert(entry);
   if (!node) return false;
   for (uint32_t g = 0; g < layout().n_groups(); ++g) {

@@ -96,7 +96,13 @@ class KvCache {
 
   // Seals the pages that the first tokens.size() tokens of the sequence fill: other sequences can
   // hit them from now on.
-  void seal(PageTable& table, std::span<const TokenId> tokens);
+  // `known` is the sharing mark that the pages have besides that of the table's tenant.
+  void seal(PageTable& table, std::span<const TokenId> tokens,
+            SharingMark known = SharingMark::kNoTenant);
+
+  // Writes bytes that a tier had to a page that is not sealed, in a cache of one group. Returns
+  // false if the table does not hold the page.
+  bool place(PageTable& table, uint32_t index, const IncomingBytes& bytes);
 
   // Releases the pages of windowed groups that no token after the first n_tokens attends to.
   void slide(PageTable& table, uint64_t n_tokens);
@@ -144,7 +150,7 @@ class KvCache {
   uint64_t n_missing_for(const PageTable& table, uint64_t n_tokens);
   void fill_up(PageTable& table);
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
-  bool seal_next(PageTable& table, std::span<const TokenId> tokens);
+  bool seal_next(PageTable& table, std::span<const TokenId> tokens, SharingMark known);
   std::span<const std::optional<PageId>> pages_at(const PageTable& table, uint32_t index);
   void pin(const PageTable& table, uint32_t index, TimePoint now);
 

@@ -55,7 +55,7 @@ uint64_t TierLink::budget_for(std::span<const TierPlace> tiers, size_t page_byte
 
 TierLink::TierLink(KvCache& kv, std::span<const TierPlace> tiers, const Slots& slots,
                    const Clock& clock)
-    : kv_(kv), clock_(clock), last_pump_(clock.now()) {
+    : kv_(kv), clock_(clock), n_slots_(slots.n), last_pump_(clock.now()) {
   CHECK(!tiers.empty() && tiers.size() <= kTierKinds);
   for (const TierPlace& place : tiers) {
     Level& level = levels_.emplace_back();
@@ -95,8 +95,14 @@ void TierLink::set_wake(std::function<void()> wake) {
 
 // --- saving ---
 
+// A page that was loaded is saved only in the levels before the one that it came from.
 void TierLink::on_sealed(PageId page) {
-  for (Level& level : levels_) {
+  size_t n_levels = levels_.size();
+  if (kv_.pages().history(page).is_fetched) {
+    for (const PageLoad* load : loads_)
+      n_levels = std::min(n_levels, load->level_of(page).value_or(n_levels));
+  }
+  for (Level& level : std::span(levels_).first(n_levels)) {
     save_soon(level, page);
     save_pending(level);
   }
@@ -174,26 +180,19 @@ std::unique_ptr<PageFetch> TierLink::fetch(const PrefixQuery& query, FoundPrefix
                                            const Rest& rest) {
   std::vector<size_t> levels;
   for (size_t i = levels_.size(); i > 0; --i) {
-    if (is_worth_asking(levels_[i - 1], rest)) levels.push_back(i - 1);
+    const Way way = way_of(levels_[i - 1], rest);
+    if (way == Way::kFetch) levels.push_back(i - 1);
+    if (way == Way::kNone) levels_[i - 1].queue->note_declined();
   }
   if (levels.empty()) return nullptr;
   std::unique_ptr<PageFetch> fetch(new PageFetch(*this, query, found));
   fetch->levels_ = std::move(levels);
+  if (rest.compute_ms) fetch->token_compute_ms_ = *rest.compute_ms / rest.n_tokens;
   fetches_.push_back(fetch.get());
   found.begin_fetch();
   kv_.hold(found);
   ask_next(*fetch);
   return fetch;
-}
-
-// Returns whether fetching the tokens is expected to be faster than computing them.
-bool TierLink::is_worth_asking(const Level& level, const Rest& rest) const {
-  const auto page_ms = level.queue->page_read_ms();
-  if (!page_ms || !rest.compute_ms) return true;
-  const auto n_pages = static_cast<double>(pages_at_once(kv_.layout(), rest.n_tokens));
-  if (*page_ms * n_pages < *rest.compute_ms) return true;
-  level.queue->note_declined();
-  return false;
 }
 
 // Queries the next tier for what the earlier ones did not have. Ends the fetch if nothing is
@@ -206,6 +205,7 @@ void TierLink::ask_next(PageFetch& fetch) {
     fetch.n_before_ = fetch.found_.n_tokens();
     fetch.waited_ = {};
     fetch.time_limit_ = time_limit_of(fetch);
+    fetch.is_trial_ = !levels_[fetch.level_].queue->page_read_ms();
     const auto rest = fetch.query_.tokens.subspan(fetch.found_.n_whole_tokens());
     if (levels_[fetch.level_].queue->fetch({.id = fetch.id_,
                                             .root = fetch.query_.root,
@@ -269,6 +269,10 @@ void TierLink::on_shortage() {
 }
 
 void TierLink::take(size_t level, const TierArrival& arrival) {
+  const auto load = std::ranges::find_if(loads_, [&](const PageLoad* candidate) {
+    return candidate->level_ == level && candidate->id_ == arrival.id && !candidate->is_done_;
+  });
+  if (load != loads_.end()) return take_loaded(**load, arrival);
   const auto it = std::ranges::find_if(fetches_, [&](const PageFetch* fetch) {
     return fetch->level_ == level && fetch->id_ == arrival.id && !fetch->is_done_;
   });
@@ -354,6 +358,7 @@ void TierLink::pump() {
     level.queue->take_arrivals([&](const TierArrival& arrival) { take(i, arrival); });
   }
   count_time();
+  end_slow_fetches();
 }
 
 }  // namespace kvik

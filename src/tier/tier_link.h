@@ -14,6 +14,7 @@
 #include "kv/cache_report.h"
 #include "kv/kv_cache.h"
 #include "kv/page_sink.h"
+#include "tier/page_load.h"
 #include "tier/tier_queue.h"
 
 namespace kvik {
@@ -37,10 +38,12 @@ class PageFetch {
 
   TierLink& link_;
   const PrefixQuery query_;
-  FoundPrefix& found_;          // cached prefix of the prompt; leases the pages that arrive
-  std::vector<size_t> levels_;  // levels to query after this one, the next one last
-  size_t level_ = 0;            // level that is queried now
-  uint32_t n_before_ = 0;       // cached tokens before this level was queried
+  FoundPrefix& found_;           // cached prefix of the prompt; leases the pages that arrive
+  std::vector<size_t> levels_;   // levels to query after this one, the next one last
+  size_t level_ = 0;             // level that is queried now
+  uint32_t n_before_ = 0;        // cached tokens before this level was queried
+  bool is_trial_ = false;        // the speed of this level is not known
+  double token_compute_ms_ = 0;  // expected time to compute a token; 0: unknown
   std::array<uint32_t, kTierKinds> hits_{};  // fetched tokens, by level
   std::vector<PageLease> pieces_;            // pages of a snapshot that have arrived
   FetchId id_{};
@@ -54,6 +57,9 @@ class PageFetch {
 // before ended. Pages from one tier are also saved in the tiers before it. Never waits for a
 // device: the time limit of a fetch is about what computing the same pages would take at best. When
 // it is reached, the pages that have arrived are used, and the next tier is queried.
+//
+// From tiers that are not much faster than computing, pages are loaded after the prompt has been
+// admitted, while it is computed (PageLoad).
 //
 // Each tier has its own queue, threads, memory and counters, so that a slow or dead tier delays no
 // other. Pages that find a queue full are remembered and saved later, if they are still cached.
@@ -88,15 +94,22 @@ class TierLink final : public PageSink {
   // Returns whether another fetch may begin now; otherwise it may after a later pump().
   bool may_fetch() const { return n_under_way() < kMaxUnderWay; }
   // Begins to fetch the rest of a prompt, whose cached prefix `found` was found just now, from the
-  // tiers that are expected to read n_tokens in less than compute_ms, or whose speed is not known
-  // yet. Returns null, and counts it, if there is none. `found` must not move until the fetch ends,
-  // and leases the pages.
+  // tiers that are expected to read n_tokens much faster than in compute_ms, or whose speed is not
+  // known yet. Returns null, and counts it, if there is none. `found` must not move until the fetch
+  // ends, and leases the pages.
   struct Rest {
     uint32_t n_tokens = 0;  // tokens after the cached prefix
     // time to compute them; std::nullopt: not known, all tiers are queried
     std::optional<double> compute_ms;
   };
   std::unique_ptr<PageFetch> fetch(const PrefixQuery& query, FoundPrefix& found, const Rest& rest);
+  // Begins to load pages of an admitted prompt, which `table` holds, from the tiers of medium
+  // speed. Returns null if there are none, if few tokens are left, if several prompts load already,
+  // or if the model has windowed or recurrent layers: one page of these is of no use before those
+  // of all layers and the state have arrived.
+  std::unique_ptr<PageLoad> load(const PrefixQuery& query, PageTable& table, const Rest& rest);
+  // Returns whether load() would ask a tier.
+  bool may_load(const Rest& rest) const;
   bool is_fetching() const { return n_under_way() > 0; }
   // Called when the prompt is admitted: counts the fetched tokens as hits.
   void count_hits(const PageFetch& fetch);
@@ -116,6 +129,7 @@ class TierLink final : public PageSink {
 
  private:
   friend class PageFetch;
+  friend class PageLoad;
   static constexpr uint32_t kMaxUnderWay = 4;
 
   struct Level {
@@ -126,8 +140,25 @@ class TierLink final : public PageSink {
     std::unique_ptr<TierQueue> queue;
   };
 
+  // How the pages of a prompt are best read from a level: before the prompt is computed, while it
+  // is computed, or not at all.
+  enum class Way : uint8_t { kFetch, kLoad, kNone };
+
   uint32_t n_under_way() const;
-  bool is_worth_asking(const Level& level, const Rest& rest) const;
+  bool can_load() const;
+  Way way_of(const Level& level, const Rest& rest) const;
+  // Speed of a load, which shares its level with other loads: the time to read one of its pages,
+  // and the number of its pages in transfer at once.
+  struct LoadRate {
+    double page_ms = 0;
+    double n_slots = 0;
+  };
+  LoadRate rate_of(const PageLoad& load) const;
+  void forget(PageLoad& load);
+  void count_hits(const PageLoad& load, uint32_t begin, uint32_t end);
+  void ask_next(PageLoad& load);
+  void take_loaded(PageLoad& load, const TierArrival& arrival);
+  void end_slow_fetches();
   void ask_next(PageFetch& fetch);
   Duration time_limit_of(const PageFetch& fetch) const;
   void end(PageFetch& fetch);
@@ -146,7 +177,9 @@ class TierLink final : public PageSink {
 
   KvCache& kv_;
   const Clock& clock_;
+  const uint32_t n_slots_;
   std::vector<PageFetch*> fetches_;
+  std::vector<PageLoad*> loads_;
   uint64_t last_id_ = 0;
   TimePoint last_pump_;
 

@@ -70,8 +70,10 @@ class TierQueue {
   void flush(Duration at_most);
 
   // Queues a fetch after the earlier ones. Returns false if the tier has not answered since the
-  // last time_out().
+  // last time_out(). A load takes turns with fetches and other loads, page by page, because it
+  // lasts as long as its prompt is computed.
   bool fetch(TierFetch fetch);
+  bool load(TierLoad load);
   // Cancels a fetch whose result is no longer needed; time_out(): because it takes too long.
   void cancel(FetchId id);
   void time_out(FetchId id);
@@ -115,13 +117,15 @@ class TierQueue {
   Tier::Get get_into(uint32_t slot, TierPage& page, SharingMark reader) REQUIRES(mutex_);
   void run_fetch(TierFetch fetch) REQUIRES(mutex_);
   void run_state_fetch(const TierFetch& fetch) REQUIRES(mutex_);
+  bool run_load(TierLoad& load) REQUIRES(mutex_);
   Tier::Get read_chain(const TierFetch& fetch, std::vector<TierPage>& pages, size_t& n_read,
                        size_t n) REQUIRES(mutex_);
   Tier::Get read_beside_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
                               WantedSnapshot& wanted) REQUIRES(mutex_);
   Tier::Get read_snapshot(const TierFetch& fetch, TierPage& page) REQUIRES(mutex_);
-  void end_fetch(const TierFetch& fetch, FetchEnd end) REQUIRES(mutex_);
+  void end_fetch(FetchId id, FetchEnd end) REQUIRES(mutex_);
   Tier::Get read_page(const TierFetch& fetch, TierPage& page) REQUIRES(mutex_);
+  Tier::Get read_page(TierArrival arrival, SharingMark reader) REQUIRES(mutex_);
   void drop_fetch(FetchId id) REQUIRES(mutex_);
   bool is_cancelled(FetchId id) const REQUIRES(mutex_);
 
@@ -146,6 +150,7 @@ class TierQueue {
   uint32_t n_recoveries_ GUARDED_BY(mutex_) = 0;
 
   std::deque<TierFetch> fetches_ GUARDED_BY(mutex_);
+  std::deque<TierLoad> loads_ GUARDED_BY(mutex_);
   std::optional<FetchId> reading_ GUARDED_BY(mutex_);
   bool is_read_cancelled_ GUARDED_BY(mutex_) = false;
   bool is_hanging_ GUARDED_BY(mutex_) = false;

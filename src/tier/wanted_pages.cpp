@@ -23,19 +23,41 @@ bool leads(const TierFetch& fetch, uint32_t group) {
 }
 
 std::vector<TierPage> whole_pages(const TierFetch& fetch) {
+  return whole_pages(fetch.root, fetch.parent, fetch.tokens);
+}
+
+std::vector<TierPage> whole_pages(const PageKey& root, const PageKey& parent,
+                                  std::span<const TokenId> tokens) {
   std::vector<TierPage> pages;
-  PageKey parent = fetch.parent;
-  for (size_t at = 0; at + kPageTokens <= fetch.tokens.size(); at += kPageTokens) {
-    const auto tokens = std::span(fetch.tokens).subspan(at, kPageTokens);
-    TierPage page{.root = fetch.root,
-                  .parent = parent,
-                  .key = child_key(parent, tokens),
-                  .group = 0,
-                  .tokens = {tokens.begin(), tokens.end()}};
-    parent = page.key;
-    pages.push_back(std::move(page));
+  for (size_t at = 0; at + kPageTokens <= tokens.size(); at += kPageTokens) {
+    const auto own = tokens.subspan(at, kPageTokens);
+    const PageKey& before = pages.empty() ? parent : pages.back().key;
+    pages.push_back({.root = root,
+                     .parent = before,
+                     .key = child_key(before, own),
+                     .group = 0,
+                     .tokens = {own.begin(), own.end()}});
   }
   return pages;
+}
+
+// A tier usually has the first pages of a prompt up to some page, which is found by bisection. The
+// pages that it reads are needed anyway, unless they are computed earlier.
+std::optional<uint32_t> TierLoad::next() {
+  const uint64_t n_computed = front->load(std::memory_order_relaxed);
+  const auto least = static_cast<uint32_t>(n_computed - std::min<uint64_t>(n_computed, first));
+  present = std::max(present, std::min(least, absent));
+  if (present < absent) return present + (absent - present) / 2;
+  for (uint32_t page = absent; page > least; --page) {
+    if (!is_done[page - 1]) return page - 1;
+  }
+  return std::nullopt;
+}
+
+void TierLoad::note(uint32_t page, bool is_absent) {
+  is_done[page] = true;
+  if (is_absent) absent = std::min(absent, std::max(page, present));
+  if (!is_absent) present = std::max(present, page + 1);
 }
 
 FetchEnd end_of(Tier::Get get) {

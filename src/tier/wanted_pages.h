@@ -16,6 +16,10 @@ namespace kvik {
 // Returns the pages that the fetch's tokens fill.
 std::vector<TierPage> whole_pages(const TierFetch& fetch);
 
+// Returns the pages, without a group, that the tokens after the page `parent` fill.
+std::vector<TierPage> whole_pages(const PageKey& root, const PageKey& parent,
+                                  std::span<const TokenId> tokens);
+
 // Returns the first page, counted from the fetch's parent, that a group needs to resume after
 // n_tokens.
 size_t first_page_needed(const TierFetch& fetch, uint32_t group, size_t n_tokens);

@@ -85,6 +85,20 @@ TEST(SharingMark, no_tenant_hash_equals_a_reserved_mark) {
   }
 }
 
+TEST(PrivatePages, loaded_pages_keep_the_mark_of_their_tier) {
+  Shared shared;
+  const auto seal_as = [&](const Tokens& tokens, SharingMark known) {
+    PageTable table = shared.table_of(kAnn);
+    EXPECT_TRUE(open_prefix(shared.cache, table, {kRoot, tokens, kAnn}, tokens.size()));
+    shared.cache.seal(table, tokens, known);
+  };
+  seal_as(counting(64), SharingMark::kAll);
+  EXPECT_EQ(shared.n_found(kBob, counting(64)), 64u);
+  seal_as(counting(64, 100), mark_of_tenant(kAnn));
+  EXPECT_EQ(shared.n_found(kBob, counting(64, 100)), 0u);
+  EXPECT_EQ(shared.n_found(kAnn, counting(64, 100)), 64u);
+}
+
 TEST(PrivatePages, are_found_to_the_token_by_their_tenant) {
   Shared shared;
   EXPECT_EQ(shared.run(kAnn, counting(100)), 0u);

@@ -177,8 +177,9 @@ bool AdmissionQueue::is_fetched(Sequence& sequence) {
   found = kv_.find(query, std::move(found));
   const auto n_rest = static_cast<uint32_t>(query.tokens.size()) - found.n_tokens();
   if (n_rest == 0) return true;
-  state.fetch =
-      tier_->fetch(query, found, {n_rest, costs_.known_compute_ms(found.n_tokens(), n_rest)});
+  const TierLink::Rest rest{n_rest, costs_.known_compute_ms(found.n_tokens(), n_rest)};
+  state.fetch = tier_->fetch(query, found, rest);
+  if (!state.fetch && tier_->may_load(rest)) return true;
   if (!state.fetch) {
     // If memory has another continuation of the prefix, that remains the reason.
     const MissReason reason = found.report().miss;
@@ -215,6 +216,16 @@ bool AdmissionQueue::may_run(const Sequence& sequence) const {
   return n_own <= 3 * (kv_.n_token_pages() - std::min<uint64_t>(kv_.n_token_pages(), n_all));
 }
 
+// Loads the pages that were not worth waiting for while the prompt is computed.
+void AdmissionQueue::begin_load(Sequence& sequence) {
+  const PrefixQuery query = sequence.query();
+  const uint32_t n_cached = sequence.n_cached;
+  const auto n_rest = static_cast<uint32_t>(query.tokens.size()) - n_cached;
+  if (n_rest == 0) return;
+  sequence.load =
+      tier_->load(query, sequence.table, {n_rest, costs_.known_compute_ms(n_cached, n_rest)});
+}
+
 bool AdmissionQueue::open(Sequence& sequence) {
   QueueState& state = sequence.queue;
   if (!kv_.open(sequence.table, sequence.query(), state.found, sequence.n_tokens(),
@@ -225,6 +236,7 @@ bool AdmissionQueue::open(Sequence& sequence) {
   state.fetch.reset();
   state.found.let_go();
   reuse_.count(sequence, state.found.n_tokens());
+  if (tier_ && sequence.uses_cache()) begin_load(sequence);
   snapshots_.plan_marks(sequence);
   return true;
 }

@@ -74,6 +74,7 @@ class AdmissionQueue {
   bool may_run(const Sequence& sequence) const;
   uint64_t pages_held(uint64_t n_tokens) const;
   bool open(Sequence& sequence);
+  void begin_load(Sequence& sequence);
 
   KvCache& kv_;
   const CostModel& costs_;

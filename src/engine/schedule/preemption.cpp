@@ -47,6 +47,7 @@ void Preemption::release(Sequence& sequence) {
 }
 
 void Preemption::close(Sequence& sequence) {
+  sequence.load.reset();
   if (sequence.uses_cache()) kv_.close(sequence.table, sequence.cached_tokens());
   sequence.table.clear();
   sequence.n_cached = 0;

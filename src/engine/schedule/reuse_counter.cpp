@@ -22,6 +22,7 @@ void CachedTokenCounter::note_preemption(Sequence& sequence) {
   } else {
     n_found_tokens_ -= sequence.usage.cached_tokens;
     sequence.usage.cached_tokens = 0;
+    sequence.n_loaded = 0;
   }
 }
 

@@ -42,6 +42,7 @@ StepPlanner::StepPlanner(const Context& context, const SchedulerOptions& options
       costs_(context.costs),
       running_(context.running),
       speculator_(context.speculator),
+      reuse_(context.reuse),
       sharing_(context.kv, context.running, context.reuse),
       options_(options) {
   prompts_.reserve(options.max_running);
@@ -61,6 +62,7 @@ const StepPlan& StepPlanner::plan(uint64_t step) {
 void StepPlanner::plan_decodes() {
   for (const auto& sequence : running_.all()) {
     if (!sequence->is_decoding() || left_.tokens == 0) continue;
+    sequence->load.reset();  // pages that did not arrive in time
     plan_.add(*sequence, 1);
     --left_.tokens;
     sequence->tenant->charge_generated(1);
@@ -184,8 +186,13 @@ void StepPlanner::plan_prompt(Sequence& sequence, const Budget& budget) {
 
 // The favored prompt gets at least one row, even if the target leaves no time.
 void StepPlanner::compute(Sequence& sequence, const Budget& budget) {
-  const uint32_t n_most = std::min(
+  uint32_t n_most = std::min(
       {sequence.n_pending(), budget.tokens, sequence.request.max_chunk, sequence.n_to_mark()});
+  if (sequence.load) {
+    const uint32_t n_rest = sequence.n_pending();
+    const double ms = costs_.known_compute_ms(sequence.n_cached, n_rest).value_or(0);
+    n_most = std::min(n_most, sequence.load->n_to_compute(sequence.n_cached, n_rest, ms));
+  }
   if (n_most == 0) return;
   uint32_t n = n_most;
   if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_most);
@@ -199,12 +206,34 @@ void StepPlanner::compute(Sequence& sequence, const Budget& budget) {
   if (options_.itl_target && n == sequence.n_pending()) {
     left_.ms = std::min(left_.ms, kStretch * to_ms(*options_.itl_target) - costs_.ms(plan_.work));
   }
+  if (sequence.load) sequence.load->note_computing(sequence.n_cached + n);
   sequence.tenant->charge_computed(n);
   sequence.last_served_step = step_;
 }
 
 void StepPlanner::adopt(Sequence& sequence) {
+  if (sequence.load) take_loaded(sequence);
   if (sharing_.adopt(sequence)) sequence.last_served_step = step_;
+}
+
+// Continues after the loaded pages that begin where the prompt has been computed so far.
+void StepPlanner::take_loaded(Sequence& sequence) {
+  PageLoad& load = *sequence.load;
+  const uint32_t n_before = sequence.n_cached;
+  const uint32_t n_now = load.n_with_loaded(n_before);
+  load.note_computing(n_now);
+  if (n_now > n_before) {
+    load.count_hits(n_before, n_now);
+    const uint32_t n_hits = sequence.usage.cached_tokens;
+    reuse_.count(sequence, n_now);
+    sequence.n_loaded += sequence.usage.cached_tokens - n_hits;
+    for (uint32_t end = n_before + kPageTokens; end <= n_now; end += kPageTokens) {
+      kv_.seal(sequence.table, sequence.cached_tokens().first(end),
+               load.mark_of(end / kPageTokens - 1));
+    }
+    sequence.last_served_step = step_;
+  }
+  if (load.is_over(sequence.n_cached)) sequence.load.reset();
 }
 
 }  // namespace kvik

@@ -72,11 +72,13 @@ class StepPlanner {
   void plan_prompt(Sequence& sequence, const Budget& budget);
   void compute(Sequence& sequence, const Budget& budget);
   void adopt(Sequence& sequence);
+  void take_loaded(Sequence& sequence);
 
   KvCache& kv_;
   const CostModel& costs_;
   const RunningSet& running_;
   Speculator& speculator_;
+  CachedTokenCounter& reuse_;
   PromptSharing sharing_;
   const SchedulerOptions options_;
   uint64_t step_ = 0;
