@@ -190,7 +190,7 @@ class Texts(unittest.TestCase):
             out.write(text)
         return path
 
-    def output(self, text, *form, code):
+    def said(self, text, *form, code):
         done = kvik.run("constrain", "demo", *form, "--text-file", "-", stdin=text.encode())
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(kvik.run("constrain", "demo", *form, "--text", text).stdout, done.stdout)

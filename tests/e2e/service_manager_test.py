@@ -42,7 +42,7 @@ class Manager:
                                         **options)
         self.messages = []
 
-    def output(self):
+    def said(self):
         self.log.seek(0)
         return self.log.read().decode(errors="replace")
 

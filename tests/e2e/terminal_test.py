@@ -33,7 +33,7 @@ class TerminalCase(unittest.TestCase):
         with open(self.path(name), encoding="utf-8") as f:
             return [(m["role"], m["content"]) for m in json.load(f)["messages"]]
 
-    def output(self, t):
+    def said(self, t):
         return [content for role, content in self.saved(t) if role == "user"]
 
 

@@ -73,7 +73,7 @@ class Server:
             time.sleep(0.02)
         raise AssertionError("kvik serve was not ready in time")
 
-    def output(self):
+    def said(self):
         self.log.seek(0)
         return self.log.read().decode(errors="replace")
 
