@@ -57,7 +57,7 @@ SpeculationOptions speculation_of(SpeculationOptions options, const Decoder& dec
     options.drafter = head;
     options.drafts_in_pages = true;
   }
-  options.n_most_in_step = decoder.n_draft_tokens_max();
+  options.n_max_in_step = decoder.n_draft_tokens_max();
   return options;
 }
 

@@ -147,6 +147,7 @@ class Engine {
   void begin_mask_step();
   void begin_masks(const StepPlan& plan);
   bool wait_for_masks();
+  // Applies the accepted draft tokens to the recurrent states.
   void accept(const StepPlan& plan);
   std::span<const TokenId> tokens_of(const StepPlan::Entry& entry);
   void sample(const StepPlan& plan);

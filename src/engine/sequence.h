@@ -41,7 +41,7 @@ struct QueueState {
 
 // Written by RunningSet.
 struct RunState {
-  uint64_t seat = 0;  // position in the order of preemption, among equal priorities
+  uint64_t preemption_order = 0;  // place in the order of preemption, among equal priorities
   uint64_t admitted_step = 0;
 };
 

@@ -155,11 +155,11 @@ uint32_t KvCache::adopt(PageTable& table, std::span<const TokenId> tokens) {
 }
 
 void KvCache::append_continuation(const PageTable& table, std::span<const TokenId> tokens,
-                                  size_t n_most, std::vector<TokenId>& out) const {
+                                  size_t n_max, std::vector<TokenId>& out) const {
   const auto rest = tokens.subspan(size_t{table.n_sealed()} * kPageTokens);
   if (rest.size() >= kPageTokens) return;  // a full page that could not be shared
   pages_.index().append_continuation(table.root(), table.parent_key(), rest,
-                                     pages_.mark_of(table.owner.tenant), n_most, out);
+                                     pages_.mark_of(table.owner.tenant), n_max, out);
 }
 
 bool KvCache::copy_partial_page(PageTable& to, const PageTable& from, uint64_t n_from) {

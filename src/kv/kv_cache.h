@@ -65,10 +65,10 @@ class KvCache {
   // pages.
   uint32_t adopt(PageTable& table, std::span<const TokenId> tokens);
 
-  // Appends to `out` up to n_most tokens with which a cached sequence continues `tokens`, which are
+  // Appends to `out` up to n_max tokens with which a cached sequence continues `tokens`, which are
   // all tokens of the table's sequence. Considers only sequences that the table's owner may hit; if
   // there are several, takes the one used last.
-  void append_continuation(const PageTable& table, std::span<const TokenId> tokens, size_t n_most,
+  void append_continuation(const PageTable& table, std::span<const TokenId> tokens, size_t n_max,
                            std::vector<TokenId>& out) const;
 
   // Returns the sharing mark of the page that follows the table's sealed pages and holds `tokens`.

@@ -75,7 +75,8 @@ class PageStore {
 
   // Returns the tokens after the table's sealed pages; `tokens` are all tokens of its sequence.
   PrefixIndex::TokenPages rest_of(const PageTable& table, std::span<const TokenId> tokens) const;
-  // Calls PrefixIndex::insert() and informs the tiers.
+  // Calls PrefixIndex::insert(), and publishes the pages again if that made the node visible to all
+  // tenants.
   const PrefixNode* insert(const PrefixIndex::TokenPages& entry);
   // Calls PrefixIndex::know_snapshot() and informs the tiers.
   const PrefixNode* know_snapshot(const PrefixIndex::TokenPages& entry);
@@ -85,8 +86,9 @@ class PageStore {
   // Like publish(), for the pages of a snapshot.
   void publish_snapshot(std::span<const PageLease> pages);
 
-  // Inserts a page that a tier fetched for the query. Returns std::nullopt if no page is available
-  // or the page before it is not in the index.
+  // Inserts a page that a tier fetched for the query. Returns a lease of it, or of the page that
+  // holds these tokens already; std::nullopt if no page is available or the page before it is not
+  // in the index.
   std::optional<PageLease> insert_fetched(const TierPage& page, const IncomingBytes& bytes,
                                           const PrefixQuery& query);
   // Returns the mark here of a page that is marked `known` in a tier: all tenants if tenants share

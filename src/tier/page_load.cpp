@@ -9,13 +9,13 @@ namespace kvik {
 namespace {
 
 // Smaller chunks of a prompt are computed less efficiently.
-constexpr uint32_t kLeastChunkPages = 4;
+constexpr uint32_t kMinChunkPages = 4;
 
 // Loading while computing saves little if one of the two takes less than a fraction of the other:
 // 1 / (1 + n) of the time for n times. A fetch before computing costs no part of a step.
 constexpr double kFetchIfFaster = 4;   // times as fast as computing
 constexpr double kNoneIfSlower = 16;   // times as slow as computing
-constexpr uint32_t kLeastPages = 16;   // pages of a prompt worth it
+constexpr uint32_t kMinPages = 16;     // pages of a prompt worth it
 constexpr double kUnknownPageMs = 20;  // time to compute a page, as in time_limit_of()
 
 }  // namespace
@@ -55,7 +55,7 @@ uint32_t PageLoad::n_to_compute(uint32_t n_cached, uint32_t n_new, double comput
     const double n_share = n_missing * rate.page_ms / (rate.page_ms + computed_page_ms);
     const double n_room = rate.n_slots * rate.page_ms / computed_page_ms;
     const auto n = static_cast<uint32_t>(std::min({n_share, n_room, n_missing}));
-    end = std::min(loaded, front + std::max(n, kLeastChunkPages));
+    end = std::min(loaded, front + std::max(n, kMinChunkPages));
   }
   if (end >= n_pages()) return n_new;
   return std::min(n_new, end * kPageTokens - n_cached);
@@ -81,7 +81,7 @@ TierLink::Way TierLink::way_of(const Level& level, const Rest& rest) const {
   if (!page_ms) return Way::kFetch;
   const auto n_pages = static_cast<double>(pages_at_once(kv_.layout(), rest.n_tokens));
   const double read_ms = *page_ms * n_pages;
-  if (!can_load() || rest.n_tokens < kLeastPages * kPageTokens) {
+  if (!can_load() || rest.n_tokens < kMinPages * kPageTokens) {
     return !rest.compute_ms || read_ms < *rest.compute_ms ? Way::kFetch : Way::kNone;
   }
   const double compute_ms = rest.compute_ms.value_or(kUnknownPageMs * n_pages);
@@ -115,7 +115,7 @@ std::unique_ptr<PageLoad> TierLink::load(const PrefixQuery& query, PageTable& ta
   const uint64_t n_tokens =
       std::min<uint64_t>(query.tokens.size(), std::max<uint64_t>(table.owner.n_prompt, 1) - 1);
   const auto n_pages = static_cast<uint32_t>(n_tokens / kPageTokens);
-  if (!can_load() || n_pages < table.n_sealed() + kLeastPages) return nullptr;
+  if (!can_load() || n_pages < table.n_sealed() + kMinPages) return nullptr;
   if (loads_.size() >= kMaxUnderWay) return nullptr;
   std::vector<size_t> levels;
   for (size_t i = levels_.size(); i > 0; --i) {

@@ -131,8 +131,8 @@ void TierLink::save_all_again(Level& level) {
   for (uint32_t i = 0; i < kv_.n_pages(); ++i) save_soon(level, PageId{i});
 }
 
-void TierLink::promote(PageId page, size_t from) {
-  for (size_t i = 0; i < from; ++i) save_soon(levels_[i], page);
+void TierLink::save_in_levels_before(size_t level, PageId page) {
+  for (size_t i = 0; i < level; ++i) save_soon(levels_[i], page);
 }
 
 void TierLink::save_rest() {
@@ -264,7 +264,7 @@ void TierLink::on_shortage() {
       fetch->is_done_ = true;
     }
     fetch->found_.let_go();
-    fetch->pieces_.clear();
+    fetch->snapshot_pages_.clear();
   }
 }
 
@@ -285,28 +285,29 @@ void TierLink::take(size_t level, const TierArrival& arrival) {
 
 // The pages of a snapshot arrive one after the other, and are inserted when the snapshot is
 // complete.
-bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
+bool TierLink::take_snapshot_page(PageFetch& fetch, const TierArrival& arrival) {
   const uint32_t index = arrival.page.group - kSnapshotGroup;
-  if (index == 0) fetch.pieces_.clear();
-  if (index != fetch.pieces_.size()) return true;  // an earlier one is missing
-  auto piece = kv_.snapshots().take_piece(arrival.bytes);
+  if (index == 0) fetch.snapshot_pages_.clear();
+  if (index != fetch.snapshot_pages_.size()) return true;  // an earlier one is missing
+  auto piece = kv_.snapshots().take_snapshot_page(arrival.bytes);
   if (!piece) return false;
-  fetch.pieces_.push_back(std::move(*piece));
-  if (fetch.pieces_.size() < kv_.layout().n_snapshot_pages()) return true;
-  if (kv_.snapshots().insert_fetched(arrival.page, fetch.pieces_, fetch.query_)) {
-    for (const PageLease& page : fetch.pieces_) promote(page.id(), fetch.level_);
+  fetch.snapshot_pages_.push_back(std::move(*piece));
+  if (fetch.snapshot_pages_.size() < kv_.layout().n_snapshot_pages()) return true;
+  if (kv_.snapshots().insert_fetched(arrival.page, fetch.snapshot_pages_, fetch.query_)) {
+    for (const PageLease& page : fetch.snapshot_pages_)
+      save_in_levels_before(fetch.level_, page.id());
   }
   return true;
 }
 
 void TierLink::take_page(PageFetch& fetch, const TierArrival& arrival) {
   if (arrival.page.group >= kSnapshotGroup) {
-    if (!take_piece(fetch, arrival)) end_without_room(fetch);
+    if (!take_snapshot_page(fetch, arrival)) end_without_room(fetch);
     return;
   }
   auto lease = kv_.pages().insert_fetched(arrival.page, arrival.bytes, fetch.query_);
   if (lease) {
-    promote(lease->id(), fetch.level_);
+    save_in_levels_before(fetch.level_, lease->id());
     fetch.found_.hold(std::move(*lease));
     return;
   }

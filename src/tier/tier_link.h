@@ -45,7 +45,7 @@ class PageFetch {
   bool is_trial_ = false;        // the speed of this level is not known
   double token_compute_ms_ = 0;  // expected time to compute a token; 0: unknown
   std::array<uint32_t, kTierKinds> hits_{};  // fetched tokens, by level
-  std::vector<PageLease> pieces_;            // pages of a snapshot that have arrived
+  std::vector<PageLease> snapshot_pages_;    // pages of a snapshot that have arrived
   FetchId id_{};
   Duration waited_{};
   Duration time_limit_{};
@@ -164,9 +164,10 @@ class TierLink final : public PageSink {
   void end(PageFetch& fetch);
   void take(size_t level, const TierArrival& arrival);
   void take_page(PageFetch& fetch, const TierArrival& arrival);
-  bool take_piece(PageFetch& fetch, const TierArrival& arrival);
+  bool take_snapshot_page(PageFetch& fetch, const TierArrival& arrival);
   void end_without_room(PageFetch& fetch);
-  void promote(PageId page, size_t from);
+  // Saves a page that came from a level in the faster levels.
+  void save_in_levels_before(size_t level, PageId page);
   void save_soon(Level& level, PageId page);
   void save_pending(Level& level);
   void flush(TimePoint deadline);

@@ -160,8 +160,8 @@ bool TierQueue::answers() {
                   [this]() REQUIRES(mutex_) { return is_stopping_ || !free_read_slots_.empty(); });
   if (is_stopping_) return true;
   const uint32_t slot = take_read_slot();
-  TierPage nobodys;
-  const Tier::Get got = get_into(slot, nobodys, SharingMark::kAll);
+  TierPage discarded;
+  const Tier::Get got = get_into(slot, discarded, SharingMark::kAll);
   free_read_slots_.push_back(slot);
   return got != Tier::Get::kFailed;
 }

@@ -25,7 +25,7 @@ Result<void> QueueLimit::check_full() const {
 Result<QueuePlace> QueueLimit::enter(const std::string& tenant) {
   const MutexLock lock(mutex_);
   TRY(check_full());
-  if (by_tenant_.size() >= kMostTenants && !by_tenant_.contains(tenant)) {
+  if (by_tenant_.size() >= kMaxTenants && !by_tenant_.contains(tenant)) {
     std::erase_if(by_tenant_, [](const auto& entry) { return entry.second == 0; });
   }
   uint32_t& n = by_tenant_[tenant];

@@ -50,7 +50,7 @@ class QueueLimit {
 
  private:
   friend class QueuePlace;
-  static constexpr size_t kMostTenants = 4096;  // remembered
+  static constexpr size_t kMaxTenants = 4096;  // remembered
 
   Result<void> check_full() const REQUIRES(mutex_);
 

@@ -10,19 +10,22 @@ namespace kvik {
 namespace {
 
 // The order of preemption: the last sequence is preempted first.
-auto seniority(const Sequence& sequence) {
-  return std::tuple(sequence.priority_among_all(), sequence.run.seat);
+auto preemption_key(const Sequence& sequence) {
+  return std::tuple(sequence.priority_among_all(), sequence.run.preemption_order);
 }
 
-auto seniority_of(const std::unique_ptr<Sequence>& sequence) { return seniority(*sequence); }
+auto preemption_key_of(const std::unique_ptr<Sequence>& sequence) {
+  return preemption_key(*sequence);
+}
 
 }  // namespace
 
 void RunningSet::add(std::unique_ptr<Sequence> sequence, uint64_t step) {
-  sequence->run = {.seat = sequence->queue.arrival, .admitted_step = step};
+  sequence->run = {.preemption_order = sequence->queue.arrival, .admitted_step = step};
   ++sequence->tenant->n_running;
   const Tenant& tenant = *sequence->tenant;
-  const auto place = std::ranges::upper_bound(sequences_, seniority(*sequence), {}, seniority_of);
+  const auto place =
+      std::ranges::upper_bound(sequences_, preemption_key(*sequence), {}, preemption_key_of);
   sequences_.insert(place, std::move(sequence));
   if (tenant.n_ranked > 0) assign_preemption_order(tenant);
 }
@@ -31,18 +34,18 @@ void RunningSet::add(std::unique_ptr<Sequence> sequence, uint64_t step) {
 // priority is preempted last.
 void RunningSet::assign_preemption_order(const Tenant& tenant) {
   in_order_.clear();
-  std::vector<uint64_t> seats;
+  std::vector<uint64_t> orders;
   for (const auto& running : sequences_) {
     if (running->tenant != &tenant) continue;
     in_order_.push_back(running.get());
-    seats.push_back(running->run.seat);
+    orders.push_back(running->run.preemption_order);
   }
   std::ranges::sort(in_order_, {}, [](const Sequence* running) {
     return std::tuple(running->priority_among_all(), running->queue.arrival);
   });
   order_within_tenants(in_order_);
-  for (size_t i = 0; i < seats.size(); ++i) in_order_[i]->run.seat = seats[i];
-  std::ranges::sort(sequences_, {}, seniority_of);
+  for (size_t i = 0; i < orders.size(); ++i) in_order_[i]->run.preemption_order = orders[i];
+  std::ranges::sort(sequences_, {}, preemption_key_of);
 }
 
 std::unique_ptr<Sequence> RunningSet::take_last() { return take_at(sequences_.end() - 1); }

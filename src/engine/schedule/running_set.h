@@ -15,7 +15,7 @@ using Sequences = std::vector<std::unique_ptr<Sequence>>;
 // Writes Sequence::run and counts the running sequences of each tenant. Engine thread only.
 class RunningSet {
  public:
-  explicit RunningSet(uint32_t n_most) { sequences_.reserve(n_most); }
+  explicit RunningSet(uint32_t n_max) { sequences_.reserve(n_max); }
 
   // `step` is the number of the step that admits the sequence.
   void add(std::unique_ptr<Sequence> sequence, uint64_t step);

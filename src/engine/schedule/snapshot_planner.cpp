@@ -94,7 +94,7 @@ bool SnapshotPlanner::waits_for_state(const Sequence& waiting) {
     if (!may_hit(reader, kv_.pages().mark_of(other->table.owner.tenant))) continue;
     const auto theirs = std::span(other->tokens).first(other->n_tokens() - 1);
     const uint32_t n_shared = common_prefix(theirs, tokens) / kPageTokens * kPageTokens;
-    if (n_shared < waiting.queue.found.n_tokens() + SnapshotPolicy::kLeastShared) continue;
+    if (n_shared < waiting.queue.found.n_tokens() + SnapshotPolicy::kMinShared) continue;
     if (n_shared <= other->n_cached) continue;
     std::vector<SnapshotMark>& marks = other->snapshots.marks;
     const auto place = std::ranges::lower_bound(marks, n_shared, {}, &SnapshotMark::n_tokens);

@@ -6,7 +6,7 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kLeastGrid = 512;
+constexpr uint64_t kMinGrid = 512;
 // A snapshot up to this many tokens before a position serves as well as one at the position.
 constexpr uint32_t kNearby = 32;
 // A kind of snapshot is always kept the first kTried times, and then as long as at least one in
@@ -19,7 +19,7 @@ constexpr uint64_t kRarely = 16;
 SnapshotPolicy::SnapshotPolicy(const KvLayout& layout) {
   if (!layout.has_state()) return;
   const uint64_t pages = layout.n_state_pages() / layout.n_groups();
-  first_ = static_cast<uint32_t>(std::max(kLeastGrid, pages * kPageTokens));
+  first_ = static_cast<uint32_t>(std::max(kMinGrid, pages * kPageTokens));
 }
 
 bool SnapshotPolicy::pays(SnapshotKind kind) {
@@ -57,7 +57,7 @@ std::vector<SnapshotMark> SnapshotPolicy::marks(const Prompt& prompt) {
     if (at > prompt.n_found && at < prompt.n_tokens && !is_there) marks.push_back({at, kind});
   };
   for (const uint32_t place : prompt.wanted) add(place, SnapshotKind::kBranch);
-  if (prompt.n_known >= prompt.n_found + kLeastShared) add(prompt.n_known, SnapshotKind::kBranch);
+  if (prompt.n_known >= prompt.n_found + kMinShared) add(prompt.n_known, SnapshotKind::kBranch);
   std::vector<uint32_t> ends(prompt.message_ends.begin(), prompt.message_ends.end());
   if (std::ranges::none_of(ends, [&](uint32_t at) { return at + kNearby > prompt.n_tokens; })) {
     ends.push_back(prompt.n_tokens - 1);

@@ -61,7 +61,7 @@ class SnapshotPolicy {
   void note_used(SnapshotKind kind) { ++of(kind).n_found; }
 
   // Smallest number of shared tokens for which one prompt waits for another.
-  static constexpr uint32_t kLeastShared = 64;
+  static constexpr uint32_t kMinShared = 64;
 
  private:
   struct Counts {

@@ -103,14 +103,14 @@ uint32_t StepPlanner::draft_room(const Sequence& sequence) const {
   const uint32_t n_in_page = kPageTokens - 1 - sequence.n_cached % kPageTokens;
   const uint64_t n_spared =
       AdmissionQueue::kWatermark + running_.size() * kv_.layout().n_groups() * 2;
-  const uint32_t n_most = kv_.n_available() > n_spared ? kMaxDraftTokens : n_in_page;
-  return std::min(n_to_come - 1, n_most);
+  const uint32_t n_max = kv_.n_available() > n_spared ? kMaxDraftTokens : n_in_page;
+  return std::min(n_to_come - 1, n_max);
 }
 
 // A drafter writes the K and V of its tokens before it is known how many of them will be verified.
-void StepPlanner::make_draft_room(Sequence& sequence, uint32_t n_most) {
+void StepPlanner::make_draft_room(Sequence& sequence, uint32_t n_max) {
   if (sequence.request.speculate != Request::Speculate::kOn) return;
-  kv_.make_room(sequence.table, sequence.n_cached, 1 + std::min(n_most, kRoomForDrafts));
+  kv_.make_room(sequence.table, sequence.n_cached, 1 + std::min(n_max, kRoomForDrafts));
 }
 
 void StepPlanner::plan_prompts() {
@@ -131,7 +131,7 @@ void StepPlanner::plan_prompts() {
       is_favored_planned = true;
       plan_prompt(
           *prompt,
-          {.tokens = left_.tokens, .ms = std::max(left_.ms, kept.ms), .is_for_favored = true});
+          {.tokens = left_.tokens, .ms = std::max(left_.ms, kept.ms), .is_guaranteed = true});
     } else if (is_favored_planned) {
       plan_prompt(*prompt, left_);
     } else {
@@ -186,17 +186,17 @@ void StepPlanner::plan_prompt(Sequence& sequence, const Budget& budget) {
 
 // The favored prompt gets at least one row, even if the target leaves no time.
 void StepPlanner::compute(Sequence& sequence, const Budget& budget) {
-  uint32_t n_most = std::min(
+  uint32_t n_max = std::min(
       {sequence.n_pending(), budget.tokens, sequence.request.max_chunk, sequence.n_to_mark()});
   if (sequence.load) {
     const uint32_t n_rest = sequence.n_pending();
     const double ms = costs_.known_compute_ms(sequence.n_cached, n_rest).value_or(0);
-    n_most = std::min(n_most, sequence.load->n_to_compute(sequence.n_cached, n_rest, ms));
+    n_max = std::min(n_max, sequence.load->n_to_compute(sequence.n_cached, n_rest, ms));
   }
-  if (n_most == 0) return;
-  uint32_t n = n_most;
-  if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_most);
-  if (n == 0 && !budget.is_for_favored) return;
+  if (n_max == 0) return;
+  uint32_t n = n_max;
+  if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_max);
+  if (n == 0 && !budget.is_guaranteed) return;
   n = kv_.make_room(sequence.table, sequence.n_cached, std::max(n, 1u));
 
   const double before_ms = costs_.ms(plan_.work);

@@ -54,7 +54,7 @@ class StepPlanner {
   struct Budget {
     uint32_t tokens = 0;
     double ms = 0;
-    bool is_for_favored = false;  // gets at least one token
+    bool is_guaranteed = false;  // gets at least one token
   };
 
   void plan_decodes();
@@ -64,13 +64,15 @@ class StepPlanner {
     return options_.speculation.drafts_in_pages &&
            options_.speculation.mode != SpeculationOptions::Mode::kOff;
   }
-  void make_draft_room(Sequence& sequence, uint32_t n_most);
+  // Reserves pages for up to n_max draft tokens of the sequence.
+  void make_draft_room(Sequence& sequence, uint32_t n_max);
   void plan_prompts();
   double prompt_budget_ms() const;
   Sequence& choose_favored();
   Sequence& longest_unserved() const;
   void plan_prompt(Sequence& sequence, const Budget& budget);
   void compute(Sequence& sequence, const Budget& budget);
+  // Takes over pages that other sequences have computed since the sequence was admitted.
   void adopt(Sequence& sequence);
   void take_loaded(Sequence& sequence);
 
@@ -85,7 +87,7 @@ class StepPlanner {
 
   // The step being planned. The members are kept so that a step allocates nothing.
   StepPlan plan_;
-  std::vector<uint32_t> draft_rooms_;
+  std::vector<uint32_t> draft_rooms_;  // by entry of the plan: draft tokens that it may have
   std::vector<Sequence*> prompts_;
   Budget left_;
 };

@@ -16,7 +16,7 @@ double TenantLedger::least_served() const {
 }
 
 Tenant& TenantLedger::enter(const std::string& name) {
-  if (tenants_.size() >= kMost && !tenants_.contains(name)) forget_idle();
+  if (tenants_.size() >= kMaxTenants && !tenants_.contains(name)) forget_idle();
   Tenant& tenant = tenants_[name];
   if (tenant.n_requests == 0) {
     tenant.served = std::max({tenant.served, least_served() - Tenant::kQuantum, 0.0});
@@ -40,7 +40,7 @@ void TenantLedger::forget_idle() {
   std::erase_if(tenants_, [&](const auto& entry) {
     return entry.second.n_requests == 0 && entry.second.served <= floor;
   });
-  if (tenants_.size() < kMost) return;
+  if (tenants_.size() < kMaxTenants) return;
   std::erase_if(tenants_, [](const auto& entry) { return entry.second.n_requests == 0; });
 }
 

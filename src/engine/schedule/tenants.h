@@ -47,7 +47,8 @@ class TenantLedger {
   bool has_several_tenants() const { return n_present_ > 1; }
 
  private:
-  static constexpr size_t kMost = 4096;  // tenants remembered, so that names cannot fill the memory
+  static constexpr size_t kMaxTenants =
+      4096;  // tenants remembered, so that names cannot fill the memory
   double least_served() const;
   void forget_idle();
 

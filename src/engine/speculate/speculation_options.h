@@ -12,8 +12,8 @@ struct SpeculationOptions {
   // kAuto: as many draft tokens as are worth their cost, given the time of rows and the acceptance
   // rates. kAlways: up to n_max for every sequence.
   enum class Mode : uint8_t { kOff, kAuto, kAlways } mode = Mode::kAuto;
-  uint32_t n_max = kMaxDraftTokens;      // draft tokens of one sequence in one step
-  uint32_t n_most_in_step = UINT32_MAX;  // draft tokens of all sequences in one step
+  uint32_t n_max = kMaxDraftTokens;     // draft tokens of one sequence in one step
+  uint32_t n_max_in_step = UINT32_MAX;  // draft tokens of all sequences in one step
   // Draft model or MTP head (DraftSource::kModel), used if the other sources expect few tokens;
   // borrowed; null for none.
   Drafter* drafter = nullptr;

@@ -9,7 +9,7 @@ namespace {
 constexpr double kMinChance = 0.02;  // smallest acceptance probability of a useful draft
 constexpr double kMinGain = 0.01;    // of the logarithm of speed: smaller gains are noise
 // Largest added time of a step, as a share of its time, so that no pause is visible.
-constexpr double kMostLonger = 1;
+constexpr double kMaxAddedShare = 1;
 // Largest slowdown of a sequence because of the drafts of others.
 constexpr double kMaxSlowdown = 1.25;
 constexpr uint32_t kReserveTokens = 4096;
@@ -220,7 +220,7 @@ uint32_t Speculator::n_worthwhile(const StepPlan& plan, const Room& room, const 
       costs.attention_ms({.attention = plan.work.kv_tokens / double(plan.entries.size())});
   double gain = 0, most = kMinGain;
   uint32_t n_best = 0;
-  const uint32_t n_max = std::min({room.n_rows, options_.n_most_in_step, RowCosts::kMaxRows});
+  const uint32_t n_max = std::min({room.n_rows, options_.n_max_in_step, RowCosts::kMaxRows});
   while (order_.size() < n_max) {
     Candidate* next = best_candidate();
     if (!next) break;
@@ -238,7 +238,7 @@ uint32_t Speculator::n_worthwhile(const StepPlan& plan, const Room& room, const 
     // Prompts would use these rows.
     if (room.n_prompts > 0) added_ms = std::max(added_ms, row_ms * n);
     added_ms += attention_ms * n;
-    if (added_ms > kMostLonger * base_ms) break;
+    if (added_ms > kMaxAddedShare * base_ms) break;
     if (1 + added_ms / base_ms > kMaxSlowdown * min_expected(plan, room)) continue;
     const double net = gain - n_in_step * std::log(1 + added_ms / base_ms);
     if (net <= most) continue;

@@ -88,8 +88,8 @@ void ModelEntry::set_loaded(TimePoint now) {
 }
 
 void ModelEntry::set_failed(Error reason, TimePoint now) {
-  constexpr uint32_t kMostDoublings = 8;
-  const auto pause = kRetryAfter * (1u << std::min(n_failures, kMostDoublings));
+  constexpr uint32_t kMaxDoublings = 8;
+  const auto pause = kRetryAfter * (1u << std::min(n_failures, kMaxDoublings));
   ++n_failures;
   retry_at = now + std::min<Duration>(pause, kRetryAtMost);
   state = ModelState::kFailed;
@@ -118,8 +118,8 @@ bool ModelEntry::take_message(const std::string& name, const std::string& value,
     status = value;
     if (const auto share = loaded_share(value)) progress = *share;
   }
-  constexpr size_t kMostCounterBytes = size_t{4} << 20;
-  if (name == kCountersVariable && counters.size() + value.size() < kMostCounterBytes)
+  constexpr size_t kMaxCounterBytes = size_t{4} << 20;
+  if (name == kCountersVariable && counters.size() + value.size() < kMaxCounterBytes)
     counters += value + '\n';
   if (name == kContextVariable) std::from_chars(value.data(), value.data() + value.size(), n_ctx);
   return name == "READY" && value == "1" && state == ModelState::kLoading;

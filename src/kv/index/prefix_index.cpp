@@ -24,7 +24,7 @@ PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunc
     : rules_(std::move(rules)),
       key_of_(key_of),
       resume_(resume),
-      first_apart_(n_pages - n_reserved),
+      first_reserved_(n_pages - n_reserved),
       places_(n_pages),
       pins_(n_pages) {}
 
@@ -64,7 +64,7 @@ SharingMark PrefixIndex::mark_for(const PageKey& root, const PageKey& parent,
 
 void PrefixIndex::append_continuation(const PageKey& root, const PageKey& parent,
                                       std::span<const TokenId> tokens, SharingMark reader,
-                                      size_t n_most, std::vector<TokenId>& out) const {
+                                      size_t n_max, std::vector<TokenId>& out) const {
   constexpr size_t kLookedAt = 16;
   CHECK(tokens.size() < kPageTokens);
   const auto last_use = [&](const PrefixNode& node) {
@@ -72,7 +72,7 @@ void PrefixIndex::append_continuation(const PageKey& root, const PageKey& parent
     return page == node.pages.end() ? 0 : place(**page).last_use;
   };
   const PrefixNode* node = node_of(root, parent);
-  while (node && n_most > 0) {
+  while (node && n_max > 0) {
     ChildrenByMatch children(*node, reader, tokens);
     const PrefixNode* best = nullptr;
     size_t n_seen = 0;
@@ -84,9 +84,9 @@ void PrefixIndex::append_continuation(const PageKey& root, const PageKey& parent
     }
     if (!best) return;
     auto more = std::span<const TokenId>(best->tokens).subspan(tokens.size());
-    more = more.first(std::min(more.size(), n_most));
+    more = more.first(std::min(more.size(), n_max));
     out.insert(out.end(), more.begin(), more.end());
-    n_most -= more.size();
+    n_max -= more.size();
     tokens = {};
     node = best;
   }
@@ -141,11 +141,11 @@ ChildrenByMatch::Child PrefixIndex::best_head(const PrefixNode& above,
                                               std::span<const TokenId> rest,
                                               SharingMark reader) const {
   // Skips full pages, which have no open page: many of them may begin alike.
-  const size_t n_most = resume_ == Resume::kAtOpenPages ? 64 : SIZE_MAX;
+  const size_t n_max = resume_ == Resume::kAtOpenPages ? 64 : SIZE_MAX;
   ChildrenByMatch children(above, reader, rest);
   auto head = children.next();
   for (size_t n = 1; head.n_shared > 0 && !serves_as_head(*head.node); ++n) {
-    if (n == n_most) return {};
+    if (n == n_max) return {};
     head = children.next();
   }
   return head;
@@ -394,12 +394,12 @@ bool PrefixIndex::is_candidate(PageId page) const {
 
 void PrefixIndex::add_candidate(PageId page) {
   candidates_.insert(rank(page));
-  if (is_reserved(page)) apart_candidates_.insert(rank(page));
+  if (is_reserved(page)) reserved_candidates_.insert(rank(page));
 }
 
 void PrefixIndex::drop_candidate(PageId page) {
   candidates_.erase(rank(page));
-  if (is_reserved(page)) apart_candidates_.erase(rank(page));
+  if (is_reserved(page)) reserved_candidates_.erase(rank(page));
 }
 
 void PrefixIndex::touch(PageId page) {
@@ -455,8 +455,8 @@ std::optional<PageId> PrefixIndex::victim(TimePoint now) {
 std::optional<PageId> PrefixIndex::reserved_victim(TimePoint now) {
   pins_.expire(now);
   apply_pins();
-  if (apart_candidates_.empty()) return std::nullopt;
-  return std::get<PageId>(*apart_candidates_.begin());
+  if (reserved_candidates_.empty()) return std::nullopt;
+  return std::get<PageId>(*reserved_candidates_.begin());
 }
 
 void PrefixIndex::erase(PageId page) {

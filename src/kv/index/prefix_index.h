@@ -42,19 +42,21 @@ class PrefixIndex {
               Resume resume = Resume::kAnywhere, uint32_t n_reserved = 0);
 
   // The longest prefix of a list of tokens whose pages are cached in all groups as far as needed.
-  // Its nodes stay valid until n_changes() changes.
+  // Its nodes stay valid until n_changes() changes. An example in a recurrent model:
+  //   tokens:  |--- n_tokens() ---|                      up to the last snapshot
+  //            |-------- n_known --------|               pages are cached, but no snapshot here
+  //            |------------- the prompt ----------------------|
   struct Match {
-    const PrefixNode* last =
-        // Last node of the longest chain of nodes whose tokens all match; null if there is none.
-        nullptr;
+    // Last node of the longest chain of nodes whose tokens all match; null if there is none.
+    const PrefixNode* last = nullptr;
     uint32_t n_whole = 0;              // number of nodes in that chain
     const PrefixNode* head = nullptr;  // a child of `last` whose first n_head tokens match too
     uint32_t n_head = 0;
     const PrefixNode* snapshot = nullptr;  // node with the snapshot, if one is needed
     uint32_t n_known = 0;  // tokens whose pages are cached, with or without a snapshot
     MissReason miss = MissReason::kNone;  // reason why the match ends here
-    // Number of tokens after the match that agree with a known page from which the sequence cannot
-    // resume.
+    // Number of tokens after the match that agree with those of a cached page inside which the
+    // sequence cannot resume (Resume::kAtOpenPages).
     uint32_t n_uncached_match = 0;
     // For kDiverged, if all tenants share pages: the token with which this tenant's own sequence
     // continues.
@@ -78,11 +80,11 @@ class PrefixIndex {
   SharingMark mark_for(const PageKey& root, const PageKey& parent,
                        std::span<const TokenId> tokens) const;
 
-  // Appends to `out` up to n_most tokens with which cached sequences that the reader finds continue
+  // Appends to `out` up to n_max tokens with which cached sequences that the reader finds continue
   // `tokens`, which are fewer than kPageTokens and follow `parent` directly. If there are several
   // sequences, takes the one used last.
   void append_continuation(const PageKey& root, const PageKey& parent,
-                           std::span<const TokenId> tokens, SharingMark reader, size_t n_most,
+                           std::span<const TokenId> tokens, SharingMark reader, size_t n_max,
                            std::vector<TokenId>& out) const;
 
   // Tokens that follow `parent`, and the pages that hold them. A group without a page has
@@ -152,13 +154,13 @@ class PrefixIndex {
   const PrefixNode* node_with(PageId page) const { return place(page).node; }
 
  private:
-  // Node of a page, and its rank for eviction.
+  // Record of a page: its node and what determines when it is evicted.
   struct Place {
     PrefixNode* node = nullptr;
     uint32_t group = 0;
     uint32_t n_uses = 0;
-    uint64_t last_use = 0;
-    int n_pins = 0;  // number of counting pins (PinTable)
+    uint64_t last_use = 0;  // n_ticks_ at that time
+    int n_pins = 0;         // number of counting pins (PinTable)
     bool is_in_use = false;
   };
   // kHot: hit at least twice; only with Resume::kAtSnapshots.
@@ -175,7 +177,7 @@ class PrefixIndex {
   bool is_bare(PageId page) const;
   Rank rank(PageId page) const;
   bool is_candidate(PageId page) const;
-  bool is_reserved(PageId page) const { return static_cast<uint32_t>(page) >= first_apart_; }
+  bool is_reserved(PageId page) const { return static_cast<uint32_t>(page) >= first_reserved_; }
   void add_candidate(PageId page);
   void drop_candidate(PageId page);
   // Applies a change to a page and updates its position in the order of eviction.
@@ -224,14 +226,14 @@ class PrefixIndex {
   const std::vector<GroupRule> rules_;
   const KeyFunction key_of_;
   const Resume resume_;
-  const uint32_t first_apart_;
+  const uint32_t first_reserved_;
   std::vector<Place> places_;                                                    // by page
   std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // includes roots
   size_t n_roots_ = 0;
-  std::set<Rank> candidates_;        // of all pages
-  std::set<Rank> apart_candidates_;  // of pages reserved for snapshots
+  std::set<Rank> candidates_;           // of all pages
+  std::set<Rank> reserved_candidates_;  // of pages reserved for snapshots
   PinTable pins_;
-  uint64_t n_ticks_ = 0;
+  uint64_t n_ticks_ = 0;  // counts uses
   uint64_t n_changes_ = 0;
   uint64_t n_revealed_ = 0;
   uint32_t n_hot_ = 0;

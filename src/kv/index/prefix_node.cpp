@@ -43,12 +43,12 @@ ChildrenByMatch::Child ChildrenByMatch::next() {
   size_t* edge = nullptr;  // the edge that moves past the best child
   size_t moved = 0;
   for (Range& range : ranges_) {
-    const auto consider = [&](size_t index, size_t& at_edge, size_t behind) {
+    const auto consider = [&](size_t index, size_t& at_edge, size_t after) {
       const Child child = at(range, index);
       if (best.node && child.n_shared <= best.n_shared) return;
       best = child;
       edge = &at_edge;
-      moved = behind;
+      moved = after;
     };
     const auto [below, above] = std::pair(range.below, range.above);
     if (above < range.children.size()) consider(above, range.above, above + 1);
