@@ -195,18 +195,18 @@ std::optional<TierPage> PageStore::describe(PageId id) const {
   if (!node) return std::nullopt;
   const PrefixNode* root = node;
   while (root->parent) root = root->parent;
-  const auto piece = std::ranges::find(node->snapshot, id);
-  const bool is_piece = piece != node->snapshot.end();
-  return TierPage{
-      .root = root->key,
-      .parent = node->parent->key,
-      .key = node->key,
-      .group = is_piece ? kSnapshotGroup + static_cast<uint32_t>(piece - node->snapshot.begin())
-                        : pool_.group(id),
-      .tokens = node->tokens,
-      // Pages that all tenants find have no owner, so that a later tenant with that hash cannot
-      // find them by it.
-      .known = sharing_ == Sharing::kAll ? SharingMark::kNoTenant : node->known};
+  const auto found = std::ranges::find(node->snapshot, id);
+  const bool is_of_snapshot = found != node->snapshot.end();
+  return TierPage{.root = root->key,
+                  .parent = node->parent->key,
+                  .key = node->key,
+                  .group = is_of_snapshot ? kSnapshotGroup + static_cast<uint32_t>(
+                                                                 found - node->snapshot.begin())
+                                          : pool_.group(id),
+                  .tokens = node->tokens,
+                  // Pages that all tenants find have no owner, so that a later tenant with that
+                  // hash cannot find them by it.
+                  .known = sharing_ == Sharing::kAll ? SharingMark::kNoTenant : node->known};
 }
 
 }  // namespace kvik

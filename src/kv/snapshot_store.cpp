@@ -175,17 +175,17 @@ void SnapshotStore::pin(const PageTable& table, const PrefixNode& node, uint64_t
 
 // --- tiers ---
 
-std::optional<PageLease> SnapshotStore::take_piece(const IncomingBytes& bytes) {
+std::optional<PageLease> SnapshotStore::take_page(const IncomingBytes& bytes) {
   CHECK(bytes.size() == layout_.page_bytes);
   if (pages_.n_available() == 0) return std::nullopt;
-  PageLease piece = pages_.take(layout_.n_groups());
-  bytes.place(pages_.bytes_of(piece.id()));
-  return piece;
+  PageLease page = pages_.take(layout_.n_groups());
+  bytes.place(pages_.bytes_of(page.id()));
+  return page;
 }
 
-bool SnapshotStore::insert_fetched(const TierPage& page, std::span<const PageLease> pieces,
+bool SnapshotStore::insert_fetched(const TierPage& page, std::span<const PageLease> snapshot,
                                    const PrefixQuery& query) {
-  CHECK(pieces.size() == layout_.n_snapshot_pages());
+  CHECK(snapshot.size() == layout_.n_snapshot_pages());
   const bool is_whole = page.tokens.size() == kPageTokens;
   PrefixIndex::TokenPages entry{.root = page.root,
                                 .parent = is_whole ? page.key : page.parent,
@@ -197,9 +197,9 @@ bool SnapshotStore::insert_fetched(const TierPage& page, std::span<const PageLea
   if (is_whole) entry.tokens = {};
   if (pages_.index().know_snapshot(entry)) return true;
   // Tiers do not store the kind; kGrid is assumed.
-  if (!attach(entry, pieces, SnapshotKind::kGrid, EvictionRank::kNew)) return false;
-  for (const PageLease& piece : pieces) {
-    PageHistory& history = pages_.history(piece.id());
+  if (!attach(entry, snapshot, SnapshotKind::kGrid, EvictionRank::kNew)) return false;
+  for (const PageLease& lease : snapshot) {
+    PageHistory& history = pages_.history(lease.id());
     history.is_fetched = history.is_saved = true;
   }
   return true;

@@ -58,11 +58,11 @@ class SnapshotStore {
   void outdate(const PageKey& key) { pages_.index().outdate_snapshot(key); }
   uint64_t n_kept() const { return n_kept_; }  // number of snapshots kept so far
 
-  // Like PageStore::insert_fetched(), for the pages of a snapshot that a tier fetched: take_piece()
+  // Like PageStore::insert_fetched(), for the pages of a snapshot that a tier fetched: take_page()
   // fills one page, or returns std::nullopt if none is available; insert_fetched() adds all of them
   // to the index, and returns false if the page that they belong to is not in it.
-  std::optional<PageLease> take_piece(const IncomingBytes& bytes);
-  bool insert_fetched(const TierPage& page, std::span<const PageLease> pieces,
+  std::optional<PageLease> take_page(const IncomingBytes& bytes);
+  bool insert_fetched(const TierPage& page, std::span<const PageLease> snapshot,
                       const PrefixQuery& query);
 
  private:

@@ -289,13 +289,13 @@ bool TierLink::take_snapshot_page(PageFetch& fetch, const TierArrival& arrival) 
   const uint32_t index = arrival.page.group - kSnapshotGroup;
   if (index == 0) fetch.snapshot_pages_.clear();
   if (index != fetch.snapshot_pages_.size()) return true;  // an earlier one is missing
-  auto piece = kv_.snapshots().take_snapshot_page(arrival.bytes);
-  if (!piece) return false;
-  fetch.snapshot_pages_.push_back(std::move(*piece));
+  auto page = kv_.snapshots().take_page(arrival.bytes);
+  if (!page) return false;
+  fetch.snapshot_pages_.push_back(std::move(*page));
   if (fetch.snapshot_pages_.size() < kv_.layout().n_snapshot_pages()) return true;
   if (kv_.snapshots().insert_fetched(arrival.page, fetch.snapshot_pages_, fetch.query_)) {
-    for (const PageLease& page : fetch.snapshot_pages_)
-      save_in_levels_before(fetch.level_, page.id());
+    for (const PageLease& lease : fetch.snapshot_pages_)
+      save_in_levels_before(fetch.level_, lease.id());
   }
   return true;
 }
