@@ -8,9 +8,6 @@
 namespace kvik {
 namespace {
 
-// Smaller chunks of a prompt are computed less efficiently.
-constexpr uint32_t kMinChunkPages = 4;
-
 // Loading while computing saves little if one of the two takes less than a fraction of the other:
 // 1 / (1 + n) of the time for n times. A fetch before computing costs no part of a step.
 constexpr double kFetchIfFaster = 4;   // times as fast as computing
@@ -55,7 +52,7 @@ uint32_t PageLoad::n_to_compute(uint32_t n_cached, uint32_t n_new, double comput
     const double n_share = n_missing * rate.page_ms / (rate.page_ms + computed_page_ms);
     const double n_room = rate.n_slots * rate.page_ms / computed_page_ms;
     const auto n = static_cast<uint32_t>(std::min({n_share, n_room, n_missing}));
-    end = std::min(loaded, front + std::max(n, kMinChunkPages));
+    end = std::min(loaded, front + std::max(n, 1u));
   }
   if (end >= n_pages()) return n_new;
   return std::min(n_new, end * kPageTokens - n_cached);
@@ -90,6 +87,7 @@ TierLink::Way TierLink::way_of(const Level& level, const Rest& rest) const {
 }
 
 // Ends fetches from tiers whose speed was not known and that turn out to be better used by a load.
+// The others get the time that they need.
 void TierLink::end_slow_fetches() {
   for (PageFetch* fetch : fetches_) {
     TierQueue& queue = *levels_[fetch->level_].queue;
@@ -98,7 +96,9 @@ void TierLink::end_slow_fetches() {
     Rest rest{.n_tokens = static_cast<uint32_t>(fetch->query_.tokens.size()) - fetch->n_before_,
               .compute_ms = {}};
     if (fetch->token_compute_ms_ > 0) rest.compute_ms = fetch->token_compute_ms_ * rest.n_tokens;
-    if (way_of(levels_[fetch->level_], rest) != Way::kLoad) continue;
+    const Way way = way_of(levels_[fetch->level_], rest);
+    if (way == Way::kFetch) fetch->time_limit_ = time_limit_of(*fetch);
+    if (way != Way::kLoad) continue;
     queue.cancel(fetch->id_);
     end(*fetch);
   }

@@ -224,12 +224,14 @@ void TierLink::ask_next(PageFetch& fetch) {
   fetch.is_done_ = true;
 }
 
-// Returns the time limit of a fetch: about what computing its pages takes at best, plus the
-// remaining time of the earlier fetches from this tier.
+// Returns the time limit of a fetch: about what computing its pages takes at best, or twice the
+// expected time if that is known to be long and computing to take longer, plus the remaining time
+// of the earlier fetches from this tier.
 Duration TierLink::time_limit_of(const PageFetch& fetch) const {
   const auto n_rest = fetch.query_.tokens.size() - fetch.found_.n_whole_tokens();
-  Duration patience =
-      kFetchTimeBase + static_cast<int64_t>(pages_for(n_rest)) * Duration(kFetchTimePerPage);
+  const double expected_ms = levels_[fetch.level_].queue->page_read_ms().value_or(0);
+  const Duration per_page = std::max<Duration>(kFetchTimePerPage, from_ms(2 * expected_ms));
+  Duration patience = kFetchTimeBase + static_cast<int64_t>(pages_for(n_rest)) * per_page;
   for (const PageFetch* other : fetches_) {
     if (other == &fetch || other->is_done_ || other->level_ != fetch.level_) continue;
     patience += other->time_limit_ - other->waited_;

@@ -24,14 +24,14 @@ class SlowNetwork:
     unit, bytes_per_unit = "Mbit/s", 125_000
 
     def __init__(self, folder):
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "up"], check=True)  # tbf delays packets larger than its burst
         self.redis = Redis(folder, is_tcp=True)
         self.flags = ("--redis", self.redis.url)
 
     def set_rate(self, rate):
         subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], stderr=subprocess.DEVNULL, check=False)
         if rate:
-            subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", f"{rate}mbit", "burst", "64kb", "latency", "400ms"], check=True)
+            subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", f"{rate}mbit", "burst", "128kb", "latency", "400ms"], check=True)
 
     def slow_down(self, process):
         pass
@@ -92,7 +92,6 @@ def measure(args, run, tier, rates):
         median = statistics.median(ttft for ttft, _, _, _ in both)
         print(f"{rate:4} {tier.unit}: reading alone {reading:.0f} ms, both {' '.join(f'{ttft:.0f}' for ttft, _, _, _ in both)} ms, median {median / min(alone, reading):.2f} "
               f"of the better, {[cached for _, _, cached, _ in both]} cached; {'the same answers' if same else 'OTHER ANSWERS'}", flush=True)
-    tier.stop()
 
 
 def main():
@@ -113,7 +112,11 @@ def main():
         if not rates:
             continue
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-            measure(args, run, tier(folder), [int(rate) for rate in rates.split(",")])
+            slow = tier(folder)
+            try:
+                measure(args, run, slow, [int(rate) for rate in rates.split(",")])
+            finally:
+                slow.stop()
 
 
 if __name__ == "__main__":
