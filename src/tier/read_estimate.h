@@ -16,13 +16,16 @@ class ReadEstimate {
     page_ms_ += std::max(kGain, 1.0 / n_observed_) * (page_ms - page_ms_);
   }
   void note_declined() { page_ms_ *= kFade; }
-  // Returns std::nullopt until enough pages were read.
+  // Returns std::nullopt until enough pages were read, or few that took long.
   std::optional<double> page_ms() const {
-    return n_observed_ < kTrusted ? std::nullopt : std::optional(page_ms_);
+    const bool took_long = n_observed_ >= kFew && n_observed_ * page_ms_ >= kLongMs;
+    return n_observed_ < kTrusted && !took_long ? std::nullopt : std::optional(page_ms_);
   }
 
  private:
   static constexpr uint32_t kTrusted = 8;  // pages
+  static constexpr uint32_t kFew = 2;      // pages
+  static constexpr double kLongMs = 250;   // for all of them together
   static constexpr double kGain = 0.05;
   static constexpr double kOutlier = 2;
   static constexpr double kFade = 0.95;

@@ -13,6 +13,15 @@ TEST(ReadEstimate, knows_nothing_before_some_pages_were_read) {
   EXPECT_NEAR(*estimate.page_ms(), 2, 1e-9);
 }
 
+TEST(ReadEstimate, knows_a_slow_tier_after_few_pages) {
+  ReadEstimate estimate;
+  estimate.observe(200);
+  EXPECT_FALSE(estimate.page_ms().has_value());
+  estimate.observe(100);
+  ASSERT_TRUE(estimate.page_ms().has_value());
+  EXPECT_NEAR(*estimate.page_ms(), 150, 1e-9);
+}
+
 TEST(ReadEstimate, an_outlier_has_little_effect_and_it_learns_a_slow_device) {
   ReadEstimate estimate;
   for (int i = 0; i < 100; ++i) estimate.observe(1);
