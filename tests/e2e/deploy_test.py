@@ -32,7 +32,7 @@ class Systemd(unittest.TestCase):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         for name in ("kvik.service", "kvik.socket"):
-            text = read("systemd", name).replace("/usr/bin/kvik", kvik.BINARY)
+            text = read("systemd", name).replace("/usr/bin/kvik", os.path.abspath(kvik.BINARY))
             with open(os.path.join(folder, name), "w") as f:
                 f.write(re.sub(r"(?m)^Documentation=.*\n", "", text))  # systemd-analyze asks `man` for the page
         return folder
