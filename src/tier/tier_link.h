@@ -93,10 +93,10 @@ class TierLink final : public PageSink {
 
   // Returns whether another fetch may begin now; otherwise it may after a later pump().
   bool may_fetch() const { return n_under_way() < kMaxUnderWay; }
-  // Begins to fetch the rest of a prompt, whose cached prefix `found` was found just now, from the
-  // tiers that are expected to read n_tokens much faster than in compute_ms, or whose speed is not
-  // known yet. Returns null, and counts it, if there is none. `found` must not move until the fetch
-  // ends, and leases the pages.
+  // Begins to fetch the pages after `found`, the cached prefix of a prompt that was just looked up,
+  // from the tiers of unknown speed and those expected to read n_tokens in much less time than
+  // compute_ms. Returns null, and counts it, if there is none. `found` must not move until the
+  // fetch ends, and leases the pages.
   struct Rest {
     uint32_t n_tokens = 0;  // tokens after the cached prefix
     // time to compute them; std::nullopt: not known, all tiers are queried
@@ -140,8 +140,8 @@ class TierLink final : public PageSink {
     std::unique_ptr<TierQueue> queue;
   };
 
-  // How the pages of a prompt are best read from a level: before the prompt is computed, while it
-  // is computed, or not at all.
+  // The best way to read the pages of a prompt from a level: before the prompt is computed, while
+  // it is computed, or not at all.
   enum class Way : uint8_t { kFetch, kLoad, kNone };
 
   uint32_t n_under_way() const;

@@ -13,8 +13,8 @@ namespace {
 
 using enum TensorRole;
 
-// Loads convolution weights and transposes them to [kernel_size, channels], because neighboring channels are
-// computed together.
+// Loads convolution weights and transposes them to [kernel_size, channels], because neighboring
+// channels are computed together.
 Result<Buffer> load_conv_weights(TensorLoader& tensors, TensorId id, uint32_t kernel_size) {
   TRY_ASSIGN(const std::vector<float> by_channel, tensors.host_vectors({id.role}, id.layer));
   const size_t n_channels = by_channel.size() / kernel_size;
