@@ -37,6 +37,9 @@ struct QueueState {
   std::unique_ptr<PageFetch> fetch;  // pages being fetched from a tier, or null
   bool was_tier_asked = false;       // since it entered the queue
   bool was_preempted = false;
+  // Written by WorkingSet.
+  enum class Hold : uint8_t { kNone, kHeld, kOverdue };  // kOverdue: held longest, may run now
+  Hold hold = Hold::kNone;
 };
 
 // Written by RunningSet.

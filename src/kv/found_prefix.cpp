@@ -20,6 +20,7 @@ CacheReport FoundPrefix::report() const {
 void FoundPrefix::set(const PrefixQuery& query, const PrefixIndex::Match& match) {
   match_ = match;
   last_key_ = match.last ? match.last->key : query.root;
+  continues_conversation_ = match.last && match.last->children.size() <= 1;
   snapshot_.reset();
   if (match.snapshot) snapshot_ = {match.snapshot->key, match.snapshot->snapshot_kind};
   got_.reset();

@@ -41,6 +41,11 @@ class FoundPrefix {
   uint32_t n_whole_tokens() const { return match_.n_whole * kPageTokens; }
   // Key of the last whole page; the root key if there is none.
   const PageKey& last_key() const { return last_key_; }
+  // Returns whether the prompt continues a cached conversation: its prefix is not one that several
+  // conversations have in common.
+  bool continues_conversation() const { return continues_conversation_; }
+  // Returns whether more of the prompt was cached and has been evicted.
+  bool was_evicted() const { return match_.miss == MissReason::kEvicted; }
   // The snapshot that the sequence resumes from, if any.
   struct Snapshot {
     PageKey key;
@@ -65,6 +70,7 @@ class FoundPrefix {
 
   PrefixIndex::Match match_;
   PageKey last_key_;
+  bool continues_conversation_ = false;
   std::optional<Snapshot> snapshot_;
   std::optional<TokenId> got_;  // the prompt's token at the point of divergence
   // PrefixIndex::n_changes() and number of prompt tokens at the last search; absent: never

@@ -31,13 +31,22 @@ FoundPrefix KvCache::find(const PrefixQuery& query, FoundPrefix before) const {
 
 FoundPrefix KvCache::look_up(const PrefixQuery& query, FoundPrefix before) {
   FoundPrefix found = find(query, std::move(before));
-  visit_needed(found.match_, [&](PageId page, uint32_t) { pages_.index().note_awaited(page); });
+  visit_needed(found.match_, [&](PageId page, uint32_t) { pages_.note_awaited(page); });
   if (const PrefixNode* head = found.match_.head) {
-    for (const auto& page : head->pages) pages_.index().note_awaited(*page);
+    for (const auto& page : head->pages) pages_.note_awaited(*page);
   }
-  if (const PrefixNode* node = found.match_.snapshot)
-    pages_.index().note_awaited(node->snapshot.front());
+  if (const PrefixNode* node = found.match_.snapshot) pages_.note_awaited(node->snapshot.front());
   return found;
+}
+
+std::optional<Duration> KvCache::idle_time(const FoundPrefix& found) const {
+  CHECK(found.searched_ && found.searched_->first == pages_.index().n_changes());
+  if (!found.continues_conversation()) return std::nullopt;
+  for (const auto& page : found.match_.last->pages) {
+    if (!page || pages_.pool().n_owners(*page) > 0) continue;
+    return pages_.now() - pages_.history(*page).last_used;
+  }
+  return std::nullopt;
 }
 
 void KvCache::hold(FoundPrefix& found) {

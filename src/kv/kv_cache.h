@@ -48,6 +48,10 @@ class KvCache {
   // without waiting requests are evicted first.
   FoundPrefix look_up(const PrefixQuery& query, FoundPrefix before = {});
 
+  // Returns the time since the last use of the pages at the end of a prefix that was found just
+  // now; std::nullopt if they are in use, or the prompt continues no conversation.
+  std::optional<Duration> idle_time(const FoundPrefix& found) const;
+
   // Leases all whole pages of a prefix that was found just now.
   void hold(FoundPrefix& found);
 

@@ -31,6 +31,7 @@ PageStore::PageStore(Memory& memory, uint64_t budget_bytes, KvLayout layout, con
       index_(pool_.n_pages(), layout_.rules, key_of, resume_of(layout_),
              n_pages_of_states(layout_)),
       histories_(pool_.n_pages()),
+      idle_(pool_.n_pages()),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
   CHECK(budget_bytes / layout_.page_bytes + n_pages_of_states(layout_) <= UINT32_MAX);
 }
@@ -40,6 +41,7 @@ PageStore::PageStore(Memory& memory, uint64_t budget_bytes, KvLayout layout, con
 PageLease PageStore::lease(PageId id) {
   PageLease lease = pool_.lease(id);
   index_.set_in_use(id);
+  idle_.remove(id);
   history(id).last_used = clock_.now();
   return lease;
 }
@@ -71,14 +73,21 @@ void PageStore::evict(PageId page) {
   evicted_.assign(1, page);
   if (index_.is_of_snapshot(page)) evicted_ = index_.node_with(page)->snapshot;
   index_.erase(page);
-  for (const PageId id : evicted_) pool_.evict(id);
+  for (const PageId id : evicted_) {
+    pool_.evict(id);
+    idle_.remove(id);
+  }
   n_evictions_ += evicted_.size();
 }
 
 void PageStore::settle() {
   pool_.take_unused(unused_);
+  const TimePoint now = clock_.now();
   for (const PageId page : unused_) {
-    if (pool_.n_owners(page) == 0 && index_.knows(page)) index_.set_unused(page);
+    if (pool_.n_owners(page) > 0 || !index_.knows(page)) continue;
+    index_.set_unused(page);
+    history(page).last_used = now;
+    if (!pool_.is_reserved(page)) idle_.note_use(page, now);
   }
 }
 

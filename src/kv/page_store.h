@@ -9,6 +9,7 @@
 #include "backend/memory.h"
 #include "base/clock.h"
 #include "kv/found_prefix.h"
+#include "kv/idle_pages.h"
 #include "kv/index/prefix_index.h"
 #include "kv/kv_layout.h"
 #include "kv/page_history.h"
@@ -44,6 +45,15 @@ class PageStore {
   // Number of pages that can be taken: free and cached ones.
   uint32_t n_available() const {
     return pool_.n_free() + pool_.counts().cached - pool_.reserved_counts().cached;
+  }
+  // Number of pages that can be taken without evicting one that was used since then.
+  uint32_t n_unused_since(TimePoint since) const {
+    return pool_.n_free() + idle_.n_unused_since(since);
+  }
+  // Records that a request waits for a cached page: counts as use, but not as a hit.
+  void note_awaited(PageId page) {
+    index_.note_awaited(page);
+    if (idle_.holds(page)) idle_.note_use(page, now());
   }
   uint64_t n_evictions() const { return n_evictions_; }
 
@@ -112,6 +122,7 @@ class PageStore {
   PagePool pool_;
   PrefixIndex index_;
   std::vector<PageHistory> histories_;  // by page
+  IdlePages idle_;
   Buffer buffer_;
   PageSink* sink_ = nullptr;
   PageLog* log_ = nullptr;

@@ -17,7 +17,8 @@ namespace kvik {
 class Rig {
  public:
   Rig(uint32_t n_pages, const SchedulerOptions& options)
-      : kv_(memory_, uint64_t{n_pages} * kPageBytes, kPageBytes), scheduler_(kv_, options) {}
+      : kv_(memory_, uint64_t{n_pages} * kPageBytes, KvLayout(kPageBytes), clock_),
+        scheduler_(kv_, options) {}
 
   struct RequestSpec {
     uint32_t n_prompt = 1;
@@ -96,6 +97,8 @@ class Rig {
   uint64_t n_found_tokens() const { return scheduler_.n_found_tokens(); }
 
   KvCache& kv() { return kv_; }
+  // Advances the clock, which otherwise stands still.
+  void pass(Duration time) { clock_.time += time; }
 
   std::function<void(const StepPlan&)> on_plan;
   // May lower the numbers of accepted rows.
@@ -118,7 +121,12 @@ class Rig {
   }
 
   static constexpr size_t kPageBytes = 64;
+  struct StandingClock final : Clock {
+    TimePoint now() const override { return time; }
+    TimePoint time;
+  };
   HostMemory memory_;
+  StandingClock clock_;
   KvCache kv_;
   Scheduler scheduler_;
   std::vector<Sequence*> alive_;

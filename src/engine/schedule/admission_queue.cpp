@@ -28,12 +28,15 @@ AdmissionQueue::AdmissionQueue(const Context& context, const SchedulerOptions& o
       running_(context.running),
       snapshots_(context.snapshots),
       reuse_(context.reuse),
+      working_set_(context.kv, context.costs, context.running),
       options_(options) {}
 
 void AdmissionQueue::add(std::unique_ptr<Sequence> sequence) {
   QueueState& state = sequence->queue;
   state.arrival = ++n_added_;
   state.place = {.since = sequence->submitted, .arrival = state.arrival};
+  state.found = kv_.find(sequence->query());
+  working_set_.note_arrival(state.found);
   look_up(*sequence);
   waiting_.push_back(std::move(sequence));
 }
@@ -61,6 +64,7 @@ void AdmissionQueue::admit(uint64_t step) {
   if (!waiting_.empty()) look_up(*waiting_[step % waiting_.size()]);
   assign_admission_order();
   while (running_.size() < options_.max_running) {
+    working_set_.choose_held(waiting_);
     const auto first = next_admissible();
     if (first == waiting_.end() || is_blocked(**first) || has_backlog_before(**first)) return;
     if (!open(**first)) {
@@ -68,6 +72,7 @@ void AdmissionQueue::admit(uint64_t step) {
       return;
     }
     take_place(**first);
+    working_set_.note_admitted(**first);
     std::unique_ptr<Sequence> sequence = std::move(*first);
     waiting_.erase(first);
     if (!sequence->queue.was_preempted) {
@@ -111,7 +116,10 @@ void AdmissionQueue::take_place(Sequence& sequence) {
 // while for those with many, which then use their cached pages before these are evicted.
 void AdmissionQueue::look_up(Sequence& sequence) {
   QueueState& state = sequence.queue;
-  state.found = kv_.look_up(sequence.query(), std::move(state.found));
+  // Pages of a held sequence may be evicted: it needs room for all of them later.
+  const bool is_held = state.hold == QueueState::Hold::kHeld;
+  state.found = is_held ? kv_.find(sequence.query(), std::move(state.found))
+                        : kv_.look_up(sequence.query(), std::move(state.found));
   const uint32_t n_known = state.found.n_tokens();
   state.prompt_ms =
       costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
@@ -157,7 +165,7 @@ Sequences::iterator AdmissionQueue::next_admissible() {
 Sequences::iterator AdmissionQueue::next_after(Sequences::iterator passed) {
   auto best = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-    if (!may_run(**it)) continue;
+    if ((*it)->queue.hold == QueueState::Hold::kHeld || !may_run(**it)) continue;
     if (passed != waiting_.end() && admission_rank(**it) <= admission_rank(**passed)) continue;
     if (best == waiting_.end() || admission_rank(**it) < admission_rank(**best)) best = it;
   }

@@ -9,6 +9,7 @@
 #include "engine/schedule/running_set.h"
 #include "engine/schedule/scheduler_options.h"
 #include "engine/schedule/snapshot_planner.h"
+#include "engine/schedule/working_set.h"
 #include "engine/sequence.h"
 #include "kv/kv_cache.h"
 #include "tier/tier_link.h"
@@ -24,11 +25,12 @@ namespace kvik {
 // cached pages of waiting prompts, which costs them more than it saves. Priorities among a tenant's
 // own requests only exchange positions among these.
 //
-// A sequence that does not fit blocks all later ones. A sequence also waits, and blocks later ones,
-// while running prompts that are no longer than its own have more than a second of work left.
-// Admission requires pages for the whole prompt and a watermark of one page. Pages for the answer
-// are not reserved: until they are needed, other sequences use them, and preemption then frees
-// them, which costs little because the pages stay in the cache.
+// Sequences that WorkingSet holds are skipped. A sequence that does not fit blocks all later ones.
+// A sequence also waits, and blocks later ones, while running prompts that are no longer than its
+// own have more than a second of work left. Admission requires pages for the whole prompt and a
+// watermark of one page. Pages for the answer are not reserved: until they are needed, other
+// sequences use them, and preemption then frees them, which costs little because the pages stay in
+// the cache.
 class AdmissionQueue {
  public:
   static constexpr uint64_t kWatermark = 1;  // pages
@@ -82,6 +84,7 @@ class AdmissionQueue {
   RunningSet& running_;
   SnapshotPlanner& snapshots_;
   CachedTokenCounter& reuse_;
+  WorkingSet working_set_;
   const SchedulerOptions options_;
   TierLink* tier_ = nullptr;
   Sequences waiting_;  // in order of arrival

@@ -17,6 +17,7 @@ struct Tenant {
   uint32_t n_requests = 0;  // waiting and running requests
   uint32_t n_running = 0;
   uint32_t n_ranked = 0;  // requests with a priority among the tenant's own
+  bool has_held = false;  // a conversation that was evicted is held (WorkingSet)
 
   // Tenants with the same level are ordered by other rules. Alternating between tenants whose
   // counters differ by less than kQuantum would only delay all of them.
