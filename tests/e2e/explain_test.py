@@ -175,34 +175,34 @@ class InTheBrowser(unittest.TestCase):
             done = subprocess.run(["node", "test/report.mjs", path], cwd=WEB, capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
             raise AssertionError(done.stderr[-3000:])
-        cls.report = json.loads(done.stdout)
+        cls.shown = json.loads(done.stdout)
 
     def test_it_teaches_step_by_step(self):
-        titles = [step.lstrip("0123456789") for step in self.report["steps"]]
+        titles = [step.lstrip("0123456789") for step in self.shown["steps"]]
         self.assertEqual(titles, [
             "Prefill with an empty cache", "The cost of recomputing", "Store, reuse, append", "The same answer, bit for bit",
             "The same prompt again", "The cost: memory that grows", "TTFT and ITL",
             "Prefill and decode against the limits of this machine", "Why input is cheaper than output",
             "KV memory by type and context, on this machine", "Further savings"])
-        self.assertEqual(self.report["rows"], 64, "the table that a key opens has all tokens")
-        self.assertEqual(self.report["title"], "Kvik explains demo")
+        self.assertEqual(self.shown["rows"], 64, "the table that a key opens has all tokens")
+        self.assertEqual(self.shown["title"], "Kvik explains demo")
 
     def test_its_charts_are_drawn_and_say_in_words_what_they_show(self):
-        self.assertGreaterEqual(len(self.report["charts"]), 11)
+        self.assertGreaterEqual(len(self.shown["charts"]), 11)
         cold = next(run for run in self.report["runs"] if run["way"] == "cold")
-        self.assertTrue(any(f"computed {cold['kv_rows'][-1]} rows" in label for label in self.report["charts"]), self.report["charts"])
-        self.assertEqual((self.report["strokes"], self.report["unlabelled"], self.report["nonsense"]), (0, 0, []))
+        self.assertTrue(any(f"computed {cold['kv_rows'][-1]} rows" in label for label in self.shown["charts"]), self.shown["charts"])
+        self.assertEqual((self.shown["strokes"], self.shown["unlabelled"], self.shown["nonsense"]), (0, 0, []))
 
     def test_the_prompt_is_text_and_nothing_else(self):
-        self.assertFalse(self.report["wasHarmed"])
-        self.assertIn("</script><script>window.harmed=1</script>", "".join(self.report["pieces"]).replace("⏎", "\n"))
+        self.assertFalse(self.shown["wasHarmed"])
+        self.assertIn("</script><script>window.harmed=1</script>", "".join(self.shown["pieces"]).replace("⏎", "\n"))
 
     def test_it_asks_for_nothing_and_keeps_its_own_policy(self):
-        self.assertEqual((self.report["requests"], self.report["complaints"]), ([], []))
+        self.assertEqual((self.shown["requests"], self.shown["complaints"]), ([], []))
 
     def test_everybody_can_read_it_in_light_and_dark_and_on_a_phone(self):
-        self.assertEqual((self.report["faults"], self.report["overflow"]), ([], []))
-        self.assertEqual(self.report["theme"], "dark", "the switch works")
+        self.assertEqual((self.shown["faults"], self.shown["overflow"]), ([], []))
+        self.assertEqual(self.shown["theme"], "dark", "the switch works")
 
 
 class Live(unittest.TestCase):
