@@ -1,14 +1,17 @@
 // Simulates hours of traffic in seconds, with the real scheduler and page pool on a modeled
 // machine.
 //   bench_simulate [SCENARIO…] [--sessions FILE] [--mooncake FILE] [--azure FILE]
-// Prints one row per scenario and policy, and for recorded traces the hits by eviction policy. The
-// tables in docs/reference/performance.md are its output.
+//   bench_simulate --agents-each SECONDS…
+// The second form varies how often an agent begins. Prints one row per scenario and policy, and for
+// recorded traces the hits by eviction policy. The tables in docs/reference/performance.md are its
+// output.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -249,6 +252,16 @@ void run_recorded(const Recorded& recorded, const std::string& path) {
   }
 }
 
+// Agents that outgrow the memory, with the same seeds for each policy.
+void run_agents(double gap_s) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    Scenario scenario =
+        agents(fmt::format("30 agents, one more each {} s, seed {}", gap_s, seed), gap_s);
+    scenario.options.seed = seed;
+    run(scenario);
+  }
+}
+
 struct Named {
   const char* name;
   Scenario (*make)();
@@ -270,6 +283,11 @@ int main(int argc, char** argv) {
     kvik::run_recorded(recorded, *(flag + 1));
     wanted.erase(flag, flag + 2);
     has_traces = true;
+  }
+  if (const auto flag = std::ranges::find(wanted, "--agents-each"); flag != wanted.end()) {
+    std::for_each(flag + 1, wanted.end(),
+                  [](const std::string& gap_s) { kvik::run_agents(std::atof(gap_s.c_str())); });
+    return 0;
   }
   if (has_traces && wanted.empty()) return 0;
   for (const kvik::Named& scenario : kvik::kScenarios) {

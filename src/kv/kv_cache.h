@@ -99,8 +99,8 @@ class KvCache {
   uint32_t make_room(PageTable& table, uint64_t n_cached, uint32_t n_new);
 
   // Seals the pages that the first tokens.size() tokens of the sequence fill: other sequences can
-  // hit them from now on.
-  // `known` is the sharing mark that the pages have besides that of the table's tenant.
+  // hit them from now on. `known` is the sharing mark that the pages have besides that of the
+  // table's tenant.
   void seal(PageTable& table, std::span<const TokenId> tokens,
             SharingMark known = SharingMark::kNoTenant);
 

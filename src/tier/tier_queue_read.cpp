@@ -332,8 +332,8 @@ Tier::Get TierQueue::read_beside_chain(const TierFetch& fetch, std::vector<TierP
 
 // Reads the pages of the snapshot of a page's tokens.
 Tier::Get TierQueue::read_snapshot(const TierFetch& fetch, TierPage& page) {
-  for (uint32_t piece = 0; piece < fetch.n_snapshot_pages; ++piece) {
-    page.group = kSnapshotGroup + piece;
+  for (uint32_t i = 0; i < fetch.n_snapshot_pages; ++i) {
+    page.group = kSnapshotGroup + i;
     const Tier::Get got = read_page(fetch, page);
     if (got != Tier::Get::kFound) return got;
   }

@@ -10,6 +10,7 @@
 
 #include "backend/host_memory.h"
 #include "engine/schedule/scheduler.h"
+#include "support/manual_clock.h"
 
 namespace kvik {
 
@@ -98,7 +99,7 @@ class Rig {
 
   KvCache& kv() { return kv_; }
   // Advances the clock, which otherwise stands still.
-  void pass(Duration time) { clock_.time += time; }
+  void pass(Duration time) { clock_.advance(time); }
 
   std::function<void(const StepPlan&)> on_plan;
   // May lower the numbers of accepted rows.
@@ -121,12 +122,8 @@ class Rig {
   }
 
   static constexpr size_t kPageBytes = 64;
-  struct StandingClock final : Clock {
-    TimePoint now() const override { return time; }
-    TimePoint time;
-  };
   HostMemory memory_;
-  StandingClock clock_;
+  ManualClock clock_;
   KvCache kv_;
   Scheduler scheduler_;
   std::vector<Sequence*> alive_;

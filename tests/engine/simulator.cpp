@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "engine/fcfs_scheduler.h"
 #include "engine/schedule/queue_limit.h"
+#include "support/manual_clock.h"
 
 namespace kvik {
 namespace {
@@ -39,12 +40,6 @@ double quantile(std::vector<Value> values, double share) {
   std::ranges::nth_element(values, at);
   return *at;
 }
-
-class SimulatedClock final : public Clock {
- public:
-  TimePoint now() const override { return TimePoint{} + from_ms(now_s * 1e3); }
-  double now_s = 0;
-};
 
 // A request in progress, as its client sees it.
 struct Flight {
@@ -75,7 +70,7 @@ class Simulation {
     }
     while (!arrivals_.empty() || !flights_.empty()) {
       if (flights_.empty()) now_s_ = std::max(now_s_, arrivals_.top().first);
-      clock_.now_s = now_s_;
+      clock_.set(TimePoint{} + from_ms(now_s_ * 1e3));
       while (!arrivals_.empty() && arrivals_.top().first <= now_s_) arrive();
       if (!flights_.empty()) step();
     }
@@ -142,7 +137,7 @@ class Simulation {
     CHECK(!plan.empty());
     const double ms = ms_of(options_.machine, plan) * noise();
     now_s_ += ms / 1e3;
-    clock_.now_s = now_s_;
+    clock_.set(TimePoint{} + from_ms(now_s_ * 1e3));
     ++result_.n_steps;
     CHECK(kv_.counts().total() == options_.n_pages);
     entries_ = plan.entries;  // a copy, because sequences may be removed in the loop
@@ -245,7 +240,7 @@ class Simulation {
   std::vector<uint32_t> turns_left_;
   std::mt19937_64 random_;
   HostMemory memory_;
-  SimulatedClock clock_;
+  ManualClock clock_;
   KvCache kv_;
   QueueLimit queue_;
   SchedulerT scheduler_;

@@ -12,6 +12,7 @@
 #include "kv/ledger.h"
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
+#include "support/manual_clock.h"
 
 // Random operations on pool, index, tables and ledger, compared with a simple model. All invariants
 // are checked after each operation.
@@ -19,15 +20,6 @@ namespace kvik {
 namespace {
 
 using Tokens = std::vector<TokenId>;
-
-class HandClock final : public Clock {
- public:
-  TimePoint now() const override { return now_; }
-  void advance(Duration by) { now_ += by; }
-
- private:
-  TimePoint now_{};
-};
 
 constexpr uint32_t kTenants = 3;  // 1, 2 and 3
 
@@ -352,7 +344,7 @@ class RandomRun {
 
   std::mt19937 random_;
   PlainMemory memory_;
-  HandClock clock_;
+  ManualClock clock_;
   const PageKey roots_[2] = {root_key("test", ""), root_key("test", "salt")};
   KvCache cache_;
   Ledger ledger_{5000};

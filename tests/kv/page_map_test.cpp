@@ -9,6 +9,7 @@
 
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
+#include "support/manual_clock.h"
 
 namespace kvik {
 namespace {
@@ -25,12 +26,6 @@ std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
   return tokens;
 }
 
-class StoppedClock final : public Clock {
- public:
-  TimePoint now() const override { return time; }
-  TimePoint time{std::chrono::seconds(100)};
-};
-
 // A cache of one layer group, and a map of it.
 struct Rig {
   explicit Rig(uint32_t n_pages) : cache(memory, n_pages * 64, KvLayout(64), clock), map(cache) {}
@@ -46,7 +41,7 @@ struct Rig {
     return table;
   }
 
-  StoppedClock clock;
+  ManualClock clock{TimePoint(std::chrono::seconds(100))};
   PlainMemory memory;
   KvCache cache;
   PageMap map;
@@ -78,7 +73,7 @@ TEST(PageMap, reports_a_change_once) {
   EXPECT_EQ(cells[0].state, PageState::kLeased);
   EXPECT_EQ(cells[0].n_owners, 1u);
   EXPECT_EQ(cells[0].n_tokens, 0u);
-  EXPECT_EQ(cells[0].history.taken, rig.clock.time);
+  EXPECT_EQ(cells[0].history.taken, rig.clock.now());
   EXPECT_THAT(rig.collect(Extent::kChanges, {&table}), IsEmpty());
   EXPECT_EQ(rig.collect(Extent::kAll, {&table}), cells);
   table.clear();
@@ -107,7 +102,7 @@ TEST(PageMap, two_sequences_of_one_prefix_own_its_pages_together) {
   PageTable first = rig.open(counting(70));
   rig.cache.seal(first, counting(70));
   rig.collect(Extent::kChanges, {&first});
-  rig.clock.time += std::chrono::seconds(5);
+  rig.clock.advance(std::chrono::seconds(5));
   PageTable second = rig.open(counting(70));
   const Cells changed = rig.collect(Extent::kChanges, {&first, &second});
   ASSERT_EQ(changed.size(), 3u);  // two shared pages and the second sequence's own last one
@@ -147,12 +142,12 @@ TEST(PageMap, a_reused_page_loses_its_history) {
   PageTable table = rig.open(counting(40));
   rig.cache.close(table, counting(40));
   rig.cache.pages().note_saved(PageId{0});
-  rig.clock.time += std::chrono::seconds(5);
+  rig.clock.advance(std::chrono::seconds(5));
   PageTable other = rig.open(counting(40, 1000));  // evicts both
   for (const PageCell& cell : rig.collect(Extent::kAll, {&other})) {
     EXPECT_EQ(cell.state, PageState::kLeased);
     EXPECT_FALSE(cell.history.is_saved);
-    EXPECT_EQ(cell.history.taken, rig.clock.time);
+    EXPECT_EQ(cell.history.taken, rig.clock.now());
   }
   other.clear();
 }

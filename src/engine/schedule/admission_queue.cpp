@@ -35,9 +35,8 @@ void AdmissionQueue::add(std::unique_ptr<Sequence> sequence) {
   QueueState& state = sequence->queue;
   state.arrival = ++n_added_;
   state.place = {.since = sequence->submitted, .arrival = state.arrival};
-  state.found = kv_.find(sequence->query());
-  working_set_.note_arrival(state.found);
   look_up(*sequence);
+  working_set_.note_arrival(state.found);
   waiting_.push_back(std::move(sequence));
 }
 

@@ -50,9 +50,9 @@ void WorkingSet::choose_held(std::span<const std::unique_ptr<Sequence>> waiting)
       sequence->tenant->has_held = true;
     }
   }
+  const uint64_t n_growth = kv_.n_token_pages() / kGrowthPart;
   for (const auto& sequence : waiting) {
     if (!may_hold(*sequence) || sequence->queue.found.was_evicted()) continue;
-    const uint64_t n_growth = kv_.n_token_pages() / kGrowthPart;
     if (sequence->tenant->has_held || n_new_pages(*sequence) + n_growth > n_unused_) {
       hold(*sequence);
     }
