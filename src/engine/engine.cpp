@@ -44,8 +44,8 @@ CacheReport cache_report(const Sequence& sequence) {
     report.expected.reset();
     report.got.reset();
   }
-  // The others were computed before the tier had them.
-  if (sequence.n_loaded > 0 && n_found < n_before_last) report.miss = MissReason::kTierTimedOut;
+  if (sequence.n_loaded > 0 && n_found < n_before_last)
+    report.miss = MissReason::kComputedWhileLoading;
   return report;
 }
 
@@ -442,6 +442,7 @@ LiveView Engine::live_view(PageMap::Extent extent) {
 EngineSnapshot Engine::snapshot() const {
   EngineSnapshot snapshot = counters_;
   snapshot.n_waiting = scheduler_.n_waiting();
+  snapshot.n_held = scheduler_.n_held();
   snapshot.n_running = scheduler_.n_running();
   snapshot.queue_wait_s = queue_.wait_s(snapshot.n_waiting);
   snapshot.preemptions = scheduler_.n_preemptions();

@@ -36,6 +36,7 @@ struct QueueState {
   FoundPrefix found;     // cached prefix as of the last lookup
   std::unique_ptr<PageFetch> fetch;  // pages being fetched from a tier, or null
   bool was_tier_asked = false;       // since it entered the queue
+  bool was_fetched_twice = false;    // since it entered the queue
   bool was_preempted = false;
   // Written by WorkingSet.
   enum class Hold : uint8_t { kNone, kHeld, kOverdue };  // kOverdue: held longest, may run now

@@ -19,7 +19,10 @@ enum class MissReason : uint8_t {
   kTierTimedOut,  // a tier may have the pages, but took longer than computing would have
   kTierDeclined,  // a tier may have the pages, but is known to be slower than computing
   kTierDamaged,   // a tier has the pages, but a check failed
-  kCacheOff,      // the request turned the cache off
+  kTierFailed,    // a tier may have the pages, but could not be read
+  kTierNoRoom,    // a tier has the pages, but memory had no room for them
+  kComputedWhileLoading,  // computed at the same time as a tier delivered the others
+  kCacheOff,              // the request turned the cache off
 };
 
 inline std::string_view name_of(MissReason reason) {
@@ -42,6 +45,12 @@ inline std::string_view name_of(MissReason reason) {
       return "tier_declined";
     case MissReason::kTierDamaged:
       return "tier_damaged";
+    case MissReason::kTierFailed:
+      return "tier_failed";
+    case MissReason::kTierNoRoom:
+      return "tier_no_room";
+    case MissReason::kComputedWhileLoading:
+      return "computed_while_loading";
     case MissReason::kCacheOff:
       break;
   }

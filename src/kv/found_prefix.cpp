@@ -17,6 +17,10 @@ CacheReport FoundPrefix::report() const {
   return report;
 }
 
+void FoundPrefix::note_unread_tier(MissReason reason) {
+  if (match_.miss == MissReason::kNeverSeen || was_evicted()) note_tier_miss(reason);
+}
+
 void FoundPrefix::set(const PrefixQuery& query, const PrefixIndex::Match& match) {
   match_ = match;
   last_key_ = match.last ? match.last->key : query.root;

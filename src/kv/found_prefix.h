@@ -56,9 +56,15 @@ class FoundPrefix {
 
   // Call when a tier starts to fetch the rest: tokens found from now on count as cached in the
   // tier.
-  void begin_fetch() { n_in_memory_ = n_tokens(); }
+  void begin_fetch() {
+    n_in_memory_ = n_tokens();
+    tier_miss_.reset();
+  }
   // Records why a tier did not fetch the rest.
   void note_tier_miss(MissReason reason) { tier_miss_ = reason; }
+  // Likewise, for a tier that may not have the rest: if memory has another continuation of the
+  // prefix, that remains the reason.
+  void note_unread_tier(MissReason reason);
 
   void hold(PageLease lease) { leases_.push_back(std::move(lease)); }
   // Releases all leases.

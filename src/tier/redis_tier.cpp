@@ -87,7 +87,9 @@ Result<RedisConnection*> RedisTier::connected(Line& line) const {
 }
 
 // Closes a connection after an incomplete exchange: its next reply would belong to another command.
+// Failures during the pause do not make it longer.
 Error RedisTier::lost(Line& line, const Error& error) const {
+  if (!line.connection && std::chrono::steady_clock::now() < line.closed_until) return error;
   line.connection.reset();
   line.closed_until = std::chrono::steady_clock::now() + options_.retry_after;
   return error;
@@ -118,23 +120,38 @@ Result<bool> RedisTier::is_for(const std::string& name, SharingMark reader) {
 }
 
 // The contents are requested only if the reader may hit the page, so that the time taken reveals
-// nothing.
+// nothing. A value that fails a check is read twice before it is removed for all servers: it may
+// have been damaged on the way.
 Result<Tier::Get> RedisTier::try_get(TierPage& wanted, SharingMark reader,
                                      std::span<std::byte> slot, size_t n_bytes) {
   TRY_ASSIGN(RedisConnection* const redis, connected(reading_));
   const std::string name = page_name(wanted.key, wanted.group);
   TRY_ASSIGN(const bool is_ours, is_for(name, reader));
   if (!is_ours) return Get::kAbsent;
+  TRY_ASSIGN(Get got, read_value(*redis, wanted, reader, slot, n_bytes));
+  if (got == Get::kDamaged) {
+    TRY_ASSIGN(got, read_value(*redis, wanted, reader, slot, n_bytes));
+  }
+  if (got == Get::kDamaged) {
+    TRY(redis->ask({"UNLINK", name}, kMaxShortReply, options_.timeout));
+  }
+  return got;
+}
+
+Result<Tier::Get> RedisTier::read_value(RedisConnection& redis, TierPage& wanted,
+                                        SharingMark reader, std::span<std::byte> slot,
+                                        size_t n_bytes) {
+  const std::string name = page_name(wanted.key, wanted.group);
   const size_t record_bytes = slot_bytes(n_bytes);
   // Requesting one byte more than expected detects a value that is too long.
   TRY_ASSIGN(const RedisReply reply,
-             redis->ask({"GETRANGE", name, "0", std::to_string(record_bytes)}, record_bytes + 1,
-                        options_.timeout));
+             redis.ask({"GETRANGE", name, "0", std::to_string(record_bytes)}, record_bytes + 1,
+                       options_.timeout));
   if (reply->type == REDIS_REPLY_STRING && reply->len == 0) {
     const std::string member = member_of(wanted.key, wanted.tokens);
     if (listed_children_.erase(member) == 0) return Get::kAbsent;
-    TRY(redis->ask({"SREM", next_name(wanted.parent, wanted.group), member}, kMaxShortReply,
-                   options_.timeout));
+    TRY(redis.ask({"SREM", next_name(wanted.parent, wanted.group), member}, kMaxShortReply,
+                  options_.timeout));
     return Get::kAbsent;
   }
   const bool is_wrong_type =
@@ -142,16 +159,12 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, SharingMark reader,
   if (reply->type != REDIS_REPLY_STRING && !is_wrong_type) {
     return fail(ErrorCode::kIo, "unexpected reply from Redis, expected a page");
   }
-  if (!is_wrong_type && reply->len == record_bytes) {
-    std::memcpy(slot.data(), reply->str, record_bytes);
-    const auto record = read_record(slot.first(record_bytes), options_.mark_key);
-    if (record && record->page == wanted && record->n_bytes == n_bytes) {
-      wanted.known = record->page.known;
-      return may_hit(reader, wanted.known) ? Get::kFound : Get::kAbsent;
-    }
-  }
-  TRY(redis->ask({"UNLINK", name}, kMaxShortReply, options_.timeout));
-  return Get::kDamaged;
+  if (is_wrong_type || reply->len != record_bytes) return Get::kDamaged;
+  std::memcpy(slot.data(), reply->str, record_bytes);
+  const auto record = read_record(slot.first(record_bytes), options_.mark_key);
+  if (!record || record->page != wanted || record->n_bytes != n_bytes) return Get::kDamaged;
+  wanted.known = record->page.known;
+  return may_hit(reader, wanted.known) ? Get::kFound : Get::kAbsent;
 }
 
 std::vector<Tier::Child> RedisTier::children(const PageKey& parent, uint32_t group,

@@ -1,6 +1,7 @@
 #include "tier/tier_link.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "base/check.h"
@@ -209,7 +210,6 @@ void TierLink::ask_next(PageFetch& fetch) {
     fetch.level_ = fetch.levels_.back();
     fetch.levels_.pop_back();
     fetch.id_ = FetchId{++last_id_};
-    fetch.n_before_ = fetch.found_.n_tokens();
     fetch.waited_ = {};
     fetch.time_limit_ = time_limit_of(fetch);
     fetch.is_trial_ = !levels_[fetch.level_].queue->page_read_ms();
@@ -224,6 +224,7 @@ void TierLink::ask_next(PageFetch& fetch) {
                                             .has_state = kv_.layout().has_state(),
                                             .n_snapshot_pages = kv_.layout().n_snapshot_pages(),
                                             .n_resumed = fetch.found_.n_tokens()})) {
+      fetch.queried_.emplace_back(fetch.level_, fetch.found_.n_tokens());
       return;
     }
     fetch.found_.note_tier_miss(MissReason::kTierTimedOut);  // it is still busy with another fetch
@@ -254,24 +255,23 @@ uint32_t TierLink::n_under_way() const {
 // Ends the fetch from this tier.
 void TierLink::end(PageFetch& fetch) {
   fetch.found_ = kv_.find(fetch.query_, std::move(fetch.found_));
-  const uint32_t n_found = fetch.found_.n_tokens();
-  fetch.hits_[fetch.level_] = n_found - std::min(fetch.n_before_, n_found);
   ask_next(fetch);
 }
 
 void TierLink::count_hits(const PageFetch& fetch) {
-  for (size_t i = 0; i < levels_.size(); ++i) levels_[i].queue->count_hit(fetch.hits_[i]);
+  uint32_t end = fetch.found_.n_tokens();
+  for (const auto& [level, n_before] : std::views::reverse(fetch.queried_)) {
+    levels_[level].queue->count_hit(end - std::min(n_before, end));
+    end = std::min(n_before, end);
+  }
 }
 
 // Releases all fetched pages: a page is leased only together with those before it.
 void TierLink::on_shortage() {
   for (PageFetch* fetch : fetches_) {
-    if (!fetch->is_done_) {
-      TierQueue& queue = *levels_[fetch->level_].queue;
-      queue.cancel(fetch->id_);
-      queue.count_no_room();
-      fetch->is_done_ = true;
-    }
+    if (!fetch->is_done_) end_without_room(*fetch);
+    fetch->was_released_ = true;
+    fetch->found_.note_tier_miss(MissReason::kTierNoRoom);
     fetch->found_.let_go();
     fetch->snapshot_pages_.clear();
   }
@@ -289,6 +289,7 @@ void TierLink::take(size_t level, const TierArrival& arrival) {
   PageFetch& fetch = **it;
   if (!arrival.end) return take_page(fetch, arrival);
   if (arrival.end == FetchEnd::kDamaged) fetch.found_.note_tier_miss(MissReason::kTierDamaged);
+  if (arrival.end == FetchEnd::kFailed) fetch.found_.note_unread_tier(MissReason::kTierFailed);
   end(fetch);
 }
 
@@ -327,6 +328,7 @@ void TierLink::end_without_room(PageFetch& fetch) {
   TierQueue& queue = *levels_[fetch.level_].queue;
   queue.cancel(fetch.id_);
   queue.count_no_room();
+  fetch.found_.note_tier_miss(MissReason::kTierNoRoom);
   fetch.is_done_ = true;
 }
 
@@ -398,7 +400,8 @@ void TierLink::end_slow_fetches() {
     TierQueue& queue = *levels_[fetch->level_].queue;
     if (fetch->is_done_ || !fetch->is_trial_ || !queue.page_read_ms()) continue;
     fetch->is_trial_ = false;
-    Rest rest{.n_tokens = static_cast<uint32_t>(fetch->query_.tokens.size()) - fetch->n_before_,
+    Rest rest{.n_tokens = static_cast<uint32_t>(fetch->query_.tokens.size()) -
+                          fetch->queried_.back().second,
               .compute_ms = {}};
     if (fetch->token_compute_ms_ > 0) rest.compute_ms = fetch->token_compute_ms_ * rest.n_tokens;
     const Way way = way_of(levels_[fetch->level_], rest);

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -30,6 +30,8 @@ class PageFetch {
 
   // Returns true when no more pages will arrive.
   bool is_done() const { return is_done_; }
+  // Returns true if the pages were released because memory became short.
+  bool was_released() const { return was_released_; }
 
  private:
   friend class TierLink;
@@ -38,18 +40,19 @@ class PageFetch {
 
   TierLink& link_;
   const PrefixQuery query_;
-  FoundPrefix& found_;           // cached prefix of the prompt; leases the pages that arrive
-  std::vector<size_t> levels_;   // levels to query after this one, the next one last
-  size_t level_ = 0;             // level that is queried now
-  uint32_t n_before_ = 0;        // cached tokens before this level was queried
-  bool is_trial_ = false;        // the speed of this level is not known
-  double token_compute_ms_ = 0;  // expected time to compute a token; 0: unknown
-  std::array<uint32_t, kTierKinds> hits_{};  // fetched tokens, by level
-  std::vector<PageLease> snapshot_pages_;    // pages of a snapshot that have arrived
+  FoundPrefix& found_;          // cached prefix of the prompt; leases the pages that arrive
+  std::vector<size_t> levels_;  // levels to query after this one, the next one last
+  size_t level_ = 0;            // level that is queried now
+  // The levels queried so far, in order, each with the number of tokens cached before its query.
+  std::vector<std::pair<size_t, uint32_t>> queried_;
+  bool is_trial_ = false;                  // the speed of this level is not known
+  double token_compute_ms_ = 0;            // expected time to compute a token; 0: unknown
+  std::vector<PageLease> snapshot_pages_;  // pages of a snapshot that have arrived
   FetchId id_{};
   Duration waited_{};
   Duration time_limit_{};
   bool is_done_ = false;
+  bool was_released_ = false;
 };
 
 // Connects a KvCache with its tiers. Sealed pages are saved in each tier. Missing pages of a prompt
@@ -111,7 +114,7 @@ class TierLink final : public PageSink {
   // Returns whether load() would ask a tier.
   bool may_load(const Rest& rest) const;
   bool is_fetching() const { return n_under_way() > 0; }
-  // Called when the prompt is admitted: counts the fetched tokens as hits.
+  // Counts the fetched tokens of a prompt that has been admitted as hits.
   void count_hits(const PageFetch& fetch);
 
   // Waits until pump() has something to do, or `at_most` has passed.

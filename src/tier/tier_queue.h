@@ -113,6 +113,8 @@ class TierQueue {
   void read_all();
   void wait_until_it_answers() REQUIRES(mutex_);
   bool answers() REQUIRES(mutex_);
+  // Logs when reads begin to fail, and when they succeed again.
+  void note_read(Tier::Get got) REQUIRES(mutex_);
   uint32_t take_read_slot() REQUIRES(mutex_);
   Tier::Get get_into(uint32_t slot, TierPage& page, SharingMark reader) REQUIRES(mutex_);
   void run_fetch(TierFetch fetch) REQUIRES(mutex_);
@@ -153,6 +155,7 @@ class TierQueue {
   std::deque<TierLoad> loads_ GUARDED_BY(mutex_);
   std::optional<FetchId> reading_ GUARDED_BY(mutex_);
   bool is_read_cancelled_ GUARDED_BY(mutex_) = false;
+  bool is_read_failing_ GUARDED_BY(mutex_) = false;
   bool is_hanging_ GUARDED_BY(mutex_) = false;
   std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::vector<uint32_t> free_read_slots_ GUARDED_BY(mutex_);

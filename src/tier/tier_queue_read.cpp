@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "tier/tier_queue.h"
 #include "tier/wanted_pages.h"
 
@@ -233,7 +235,19 @@ Tier::Get TierQueue::get_into(uint32_t slot, TierPage& page, SharingMark reader)
   if (got == Tier::Get::kFound) is_there = is_there && read_lane_->begin_in(slot).has_value();
   mutex_.lock();
   if (got == Tier::Get::kFound) read_estimate_.observe(ms);
+  note_read(got);
   return is_there ? got : Tier::Get::kFailed;
+}
+
+void TierQueue::note_read(Tier::Get got) {
+  const bool is_failing = got == Tier::Get::kFailed;
+  if (is_failing == std::exchange(is_read_failing_, is_failing)) return;
+  if (is_failing) {
+    log::warn("the tier '{}' cannot be read; prompts are computed without it",
+              to_string(options_.kind));
+  } else {
+    log::info("the tier '{}' can be read again", to_string(options_.kind));
+  }
 }
 
 Tier::Get TierQueue::read_page(const TierFetch& fetch, TierPage& page) {

@@ -135,7 +135,7 @@ TEST(PageLoad, a_prompt_is_computed_and_loaded_at_once_with_the_same_bits) {
     EXPECT_GT(usage.cached_tokens, kPrompt / 4) << name_of(type);
     EXPECT_LT(usage.cached_tokens, kPrompt - 64) << name_of(type);
     EXPECT_EQ(usage.cache.tier_tokens, usage.cached_tokens);
-    EXPECT_EQ(usage.cache.miss, MissReason::kTierTimedOut);
+    EXPECT_EQ(usage.cache.miss, MissReason::kComputedWhileLoading);
     EXPECT_EQ(rig.counters().hit_tokens, usage.cached_tokens);
     EXPECT_EQ(rig.rig().pages().leased, 0u);
   }

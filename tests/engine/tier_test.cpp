@@ -19,13 +19,14 @@
 namespace kvik {
 namespace {
 
-// A disk tier that delays each page.
+// A disk tier that delays each page, or cannot be read.
 class SlowTier final : public Tier {
  public:
   SlowTier(Tier& disk, std::chrono::milliseconds get_time) : disk_(disk), get_time_(get_time) {}
   Get get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
           size_t n_bytes) override {
     std::this_thread::sleep_for(get_time_);
+    if (!can_read) return Get::kFailed;
     return disk_.get(wanted, reader, slot, n_bytes);
   }
   std::vector<Child> children(const PageKey& parent, uint32_t group, SharingMark reader,
@@ -39,6 +40,8 @@ class SlowTier final : public Tier {
   Result<void> recover() override { return disk_.recover(); }
   Result<void> tidy_up() override { return disk_.tidy_up(); }
   TierSize size() const override { return disk_.size(); }
+
+  bool can_read = true;  // set before the first step
 
  private:
   Tier& disk_;
@@ -85,6 +88,7 @@ class DiskRig {
   }
   void wait_until_saved() { kvik::wait_until_saved(rig_->engine()); }
   Engine& engine() { return rig_->engine(); }
+  SlowTier& slow() { return *slow_; }
 
  private:
   std::unique_ptr<DiskTier> tier_;
@@ -170,6 +174,42 @@ TEST(DiskPages, evicted_ones_are_read_again) {
   EXPECT_GT(again->usage().cache.tier_tokens, 0u);
   EXPECT_EQ(again->tokens(), first->tokens());
   EXPECT_EQ(rig.engine().snapshot().pages.leased + rig.engine().snapshot().pages.sealed, 0u);
+}
+
+TEST(DiskPages, that_were_released_while_their_prompt_waited_are_read_again) {
+  constexpr uint32_t kPrompt = 300, kPages = 10;  // of the prompt that waits
+  const TemporaryFolder folder;
+  // The cost of computing stays unknown with so few rows, so the tier is asked each time.
+  const TinyEngineOptions options{.n_pages = 24, .max_step_tokens = 64};
+  const auto cold = DiskRig(folder, options).run(greedy_request(some_tokens(kPrompt), 3));
+  DiskRig rig(folder, options);
+  // The running sequence leaves room for the fetched pages but not for a copy of the last one. Its
+  // answer then needs the fetched pages.
+  const uint32_t n_running = rig.engine().snapshot().pages.free - kPages - 1;
+  const auto running = std::make_shared<RecordingSink>();
+  const auto prompt = some_tokens(n_running * kPageTokens - 10, 2);
+  rig.engine().submit(RequestId{100}, greedy_request(prompt, 150), running);
+  while (running->tokens().empty()) rig.engine().step();
+  const auto waiting = rig.run(greedy_request(some_tokens(kPrompt), 3));
+  EXPECT_TRUE(running->is_finished());
+  EXPECT_EQ(waiting->usage().cached_tokens, kPrompt - 1);
+  EXPECT_EQ(waiting->tokens(), cold->tokens());
+  const TierCounters disk = rig.engine().snapshot().tiers[0];
+  EXPECT_GT(disk.pages_read, kPages) << "more than once";
+  EXPECT_EQ(disk.hit_tokens, waiting->usage().cache.tier_tokens) << "the others were still cached";
+}
+
+TEST(DiskPages, that_cannot_be_read_are_computed_and_reported) {
+  const TemporaryFolder folder;
+  const TinyEngineOptions options{.n_pages = 40};
+  const auto cold = DiskRig(folder, options).run(greedy_request(some_tokens(150), 3));
+  DiskRig rig(folder, options, std::chrono::milliseconds(1));
+  rig.slow().can_read = false;
+  const auto computed = rig.run(greedy_request(some_tokens(150), 3));
+  EXPECT_EQ(computed->usage().cached_tokens, 0u);
+  EXPECT_EQ(computed->usage().cache.miss, MissReason::kTierFailed);
+  EXPECT_EQ(computed->tokens(), cold->tokens());
+  EXPECT_EQ(rig.engine().snapshot().tiers[0].misses_failed, 1u);
 }
 
 // The clock of the rig advances by some milliseconds per step, for any number of tokens.

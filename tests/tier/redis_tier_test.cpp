@@ -6,12 +6,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "base/hash.h"
 #include "support/redis_process.h"
+#include "tier/page_record.h"
 #include "tier/stored_pages.h"
 
 namespace kvik {
@@ -176,6 +178,25 @@ TEST(RedisTier, a_redis_that_hangs_times_out) {
   EXPECT_EQ(n_found(tier, pages), 2u) << "and no late answer is taken for another's";
 }
 
+TEST(RedisTier, is_read_again_although_readers_do_not_pause) {
+  RedisProcess redis;
+  auto options = options_of(redis.address());
+  options.timeout = std::chrono::milliseconds(50);
+  options.retry_after = std::chrono::milliseconds(200);
+  RedisTier tier(options);
+  const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  redis.suspend();
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFailed);
+  redis.go_on();
+  Tier::Get got = Tier::Get::kFailed;
+  for (int i = 0; i < 1000 && got != Tier::Get::kFound; ++i) {
+    got = look_up(tier, pages[0]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(got, Tier::Get::kFound);
+}
+
 TEST(RedisTier, a_redis_that_died_and_came_back_empty_is_filled_again) {
   auto redis = std::make_unique<RedisProcess>();
   RedisTier tier(options_of(redis->address()));
@@ -202,17 +223,17 @@ TEST(RedisTier, authenticates_with_the_password) {
   EXPECT_EQ(n_found(with_password, pages), 1u);
 }
 
-// A server on a socket that always sends the same answer.
+// A server on a socket that sends these answers, one for each command, and then the last one again.
 class FixedAnswerServer {
  public:
-  explicit FixedAnswerServer(std::string answer) : answer_(std::move(answer)) {
+  explicit FixedAnswerServer(std::vector<std::string> answers) : answers_(std::move(answers)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strcpy(address.sun_path, path().c_str());
     fd_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
     CHECK(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
     CHECK(::listen(fd_, 8) == 0);
-    thread_ = std::thread([this] { send_garbage(); });
+    thread_ = std::thread([this] { send_answers(); });
   }
   ~FixedAnswerServer() {
     ::shutdown(fd_, SHUT_RDWR);
@@ -226,24 +247,41 @@ class FixedAnswerServer {
 
  private:
   std::string path() const { return folder_.path() + "/socket"; }
-  void send_garbage() {
-    while (true) {
+  void send_answers() {
+    for (size_t i = 0; true;) {
       const int fd = ::accept(fd_, nullptr, nullptr);
       if (fd < 0) return;
       char received[4096];
       // The selection of the database succeeds; the tier must handle all later answers.
       if (::recv(fd, received, sizeof(received), 0) > 0) ::send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
-      while (::recv(fd, received, sizeof(received), 0) > 0 &&
-             ::send(fd, answer_.data(), answer_.size(), MSG_NOSIGNAL) > 0) {
+      while (::recv(fd, received, sizeof(received), 0) > 0) {
+        const std::string& answer = answers_[std::min(i++, answers_.size() - 1)];
+        if (::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL) <= 0) break;
       }
       ::close(fd);
     }
   }
   TemporaryFolder folder_;
-  std::string answer_;
+  std::vector<std::string> answers_;
   int fd_ = -1;
   std::thread thread_;
 };
+
+TEST(RedisTier, a_page_that_was_damaged_on_the_way_is_read_again) {
+  const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  const StoredPage& page = pages[0];
+  std::vector<std::byte> record(kRecordHeadBytes + kPageBytes);
+  std::ranges::copy(page.bytes, record.begin() + kRecordHeadBytes);
+  write_record_head(page.page, kPageBytes, record, "");
+  std::string intact(reinterpret_cast<const char*>(record.data()), record.size());
+  std::string damaged = intact;
+  damaged.back() ^= 1;
+  for (std::string* value : {&intact, &damaged})
+    *value = "$" + std::to_string(value->size()) + "\r\n" + *value + "\r\n";
+  const FixedAnswerServer server({damaged, intact});
+  RedisTier tier(options_of(server.address()));
+  EXPECT_EQ(look_up(tier, page), Tier::Get::kFound);
+}
 
 TEST(RedisTier, malicious_answers_are_rejected_in_bounded_memory) {
   const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
@@ -254,7 +292,7 @@ TEST(RedisTier, malicious_answers_are_rejected_in_bounded_memory) {
         std::string(":7\r\n"), std::string("*1\r\n*1\r\n*99999999\r\n"),
         std::string("*2\r\n:1\r\n$1\r\nx\r\n"), std::string("-ERR no\r\n"),
         std::string("-LOADING\r\n"), std::string("\0\0\0\r\n", 5), std::string("$-1\r\n")}) {
-    const FixedAnswerServer server(answer);
+    const FixedAnswerServer server({answer});
     auto options = options_of(server.address());
     options.timeout = std::chrono::milliseconds(100);
     RedisTier tier(options);

@@ -44,6 +44,7 @@ void AdmissionQueue::put_back(std::unique_ptr<Sequence> sequence) {
   QueueState& state = sequence->queue;
   state.found = {};
   state.was_tier_asked = false;
+  state.was_fetched_twice = false;
   state.was_preempted = true;
   const auto place = std::ranges::upper_bound(
       waiting_, state.arrival, {}, [](const auto& waiting) { return waiting->queue.arrival; });
@@ -56,6 +57,12 @@ std::unique_ptr<Sequence> AdmissionQueue::take(const Sequence& sequence) {
   std::unique_ptr<Sequence> taken = std::move(*place);
   waiting_.erase(place);
   return taken;
+}
+
+uint32_t AdmissionQueue::n_held() const {
+  return static_cast<uint32_t>(std::ranges::count_if(waiting_, [](const auto& waiting) {
+    return waiting->queue.hold == QueueState::Hold::kHeld;
+  }));
 }
 
 // The cached prefix of a prompt changes while it waits, so each step looks up one of them again.
@@ -172,30 +179,36 @@ Sequences::iterator AdmissionQueue::next_after(Sequences::iterator passed) {
 }
 
 // Returns true if all pages of the sequence that are worth fetching from a tier are in memory.
-// Otherwise starts to fetch them.
+// Otherwise starts to fetch them. If memory became short and the pages were released, they are
+// fetched once more.
 bool AdmissionQueue::is_fetched(Sequence& sequence) {
   QueueState& state = sequence.queue;
-  if (state.fetch) return state.fetch->is_done();
-  if (!tier_ || state.was_tier_asked) return true;
+  if (state.fetch && !may_fetch_again(sequence)) return state.fetch->is_done();
+  if (!state.fetch && (!tier_ || state.was_tier_asked)) return true;
   const PrefixQuery query = sequence.query();
   if (!query.tokens.empty() && !tier_->may_fetch()) return false;
   state.was_tier_asked = true;
+  state.was_fetched_twice = state.fetch != nullptr;
   FoundPrefix& found = state.found;
   found = kv_.find(query, std::move(found));
   const auto n_rest = static_cast<uint32_t>(query.tokens.size()) - found.n_tokens();
   if (n_rest == 0) return true;
   const TierLink::Rest rest{n_rest, costs_.known_compute_ms(found.n_tokens(), n_rest)};
-  state.fetch = tier_->fetch(query, found, rest);
+  auto fetch = tier_->fetch(query, found, rest);
+  if (!fetch && state.fetch) return true;  // by now computing is known to be faster
+  state.fetch = std::move(fetch);
   if (!state.fetch && tier_->may_load(rest)) return true;
   if (!state.fetch) {
-    // If memory has another continuation of the prefix, that remains the reason.
-    const MissReason reason = found.report().miss;
-    if (reason == MissReason::kNeverSeen || reason == MissReason::kEvicted) {
-      found.note_tier_miss(MissReason::kTierDeclined);
-    }
+    found.note_unread_tier(MissReason::kTierDeclined);
     return true;
   }
   return state.fetch->is_done();
+}
+
+bool AdmissionQueue::may_fetch_again(const Sequence& sequence) const {
+  const QueueState& state = sequence.queue;
+  return state.fetch->was_released() && !state.was_fetched_twice &&
+         kv_.n_available() >= pages_held(sequence.n_tokens());
 }
 
 // Returns the number of pages, in all layer groups, of a sequence that shares none.

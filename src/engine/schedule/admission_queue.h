@@ -60,6 +60,7 @@ class AdmissionQueue {
 
   const Sequences& all() const { return waiting_; }
   size_t size() const { return waiting_.size(); }
+  uint32_t n_held() const;  // sequences that the WorkingSet held last
 
  private:
   static constexpr uint32_t kFetchAhead = 4;  // sequences whose pages are fetched at the same time
@@ -69,6 +70,7 @@ class AdmissionQueue {
   void assign_admission_order();
   void take_place(Sequence& sequence);
   bool is_fetched(Sequence& sequence);
+  bool may_fetch_again(const Sequence& sequence) const;
   void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
   bool has_backlog_before(const Sequence& sequence) const;

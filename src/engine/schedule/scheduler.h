@@ -55,6 +55,7 @@ class Scheduler {
   void remove(Sequence& sequence);
 
   uint32_t n_waiting() const { return static_cast<uint32_t>(queue_.size()); }
+  uint32_t n_held() const { return queue_.n_held(); }
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
   // Returns the running sequences in the order of plan(): by priority, then by arrival.
   std::span<const std::unique_ptr<Sequence>> running() const { return running_.all(); }

@@ -61,6 +61,7 @@ struct GroupPages {
 // The engine's state between two steps, by value, for monitoring.
 struct EngineSnapshot {
   uint32_t n_waiting = 0;
+  uint32_t n_held = 0;  // of these, held by the WorkingSet
   uint32_t n_running = 0;
   PageCounts pages;
   uint64_t page_bytes = 0;

@@ -14,6 +14,8 @@ void add_requests(const EngineSnapshot& now, MetricsPage& page) {
              now.n_running);
   page.gauge({"kvik_requests_waiting", "vllm:num_requests_waiting"}, "Requests in the queue.",
              now.n_waiting);
+  page.gauge({"kvik_requests_held"},
+             "Requests in the queue that would evict conversations expected to go on.", now.n_held);
   page.gauge({"kvik_queue_wait_estimate_seconds"},
              "Estimated time that a new request would wait in the queue.", now.queue_wait_s);
   page.counter({"kvik_requests_finished_total"}, "Requests that ended, by reason.",

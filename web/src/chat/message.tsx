@@ -19,6 +19,9 @@ const kMisses: Record<string, string> = {
   tier_timed_out: "reading the rest from a tier timed out",
   tier_declined: "computing the rest was faster than reading it from a tier",
   tier_damaged: "the rest is damaged in its tier",
+  tier_failed: "the tier with the rest could not be read",
+  tier_no_room: "memory had no room for the rest, which a tier has",
+  computed_while_loading: "the rest was computed while a tier delivered the other pages",
 };
 
 function CostBar({ cost }: { cost: PromptCost }) {
