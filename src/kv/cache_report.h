@@ -20,7 +20,7 @@ enum class MissReason : uint8_t {
   kTierDeclined,  // a tier may have the pages, but is known to be slower than computing
   kTierDamaged,   // a tier has the pages, but a check failed
   kTierFailed,    // a tier may have the pages, but could not be read
-  kTierNoRoom,    // a tier has the pages, but memory had no room for them
+  kTierNoRoom,    // a tier may have the pages, but memory had no room for them
   kComputedWhileLoading,  // computed at the same time as a tier delivered the others
   kCacheOff,              // the request turned the cache off
 };

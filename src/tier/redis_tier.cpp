@@ -128,9 +128,9 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, SharingMark reader,
   const std::string name = page_name(wanted.key, wanted.group);
   TRY_ASSIGN(const bool is_ours, is_for(name, reader));
   if (!is_ours) return Get::kAbsent;
-  TRY_ASSIGN(Get got, read_value(*redis, wanted, reader, slot, n_bytes));
+  TRY_ASSIGN(Get got, read_value(*redis, name, wanted, reader, slot, n_bytes));
   if (got == Get::kDamaged) {
-    TRY_ASSIGN(got, read_value(*redis, wanted, reader, slot, n_bytes));
+    TRY_ASSIGN(got, read_value(*redis, name, wanted, reader, slot, n_bytes));
   }
   if (got == Get::kDamaged) {
     TRY(redis->ask({"UNLINK", name}, kMaxShortReply, options_.timeout));
@@ -138,10 +138,9 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, SharingMark reader,
   return got;
 }
 
-Result<Tier::Get> RedisTier::read_value(RedisConnection& redis, TierPage& wanted,
-                                        SharingMark reader, std::span<std::byte> slot,
-                                        size_t n_bytes) {
-  const std::string name = page_name(wanted.key, wanted.group);
+Result<Tier::Get> RedisTier::read_value(RedisConnection& redis, const std::string& name,
+                                        TierPage& wanted, SharingMark reader,
+                                        std::span<std::byte> slot, size_t n_bytes) {
   const size_t record_bytes = slot_bytes(n_bytes);
   // Requesting one byte more than expected detects a value that is too long.
   TRY_ASSIGN(const RedisReply reply,

@@ -68,8 +68,10 @@ class RedisTier final : public Tier {
   Result<void> ask_size() REQUIRES(write_mutex_);
   Result<Get> try_get(TierPage& wanted, SharingMark reader, std::span<std::byte> slot,
                       size_t n_bytes) REQUIRES(read_mutex_);
-  Result<Get> read_value(RedisConnection& redis, TierPage& wanted, SharingMark reader,
-                         std::span<std::byte> slot, size_t n_bytes) REQUIRES(read_mutex_);
+  // Reads and checks the value of that name.
+  Result<Get> read_value(RedisConnection& redis, const std::string& name, TierPage& wanted,
+                         SharingMark reader, std::span<std::byte> slot, size_t n_bytes)
+      REQUIRES(read_mutex_);
   Result<bool> is_for(const std::string& name, SharingMark reader) REQUIRES(read_mutex_);
   Result<void> drop_private(std::vector<Child>& children, uint32_t group, SharingMark reader)
       REQUIRES(read_mutex_);

@@ -271,7 +271,6 @@ void TierLink::on_shortage() {
   for (PageFetch* fetch : fetches_) {
     if (!fetch->is_done_) end_without_room(*fetch);
     fetch->was_released_ = true;
-    fetch->found_.note_tier_miss(MissReason::kTierNoRoom);
     fetch->found_.let_go();
     fetch->snapshot_pages_.clear();
   }

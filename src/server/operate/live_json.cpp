@@ -142,7 +142,6 @@ void add_histogram(std::string_view key, const Histogram& histogram, Writer& out
 
 void add_engine(const EngineSnapshot& engine, Writer& out) {
   out.field("waiting", engine.n_waiting);
-  out.field("held", engine.n_held);
   out.field("running", engine.n_running);
   out.field("free", engine.pages.free);
   out.field("leased", engine.pages.leased);

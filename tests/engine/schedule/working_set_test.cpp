@@ -75,6 +75,7 @@ TEST(WorkingSet, a_new_conversation_waits_for_pages_that_are_expected_to_be_used
   crowd.rig().step();
   EXPECT_TRUE(crowd.runs(running));
   EXPECT_FALSE(crowd.runs(fresh)) << "took pages of conversation 1";
+  EXPECT_EQ(crowd.rig().scheduler().n_held(), 1u);
   Sequence* next = crowd.send(1, 4, 10);
   crowd.rig().step();
   EXPECT_EQ(next->usage.cached_tokens, 4 * kTurnTokens);
