@@ -62,6 +62,8 @@ class DiskTier final : public Tier {
   Result<Verification> verify();
   // Removes empty segments and compacts the index. Returns the number of bytes freed.
   Result<uint64_t> collect_garbage();
+  // Removes segments, the least recently used first, until the others have at most n_bytes.
+  Result<void> trim_to(uint64_t n_bytes);
   // Removes all pages.
   Result<void> clear();
 

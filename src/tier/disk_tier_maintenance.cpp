@@ -3,7 +3,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "tier/aligned_bytes.h"
 #include "tier/disk_tier.h"
@@ -60,6 +63,25 @@ Result<uint64_t> DiskTier::collect_garbage() {
   for (const uint32_t id : empty) TRY(drop_segment(id));
   TRY(folder_->index->compact());
   return before - folder_->files->n_bytes();
+}
+
+Result<void> DiskTier::trim_to(uint64_t n_bytes) {
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
+  TRY(check_folder());
+  std::vector<std::pair<uint64_t, uint32_t>> by_use;  // last use (0: empty) and segment
+  for (const auto& [id, segment] : folder_->files->segments()) {
+    TRY_ASSIGN(const auto last_use, folder_->index->last_use_of_segment(id));
+    by_use.emplace_back(last_use.value_or(0), id);
+  }
+  std::ranges::sort(by_use);
+  TRY(change_index([&]() REQUIRES(mutex_) -> Result<void> {
+    for (const auto& [last_use, id] : by_use) {
+      if (n_bytes_ > n_bytes) TRY(drop_segment(id));
+    }
+    return {};
+  }));
+  return folder_->index->compact();
 }
 
 Result<void> DiskTier::clear() {

@@ -63,7 +63,9 @@ class Router(unittest.TestCase):
         return model_list(server)[name]["state"]
 
     def unload(self, server, name):
-        self.assertEqual(server.request("POST", "/v1/models/unload", {"model": name}).status, 200)
+        answer = server.request("POST", "/v1/models/unload", {"model": name})
+        self.assertEqual(answer.status, 200)
+        self.assertIn(answer.json["state"], ("unloading", "unloaded"))
         wait_for(lambda: self.state(server, name) == "unloaded", "unloading")
 
     def test_a_request_loads_the_model_that_it_names(self):
@@ -379,6 +381,29 @@ class Swap(unittest.TestCase):
             self.assertGreater(kept, 100_000)
             self.assertIn(f'kvik_model_memory_bytes{{model_name="{MODELS[0]}",kind="kept"}} {kept}',
                           server.get("/metrics").body.decode())
+
+    def test_only_as_many_kept_pages_as_necessary_are_dropped(self):
+        first, second = "demo", MODELS[1]  # the second one needs more memory
+        prompts = [[1 + (i * 7919 + k * 31) % 200 for i in range(900)] for k in range(12)]
+
+        def fill_and_unload(server):
+            for prompt in prompts:
+                self.cached(server, first, prompt)
+            self.assertEqual(server.request("POST", "/v1/models/unload", {"model": first}).status, 200)
+            wait_for(lambda: model_list(server)[first]["state"] == "unloaded", "unloading")
+            return model_list(server)[first]["kept_cache_bytes"]
+
+        with Server(first, second, *KV, "--memory", "8GiB") as server:
+            kept = fill_and_unload(server)
+            plans = [planned_bytes(server, name) for name in (first, second)]
+        self.assertGreater(plans[1], plans[0] + kept // 3)
+        with Server(first, second, *KV, "--memory", str(plans[1] + kept * 2 // 3)) as server:
+            kept = fill_and_unload(server)
+            self.assertEqual(self.cached(server, second, [1, 2])[0], 0)
+            rest = model_list(server)[first]["kept_cache_bytes"]
+            self.assertTrue(kept // 4 < rest < kept * 3 // 4, (kept, rest))
+            self.assertEqual(self.cached(server, first, prompts[0])[0], 0)
+            self.assertGreaterEqual(self.cached(server, first, prompts[-1])[0], len(prompts[-1]) // 32 * 32)
 
     def test_without_warm_cache_nothing_is_kept(self):
         with Server(MODELS[0], "demo", *KV, "--warm-cache", "off") as server:

@@ -338,6 +338,27 @@ TEST(DiskTier, clear_removes_everything_and_the_tier_still_works) {
   EXPECT_EQ(n_found(*tier, pages), 10u);
 }
 
+TEST(DiskTier, is_trimmed_by_whole_segments_the_least_recently_used_first) {
+  const TemporaryFolder folder;
+  const auto tier = open_tier(folder);  // segments of 1 MiB hold 128 pages
+  std::vector<std::vector<StoredPage>> chains;
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    chains.push_back(chain_of_pages(kRoot, 128 * 32, seed, kPageBytes));
+    ASSERT_TRUE(store(*tier, chains.back()).has_value());
+  }
+  EXPECT_EQ(n_found(*tier, chains[0]), 128u);  // a use, so that the second chain is the oldest
+  ASSERT_TRUE(tier->tidy_up().has_value());
+  const uint64_t n_segment_bytes = tier->size().n_bytes / 4;
+  ASSERT_TRUE(tier->trim_to(tier->size().n_bytes).has_value());
+  EXPECT_EQ(tier->size().n_pages, 4 * 128u);
+  ASSERT_TRUE(tier->trim_to(3 * n_segment_bytes - 1).has_value());
+  EXPECT_EQ(tier->size().n_bytes, 2 * n_segment_bytes);
+  for (const uint32_t seed : {0u, 3u}) EXPECT_EQ(n_found(*tier, chains[seed]), 128u);
+  for (const uint32_t seed : {1u, 2u}) EXPECT_EQ(n_found(*tier, chains[seed]), 0u);
+  ASSERT_TRUE(store(*tier, chains[1]).has_value());
+  EXPECT_EQ(n_found(*tier, chains[1]), 128u);
+}
+
 TEST(DiskTier, readers_and_a_writer_at_the_same_time_get_whole_pages) {
   const TemporaryFolder folder;
   const auto tier = open_tier(folder, 4 << 20);

@@ -11,10 +11,11 @@ std::optional<std::vector<EvictableMemory>> choose_evictions(std::vector<Evictab
                     [](const EvictableMemory& e) { return std::pair(e.last_used, e.model); });
   std::vector<EvictableMemory> chosen;
   uint64_t n_freed = 0;
-  for (const EvictableMemory& entry : evictable) {
+  for (EvictableMemory& entry : evictable) {
     if (n_freed >= n_bytes) break;
-    chosen.push_back(entry);
+    if (!entry.is_loaded) entry.n_bytes = std::min(entry.n_bytes, n_bytes - n_freed);
     n_freed += entry.n_bytes;
+    chosen.push_back(entry);
   }
   if (n_freed < n_bytes) return std::nullopt;
   return chosen;

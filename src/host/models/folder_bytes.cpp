@@ -14,7 +14,7 @@ uint64_t folder_bytes(const std::string& folder) {
   for (std::filesystem::recursive_directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
     struct stat status {};
-    if (stat(at->path().c_str(), &status) == 0)
+    if (lstat(at->path().c_str(), &status) == 0)
       n_bytes += static_cast<uint64_t>(status.st_blocks) * kBlock;
   }
   return n_bytes;

@@ -36,7 +36,7 @@ ModelStatus ModelEntry::shown(TimePoint now) const {
   ModelStatus out{.name = spec.name,
                   .aliases = spec.aliases,
                   .path = spec.path,
-                  .state = state,
+                  .state = is_idle() && must_unload ? ModelState::kUnloading : state,
                   .progress = progress,
                   .error = error ? error->message : "",
                   .planned_bytes = launch ? launch->planned_bytes : 0,
@@ -109,7 +109,7 @@ void ModelEntry::measure_kept() {
 void ModelEntry::drop_kept() {
   std::error_code ignored;
   std::filesystem::remove_all(launch->kept_folder, ignored);
-  kept_bytes = 0;
+  measure_kept();
 }
 
 bool ModelEntry::take_message(const std::string& name, const std::string& value, TimePoint now) {

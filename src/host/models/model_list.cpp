@@ -17,8 +17,9 @@ void update_models(std::vector<std::shared_ptr<ModelEntry>>& models, std::vector
     auto model = known == models.end() ? std::make_shared<ModelEntry>() : std::move(*known);
     const bool is_new = model->spec.name.empty();
     const bool is_other = model->spec.path != spec.path;
-    if (is_new) model->keep_alive = spec.keep_alive;
-    if (!is_new && is_other && model->process) model->must_unload = true;
+    const bool must_unload = !is_new && is_other && model->process;
+    if (is_new || must_unload) model->keep_alive = spec.keep_alive;
+    if (must_unload) model->must_unload = true;
     if (is_other) model->is_planned = false;
     if (is_other && model->state == ModelState::kFailed) {
       model->state = ModelState::kUnloaded;

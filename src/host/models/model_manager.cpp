@@ -93,7 +93,10 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void unload(const std::string& name) {
     {
       const MutexLock lock(mutex_);
-      if (const EntryPtr entry = find(name); entry && entry->process) entry->must_unload = true;
+      if (const EntryPtr entry = find(name); entry && entry->process) {
+        entry->must_unload = true;
+        entry->keep_alive = entry->spec.keep_alive;
+      }
     }
     wake();
   }
@@ -236,6 +239,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
                 format_bytes(entry.kept_bytes));
       return;
     }
+    // The next load must not fail because of the pages.
+    if (before == ModelState::kLoading && !entry.launch->kept_folder.empty()) entry.drop_kept();
     for (const auto& waiter : entry.waiters) waiter->is_admitted = false;
     entry.waits_since = steady_clock::now();
     const bool was_loaded = before == ModelState::kLoaded;
@@ -286,7 +291,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
 
   void begin_end(Entry& entry) REQUIRES(mutex_) {
     entry.state = ModelState::kUnloading;
-    entry.keep_alive = entry.spec.keep_alive;  // a request that comes from now on may set another
+    // A request that comes from now on, or has come since unload(), may set another.
+    if (!entry.must_unload) entry.keep_alive = entry.spec.keep_alive;
     entry.end_by = steady_clock::now() + options_.end_time;
     entry.process->child().send(SIGTERM);
   }
@@ -319,7 +325,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
                                      format_bytes(next->launch->planned_bytes),
                                      format_bytes(options_.memory_bytes))});
     }
-    if (next->launch->planned_bytes + next->kept_bytes > options_.memory_bytes) drop_kept(*next);
+    const uint64_t room = options_.memory_bytes - next->launch->planned_bytes;
+    if (next->kept_bytes > room) trim_kept(*next, room);
     const uint64_t needed = next->launch->planned_bytes + next->kept_bytes;
     MemoryUse use = memory_beside(entries_, *next);
     if (use.n_bytes + needed <= options_.memory_bytes) return launch(*next);
@@ -329,9 +336,21 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (!evictions) return make_one_yield(*next);
     for (const EvictableMemory& eviction : *evictions) {
       Entry& entry = *entries_[eviction.model];
-      eviction.is_loaded ? begin_end(entry) : drop_kept(entry);
+      eviction.is_loaded ? begin_end(entry) : trim_kept(entry, entry.kept_bytes - eviction.n_bytes);
     }
     schedule();
+  }
+
+  // Reduces the kept pages of an unloaded model to n_bytes at most.
+  void trim_kept(Entry& entry, uint64_t n_bytes) REQUIRES(mutex_) {
+    const uint64_t before = entry.kept_bytes;
+    if (n_bytes == 0 || !options_.trim_kept) return drop_kept(entry);
+    const Result<void> done = options_.trim_kept(entry.launch->kept_folder, n_bytes);
+    if (!done) log::warn("{}: {}", entry.spec.name, done.error().message);
+    entry.measure_kept();
+    if (entry.kept_bytes > n_bytes) return drop_kept(entry);
+    log::info("{}: {} of {} of KV pages dropped to free memory", entry.spec.name,
+              format_bytes(before - entry.kept_bytes), format_bytes(before));
   }
 
   void drop_kept(Entry& entry) REQUIRES(mutex_) {

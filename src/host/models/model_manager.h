@@ -31,6 +31,9 @@ struct ModelManagerOptions {
   // Called on the manager's thread before each load.
   std::function<Result<ModelLaunch>(const ModelSpec&)> plan;
   std::function<Result<LoopbackSocket>()> listen;
+  // Removes the least recently used KV pages from a folder that an unloaded model has left, until
+  // it has at most n_bytes. Called on the manager's thread. Empty: all are removed.
+  std::function<Result<void>(const std::string& folder, uint64_t n_bytes)> trim_kept = {};
   // Called when a model's process has ended, before list() shows it: with the model's name, how
   // often it was loaded, and what the process has sent as kCountersVariable. It must not call the
   // manager. Empty: not called.
@@ -60,8 +63,8 @@ struct ModelManagerOptions {
 //
 // A model is loaded if its plan fits beside those that are loaded or ending. Otherwise unused
 // memory is freed, the least recently used first: processes of models that no request uses, and
-// pages that unloaded models left. Models load one at a time, in the order of their requests; only
-// beside a load that has stalled, the next one begins.
+// pages that unloaded models left, of these only as many as necessary. Models load one at a time,
+// in the order of their requests; only beside a load that has stalled, the next one begins.
 class ModelManager final : public ModelServers {
  public:
   // Errors: kIo if the system refuses a thread or a descriptor.

@@ -27,6 +27,7 @@
 #include "server/proxy/proxy_reply.h"
 #include "server/server.h"
 #include "server/unavailable_service.h"
+#include "tier/disk_tier.h"
 
 namespace kvik {
 namespace {
@@ -123,6 +124,14 @@ class LaunchPlanner {
   std::unique_ptr<WarmFolder> warm_;  // null: pages are not kept in memory
 };
 
+// Removes the least recently used KV pages of a disk tier until its folder has at most n_bytes.
+Result<void> trim_kept(const std::string& folder, uint64_t n_bytes) {
+  TRY_ASSIGN(const auto tier, DiskTier::open({.folder = folder}));
+  const uint64_t n_page_bytes = tier->size().n_bytes;
+  const uint64_t n_index_bytes = std::max(folder_bytes(folder), n_page_bytes) - n_page_bytes;
+  return tier->trim_to(std::max(n_bytes, n_index_bytes) - n_index_bytes);
+}
+
 // Opens a listening socket for the server of a model.
 Result<LoopbackSocket> listen_on_loopback() {
   TRY_ASSIGN(const ListenSocket socket, ListenSocket::open("127.0.0.1", 0));
@@ -143,6 +152,7 @@ Result<int> serve_router(const RouterSetup& setup, const ListenSocket& socket) {
       .memory_bytes = memory_bytes,
       .plan = [&](const ModelSpec& spec) { return planner.plan(spec); },
       .listen = listen_on_loopback,
+      .trim_kept = trim_kept,
       .on_end = [&](const std::string& name, uint64_t n_loads,
                     const std::string& counters) { counter_sums.end(name, n_loads, counters); }};
   std::vector<std::string> names;

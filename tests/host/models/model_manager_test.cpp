@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -43,6 +44,8 @@ TEST(ChooseEvictions, TakesTheLeastRecentlyUsedOnesThatSuffice) {
   EXPECT_THAT(chosen(all, 5), ElementsAre(1, 2));
   EXPECT_THAT(chosen(all, 21), ElementsAre(1, 2, 0));
   EXPECT_FALSE(choose_evictions(all, 22).has_value());
+  EXPECT_EQ(choose_evictions(all, 3).value()[0].n_bytes, 3u) << "a part of kept pages is enough";
+  EXPECT_EQ(choose_evictions(all, 5).value()[1].n_bytes, 7u) << "a process ends as a whole";
   EXPECT_TRUE(choose_evictions({}, 0).has_value());
 }
 
@@ -80,6 +83,7 @@ class Manager : public testing::Test {
         .listen = []() -> Result<LoopbackSocket> {
           return LoopbackSocket{.socket = FileDescriptor(::open("/dev/null", O_RDONLY)), .port = 1};
         },
+        .trim_kept = trim_kept_,
         .end_time = std::chrono::seconds(1),
         .hang_time = hang_time_,
         .load_hang_time = hang_time_,
@@ -114,6 +118,7 @@ class Manager : public testing::Test {
   Duration stall_time_ = std::chrono::seconds(60);
   std::optional<std::vector<ModelSpec>> changed_;  // the next list of models
   std::string kept_folder_;                        // of all models
+  std::function<Result<void>(const std::string& folder, uint64_t n_bytes)> trim_kept_;
   const std::shared_ptr<std::atomic<uint64_t>> n_bytes_ =
       std::make_shared<std::atomic<uint64_t>>(kBytes);  // plan of each model
   std::unique_ptr<ModelManager> manager_;
@@ -199,6 +204,27 @@ TEST_F(Manager, PagesThatLeaveNoRoomForTheirModelAreDropped) {
   EXPECT_GT(manager_->list()[0].kept_bytes, 1000u);
   EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
   EXPECT_FALSE(std::filesystem::exists(kept_folder_));
+}
+
+TEST_F(Manager, OfKeptPagesOnlyAsManyAsNecessaryAreDropped) {
+  kept_folder_ = testing::TempDir() + "trimmed_pages_of_a_model";
+  std::filesystem::create_directory(kept_folder_);
+  std::atomic<uint64_t> room = 0;
+  trim_kept_ = [&](const std::string& folder, uint64_t n_bytes) -> Result<void> {
+    room = n_bytes;
+    std::filesystem::remove(folder + "/old");
+    return {};
+  };
+  start({{"a", serves()}}, kBytes + 6000);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  std::ofstream(kept_folder_ + "/old") << std::string(4096, 'x');
+  std::ofstream(kept_folder_ + "/new") << std::string(4096, 'x');
+  manager_->unload("a");
+  wait_for(0, ModelState::kUnloaded);
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  EXPECT_EQ(room, 6000u);
+  EXPECT_TRUE(std::filesystem::exists(kept_folder_ + "/new"));
+  std::filesystem::remove_all(kept_folder_);
 }
 
 TEST_F(Manager, MessagesOfOtherProcessesAreIgnored) {
