@@ -120,7 +120,8 @@ Reply Router::handle(const HttpRequest& request) const {
   return guarded(request, [&]() -> Reply {
     ByteShare share(context_.memory.all);
     JsonBudget budget{.n_ctx = context_.service.card().n_ctx_max, .share = share};
-    const RequestBody body = parse_body(budget, request.body);
+    RequestBody body = parse_body(budget, request.body);
+    body.client = owner_id(context_.options, find_key(request, context_.options), "");
     if (budget.fault) return error_response(*budget.fault);
     if (!budget.has_room) return error_response(no_memory());
     const bool is_of_model = route->traits.scope == Route::Scope::kModel;

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <ctime>
 #include <iterator>
+#include <ranges>
 #include <span>
 #include <variant>
 
+#include "base/blanks.h"
 #include "service/template_values.h"
 
 namespace kvik {
@@ -137,8 +139,10 @@ std::vector<TextRange> ranges_of_template(const jinja::Text& text) {
 
 }  // namespace
 
-ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& options)
+ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& options,
+                       AnswerMemory* answers)
     : tokenizer_(tokenizer),
+      answers_(answers),
       bos_(name_of(tokenizer, tokenizer.bos())),
       eos_(name_of(tokenizer, tokenizer.eos())),
       source_(source_of(tokenizer, options)),
@@ -271,7 +275,8 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& 
 // Finds the position of each cache mark in the rendered text: the text is rendered again with
 // something inserted at the mark, and the first byte that differs is the position. A pin only
 // affects the eviction order of pages, so if a token spans the position, either side is acceptable.
-std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Text& text) const {
+std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Text& text,
+                                     std::span<const KnownRange> known) const {
   std::vector<Pin> pins;
   const Given plain = given(request);
   const auto pin = [&](const Given& marked, Duration ttl) {
@@ -280,7 +285,7 @@ std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Te
     const auto end = std::ranges::mismatch(text.view(), other->view()).in1;
     const auto n_bytes = static_cast<size_t>(end - text.view().begin());
     if (n_bytes == 0) return;
-    const auto n_tokens = static_cast<uint32_t>(tokenize(text.substr(0, n_bytes)).size());
+    const auto n_tokens = static_cast<uint32_t>(tokenize(text.substr(0, n_bytes), known).size());
     pins.push_back({n_tokens, ttl});
   };
   for (size_t i = 0; i < request.messages.size(); ++i) {
@@ -322,6 +327,68 @@ std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
   return tokenizer_.tokenize_chat(text.view(), ranges_of_template(text));
 }
 
+// Returns the tokens of a text in which ranges have known tokens. A range counts only if it lies in
+// the text and a special token follows: otherwise the tokens after it would depend on it.
+std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text,
+                                          std::span<const KnownRange> known) const {
+  std::vector<TokenId> ids;
+  size_t end = text.size();
+  std::vector<std::span<const TokenId>> pieces;  // last one first
+  std::vector<std::vector<TokenId>> own;
+  own.reserve(known.size() + 1);
+  for (const KnownRange& range : std::views::reverse(known)) {
+    if (range.end > end) continue;
+    auto rest = tokenize(text.substr(range.end, end - range.end));
+    if (range.end < end && (rest.empty() || tokenizer_.kind(rest.front()) != TokenKind::kControl))
+      continue;
+    pieces.push_back(own.emplace_back(std::move(rest)));
+    pieces.push_back(*range.ids);
+    end = range.begin;
+  }
+  pieces.push_back(own.emplace_back(tokenize(text.substr(0, end))));
+  for (const auto& piece : std::views::reverse(pieces))
+    std::ranges::copy(piece, std::back_inserter(ids));
+  return ids;
+}
+
+// Renders a conversation of one message, which is small. Returns nullopt if the prompt of an answer
+// is not that of the conversation with something added.
+std::optional<ChatFormat::GenerationPrompt> ChatFormat::generation_prompt(
+    const ChatRequest& request) const {
+  if (!request.add_generation_prompt || request.continue_final_message) return std::nullopt;
+  ChatRequest probe{.messages = {text_message("user", "x")}};
+  probe.kwargs = request.kwargs;
+  probe.thinking = request.thinking;
+  const auto with = render(probe);
+  probe.add_generation_prompt = false;
+  const auto without = render(probe);
+  if (!with || !without || !with->view().starts_with(without->view())) return std::nullopt;
+  const std::string_view added = with->view().substr(without->size());
+  const size_t begin = added.find(trimmed(find_reasoning_marks(source_).begin_reasoning));
+  const std::string_view header = added.substr(0, begin);
+  return GenerationPrompt{.header = std::string(header),
+                          .opening = std::string(added.substr(header.size()))};
+}
+
+// Returns the texts of the tokens that end an answer.
+std::vector<std::string> ChatFormat::answer_ends(const AnswerSyntax& syntax) const {
+  std::vector<std::string> ends;
+  for (const auto ids : {tokenizer_.end_tokens(), std::span<const TokenId>(syntax.end_tokens)}) {
+    for (const TokenId id : ids) ends.push_back(tokenizer_.piece(id, Tokenizer::Special::kShow));
+  }
+  std::erase(ends, "");
+  return ends;
+}
+
+// Returns whether the answer has special tokens that the message does not show: with a bias of
+// logits a client can let the model generate the mark of another role.
+bool ChatFormat::has_hidden_tokens(std::span<const TokenId> answer, std::string_view shown) const {
+  return std::ranges::any_of(answer, [&](TokenId id) {
+    return tokenizer_.kind(id) == TokenKind::kControl &&
+           !shown.contains(tokenizer_.piece(id, Tokenizer::Special::kShow));
+  });
+}
+
 // Returns the stored tokens followed by the tokens of the remaining text. Returns nullopt if the
 // text does not begin with the stored text, or if the rest does not begin with a special token; in
 // that case its tokenization depends on the text before it.
@@ -339,16 +406,41 @@ std::optional<std::vector<TokenId>> ChatFormat::tokenize_after(const HistoryToke
 
 Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
                                       MessageEnds message_ends) const {
-  TRY_ASSIGN(const ChatRequest request, adapted(given_request, needs_));
-  TRY_ASSIGN(const jinja::Text text, render_adapted(request));
+  AnswerSyntax syntax = syntax_of(given_request);
+  // The messages of harmony have several parts, which its template renders differently.
+  const bool remembers = answers_ && answers_->is_on() && !given_request.owner.client.empty() &&
+                         !syntax.has_channels && given_request.history_tokens.ids.empty();
+  const auto opening = remembers ? generation_prompt(given_request) : std::nullopt;
+  KnownConversation conversation;
+  if (opening) conversation = find_answers(*answers_, given_request.owner, given_request.messages);
+  ChatRequest complete = given_request;
+  const bool has_more = add_reasoning(complete.messages, conversation.answers);
+  TRY_ASSIGN(ChatRequest request, adapted(std::move(complete), needs_));
+  TRY_ASSIGN(jinja::Text text, render_adapted(request));
+  AnswerLayout layout{.header = opening ? opening->header : "",
+                      .ends = answer_ends(syntax),
+                      .reasoning_marks = syntax.reasoning_marks};
+  KnownRanges found = known_ranges(text, layout, given_request.messages, conversation.answers);
+  if (has_more && (found.ranges.empty() || found.has_unused_reasoning)) {
+    TRY_ASSIGN(request, adapted(given_request, needs_));
+    TRY_ASSIGN(text, render_adapted(request));
+    for (KnownAnswer& known : conversation.answers) {
+      if (known.has_more) known = {};
+    }
+    found = known_ranges(text, layout, given_request.messages, conversation.answers);
+  }
+  std::vector<KnownRange> known = std::move(found.ranges);
+  std::erase_if(known, [&](const KnownRange& range) {
+    return has_hidden_tokens(*range.ids, text.view().substr(range.begin, range.end - range.begin));
+  });
   const std::string_view end = text.view().substr(0, text.view().find_last_not_of("\n ") + 1);
   const bool is_templates = std::ranges::any_of(
       ranges_of_template(text),
       [&](const TextRange& range) { return range.begin < end.size() && end.size() <= range.end; });
-  AnswerSyntax syntax = syntax_of(given_request);
-  std::string_view opening = syntax.reasoning_marks->begin_reasoning;
-  opening = opening.substr(0, opening.find_last_not_of("\n ") + 1);
-  const bool is_open = end.ends_with(opening) && (is_templates || request.continue_final_message);
+  std::string_view opening_mark = syntax.reasoning_marks->begin_reasoning;
+  opening_mark = opening_mark.substr(0, opening_mark.find_last_not_of("\n ") + 1);
+  const bool is_open =
+      end.ends_with(opening_mark) && (is_templates || request.continue_final_message);
   std::string_view closing = syntax.reasoning_marks->end_reasoning;
   const bool is_closed = end.ends_with(closing) && is_templates;
   const bool is_unwanted = given_request.thinking.is_enabled == false ||
@@ -357,12 +449,19 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
   syntax.may_reason = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
                       request.add_generation_prompt && !request.continue_final_message;
   auto ids = tokenize_after(request.history_tokens, text);
-  ChatPrompt prompt{.ids = ids ? std::move(*ids) : tokenize(text),
+  ChatPrompt prompt{.ids = ids ? std::move(*ids) : tokenize(text, known),
                     .answer_begin = is_open ? AnswerBegin::kReasoning : AnswerBegin::kText,
                     .answer_syntax = std::move(syntax),
                     .text = text.bytes(),
-                    .pins = pins_of(request, text),
+                    .pins = pins_of(request, text, known),
                     .reasoning_budget = reasoning_budget(given_request.thinking)};
+  if (opening)
+    prompt.origin = AnswerOrigin{given_request.owner.client, conversation.key, opening->opening};
+  for (const KnownRange& range : known) {
+    const auto plain = tokenize(text.substr(range.begin, range.end - range.begin));
+    const bool is_other = range.has_more || plain != *range.ids;
+    if (is_other) prompt.n_restored += static_cast<uint32_t>(range.ids->size());
+  }
   if (message_ends == MessageEnds::kLast) {
     prompt.last_message_end = last_message_end(request, text, prompt.ids.size());
   }

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "service/adapt_chat.h"
 #include "service/chat_request.h"
+#include "service/history/known_answers.h"
 #include "template/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -21,6 +23,8 @@ struct ChatFormatOptions {
   std::string reasoning_budget_message = {};  // text that ends reasoning at the limit
   // schema language of requests that do not choose one
   JsonStyle::Language schema_language = JsonStyle::Language::kCanonical;
+  // memory for the exact tokens of answers (AnswerMemory); 0: none are remembered
+  uint64_t answer_memory_bytes = uint64_t{16} << 20;
 };
 
 // Renders conversations as prompts with the model's chat template. A model without one gets a plain
@@ -28,8 +32,10 @@ struct ChatFormatOptions {
 // Immutable; any thread.
 class ChatFormat {
  public:
-  // Borrows the tokenizer. If the template does not parse, rendering returns kUnsupported.
-  explicit ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& options = {});
+  // Borrows the tokenizer, and the memory of earlier answers (null: none). If the template does not
+  // parse, rendering returns kUnsupported.
+  explicit ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& options = {},
+                      AnswerMemory* answers = nullptr);
 
   // Returns the rendered conversation. Errors: kInvalidArgument, mostly with `param` "messages";
   // this includes exceptions that the template itself raises. kUnsupported if the template did not
@@ -37,8 +43,9 @@ class ChatFormat {
   Result<jinja::Text> render(const ChatRequest& request) const;
 
   // Returns the prompt as tokens. Special tokens are recognized only in text that the template
-  // wrote. last_message_end is computed only if requested, because it requires rendering a second
-  // time.
+  // wrote. Answers that the request's owner sends back get the tokens with which they were
+  // generated, and the reasoning that the client left out, if the template renders it.
+  // last_message_end is computed only if requested, because it requires rendering a second time.
   enum class MessageEnds : uint8_t { kNone, kLast };
   Result<ChatPrompt> prompt(const ChatRequest& request,
                             MessageEnds message_ends = MessageEnds::kNone) const;
@@ -56,14 +63,24 @@ class ChatFormat {
   AnswerSyntax syntax_of(const ChatRequest& request) const;
   std::vector<TokenId> special_ids(std::string_view mark) const;
   std::optional<uint64_t> reasoning_budget(const ReasoningOptions& requested) const;
-  std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text) const;
+  // The generation prompt, up to the mark that opens the reasoning, and the rest.
+  struct GenerationPrompt {
+    std::string header, opening;
+  };
+  std::optional<GenerationPrompt> generation_prompt(const ChatRequest& request) const;
+  bool has_hidden_tokens(std::span<const TokenId> answer, std::string_view shown) const;
+  std::vector<std::string> answer_ends(const AnswerSyntax& syntax) const;
+  std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text,
+                           std::span<const KnownRange> known) const;
   std::optional<uint32_t> last_message_end(const ChatRequest& request, const jinja::Text& text,
                                            size_t n_tokens) const;
   std::vector<TokenId> tokenize(const jinja::Text& text) const;
+  std::vector<TokenId> tokenize(const jinja::Text& text, std::span<const KnownRange> known) const;
   std::optional<std::vector<TokenId>> tokenize_after(const HistoryTokens& history_tokens,
                                                      const jinja::Text& text) const;
 
   const Tokenizer& tokenizer_;
+  AnswerMemory* const answers_;
   const std::string bos_, eos_;
   const std::string source_;
   const std::optional<uint64_t> reasoning_budget_;

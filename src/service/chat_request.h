@@ -9,6 +9,7 @@
 #include "base/token_id.h"
 #include "engine/request/request.h"
 #include "service/answer_parts.h"
+#include "service/history/answer_memory.h"
 #include "service/message.h"
 #include "service/structured_output/structured_output.h"
 
@@ -54,6 +55,15 @@ struct ChatRequest {
   // it. A model may generate text in other tokens than the tokenizer would produce for it;
   // retokenizing would then invalidate the K/V of all later tokens.
   HistoryTokens history_tokens = {};
+  // Owner of the answers whose exact tokens may be used (AnswerMemory).
+  AnswerOwner owner = {};
+};
+
+// The answer to a prompt, as far as the prompt determines it: see RememberedAnswer.
+struct AnswerOrigin {
+  std::string client;            // as in AnswerOwner
+  ConversationKey conversation;  // before the answer
+  std::string opening;
 };
 
 struct ChatPrompt {
@@ -68,6 +78,9 @@ struct ChatPrompt {
   // turn the template may drop this answer's reasoning, so a later prompt may share the prefix only
   // up to this position.
   std::optional<uint32_t> last_message_end = {};
+  uint32_t n_restored = 0;  // tokens of earlier answers that replace the template's own text
+  // Set if the answer is to be remembered.
+  std::optional<AnswerOrigin> origin = {};
 };
 
 }  // namespace kvik

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json/json.h"
 #include "engine/sample/log_softmax.h"
 
 namespace kvik {
@@ -106,6 +107,7 @@ std::string ChoiceStream::said(TokenId id) {
 EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   ++state_->usage.completion_tokens;
   if (output().return_token_ids) pending_.token_ids.push_back(event.id);
+  if (options_.memory) ids_.push_back(event.id);
   if (event.chosen) to_chunk(*event.chosen, event.top, text_bytes_);
   const std::string whole = said(event.id);
   text_bytes_ += static_cast<uint32_t>(whole.size());
@@ -132,6 +134,7 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   }
   pending_.stop_string = stops_.matched();
   send(std::move(text), stops_.matched() ? FinishReason::kStop : reason);
+  if (options_.memory) remember(reason);
 
   Usage& all = state_->usage;
   all.prompt_tokens = usage.prompt_tokens;
@@ -169,6 +172,41 @@ void ChoiceStream::keep_allowed_calls(std::vector<AnswerPart>& parts) {
   });
 }
 
+bool ChoiceStream::has_extra_calls() const {
+  return output().max_calls && n_begun_calls_ > *output().max_calls;
+}
+
+// Remembers an answer of which the client received everything. One that was cut may end in a part
+// of a call.
+void ChoiceStream::remember(FinishReason reason) {
+  const bool has_calls = std::ranges::count(all_parts_, AnswerPart::Kind::kCall, &AnswerPart::kind);
+  const bool may_call = has_calls || output().answer_syntax.tools;
+  const bool is_whole = reason == FinishReason::kStop ||
+                        (reason == FinishReason::kLength && !may_call) ||
+                        (reason == FinishReason::kExhausted && !may_call);
+  const bool is_cut = stops_.matched() || has_called_enough() || has_extra_calls();
+  if (!is_whole || is_cut) return;
+  Message message = text_message("assistant", kvik::text_of(all_parts_, AnswerPart::Kind::kText));
+  for (const AnswerPart& part : all_parts_) {
+    if (part.kind != AnswerPart::Kind::kCall) continue;
+    auto arguments = parse_json(part.text);
+    message.parts.push_back(
+        ToolCall{.id = {},
+                 .name = part.name,
+                 .arguments = arguments ? std::move(*arguments) : Json{part.text}});
+  }
+  const auto is_end = [this](TokenId id) {
+    return std::ranges::count(tokenizer_.end_tokens(), id) > 0 ||
+           std::ranges::count(output().answer_syntax.end_tokens, id) > 0;
+  };
+  while (!ids_.empty() && is_end(ids_.back())) ids_.pop_back();
+  options_.memory->remember(options_.origin.client,
+                            with_message(options_.origin.conversation, message),
+                            {.ids = std::move(ids_),
+                             .opening = options_.origin.opening,
+                             .reasoning = kvik::text_of(all_parts_, AnswerPart::Kind::kReasoning)});
+}
+
 void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {
   pending_.text = std::exchange(echo_, {}) + text;
   if (parts_) {
@@ -177,6 +215,9 @@ void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {
     pending_.parts =
         finish ? parts_->push_last(pending_.text, ending) : parts_->push(pending_.text);
     keep_allowed_calls(pending_.parts);
+    if (options_.memory) {
+      for (const AnswerPart& part : pending_.parts) append(all_parts_, part);
+    }
   }
   pending_.finish = finish;
   CompletionChunk chunk = std::exchange(pending_, {});

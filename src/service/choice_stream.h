@@ -9,6 +9,7 @@
 
 #include "engine/request/request.h"
 #include "service/answer_parts.h"
+#include "service/history/answer_memory.h"
 #include "service/service_api.h"
 #include "service/stop_matcher.h"
 #include "text/detokenizer.h"
@@ -44,8 +45,11 @@ class ChoiceStream final : public EventSink {
     std::vector<TokenId> prompt = {};
     // prompt text shared by all choices; null: computed here
     std::shared_ptr<const Echo> echoed = {};
+    // Remembers the answer; null: it is not remembered.
+    AnswerMemory* memory = nullptr;
+    AnswerOrigin origin = {};
   };
-  // Borrows the tokenizer.
+  // Borrows the tokenizer and the memory.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
 
   Verdict on_token(const TokenEvent& event) override;
@@ -70,6 +74,8 @@ class ChoiceStream final : public EventSink {
   void send(std::string text, std::optional<FinishReason> finish);
   uint32_t n_reasoning_tokens() const;
   void keep_allowed_calls(std::vector<AnswerPart>& parts);
+  bool has_extra_calls() const;
+  void remember(FinishReason reason);
   bool has_called_enough() const {
     return output().max_calls && parts_ && parts_->n_calls() >= *output().max_calls;
   }
@@ -83,6 +89,9 @@ class ChoiceStream final : public EventSink {
   // end of each token in the text, recorded while reasoning may follow
   std::vector<uint32_t> token_ends_;
   uint32_t n_begun_calls_ = 0;
+  // The answer so far, if it is to be remembered.
+  std::vector<TokenId> ids_;
+  std::vector<AnswerPart> all_parts_;
   CompletionChunk pending_;             // ids and logprobs whose text has not been sent
   std::string echo_;                    // prompt text that has not been sent
   std::vector<uint32_t> echo_offsets_;  // offset of each echoed token, for logprobs

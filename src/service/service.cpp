@@ -59,7 +59,8 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
     : tokenizer_(tokenizer),
       engine_(engine),
       card_(std::move(card)),
-      chat_(tokenizer, chat),
+      answers_(chat.answer_memory_bytes),
+      chat_(tokenizer, chat, &answers_),
       reasoning_budget_message_(chat.reasoning_budget_message),
       grammar_compiler_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)) {}
@@ -77,6 +78,17 @@ Result<void> Service::choose_adapter(const std::optional<std::string>& model,
     TRY(check_model(model, card_));
   }
   return {};
+}
+
+Result<ChatPrompt> Service::chat_prompt(const ChatRequest& request) const {
+  const auto ends = engine_.limits().n_states > 0 ? ChatFormat::MessageEnds::kLast
+                                                  : ChatFormat::MessageEnds::kNone;
+  TRY_ASSIGN(ChatPrompt prompt, chat_.prompt(request, ends));
+  if (prompt.n_restored == 0 || prompt.ids.size() < engine_.limits().n_ctx_max) return prompt;
+  // Without the reasoning that the client left out, the conversation may fit.
+  ChatRequest as_sent = request;
+  as_sent.owner = {};
+  return chat_.prompt(as_sent, ends);
 }
 
 Result<std::string> Service::apply_template(const ChatRequest& request) const {
@@ -185,6 +197,7 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
   auto state = std::make_shared<CompletionState>();
   state->sink = std::move(sink);
   state->n_running = request.n;
+  state->usage.restored_tokens = request.n_restored;
   auto completion =
       std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state, std::move(relaxed));
   const auto output = std::make_shared<const OutputOptions>(std::move(request.output));
@@ -205,7 +218,9 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                               .prompt = output->echo || reports_prompt_logprobs
                                             ? to_run.prompt
                                             : std::vector<TokenId>(),
-                              .echoed = echo});
+                              .echoed = echo,
+                              .memory = request.origin ? &answers_ : nullptr,
+                              .origin = request.origin.value_or(AnswerOrigin{})});
     const bool is_last = choice + 1 == request.n;
     // If one is rejected, destroying the handle cancels the earlier ones.
     TRY_ASSIGN(const RequestId id,

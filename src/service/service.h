@@ -8,6 +8,7 @@
 
 #include "engine/engine_thread.h"
 #include "service/chat_format.h"
+#include "service/history/answer_memory.h"
 #include "service/service_api.h"
 #include "service/structured_output/grammar_compiler.h"
 #include "text/tokenizer.h"
@@ -47,11 +48,7 @@ class Service final : public ServiceApi {
   Result<std::string> detokenize(std::span<const TokenId> ids) const override;
 
   Result<std::string> apply_template(const ChatRequest& request) const override;
-  Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
-    const bool has_state = engine_.limits().n_states > 0;
-    return chat_.prompt(
-        request, has_state ? ChatFormat::MessageEnds::kLast : ChatFormat::MessageEnds::kNone);
-  }
+  Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override;
 
   const ModelCard& card() const override { return card_; }
   AdapterRegistry* adapters() const override { return adapters_.book; }
@@ -71,6 +68,7 @@ class Service final : public ServiceApi {
   const Tokenizer& tokenizer_;
   EngineThread& engine_;
   ModelCard card_;
+  AnswerMemory answers_;
   ChatFormat chat_;
   const std::string reasoning_budget_message_;
   GrammarCompiler grammar_compiler_;

@@ -60,6 +60,8 @@ struct CompletionRequest {
   // Absent, or a name of the served model or of an adapter; any other name is kNotFound.
   std::optional<std::string> model;
   std::optional<StructuredOutput> form;  // absent: unconstrained
+  uint32_t n_restored = 0;               // as in ChatPrompt
+  std::optional<AnswerOrigin> origin;    // likewise
 };
 
 struct ChunkLogprob {

@@ -13,7 +13,8 @@ namespace kvik {
 
 inline constexpr TokenId kEnd = 300, kWord = 400;
 
-// Each byte is a token, "ab" is one token as well, and the template's "<e>" is a control token.
+// Each byte is a token, "ab" is one token as well, and the template's "<e>" is a control token,
+// which ends answers.
 class ToyTokenizer final : public Tokenizer {
  public:
   explicit ToyTokenizer(std::string chat_template) : template_(std::move(chat_template)) {}
@@ -35,7 +36,10 @@ class ToyTokenizer final : public Tokenizer {
     }
     return ids;
   }
-  std::string piece(TokenId id, Special) const override { return {static_cast<char>(id)}; }
+  std::string piece(TokenId id, Special special) const override {
+    if (id == kEnd) return special == Special::kShow ? "<e>" : "";
+    return id == kWord ? "ab" : std::string(1, static_cast<char>(id));
+  }
   bool strips_leading_space() const override { return false; }
   uint32_t n_vocab() const override { return 500; }
   TokenKind kind(TokenId id) const override {
@@ -44,7 +48,7 @@ class ToyTokenizer final : public Tokenizer {
   std::optional<TokenId> bos() const override { return std::nullopt; }
   std::optional<TokenId> eos() const override { return std::nullopt; }
   bool adds_bos() const override { return false; }
-  std::span<const TokenId> end_tokens() const override { return {}; }
+  std::span<const TokenId> end_tokens() const override { return std::span(&kEnd, 1); }
   std::string_view chat_template() const override { return template_; }
   std::string describe() const override { return "toy"; }
 

@@ -104,6 +104,7 @@ struct Usage {
   uint32_t completion_tokens = 0;
   uint32_t reasoning_tokens = 0;  // of these, the tokens of the reasoning; counted by the service
   uint32_t cached_tokens = 0;     // prompt tokens whose K and V came from the cache
+  uint32_t restored_tokens = 0;   // of earlier answers, as they were generated; set by the service
   uint32_t drafted_tokens = 0;    // draft tokens that were verified
   uint32_t accepted_tokens = 0;   // draft tokens that were accepted
   CacheReport cache;              // where the cached tokens came from, and why there were not more

@@ -102,6 +102,10 @@ void add_chat(Flags& flags, ServeOptions& options) {
                                                 text.size());
                      }},
            "text that is put before the forced end of the reasoning (default: none)"},
+          {"--answer-memory", as_bytes(serving.chat.answer_memory_bytes),
+           "memory for the tokens of earlier answers, so that a client that sends them back "
+           "without "
+           "reasoning or in another form continues the cached prefix (default: 16 MiB); 0: off"},
           {"--schema-language",
            Words{.type = "canonical|full",
                  .read =

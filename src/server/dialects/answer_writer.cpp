@@ -24,6 +24,7 @@ Usage sum_of(std::span<const Usage> usages) {
     sum.completion_tokens += usage.completion_tokens;
     sum.reasoning_tokens += usage.reasoning_tokens;
     sum.cached_tokens += usage.cached_tokens;
+    sum.restored_tokens += usage.restored_tokens;
     sum.drafted_tokens += usage.drafted_tokens;
     sum.accepted_tokens += usage.accepted_tokens;
   }

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/dialects/cache_explanation.h"
+#include "server/dialects/cache/cache_explanation.h"
 #include "server/dialects/json_body.h"
 #include "server/dialects/prices.h"
 #include "server/http/pending_reply.h"

@@ -67,7 +67,8 @@ Result<void> check_members(const json::object& object, std::string_view name,
 Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
   TRY_ASSIGN(const auto own, fields.object("kvik"));
   if (!own) return std::optional<seconds>();
-  constexpr std::string_view kOwn[] = {"explain_cache", "pin", "schema_language", "whitespace"};
+  constexpr std::string_view kOwn[] = {"explain_cache", "pin", "restore_answers", "schema_language",
+                                       "whitespace"};
   TRY(check_members(own->all(), "kvik", kOwn));
   TRY_ASSIGN(const auto pin, own->object("pin"));
   if (!pin) return std::optional<seconds>();
@@ -112,6 +113,13 @@ Result<void> read_user(const JsonFields& fields, std::string_view name,
   if (request.engine.tenant.size() <= RequestBounds::kTenantBytes) return {};
   return refuse("user", fmt::format("user has {} bytes, at most {} are allowed",
                                     request.engine.tenant.size(), RequestBounds::kTenantBytes));
+}
+
+Result<bool> restores_answers(const JsonFields& fields) {
+  TRY_ASSIGN(const auto own, fields.object("kvik"));
+  if (!own) return true;
+  TRY_ASSIGN(const auto restores, own->flag("restore_answers"));
+  return restores.value_or(true);
 }
 
 Result<bool> wants_cache_explained(const JsonFields& fields) {

@@ -22,6 +22,10 @@ Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& requ
 // Reads the field of that name, which identifies the user, as the tenant for fair scheduling.
 Result<void> read_user(const JsonFields& fields, std::string_view name, CompletionRequest& request);
 
+// Reads "kvik": {"restore_answers": false}: earlier answers are tokenized as the client sent them,
+// and this one is not remembered.
+Result<bool> restores_answers(const JsonFields& fields);
+
 // Reads "kvik": {"explain_cache": true}: the answer then explains what the cache did.
 Result<bool> wants_cache_explained(const JsonFields& fields);
 

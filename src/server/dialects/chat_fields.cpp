@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
+#include "base/keyed_hash.h"
 #include "server/dialects/cache_fields.h"
 #include "server/dialects/form_fields.h"
 #include "service/request_bounds.h"
@@ -209,6 +211,15 @@ Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) 
 
 namespace {
 
+// Returns the owner of the answers of this client: another user, salt or adapter has others.
+AnswerOwner owner_of(std::string_view client, const CompletionRequest& request) {
+  Sha256 hash;
+  hash.add_text(request.engine.tenant);
+  hash.add_text(request.engine.cache_salt);
+  hash.add_text(request.model.value_or(""));
+  return {.client = std::string(client), .scope = std::string(as_text(hash.finish()))};
+}
+
 bool is_json_form(const StructuredOutput& form) {
   return form.kind == StructuredOutput::Kind::kJsonObject ||
          form.kind == StructuredOutput::Kind::kJsonSchema;
@@ -249,16 +260,19 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
 
 }  // namespace
 
-Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest& chat,
-                                   CompletionCall call) {
-  TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
+Result<CompletionCall> with_prompt(const ServiceApi& service, ChatRequest chat,
+                                   std::string_view client, CompletionCall call) {
   CompletionRequest& request = call.requests.front();
+  if (call.restores_answers && !client.empty()) chat.owner = owner_of(client, request);
+  TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
   request.prompt = std::move(prompt.ids);
   request.engine.pins = std::move(prompt.pins);
   if (prompt.last_message_end) request.engine.message_ends = {*prompt.last_message_end};
   request.output.answer_begin = prompt.answer_begin;
   request.output.answer_syntax = std::move(prompt.answer_syntax);
   request.output.reasoning_budget = prompt.reasoning_budget;
+  request.n_restored = prompt.n_restored;
+  request.origin = std::move(prompt.origin);
   TRY(constrain_calls(chat, request));
   return call;
 }

@@ -69,9 +69,10 @@ Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat);
 // Reads chat_template_kwargs.
 Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat);
 
-// Returns the call with the prompt rendered from the conversation by the model's template. Errors:
-// also those of ServiceApi::chat_prompt().
-Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest& chat,
-                                   CompletionCall call);
+// Returns the call with the prompt rendered from the conversation by the model's template. Answers
+// that the client sends back get their own tokens if `client` (RequestBody::client) is not empty.
+// Errors: also those of ServiceApi::chat_prompt().
+Result<CompletionCall> with_prompt(const ServiceApi& service, ChatRequest chat,
+                                   std::string_view client, CompletionCall call);
 
 }  // namespace kvik

@@ -158,6 +158,7 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   CompletionCall call;
   TRY(read_flag(fields, "stream", call.is_stream));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
+  TRY_ASSIGN(call.restores_answers, restores_answers(fields));
   CompletionRequest& request = call.requests.emplace_back();
   TRY_ASSIGN(request.engine.sampling, read_sampling(fields));
   TRY_ASSIGN(request.seed, read_seed(fields));

@@ -86,8 +86,11 @@ json::object draft_tokens_json(const Usage& usage) {
           {"rejected_prediction_tokens", usage.drafted_tokens - usage.accepted_tokens}};
 }
 
-void add_cost(const std::optional<Prices>& prices, const Usage& usage, json::object& out) {
-  if (prices) out["kvik"] = {{"cost", prices->cost_of(usage)}};
+void add_kvik(const std::optional<Prices>& prices, const Usage& usage, json::object& out) {
+  json::object own;
+  if (prices) own["cost"] = prices->cost_of(usage);
+  if (usage.restored_tokens > 0) own["restored_tokens"] = usage.restored_tokens;
+  if (!own.empty()) out["kvik"] = std::move(own);
 }
 
 json::object completion_details(const Usage& usage) {
@@ -103,7 +106,7 @@ json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> u
                    {"total_tokens", uint64_t{usage.prompt_tokens} + usage.completion_tokens},
                    {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
                    {"completion_tokens_details", completion_details(usage)}};
-  add_cost(envelope.prices, usage, out);
+  add_kvik(envelope.prices, usage, out);
   return out;
 }
 

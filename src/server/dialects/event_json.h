@@ -42,7 +42,7 @@ boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const U
 // part of the answer; rejected ones are not counted elsewhere.
 boost::json::object draft_tokens_json(const Usage& usage);
 // Adds "kvik": {"cost": …} to the usage of any dialect if there are prices.
-void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
+void add_kvik(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
 // Returns the fields after the choices of a whole answer.
 boost::json::object openai_end(const AnswerEnvelope& envelope, std::span<const Usage> usages);

@@ -252,7 +252,7 @@ Result<json::value> parse_within(JsonBudget& budget, std::string_view text) {
 }
 
 RequestBody parse_body(JsonBudget& budget, std::string_view text) {
-  RequestBody body{.text = text, .object = {}};
+  RequestBody body{.text = text, .client = {}, .object = {}};
   auto value = parse_within(budget, text);
   if (!value) {
     body.object = fail(ErrorCode::kInvalidArgument,

@@ -45,6 +45,8 @@ Result<boost::json::value> parse_within(JsonBudget& budget, std::string_view tex
 // The body of a request: its text and the parsed object.
 struct RequestBody {
   std::string_view text;
+  // owner_id() of its key; empty: unknown, so that nothing is remembered of the request
+  std::string client = {};
   // kInvalidArgument if the text is not JSON, is nested deeper than kMaxJsonDepth, or is not an
   // object.
   Result<boost::json::object> object;

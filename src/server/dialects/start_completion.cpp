@@ -46,15 +46,18 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   }
   return [&service, prompts = std::move(prompts)](size_t prompt,
                                                   uint32_t position) -> std::optional<TextAround> {
-    constexpr size_t kBefore = 24, kAfter = 16;  // tokens
+    constexpr size_t kEnclosing = 1024, kBefore = 24, kAfter = 16;  // tokens
     if (prompt >= prompts.size() || position >= prompts[prompt].size()) return std::nullopt;
     const std::span<const TokenId> ids = prompts[prompt];
-    const size_t begin = position - std::min<size_t>(position, kBefore);
-    const auto before = service.detokenize(ids.subspan(begin, position - begin));
+    const auto text_before = [&](size_t n_tokens) {
+      const size_t n = std::min<size_t>(position, n_tokens);
+      return service.detokenize(ids.subspan(position - n, n));
+    };
+    const auto before = text_before(kBefore), enclosing = text_before(kEnclosing);
     const auto after =
         service.detokenize(ids.subspan(position, std::min(kAfter, ids.size() - position)));
-    if (!before || !after) return std::nullopt;
-    return TextAround{valid_utf8(*before), valid_utf8(*after)};
+    if (!before || !enclosing || !after) return std::nullopt;
+    return TextAround{valid_utf8(*before), valid_utf8(*after), valid_utf8(*enclosing)};
   };
 }
 

@@ -255,7 +255,7 @@ Result<CompletionCall> parse_chat_call(const ServiceApi& service, const RequestB
   }
   call.requests.front().max_tokens = max_tokens;
   call.requests.front().engine.n_logprobs = n_logprobs;
-  return with_prompt(service, chat, std::move(call));
+  return with_prompt(service, chat, body.client, std::move(call));
 }
 
 }  // namespace kvik

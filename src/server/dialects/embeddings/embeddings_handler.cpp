@@ -51,7 +51,7 @@ WriteEmbeddings openai_writer(std::string model, EmbeddingsCall::Encoding encodi
     boost::json::object usage{{"prompt_tokens", sum.prompt_tokens},
                               {"total_tokens", sum.prompt_tokens},
                               {"prompt_tokens_details", {{"cached_tokens", 0}}}};
-    add_cost(prices, sum, usage);
+    add_kvik(prices, sum, usage);
     body.text(fmt::format(R"(],"model":{},"usage":{}}})",
                           boost::json::serialize(to_json_string(model)),
                           boost::json::serialize(usage)));

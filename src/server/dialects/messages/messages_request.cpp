@@ -136,7 +136,7 @@ Result<CompletionCall> parse_call(const ServiceApi& service, const RequestBody& 
   }
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
   if (metadata) TRY(read_user(*metadata, "user_id", request));
-  return with_prompt(service, chat, std::move(call));
+  return with_prompt(service, chat, body.client, std::move(call));
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ json::object MessagesWriter::usage_of(const Usage& usage) const {
                    {"cache_creation_input_tokens", n_created},
                    {"cache_read_input_tokens", usage.cached_tokens},
                    {"output_tokens", usage.completion_tokens}};
-  add_cost(envelope_.prices, usage, out);
+  add_kvik(envelope_.prices, usage, out);
   if (usage.drafted_tokens == 0) return out;
   json::object own = out.contains("kvik") ? out["kvik"].as_object() : json::object();
   for (auto& item : draft_tokens_json(usage)) own.emplace(item.key(), item.value());

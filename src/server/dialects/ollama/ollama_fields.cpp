@@ -105,6 +105,7 @@ Result<CompletionCall> read_ollama_call(const JsonFields& fields, std::string_vi
   TRY_ASSIGN(const auto stream, fields.flag("stream"));
   call.is_stream = stream.value_or(true);
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
+  TRY_ASSIGN(call.restores_answers, restores_answers(fields));
   CompletionRequest& request = call.requests.emplace_back();
   TRY(read_cache_fields(fields, request));
   TRY(read_options(fields, request));

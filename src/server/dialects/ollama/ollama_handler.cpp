@@ -13,6 +13,7 @@
 #include "server/dialects/ollama/ollama_writer.h"
 #include "server/dialects/start_completion.h"
 #include "server/handlers.h"
+#include "server/http/auth.h"
 #include "server/http/status.h"
 
 namespace kvik {
@@ -35,7 +36,8 @@ Reply answer_call(const HandlerContext& context, const HttpRequest& request,
   answer.model = std::move(parsed->model);
   answer.context = std::move(parsed->context);
   if (parsed->kind != OllamaCall::Kind::kAnswer) {
-    const bool loads = parsed->kind == OllamaCall::Kind::kLoad;
+    const bool loads =
+        parsed->kind == OllamaCall::Kind::kLoad || !is_operator(request, context.options);
     return HttpResponse{.status = 200,
                         .body = empty_answer_json(answer, loads ? "load" : "unload")};
   }
@@ -60,7 +62,7 @@ WriteEmbeddings embed_writer(std::string model, TimePoint began, std::optional<P
     json::object rest{{"total_duration", to_ns(total)},
                       {"load_duration", to_ns(usage.queue_time)},
                       {"prompt_eval_count", usage.prompt_tokens}};
-    add_cost(prices, usage, rest);
+    add_kvik(prices, usage, rest);
     body.text("]" + closed(rest));
   };
 }

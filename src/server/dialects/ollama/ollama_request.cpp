@@ -74,7 +74,7 @@ Result<CompletionCall> with_conversation(const ServiceApi& service, const JsonFi
   chat.messages.push_back(text_message("user", given.prompt));
   TRY_ASSIGN(chat.thinking, read_think(fields));
   TRY(read_template_options(fields, chat));
-  return with_prompt(service, chat, std::move(call));
+  return with_prompt(service, std::move(chat), "", std::move(call));
 }
 
 // Makes the prompt of a request that is not raw.
@@ -185,7 +185,7 @@ Result<OllamaCall> parse_ollama_chat_call(const ServiceApi& service, const Reque
   TRY_ASSIGN(out.call, read_ollama_call(fields, body.text));
   out.call.requests.front().model = std::move(name);
   TRY_ASSIGN(const ChatRequest chat, read_ollama_chat(fields));
-  TRY_ASSIGN(out.call, with_prompt(service, chat, std::move(out.call)));
+  TRY_ASSIGN(out.call, with_prompt(service, chat, body.client, std::move(out.call)));
   return out;
 }
 

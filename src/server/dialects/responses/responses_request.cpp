@@ -161,20 +161,21 @@ ChatRequest shortened(const ChatRequest& chat, size_t begin) {
 
 // Keeps as much of the end of the conversation as fits into the context with room for an answer.
 Result<CompletionCall> with_fitting_prompt(const ServiceApi& service, const ChatRequest& chat,
-                                           const CompletionCall& call) {
+                                           std::string_view client, const CompletionCall& call) {
   constexpr size_t kAnswerShare = 8;  // an eighth of the context is left for the answer
   const size_t n_ctx = service.card().n_ctx_max;
   const auto fits = [&](const CompletionCall& made) {
     const auto& ids = std::get<std::vector<TokenId>>(made.requests.front().prompt);
     return ids.size() + n_ctx / kAnswerShare <= n_ctx;
   };
-  TRY_ASSIGN(CompletionCall whole, with_prompt(service, chat, call));
+  TRY_ASSIGN(CompletionCall whole, with_prompt(service, chat, client, call));
   if (fits(whole)) return whole;
   const std::vector<size_t> all = beginnings(chat.messages);
   size_t low = 0, high = all.empty() ? 0 : all.size() - 1;  // the first beginning that fits
   while (low < high) {
     const size_t middle = (low + high) / 2;
-    TRY_ASSIGN(CompletionCall made, with_prompt(service, shortened(chat, all[middle]), call));
+    TRY_ASSIGN(CompletionCall made,
+               with_prompt(service, shortened(chat, all[middle]), client, call));
     if (fits(made)) {
       high = middle;
     } else {
@@ -182,7 +183,7 @@ Result<CompletionCall> with_fitting_prompt(const ServiceApi& service, const Chat
     }
   }
   if (all.empty()) return whole;
-  return with_prompt(service, shortened(chat, all[high]), call);
+  return with_prompt(service, shortened(chat, all[high]), client, call);
 }
 
 Result<bool> truncates(const JsonFields& fields) {
@@ -214,8 +215,8 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const Requ
   TRY_ASSIGN(request.form, read_text_form(fields, body.text));
   TRY(read_max_calls(fields, out.call));
   TRY(read_user(fields, "user", request));
-  TRY_ASSIGN(out.call, is_cut ? with_fitting_prompt(service, chat, out.call)
-                              : with_prompt(service, chat, out.call));
+  TRY_ASSIGN(out.call, is_cut ? with_fitting_prompt(service, chat, body.client, out.call)
+                              : with_prompt(service, chat, body.client, out.call));
   out.echo = echo_of(fields, out.is_stored);
   out.call.kept_bytes = json::serialize(out.echo).size();
   return out;

@@ -31,7 +31,7 @@ json::object usage_of(const AnswerEnvelope& envelope, std::span<const Usage> usa
                    {"output_tokens", usage.completion_tokens},
                    {"output_tokens_details", output_details(usage)},
                    {"total_tokens", uint64_t{usage.prompt_tokens} + usage.completion_tokens}};
-  add_cost(envelope.prices, usage, out);
+  add_kvik(envelope.prices, usage, out);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/dialects/cache/changing_part.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -18,21 +19,13 @@ enum class CacheReach {
   kOtherTenants,  // all tenants of the server
 };
 
-// Text of a prompt around one of its tokens, in UTF-8.
-struct TextAround {
-  std::string before;
-  std::string after;  // begins with the token's own text
-};
 // Returns the text around a position of a prompt; std::nullopt if it is not known.
 using FindText = std::function<std::optional<TextAround>(size_t prompt, uint32_t position)>;
-
-// Returns whether the token is part of a date or a time of day: the most frequent cause of misses.
-bool is_in_date(const TextAround& text);
 
 // Returns the cache explanation of each prompt of an answer:
 //   {"prompt_tokens", "cached_tokens": {"ram", "tiers"}, "computed_tokens",
 //    "miss": null | {"reason", "position", "expected_token", "got_token", "says",
-//                    "text": {"before", "behind"}, "looks_like": "date"}}
+//                    "text": {"before", "behind"}, "looks_like"}}   (changing_part())
 // If other tenants' pages can be hit, the expected token is not reported: it is another tenant's
 // text, and repeated requests would reveal all of it. Pages of other salts are never reported.
 boost::json::array explanation_json(std::span<const Usage> usages, CacheReach reach,

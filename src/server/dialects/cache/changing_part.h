@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kvik {
+
+// Text of a prompt around one of its tokens, in UTF-8.
+struct TextAround {
+  std::string before;
+  std::string after;      // begins with the token's own text
+  std::string enclosing;  // a longer text that ends like `before`; may be empty
+};
+
+// Returns the name of the part to which the token seems to belong, if it is one that clients change
+// from request to request; otherwise an empty view:
+//   "date"         a date or a time of day: "Today's date: 2026-11-22"
+//   "token_count"  "Token usage: 41230/200000"
+//   "id"           a random number, as in "cch=3f9a1" or a UUID
+//   "reminder"     between <system-reminder> and </system-reminder>
+//   "tool"         the definition of a tool: others, or in another order
+std::string_view changing_part(const TextAround& text);
+
+}  // namespace kvik
