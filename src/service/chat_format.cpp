@@ -374,7 +374,10 @@ std::optional<ChatFormat::GenerationPrompt> ChatFormat::generation_prompt(
 std::vector<std::string> ChatFormat::answer_ends(const AnswerSyntax& syntax) const {
   std::vector<std::string> ends;
   for (const auto ids : {tokenizer_.end_tokens(), std::span<const TokenId>(syntax.end_tokens)}) {
-    for (const TokenId id : ids) ends.push_back(tokenizer_.piece(id, Tokenizer::Special::kShow));
+    for (const TokenId id : ids) {
+      if (tokenizer_.kind(id) != TokenKind::kControl) continue;
+      ends.push_back(tokenizer_.piece(id, Tokenizer::Special::kShow));
+    }
   }
   std::erase(ends, "");
   return ends;
@@ -417,7 +420,10 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
   const bool has_more = add_reasoning(complete.messages, conversation.answers);
   TRY_ASSIGN(ChatRequest request, adapted(std::move(complete), needs_));
   TRY_ASSIGN(jinja::Text text, render_adapted(request));
-  AnswerLayout layout{.header = opening ? opening->header : "",
+  // The generation prompt of some templates depends on the messages.
+  const bool is_known_opening =
+      opening && text.view().ends_with(opening->header + opening->opening);
+  AnswerLayout layout{.header = is_known_opening ? opening->header : "",
                       .ends = answer_ends(syntax),
                       .reasoning_marks = syntax.reasoning_marks};
   KnownRanges found = known_ranges(text, layout, given_request.messages, conversation.answers);
@@ -455,7 +461,7 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
                     .text = text.bytes(),
                     .pins = pins_of(request, text, known),
                     .reasoning_budget = reasoning_budget(given_request.thinking)};
-  if (opening)
+  if (is_known_opening)
     prompt.origin = AnswerOrigin{given_request.owner.client, conversation.key, opening->opening};
   for (const KnownRange& range : known) {
     const auto plain = tokenize(text.substr(range.begin, range.end - range.begin));

@@ -134,7 +134,7 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   }
   pending_.stop_string = stops_.matched();
   send(std::move(text), stops_.matched() ? FinishReason::kStop : reason);
-  if (options_.memory) remember(reason);
+  if (options_.memory && !state_->abandoned) remember(reason);
 
   Usage& all = state_->usage;
   all.prompt_tokens = usage.prompt_tokens;
@@ -195,6 +195,8 @@ void ChoiceStream::remember(FinishReason reason) {
                  .name = part.name,
                  .arguments = arguments ? std::move(*arguments) : Json{part.text}});
   }
+  // One without text and calls may end in its reasoning.
+  if (kvik::text_of(message).empty() && !has_calls) return;
   const auto is_end = [this](TokenId id) {
     return std::ranges::count(tokenizer_.end_tokens(), id) > 0 ||
            std::ranges::count(output().answer_syntax.end_tokens, id) > 0;

@@ -46,10 +46,10 @@ class ChoiceStream final : public EventSink {
     // prompt text shared by all choices; null: computed here
     std::shared_ptr<const Echo> echoed = {};
     // Remembers the answer; null: it is not remembered.
-    AnswerMemory* memory = nullptr;
+    std::shared_ptr<AnswerMemory> memory = {};
     AnswerOrigin origin = {};
   };
-  // Borrows the tokenizer and the memory.
+  // Borrows the tokenizer.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
 
   Verdict on_token(const TokenEvent& event) override;

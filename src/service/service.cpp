@@ -59,8 +59,8 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
     : tokenizer_(tokenizer),
       engine_(engine),
       card_(std::move(card)),
-      answers_(chat.answer_memory_bytes),
-      chat_(tokenizer, chat, &answers_),
+      answers_(std::make_shared<AnswerMemory>(chat.answer_memory_bytes)),
+      chat_(tokenizer, chat, answers_.get()),
       reasoning_budget_message_(chat.reasoning_budget_message),
       grammar_compiler_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)) {}
@@ -219,7 +219,7 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                                             ? to_run.prompt
                                             : std::vector<TokenId>(),
                               .echoed = echo,
-                              .memory = request.origin ? &answers_ : nullptr,
+                              .memory = request.origin ? answers_ : nullptr,
                               .origin = request.origin.value_or(AnswerOrigin{})});
     const bool is_last = choice + 1 == request.n;
     // If one is rejected, destroying the handle cancels the earlier ones.

@@ -68,7 +68,8 @@ class Service final : public ServiceApi {
   const Tokenizer& tokenizer_;
   EngineThread& engine_;
   ModelCard card_;
-  AnswerMemory answers_;
+  // Shared with the streams of answers, which the engine may end after this object.
+  const std::shared_ptr<AnswerMemory> answers_;
   ChatFormat chat_;
   const std::string reasoning_budget_message_;
   GrammarCompiler grammar_compiler_;

@@ -109,7 +109,7 @@ void ModelEntry::measure_kept() {
 void ModelEntry::drop_kept() {
   std::error_code ignored;
   std::filesystem::remove_all(launch->kept_folder, ignored);
-  measure_kept();
+  kept_bytes = 0;  // also if that failed: nothing more can be freed
 }
 
 bool ModelEntry::take_message(const std::string& name, const std::string& value, TimePoint now) {

@@ -41,7 +41,8 @@ boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const U
 // Returns the counts of draft tokens, under OpenAI's names for predicted tokens. Accepted ones are
 // part of the answer; rejected ones are not counted elsewhere.
 boost::json::object draft_tokens_json(const Usage& usage);
-// Adds "kvik": {"cost": …} to the usage of any dialect if there are prices.
+// Adds "kvik": {"cost", "restored_tokens"} to the usage of any dialect, as far as there are prices
+// and restored tokens.
 void add_kvik(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
 // Returns the fields after the choices of a whole answer.

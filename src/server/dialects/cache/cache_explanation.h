@@ -23,7 +23,7 @@ enum class CacheReach {
 using FindText = std::function<std::optional<TextAround>(size_t prompt, uint32_t position)>;
 
 // Returns the cache explanation of each prompt of an answer:
-//   {"prompt_tokens", "cached_tokens": {"ram", "tiers"}, "computed_tokens",
+//   {"prompt_tokens", "cached_tokens": {"ram", "tiers"}, "computed_tokens", "restored_tokens",
 //    "miss": null | {"reason", "position", "expected_token", "got_token", "says",
 //                    "text": {"before", "behind"}, "looks_like"}}   (changing_part())
 // If other tenants' pages can be hit, the expected token is not reported: it is another tenant's

@@ -108,7 +108,7 @@ bool is_in_token_count(const TextAround& text) {
 bool is_between(const TextAround& text, std::string_view begin_mark, std::string_view end_mark) {
   const std::string_view before = text.enclosing.empty() ? text.before : text.enclosing;
   const size_t begin = before.rfind(begin_mark);
-  if (begin != before.npos) return !before.substr(begin).contains(end_mark);
+  if (begin != before.npos && !before.substr(begin).contains(end_mark)) return true;
   for (size_t n = 0; n < begin_mark.size(); ++n) {
     const bool is_split_here = before.ends_with(begin_mark.substr(0, n)) &&
                                std::string_view(text.after).starts_with(begin_mark.substr(n));

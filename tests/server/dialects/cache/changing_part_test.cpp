@@ -49,6 +49,8 @@ TEST(ChangingPart, reminders_are_recognized_at_their_begin_and_inside) {
   const std::string text = "Fix it.\n<system-reminder>\nThe list of tasks is empty.";
   EXPECT_EQ(changing_part({"of tasks is", " empty.", text.substr(0, text.size() - 7)}), "reminder");
   EXPECT_EQ(changing_part({"Fix it.\n", "<system-reminder>\nThe", "Fix it.\n"}), "reminder");
+  EXPECT_EQ(changing_part({"\nNow", "<system-reminder>\nThe", text + "\n</system-reminder>\nNow"}),
+            "reminder");
   EXPECT_EQ(changing_part({"Fix it.\n<system", "-reminder>\nThe", "Fix it.\n<system"}), "reminder");
   EXPECT_EQ(changing_part({"\nNow", " go on", text + "\n</system-reminder>\nNow"}), "");
 }
