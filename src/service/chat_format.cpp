@@ -275,8 +275,9 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& 
 // Finds the position of each cache mark in the rendered text: the text is rendered again with
 // something inserted at the mark, and the first byte that differs is the position. A pin only
 // affects the eviction order of pages, so if a token spans the position, either side is acceptable.
-std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Text& text,
-                                     std::span<const KnownRange> known) const {
+std::vector<Pin> ChatFormat::pins_of(const Rendered& rendered) const {
+  const ChatRequest& request = rendered.request;
+  const jinja::Text& text = rendered.text;
   std::vector<Pin> pins;
   const Given plain = given(request);
   const auto pin = [&](const Given& marked, Duration ttl) {
@@ -285,7 +286,7 @@ std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Te
     const auto end = std::ranges::mismatch(text.view(), other->view()).in1;
     const auto n_bytes = static_cast<size_t>(end - text.view().begin());
     if (n_bytes == 0) return;
-    const auto n_tokens = static_cast<uint32_t>(tokenize(text.substr(0, n_bytes), known).size());
+    const auto n_tokens = static_cast<uint32_t>(tokenize_known(rendered, n_bytes).size());
     pins.push_back({n_tokens, ttl});
   };
   for (size_t i = 0; i < request.messages.size(); ++i) {
@@ -327,25 +328,21 @@ std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
   return tokenizer_.tokenize_chat(text.view(), ranges_of_template(text));
 }
 
-// Returns the tokens of a text in which ranges have known tokens. A range counts only if it lies in
-// the text and a special token follows: otherwise the tokens after it would depend on it.
-std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text,
-                                          std::span<const KnownRange> known) const {
-  std::vector<TokenId> ids;
-  size_t end = text.size();
-  std::vector<std::span<const TokenId>> pieces;  // last one first
-  std::vector<std::vector<TokenId>> own;
-  own.reserve(known.size() + 1);
-  for (const KnownRange& range : std::views::reverse(known)) {
+// Returns the tokens of the first n_bytes of the text, with those of known answers that end in them
+// before a special token: otherwise the tokens after an answer would depend on it.
+std::vector<TokenId> ChatFormat::tokenize_known(const Rendered& rendered, size_t n_bytes) const {
+  size_t end = n_bytes;
+  std::vector<std::vector<TokenId>> pieces;  // last one first
+  for (const KnownRange& range : std::views::reverse(rendered.known)) {
     if (range.end > end) continue;
-    auto rest = tokenize(text.substr(range.end, end - range.end));
+    auto rest = tokenize(rendered.text.substr(range.end, end - range.end));
     if (range.end < end && (rest.empty() || tokenizer_.kind(rest.front()) != TokenKind::kControl))
       continue;
-    pieces.push_back(own.emplace_back(std::move(rest)));
-    pieces.push_back(*range.ids);
+    pieces.push_back(std::move(rest));
+    pieces.push_back(rendered.conversation.answers[range.answer].answer->ids);
     end = range.begin;
   }
-  pieces.push_back(own.emplace_back(tokenize(text.substr(0, end))));
+  std::vector<TokenId> ids = tokenize(rendered.text.substr(0, end));
   for (const auto& piece : std::views::reverse(pieces))
     std::ranges::copy(piece, std::back_inserter(ids));
   return ids;
@@ -383,13 +380,61 @@ std::vector<std::string> ChatFormat::answer_ends(const AnswerSyntax& syntax) con
   return ends;
 }
 
-// Returns whether the answer has special tokens that the message does not show: with a bias of
-// logits a client can let the model generate the mark of another role.
-bool ChatFormat::has_hidden_tokens(std::span<const TokenId> answer, std::string_view shown) const {
-  return std::ranges::any_of(answer, [&](TokenId id) {
-    return tokenizer_.kind(id) == TokenKind::kControl &&
-           !shown.contains(tokenizer_.piece(id, Tokenizer::Special::kShow));
+// Removes answers whose special tokens are not those of the message that the template wrote. The
+// message may hold the marks of another one, and with a bias of logits a client can let the model
+// generate the mark of another role. Counts the tokens of answers that differ from the message.
+void ChatFormat::keep_tokenized_alike(Rendered& rendered) const {
+  const auto special = [&](std::vector<TokenId> ids) {
+    std::erase_if(ids, [&](TokenId id) { return tokenizer_.kind(id) != TokenKind::kControl; });
+    return ids;
+  };
+  std::erase_if(rendered.known, [&](const KnownRange& range) {
+    const auto& [answer, has_more] = rendered.conversation.answers[range.answer];
+    const auto plain = tokenize(rendered.text.substr(range.begin, range.end - range.begin));
+    if (special(plain) != special(answer->ids)) return true;
+    if (has_more || plain != answer->ids)
+      rendered.n_restored += static_cast<uint32_t>(answer->ids.size());
+    return false;
   });
+}
+
+// Renders the conversation with the reasoning that the client left out, but only that of answers
+// which are found in the text. Most templates leave out the reasoning of earlier turns.
+Result<ChatFormat::Rendered> ChatFormat::render_known(const ChatRequest& request,
+                                                      const AnswerSyntax& syntax) const {
+  // The messages of harmony have several parts, which its template renders differently.
+  const bool remembers = answers_ && answers_->is_on() && !request.owner.client.empty() &&
+                         !syntax.has_channels && request.history_tokens.ids.empty();
+  const auto opening = remembers ? generation_prompt(request) : std::nullopt;
+  KnownConversation conversation;
+  if (opening) conversation = find_answers(*answers_, request.owner, request.messages);
+  for (int pass = 0;; ++pass) {
+    ChatRequest complete = request;
+    add_reasoning(complete.messages, conversation.answers);
+    Rendered out{
+        .request = {}, .text = {}, .conversation = conversation, .known = {}, .origin = {}};
+    TRY_ASSIGN(out.request, adapted(std::move(complete), needs_));
+    TRY_ASSIGN(out.text, render_adapted(out.request));
+    // The generation prompt of some templates depends on the messages.
+    if (opening && out.text.view().ends_with(opening->header + opening->opening)) {
+      out.origin = AnswerOrigin{request.owner.client, conversation.key, opening->opening};
+      const AnswerLayout layout{.header = opening->header,
+                                .ends = answer_ends(syntax),
+                                .reasoning_marks = syntax.reasoning_marks};
+      out.known = known_ranges(out.text, layout, request.messages, conversation.answers);
+      keep_tokenized_alike(out);
+    }
+    std::vector<KnownAnswer*> completed, unused;
+    for (size_t i = 0; i < conversation.answers.size(); ++i) {
+      if (!conversation.answers[i].has_more) continue;
+      completed.push_back(&conversation.answers[i]);
+      if (std::ranges::count(out.known, i, &KnownRange::answer) == 0)
+        unused.push_back(&conversation.answers[i]);
+    }
+    if (unused.empty()) return out;
+    // A template could decide by one message what it renders of another.
+    for (KnownAnswer* const known : pass == 0 ? unused : completed) *known = {};
+  }
 }
 
 // Returns the stored tokens followed by the tokens of the remaining text. Returns nullopt if the
@@ -410,35 +455,9 @@ std::optional<std::vector<TokenId>> ChatFormat::tokenize_after(const HistoryToke
 Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
                                       MessageEnds message_ends) const {
   AnswerSyntax syntax = syntax_of(given_request);
-  // The messages of harmony have several parts, which its template renders differently.
-  const bool remembers = answers_ && answers_->is_on() && !given_request.owner.client.empty() &&
-                         !syntax.has_channels && given_request.history_tokens.ids.empty();
-  const auto opening = remembers ? generation_prompt(given_request) : std::nullopt;
-  KnownConversation conversation;
-  if (opening) conversation = find_answers(*answers_, given_request.owner, given_request.messages);
-  ChatRequest complete = given_request;
-  const bool has_more = add_reasoning(complete.messages, conversation.answers);
-  TRY_ASSIGN(ChatRequest request, adapted(std::move(complete), needs_));
-  TRY_ASSIGN(jinja::Text text, render_adapted(request));
-  // The generation prompt of some templates depends on the messages.
-  const bool is_known_opening =
-      opening && text.view().ends_with(opening->header + opening->opening);
-  AnswerLayout layout{.header = is_known_opening ? opening->header : "",
-                      .ends = answer_ends(syntax),
-                      .reasoning_marks = syntax.reasoning_marks};
-  KnownRanges found = known_ranges(text, layout, given_request.messages, conversation.answers);
-  if (has_more && (found.ranges.empty() || found.has_unused_reasoning)) {
-    TRY_ASSIGN(request, adapted(given_request, needs_));
-    TRY_ASSIGN(text, render_adapted(request));
-    for (KnownAnswer& known : conversation.answers) {
-      if (known.has_more) known = {};
-    }
-    found = known_ranges(text, layout, given_request.messages, conversation.answers);
-  }
-  std::vector<KnownRange> known = std::move(found.ranges);
-  std::erase_if(known, [&](const KnownRange& range) {
-    return has_hidden_tokens(*range.ids, text.view().substr(range.begin, range.end - range.begin));
-  });
+  TRY_ASSIGN(Rendered rendered, render_known(given_request, syntax));
+  const ChatRequest& request = rendered.request;
+  const jinja::Text& text = rendered.text;
   const std::string_view end = text.view().substr(0, text.view().find_last_not_of("\n ") + 1);
   const bool is_templates = std::ranges::any_of(
       ranges_of_template(text),
@@ -455,19 +474,14 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request,
   syntax.may_reason = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
                       request.add_generation_prompt && !request.continue_final_message;
   auto ids = tokenize_after(request.history_tokens, text);
-  ChatPrompt prompt{.ids = ids ? std::move(*ids) : tokenize(text, known),
+  ChatPrompt prompt{.ids = ids ? std::move(*ids) : tokenize_known(rendered, text.size()),
                     .answer_begin = is_open ? AnswerBegin::kReasoning : AnswerBegin::kText,
                     .answer_syntax = std::move(syntax),
                     .text = text.bytes(),
-                    .pins = pins_of(request, text, known),
-                    .reasoning_budget = reasoning_budget(given_request.thinking)};
-  if (is_known_opening)
-    prompt.origin = AnswerOrigin{given_request.owner.client, conversation.key, opening->opening};
-  for (const KnownRange& range : known) {
-    const auto plain = tokenize(text.substr(range.begin, range.end - range.begin));
-    const bool is_other = range.has_more || plain != *range.ids;
-    if (is_other) prompt.n_restored += static_cast<uint32_t>(range.ids->size());
-  }
+                    .pins = pins_of(rendered),
+                    .reasoning_budget = reasoning_budget(given_request.thinking),
+                    .n_restored = rendered.n_restored,
+                    .origin = rendered.origin};
   if (message_ends == MessageEnds::kLast) {
     prompt.last_message_end = last_message_end(request, text, prompt.ids.size());
   }

@@ -68,14 +68,23 @@ class ChatFormat {
     std::string header, opening;
   };
   std::optional<GenerationPrompt> generation_prompt(const ChatRequest& request) const;
-  bool has_hidden_tokens(std::span<const TokenId> answer, std::string_view shown) const;
+  // A rendered conversation, and the answers in it whose tokens are known.
+  struct Rendered {
+    ChatRequest request;  // adapted to the template
+    jinja::Text text;
+    KnownConversation conversation;
+    std::vector<KnownRange> known;  // ascending
+    uint32_t n_restored = 0;        // as in ChatPrompt
+    std::optional<AnswerOrigin> origin;
+  };
+  Result<Rendered> render_known(const ChatRequest& request, const AnswerSyntax& syntax) const;
+  void keep_tokenized_alike(Rendered& rendered) const;
   std::vector<std::string> answer_ends(const AnswerSyntax& syntax) const;
-  std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text,
-                           std::span<const KnownRange> known) const;
+  std::vector<Pin> pins_of(const Rendered& rendered) const;
   std::optional<uint32_t> last_message_end(const ChatRequest& request, const jinja::Text& text,
                                            size_t n_tokens) const;
   std::vector<TokenId> tokenize(const jinja::Text& text) const;
-  std::vector<TokenId> tokenize(const jinja::Text& text, std::span<const KnownRange> known) const;
+  std::vector<TokenId> tokenize_known(const Rendered& rendered, size_t n_bytes) const;
   std::optional<std::vector<TokenId>> tokenize_after(const HistoryTokens& history_tokens,
                                                      const jinja::Text& text) const;
 

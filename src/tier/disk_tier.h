@@ -65,7 +65,7 @@ class DiskTier final : public Tier {
   // Removes segments, the least recently used first, until the others have at most n_bytes.
   Result<void> trim_to(uint64_t n_bytes);
   // Removes all pages.
-  Result<void> clear();
+  Result<void> clear() { return trim_to(0); }
 
  private:
   // The open files of the folder. They are opened and closed together, the lock last.

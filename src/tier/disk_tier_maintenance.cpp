@@ -84,19 +84,6 @@ Result<void> DiskTier::trim_to(uint64_t n_bytes) {
   return folder_->index->compact();
 }
 
-Result<void> DiskTier::clear() {
-  const MutexLock puts(put_mutex_);
-  const MutexLock lock(mutex_);
-  TRY(check_folder());
-  std::vector<uint32_t> all;
-  for (const auto& [id, segment] : folder_->files->segments()) all.push_back(id);
-  TRY(change_index([&]() REQUIRES(mutex_) -> Result<void> {
-    for (const uint32_t id : all) TRY(drop_segment(id));
-    return {};
-  }));
-  return folder_->index->compact();
-}
-
 Result<DiskTierReport> inspect_disk_tier(const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(folder + "/index.db", ignored)) {

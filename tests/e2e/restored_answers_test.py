@@ -33,12 +33,12 @@ class RestoredAnswers(unittest.TestCase):
         return answer.json
 
     def reasoned(self, server, key=None):
-        """Returns an answer with reasoning and text."""
+        """Returns an answer with reasoning and text, and its seed."""
         for seed in range(20):
             answer = self.chat(server, [QUESTION], key, seed=seed, reasoning_budget=12)
             message = answer["choices"][0]["message"]
             if message["content"] and message.get("reasoning_content"):
-                return answer
+                return answer | {"seed": seed}
         self.fail("no seed gives both")
 
     def next_turn(self, server, first, message, **more):
@@ -75,6 +75,16 @@ class RestoredAnswers(unittest.TestCase):
         self.assertEqual(changed[1], 0)
         explained = self.chat(server, [QUESTION, dropped, NEXT], kvik={"explain_cache": True})["kvik"]["cache"][0]
         self.assertGreater(explained["restored_tokens"], 0)
+
+    def test_answers_of_which_the_client_got_a_part_are_not_restored(self):
+        server = self.serve("--chat-template", self.file(REASONS))
+        first = self.reasoned(server)
+        end = first["choices"][0]["message"]["content"][-3:]
+        for user, more, is_restored in (("whole", {}, True), ("stop string", {"stop": end}, False), ("cut in its reasoning", {"max_tokens": 6}, False)):
+            with self.subTest(user):
+                message = self.chat(server, [QUESTION], seed=first["seed"], reasoning_budget=12, user=user, **more)["choices"][0]["message"]
+                sent = {"role": "assistant", "content": message["content"]}
+                self.assertEqual(self.next_turn(server, first, sent, user=user)[1] > 0, is_restored, message)
 
     def test_no_key_gets_the_tokens_of_another(self):
         server = self.serve("--api-key-file", self.file("secret-a a\nsecret-b b\n"), "--chat-template", self.file(REASONS))

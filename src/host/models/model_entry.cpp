@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/log.h"
+#include "base/quantity.h"
 #include "host/models/folder_bytes.h"
 
 namespace kvik {
@@ -106,7 +108,20 @@ void ModelEntry::measure_kept() {
   if (launch && !launch->kept_folder.empty()) kept_bytes = folder_bytes(launch->kept_folder);
 }
 
+void ModelEntry::trim_kept(uint64_t n_bytes, const TrimKept& trim) {
+  const uint64_t before = kept_bytes;
+  if (n_bytes == 0 || !trim) return drop_kept();
+  const Result<void> done = trim(launch->kept_folder, n_bytes);
+  if (!done) log::warn("{}: {}", spec.name, done.error().message);
+  measure_kept();
+  if (kept_bytes > n_bytes) return drop_kept();
+  log::info("{}: {} of {} of KV pages dropped", spec.name, format_bytes(before - kept_bytes),
+            format_bytes(before));
+}
+
 void ModelEntry::drop_kept() {
+  if (launch->kept_folder.empty()) return;
+  if (kept_bytes > 0) log::info("{}: {} of KV pages dropped", spec.name, format_bytes(kept_bytes));
   std::error_code ignored;
   std::filesystem::remove_all(launch->kept_folder, ignored);
   kept_bytes = 0;  // also if that failed: nothing more can be freed

@@ -72,8 +72,10 @@ struct ModelEntry {
   void set_failed(Error reason, TimePoint now);
   // Returns why the process ended while it loaded: as it said, or by its exit code.
   std::string reason_of_end(int exit_code) const;
-  // Measures, or removes, the pages that the process left in the folder of `launch`.
+  // Measures, reduces to n_bytes at most, or removes the pages that the process left in the folder
+  // of `launch`.
   void measure_kept();
+  void trim_kept(uint64_t n_bytes, const TrimKept& trim);
   void drop_kept();
 
   // Takes an assignment that the process has sent, such as {"STATUS", "loading 42%"}. Returns

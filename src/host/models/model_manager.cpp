@@ -132,7 +132,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
   void forget_removed() REQUIRES(mutex_) {
     std::erase_if(entries_, [&](const EntryPtr& entry) REQUIRES(mutex_) {
       if (!entry->is_removed || entry->process || !entry->waiters.empty()) return false;
-      if (entry->kept_bytes > 0) drop_kept(*entry);
+      if (entry->kept_bytes > 0) entry->drop_kept();
       return true;
     });
   }
@@ -239,8 +239,8 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
                 format_bytes(entry.kept_bytes));
       return;
     }
-    // The next load must not fail because of the pages.
-    if (before == ModelState::kLoading && !entry.launch->kept_folder.empty()) entry.drop_kept();
+    // A load that fails twice may do so because of the pages.
+    if (before == ModelState::kLoading && entry.n_failures > 0) entry.drop_kept();
     for (const auto& waiter : entry.waiters) waiter->is_admitted = false;
     entry.waits_since = steady_clock::now();
     const bool was_loaded = before == ModelState::kLoaded;
@@ -326,7 +326,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
                                      format_bytes(options_.memory_bytes))});
     }
     const uint64_t room = options_.memory_bytes - next->launch->planned_bytes;
-    if (next->kept_bytes > room) trim_kept(*next, room);
+    if (next->kept_bytes > room) next->trim_kept(room, options_.trim_kept);
     const uint64_t needed = next->launch->planned_bytes + next->kept_bytes;
     MemoryUse use = memory_beside(entries_, *next);
     if (use.n_bytes + needed <= options_.memory_bytes) return launch(*next);
@@ -336,27 +336,12 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
     if (!evictions) return make_one_yield(*next);
     for (const EvictableMemory& eviction : *evictions) {
       Entry& entry = *entries_[eviction.model];
-      eviction.is_loaded ? begin_end(entry) : trim_kept(entry, entry.kept_bytes - eviction.n_bytes);
+      if (eviction.is_loaded)
+        begin_end(entry);
+      else
+        entry.trim_kept(entry.kept_bytes - eviction.n_bytes, options_.trim_kept);
     }
     schedule();
-  }
-
-  // Reduces the kept pages of an unloaded model to n_bytes at most.
-  void trim_kept(Entry& entry, uint64_t n_bytes) REQUIRES(mutex_) {
-    const uint64_t before = entry.kept_bytes;
-    if (n_bytes == 0 || !options_.trim_kept) return drop_kept(entry);
-    const Result<void> done = options_.trim_kept(entry.launch->kept_folder, n_bytes);
-    if (!done) log::warn("{}: {}", entry.spec.name, done.error().message);
-    entry.measure_kept();
-    if (entry.kept_bytes > n_bytes) return drop_kept(entry);
-    log::info("{}: {} of {} of KV pages dropped to free memory", entry.spec.name,
-              format_bytes(before - entry.kept_bytes), format_bytes(before));
-  }
-
-  void drop_kept(Entry& entry) REQUIRES(mutex_) {
-    log::info("{}: {} of KV pages dropped to free memory", entry.spec.name,
-              format_bytes(entry.kept_bytes));
-    entry.drop_kept();
   }
 
   // Lets the model that has been loaded longest take no new requests, if this one has waited long.
@@ -401,7 +386,7 @@ class ModelManager::Impl : public std::enable_shared_from_this<ModelManager::Imp
       set_failed(*next, launch.error());
       return true;
     }
-    if (next->launch && next->launch->kept_folder != launch->kept_folder) drop_kept(*next);
+    if (next->launch && next->launch->kept_folder != launch->kept_folder) next->drop_kept();
     next->launch = std::move(*launch);
     next->is_planned = true;
     return true;

@@ -31,9 +31,8 @@ struct ModelManagerOptions {
   // Called on the manager's thread before each load.
   std::function<Result<ModelLaunch>(const ModelSpec&)> plan;
   std::function<Result<LoopbackSocket>()> listen;
-  // Removes the least recently used KV pages from a folder that an unloaded model has left, until
-  // it has at most n_bytes. Called on the manager's thread. Empty: all are removed.
-  std::function<Result<void>(const std::string& folder, uint64_t n_bytes)> trim_kept = {};
+  // Called on the manager's thread, while list() and use() wait. Empty: all pages are removed.
+  TrimKept trim_kept = {};
   // Called when a model's process has ended, before list() shows it: with the model's name, how
   // often it was loaded, and what the process has sent as kCountersVariable. It must not call the
   // manager. Empty: not called.

@@ -104,8 +104,8 @@ void add_chat(Flags& flags, ServeOptions& options) {
            "text that is put before the forced end of the reasoning (default: none)"},
           {"--answer-memory", as_bytes(serving.chat.answer_memory_bytes),
            "memory for the tokens of earlier answers, so that a client that sends them back "
-           "without "
-           "reasoning or in another form continues the cached prefix (default: 16 MiB); 0: off"},
+           "without reasoning or in another form continues the cached prefix (default: 16 MiB); "
+           "0: off"},
           {"--schema-language",
            Words{.type = "canonical|full",
                  .read =

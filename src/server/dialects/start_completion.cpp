@@ -46,18 +46,17 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   }
   return [&service, prompts = std::move(prompts)](size_t prompt,
                                                   uint32_t position) -> std::optional<TextAround> {
-    constexpr size_t kEnclosing = 1024, kBefore = 24, kAfter = 16;  // tokens
+    constexpr size_t kEarlier = 1000, kBefore = 24, kAfter = 16;  // tokens
     if (prompt >= prompts.size() || position >= prompts[prompt].size()) return std::nullopt;
     const std::span<const TokenId> ids = prompts[prompt];
-    const auto text_before = [&](size_t n_tokens) {
-      const size_t n = std::min<size_t>(position, n_tokens);
-      return service.detokenize(ids.subspan(position - n, n));
-    };
-    const auto before = text_before(kBefore), enclosing = text_before(kEnclosing);
+    const size_t begin = position - std::min<size_t>(position, kBefore);
+    const size_t n_earlier = std::min(begin, kEarlier);
+    const auto earlier = service.detokenize(ids.subspan(begin - n_earlier, n_earlier));
+    const auto before = service.detokenize(ids.subspan(begin, position - begin));
     const auto after =
         service.detokenize(ids.subspan(position, std::min(kAfter, ids.size() - position)));
-    if (!before || !enclosing || !after) return std::nullopt;
-    return TextAround{valid_utf8(*before), valid_utf8(*after), valid_utf8(*enclosing)};
+    if (!earlier || !before || !after) return std::nullopt;
+    return TextAround{valid_utf8(*before), valid_utf8(*after), valid_utf8(*earlier)};
   };
 }
 

@@ -122,21 +122,18 @@ KnownConversation find_answers(AnswerMemory& memory, const AnswerOwner& owner,
   return conversation;
 }
 
-bool add_reasoning(std::span<Message> messages, const KnownAnswers& answers) {
-  bool is_added = false;
+void add_reasoning(std::span<Message> messages, const KnownAnswers& answers) {
   auto known = answers.begin();
   for (Message& message : messages) {
     if (!is_answer(message) || known == answers.end()) continue;
     const auto& [answer, has_more] = *known++;
-    if (!has_more) continue;
-    message.parts.insert(message.parts.begin(), ReasoningPart{answer->reasoning});
-    is_added = true;
+    if (has_more) message.parts.insert(message.parts.begin(), ReasoningPart{answer->reasoning});
   }
-  return is_added;
 }
 
-KnownRanges known_ranges(const jinja::Text& text, const AnswerLayout& layout,
-                         std::span<const Message> messages, const KnownAnswers& answers) {
+std::vector<KnownRange> known_ranges(const jinja::Text& text, const AnswerLayout& layout,
+                                     std::span<const Message> messages,
+                                     const KnownAnswers& answers) {
   const TemplateBytes written(text);
   const std::string_view header = layout.header;
   std::vector<size_t> headers;
@@ -146,30 +143,27 @@ KnownRanges known_ranges(const jinja::Text& text, const AnswerLayout& layout,
     headers.push_back(at);
   }
   if (headers.size() != answers.size() + 1) return {};
-  KnownRanges found;
+  std::vector<KnownRange> ranges;
   size_t i = 0;
   for (size_t at = 0; at < messages.size(); ++at) {
     if (!is_answer(messages[at])) continue;
-    const auto& [answer, has_more] = answers[i];
-    const size_t begin = headers[i] + header.size(), limit = headers[i + 1];
-    ++i;
+    const size_t index = i++;
+    const auto& answer = answers[index].answer;
     if (!answer) continue;
-    size_t end = std::string_view::npos;
+    const size_t header_end = headers[index] + header.size(), limit = headers[index + 1];
+    size_t end = limit;
     for (const std::string& mark : layout.ends)
-      end = std::min(end, written.find(mark, begin, limit));
-    const std::string_view view = text.view().substr(0, limit);
-    const std::string_view opening = answer->opening;
-    if (end != std::string_view::npos && view.substr(begin).starts_with(opening) &&
-        begin + opening.size() <= end &&
-        is_rest_of(view.substr(0, end).substr(begin + opening.size()), *answer, messages[at],
-                   *layout.reasoning_marks) &&
-        holds_messages(view.substr(end), messages.subspan(at + 1))) {
-      found.ranges.push_back({begin + opening.size(), end, &answer->ids, has_more});
-    } else if (has_more && view.substr(begin).contains(trimmed(answer->reasoning))) {
-      found.has_unused_reasoning = true;
-    }
+      end = std::min(end, written.find(mark, header_end, limit));
+    if (end == limit) continue;  // no mark
+    const std::string_view message = text.view().substr(header_end, end - header_end);
+    if (!message.starts_with(answer->opening)) continue;
+    const size_t n_opening = answer->opening.size();
+    const bool is_it =
+        is_rest_of(message.substr(n_opening), *answer, messages[at], *layout.reasoning_marks) &&
+        holds_messages(text.view().substr(end, limit - end), messages.subspan(at + 1));
+    if (is_it) ranges.push_back({header_end + n_opening, end, index});
   }
-  return found;
+  return ranges;
 }
 
 }  // namespace kvik

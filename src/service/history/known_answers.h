@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/token_id.h"
 #include "service/history/answer_memory.h"
 #include "service/message.h"
 #include "service/reasoning_marks.h"
@@ -32,15 +31,14 @@ struct KnownConversation {
 KnownConversation find_answers(AnswerMemory& memory, const AnswerOwner& owner,
                                std::span<const Message> messages);
 
-// Adds the reasoning that a message of a known answer lacks, and returns whether there was any. The
-// template decides whether it is rendered.
-bool add_reasoning(std::span<Message> messages, const KnownAnswers& answers);
+// Adds the reasoning that a message of a known answer lacks. The template decides whether it is
+// rendered.
+void add_reasoning(std::span<Message> messages, const KnownAnswers& answers);
 
-// A range of a rendered conversation, in bytes, that is an answer with known tokens.
+// A range of a rendered conversation, in bytes, that is a known answer.
 struct KnownRange {
   size_t begin = 0, end = 0;
-  const std::vector<TokenId>* ids = nullptr;  // of the answer, which outlives this
-  bool has_more = false;                      // as in KnownAnswer
+  size_t answer = 0;  // index
 };
 
 // The marks that a template writes around answers.
@@ -50,18 +48,13 @@ struct AnswerLayout {
   const ReasoningMarks* reasoning_marks = &kThinkTags;
 };
 
-struct KnownRanges {
-  std::vector<KnownRange> ranges;  // ascending
-  // The text has added reasoning of an answer that is not among the ranges.
-  bool has_unused_reasoning = false;
-};
-
 // Finds the answers of the messages in the rendered conversation, which ends with a generation
-// prompt. An answer counts only if its range contains this message and nothing else: the reasoning
-// between its marks, then the text. The texts of the messages that follow must come after it. No
-// answer counts if the number of headers that the template wrote is not that of the answers plus
-// one.
-KnownRanges known_ranges(const jinja::Text& text, const AnswerLayout& layout,
-                         std::span<const Message> messages, const KnownAnswers& answers);
+// prompt; ascending. An answer counts only if its range contains this message and nothing else: the
+// reasoning between its marks, then the text. The texts of the messages that follow must come after
+// it. No answer counts if the number of headers that the template wrote is not that of the answers
+// plus one.
+std::vector<KnownRange> known_ranges(const jinja::Text& text, const AnswerLayout& layout,
+                                     std::span<const Message> messages,
+                                     const KnownAnswers& answers);
 
 }  // namespace kvik

@@ -227,6 +227,40 @@ TEST_F(Manager, OfKeptPagesOnlyAsManyAsNecessaryAreDropped) {
   std::filesystem::remove_all(kept_folder_);
 }
 
+TEST_F(Manager, KeptPagesThatCannotBeTrimmedAreDropped) {
+  for (const bool fails : {true, false}) {
+    kept_folder_ = testing::TempDir() + "untrimmed_pages_of_a_model";
+    std::filesystem::create_directory(kept_folder_);
+    trim_kept_ = [fails](const std::string&, uint64_t) -> Result<void> {
+      if (fails) return fail(ErrorCode::kIo, "no");
+      return {};
+    };
+    start({{"a", serves()}}, kBytes + 1000);
+    EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+    std::ofstream(kept_folder_ + "/pages") << std::string(4096, 'x');
+    manager_->unload("a");
+    wait_for(0, ModelState::kUnloaded);
+    EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+    EXPECT_FALSE(std::filesystem::exists(kept_folder_));
+    manager_.reset();
+  }
+}
+
+TEST_F(Manager, ALoadThatFailsTwiceDropsTheKeptPages) {
+  kept_folder_ = testing::TempDir() + "damaged_pages_of_a_model";
+  std::filesystem::create_directory(kept_folder_);
+  std::ofstream(kept_folder_ + "/pages") << "x";
+  start({{"a", "test -e " + kept_folder_ + "/pages && exit 3; " + serves()}}, kBytes + 100000);
+  const auto failed = [&] { return wait(*manager_->use("a", nullptr)).error.has_value(); };
+  EXPECT_TRUE(failed());
+  EXPECT_TRUE(std::filesystem::exists(kept_folder_));
+  const auto end = steady_clock::now() + std::chrono::seconds(30);
+  while (failed() && steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(std::filesystem::exists(kept_folder_));
+  EXPECT_EQ(state(0), ModelState::kLoaded);
+}
+
 TEST_F(Manager, MessagesOfOtherProcessesAreIgnored) {
   // A grandchild reports readiness: its process id is another one.
   std::string script = serves();

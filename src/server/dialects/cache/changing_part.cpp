@@ -74,8 +74,7 @@ Word word_around(const std::string& all, size_t at, IsPart is_part) {
 // with many digits.
 bool is_in_id(const TextAround& text) {
   constexpr size_t kShortestHex = 8, kLongWord = 20, kManyDigits = 4;
-  constexpr std::array<std::string_view, 6> kNames = {"cch=",     "id=",   "_id\": \"",
-                                                      "_id\":\"", "uuid ", "session "};
+  constexpr std::array<std::string_view, 4> kNames = {"cch=", "id=", "_id\": \"", "_id\":\""};
   const std::string all = text.before + text.after;
   const auto [word, before] = word_around(all, text.before.size(), [](char c) {
     return is_digit(c) || is_letter(c) || c == '-' || c == '_';
@@ -106,7 +105,8 @@ bool is_in_token_count(const TextAround& text) {
 
 // Returns whether the token is between the two marks, or in the first one.
 bool is_between(const TextAround& text, std::string_view begin_mark, std::string_view end_mark) {
-  const std::string_view before = text.enclosing.empty() ? text.before : text.enclosing;
+  const std::string all_before = text.earlier + text.before;
+  const std::string_view before = all_before;
   const size_t begin = before.rfind(begin_mark);
   if (begin != before.npos && !before.substr(begin).contains(end_mark)) return true;
   for (size_t n = 0; n < begin_mark.size(); ++n) {
@@ -120,11 +120,13 @@ bool is_between(const TextAround& text, std::string_view begin_mark, std::string
 // Matches a place in or between the definitions of tools, as JSON objects or as harmony's list.
 bool is_in_tool(const TextAround& text) {
   if (is_between(text, "namespace functions {", "} // namespace functions")) return true;
-  const std::string_view before = text.enclosing.empty() ? text.before : text.enclosing;
+  const std::string all_before = text.earlier + text.before;
+  const std::string_view before = all_before;
   const size_t begin =
       std::max(before.rfind("\"function\"") + 1, before.rfind("\"input_schema\"") + 1);
   if (begin == 0) return false;
-  constexpr std::array<std::string_view, 4> kEnds = {"}\n\n", "</tools>", "[/", "<|"};
+  constexpr std::array<std::string_view, 7> kEnds = {"}\n\n", "</tools>", "[/",           "<|",
+                                                     "<｜",   "</s>",     "<end_of_turn>"};
   return std::ranges::none_of(
       kEnds, [&](std::string_view end) { return before.substr(begin).contains(end); });
 }

@@ -8,8 +8,8 @@ namespace kvik {
 // Text of a prompt around one of its tokens, in UTF-8.
 struct TextAround {
   std::string before;
-  std::string after;      // begins with the token's own text
-  std::string enclosing;  // a longer text that ends like `before`; may be empty
+  std::string after;    // begins with the token's own text
+  std::string earlier;  // a longer piece, which ends where `before` begins
 };
 
 // Returns the name of the part to which the token seems to belong, if it is one that clients change

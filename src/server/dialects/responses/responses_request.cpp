@@ -169,6 +169,9 @@ Result<CompletionCall> with_fitting_prompt(const ServiceApi& service, const Chat
     return ids.size() + n_ctx / kAnswerShare <= n_ctx;
   };
   TRY_ASSIGN(CompletionCall whole, with_prompt(service, chat, client, call));
+  if (!fits(whole) && whole.requests.front().n_restored > 0) {
+    TRY_ASSIGN(whole, with_prompt(service, chat, "", call));
+  }
   if (fits(whole)) return whole;
   const std::vector<size_t> all = beginnings(chat.messages);
   size_t low = 0, high = all.empty() ? 0 : all.size() - 1;  // the first beginning that fits

@@ -40,19 +40,20 @@ TEST(ChangingPart, ids_and_token_counts_are_recognized) {
   }
   for (const auto& [before, after] :
        {std::pair("the facade of ", "deadbeef"), std::pair("decade-", "long"),
-        std::pair("I have 3 ", "apples"), std::pair("llama-3", ".2-1b-instruct")}) {
+        std::pair("I have 3 ", "apples"), std::pair("in this session ", "you"),
+        std::pair("llama-3", ".2-1b-instruct")}) {
     EXPECT_EQ(changing_part({before, after, ""}), "") << before << "|" << after;
   }
 }
 
 TEST(ChangingPart, reminders_are_recognized_at_their_begin_and_inside) {
-  const std::string text = "Fix it.\n<system-reminder>\nThe list of tasks is empty.";
-  EXPECT_EQ(changing_part({"of tasks is", " empty.", text.substr(0, text.size() - 7)}), "reminder");
-  EXPECT_EQ(changing_part({"Fix it.\n", "<system-reminder>\nThe", "Fix it.\n"}), "reminder");
-  EXPECT_EQ(changing_part({"\nNow", "<system-reminder>\nThe", text + "\n</system-reminder>\nNow"}),
-            "reminder");
-  EXPECT_EQ(changing_part({"Fix it.\n<system", "-reminder>\nThe", "Fix it.\n<system"}), "reminder");
-  EXPECT_EQ(changing_part({"\nNow", " go on", text + "\n</system-reminder>\nNow"}), "");
+  const std::string begin = "Fix it.\n<system-reminder>\nThe list ";
+  const std::string whole = begin + "is empty.\n</system-reminder>";
+  EXPECT_EQ(changing_part({"of tasks is", " empty.", begin}), "reminder");
+  EXPECT_EQ(changing_part({"Fix it.\n", "<system-reminder>\nThe", ""}), "reminder");
+  EXPECT_EQ(changing_part({"Fix it.\n<system", "-reminder>\nThe", ""}), "reminder");
+  EXPECT_EQ(changing_part({"\nNow", "<system-reminder>\nThe", whole}), "reminder");
+  EXPECT_EQ(changing_part({"\nNow", " go on", whole}), "");
 }
 
 TEST(ChangingPart, definitions_of_tools_are_recognized) {
@@ -60,10 +61,13 @@ TEST(ChangingPart, definitions_of_tools_are_recognized) {
   const std::string harmony = "namespace functions {\n\n// Reads a file\ntype ";
   const std::string llama =
       "{\n    \"type\": \"function\",\n    \"function\": {\n        \"name\": \"";
-  for (const std::string& before : {chatml, harmony, llama})
-    EXPECT_EQ(changing_part({before, "read\"", before}), "tool") << before;
-  EXPECT_EQ(changing_part({"Go", " on", chatml + "a\"}}\n</tools>\nGo"}), "");
-  EXPECT_EQ(changing_part({"the function", " of it", "the function"}), "");
+  for (const std::string& before : {chatml, harmony, llama}) {
+    EXPECT_EQ(changing_part({before, "read\"", ""}), "tool") << before;
+    EXPECT_EQ(changing_part({"a", "read\"", before}), "tool") << before;
+  }
+  for (const char* const end : {"\n</tools>\n", "<end_of_turn>\n", "</s>", "\n\n", "<|im_end|>"})
+    EXPECT_EQ(changing_part({"Go", " on", chatml + "a\"}}" + end}), "") << end;
+  EXPECT_EQ(changing_part({"the function", " of it", ""}), "");
 }
 
 }  // namespace
