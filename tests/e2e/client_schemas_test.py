@@ -1,6 +1,7 @@
 """Tests answers of trained models to the schemas of client_schemas.json, which come from Pydantic, Zod and people. Each finished answer parses and
 validates, nearly all finish by themselves, and one that is cut off ends inside a string or a list. `./test` sends a few requests to SmolLM2;
-`./test --models` sends all of them to SmolLM2 and 60 to Qwen2.5-Coder (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS override this)."""
+`./test --models` sends all of them to SmolLM2 and 60 to Qwen2.5-Coder, each with one of the questions (KVIK_TEST_CLIENT_MODELS and
+KVIK_TEST_CLIENT_SCHEMAS override this)."""
 import collections
 import concurrent.futures
 import json
@@ -15,10 +16,11 @@ from server import Server
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client_schemas.json")
 MAX_TOKENS = 800
-SEEDS = 3
 # The seed selects the wording, so that greedy answers differ as well. TOOL_SEED requests the answer as tool arguments, forced by tool_choice.
 QUESTIONS = ("{facts} Give the {subject} as JSON.", "Extract the {subject} from this text: {facts}", "{facts}\n\nSave the {subject}.")
 TOOL_SEED = 2
+# The share of answers that end: at temperature 1, and greedy ones, in which a small model often repeats words without end (docs/design/constraints.md).
+LEAST_ENDED = {"smollm2": (0.85, 0.5), "qwen2.5-coder": (0.97, 0.97)}
 FORMATS = jsonschema.FormatChecker(["date", "email"])
 
 
@@ -118,13 +120,15 @@ class Tally:
             self.wrong.append((*at, str(error)[:300], text))
 
     def __str__(self):
-        return f"{self.counts['asked']} answers, {self.counts['ended']} ended, {len(self.wrong)} of them wrong, {self.n_tokens} tokens"
+        sampled = f"{self.n_sampled['ended']} of {self.n_sampled['asked']} at temperature 1"
+        return f"{self.counts['asked']} answers, {self.counts['ended']} ended ({sampled}), {len(self.wrong)} of them wrong, {self.n_tokens} tokens"
 
 
 class ClientSchemas(unittest.TestCase):
-    def ask(self, model, cases, seeds, kv_type="int8"):
+    def ask(self, model, questions, kv_type="int8"):
+        """Sends each (case, seed) greedily and at temperature 1."""
         tally = Tally()
-        asked = [(case, seed, temperature) for case in cases for seed in seeds for temperature in (0, 1)]
+        asked = [(case, seed, temperature) for case, seed in questions for temperature in (0, 1)]
         with Server(model, "--ctx", 2048, "--kv-memory", "256MiB", "--kv-type", kv_type, ready_s=120) as server:
             def answer(one):
                 output = server.post("/v1/chat/completions", request(*one))
@@ -148,7 +152,7 @@ class ClientSchemas(unittest.TestCase):
         cases = read_cases()[::43]
         # One of 14 sampled answers may end by chance, but with f32 pages the outcome is the same on every machine and in every version. Of 112
         # answers with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8 and 96 with bf16.
-        tally = self.ask(trained.model("smollm2"), cases, (0, TOOL_SEED), "f32")
+        tally = self.ask(trained.model("smollm2"), [(case, seed) for case in cases for seed in (0, TOOL_SEED)], "f32")
         self.check_wrong(tally)
         # With greedy decoding, a model of this size repeats itself inside strings: 5 of 14 answers ended, and all sampled answers did.
         self.assertGreaterEqual(tally.n_sampled["ended"], 0.9 * tally.n_sampled["asked"])
@@ -159,9 +163,13 @@ class ClientSchemas(unittest.TestCase):
         for name in os.environ.get("KVIK_TEST_CLIENT_MODELS", " ".join(n_of)).split():
             n = int(os.environ.get("KVIK_TEST_CLIENT_SCHEMAS", n_of[name]))
             with self.subTest(name):
-                tally = self.ask(trained.model(name), read_cases()[:: max(1, 300 // n)][:n], range(SEEDS))
+                cases = read_cases()[:: max(1, 300 // n)][:n]
+                tally = self.ask(trained.model(name), [(case, i % len(QUESTIONS)) for i, case in enumerate(cases)])
                 self.check_wrong(tally)
-                self.assertGreaterEqual(tally.counts["ended"], 0.99 * tally.counts["asked"])
+                sampled, n_greedy = tally.n_sampled, tally.counts["asked"] - tally.n_sampled["asked"]
+                least_sampled, least_greedy = LEAST_ENDED[name]
+                self.assertGreaterEqual(sampled["ended"], least_sampled * sampled["asked"])
+                self.assertGreaterEqual(tally.counts["ended"] - sampled["ended"], least_greedy * n_greedy)
 
 
 if __name__ == "__main__":
