@@ -16,9 +16,9 @@ set_tests_properties(e2e/gpu_on_host_run PROPERTIES LABELS e2e TIMEOUT 1200 ENVI
 set_tests_properties(e2e/package e2e/installation PROPERTIES RESOURCE_LOCK packages)
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser and a server
 # These start engines with a thread per core, or measure time.
-foreach(name agents adapter attack bits chat client_schemas clients disk exactness explain fleet ollama origins overload prefix server server_load threats_http
-    trained threats_held threats_memory)
+foreach(name agents adapter attack bfcl bits chat client_schemas clients disk exactness explain fleet frameworks ollama origins overload prefix
+    server server_load threats_http trained threats_held threats_memory)
   set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
 endforeach()
-set_tests_properties(e2e/client_schemas PROPERTIES TIMEOUT 7200)  # with --models: thousands of answers
+set_tests_properties(e2e/bfcl e2e/client_schemas e2e/frameworks PROPERTIES TIMEOUT 7200)  # with --models: hundreds of answers
 set_tests_properties(e2e/attack PROPERTIES TIMEOUT 7200)  # with --long: an hour of attack, and the time before it
