@@ -30,6 +30,7 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
                       .type = name_of(loaded.weight_type),
                       .format = format_of(loaded.spec),
                       .digest = loaded.model->fingerprint()};
+  std::string numerics = loaded.model->numerics();
   TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *instance->backend_, options,
                                          instance->clock_, std::move(loaded.draft)));
   const EngineLimits limits = engine->limits();
@@ -50,6 +51,7 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
                 .kv_tokens = limits.kv_tokens,
                 .page_tokens = kPageTokens,
                 .kv_type = name_of(options.kv_type),
+                .numerics = std::move(numerics),
                 .backend = std::string(instance->backend_->name()),
                 .chat_template = serving.chat.chat_template.empty()
                                      ? valid_utf8(instance->tokenizer_->chat_template())

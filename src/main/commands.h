@@ -13,6 +13,7 @@ void add_launch(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_plan(CommandLine& line);
 void add_explain(CommandLine& line);
+void add_verify(CommandLine& line);
 void add_show(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);

@@ -200,6 +200,8 @@ constexpr Route kRoutes[] = {
      kDrains},
     {"/kvik/route/{id}", "POST", handle_route,
      "Returns a routing hash: requests with equal beginnings get the same one"},
+    {"/kvik/sessions", "GET", handle_sessions,
+     "Lists recent sessions: prompt tokens reused, computed and lost, and to what"},
     {"/kvik/live",
      "GET",
      handle_live,

@@ -275,6 +275,9 @@ bool needs_tools_in_system_prompt(const ChatRequest& request, const TemplateInfo
 
 Result<ChatRequest> adapted(ChatRequest request, const TemplateInfo& needs) {
   if (request.messages.empty()) return request;
+  // In harmony nothing keeps a model from addressing a tool that it knows.
+  const bool has_channels = needs.format && needs.format->has_channels;
+  if (request.forbids_calls && (has_channels || !needs.may_add_tools)) request.tools.clear();
   Messages& messages = request.messages;
   TRY(name_roles(messages, needs));
   set_reasoning_variables(request, needs);

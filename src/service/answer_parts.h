@@ -57,6 +57,10 @@ class AnswerSplitter {
 
   // Returns the number of complete calls.
   uint32_t n_calls() const { return n_calls_; }
+  // Returns whether the text ends inside calls, and whether it does so after a call, before the
+  // marks that close it are complete.
+  bool is_in_calls() const { return calls_.has_value(); }
+  bool is_closing_call() const { return calls_ && calls_->is_between_calls(); }
 
   // Returns the reasoning spans so far, in order. may_reason() returns whether more may follow.
   const std::vector<ReasoningSpan>& reasoning() const { return reasoning_; }

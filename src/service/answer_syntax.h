@@ -32,7 +32,8 @@ struct AnswerSyntax {
   bool reads_bare_calls = false;
   // special tokens whose text is visible because they are marks, ascending
   std::vector<TokenId> shown_tokens = {};
-  std::vector<TokenId> end_tokens = {};  // end tokens in addition to the vocabulary's
+  std::vector<TokenId> end_tokens = {};        // end tokens in addition to the vocabulary's
+  std::vector<TokenId> forbidden_tokens = {};  // they begin calls, which the request forbids
 };
 
 }  // namespace kvik

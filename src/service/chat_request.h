@@ -48,7 +48,9 @@ struct ChatRequest {
   Json::Fields kwargs = {};
   ReasoningOptions thinking = {};
   std::optional<ForcedCalls> forced = {};  // absent: the model decides whether to call a tool
-  JsonStyle style = {};                    // style of arguments that are constrained by a schema
+  // The answer calls no tool. The prompt has the tools all the same, so that its prefix is cached.
+  bool forbids_calls = false;
+  JsonStyle style = {};  // style of arguments that are constrained by a schema
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the prompt ends inside the last message
   // If the prompt begins with this text and continues with a special token, these ids are used for

@@ -19,6 +19,7 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
   if (output().answer_begin) {
     parts_.emplace(*output().answer_begin, output().answer_syntax);
   }
+  if (options_.attested) chain_.emplace(*options_.attested, options_.choice);
   if (reports_prompt_logprobs()) pending_.prompt_logprobs.emplace_back();
   if (output().echo && !options_.prompt.empty()) echo_prompt();
 }
@@ -92,6 +93,7 @@ void ChoiceStream::on_prompt(const PromptProgress& progress) {
 }
 
 void ChoiceStream::on_trace(const TokenTrace& trace) {
+  if (chain_) pending_.links.push_back(chain_->add(trace.id, trace.logits));
   if (options_.choice == 0 && !state_->abandoned) state_->sink->on_trace(trace);
 }
 
@@ -114,7 +116,16 @@ EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   if (parts_ && parts_->may_reason()) token_ends_.push_back(text_bytes_);
   std::string text = stops_.push(whole);
   if (!text.empty()) send(std::move(text), std::nullopt);
-  return stops_.matched() || has_called_enough() ? Verdict::kStop : Verdict::kContinue;
+  return stops_.matched() || ends_after_call() ? Verdict::kStop : Verdict::kContinue;
+}
+
+// Returns whether the choice ends after the last call that is allowed: once its closing marks are
+// there, so that the tokens continue a conversation, or something else comes.
+bool ChoiceStream::ends_after_call() {
+  constexpr uint32_t kMaxClosing = 16;
+  if (!output().max_calls || !parts_ || parts_->n_calls() < *output().max_calls) return false;
+  is_ended_by_calls_ = !parts_->is_closing_call() || ++n_after_calls_ > kMaxClosing;
+  return is_ended_by_calls_;
 }
 
 // Tokens of a stop string count as well.
@@ -133,7 +144,10 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
     if (!stops_.matched()) text += stops_.finish();
   }
   pending_.stop_string = stops_.matched();
-  send(std::move(text), stops_.matched() ? FinishReason::kStop : reason);
+  pending_.ended_itself = reason == FinishReason::kStop && !stops_.matched() && !is_ended_by_calls_;
+  // Closing marks that are missing are no loss.
+  const bool is_complete = stops_.matched() || (reason == FinishReason::kLength && n_after_calls_);
+  send(std::move(text), is_complete ? FinishReason::kStop : reason);
   if (options_.memory && !state_->abandoned) remember(reason);
 
   Usage& all = state_->usage;
@@ -184,7 +198,8 @@ void ChoiceStream::remember(FinishReason reason) {
   const bool is_whole = reason == FinishReason::kStop ||
                         (reason == FinishReason::kLength && !may_call) ||
                         (reason == FinishReason::kExhausted && !may_call);
-  const bool is_cut = stops_.matched() || has_called_enough() || has_extra_calls();
+  const bool is_in_calls = is_ended_by_calls_ && parts_->is_in_calls();
+  const bool is_cut = stops_.matched() || is_in_calls || has_extra_calls();
   if (!is_whole || is_cut) return;
   Message message = text_message("assistant", kvik::text_of(all_parts_, AnswerPart::Kind::kText));
   for (const AnswerPart& part : all_parts_) {

@@ -48,6 +48,8 @@ class ChoiceStream final : public EventSink {
     // Remembers the answer; null: it is not remembered.
     std::shared_ptr<AnswerMemory> memory = {};
     AnswerOrigin origin = {};
+    // Set if OutputOptions::attests is: the request, by which the chain of logits begins.
+    std::shared_ptr<const AttestedRequest> attested = {};
   };
   // Borrows the tokenizer.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
@@ -76,9 +78,7 @@ class ChoiceStream final : public EventSink {
   void keep_allowed_calls(std::vector<AnswerPart>& parts);
   bool has_extra_calls() const;
   void remember(FinishReason reason);
-  bool has_called_enough() const {
-    return output().max_calls && parts_ && parts_->n_calls() >= *output().max_calls;
-  }
+  bool ends_after_call();
 
   const Tokenizer& tokenizer_;
   std::shared_ptr<CompletionState> state_;
@@ -89,9 +89,12 @@ class ChoiceStream final : public EventSink {
   // end of each token in the text, recorded while reasoning may follow
   std::vector<uint32_t> token_ends_;
   uint32_t n_begun_calls_ = 0;
+  uint32_t n_after_calls_ = 0;      // tokens after the last call that is allowed
+  bool is_ended_by_calls_ = false;  // the last allowed call ended the choice
   // The answer so far, if it is to be remembered.
   std::vector<TokenId> ids_;
   std::vector<AnswerPart> all_parts_;
+  std::optional<LogitsChain> chain_;
   CompletionChunk pending_;             // ids and logprobs whose text has not been sent
   std::string echo_;                    // prompt text that has not been sent
   std::vector<uint32_t> echo_offsets_;  // offset of each echoed token, for logprobs

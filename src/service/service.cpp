@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "model/adapter.h"
 #include "service/adapters/adapter_registry.h"
 #include "service/answer_size.h"
 #include "service/check_request.h"
@@ -41,8 +42,13 @@ class RunningCompletion final : public Running {
       : Running(engine, prompt_tokens), relaxed_(std::move(relaxed)), state_(std::move(state)) {}
   ~RunningCompletion() override { state_->abandoned = true; }
   std::vector<std::string> relaxed() const override { return relaxed_; }
+  std::shared_ptr<const AttestedRequest> attested() const override { return attested_; }
+  void attest(AttestedRequest request) {
+    attested_ = std::make_shared<const AttestedRequest>(std::move(request));
+  }
 
  private:
+  std::shared_ptr<const AttestedRequest> attested_;
   const std::vector<std::string> relaxed_;
   std::shared_ptr<CompletionState> state_;
 };
@@ -63,7 +69,10 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       chat_(tokenizer, chat, answers_.get()),
       reasoning_budget_message_(chat.reasoning_budget_message),
       grammar_compiler_(tokenizer, chat.schema_language),
-      adapters_(std::move(adapters)) {}
+      adapters_(std::move(adapters)) {
+  if (answers_->is_on() && !chat.answer_file.empty())
+    answer_file_.emplace(chat.answer_file, card_.weights.digest, answers_);
+}
 
 // Sets the adapter that `model` names. Errors: kNotFound if it is neither the served model nor one
 // of its adapters.
@@ -155,6 +164,15 @@ Result<void> Service::prepare(CompletionRequest& request) const {
 
 namespace {
 
+AttestedRequest attested(const Request& request) {
+  return {.prompt = request.prompt,
+          .sampling = request.sampling,
+          .min_tokens = request.min_tokens,
+          .stop_tokens = request.stop_tokens,
+          .adapter = request.adapter ? request.adapter->digest() : "",
+          .is_constrained = request.constraint != nullptr};
+}
+
 AnswerPreamble lead_of(const GrammarVocabulary& vocabulary, const CompletionRequest& request) {
   const OutputOptions& output = request.output;
   if (!output.answer_begin) return {};
@@ -200,6 +218,10 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
   state->usage.restored_tokens = request.n_restored;
   auto completion =
       std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state, std::move(relaxed));
+  if (request.output.attests) {
+    completion->attest(attested(to_run));
+    to_run.trace = Request::Trace::kOn;
+  }
   const auto output = std::make_shared<const OutputOptions>(std::move(request.output));
   const auto echo = output->echo ? std::make_shared<const ChoiceStream::Echo>(
                                        ChoiceStream::echo_of(tokenizer_, to_run.prompt))
@@ -220,7 +242,8 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                                             : std::vector<TokenId>(),
                               .echoed = echo,
                               .memory = request.origin ? answers_ : nullptr,
-                              .origin = request.origin.value_or(AnswerOrigin{})});
+                              .origin = request.origin.value_or(AnswerOrigin{}),
+                              .attested = completion->attested()});
     const bool is_last = choice + 1 == request.n;
     // If one is rejected, destroying the handle cancels the earlier ones.
     TRY_ASSIGN(const RequestId id,

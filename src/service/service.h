@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "engine/engine_thread.h"
 #include "service/chat_format.h"
+#include "service/history/answer_file.h"
 #include "service/history/answer_memory.h"
 #include "service/service_api.h"
 #include "service/structured_output/grammar_compiler.h"
@@ -70,6 +72,7 @@ class Service final : public ServiceApi {
   ModelCard card_;
   // Shared with the streams of answers, which the engine may end after this object.
   const std::shared_ptr<AnswerMemory> answers_;
+  std::optional<AnswerFile> answer_file_;
   ChatFormat chat_;
   const std::string reasoning_budget_message_;
   GrammarCompiler grammar_compiler_;

@@ -18,6 +18,7 @@
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
 #include "service/answer_parts.h"
+#include "service/attest/logits_chain.h"
 #include "service/chat_request.h"
 #include "service/embedding.h"
 #include "service/structured_output/grammar_memory.h"
@@ -33,6 +34,7 @@ struct OutputOptions {
   std::vector<std::string> stop;
   bool echo = false;  // the answer begins with the prompt's text
   bool return_token_ids = false;
+  bool attests = false;  // the answer can be verified: it has Completion::attested() and links
   std::optional<uint32_t> n_prompt_logprobs;  // most likely alternatives reported per prompt token
   // If present, the answer is split into parts and reasoning tokens are counted.
   std::optional<AnswerBegin> answer_begin;
@@ -84,15 +86,17 @@ struct PromptLogprob {
 // New output of one choice. `text` consists of whole characters and may be empty.
 struct CompletionChunk {
   uint32_t choice = 0;
-  std::string text;                    // as the model wrote it, including the marks of reasoning
-  std::vector<AnswerPart> parts;       // if requested: the new parts of the answer
-  std::vector<TokenId> token_ids;      // if requested
-  std::vector<ChunkLogprob> logprobs;  // if requested
+  std::string text;                      // as the model wrote it, including the marks of reasoning
+  std::vector<AnswerPart> parts;         // if requested: the new parts of the answer
+  std::vector<TokenId> token_ids;        // if requested
+  std::vector<LogitsChain::Link> links;  // if requested: one per new token of the answer
+  std::vector<ChunkLogprob> logprobs;    // if requested
   // If requested, in the first chunk of the first choice: for each token of the prompt, that token
   // and the most likely ones. The entry of the first token is empty, since it has no predecessor.
   std::vector<std::vector<PromptLogprob>> prompt_logprobs;
   std::optional<FinishReason> finish;      // set in a choice's last chunk
   std::optional<std::string> stop_string;  // the stop string that ended the choice
+  bool ended_itself = false;               // a stop token ended the choice
 };
 
 // Receives the output of one completion. Called on the engine thread; must not block. Every choice
@@ -121,6 +125,8 @@ class Completion {
   virtual uint32_t prompt_tokens() const = 0;
   // Returns the paths of the schema keywords that the answer may violate; only for relaxed forms.
   virtual std::vector<std::string> relaxed() const { return {}; }
+  // Returns what the answers depend on; null if OutputOptions::attests is false.
+  virtual std::shared_ptr<const AttestedRequest> attested() const { return nullptr; }
 };
 
 // Properties of a model's weights, for listings.
@@ -139,11 +145,12 @@ struct ModelCard {
   uint32_t n_ctx_max = 0;
   uint32_t n_ctx_train = 0;
   uint32_t n_vocab = 0;
-  uint32_t model_dim = 0;    // size of a hidden state
-  uint64_t kv_tokens = 0;    // number of tokens whose K/V fit in memory
-  uint32_t page_tokens = 0;  // tokens per page
-  std::string kv_type = {};  // element type of K/V
-  std::string backend = {};  // for example "cpu/avx512"
+  uint32_t model_dim = 0;     // size of a hidden state
+  uint64_t kv_tokens = 0;     // number of tokens whose K/V fit in memory
+  uint32_t page_tokens = 0;   // tokens per page
+  std::string kv_type = {};   // element type of K/V
+  std::string numerics = {};  // identifier of the arithmetic: kvik::numerics()
+  std::string backend = {};   // for example "cpu/avx512"
   // the template in use (the model's own or a replacement), UTF-8; empty: none
   std::string chat_template = {};
   // additional names; "*" matches any name

@@ -99,6 +99,15 @@ class Page(unittest.TestCase):
         self.assertTrue(result["isDeselected"])
         self.assertEqual(result["complaints"], [])
 
+    def test_sessions_and_what_they_lost_are_listed(self):
+        with Server("demo", *FLAGS) as server:
+            result = seen("sessions", server)
+            sessions = server.get("/kvik/sessions").json["sessions"]
+        self.assertEqual((result["before"], result["rows"], len(sessions)), (0, 1, 1))
+        self.assertIn("changed text", result["text"])
+        self.assertIn(f"{sessions[0]['lost_tokens']:,}", result["text"])
+        self.assertEqual(result["complaints"], [])
+
     def test_sequences_that_run_together_are_strips(self):
         result = seen("others", self.server)
         self.assertEqual(result["tokens"], [600] * 12)

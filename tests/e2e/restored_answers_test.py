@@ -107,6 +107,27 @@ class RestoredAnswers(unittest.TestCase):
                 usage = server.post(path, {**body, name: history}).json["usage"]
                 self.assertGreater(usage["kvik"]["restored_tokens"], 0, usage)
 
+    def test_answers_survive_a_restart(self):
+        with tempfile.TemporaryDirectory() as folder:
+            flags = ("--disk", folder, "--chat-template", self.file(REASONS))
+            server = self.serve(*flags)
+            first = self.reasoned(server)
+            server.stop()
+            server = self.serve(*flags)
+            dropped = {"role": "assistant", "content": first["choices"][0]["message"]["content"]}
+            n_missing, n_restored = self.next_turn(server, first, dropped)
+            self.assertEqual(n_missing, 0)
+            self.assertGreater(n_restored, 0)
+            self.assertEqual(os.stat(os.path.join(folder, "answers")).st_mode & 0o777, 0o600)
+            server.stop()
+            with open(os.path.join(folder, "answers"), "r+b") as file:
+                file.seek(-40, os.SEEK_END)
+                file.write(b"X")
+            server = self.serve(*flags)
+            self.assertEqual(self.next_turn(server, first, dropped)[1], 0)
+            self.assertIn("damaged", server.said())
+            server.stop()
+
     def test_no_memory_no_tokens(self):
         server = self.serve("--answer-memory", "0", "--chat-template", self.file(REASONS))
         first = self.reasoned(server)

@@ -98,6 +98,21 @@ class ForcedCalls(Scripted):
         self.assertEqual([item["type"] for item in answer["output"]], ["function_call"], answer)
 
 
+    def test_forbidden_calls_leave_the_prompt_as_it_is(self):
+        tool = {"name": "paint", "input_schema": PAINT["function"]["parameters"]}
+        routes = (("/v1/chat/completions", {"messages": USER, "tools": [PAINT, STOP]}, "none"),
+                  ("/v1/messages", {"messages": USER, "tools": [tool], "max_tokens": 9}, {"type": "none"}),
+                  ("/v1/responses", {"input": USER, "tools": [{"type": "function", **PAINT["function"]}]}, "none"))
+        for path, body, none in routes:
+            with self.subTest(path):
+                first, second = (self.server.post(path, {**body, **choice}) for choice in ({}, {"tool_choice": none}))
+                self.assertEqual((first.status, second.status), (200, 200), second.body)
+                prompts = [sum(n for name, n in answer.json["usage"].items() if name in ("prompt_tokens", "input_tokens", "cache_read_input_tokens"))
+                           for answer in (first, second)]
+                self.assertEqual(*prompts)
+                self.assertNotIn(b"call_", second.body)
+
+
 class OwnFormat(ForcedCalls):
     """Repeats the tests with calls in XML with parameters."""
     format = "xml"
@@ -111,6 +126,12 @@ class OwnTokens(ForcedCalls):
         ids = self.chat(tool_choice={"type": "function", "function": {"name": "stop"}}, return_token_ids=True, temperature=0)["token_ids"]
         marks = scripted_model.Script(self.answers, scripted_model.MARKS["kimi"]).marks
         self.assertEqual([i for i in ids if i in marks.values()], [marks[mark] for mark in scripted_model.MARKS["kimi"]])
+
+    def test_the_mark_of_a_call_cannot_occur_where_calls_are_forbidden(self):
+        begin = scripted_model.Script(self.answers, scripted_model.MARKS["kimi"]).marks[scripted_model.MARKS["kimi"][0]]
+        wanted = {"logit_bias": {str(begin): 100}, "max_tokens": 3, "return_token_ids": True, "temperature": 0}
+        self.assertIn(begin, self.chat(**wanted)["token_ids"])
+        self.assertNotIn(begin, self.chat(tool_choice="none", **wanted)["token_ids"])
 
 
 class Answers(Scripted):

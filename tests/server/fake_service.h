@@ -214,7 +214,7 @@ class FakeService final : public ServiceApi {
     const bool is_enabled = text.find("think=True") != std::string::npos;
     ChatPrompt prompt{.ids = tokenize(text, {.add_bos = false}),
                       .answer_begin = is_enabled ? AnswerBegin::kReasoning : AnswerBegin::kText};
-    if (!request.tools.empty()) {
+    if (!request.tools.empty() && !request.forbids_calls) {
       prompt.answer_syntax.calls = {&hermes_format()};
       prompt.answer_syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
     }

@@ -157,7 +157,9 @@ TEST_F(ServerCalls, function_call_is_a_tool_choice) {
   client().post(kChat, body + R"(,"function_call":{"name":"add"}})");
   EXPECT_TRUE(service.wait_for_call(0)->request.form.has_value());
   client().post(kChat, body + R"(,"function_call":"none"})");
-  EXPECT_EQ(prompt_of(1), "user: Hi\nassistant:");
+  EXPECT_EQ(prompt_of(1), prompt_of(0));
+  EXPECT_FALSE(service.wait_for_call(1)->request.form.has_value());
+  EXPECT_TRUE(service.wait_for_call(1)->request.output.answer_syntax.calls.empty());
   EXPECT_EQ(expect_error(client().post(kChat, body + R"(,"function_call":7})"), 400),
             "function_call");
   EXPECT_EQ(expect_error(client().post(kChat, body + R"(,"function_call":{"name":"sub"}})"), 400),

@@ -11,6 +11,7 @@ import { type Link, type Step, liveStore } from "./live";
 import { MapPanel } from "./map_panel";
 import { RouterModels, SingleModel } from "./models/models_panel";
 import { Sequences } from "./sequences";
+import { Sessions } from "./sessions/sessions_panel";
 import { Steps } from "./steps";
 import { storage } from "./storage";
 import { useStore } from "./store";
@@ -145,6 +146,7 @@ export function App() {
             <Tiles />
             <MapPanel />
             <div class="pair"><Sequences /><Steps /></div>
+            <Sessions />
             <Charts />
             <SingleModel />
           </div>

@@ -148,6 +148,19 @@ const scenarios = {
     return { first, second, before, after: await count(page, "shared"), detail, isDeselected, complaints: page.complaints };
   },
 
+  // Two chats, of which the second message changes the system prompt of the first.
+  async sessions(browser) {
+    const page = await open(browser);
+    const before = await page.locator(".sessions").count();
+    await setSystem(page, kSystem, 8);
+    await say(page, "Who goes there?");
+    await setSystem(page, `Be brief. ${kSystem}`, 8);
+    await say(page, "What is the hour?");
+    await page.waitForFunction(() => /[1-9]/.test(document.querySelector(".sessions .causes")?.parentElement.textContent ?? ""));
+    const text = await page.locator(".sessions tbody tr").first().innerText();
+    return { before, text, rows: await page.locator(".sessions tbody tr").count(), complaints: page.complaints };
+  },
+
   // Other clients use the server while the page is open.
   async others(browser) {
     const page = await open(browser);

@@ -10,11 +10,13 @@ void CompletionChoice::append(CompletionChunk chunk) {
   text += chunk.text;
   for (AnswerPart& part : chunk.parts) kvik::append(parts, std::move(part));
   token_ids.insert(token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
+  links.insert(links.end(), chunk.links.begin(), chunk.links.end());
   std::ranges::move(chunk.logprobs, std::back_inserter(logprobs));
   std::ranges::move(chunk.prompt_logprobs, std::back_inserter(prompt_logprobs));
   if (!chunk.finish) return;
   finish = chunk.finish;
   stop_string = std::move(chunk.stop_string);
+  ended_itself = chunk.ended_itself;
 }
 
 Usage sum_of(std::span<const Usage> usages) {

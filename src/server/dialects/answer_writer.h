@@ -17,6 +17,12 @@
 
 namespace kvik {
 
+// What an answer depends on, so that `kvik verify` can compute it again.
+struct Attestation {
+  std::string model, numerics, kv_type;                          // as in AttestedAnswer
+  std::vector<std::shared_ptr<const AttestedRequest>> requests;  // one per prompt
+};
+
 // Fields common to all JSON of one answer, whatever the dialect.
 struct AnswerEnvelope {
   std::string id;  // "cmpl-…", "chatcmpl-…", "msg_…"
@@ -31,7 +37,8 @@ struct AnswerEnvelope {
   std::optional<CacheReach> explain_cache;  // present if an explanation is requested
   FindText find_text;                       // text of the prompts, for the explanation
   std::optional<Prices> prices;
-  uint32_t n_marked = 0;  // prompt tokens up to the last cache_control mark
+  uint32_t n_marked = 0;                   // prompt tokens up to the last cache_control mark
+  std::optional<Attestation> attestation;  // present if one is requested
 };
 
 // One choice of a whole answer, assembled from its chunks. An event of a stream is the same with a
@@ -40,10 +47,12 @@ struct CompletionChoice {
   std::string text;
   std::vector<AnswerPart> parts;  // only for answers to chats
   std::vector<TokenId> token_ids;
+  std::vector<LogitsChain::Link> links;
   std::vector<ChunkLogprob> logprobs;
   std::vector<std::vector<PromptLogprob>> prompt_logprobs;  // only in the first choice of a prompt
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;
+  bool ended_itself = false;  // a stop token ended it
 
   void append(CompletionChunk chunk);
 };

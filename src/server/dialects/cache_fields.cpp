@@ -67,8 +67,8 @@ Result<void> check_members(const json::object& object, std::string_view name,
 Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
   TRY_ASSIGN(const auto own, fields.object("kvik"));
   if (!own) return std::optional<seconds>();
-  constexpr std::string_view kOwn[] = {"explain_cache", "pin", "restore_answers", "schema_language",
-                                       "whitespace"};
+  constexpr std::string_view kOwn[] = {"attest",          "explain_cache",   "pin",
+                                       "restore_answers", "schema_language", "whitespace"};
   TRY(check_members(own->all(), "kvik", kOwn));
   TRY_ASSIGN(const auto pin, own->object("pin"));
   if (!pin) return std::optional<seconds>();

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/hash.h"
 #include "base/keyed_hash.h"
 #include "server/dialects/cache_fields.h"
 #include "server/dialects/form_fields.h"
+#include "server/dialects/sessions/session_name.h"
 #include "service/request_bounds.h"
 #include "service/tools/tool_call_grammar.h"
 
@@ -144,7 +146,7 @@ Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat) {
       return {};
     }
   }
-  if (mode == "none") chat.tools.clear();
+  chat.forbids_calls = mode == "none";
   if (mode == "required" && !chat.forced) chat.forced.emplace();
   if (mode == "auto" || mode == "none" || mode == "required") return {};
   return refuse("tool_choice",
@@ -265,11 +267,14 @@ Result<CompletionCall> with_prompt(const ServiceApi& service, ChatRequest chat,
   CompletionRequest& request = call.requests.front();
   if (call.restores_answers && !client.empty()) chat.owner = owner_of(client, request);
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
+  call.session = session_name(call.session.id, chat.messages);
   request.prompt = std::move(prompt.ids);
   request.engine.pins = std::move(prompt.pins);
   if (prompt.last_message_end) request.engine.message_ends = {*prompt.last_message_end};
   request.output.answer_begin = prompt.answer_begin;
   request.output.answer_syntax = std::move(prompt.answer_syntax);
+  for (const TokenId id : request.output.answer_syntax.forbidden_tokens)
+    request.engine.sampling.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
   request.output.reasoning_budget = prompt.reasoning_budget;
   request.n_restored = prompt.n_restored;
   request.origin = std::move(prompt.origin);

@@ -54,7 +54,7 @@ Result<void> add_tool(const boost::json::object& tool, Json shown, CacheMarks& m
 Result<void> check_n_messages(size_t n);
 Result<void> check_n_tools(size_t n);
 
-// Reads OpenAI's tool_choice of chats and responses: "none" removes the tools.
+// Reads OpenAI's tool_choice of chats and responses.
 Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat);
 
 // Reads parallel_tool_calls: false ends the answer after its first call.

@@ -94,6 +94,14 @@ Result<void> read_flag(const JsonFields& fields, std::string_view name, bool& ou
   return {};
 }
 
+// Reads "kvik": {"attest": true}: the answer then holds what `kvik verify` needs.
+Result<bool> wants_attestation(const JsonFields& fields) {
+  TRY_ASSIGN(const auto own, fields.object("kvik"));
+  if (!own) return false;
+  TRY_ASSIGN(const auto attest, own->flag("attest"));
+  return attest.value_or(false);
+}
+
 Result<SamplingParams> read_sampling(const JsonFields& fields) {
   SamplingParams sampling;
   TRY(read_sampling_fields(fields, sampling));
@@ -159,6 +167,8 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   TRY(read_flag(fields, "stream", call.is_stream));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
   TRY_ASSIGN(call.restores_answers, restores_answers(fields));
+  TRY_ASSIGN(auto session, fields.string("prompt_cache_key"));
+  call.session.id = std::move(session).value_or("");
   CompletionRequest& request = call.requests.emplace_back();
   TRY_ASSIGN(request.engine.sampling, read_sampling(fields));
   TRY_ASSIGN(request.seed, read_seed(fields));
@@ -171,6 +181,11 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   TRY_ASSIGN(const auto speculate, fields.flag("speculate"));
   if (speculate == false) request.engine.speculate = Request::Speculate::kOff;
   TRY(read_flag(fields, "return_token_ids", request.output.return_token_ids));
+  TRY_ASSIGN(request.output.attests, wants_attestation(fields));
+  if (request.output.attests) {
+    if (call.is_stream) return refuse("kvik.attest", "kvik.attest is not supported in a stream");
+    request.output.return_token_ids = true;
+  }
   return call;
 }
 

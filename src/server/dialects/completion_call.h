@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "server/dialects/json_fields.h"
+#include "server/dialects/sessions/session_book.h"
 #include "service/sampling_fields.h"
 #include "service/service_api.h"
 
@@ -23,6 +24,7 @@ struct CompletionCall {
   bool explain_cache = false;        // the answer explains what the cache did
   bool restores_answers = true;      // earlier answers get the tokens that the model generated
   bool names_function_call = false;  // a chat's tool call is "function_call", OpenAI's older form
+  SessionName session = {};          // with_prompt() completes it
   size_t kept_bytes = 0;             // bytes of the body that the answer repeats
   size_t stored_bytes = 0;           // bytes stored with the answer
   // Tools that only their vendor can run: they are not shown to the model, and listed in a response

@@ -20,7 +20,9 @@ constexpr size_t kMergedTextBytes = 3840;
 // Returns the approximate size of the chunk as an event.
 size_t weight_bytes(const CompletionChunk& chunk) {
   constexpr size_t kLogprob = 64;
-  size_t bytes = kEnvelopeBytes + chunk.text.size() + 8 * chunk.token_ids.size();
+  constexpr size_t kLink = 19;  // its digits, quotes and a comma
+  size_t bytes =
+      kEnvelopeBytes + chunk.text.size() + 8 * chunk.token_ids.size() + kLink * chunk.links.size();
   for (const AnswerPart& part : chunk.parts) bytes += part.text.size();
   for (const ChunkLogprob& logprob : chunk.logprobs)
     bytes += kLogprob * (1 + logprob.top.size()) + logprob.token.size();
@@ -30,7 +32,9 @@ size_t weight_bytes(const CompletionChunk& chunk) {
 // Returns its memory while an answer is assembled: text is also held in parts.
 size_t held_bytes(const CompletionChunk& chunk) {
   constexpr size_t kHeap = 16;  // overhead of an allocation
-  size_t bytes = 2 * chunk.text.size() + sizeof(TokenId) * chunk.token_ids.size();
+  constexpr size_t kLink = 64;  // it becomes a JSON value
+  size_t bytes =
+      2 * chunk.text.size() + sizeof(TokenId) * chunk.token_ids.size() + kLink * chunk.links.size();
   for (const ChunkLogprob& logprob : chunk.logprobs) {
     bytes += sizeof logprob + kHeap + logprob.top.size() * sizeof(logprob.top[0]);
   }
@@ -44,9 +48,11 @@ void append_chunk(CompletionChunk& to, CompletionChunk& from) {
   to.text += from.text;
   for (AnswerPart& part : from.parts) append(to.parts, std::move(part));
   to.token_ids.insert(to.token_ids.end(), from.token_ids.begin(), from.token_ids.end());
+  to.links.insert(to.links.end(), from.links.begin(), from.links.end());
   std::ranges::move(from.logprobs, std::back_inserter(to.logprobs));
   to.finish = from.finish;
   to.stop_string = std::move(from.stop_string);
+  to.ended_itself = from.ended_itself;
 }
 
 }  // namespace

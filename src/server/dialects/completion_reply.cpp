@@ -73,6 +73,11 @@ std::optional<CompletionChunk> CompletionReply::take() {
   return chunk;
 }
 
+void CompletionReply::take_usages() {
+  usages_ = mailbox().take_usages();
+  if (usages_ && running_.on_usages) running_.on_usages(*usages_);
+}
+
 // One event per call: some clients treat the data of one read as one event.
 PendingReply::State StreamedCompletion::advance(std::string& out) {
   while (events_.empty() && !has_ended_)
@@ -120,7 +125,7 @@ bool StreamedCompletion::take_output() {
     if (n_cut_ == chunk_->logprobs.size() || has_ended_) chunk_.reset();
     return true;
   }
-  usages_ = mailbox().take_usages();
+  take_usages();
   if (!usages_) return false;
   writer().end(*usages_, events_);
   has_ended_ = true;
@@ -133,7 +138,7 @@ PendingReply::State WholeCompletion::advance(std::string&) {
     if (!error_) error_ = error_of(chunk->finish);
     choices_[chunk->choice].append(std::move(*chunk));
   }
-  usages_ = mailbox().take_usages();
+  take_usages();
   has_memory_ = !mailbox().has_overflowed();
   return usages_ || error_ || !has_memory_ ? State::kDone : State::kRunning;
 }

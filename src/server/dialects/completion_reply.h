@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct RunningCompletions {
   bool has_room = true;               // false: the share had no room
   std::vector<std::string> left_out;  // CompletionCall::left_out
   std::string form_param;             // StructuredOutput::param; empty: none
+  // called once when all are done; empty: not called
+  std::function<void(std::span<const Usage>)> on_usages = {};
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -50,6 +53,8 @@ class CompletionReply : public PendingReply {
   std::optional<Error> error_of(std::optional<FinishReason> finish) const;
   CompletionMailbox& mailbox() const { return *running_.mailbox; }
   std::optional<CompletionChunk> take();
+  // Sets usages_ if all are done.
+  void take_usages();
   AnswerWriter& writer() { return *writer_; }
 
   std::optional<std::vector<Usage>> usages_;  // one per prompt, when all are done

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "server/dialects/attest/attestation_json.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
 
@@ -117,9 +118,13 @@ json::object envelope_json(const AnswerEnvelope& envelope, std::string_view obje
           {"model", envelope.model}};
 }
 
-json::object openai_end(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
-  json::object out{{"usage", usage_json(envelope, usages)}};
-  add_explanation(envelope, usages, out);
+json::object openai_end(const AnswerEnvelope& envelope, const WholeAnswer& answer) {
+  json::object out{{"usage", usage_json(envelope, answer.usages)}};
+  add_explanation(envelope, answer.usages, out);
+  if (envelope.attestation) {
+    json::object& own = out.emplace("kvik", json::object()).first->value().get_object();
+    own["attest"] = attestation_json(*envelope.attestation, answer);
+  }
   return out;
 }
 

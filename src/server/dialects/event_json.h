@@ -46,7 +46,7 @@ boost::json::object draft_tokens_json(const Usage& usage);
 void add_kvik(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
 // Returns the fields after the choices of a whole answer.
-boost::json::object openai_end(const AnswerEnvelope& envelope, std::span<const Usage> usages);
+boost::json::object openai_end(const AnswerEnvelope& envelope, const WholeAnswer& answer);
 // Returns an event with results of one choice.
 std::string openai_event(const AnswerEnvelope& envelope, std::string_view object,
                          boost::json::object choice);

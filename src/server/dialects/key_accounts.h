@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "server/dialects/sessions/session_book.h"
 #include "server/server_options.h"
 #include "service/service_api.h"
 
 namespace kvik {
 
-// Total usage of one API key since the start, including canceled answers. Any thread.
+// Total usage of one API key since the start, including canceled answers, and its recent sessions.
+// Any thread.
 class KeyAccount {
  public:
   void add(const Usage& usage) {
@@ -26,9 +28,11 @@ class KeyAccount {
   uint64_t computed_tokens() const { return computed_; }
   uint64_t cached_tokens() const { return cached_; }
   uint64_t output_tokens() const { return output_; }
+  SessionBook& sessions() { return sessions_; }
 
  private:
   std::atomic<uint64_t> computed_ = 0, cached_ = 0, output_ = 0;
+  SessionBook sessions_;
 };
 
 // One account per name in the key file; a single one without keys. Any thread.

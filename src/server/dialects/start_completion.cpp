@@ -15,15 +15,19 @@
 namespace kvik {
 namespace {
 
-AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service) {
+int64_t unix_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service) {
   const CompletionRequest& first = call.requests.front();
   AnswerEnvelope envelope;
   // A client that chose an adapter gets the name that it used.
   const bool has_adapter =
       first.model && adapter_name(service.adapters(), service.card(), *first.model);
   envelope.model = has_adapter ? *first.model : service.card().id.text();
-  envelope.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  envelope.created_s = unix_seconds();
   envelope.wants_logprobs = first.engine.n_logprobs.has_value();
   envelope.wants_prompt_logprobs = first.output.n_prompt_logprobs.has_value();
   envelope.wants_token_ids = first.output.return_token_ids;
@@ -38,17 +42,17 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
 // Returns a function that finds the text around a token of a rendered conversation. Borrows the
 // service, which outlives all answers.
 FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
-  std::vector<std::vector<TokenId>> prompts;
+  auto prompts = std::make_shared<std::vector<std::vector<TokenId>>>();
   for (const CompletionRequest& request : call.requests) {
     const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt);
     const bool is_chat = ids && request.output.answer_begin;
-    prompts.push_back(is_chat ? *ids : std::vector<TokenId>());
+    prompts->push_back(is_chat ? *ids : std::vector<TokenId>());
   }
   return [&service, prompts = std::move(prompts)](size_t prompt,
                                                   uint32_t position) -> std::optional<TextAround> {
     constexpr size_t kEarlier = 1000, kBefore = 24, kAfter = 16;  // tokens
-    if (prompt >= prompts.size() || position >= prompts[prompt].size()) return std::nullopt;
-    const std::span<const TokenId> ids = prompts[prompt];
+    if (prompt >= prompts->size() || position >= (*prompts)[prompt].size()) return std::nullopt;
+    const std::span<const TokenId> ids = (*prompts)[prompt];
     const size_t begin = position - std::min<size_t>(position, kBefore);
     const size_t n_earlier = std::min(begin, kEarlier);
     const auto earlier = service.detokenize(ids.subspan(begin - n_earlier, n_earlier));
@@ -57,6 +61,22 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
         service.detokenize(ids.subspan(position, std::min(kAfter, ids.size() - position)));
     if (!earlier || !before || !after) return std::nullopt;
     return TextAround{valid_utf8(*before), valid_utf8(*after), valid_utf8(*earlier)};
+  };
+}
+
+// Returns a function that adds a finished request to its session.
+std::function<void(std::span<const Usage>)> session_recorder(std::shared_ptr<KeyAccount> account,
+                                                             SessionName name, FindText find_text) {
+  return [account = std::move(account), name = std::move(name),
+          find_text = std::move(find_text)](std::span<const Usage> usages) {
+    const Usage& usage = usages.front();
+    std::string_view part;
+    if (account->sessions().lost_tokens(name, usage) > 0 && usage.cache.position &&
+        usage.cache.miss == MissReason::kDiverged) {
+      const auto text = find_text(0, *usage.cache.position);
+      if (text) part = changing_part(*text);
+    }
+    account->sessions().add(name, usage, part, unix_seconds());
   };
 }
 
@@ -70,16 +90,33 @@ void apply_key(const ApiKey& key, CompletionCall& call) {
   }
 }
 
+std::optional<Attestation> attestation_of(const ModelCard& card,
+                                          const RunningCompletions& running) {
+  Attestation out{card.weights.digest, card.numerics, card.kv_type, {}};
+  for (const auto& completion : running.completions) {
+    auto request = completion->attested();
+    if (!request) return std::nullopt;
+    out.requests.push_back(std::move(request));
+  }
+  return out;
+}
+
 CacheReach reach_of(const ApiKey* key) {
   if (!key) return CacheReach::kAllClients;
   return key->cache_salt.empty() ? CacheReach::kOtherTenants : CacheReach::kOwnSalt;
 }
 
-// Returns the engine's memory of a prompt for each of its choices, without pages: tokens, their
-// counts, repeated text; and of the choice itself.
+// Returns the bytes of an attested prompt: of its tokens, as JSON values and as text.
+size_t attested_bytes(size_t prompt_tokens) {
+  constexpr size_t kToken = 48;
+  return prompt_tokens * kToken;
+}
+
+// Returns the memory of a prompt for each of its choices, without pages: tokens in the engine and
+// for explanations, their counts, repeated text; and of the choice itself.
 size_t running_bytes(const AnswerShape& shape, size_t prompt_tokens) {
   constexpr size_t kChoice = size_t{4} << 10;
-  constexpr size_t kToken = 12;
+  constexpr size_t kToken = 16;
   constexpr size_t kEchoedToken = 16;
   return shape.n * (kChoice + prompt_tokens * (kToken + (shape.echo ? kEchoedToken : 0)));
 }
@@ -125,6 +162,7 @@ std::optional<size_t> buffer_bytes(const ServerOptions& options, const Completio
 Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall& call,
                                   const ApiKey* key) {
   const uint64_t n_ctx = context.service.card().n_ctx_max;
+  const bool is_attested = call.requests.front().output.attests;
   TRY(check_before(call, n_ctx));
   RunningCompletions running;
   running.mailbox = std::make_shared<CompletionMailbox>(
@@ -147,7 +185,9 @@ Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall&
     first_choice += shape.n;
     size += answer_size(shape, n_prompt, n_new);
     TRY(check_answer_size(size, shape));
-    running.has_room = running.has_room && running.share.grow(running_bytes(shape, n_prompt));
+    const size_t attested = is_attested ? attested_bytes(n_prompt) : 0;
+    running.has_room =
+        running.has_room && running.share.grow(running_bytes(shape, n_prompt) + attested);
     if (!running.has_room) break;
   }
   return running;
@@ -179,10 +219,14 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   envelope.id = random_id(dialect.id_prefix);
   envelope.request_id = request.id;
   envelope.prices = context.options.prices;
+  const bool is_of_session = !call.session.conversation.empty();
+  FindText find_text =
+      call.explain_cache || is_of_session ? text_finder(context.service, call) : FindText();
   if (call.explain_cache) {
     envelope.explain_cache = reach_of(key);
-    envelope.find_text = text_finder(context.service, call);
+    envelope.find_text = find_text;
   }
+  SessionName session = std::move(call.session);
   const auto& form = call.requests.front().form;
   std::string form_param =
       form ? with_dialect_param(dialect, {.code = {}, .message = {}, .param = form->param}).param
@@ -192,9 +236,14 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
     return error_response(with_dialect_param(dialect, running.error()), wait_of(context.service));
   }
   if (!running->has_room) return error_response(no_memory());
+  if (is_of_session) {
+    running->on_usages =
+        session_recorder(context.accounts.of(key), std::move(session), std::move(find_text));
+  }
   running->left_out = std::move(call.left_out);
   running->form_param = std::move(form_param);
   std::string id = envelope.id;
+  envelope.attestation = attestation_of(context.service.card(), *running);
   auto writer = dialect.make_writer(std::move(envelope));
   if (call.is_stream)
     return std::make_unique<StreamedCompletion>(std::move(id), std::move(writer),
@@ -257,6 +306,12 @@ bool must_read_adapter(const ServiceApi& service, const CompletionCall& call) {
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,
                        Result<CompletionCall> call, const AnswerDialect& dialect) {
   if (!call) return error_response(with_dialect_param(dialect, call.error()));
+  if (call->requests.front().output.attests && !dialect.can_attest) {
+    return error_response({.code = ErrorCode::kUnsupported,
+                           .message = "kvik.attest is supported by /v1/completions and "
+                                      "/v1/chat/completions only",
+                           .param = "kvik.attest"});
+  }
   if (const ApiKey* key = find_key(request, context.options)) apply_key(*key, *call);
   limit_answer(*call);
   if (must_compile(context.service, *call) || must_read_adapter(context.service, *call))

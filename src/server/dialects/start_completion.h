@@ -21,6 +21,7 @@ struct AnswerDialect {
   // May be called after the handler has returned, on another thread: it owns everything it refers
   // to.
   std::function<std::unique_ptr<AnswerWriter>(AnswerEnvelope)> make_writer;
+  bool can_attest = false;  // its answers can hold an attestation
 };
 
 // Returns the error of a call with the field name of the dialect.

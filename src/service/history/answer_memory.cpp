@@ -7,6 +7,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <iterator>
+#include <ranges>
 
 #include "base/blanks.h"
 
@@ -139,6 +140,7 @@ void AnswerMemory::remember(std::string_view client, const ConversationKey& key,
   const uint64_t n_bytes = bytes_of(answer);
   if (n_bytes > max_bytes_ / 4) return;
   const MutexLock lock(mutex_);
+  ++n_changes_;
   if (const auto known = places_.find(key); known != places_.end()) erase(known->second);
   const auto place = clients_.try_emplace(std::string(client)).first;
   place->second.entries.push_front(
@@ -158,6 +160,21 @@ std::shared_ptr<const RememberedAnswer> AnswerMemory::find(const ConversationKey
   const auto& [client, entry] = found->second;
   client->second.entries.splice(client->second.entries.begin(), client->second.entries, entry);
   return entry->answer;
+}
+
+std::vector<AnswerMemory::Stored> AnswerMemory::all() const {
+  const MutexLock lock(mutex_);
+  std::vector<Stored> out;
+  for (const auto& [name, client] : clients_) {
+    for (const Entry& entry : std::views::reverse(client.entries))
+      out.push_back({name, entry.key, entry.answer});
+  }
+  return out;
+}
+
+uint64_t AnswerMemory::n_changes() const {
+  const MutexLock lock(mutex_);
+  return n_changes_;
 }
 
 uint64_t AnswerMemory::n_bytes() const {

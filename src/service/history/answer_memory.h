@@ -59,6 +59,16 @@ class AnswerMemory {
   // Returns null if the answer is unknown.
   std::shared_ptr<const RememberedAnswer> find(const ConversationKey& key);
 
+  struct Stored {
+    std::string client;
+    ConversationKey key;
+    std::shared_ptr<const RememberedAnswer> answer;
+  };
+  // Returns all answers; those of a client in the order of their last use.
+  std::vector<Stored> all() const;
+  // Returns how often an answer was remembered.
+  uint64_t n_changes() const;
+
   uint64_t n_bytes() const;
 
  private:
@@ -86,6 +96,7 @@ class AnswerMemory {
   std::map<ConversationKey, Place> places_ GUARDED_BY(mutex_);
   std::set<std::pair<uint64_t, std::string>> by_size_ GUARDED_BY(mutex_);  // bytes and client
   uint64_t n_bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t n_changes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvik

@@ -79,8 +79,8 @@ TEST(CacheFields, an_explanation_is_returned_only_on_request) {
 TEST(CacheFields, unknown_options_of_kvik_are_refused) {
   EXPECT_EQ(refused(R"("kvik":{"speculate":false})"), "kvik.speculate");
   EXPECT_EQ(parse(R"("kvik":{"explain":1})").error().message,
-            "kvik.explain is not known, expected one of: explain_cache, pin, restore_answers, "
-            "schema_language, whitespace");
+            "kvik.explain is not known, expected one of: attest, explain_cache, pin, "
+            "restore_answers, schema_language, whitespace");
   EXPECT_EQ(refused(R"("kvik":{"pin":{"ttl":"1h","x":1}})"), "kvik.pin.x");
 }
 

@@ -185,7 +185,7 @@ Result<void> read_functions(const JsonFields& fields, CacheMarks& marks, ChatReq
   if (!wish) return {};
   if (wish->is_string() && wish->get_string() == "auto") return {};
   if (wish->is_string() && wish->get_string() == "none") {
-    chat.tools.clear();
+    chat.forbids_calls = true;
     return {};
   }
   const json::object* named = wish->if_object();

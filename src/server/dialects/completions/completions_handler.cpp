@@ -7,7 +7,7 @@ namespace kvik {
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body) {
   return start_completion(context, request, parse_completions_call(context.service, body),
-                          {"cmpl-", {}, make_completions_writer});
+                          {"cmpl-", {}, make_completions_writer, true});
 }
 
 }  // namespace kvik

@@ -77,6 +77,8 @@ Result<CompletionCall> parse_completions_call(const ServiceApi& service, const R
   TRY_ASSIGN(common.engine.n_logprobs, read_logprobs(fields, "logprobs"));
   TRY_ASSIGN(const auto echo, fields.flag("echo"));
   common.output.echo = echo.value_or(false);
+  if (common.output.echo && common.output.attests)
+    return refuse("kvik.attest", "kvik.attest is not supported with echo");
   TRY_ASSIGN(std::vector<CompletionPrompt> prompts, read_prompts(fields));
   TRY_ASSIGN(const auto suffix, fields.text("suffix"));
   if (suffix && common.output.echo) return refuse("echo", "echo is not supported with suffix");

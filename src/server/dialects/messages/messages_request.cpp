@@ -12,6 +12,7 @@
 #include "server/dialects/form_fields.h"
 #include "server/dialects/json_fields.h"
 #include "server/dialects/messages/messages_conversation.h"
+#include "server/dialects/sessions/session_name.h"
 
 namespace kvik {
 namespace {
@@ -57,14 +58,14 @@ Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest
   return {};
 }
 
-// "none" removes the tools, "any" and "tool" force a call.
+// "none" forbids calls, "any" and "tool" force one.
 Result<void> read_choice(const JsonFields& fields, ChatRequest& chat, CompletionRequest& request) {
   TRY_ASSIGN(const auto choice, fields.object("tool_choice"));
   if (!choice) return {};
   TRY_ASSIGN(const auto one, choice->flag("disable_parallel_tool_use"));
   if (one.value_or(false)) request.output.max_calls = 1;
   const std::string_view type = text_at(choice->all(), "type");
-  if (type == "none") chat.tools.clear();
+  chat.forbids_calls = type == "none";
   if (type == "any") chat.forced.emplace();
   if (type == "tool") {
     chat.forced =
@@ -135,7 +136,10 @@ Result<CompletionCall> parse_call(const ServiceApi& service, const RequestBody& 
     TRY_ASSIGN(request.output.stop, read_stops(at(fields.all(), "stop_sequences")));
   }
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
-  if (metadata) TRY(read_user(*metadata, "user_id", request));
+  if (metadata) {
+    TRY(read_user(*metadata, "user_id", request));
+    if (call.session.id.empty()) call.session.id = session_of_user_id(request.engine.tenant);
+  }
   return with_prompt(service, chat, body.client, std::move(call));
 }
 

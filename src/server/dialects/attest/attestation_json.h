@@ -1,0 +1,22 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string_view>
+
+#include "base/result.h"
+#include "server/dialects/answer_writer.h"
+#include "service/attest/attested_answer.h"
+
+namespace kvik {
+
+// Returns "kvik": {"attest": …} of an answer:
+//   model, numerics, kv_type: as in AttestedAnswer
+//   prompts: for each prompt {prompt, sampling, min_tokens, stop_token_ids, adapter, constrained}
+//   choices: for each choice {links, ended}; its tokens are its token_ids
+boost::json::object attestation_json(const Attestation& attestation, const WholeAnswer& answer);
+
+// Reads an answer of /v1/completions or /v1/chat/completions with that object. Errors:
+// kInvalidArgument, naming the first field that is missing or wrong.
+Result<AttestedAnswer> read_attested_answer(std::string_view text);
+
+}  // namespace kvik

@@ -1,0 +1,94 @@
+#include "server/dialects/sessions/session_book.h"
+
+#include <algorithm>
+
+namespace kvik {
+
+const SessionBook::Conversation* SessionBook::find(const SessionName& name) const {
+  const auto session = std::ranges::find(
+      sessions_, name.id, [](const Session& s) -> const std::string& { return s.sum.id; });
+  if (session == sessions_.end()) return nullptr;
+  const auto found =
+      std::ranges::find(session->conversations, name.conversation, &Conversation::digest);
+  return found == session->conversations.end() ? nullptr : &*found;
+}
+
+// The last token of a prompt is always computed.
+uint64_t SessionBook::lost_of(const Conversation* before, const Usage& usage) {
+  if (!before || usage.prompt_tokens == 0) return 0;
+  const uint64_t n_expected = std::min<uint64_t>(before->n_known, usage.prompt_tokens - 1);
+  return n_expected > usage.cached_tokens ? n_expected - usage.cached_tokens : 0;
+}
+
+// Templates leave out the reasoning of earlier turns, so that the prompt differs from the end of
+// the earlier prompt on. That end may be the mark that opens the reasoning.
+std::string SessionBook::cause_of(const Conversation& before, const Usage& usage,
+                                  std::string_view part) {
+  constexpr uint32_t kOpening = 8;
+  const auto position = usage.cache.position;
+  if (before.has_reasoning && usage.cache.miss == MissReason::kDiverged && position &&
+      *position + kOpening >= before.prompt_tokens &&
+      *position <= before.prompt_tokens + kOpening) {
+    return "reasoning";
+  }
+  return std::string(part.empty() ? name_of(usage.cache.miss) : part);
+}
+
+uint64_t SessionBook::lost_tokens(const SessionName& name, const Usage& usage) const {
+  const MutexLock lock(mutex_);
+  return lost_of(find(name), usage);
+}
+
+// Returns the session as the last used one.
+SessionBook::Session& SessionBook::use(const std::string& id, int64_t now_s) {
+  const auto found = std::ranges::find(
+      sessions_, id, [](const Session& s) -> const std::string& { return s.sum.id; });
+  if (found != sessions_.end()) {
+    sessions_.splice(sessions_.begin(), sessions_, found);
+    return sessions_.front();
+  }
+  if (sessions_.size() == kSessions) sessions_.pop_back();
+  Session& session = sessions_.emplace_front();
+  session.sum.id = id;
+  session.sum.first_s = now_s;
+  return session;
+}
+
+void SessionBook::add(const SessionName& name, const Usage& usage, std::string_view part,
+                      int64_t now_s) {
+  const MutexLock lock(mutex_);
+  Session& session = use(name.id, now_s);
+  SessionSummary& sum = session.sum;
+  ++sum.n_requests;
+  sum.prompt_tokens += usage.prompt_tokens;
+  sum.reused_tokens += usage.cached_tokens;
+  sum.restored_tokens += usage.restored_tokens;
+  sum.generated_tokens += usage.completion_tokens;
+  sum.last_s = now_s;
+  std::list<Conversation>& all = session.conversations;
+  const auto before = std::ranges::find(all, name.conversation, &Conversation::digest);
+  if (before != all.end()) {
+    if (const uint64_t n_lost = lost_of(&*before, usage)) {
+      sum.lost_tokens += n_lost;
+      sum.lost_to[cause_of(*before, usage, part)] += n_lost;
+    }
+    all.erase(before);
+  } else if (all.size() == kConversations) {
+    all.pop_back();
+  }
+  // K and V of the last token of an answer are not computed.
+  const uint64_t n_answer = usage.completion_tokens > 0 ? usage.completion_tokens - 1 : 0;
+  all.push_front({.digest = name.conversation,
+                  .n_known = usage.prompt_tokens + n_answer,
+                  .prompt_tokens = usage.prompt_tokens,
+                  .has_reasoning = usage.reasoning_tokens > 0});
+}
+
+std::vector<SessionSummary> SessionBook::all() const {
+  const MutexLock lock(mutex_);
+  std::vector<SessionSummary> out;
+  for (const Session& session : sessions_) out.push_back(session.sum);
+  return out;
+}
+
+}  // namespace kvik

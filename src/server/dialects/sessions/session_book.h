@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// The session and the conversation of a request. An agent may hold several conversations in one
+// session: its own, those of sub-agents, and short ones that find a title.
+struct SessionName {
+  std::string id;            // empty: the request belongs to none
+  std::string conversation;  // digest of its first messages
+};
+
+// The sum of the finished requests of one session.
+struct SessionSummary {
+  std::string id;
+  uint64_t n_requests = 0;
+  uint64_t prompt_tokens = 0;
+  uint64_t reused_tokens = 0;    // of the prompts, from the cache
+  uint64_t restored_tokens = 0;  // Usage::restored_tokens
+  uint64_t generated_tokens = 0;
+  // Prompt tokens that were computed although K and V had been computed for the request before in
+  // the same conversation, and their causes: a part that clients change (changing_part()), else
+  // "reasoning" if the answer's reasoning is not in the prompt any more, else the MissReason.
+  uint64_t lost_tokens = 0;
+  std::map<std::string, uint64_t, std::less<>> lost_to = {};
+  int64_t first_s = 0, last_s = 0;  // Unix time of the first and the last request
+};
+
+// The recent sessions of one API key. The one that was used least recently is dropped. Any thread.
+class SessionBook {
+ public:
+  static constexpr size_t kSessions = 64;
+  static constexpr size_t kConversations = 16;  // of a session, for their lost tokens
+
+  // Returns how many tokens of the prompt were lost.
+  uint64_t lost_tokens(const SessionName& name, const Usage& usage) const;
+
+  // Adds a finished request. `part`: the changing part at which its prompt left the cached prefix;
+  // empty: unknown.
+  void add(const SessionName& name, const Usage& usage, std::string_view part, int64_t now_s);
+
+  // Returns all sessions, the last used first.
+  std::vector<SessionSummary> all() const;
+
+ private:
+  // The last request of a conversation.
+  struct Conversation {
+    std::string digest;
+    uint64_t n_known = 0;  // tokens with K and V
+    uint32_t prompt_tokens = 0;
+    bool has_reasoning = false;
+  };
+  struct Session {
+    SessionSummary sum;
+    std::list<Conversation> conversations;  // last used first
+  };
+
+  const Conversation* find(const SessionName& name) const REQUIRES(mutex_);
+  Session& use(const std::string& id, int64_t now_s) REQUIRES(mutex_);
+  static uint64_t lost_of(const Conversation* before, const Usage& usage);
+  static std::string cause_of(const Conversation& before, const Usage& usage,
+                              std::string_view part);
+
+  mutable Mutex mutex_;
+  std::list<Session> sessions_ GUARDED_BY(mutex_);  // last used first
+};
+
+}  // namespace kvik

@@ -1,0 +1,54 @@
+#include "server/dialects/sessions/session_name.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "base/printable.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kMaxIdBytes = 128;
+
+std::string without_reminders(std::string text) {
+  constexpr std::string_view kBegin = "<system-reminder>", kEnd = "</system-reminder>";
+  for (size_t begin = text.find(kBegin); begin != text.npos; begin = text.find(kBegin, begin)) {
+    const size_t end = text.find(kEnd, begin);
+    text.erase(begin, end == text.npos ? text.npos : end + kEnd.size() - begin);
+  }
+  return text;
+}
+
+bool is_uuid(std::string_view text) {
+  constexpr std::string_view kForm = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+  return std::ranges::equal(text, kForm, [](char c, char form) {
+    const bool is_digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    return form == '-' ? c == '-' : is_digit;
+  });
+}
+
+}  // namespace
+
+SessionName session_name(std::string_view given_id, std::span<const Message> messages) {
+  const auto first = std::ranges::find(messages, "user", &Message::role);
+  if (first == messages.end()) return {};
+  Sha256 hash;
+  hash.add_text(without_reminders(text_of(*first)));
+  const Sha256Digest digest = hash.finish();
+  SessionName name;
+  name.conversation = to_hex(std::span(digest).first(8));
+  name.id = given_id.empty() ? name.conversation : valid_utf8(given_id.substr(0, kMaxIdBytes));
+  return name;
+}
+
+std::string_view session_of_user_id(std::string_view user_id) {
+  constexpr size_t kUuid = 36;
+  const size_t at = user_id.rfind("session");
+  if (at == user_id.npos) return {};
+  for (size_t begin = at; begin + kUuid <= user_id.size(); ++begin) {
+    if (is_uuid(user_id.substr(begin, kUuid))) return user_id.substr(begin, kUuid);
+  }
+  return {};
+}
+
+}  // namespace kvik

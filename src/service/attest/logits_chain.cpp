@@ -1,0 +1,51 @@
+#include "service/attest/logits_chain.h"
+
+#include <string>
+#include <variant>
+
+#include "service/sampling_fields.h"
+
+namespace kvik {
+namespace {
+
+// Adds a list preceded by its length.
+void add_ids(Sha256& sha, std::span<const TokenId> ids) {
+  sha.add_number(ids.size());
+  sha.add(std::as_bytes(ids));
+}
+
+void add_sampling(Sha256& sha, const SamplingParams& sampling) {
+  for (const SamplingField& field : sampling_fields()) {
+    std::visit([&](auto member) { sha.add(std::as_bytes(std::span(&(sampling.*member), 1))); },
+               field.member);
+  }
+  sha.add_number(sampling.logit_bias.size());
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    sha.add_number(id);
+    sha.add(std::as_bytes(std::span(&bias, 1)));
+  }
+  sha.add_number(sampling.seed);
+}
+
+}  // namespace
+
+LogitsChain::LogitsChain(const AttestedRequest& request, uint32_t choice) {
+  Sha256 sha;
+  add_ids(sha, request.prompt);
+  add_sampling(sha, request.sampling);
+  sha.add_number(choice);
+  sha.add_number(request.min_tokens);
+  add_ids(sha, request.stop_tokens);
+  sha.add_text(request.adapter);
+  sha.add_number(request.is_constrained);
+  last_ = xxh3_128(sha.finish());
+}
+
+LogitsChain::Link LogitsChain::add(TokenId id, std::span<const float> logits) {
+  const Hash128 bits = xxh3_128(std::as_bytes(logits));
+  const uint64_t words[] = {last_.low, last_.high, id, bits.low, bits.high};
+  last_ = xxh3_128(std::as_bytes(std::span(words)));
+  return last_.low;
+}
+
+}  // namespace kvik

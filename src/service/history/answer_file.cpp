@@ -1,0 +1,171 @@
+#include "service/history/answer_file.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file/atomic_file.h"
+#include "base/file/private_files.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/process/thread.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kBegin = "kvik answers 1\n";
+
+// Serializes numbers and texts, each text preceded by its length.
+class AnswerEncoder {
+ public:
+  void number(uint64_t number) { append(std::as_bytes(std::span(&number, 1))); }
+  void text(std::string_view text) {
+    number(text.size());
+    bytes_ += text;
+  }
+  void append(std::span<const std::byte> bytes) {
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  std::string take() && { return std::move(bytes_); }
+
+ private:
+  std::string bytes_{kBegin};
+};
+
+class AnswerDecoder {
+ public:
+  explicit AnswerDecoder(std::string_view bytes) : rest_(bytes) {}
+
+  // Returns the next n bytes; none, and is_whole() is false, if there are fewer.
+  std::string_view next(uint64_t n) {
+    if (n > rest_.size()) is_whole_ = false;
+    if (!is_whole_) return {};
+    const std::string_view bytes = rest_.substr(0, n);
+    rest_.remove_prefix(n);
+    return bytes;
+  }
+  uint64_t number() {
+    uint64_t number = 0;
+    const std::string_view bytes = next(sizeof(number));
+    if (is_whole_) std::memcpy(&number, bytes.data(), sizeof(number));
+    return number;
+  }
+  std::string text() { return std::string(next(number())); }
+
+  bool is_whole() const { return is_whole_; }
+  bool is_at_end() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool is_whole_ = true;
+};
+
+std::string checksum_of(std::string_view bytes) {
+  const Hash128 hash = xxh3_128(std::as_bytes(std::span(bytes)));
+  return fmt::format("{:016x}{:016x}", hash.high, hash.low);
+}
+
+void put(AnswerEncoder& out, const AnswerMemory::Stored& stored) {
+  out.text(stored.client);
+  out.append(stored.key);
+  out.number(stored.answer->ids.size());
+  out.append(std::as_bytes(std::span(stored.answer->ids)));
+  out.text(stored.answer->opening);
+  out.text(stored.answer->reasoning);
+}
+
+std::optional<AnswerMemory::Stored> next_answer(AnswerDecoder& in) {
+  AnswerMemory::Stored stored;
+  stored.client = in.text();
+  const std::string_view key = in.next(sizeof(ConversationKey));
+  const uint64_t n_ids = in.number();
+  const std::string_view ids =
+      n_ids <= UINT32_MAX ? in.next(n_ids * sizeof(TokenId)) : in.next(UINT64_MAX);
+  RememberedAnswer answer;
+  answer.opening = in.text();
+  answer.reasoning = in.text();
+  if (!in.is_whole()) return std::nullopt;
+  std::memcpy(stored.key.data(), key.data(), key.size());
+  answer.ids.resize(n_ids);
+  std::memcpy(answer.ids.data(), ids.data(), ids.size());
+  stored.answer = std::make_shared<const RememberedAnswer>(std::move(answer));
+  return stored;
+}
+
+}  // namespace
+
+AnswerFile::AnswerFile(std::string path, std::string model, std::shared_ptr<AnswerMemory> memory,
+                       Duration pause)
+    : path_(std::move(path)), model_(std::move(model)), memory_(std::move(memory)), pause_(pause) {
+  if (const auto loaded = load(); !loaded && loaded.error().code != ErrorCode::kNotFound)
+    log::warn("remembered answers are not read: {}", loaded.error().message);
+  n_saved_changes_ = memory_->n_changes();
+  auto writer = start_thread("kvik-answers", [this] { save_changes(); });
+  if (writer) writer_ = std::move(*writer);
+}
+
+AnswerFile::~AnswerFile() {
+  {
+    const MutexLock lock(mutex_);
+    is_ending_ = true;
+  }
+  wake_.notify_all();
+  join_if_started(writer_);
+  save();
+}
+
+Result<void> AnswerFile::load() {
+  TRY(prepare_private_file(path_));
+  // A text takes as many bytes here as in memory, and a number no more.
+  constexpr uint64_t kMost = uint64_t{4} << 30;
+  TRY_ASSIGN(const std::string bytes, read_whole(path_, kMost));
+  constexpr size_t kChecksum = 32;
+  const bool is_long = bytes.size() >= kBegin.size() + kChecksum;
+  const std::string_view all = bytes;
+  const std::string_view checked = all.substr(0, is_long ? all.size() - kChecksum : 0);
+  if (!checked.starts_with(kBegin) || checksum_of(checked) != all.substr(checked.size()))
+    return fail(ErrorCode::kCorrupt, fmt::format("'{}' is damaged, and is replaced", path_));
+  AnswerDecoder in(checked.substr(kBegin.size()));
+  if (in.text() != model_) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' is that of another model, and is replaced", path_));
+  }
+  while (!in.is_at_end()) {
+    auto stored = next_answer(in);
+    if (!stored) return fail(ErrorCode::kCorrupt, fmt::format("'{}' ends within an answer", path_));
+    memory_->remember(stored->client, stored->key, *stored->answer);
+  }
+  return {};
+}
+
+void AnswerFile::save() {
+  const uint64_t n_changes = memory_->n_changes();
+  if (n_changes == n_saved_changes_) return;
+  AnswerEncoder out;
+  out.text(model_);
+  for (const AnswerMemory::Stored& stored : memory_->all()) put(out, stored);
+  std::string bytes = std::move(out).take();
+  bytes += checksum_of(bytes);
+  const auto written = write_atomically(path_, bytes, kPrivateFile);
+  if (written) n_saved_changes_ = n_changes;
+  if (written || std::exchange(has_warned_, true)) return;
+  log::warn("remembered answers are not stored: {}", written.error().message);
+}
+
+void AnswerFile::save_changes() {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    wake_.wait_for(mutex_, pause_, [this]() REQUIRES(mutex_) { return is_ending_; });
+    if (is_ending_) return;  // the destructor saves
+    mutex_.unlock();
+    save();
+    mutex_.lock();
+  }
+}
+
+}  // namespace kvik

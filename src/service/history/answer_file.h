@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "service/history/answer_memory.h"
+
+namespace kvik {
+
+// Keeps the answers of a memory in a file, so that conversations continue the cached prefix after a
+// restart. They are read when the file is opened. A thread writes all of them a minute after a
+// change, and the destructor writes the last changes; a killed process loses those of the last
+// minute. The file has a checksum and names its model, whose token ids it holds: a damaged file,
+// and that of another model, is ignored and replaced.
+class AnswerFile {
+ public:
+  static constexpr std::chrono::seconds kPause{60};
+
+  // `model`: fingerprint. A file that cannot be read or written is logged.
+  AnswerFile(std::string path, std::string model, std::shared_ptr<AnswerMemory> memory,
+             Duration pause = kPause);
+  ~AnswerFile();
+
+ private:
+  Result<void> load();
+  void save();
+  void save_changes();
+
+  const std::string path_, model_;
+  const std::shared_ptr<AnswerMemory> memory_;
+  const Duration pause_;
+  uint64_t n_saved_changes_ = 0;  // AnswerMemory::n_changes() that the file has
+  bool has_warned_ = false;
+  std::thread writer_;
+  Mutex mutex_;
+  bool is_ending_ GUARDED_BY(mutex_) = false;
+  CondVar wake_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,115 @@
+#include "study/verify/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "model/adapter.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kMaxStepTokens = 512;
+
+// Records the tokens of a replay and the chain of their logits.
+class RecordingSink final : public EventSink {
+ public:
+  RecordingSink(const AttestedRequest& request, uint32_t choice) : chain_(request, choice) {}
+
+  void on_trace(const TokenTrace& trace) override {
+    replayed_.links.push_back(chain_.add(trace.id, trace.logits));
+  }
+  Verdict on_token(const TokenEvent& event) override {
+    replayed_.ids.push_back(event.id);
+    return Verdict::kContinue;
+  }
+  void on_finish(FinishReason reason, const Usage&) override { finish_ = reason; }
+
+  const AttestedChoice& replayed() const { return replayed_; }
+  std::optional<FinishReason> finish() const { return finish_; }
+
+ private:
+  LogitsChain chain_;
+  AttestedChoice replayed_;
+  std::optional<FinishReason> finish_;
+};
+
+// Returns the first difference. The replay may have one token more than the answer.
+std::optional<ReplayDifference> difference(const AttestedChoice& answer,
+                                           const RecordingSink& replay) {
+  const AttestedChoice& replayed = replay.replayed();
+  for (size_t i = 0; i < answer.ids.size(); ++i) {
+    if (i == replayed.ids.size())
+      return ReplayDifference{i, fmt::format("the replay ends after {} tokens", i)};
+    if (answer.ids[i] != replayed.ids[i]) {
+      return ReplayDifference{
+          i, fmt::format("token {} is {}, the replay has {}", i, answer.ids[i], replayed.ids[i])};
+    }
+    if (answer.links[i] == replayed.links[i]) continue;
+    const char* reason = i == 0 ? "the logits, or the recorded request, differ at token {}"
+                                : "the logits differ at token {}";
+    return ReplayDifference{i, fmt::format(fmt::runtime(reason), i)};
+  }
+  if (answer.ended_itself && replayed.ids.size() > answer.ids.size()) {
+    return ReplayDifference{
+        answer.ids.size(),
+        fmt::format("the answer ends after token {}, the replay goes on", answer.ids.size() - 1)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Replay>> Replay::create(LoadedModel& loaded, uint32_t n_ctx) {
+  std::unique_ptr<Replay> replay(new Replay);
+  replay->adapter_ = loaded.adapter;
+  const EngineOptions options{.kv_budget_bytes = loaded.kv().budget(n_ctx + 64, 2),
+                              .kv_type = loaded.kv_type,
+                              .n_ctx_max = n_ctx,
+                              .max_step_tokens = std::min(n_ctx, kMaxStepTokens),
+                              .max_running = 1};
+  TRY_ASSIGN(replay->engine_,
+             Engine::create(std::move(loaded.model), *loaded.backend, options, replay->clock_));
+  return replay;
+}
+
+Result<std::optional<ReplayDifference>> Replay::verify(const AttestedRequest& attested,
+                                                       uint32_t choice,
+                                                       const AttestedChoice& answer) {
+  Request request;
+  request.prompt = attested.prompt;
+  request.sampling = attested.sampling;
+  request.sampling.choice_index = choice;
+  request.min_tokens = attested.min_tokens;
+  request.stop_tokens = attested.stop_tokens;
+  request.adapter = adapter_;
+  request.trace = Request::Trace::kOn;
+  request.speculate = Request::Speculate::kOff;
+  request.cache_salt = fmt::format("answer {}", n_verified_);  // no pages of an earlier answer
+  request.max_tokens = static_cast<uint32_t>(answer.ids.size());
+  if (attested.is_constrained) {
+    request.script = answer.ids;
+  } else if (answer.ended_itself) {
+    ++request.max_tokens;
+  }
+  if (request.max_tokens == 0) return std::nullopt;
+  TRY(engine_->check(request));
+  const auto sink = std::make_shared<RecordingSink>(attested, choice);
+  engine_->submit(RequestId{n_verified_++}, std::move(request), sink);
+  while (!sink->finish()) engine_->step();
+  if (*sink->finish() == FinishReason::kFailed)
+    return fail(ErrorCode::kCorrupt, "the model's logits are not finite numbers");
+  return difference(answer, *sink);
+}
+
+uint64_t longest_sequence(const AttestedAnswer& answer) {
+  uint64_t n = 0;
+  for (const AttestedAnswer::Prompt& prompt : answer.prompts) {
+    for (const AttestedChoice& choice : prompt.choices)
+      n = std::max(n, uint64_t{prompt.request.prompt.size()} + choice.ids.size() + 1);
+  }
+  return n;
+}
+
+}  // namespace kvik

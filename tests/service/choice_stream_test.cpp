@@ -1,0 +1,142 @@
+#include "service/choice_stream.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json/json.h"
+#include "service/tools/tool_format.h"
+#include "support/toy_tokenizer.h"
+
+// What ends a choice with tool calls, and which answers are remembered.
+namespace kvik {
+namespace {
+
+constexpr std::string_view kCall =
+    "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+
+class RecordingSink final : public CompletionSink {
+ public:
+  void on_chunk(CompletionChunk chunk) override {
+    for (AnswerPart& part : chunk.parts) append(parts, std::move(part));
+    if (chunk.finish) finish = chunk.finish;
+    ended_itself = chunk.ended_itself;
+  }
+  void on_done(const Usage&) override {}
+
+  std::vector<AnswerPart> parts;
+  std::optional<FinishReason> finish;
+  bool ended_itself = false;
+};
+
+class ChoiceStreamTest : public testing::Test {
+ protected:
+  // Gives the text to a choice, byte by byte, until it ends. Returns the text that it took.
+  std::string run(const std::string& text, std::optional<uint32_t> max_calls,
+                  FinishReason reason = FinishReason::kStop, std::vector<std::string> stops = {}) {
+    sink = std::make_shared<RecordingSink>();
+    memory = std::make_shared<AnswerMemory>(1 << 20);
+    auto output = std::make_shared<OutputOptions>();
+    output->stop = std::move(stops);
+    output->max_calls = max_calls;
+    output->answer_begin = AnswerBegin::kText;
+    output->answer_syntax.calls = {&hermes_format()};
+    output->answer_syntax.tools = std::make_shared<ToolSchemas>();
+    auto state = std::make_shared<CompletionState>();
+    state->sink = sink;
+    state->n_running = 1;
+    ChoiceStream stream(tokenizer, state,
+                        {.output = output,
+                         .memory = memory,
+                         .origin = {.client = "owner", .conversation = before, .opening = {}}});
+    size_t n = 0;
+    auto verdict = EventSink::Verdict::kContinue;
+    while (n < text.size() && verdict == EventSink::Verdict::kContinue) {
+      verdict = stream.on_token({.id = static_cast<TokenId>(text[n++]), .chosen = {}, .top = {}});
+    }
+    stream.on_finish(verdict == EventSink::Verdict::kStop ? FinishReason::kStop : reason, {});
+    return text.substr(0, n);
+  }
+
+  // Returns the tokens that are remembered for a message, as text; empty if there are none.
+  std::string remembered(const Message& message) const {
+    const auto found = memory->find(with_message(before, message));
+    return found ? std::string(found->ids.begin(), found->ids.end()) : "";
+  }
+  static Message called(uint32_t n = 1, std::string text = "") {
+    Message message = text_message("assistant", std::move(text));
+    for (uint32_t i = 0; i < n; ++i) {
+      message.parts.push_back(ToolCall{.id = {}, .name = "f", .arguments = *parse_json("{}")});
+    }
+    return message;
+  }
+  static size_t n_calls(const std::vector<AnswerPart>& parts) {
+    return static_cast<size_t>(
+        std::ranges::count(parts, AnswerPart::Kind::kCall, &AnswerPart::kind));
+  }
+
+  const ToyTokenizer tokenizer{""};
+  const ConversationKey before = conversation_key({.client = "owner", .scope = ""});
+  std::shared_ptr<RecordingSink> sink;
+  std::shared_ptr<AnswerMemory> memory;
+};
+
+TEST_F(ChoiceStreamTest, ends_at_the_closing_mark_of_the_last_call_that_is_allowed) {
+  const std::string call(kCall);
+  EXPECT_EQ(run(call + "\n" + call, 1), call);
+  EXPECT_EQ(n_calls(sink->parts), 1);
+  EXPECT_EQ(sink->finish, FinishReason::kStop);
+  EXPECT_FALSE(sink->ended_itself);
+  EXPECT_EQ(remembered(called()), call);
+
+  const std::string two = fmt::format("So: {}\n{}", call, call);
+  EXPECT_EQ(run(two + call, 2), two);
+  EXPECT_EQ(n_calls(sink->parts), 2);
+  EXPECT_EQ(remembered(called(2, "So:")), two);
+}
+
+TEST_F(ChoiceStreamTest, ends_by_itself_with_any_number_of_calls) {
+  const std::string text = fmt::format("{}\n{}", kCall, kCall);
+  EXPECT_EQ(run(text, std::nullopt), text);
+  EXPECT_EQ(n_calls(sink->parts), 2);
+  EXPECT_TRUE(sink->ended_itself);
+  EXPECT_EQ(remembered(called(2)), text);
+}
+
+TEST_F(ChoiceStreamTest, waits_for_the_closing_mark_only_a_while) {
+  const std::string open = std::string(kCall.substr(0, kCall.find("\n</tool_call>")));
+  const std::string blanks(100, ' ');
+  EXPECT_LT(run(open + blanks, 1).size(), open.size() + 20);
+  EXPECT_EQ(n_calls(sink->parts), 1);
+  EXPECT_EQ(sink->finish, FinishReason::kStop);
+  EXPECT_EQ(remembered(called()), "") << "the tokens cannot be continued";
+}
+
+TEST_F(ChoiceStreamTest, is_complete_without_the_closing_mark) {
+  const std::string open = std::string(kCall.substr(0, kCall.size() - 3));
+  run(open, 1, FinishReason::kLength);
+  EXPECT_EQ(n_calls(sink->parts), 1);
+  EXPECT_EQ(sink->finish, FinishReason::kStop);
+  EXPECT_EQ(remembered(called()), "");
+  run(open, std::nullopt, FinishReason::kLength);
+  EXPECT_EQ(sink->finish, FinishReason::kLength);
+}
+
+TEST_F(ChoiceStreamTest, remembers_only_what_the_client_got_whole) {
+  EXPECT_EQ(run("Yes, of course.", std::nullopt), "Yes, of course.");
+  EXPECT_EQ(remembered(text_message("assistant", "Yes, of course.")), "Yes, of course.");
+  run("Yes, of course.", std::nullopt, FinishReason::kStop, {"of"});
+  EXPECT_EQ(remembered(text_message("assistant", "Yes, ")), "");
+  run("Yes, of", std::nullopt, FinishReason::kLength);
+  EXPECT_EQ(remembered(text_message("assistant", "Yes, of")), "") << "a call may have begun";
+  run("Yes.", std::nullopt, FinishReason::kCancelled);
+  EXPECT_EQ(remembered(text_message("assistant", "Yes.")), "");
+}
+
+}  // namespace
+}  // namespace kvik
