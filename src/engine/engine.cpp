@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "base/rare_warning.h"
+#include "engine/cache_identity.h"
 #include "engine/kv_budget.h"
 #include "engine/speculate/draft_model.h"
 #include "engine/work_limits.h"
@@ -144,9 +145,7 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
                                                      head_ ? &*head_ : nullptr)}),
       tenants_(options.tenants),
       step_sampler_(backend, limits.n_vocab),
-      cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
-                                  name_of(options.kv_type), page_layout_version(options.kv_type),
-                                  model_->numerics())) {
+      cache_identity_(identity_of(*model_, options.kv_type).text()) {
   backend.reserve(work_limits(model_->config(), model_->weight_kinds(), options));
   batch_.reserve(options.max_running);
   page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());

@@ -6,12 +6,11 @@
 #include <utility>
 #include <variant>
 
-#include "base/log.h"
 #include "base/process/interrupts.h"
 #include "host/instance.h"
-#include "host/load_draft.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "main/load_for_one.h"
 #include "main/models/model_argument.h"
 #include "main/run_options.h"
 #include "main/running/run_remote.h"
@@ -19,37 +18,6 @@
 
 namespace kvik {
 namespace {
-
-// States for more sequences would take memory from the pages of the only one.
-constexpr uint32_t kConversations = 1;
-
-// A model, and the KV budget for kConversations.
-struct LoadedForRun {
-  LoadedModel loaded;
-  uint64_t kv_bytes = 0;
-};
-
-// Loads the model. Without --ctx the context is the largest that fits in the free memory.
-Result<LoadedForRun> load(RunOptions& options, const std::vector<TierPlace>& tiers) {
-  TRY_ASSIGN(auto backend, make_backend(options.model));
-  TRY_ASSIGN(const auto source, open_model(options.model.model));
-  const auto footprint = Footprint::of(*source, *backend);
-  uint64_t max_kv_bytes = UINT64_MAX;
-  if (footprint && options.model.chooses_ctx) {
-    const EngineOptions engine{.kv_type = options.model.kv_type,
-                               .max_running = kConversations,
-                               .tiers = tiers,
-                               .speculation = options.speculation.options};
-    const auto [choice, sentence] = choose_memory(
-        options.model, engine, {.draft = options.speculation.draft}, *footprint, *backend);
-    if (choice.n_ctx < footprint->config().n_ctx_train) log::info("{}", sentence);
-    options.model.n_ctx = choice.n_ctx;
-    max_kv_bytes = choice.kv_bytes;
-  }
-  TRY_ASSIGN(LoadedModel loaded, load_model(options.model, *source, std::move(backend)));
-  const uint64_t kv_bytes = loaded.kv().budget(loaded.n_ctx, kConversations, tiers);
-  return LoadedForRun{std::move(loaded), std::min(kv_bytes, max_kv_bytes)};
-}
 
 Result<int> perform(Generator& generator, const RunOptions& options, const RunTask& task) {
   Interrupts::catch_them();
@@ -59,15 +27,8 @@ Result<int> perform(Generator& generator, const RunOptions& options, const RunTa
 
 Result<int> run_here(RunOptions options, const RunTask& task) {
   TRY_ASSIGN(const auto tiers, options.tiers.open());
-  TRY_ASSIGN(auto ready, load(options, tiers.places()));
-  auto& [loaded, kv_bytes] = ready;
-  if (!options.speculation.draft.empty())
-    TRY(load_draft(options.speculation.draft, loaded, kConversations));
-  const EngineOptions engine{.kv_budget_bytes = kv_bytes,
-                             .max_running = kConversations,
-                             .tiers = tiers.places(),
-                             .speculation = options.speculation.options};
-  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine));
+  TRY_ASSIGN(auto ready, load_for_one(options.model, options.speculation, tiers.places()));
+  TRY_ASSIGN(const auto instance, Instance::create(std::move(ready.loaded), ready.engine));
   LocalGenerator generator(instance->service());
   auto code = perform(generator, options, task);
   if (tiers.places().empty()) return code;

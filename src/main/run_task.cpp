@@ -2,37 +2,12 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <iostream>
-#include <iterator>
-#include <memory>
-
 #include "main/model_flags.h"
+#include "main/read_input.h"
 #include "main/run_options.h"
 
 namespace kvik {
 namespace {
-
-std::string read_stdin() { return std::string(std::istreambuf_iterator<char>(std::cin), {}); }
-
-std::unexpected<Error> cannot_read(const std::string& path) {
-  return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
-              fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
-}
-
-// Returns the content of a file, of a pipe such as <(command), or of stdin for "-".
-Result<std::string> read_file(const std::string& path) {
-  if (path == "-") return read_stdin();
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) return cannot_read(path);
-  std::string text;
-  char buffer[1 << 16];
-  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), file.get())) text.append(buffer, n);
-  if (std::ferror(file.get())) return cannot_read(path);
-  return text;
-}
 
 // Returns the text followed by the question, so several questions about one text share its cached
 // pages.
@@ -57,14 +32,14 @@ Result<std::optional<StructuredOutput>> read_structured_output(const RunOptions&
                 schema_language_named(options.schema_language)};
   if (!options.json_schema.empty()) {
     form.kind = StructuredOutput::Kind::kJsonSchema;
-    TRY_ASSIGN(form.text, read_file(options.json_schema));
+    TRY_ASSIGN(form.text, read_input(options.json_schema));
     form.param = "--json-schema";
   } else if (options.regex) {
     form.kind = StructuredOutput::Kind::kRegex;
     form.text = *options.regex;
     form.param = "--regex";
   } else if (!options.grammar.empty()) {
-    TRY_ASSIGN(form.text, read_file(options.grammar));
+    TRY_ASSIGN(form.text, read_input(options.grammar));
     form.kind = grammar_kind(form.text);
     form.param = "--grammar";
   } else {
@@ -85,9 +60,9 @@ Result<RunTask> read_task(const RunOptions& options) {
   }
   const bool is_piped = ::isatty(STDIN_FILENO) == 0;
   if (!options.file.empty()) {
-    TRY_ASSIGN(task.prompt, read_file(options.file));
+    TRY_ASSIGN(task.prompt, read_input(options.file));
   } else if (is_piped) {
-    task.prompt = read_stdin();
+    TRY_ASSIGN(task.prompt, read_input("-"));
     if (task.prompt.empty() && options.text.empty()) {
       return fail(ErrorCode::kInvalidArgument,
                   "there is nothing to do: stdin is empty; give TEXT or -p TEXT, or run in a "

@@ -121,15 +121,16 @@ Result<std::string> Service::detokenize(std::span<const TokenId> ids) const {
   return tokenizer_.detokenize(ids, Tokenizer::Special::kShow);
 }
 
-// Returns the tokens of the prompt. Special tokens in a completion's prompt are recognized. If the
-// text already begins with BOS, no second one is added.
-std::vector<TokenId> Service::take_prompt(CompletionRequest& request) const {
-  if (auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) return std::move(*ids);
-  auto ids = tokenizer_.tokenize(std::get<std::string>(request.prompt),
-                                 {.add_bos = true, .parse_special = true});
+std::vector<TokenId> Service::prompt_tokens(std::string_view text) const {
+  auto ids = tokenizer_.tokenize(text, {.add_bos = true, .parse_special = true});
   const auto bos = tokenizer_.bos();
   if (ids.size() >= 2 && bos == ids[0] && bos == ids[1]) ids.erase(ids.begin());
   return ids;
+}
+
+std::vector<TokenId> Service::take_prompt(CompletionRequest& request) const {
+  if (auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) return std::move(*ids);
+  return prompt_tokens(std::get<std::string>(request.prompt));
 }
 
 // Fills in the engine request from the other fields.

@@ -51,6 +51,9 @@ class Service final : public ServiceApi {
 
   Result<std::string> apply_template(const ChatRequest& request) const override;
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override;
+  // Returns the tokens of the prompt of a completion. Special tokens are recognized. If the text
+  // already begins with BOS, no second one is added.
+  std::vector<TokenId> prompt_tokens(std::string_view text) const;
 
   const ModelCard& card() const override { return card_; }
   AdapterRegistry* adapters() const override { return adapters_.book; }

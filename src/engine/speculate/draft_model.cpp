@@ -1,10 +1,9 @@
 #include "engine/speculate/draft_model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/cache_identity.h"
 #include "engine/kv_budget.h"
 #include "engine/sequence.h"
 
@@ -37,9 +36,7 @@ DraftModel::DraftModel(std::unique_ptr<Model> model, Backend& backend, const Opt
       decoder_(*model_, backend, options.kv_type, kStepRows + options.max_running),
       kv_(backend.memory(), page_budget(decoder_, options), layout_of(decoder_, options), clock),
       sampler_(model_->config().n_vocab),
-      identity_(fmt::format("draft {}/{}/layout {}/{}", model_->fingerprint(),
-                            name_of(options.kv_type), page_layout_version(options.kv_type),
-                            model_->numerics())) {
+      identity_("draft " + identity_of(*model_, options.kv_type).text()) {
   kv_.pages().set_sharing(options.sharing);
   drafting_.reserve(options.max_running);
   batch_.reserve(options.max_running);

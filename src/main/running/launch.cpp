@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +24,7 @@
 #include "main/models/model_argument.h"
 #include "main/running/server_flags.h"
 #include "main/running/server_process.h"
+#include "main/scratch_folder.h"
 
 namespace kvik {
 namespace {
@@ -43,29 +42,11 @@ struct LaunchOptions {
   bool print = false;
 };
 
-// A folder for one session, which is removed at its end.
-class SessionFolder {
- public:
-  static Result<SessionFolder> make() {
-    std::string root = environment("TMPDIR");
-    if (root.empty()) root = "/tmp";
-    std::string path = root + "/kvik-launch-XXXXXX";
-    if (::mkdtemp(path.data())) return SessionFolder(std::move(path));
-    return fail(ErrorCode::kIo, fmt::format("cannot create a folder in {}", root));
-  }
-  SessionFolder(SessionFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  SessionFolder& operator=(SessionFolder&&) = delete;
-  ~SessionFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-
-  std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
-
- private:
-  explicit SessionFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
+// Makes a folder for one session.
+Result<ScratchFolder> make_session_folder() {
+  const std::string root = environment("TMPDIR");
+  return ScratchFolder::make((root.empty() ? "/tmp" : root) + "/kvik-launch-");
+}
 
 // Returns the model that the user named, or the first one that is loaded, or the first one.
 std::optional<ServedModel> choose(const std::vector<ServedModel>& models, const std::string& name) {
@@ -125,7 +106,7 @@ Result<std::vector<std::string>> context_flags(const std::string& name) {
 }
 
 // Starts a server for this session.
-Result<ServerProcess> start_server(LaunchOptions options, const SessionFolder& folder) {
+Result<ServerProcess> start_server(LaunchOptions options, const ScratchFolder& folder) {
   if (options.model.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("no server answers at {}: give --model MODEL to start one for this "
@@ -154,7 +135,7 @@ Result<AgentServer> describe(const ServerProcess& server) {
 }
 
 // Writes the agent's files, and adds the variables that name them.
-Result<void> write_files(const SessionFolder& folder, AgentSetup& setup) {
+Result<void> write_files(const ScratchFolder& folder, AgentSetup& setup) {
   for (const AgentSetup::File& file : setup.files) {
     const std::string path = folder.file(file.name);
     TRY_ASSIGN(NewFile out, NewFile::create(path, kPrivateFile));
@@ -212,7 +193,7 @@ Result<int> launch(const LaunchOptions& options) {
                             agent.package));
   }
   Interrupts::catch_them();
-  TRY_ASSIGN(const SessionFolder folder, SessionFolder::make());
+  TRY_ASSIGN(const ScratchFolder folder, make_session_folder());
   std::optional<ServerProcess> own;
   if (!server) {
     auto started = start_server(options, folder);
