@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/quantity.h"
+#include "main/cache/cache_commands.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "tier/disk_tier.h"
@@ -76,7 +77,9 @@ void add_cache(CommandLine& line) {
       {"clear", "Remove all pages", clear, "kvik cache clear pages/"},
   };
   auto folder = std::make_shared<std::string>();
-  Flags command = line.add("cache", "Inspect and maintain the folder of --disk", nullptr);
+  Flags command = line.add(
+      "cache", "Inspect and maintain the folder of --disk, and take pages to another machine",
+      nullptr);
   command.examples({"kvik cache stat pages/", "kvik cache verify pages/"});
   for (const Verb& verb : kVerbs) {
     Flags flags = line.add(command, verb.name, verb.help,
@@ -84,6 +87,8 @@ void add_cache(CommandLine& line) {
     flags.add(Flag("DIR", folder.get(), "the folder of --disk").required());
     flags.examples({verb.example});
   }
+  add_cache_export(line, command);
+  add_cache_import(line, command);
 }
 
 }  // namespace kvik
