@@ -30,7 +30,7 @@ void add(const std::string& name, uint32_t n_vocab, const SamplingParams& params
     for (auto _ : state) {
       benchmark::DoNotOptimize(sampler.sample({.logits = logits,
                                                .params = params,
-                                               .counts = counts,
+                                               .history = {.counts = counts},
                                                .masked = {},
                                                .position = ++position}));
     }

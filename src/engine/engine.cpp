@@ -178,6 +178,10 @@ Result<void> Engine::check(const Request& request) const {
   for (const auto& [id, bias] : request.sampling.logit_bias) {
     TRY(check_id(id, "a bias is given to", "logit_bias"));
   }
+  for (const std::vector<TokenId>& banned : request.sampling.banned) {
+    CHECK(!banned.empty());
+    for (const TokenId id : banned) TRY(check_id(id, "a ban is given to", "banned_tokens"));
+  }
   if (request.max_chunk == 0) {
     return fail(ErrorCode::kInvalidArgument, "chunks of 0 tokens, expected at least 1",
                 "max_chunk");

@@ -80,6 +80,7 @@ struct Sequence {
     tokens.reserve(request.prompt.size() + request.max_tokens);
     for (const TokenId token : tokens) counts.add_prompt(token);
     usage.prompt_tokens = static_cast<uint32_t>(tokens.size());
+    mirostat_mu = 2 * request.sampling.mirostat.tau;
   }
 
   RequestId id;
@@ -90,6 +91,7 @@ struct Sequence {
   uint32_t n_cached = 0;        // number of tokens whose K and V are in `table`
   PageTable table;
   TokenCounts counts;
+  float mirostat_mu = 0;                  // bound of the surprise of the next token, in bits
   std::optional<NextTokens> next_tokens;  // state of the constraint; absent without one
   // Logits of the newest token, [n_vocab], held while the mask of the next token is not ready. The
   // sequence skips steps meanwhile. Empty if the sequence is not held.
@@ -120,6 +122,9 @@ struct Sequence {
 
   uint32_t n_tokens() const { return static_cast<uint32_t>(tokens.size()); }
   uint32_t n_generated() const { return n_tokens() - usage.prompt_tokens; }
+  TokenHistory history() const {
+    return {.counts = counts, .tokens = tokens, .n_prompt = usage.prompt_tokens};
+  }
   uint32_t n_pending() const { return n_tokens() - n_cached; }
   // Returns true if only the newest token lacks K and V: the next step yields another token.
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
@@ -152,8 +157,7 @@ struct Sequence {
   bool is_plain_greedy() const {
     const SamplingParams& p = request.sampling;
     const bool masks = n_generated() < request.min_tokens && !request.stop_tokens.empty();
-    return p.temperature == 0 && p.logit_bias.empty() && !has_penalties(p) && !masks &&
-           !next_tokens && !request.n_logprobs;
+    return p.temperature == 0 && keeps_argmax(p) && !masks && !next_tokens && !request.n_logprobs;
   }
   bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
   // Returns true if logits or hidden states of all tokens are needed, not only those of the last

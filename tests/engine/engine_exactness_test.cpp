@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "support/other_samplers.h"
 #include "support/tiny_engine.h"
 
 // The cache never changes an answer: tokens, logits and log probabilities of a request are the same
@@ -118,6 +119,18 @@ TEST_P(Exactness, preemption_changes_nothing) {
   expect_all_same(alone(all), together(rig, all));
   EXPECT_GT(rig.engine().snapshot().preemptions, 0u);
   EXPECT_EQ(rig.pages().leased, 0u);
+}
+
+TEST_P(Exactness, other_samplers_draw_the_same_in_company_and_after_preemption) {
+  auto all = requests(kOtherSamplers);
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    all[i].prompt.resize(17 + i);
+    all[i].sampling.temperature = 1.2f;
+    add_other_sampler(all[i].sampling, i);
+  }
+  EngineRig rig({.model = model(), .n_pages = 5});
+  expect_all_same(alone(all), together(rig, all));
+  EXPECT_GT(rig.engine().snapshot().preemptions, 0u);
 }
 
 TEST_P(Exactness, small_steps_change_nothing) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/guessing_drafter.h"
+#include "support/other_samplers.h"
 #include "support/tiny_engine.h"
 
 // Speculation changes only the number of steps: tokens, log probabilities, logits and the contents
@@ -161,6 +162,18 @@ TEST_P(Speculation, preemption_in_the_middle_of_drafts_changes_nothing) {
     EXPECT_GT(rig.engine().snapshot().preemptions, 0u);
   }
   EXPECT_GT(rig.engine().snapshot().speculation.accepted_tokens, 0u);
+}
+
+// Penalties of earlier tokens, Mirostat's state and XTC's draw do not depend on drafts.
+TEST_P(Speculation, other_samplers_give_the_same_answers) {
+  auto all = some_requests(kOtherSamplers);
+  for (uint32_t i = 0; i < all.size(); ++i) add_other_sampler(all[i].sampling, i);
+  const auto expected = plainly(all);
+  EngineRig plain(options(kNoSpeculation));
+  ScriptedDrafter drafter = drafter_of(plain, all, expected);
+  EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}, 64));
+  expect_all_same(expected, run_all(rig, all));
+  EXPECT_GT(rig.engine().snapshot().speculation.accepted_tokens, 20u);
 }
 
 // The number of draft tokens depends on measured costs and acceptance rates.

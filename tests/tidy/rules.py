@@ -40,7 +40,7 @@ MAY_INCLUDE = {
 
 # Headers of value types, which are visible to higher floors. They include only `base`, `tensor` and each other, so that they expose nothing else.
 VALUE_HEADERS = (
-    "engine/request/request.h", "engine/speculate/speculation_counters.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "engine/watch/step_hooks.h", "kv/cache_report.h", "kv/memory_kind.h",
+    "engine/request/request.h", "engine/request/sampling_params.h", "engine/speculate/speculation_counters.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "engine/watch/step_hooks.h", "kv/cache_report.h", "kv/memory_kind.h",
     "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_history.h", "kv/pin.h", "tier/tier_counters.h",
     "model/max_layer_groups.h", "text/tokenize_options.h",
 )

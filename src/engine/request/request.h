@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/token_id.h"
+#include "engine/request/sampling_params.h"
 #include "kv/cache_report.h"
 #include "kv/pin.h"
 
@@ -21,20 +22,6 @@ class Adapter;
 class Constraint;
 
 enum class RequestId : uint64_t {};
-
-// Parameters of sampling. The defaults do not change the model's distribution.
-struct SamplingParams {
-  float temperature = 1.0f;         // 0: greedy
-  uint32_t top_k = 0;               // 0: off
-  float top_p = 1.0f;               // in (0, 1]
-  float min_p = 0.0f;               // in [0, 1], relative to the most likely token
-  float repetition_penalty = 1.0f;  // > 0; over prompt and answer (Keskar et al. 2019)
-  float presence_penalty = 0.0f;    // over the answer, as defined by OpenAI
-  float frequency_penalty = 0.0f;
-  std::vector<std::pair<TokenId, float>> logit_bias = {};
-  uint64_t seed = 0;          // the same seed gives the same tokens, whatever else is in the batch
-  uint32_t choice_index = 0;  // index among `n` choices; choices of one seed differ
-};
 
 // Returns the number by which the cache identifies a tenant.
 inline uint64_t tenant_hash(const std::string& tenant) { return std::hash<std::string>()(tenant); }

@@ -17,13 +17,6 @@ namespace {
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 constexpr float kNever = -kInfinite;
 
-uint64_t mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 struct Temperature {
   float peak;  // the largest logit
   float temperature;
@@ -41,13 +34,12 @@ std::span<T> block_of(std::span<T> values, size_t number, size_t block) {
 
 }  // namespace
 
-double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position) {
-  const uint64_t bits = mix(mix(mix(seed) ^ choice_index) ^ position);
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
-
 Sampler::Sampler(uint32_t n_vocab)
-    : values_(n_vocab), largest_(n_blocks(n_vocab)), ranked_(n_blocks(n_vocab)), sorted_(n_vocab) {
+    : values_(n_vocab),
+      largest_(n_blocks(n_vocab)),
+      ranked_(n_blocks(n_vocab)),
+      sorted_(n_vocab),
+      ordered_(n_vocab) {
   candidates_.reserve(n_vocab);
 }
 
@@ -58,7 +50,8 @@ bool Sampler::heavier(const Candidate& a, const Candidate& b) {
 std::optional<TokenId> Sampler::sample(const Input& input) {
   CHECK(input.logits.size() == values_.size());
   std::span<const float> logits = adjusted(input);
-  const bool is_greedy = input.params.temperature == 0;
+  const bool in_order = runs_in_order(input.params);
+  const bool is_greedy = input.params.temperature == 0 && !in_order;
   if (input.next_tokens) {
     if (is_greedy) {
       // The likeliest token is usually allowed, and then no mask is needed.
@@ -67,29 +60,43 @@ std::optional<TokenId> Sampler::sample(const Input& input) {
     }
     if (logits.data() != values_.data()) std::ranges::copy(logits, values_.begin());
     logits = values_;
-    apply_mask(input.next_tokens->mask());
+    apply_constraint(input);
   }
   if (is_greedy) return index_of_largest(logits);
-  return draw(logits, input.params, input.position);
+  if (!in_order) return draw(logits, input.params, input.position);
+  return ordered_.sample({.logits = values_,
+                          .params = input.params,
+                          .history = input.history,
+                          .position = input.position,
+                          .adjuster = adjuster_,
+                          .mirostat_mu = input.mirostat_mu});
 }
 
-// Returns the logits after bias and penalties, without a copy if there are none.
+// Returns the logits after bias, penalties and masks, without a copy if there are none. An
+// OrderedSampler subtracts penalties itself, and needs a copy.
 std::span<const float> Sampler::adjusted(const Input& input) {
   const SamplingParams& p = input.params;
-  if (p.logit_bias.empty() && !has_penalties(p) && input.masked.empty()) return input.logits;
+  if (keeps_argmax(p) && input.masked.empty()) return input.logits;
   std::ranges::copy(input.logits, values_.begin());
   for (const auto& [id, bias] : p.logit_bias) values_[id] += bias;
-  if (has_penalties(p)) {
-    for (const auto& [id, count] : input.counts.all()) {
-      float& logit = values_[id];
-      logit = logit > 0 ? logit / p.repetition_penalty : logit * p.repetition_penalty;
-      if (count.in_answer == 0) continue;
-      logit -= p.presence_penalty;
-      logit -= p.frequency_penalty * static_cast<float>(count.in_answer);
-    }
+  if (!runs_in_order(p)) {
+    adjuster_.penalize_tokens(p, input.history, values_);
+    adjuster_.penalize_repetitions(p.dry, input.history.tokens, values_);
   }
+  adjuster_.ban(p, input.history, values_);
   for (const TokenId id : input.masked) values_[id] = kNever;
   return values_;
+}
+
+// Masks the tokens that the constraint forbids. If only banned tokens would be left, they are
+// allowed.
+void Sampler::apply_constraint(const Input& input) {
+  const TokenBitmask& mask = input.next_tokens->mask();
+  apply_mask(mask);
+  if (input.params.banned.empty() || largest_finite(values_) != kNever) return;
+  adjuster_.restore(values_);
+  for (const TokenId id : input.masked) values_[id] = kNever;
+  apply_mask(mask);
 }
 
 void Sampler::apply_mask(const TokenBitmask& mask) {

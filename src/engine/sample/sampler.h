@@ -3,42 +3,21 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/request/request.h"
+#include "engine/sample/logit_adjuster.h"
 #include "engine/sample/next_tokens.h"
+#include "engine/sample/ordered_sampler.h"
+#include "engine/sample/uniform_draw.h"
 
 namespace kvik {
 
-// Counts how often each token occurs in the prompt and in the answer, for the penalties.
-class TokenCounts {
- public:
-  struct Count {
-    uint32_t in_prompt = 0;
-    uint32_t in_answer = 0;
-  };
-  void add_prompt(TokenId id) { ++counts_[id].in_prompt; }
-  void add_answer(TokenId id) { ++counts_[id].in_answer; }
-  const std::unordered_map<TokenId, Count>& all() const { return counts_; }
-
- private:
-  std::unordered_map<TokenId, Count> counts_;
-};
-
-// Returns whether sampling depends on earlier tokens.
-inline bool has_penalties(const SamplingParams& p) {
-  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
-}
-
-// Returns a uniform number in [0, 1) that depends only on the arguments. Without state, preemption
-// and batching cannot change it. (SplitMix64's finalizer over the three words, Steele et al. 2014)
-double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position);
-
 // Picks tokens from logits. Holds only scratch memory; one thread.
 //
-// The order is: bias, penalties, constraint, temperature, min-p, top-k, top-p (each over the
-// candidates that the one before left), then a draw. Ties go to the lower id.
+// The order is: bias, penalties, DRY, banned sequences, constraint, temperature, min-p, top-k,
+// top-p (each over the candidates that the one before left), then a draw. Ties go to the lower id.
+// If runs_in_order(), it is: bias, banned sequences, constraint, then OrderedSampler.
 //
 // The weight of a token is weight_of() of its scaled logit minus the largest, and weights are added
 // in doubles. The order of each sum is part of the definition: ascending ids, or descending weights
@@ -57,20 +36,22 @@ class Sampler {
   // Returns the bytes of a sampler's scratch memory.
   static uint64_t buffer_bytes(uint32_t n_vocab) {
     return uint64_t{n_vocab} * (sizeof(float) + 2 * sizeof(Candidate)) +
-           2 * n_blocks(n_vocab) * sizeof(float);
+           2 * n_blocks(n_vocab) * sizeof(float) + OrderedSampler::buffer_bytes(n_vocab);
   }
 
   struct Input {
     std::span<const float> logits;
     const SamplingParams& params;
-    const TokenCounts& counts;
+    const TokenHistory& history;
     std::span<const TokenId> masked;    // never picked
     uint64_t position;                  // position of the picked token in its sequence
     NextTokens* next_tokens = nullptr;  // null: no constraint
+    float* mirostat_mu = nullptr;       // as in OrderedSampler
   };
 
   // Picks a token. Returns std::nullopt if no allowed token has a finite logit: the weights are
-  // broken, or the vocabulary cannot express what the constraint requires.
+  // broken, or the vocabulary cannot express what the constraint requires. A constraint takes
+  // precedence over banned sequences.
   std::optional<TokenId> sample(const Input& input);
 
  private:
@@ -78,6 +59,7 @@ class Sampler {
 
   std::span<const float> adjusted(const Input& input);
   void apply_mask(const TokenBitmask& mask);
+  void apply_constraint(const Input& input);
   std::optional<TokenId> draw(std::span<const float> logits, const SamplingParams& params,
                               uint64_t position);
   double weigh(std::span<const float> logits, const SamplingParams& params, float peak);
@@ -100,6 +82,8 @@ class Sampler {
   std::vector<float> ranked_;   // scratch of min_weight()
   std::vector<Candidate> candidates_;
   std::vector<Candidate> sorted_;  // scratch of sort_candidates()
+  LogitAdjuster adjuster_;
+  OrderedSampler ordered_;
 };
 
 }  // namespace kvik

@@ -33,14 +33,16 @@ void StepSampler::make(Sampler& sampler, TokenPick& pick) {
   const uint32_t n_generated = sequence.n_generated();
   const bool too_early = n_generated < request.min_tokens;
   std::optional<TokenId> token = pick.argmax;
+  float mirostat_mu = sequence.mirostat_mu;  // a pick that runs out of memory is made again
   if (!pick.logits.empty()) {
     token = sampler.sample(
         {.logits = pick.logits,
          .params = request.sampling,
-         .counts = sequence.counts,
+         .history = sequence.history(),
          .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
          .position = sequence.n_tokens(),
-         .next_tokens = sequence.next_tokens ? &*sequence.next_tokens : nullptr});
+         .next_tokens = sequence.next_tokens ? &*sequence.next_tokens : nullptr,
+         .mirostat_mu = &mirostat_mu});
   }
   if (token) {
     if (n_generated < request.script.size()) token = request.script[n_generated];
@@ -52,6 +54,7 @@ void StepSampler::make(Sampler& sampler, TokenPick& pick) {
     }
     pick.event = std::move(event);
   }
+  sequence.mirostat_mu = mirostat_mu;
   pick.is_made = true;
 }
 

@@ -15,11 +15,13 @@ constexpr float kMinConfidence = 1.0f / 8;
 
 std::optional<DrawnDraftToken> draw_draft_token(Sampler& sampler, const Sequence& sequence,
                                                 const Draft& draft, std::span<const float> logits) {
+  float mirostat_mu = sequence.mirostat_mu;  // only the token itself changes the state
   const auto token = sampler.sample({.logits = logits,
                                      .params = sequence.request.sampling,
-                                     .counts = sequence.counts,
+                                     .history = sequence.history(),
                                      .masked = {},
-                                     .position = sequence.n_tokens() + draft.size()});
+                                     .position = sequence.n_tokens() + draft.size(),
+                                     .mirostat_mu = &mirostat_mu});
   if (!token) return std::nullopt;
   const float sure = std::exp(LogSoftmax(logits).of(*token));
   const auto level = static_cast<uint8_t>(sure * DraftKind::kLevels);

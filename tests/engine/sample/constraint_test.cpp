@@ -10,6 +10,7 @@
 #include "base/process/processor_budget.h"
 #include "engine/sample/log_softmax.h"
 #include "support/counting_constraint.h"
+#include "support/other_samplers.h"
 #include "support/tiny_engine.h"
 
 // Tests of constrained answers in the engine, which queries a constraint and knows nothing else
@@ -78,6 +79,33 @@ TEST(Constraint, penalties_and_biases_count_among_what_is_allowed) {
   Request biased = with_form(greedy_request(some_tokens(10), 3), make_form());
   biased.sampling.logit_bias = {{6, 100.0f}, {7, 100.0f}, {8, 100.0f}};
   EXPECT_THAT(rig.run(biased)->tokens(), ElementsAre(6, 7, 8));
+}
+
+TEST(Constraint, other_samplers_pick_what_is_allowed) {
+  EngineRig rig;
+  for (uint32_t i = 0; i < kOtherSamplers; ++i) {
+    Request request = with_form(seeded_request(some_tokens(10), 40, i), make_form());
+    add_other_sampler(request.sampling, i);
+    const auto tokens = rig.run(request)->tokens();
+    EXPECT_EQ(tokens.size(), 40u) << i;
+    EXPECT_TRUE(keeps_to_form(tokens)) << i;
+  }
+}
+
+TEST(Constraint, banned_tokens_are_allowed_only_if_nothing_else_is) {
+  EngineRig rig;
+  Request request = with_form(greedy_request(some_tokens(10), 30), make_form());
+  for (TokenId id = 0; id < 260; ++id) {
+    if (id != 42 && id != 43) request.sampling.banned.push_back({id});
+  }
+  // 42 = 0 and 43 = 1 modulo 3; every token that is 2 modulo 3 is banned.
+  const auto tokens = rig.run(request)->tokens();
+  ASSERT_EQ(tokens.size(), 30u);
+  EXPECT_TRUE(keeps_to_form(tokens));
+  for (size_t n = 0; n < tokens.size(); ++n) {
+    if (n % 3 == 2) continue;
+    EXPECT_EQ(tokens[n], 42 + n % 3);
+  }
 }
 
 TEST(Constraint, an_answer_ends_only_where_its_constraint_is_complete) {

@@ -104,8 +104,11 @@ TEST(SamplerDraws, are_those_of_the_plain_definition) {
     Sampler sampler(n_vocab);
     for (uint32_t i = 0; i < kDrawsPerLogits; ++i, ++n) {
       const SamplingParams params = random_params(random);
-      const auto token = sampler.sample(
-          {.logits = logits, .params = params, .counts = {}, .masked = {}, .position = n});
+      const auto token = sampler.sample({.logits = logits,
+                                         .params = params,
+                                         .history = {.counts = {}},
+                                         .masked = {},
+                                         .position = n});
       if (!token) {
         ASSERT_TRUE(std::ranges::none_of(logits, [](float x) { return std::isfinite(x); }));
         continue;

@@ -23,7 +23,7 @@ std::optional<TokenId> pick(const std::vector<float>& logits, const SamplingPara
   Sampler sampler(static_cast<uint32_t>(logits.size()));
   return sampler.sample({.logits = logits,
                          .params = params,
-                         .counts = counts,
+                         .history = {.counts = counts},
                          .masked = masked,
                          .position = position});
 }
@@ -37,7 +37,7 @@ std::map<TokenId, int> draws(const std::vector<float>& logits, const SamplingPar
   for (int position = 0; position < n; ++position) {
     const auto token = sampler.sample({.logits = logits,
                                        .params = params,
-                                       .counts = counts,
+                                       .history = {.counts = counts},
                                        .masked = masked,
                                        .position = static_cast<uint64_t>(position)});
     EXPECT_TRUE(token.has_value());
@@ -196,8 +196,11 @@ TEST(Sampler, a_draw_depends_on_its_key_and_not_on_what_was_drawn_before) {
   Sampler sampler(64);
   std::vector<std::optional<TokenId>> forwards(100), backwards(100);
   const auto at = [&](uint64_t position) {
-    return sampler.sample(
-        {.logits = logits, .params = params, .counts = {}, .masked = {}, .position = position});
+    return sampler.sample({.logits = logits,
+                           .params = params,
+                           .history = {.counts = {}},
+                           .masked = {},
+                           .position = position});
   };
   for (size_t i = 0; i < 100; ++i) forwards[i] = at(i);
   for (size_t i = 100; i-- > 0;) backwards[i] = at(i);
