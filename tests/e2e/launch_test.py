@@ -281,6 +281,56 @@ class OwnServer(Case):
         self.assertFalse(os.path.exists(self.report_path))
 
 
+class Warm(Case):
+    """`kvik cache warm`, with a fake agent that asks what it is told to."""
+    SYSTEM = "You are an agent that works in a folder. " * 20
+    ASK = f"""
+body = {{"model": "demo", "max_tokens": 4, "system": {SYSTEM!r}, "messages": [{{"role": "user", "content": sys.argv[-1]}}]}}
+urllib.request.urlopen(urllib.request.Request(url + "/v1/messages", json.dumps(body).encode(), {{"Content-Type": "application/json"}})).read()
+"""
+
+    def warm(self, *args, **extra):
+        self.disk = os.path.join(os.path.dirname(self.report_path), "pages")
+        return kvik.run("cache", "warm", *args, "-m", "demo", "--disk", self.disk, env=self.environment(KVIK_KV_MEMORY="16MiB", **extra))
+
+    def test_a_server_finds_the_instructions_of_the_agent(self):
+        self.install("claude")
+        done = self.warm("claude", FAKE=self.ASK)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout.decode(), r"^Claude Code: done\n.* has \d+ pages of \d+ tokens\n$")
+        with open(self.report_path) as f:
+            self.assertEqual(json.load(f)["arguments"][0], "-p")
+        self.assertEqual((os.listdir(self.home), os.listdir(self.temporary)), ([], []))
+        body = {"model": "demo", "max_tokens": 4, "system": self.SYSTEM, "messages": [{"role": "user", "content": "What is here?"}]}
+        with Server("demo", "--disk", self.disk) as server:
+            usage = server.post("/v1/messages", body).json["usage"]
+        n_system = len(kvik.output("tokenize", "demo", self.SYSTEM, "--no-bos").split())
+        self.assertGreaterEqual(usage["cache_read_input_tokens"], n_system // 32 * 32)
+
+    def test_what_cannot_be_warmed_is_one_sentence(self):
+        self.install("claude")
+        for code, names, said, extra in ((1, ["codex"], "Codex is not installed; npm install -g", {}), (2, ["claud"], "'claud' is not a coding agent", {}),
+                                         (1, ["claude"], "Claude Code ended with exit code 7: no model", {"FAKE": "print('no model'); sys.exit(7)"}),
+                                         (1, ["claude"], "no page was stored", {})):
+            done = self.warm(*names, **extra)
+            last = done.stderr.decode().splitlines()[-1]  # after a warning about the context of the demo model
+            self.assertEqual((done.returncode, done.stderr.count(b"kvik: ")), (code, 1), done.stderr)
+            self.assertIn(said, last)
+
+    def test_ctrl_c_ends_the_agent_and_the_server(self):
+        self.install("claude")
+        wait = "import time; open(os.environ['FAKE_REPORT'] + '.ready', 'w'); time.sleep(60)"
+        process = subprocess.Popen(kvik.command("cache", "warm", "claude", "-m", "demo", "--disk", f"{self.report_path}.pages"),
+                                   env=kvik.environment(**self.environment(FAKE=wait, KVIK_KV_MEMORY="16MiB")), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        while not os.path.exists(self.report_path + ".ready"):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(os.listdir(self.temporary), [])
+
+
 class Agents(unittest.TestCase):
     """The agents of npm, each with a server that `kvik launch` starts, in a network namespace of their own."""
 

@@ -25,6 +25,7 @@ std::string quoted(std::string_view text) { return json::serialize(json::value(t
 AgentSetup setup_claude(const AgentServer& server) {
   return {.program = "claude",
           .arguments = {},
+          .asks = {"-p"},
           .variables = {{"ANTHROPIC_BASE_URL", server.url},
                         {"ANTHROPIC_AUTH_TOKEN", key_of(server)},
                         {"ANTHROPIC_MODEL", server.model},
@@ -37,7 +38,11 @@ AgentSetup setup_claude(const AgentServer& server) {
 
 // Settings on the command line leave Codex' own folder, with the sessions of the user, in use.
 AgentSetup setup_codex(const AgentServer& server) {
-  AgentSetup setup{.program = "codex", .arguments = {}, .variables = {}, .files = {}};
+  AgentSetup setup{.program = "codex",
+                   .arguments = {},
+                   .asks = {"exec", "--skip-git-repo-check"},
+                   .variables = {},
+                   .files = {}};
   const auto set = [&](std::string_view key, std::string value) {
     setup.arguments.emplace_back("-c");
     setup.arguments.push_back(fmt::format("{}={}", key, value));
@@ -75,6 +80,7 @@ AgentSetup setup_opencode(const AgentServer& server) {
       std::min(kOpencodeOutput, server.n_ctx / 4));
   return {.program = "opencode",
           .arguments = {},
+          .asks = {"run"},
           .variables = {},
           .files = {{.name = "opencode.json", .text = text, .variable = "OPENCODE_CONFIG"}}};
 }
@@ -82,6 +88,7 @@ AgentSetup setup_opencode(const AgentServer& server) {
 AgentSetup setup_qwen(const AgentServer& server) {
   return {.program = "qwen",
           .arguments = {"--auth-type", "openai"},
+          .asks = {"-p"},
           .variables = {{"OPENAI_BASE_URL", server.url + "/v1"},
                         {"OPENAI_API_KEY", key_of(server)},
                         {"OPENAI_MODEL", server.model}},

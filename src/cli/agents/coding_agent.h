@@ -27,6 +27,8 @@ struct AgentSetup {
   };
   std::string program;
   std::vector<std::string> arguments;  // before those of the user
+  // Arguments after these, which a question follows: the agent answers it and ends.
+  std::vector<std::string> asks;
   std::vector<std::pair<std::string, std::string>> variables;
   std::vector<File> files;
 };

@@ -89,6 +89,7 @@ void add_cache(CommandLine& line) {
   }
   add_cache_export(line, command);
   add_cache_import(line, command);
+  add_cache_warm(line, command);
 }
 
 }  // namespace kvik

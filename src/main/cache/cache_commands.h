@@ -7,9 +7,10 @@
 
 namespace kvik {
 
-// Add `kvik cache export` and `kvik cache import` to the command `cache`.
+// Add `kvik cache export`, `import` and `warm` to the command `cache`.
 void add_cache_export(CommandLine& line, const Flags& cache);
 void add_cache_import(CommandLine& line, const Flags& cache);
+void add_cache_warm(CommandLine& line, const Flags& cache);
 
 // Returns the secret in the file of --key, without blanks at its end; empty if no file is named.
 // Errors: kNotFound, kIo; kInvalidArgument for a short one.

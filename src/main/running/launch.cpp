@@ -1,30 +1,21 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <csignal>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/file/new_file.h"
-#include "base/file/private_files.h"
-#include "base/log.h"
-#include "base/process/child_process.h"
 #include "base/process/interrupts.h"
 #include "cli/agents/coding_agent.h"
 #include "cli/remote/served_models.h"
 #include "host/load_model.h"
 #include "main/commands.h"
-#include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/models/model_argument.h"
+#include "main/running/agent_session.h"
 #include "main/running/server_flags.h"
 #include "main/running/server_process.h"
-#include "main/scratch_folder.h"
 
 namespace kvik {
 namespace {
@@ -42,25 +33,6 @@ struct LaunchOptions {
   bool print = false;
 };
 
-// Makes a folder for one session.
-Result<ScratchFolder> make_session_folder() {
-  const std::string root = environment("TMPDIR");
-  return ScratchFolder::make((root.empty() ? "/tmp" : root) + "/kvik-launch-");
-}
-
-// Returns the model that the user named, or the first one that is loaded, or the first one.
-std::optional<ServedModel> choose(const std::vector<ServedModel>& models, const std::string& name) {
-  if (!name.empty()) return find_model(models, name);
-  const auto is_base = [](const ServedModel& model) { return model.parent.empty(); };
-  const auto is_loaded = [&](const ServedModel& model) {
-    return is_base(model) && (model.state.empty() || model.state == "loaded");
-  };
-  auto found = std::ranges::find_if(models, is_loaded);
-  if (found == models.end()) found = std::ranges::find_if(models, is_base);
-  if (found == models.end()) return std::nullopt;
-  return *found;
-}
-
 // Returns the running server; std::nullopt if there is none, or if it does not serve the model.
 // Errors: those of a server that --url names, or that runs and does not answer.
 Result<std::optional<AgentServer>> find_server(const LaunchOptions& options) {
@@ -76,7 +48,7 @@ Result<std::optional<AgentServer>> find_server(const LaunchOptions& options) {
     return fail(code,
                 fmt::format("{} (the server at {})", models.error().message, client.url().text()));
   }
-  const auto model = choose(*models, options.name.empty() ? options.model : options.name);
+  const auto model = choose_model(*models, options.name.empty() ? options.model : options.name);
   if (!model && !must_exist) return Found();
   if (!model) {
     return fail(ErrorCode::kNotFound,
@@ -89,24 +61,8 @@ Result<std::optional<AgentServer>> find_server(const LaunchOptions& options) {
                            .n_ctx = model->n_ctx ? model->n_ctx : kShownContext});
 }
 
-// Returns the flags of `kvik serve` for a context that agents need: none if the automatic choice
-// is large enough, otherwise what the model was trained for, at most kAgentContext. Errors: those
-// of opening the model.
-Result<std::vector<std::string>> context_flags(const std::string& name) {
-  using Flags = std::vector<std::string>;
-  ModelOptions model{.model = name};
-  TRY_ASSIGN(const auto source, open_model(name));
-  if (!environment("KVIK_CTX").empty() || !environment("KVIK_KV_MEMORY").empty()) return Flags();
-  TRY_ASSIGN(const auto backend, make_backend(model));
-  const auto footprint = Footprint::of(*source, *backend);
-  if (!footprint) return Flags();
-  const uint64_t chosen = choose_memory(model, {}, {}, *footprint, *backend).choice.n_ctx;
-  const uint64_t wanted = std::min<uint64_t>(kAgentContext, footprint->config().n_ctx_train);
-  return chosen >= wanted ? Flags() : Flags{"--ctx", std::to_string(wanted)};
-}
-
 // Starts a server for this session.
-Result<ServerProcess> start_server(LaunchOptions options, const ScratchFolder& folder) {
+Result<ServerProcess> start_own_server(LaunchOptions options, const ScratchFolder& folder) {
   if (options.model.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("no server answers at {}: give --model MODEL to start one for this "
@@ -114,51 +70,11 @@ Result<ServerProcess> start_server(LaunchOptions options, const ScratchFolder& f
                             kDefaultServerUrl));
   }
   TRY(resolve_model_argument(options.model, &options.name, IfNotStored::kDownload));
-  TRY_ASSIGN(auto flags, context_flags(options.model));
-  flags.insert(flags.end(), {"--alias", "*"});
-  if (!options.name.empty()) flags.insert(flags.end(), {"--served-model-name", options.name});
-  return ServerProcess::start({.model = options.model,
-                               .flags = std::move(flags),
-                               .api_key = options.server.first_key(),
-                               .log_file = folder.file("serve.log")});
-}
-
-// Returns the server of this session as the agent sees it.
-Result<AgentServer> describe(const ServerProcess& server) {
-  TRY_ASSIGN(const auto models, list_models(server.client(), kAskTime));
-  const auto model = choose(models, "");
-  if (!model) return fail(ErrorCode::kIo, "the server lists no model");
-  return AgentServer{.url = server.client().url().text(),
-                     .api_key = server.client().api_key(),
-                     .model = model->id,
-                     .n_ctx = model->n_ctx};
-}
-
-// Writes the agent's files, and adds the variables that name them.
-Result<void> write_files(const ScratchFolder& folder, AgentSetup& setup) {
-  for (const AgentSetup::File& file : setup.files) {
-    const std::string path = folder.file(file.name);
-    TRY_ASSIGN(NewFile out, NewFile::create(path, kPrivateFile));
-    TRY(out.write(std::as_bytes(std::span(file.text))));
-    TRY(out.commit());
-    setup.variables.emplace_back(file.variable, path);
-  }
-  return {};
-}
-
-// Runs the agent in this terminal and returns its exit code. The terminal sends Ctrl-C to the agent
-// too, which decides what it means; other signals are passed on.
-Result<int> run_agent(const std::string& program, const AgentSetup& setup,
-                      const std::vector<std::string>& arguments) {
-  ChildProcess::Options options{
-      .program = program, .arguments = setup.arguments, .variables = setup.variables};
-  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
-  TRY_ASSIGN(ChildProcess agent, ChildProcess::start(options));
-  while (!agent.wait_or(Interrupts::signal_fd())) {
-    Interrupts::take();
-    if (Interrupts::is_terminated()) agent.send(SIGTERM);
-  }
-  return agent.wait();
+  return start_agent_server({.model = options.model,
+                             .name = options.name,
+                             .api_key = options.server.first_key(),
+                             .flags = {}},
+                            folder);
 }
 
 std::string printed(const CodingAgent& agent, const LaunchOptions& options,
@@ -186,29 +102,21 @@ Result<int> launch(const LaunchOptions& options) {
     streams::print_text(printed(agent, options, server));
     return kExitOk;
   }
-  const auto program = find_program(std::string(agent.name), environment("PATH"));
-  if (!program) {
-    return fail(ErrorCode::kNotFound,
-                fmt::format("{} is not installed; npm install -g {} installs it", agent.title,
-                            agent.package));
-  }
+  TRY_ASSIGN(const std::string program, program_of(agent));
   Interrupts::catch_them();
   TRY_ASSIGN(const ScratchFolder folder, make_session_folder());
   std::optional<ServerProcess> own;
   if (!server) {
-    auto started = start_server(options, folder);
+    auto started = start_own_server(options, folder);
     if (!started && Interrupts::is_raised()) return kExitInterrupted;
     if (!started) return std::unexpected<Error>(started.error());
     own.emplace(std::move(*started));
-    TRY_ASSIGN(server, describe(*own));
+    TRY_ASSIGN(server, seen_by_agents(*own));
   }
-  if (server->n_ctx < kAgentContext) {
-    log::warn("the context of {} is {} tokens, and coding agents need {} or more", server->model,
-              server->n_ctx, kAgentContext);
-  }
+  warn_of_short_context(*server);
   AgentSetup setup = agent.setup(*server);
   TRY(write_files(folder, setup));
-  const auto code = run_agent(*program, setup, options.arguments);
+  const auto code = run_agent(program, setup, options.arguments);
   if (own) own->stop();
   return code;
 }

@@ -60,6 +60,7 @@ TEST(CodingAgents, words_of_the_shell_are_quoted_as_needed) {
 TEST(CodingAgents, script_has_files_variables_and_command) {
   const AgentSetup setup{.program = "agent",
                          .arguments = {"--mode", "x y"},
+                         .asks = {},
                          .variables = {{"A", "1"}},
                          .files = {{.name = "f.json", .text = "{}\n", .variable = "F"}}};
   EXPECT_EQ(script_of(setup, {"-p", "do it"}),
