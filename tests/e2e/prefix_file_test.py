@@ -30,7 +30,7 @@ class PrefixFile(unittest.TestCase):
             file.write(content if isinstance(content, str) else json.dumps(content))
         return path
 
-    def export(self, model, content, *flags, isa="scalar"):
+    def export(self, model, content, *flags, isa=kvik.isas()[-1]):
         said = kvik.output("cache", "export", model, self.file, "--prompt", self.written("prompt", content), *flags, env={"KVIK_ISA": isa})
         return int(said.split(b": ")[1].split()[0])
 
@@ -61,7 +61,7 @@ class PrefixFile(unittest.TestCase):
 
 class Text(PrefixFile):
     def check(self, model, kv_type):
-        n = self.export(model, TEXT, "--kv-type", kv_type)
+        n = self.export(model, TEXT, "--kv-type", kv_type, isa="scalar")
         self.assertGreater(n, 500)
         self.import_file()
         for more in (QUESTION, ""):

@@ -228,7 +228,7 @@ TEST_F(PrefixFile, a_key_accepts_only_what_it_signed) {
   const auto pages = pages_of(3 * kPageTokens);
   ASSERT_TRUE(export_pages(pages, KvLayout(kPageBytes), {}, kKey).has_value());
   EXPECT_EQ(refusal(kKey), "accepted");
-  EXPECT_EQ(refusal(), "accepted");  // by whoever has no key
+  EXPECT_EQ(refusal(), "accepted");  // without a key, anybody may import it
   EXPECT_THAT(refusal("another secret"), HasSubstr("signed with another key"));
   ASSERT_TRUE(export_pages(pages, KvLayout(kPageBytes)).has_value());
   EXPECT_EQ(refusal(), "accepted");
