@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <type_traits>
 #include <variant>
 
 #include "base/text/nearest_name.h"
 #include "service/check_request.h"
-#include "service/sampling_fields.h"
+#include "service/sampling/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -43,21 +42,22 @@ bool read_switch(std::string_view text, bool& out) {
 std::string_view name_of(bool value) { return value ? "on" : "off"; }
 
 Setting sampling_setting(const SamplingField& field) {
-  return std::visit(
-      [&]<class Number>(Number SamplingParams::*member) {
-        return Setting{field.name, std::is_floating_point_v<Number> ? "a number" : "an integer",
-                       [=](ChatSettings& s, std::string_view value) {
-                         return read(value, s.request.engine.sampling.*member);
-                       },
-                       [=](const ChatSettings& s) {
-                         return fmt::format("{}", s.request.engine.sampling.*member);
-                       },
-                       [=](ChatSettings& s, const ChatSettings& initial) {
-                         s.request.engine.sampling.*member =
-                             initial.request.engine.sampling.*member;
-                       }};
-      },
-      field.member);
+  const bool is_whole = std::holds_alternative<SamplingNumber<uint32_t>>(field.number);
+  return {field.name, is_whole ? "an integer" : "a number",
+          [&field](ChatSettings& s, std::string_view value) {
+            return read_field(field, value, s.request.engine.sampling);
+          },
+          [&field](const ChatSettings& s) {
+            return std::visit([](auto value) { return fmt::format("{}", value); },
+                              value_of(field, s.request.engine.sampling));
+          },
+          [&field](ChatSettings& s, const ChatSettings& initial) {
+            std::visit(
+                [&](const auto& number) {
+                  number.in(s.request.engine.sampling) = number.of(initial.request.engine.sampling);
+                },
+                field.number);
+          }};
 }
 
 // Returns a setting that is a number or the word for no value. number_of(settings) returns a

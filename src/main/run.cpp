@@ -14,7 +14,7 @@
 #include "main/models/model_argument.h"
 #include "main/run_options.h"
 #include "main/running/run_remote.h"
-#include "service/sampling_fields.h"
+#include "service/sampling/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -63,6 +63,15 @@ Words as_limit(std::optional<uint64_t>& value) {
   return words;
 }
 
+// Returns a parser for a count that may be -1.
+Words as_field(const SamplingField& field, SamplingParams& sampling) {
+  return {.type = "N", .read = [&](const std::string& text) {
+            return read_field(field, text, sampling)
+                       ? std::string()
+                       : fmt::format("'{}' is not {}", text, field.range);
+          }};
+}
+
 // Adds the prompt flags. TEXT and --file may be combined; without a prompt, `kvik run` starts a
 // chat.
 void add_prompts(Flags& flags, RunOptions& options) {
@@ -89,9 +98,10 @@ void add_sampling(Flags& flags, SamplingParams& sampling) {
     std::string name = fmt::format("--{}", field.name);
     std::ranges::replace(name, '_', '-');
     if (field.name == "temperature") name += ",--temp";
-    const Flag::Target target =
-        std::visit([&](auto member) -> Flag::Target { return &(sampling.*member); }, field.member);
-    Flag flag(std::move(name), target, std::string(field.help));
+    Flag::Target target = std::visit(
+        [&](const auto& number) -> Flag::Target { return &number.in(sampling); }, field.number);
+    if (field.minus_one == UINT32_MAX) target = as_field(field, sampling);
+    Flag flag(std::move(name), std::move(target), std::string(field.help));
     flag.shows_default = field.shows_default;
     flags.add("Sampling", {flag});
   }

@@ -9,7 +9,7 @@
 #include "service/adapters/adapter_registry.h"
 #include "service/model_name.h"
 #include "service/request_bounds.h"
-#include "service/sampling_fields.h"
+#include "service/sampling/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -37,6 +37,37 @@ Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {
     }
   }
   return {};
+}
+
+Result<void> check_banned(const SamplingParams& p, uint32_t n_vocab) {
+  for (const std::vector<TokenId>& banned : p.banned) {
+    for (const TokenId id : banned) {
+      if (id >= n_vocab)
+        return out_of_range("banned_tokens", id, fmt::format("ids below {}", n_vocab));
+    }
+  }
+  return {};
+}
+
+Result<void> check_texts(const SamplingTexts& texts) {
+  const auto check = [](std::string_view param, const std::vector<std::string>& all, size_t n_max,
+                        size_t n_bytes) -> Result<void> {
+    if (all.size() > n_max) {
+      return out_of_range(param, static_cast<double>(all.size()),
+                          fmt::format("at most {} texts", n_max));
+    }
+    for (const std::string& text : all) {
+      if (text.empty() || text.size() > n_bytes) {
+        return out_of_range(param, static_cast<double>(text.size()),
+                            fmt::format("texts of 1 to {} bytes", n_bytes));
+      }
+    }
+    return {};
+  };
+  TRY(check("bad_words", texts.banned, 2 * Bounds::kBanned, Bounds::kBannedBytes));
+  if (!texts.dry_breakers) return {};
+  return check("dry_sequence_breakers", *texts.dry_breakers, Bounds::kDryBreakers,
+               Bounds::kDryBreakerBytes);
 }
 
 Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
@@ -85,6 +116,8 @@ Result<void> check_request(const CompletionRequest& r, const ModelCard& card,
   TRY(check_model(r.model, card, adapters));
   TRY(check_sampling(r.engine.sampling));
   TRY(check_logit_bias(r.engine.sampling, card.n_vocab));
+  TRY(check_banned(r.engine.sampling, card.n_vocab));
+  TRY(check_texts(r.sampling_texts));
   TRY(check_stops(r, card.n_vocab));
   if (r.n < 1 || r.n > Bounds::kChoices) {
     return out_of_range("n", r.n, fmt::format("1 to {}", Bounds::kChoices));

@@ -21,7 +21,12 @@ struct RequestBounds {
   static constexpr size_t kStopBytes = 1024;
   static constexpr size_t kStopTokens = 256;
   static constexpr size_t kBiases = 1024;
-  static constexpr float kBias = 100;                    // absolute value
+  static constexpr float kBias = 100;  // absolute value
+  static constexpr size_t kSamplers = 32;
+  static constexpr size_t kBanned = 256;       // texts and tokens that the answer must not contain
+  static constexpr size_t kBannedBytes = 256;  // also of the texts of biases
+  static constexpr size_t kDryBreakers = 64;
+  static constexpr size_t kDryBreakerBytes = 40;         // as in llama.cpp
   static constexpr size_t kFormBytes = size_t{1} << 20;  // schema, grammar or regular expression
   static constexpr size_t kFormChoices = 4'096;
   static constexpr size_t kTenantBytes = 512;

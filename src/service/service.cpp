@@ -69,7 +69,8 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       chat_(tokenizer, chat, answers_.get()),
       reasoning_budget_message_(chat.reasoning_budget_message),
       grammar_compiler_(tokenizer, chat.schema_language),
-      adapters_(std::move(adapters)) {
+      adapters_(std::move(adapters)),
+      dry_breakers_(tokenizer) {
   if (answers_->is_on() && !chat.answer_file.empty())
     answer_file_.emplace(chat.answer_file, card_.weights.digest, answers_);
 }
@@ -134,7 +135,7 @@ std::vector<TokenId> Service::take_prompt(CompletionRequest& request) const {
 }
 
 // Fills in the engine request from the other fields.
-Result<void> Service::prepare(CompletionRequest& request) const {
+Result<void> Service::prepare(CompletionRequest& request) {
   Request& out = request.engine;
   out.prompt = take_prompt(request);
   const uint64_t n_ctx = engine_.limits().n_ctx_max;
@@ -160,6 +161,10 @@ Result<void> Service::prepare(CompletionRequest& request) const {
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   out.sampling.seed = request.seed ? *request.seed : random_seed();
+  TRY(add_tokens(tokenizer_, request.sampling_texts, out.sampling));
+  if (out.sampling.dry.is_on()) {
+    out.sampling.dry.breakers = dry_breakers_.find(request.sampling_texts.dry_breakers);
+  }
   return choose_adapter(request.model, out);
 }
 

@@ -11,6 +11,7 @@
 #include "service/chat_format.h"
 #include "service/history/answer_file.h"
 #include "service/history/answer_memory.h"
+#include "service/sampling/sampling_texts.h"
 #include "service/service_api.h"
 #include "service/structured_output/grammar_compiler.h"
 #include "text/tokenizer.h"
@@ -67,7 +68,7 @@ class Service final : public ServiceApi {
   // Sets the request's adapter from the model name, if that name means one.
   Result<void> choose_adapter(const std::optional<std::string>& model, Request& to_run) const;
   std::vector<TokenId> take_prompt(CompletionRequest& request) const;
-  Result<void> prepare(CompletionRequest& request) const;
+  Result<void> prepare(CompletionRequest& request);
   void limit_reasoning(CompletionRequest& request) const;
 
   const Tokenizer& tokenizer_;
@@ -80,6 +81,7 @@ class Service final : public ServiceApi {
   const std::string reasoning_budget_message_;
   GrammarCompiler grammar_compiler_;
   const ServiceAdapters adapters_;
+  DryBreakerCache dry_breakers_;
 };
 
 }  // namespace kvik

@@ -45,12 +45,21 @@ struct OutputOptions {
   std::optional<uint32_t> max_calls;
 };
 
+// The texts of a request's samplers. complete() adds their tokens to SamplingParams.
+struct SamplingTexts {
+  std::vector<std::string> banned = {};  // the answer must not contain them
+  // texts that end DRY's repetitions; absent: llama.cpp's
+  std::optional<std::vector<std::string>> dry_breakers = {};
+  std::vector<std::pair<std::string, float>> biases = {};  // each for all tokens of the text
+};
+
 // One completion request as received from a client, before any check.
 struct CompletionRequest {
   Variant<std::string, std::vector<TokenId>> prompt;
   // Submitted to the engine, once for each choice. complete() fills in the fields that derive from
   // other fields: prompt tokens, max_tokens, min_tokens, end tokens, seed, constraint and adapter.
   Request engine;
+  SamplingTexts sampling_texts = {};
   OutputOptions output;
   std::optional<uint64_t> seed;        // absent: random
   std::optional<uint64_t> max_tokens;  // absent: up to the context length

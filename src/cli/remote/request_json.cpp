@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "service/sampling_fields.h"
+#include "service/sampling/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -55,8 +55,8 @@ json::object common_json(const std::string& model, const CompletionRequest& requ
   json::object body{
       {"model", model}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
   for (const SamplingField& field : sampling_fields()) {
-    std::visit([&](auto member) { body[field.name] = request.engine.sampling.*member; },
-               field.member);
+    std::visit([&](auto value) { body[field.name] = value; },
+               value_of(field, request.engine.sampling));
   }
   if (request.seed) body["seed"] = *request.seed;
   if (!request.output.stop.empty()) {

@@ -49,12 +49,14 @@ bool is_breaker(const DryBreakers& breakers, TokenId token) {
 void LogitAdjuster::penalize_tokens(const SamplingParams& params, const TokenHistory& history,
                                     std::span<float> logits) {
   if (!has_penalties(params)) return;
-  const auto penalize = [&](TokenId id, uint32_t n_counted) {
+  const float repetition = params.repetition_penalty, presence = params.presence_penalty,
+              frequency = params.frequency_penalty;
+  const auto penalize = [=](TokenId id, uint32_t n_counted) {
     float& logit = logits[id];
-    logit = divided(logit, params.repetition_penalty);
+    logit = divided(logit, repetition);
     if (n_counted == 0) return;
-    logit -= params.presence_penalty;
-    logit -= params.frequency_penalty * static_cast<float>(n_counted);
+    logit -= presence;
+    logit -= frequency * static_cast<float>(n_counted);
   };
   if (params.penalty_last_n == UINT32_MAX) {
     for (const auto& [id, count] : history.counts.all()) penalize(id, count.in_answer);

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <charconv>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "server/dialects/cache_fields.h"
 #include "server/dialects/form_fields.h"
 #include "server/dialects/json_fields.h"
+#include "server/dialects/sampler_fields.h"
 #include "service/request_bounds.h"
-#include "service/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -40,52 +38,12 @@ Result<std::vector<TokenId>> read_stop_tokens(const JsonFields& fields) {
   return read_token_ids("stop_token_ids", *array);
 }
 
-std::optional<TokenId> parse_token_id(std::string_view text) {
-  TokenId id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return id;
-}
-
-Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(const JsonFields& fields) {
-  std::vector<std::pair<TokenId, float>> biases;
-  TRY_ASSIGN(const auto object, fields.object("logit_bias"));
-  if (!object) return biases;
-  if (object->all().size() > RequestBounds::kBiases)
-    return refuse("logit_bias", fmt::format("logit_bias holds {} entries, at most {} are allowed",
-                                            object->all().size(), RequestBounds::kBiases));
-  for (const auto& entry : object->all()) {
-    const auto id = parse_token_id({entry.key().data(), entry.key().size()});
-    if (!id) return refuse("logit_bias", "logit_bias has a key that is not a token id");
-    const auto bias = as_finite(entry.value());
-    if (!bias || *bias < -RequestBounds::kBias || *bias > RequestBounds::kBias)
-      return refuse("logit_bias", "logit_bias must map token ids to numbers from -100 to 100");
-    biases.emplace_back(*id, static_cast<float>(*bias));
-  }
-  return biases;
-}
-
 // Reads any 64-bit integer. Only equal seeds must have equal values.
 Result<std::optional<uint64_t>> read_seed(const JsonFields& fields) {
   const json::value* value = fields.find("seed");
   if (value && value->is_int64())
     return std::optional<uint64_t>(static_cast<uint64_t>(value->get_int64()));
   return fields.count<uint64_t>("seed");
-}
-
-// Reads a count for which -1 means "off", as 0 does: local servers use both.
-Result<void> read_number(const JsonFields& fields, std::string_view name, uint32_t& out) {
-  const json::value* value = fields.find(name);
-  if (value && value->is_int64() && value->get_int64() == -1) return {};
-  TRY_ASSIGN(const auto count, fields.count<uint32_t>(name));
-  if (count) out = *count;
-  return {};
-}
-
-Result<void> read_number(const JsonFields& fields, std::string_view name, float& out) {
-  TRY_ASSIGN(const auto number, fields.number(name));
-  if (number) out = *number;
-  return {};
 }
 
 Result<void> read_flag(const JsonFields& fields, std::string_view name, bool& out) {
@@ -100,13 +58,6 @@ Result<bool> wants_attestation(const JsonFields& fields) {
   if (!own) return false;
   TRY_ASSIGN(const auto attest, own->flag("attest"));
   return attest.value_or(false);
-}
-
-Result<SamplingParams> read_sampling(const JsonFields& fields) {
-  SamplingParams sampling;
-  TRY(read_sampling_fields(fields, sampling));
-  TRY_ASSIGN(sampling.logit_bias, read_logit_bias(fields));
-  return sampling;
 }
 
 Result<uint32_t> read_n(const JsonFields& fields) {
@@ -124,16 +75,6 @@ Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::s
   const json::value* value = fields.find(name);
   if (value && value->is_int64() && value->get_int64() == -1) return std::optional<uint64_t>();
   return fields.count<uint64_t>(name);
-}
-
-Result<void> read_sampling_fields(const JsonFields& fields, SamplingParams& sampling,
-                                  std::string_view repetition_name) {
-  for (const SamplingField& field : sampling_fields()) {
-    const auto name = field.name == "repetition_penalty" ? repetition_name : field.name;
-    TRY(std::visit([&](auto member) { return read_number(fields, name, sampling.*member); },
-                   field.member));
-  }
-  return {};
 }
 
 Result<std::vector<std::string>> read_stops(const json::value& value) {
@@ -170,7 +111,8 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   TRY_ASSIGN(auto session, fields.string("prompt_cache_key"));
   call.session.id = std::move(session).value_or("");
   CompletionRequest& request = call.requests.emplace_back();
-  TRY_ASSIGN(request.engine.sampling, read_sampling(fields));
+  TRY(read_samplers(fields, request));
+  TRY(read_logit_bias(fields, request));
   TRY_ASSIGN(request.seed, read_seed(fields));
   TRY_ASSIGN(const auto min_tokens, fields.count<uint64_t>("min_tokens"));
   request.min_tokens = min_tokens.value_or(0);

@@ -9,7 +9,6 @@
 #include "base/result.h"
 #include "server/dialects/json_fields.h"
 #include "server/dialects/sessions/session_book.h"
-#include "service/sampling_fields.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -50,11 +49,6 @@ Result<void> read_choices(const JsonFields& fields, CompletionCall& call);
 
 // Reads the maximum number of tokens of an answer; -1: until the context is full, as in llama.cpp.
 Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::string_view name);
-
-// Reads the fields of all sampling_fields(); -1 means "off" for counts. `repetition_name`: the
-// dialect's name of repetition_penalty.
-Result<void> read_sampling_fields(const JsonFields& fields, SamplingParams& sampling,
-                                  std::string_view repetition_name = "repetition_penalty");
 
 // Reads a stop string or an array of them.
 Result<std::vector<std::string>> read_stops(const boost::json::value& value);

@@ -22,4 +22,7 @@ struct AttestedRequest {
   bool is_constrained = false;
 };
 
+// Returns the token sequences of a DRY sampler's breakers in ascending order; none if it is off.
+std::vector<std::vector<TokenId>> sorted_breakers(const DryParams& dry);
+
 }  // namespace kvik

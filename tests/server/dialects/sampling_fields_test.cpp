@@ -1,4 +1,4 @@
-#include "service/sampling_fields.h"
+#include "service/sampling/sampling_fields.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,14 +16,16 @@ namespace {
 double value_of(const SamplingField& field, const Result<CompletionCall>& call) {
   if (!call) return -1;
   return std::visit(
-      [&](auto member) -> double { return call->requests.front().engine.sampling.*member; },
-      field.member);
+      [&](const auto& number) -> double {
+        return number.of(call->requests.front().engine.sampling);
+      },
+      field.number);
 }
 
 TEST(SamplingFields, reach_the_engine_from_every_dialect) {
   const FakeService service;
   for (const SamplingField& field : sampling_fields()) {
-    const bool is_whole = std::holds_alternative<uint32_t SamplingParams::*>(field.member);
+    const bool is_whole = std::holds_alternative<SamplingNumber<uint32_t>>(field.number);
     const double value = is_whole ? 7 : 0.5;
     const std::string given = fmt::format(R"("{}":{},)", field.name, value);
     const std::string chat = "{" + given + R"("messages":[{"role":"user","content":"x"}]})";

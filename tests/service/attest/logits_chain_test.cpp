@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -75,6 +76,32 @@ TEST(LogitsChain, depends_on_everything_in_the_request) {
       },
       [](AttestedRequest& r) {
         r.sampling.logit_bias = {{1, 3.0f}};
+      },
+      [](AttestedRequest& r) { r.sampling.typical_p = 0.5f; },
+      [](AttestedRequest& r) { r.sampling.top_n_sigma = 1; },
+      [](AttestedRequest& r) { r.sampling.penalty_last_n = 64; },
+      [](AttestedRequest& r) { r.sampling.xtc.probability = 0.5f; },
+      [](AttestedRequest& r) { r.sampling.xtc.threshold = 0.2f; },
+      [](AttestedRequest& r) { r.sampling.dynamic_temperature.range = 0.5f; },
+      [](AttestedRequest& r) { r.sampling.mirostat.version = 2; },
+      [](AttestedRequest& r) { r.sampling.dry.multiplier = 1; },
+      [](AttestedRequest& r) {
+        r.sampling.dry.multiplier = 1;
+        r.sampling.dry.breakers = std::make_shared<DryBreakers>(DryBreakers{{5, {{}}}});
+      },
+      [](AttestedRequest& r) {
+        r.sampling.dry.multiplier = 1;
+        r.sampling.dry.breakers = std::make_shared<DryBreakers>(DryBreakers{{5, {{6}}}});
+      },
+      [](AttestedRequest& r) {
+        r.sampling.banned = {{1, 2}};
+      },
+      [](AttestedRequest& r) {
+        r.sampling.banned = {{1}, {2}};
+      },
+      [](AttestedRequest& r) { r.sampling.order.emplace(); },
+      [](AttestedRequest& r) {
+        r.sampling.order = {SamplerKind::kTopK, SamplerKind::kMinP};
       },
       [](AttestedRequest& r) { r.sampling.seed = 8; },
       [](AttestedRequest& r) { r.min_tokens = 1; },

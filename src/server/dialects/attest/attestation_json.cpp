@@ -13,9 +13,10 @@
 #include <variant>
 #include <vector>
 
-#include "server/dialects/completion_call.h"
+#include "base/printable.h"
 #include "server/dialects/json_fields.h"
-#include "service/sampling_fields.h"
+#include "server/dialects/sampler_fields.h"
+#include "service/sampling/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -35,12 +36,31 @@ json::array biases_json(const SamplingParams& sampling) {
   return out;
 }
 
+json::array lists_json(const std::vector<std::vector<TokenId>>& lists) {
+  json::array out;
+  for (const auto& ids : lists) out.push_back(ids_json(ids));
+  return out;
+}
+
+// llama.cpp's letters of the samplers, by SamplerKind.
+constexpr std::string_view kSamplerLetters = "edskypmxt";
+
+std::string order_text(const std::vector<SamplerKind>& order) {
+  std::string text;
+  for (const SamplerKind kind : order) text += kSamplerLetters[static_cast<size_t>(kind)];
+  return text;
+}
+
 json::object sampling_json(const SamplingParams& sampling) {
   json::object out;
   for (const SamplingField& field : sampling_fields()) {
-    std::visit([&](auto member) { out[field.name] = sampling.*member; }, field.member);
+    std::visit([&](auto value) { out[field.name] = value; }, value_of(field, sampling));
   }
   if (!sampling.logit_bias.empty()) out["logit_bias"] = biases_json(sampling);
+  if (!sampling.banned.empty()) out["banned"] = lists_json(sampling.banned);
+  if (sampling.order) out["samplers"] = order_text(*sampling.order);
+  if (const auto breakers = sorted_breakers(sampling.dry); !breakers.empty())
+    out["dry_breakers"] = lists_json(breakers);
   out["seed"] = sampling.seed;
   return out;
 }
@@ -109,10 +129,52 @@ Result<std::vector<std::pair<TokenId, float>>> read_biases(const JsonFields& fie
   return biases;
 }
 
+// Reads lists of tokens, none of them empty.
+Result<std::vector<std::vector<TokenId>>> read_lists(const JsonFields& fields,
+                                                     std::string_view name) {
+  std::vector<std::vector<TokenId>> lists;
+  TRY_ASSIGN(const json::array* list, fields.list(name));
+  if (!list) return lists;
+  for (size_t i = 0; i < list->size(); ++i) {
+    const json::value& ids = (*list)[i];
+    if (!ids.is_array() || ids.get_array().empty())
+      return wrong_type(fields.path_of(name, i), "a list of token ids", ids);
+    TRY_ASSIGN(lists.emplace_back(), read_token_ids(fields.path_of(name, i), ids.get_array()));
+  }
+  return lists;
+}
+
+Result<std::optional<std::vector<SamplerKind>>> read_order(const JsonFields& fields) {
+  TRY_ASSIGN(const auto letters, fields.string("samplers"));
+  if (!letters) return std::optional<std::vector<SamplerKind>>();
+  std::vector<SamplerKind> order;
+  for (const char letter : *letters) {
+    const size_t kind = kSamplerLetters.find(letter);
+    if (kind == kSamplerLetters.npos) {
+      return refuse("samplers",
+                    fmt::format("{} holds '{}', expected letters of {}", fields.path_of("samplers"),
+                                printable(*letters), kSamplerLetters));
+    }
+    order.push_back(static_cast<SamplerKind>(kind));
+  }
+  return std::optional(std::move(order));
+}
+
+std::shared_ptr<const DryBreakers> breakers_of(const std::vector<std::vector<TokenId>>& lists) {
+  if (lists.empty()) return nullptr;
+  DryBreakers breakers;
+  for (const auto& ids : lists) breakers[ids.front()].emplace_back(ids.begin() + 1, ids.end());
+  return std::make_shared<const DryBreakers>(std::move(breakers));
+}
+
 Result<SamplingParams> read_sampling(const JsonFields& fields) {
   SamplingParams sampling;
-  TRY(read_sampling_fields(fields, sampling));
+  TRY(read_sampling_numbers(fields, sampling));
   TRY_ASSIGN(sampling.logit_bias, read_biases(fields));
+  TRY_ASSIGN(sampling.banned, read_lists(fields, "banned"));
+  TRY_ASSIGN(sampling.order, read_order(fields));
+  TRY_ASSIGN(const auto breakers, read_lists(fields, "dry_breakers"));
+  sampling.dry.breakers = breakers_of(breakers);
   TRY_ASSIGN(sampling.seed, needed(fields, "seed", fields.count<uint64_t>("seed")));
   TRY(check_sampling(sampling));
   return sampling;

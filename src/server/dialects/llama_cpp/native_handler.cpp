@@ -13,8 +13,7 @@ AnswerDialect native_dialect() {
 
 Reply handle_native_completion(const HandlerContext& context, const HttpRequest& request,
                                const RequestBody& body) {
-  return start_completion(context, request, parse_native_call(context.service, body),
-                          native_dialect());
+  return start_completion(context, request, parse_native_call(body), native_dialect());
 }
 
 Reply handle_infill(const HandlerContext& context, const HttpRequest& request,

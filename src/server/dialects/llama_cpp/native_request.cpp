@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <boost/json/array.hpp>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +11,7 @@
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/fill_in_middle.h"
 #include "server/dialects/form_fields.h"
-#include "service/request_bounds.h"
+#include "server/dialects/sampler_fields.h"
 
 namespace kvik {
 namespace {
@@ -26,58 +25,21 @@ constexpr float kTemperature = 0.8f;
 constexpr uint32_t kTopK = 40;
 constexpr float kTopP = 0.95f;
 constexpr float kMinP = 0.05f;
-
-// Reads a pair of a token id or a text and its bias; false: the token is never sampled.
-Result<void> read_bias(const ServiceApi& service, const json::value& value,
-                       std::vector<std::pair<TokenId, float>>& biases) {
-  const json::array* pair = value.if_array();
-  if (!pair || pair->size() != 2)
-    return refuse("logit_bias", "logit_bias must hold pairs of a token and a number");
-  constexpr double kNever = -std::numeric_limits<double>::infinity();
-  const bool is_never = pair->at(1).is_bool() && !pair->at(1).get_bool();
-  const auto bias = is_never ? std::optional(kNever) : as_finite(pair->at(1));
-  if (!bias || (!is_never && *bias < -RequestBounds::kBias) || *bias > RequestBounds::kBias)
-    return refuse("logit_bias", "logit_bias must map tokens to numbers from -100 to 100, or false");
-  const json::value& token = pair->at(0);
-  std::vector<TokenId> ids;
-  if (token.is_string()) {
-    ids = service.tokenize(view(token.get_string()), {.add_bos = false});
-  } else {
-    TRY_ASSIGN(const TokenId id, read_token_id("logit_bias", token));
-    ids.push_back(id);
-  }
-  for (const TokenId id : ids) biases.emplace_back(id, static_cast<float>(*bias));
-  return {};
-}
-
-Result<void> read_biases(const ServiceApi& service, const JsonFields& fields,
-                         std::vector<std::pair<TokenId, float>>& biases) {
-  TRY_ASSIGN(const json::array* pairs, fields.list("logit_bias"));
-  for (size_t i = 0; pairs && i < pairs->size(); ++i) {
-    TRY(read_bias(service, pairs->at(i), biases));
-    if (biases.size() > RequestBounds::kBiases)
-      return refuse("logit_bias",
-                    fmt::format("logit_bias has more than {} tokens", RequestBounds::kBiases));
-  }
-  return {};
-}
-
-Result<SamplingParams> read_native_sampling(const ServiceApi& service, const JsonFields& fields) {
-  SamplingParams sampling{
-      .temperature = kTemperature, .top_k = kTopK, .top_p = kTopP, .min_p = kMinP};
-  TRY(read_sampling_fields(fields, sampling, "repeat_penalty"));
-  TRY(read_biases(service, fields, sampling.logit_bias));
-  return sampling;
-}
+constexpr uint32_t kRepeatLastN = 64;
 
 // Reads everything but the prompt.
-Result<CompletionCall> read_native_call(const ServiceApi& service, const JsonFields& fields,
-                                        std::string_view body) {
+Result<CompletionCall> read_native_call(const JsonFields& fields, std::string_view body) {
   CompletionCall call;
   TRY_ASSIGN(const auto stream, fields.flag("stream"));
   call.is_stream = stream.value_or(false);
   CompletionRequest& request = call.requests.emplace_back();
-  TRY_ASSIGN(request.engine.sampling, read_native_sampling(service, fields));
+  request.engine.sampling = {.temperature = kTemperature,
+                             .top_k = kTopK,
+                             .top_p = kTopP,
+                             .min_p = kMinP,
+                             .penalty_last_n = kRepeatLastN};
+  TRY(read_samplers(fields, request, "repeat_penalty"));
+  TRY(read_logit_bias(fields, request));
   if (!is_below(fields, "seed", 0)) {
     TRY_ASSIGN(request.seed, fields.count<uint64_t>("seed"));
   }
@@ -118,9 +80,9 @@ Result<std::vector<ContextFile>> read_files(const JsonFields& fields) {
 
 }  // namespace
 
-Result<CompletionCall> parse_native_call(const ServiceApi& service, const RequestBody& body) {
+Result<CompletionCall> parse_native_call(const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
-  TRY_ASSIGN(CompletionCall call, read_native_call(service, fields, body.text));
+  TRY_ASSIGN(CompletionCall call, read_native_call(fields, body.text));
   TRY_ASSIGN(std::vector<CompletionPrompt> prompts, read_prompts(fields));
   if (prompts.size() > 1) return refuse("prompt", "prompt must be a string or token ids");
   call.requests.front().prompt = std::move(prompts.front());
@@ -129,7 +91,7 @@ Result<CompletionCall> parse_native_call(const ServiceApi& service, const Reques
 
 Result<CompletionCall> parse_infill_call(const ServiceApi& service, const RequestBody& body) {
   TRY_ASSIGN(const JsonFields fields, body.fields());
-  TRY_ASSIGN(CompletionCall call, read_native_call(service, fields, body.text));
+  TRY_ASSIGN(CompletionCall call, read_native_call(fields, body.text));
   TRY_ASSIGN(const auto prefix, fields.text("input_prefix"));
   TRY_ASSIGN(const auto suffix, fields.text("input_suffix"));
   TRY_ASSIGN(const auto begun, fields.text("prompt"));

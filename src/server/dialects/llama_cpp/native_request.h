@@ -11,7 +11,7 @@ namespace kvik {
 // kUnsupported, with the field in `param`.
 
 // `prompt` is a string or token ids.
-Result<CompletionCall> parse_native_call(const ServiceApi& service, const RequestBody& body);
+Result<CompletionCall> parse_native_call(const RequestBody& body);
 // The answer is the text between `input_prefix` and `input_suffix`, beginning with `prompt`;
 // `input_extra` has other files.
 Result<CompletionCall> parse_infill_call(const ServiceApi& service, const RequestBody& body);

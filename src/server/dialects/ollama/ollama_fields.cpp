@@ -11,6 +11,7 @@
 #include "server/dialects/chat_fields.h"
 #include "server/dialects/form_fields.h"
 #include "server/dialects/keep_alive.h"
+#include "server/dialects/sampler_fields.h"
 #include "service/request_bounds.h"
 
 namespace kvik {
@@ -18,22 +19,21 @@ namespace {
 
 namespace json = boost::json;
 
-// Ollama's defaults. Its repeat_penalty covers the last 64 tokens; Kvik's covers the whole prompt,
-// where it would harm code and tool calls, so that it is off by default.
+// Ollama's defaults. Its repeat_penalty of 1.1 would harm code and tool calls, so that it is off by
+// default.
 constexpr float kTemperature = 0.8f;
 constexpr uint32_t kTopK = 40;
 constexpr float kTopP = 0.9f;
+constexpr uint32_t kRepeatLastN = 64;
 
-Result<void> read_sampling_options(const JsonFields& options, SamplingParams& sampling) {
-  TRY(read_sampling_fields(options, sampling, "repeat_penalty"));
+Result<void> read_sampling_options(const JsonFields& options, CompletionRequest& request) {
+  TRY(read_samplers(options, request, "repeat_penalty"));
+  SamplingParams& sampling = request.engine.sampling;
   // Only the most likely token is within a top_p of 0.
   if (sampling.top_p == 0) {
     sampling.top_p = 1;
     sampling.top_k = 1;
   }
-  // repeat_last_n 0 turns the penalty off.
-  if (is_below(options, "repeat_last_n", 1) && !is_below(options, "repeat_last_n", 0))
-    sampling.repetition_penalty = 1;
   return {};
 }
 
@@ -44,9 +44,10 @@ Result<void> read_options(const JsonFields& fields, CompletionRequest& request) 
   sampling.temperature = kTemperature;
   sampling.top_k = kTopK;
   sampling.top_p = kTopP;
+  sampling.penalty_last_n = kRepeatLastN;
   TRY_ASSIGN(const auto options, fields.object("options"));
   if (!options) return {};
-  TRY(read_sampling_options(*options, sampling));
+  TRY(read_sampling_options(*options, request));
   // A negative seed is a random one, and num_predict below 1 is no limit.
   if (!is_below(*options, "seed", 0)) {
     TRY_ASSIGN(request.seed, options->count<uint64_t>("seed"));

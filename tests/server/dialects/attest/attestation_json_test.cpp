@@ -21,6 +21,12 @@ json::object some_answer() {
   first->sampling.top_k = 40;
   first->sampling.seed = UINT64_MAX;
   first->sampling.logit_bias = {{5, -std::numeric_limits<float>::infinity()}, {6, 0.1f}};
+  first->sampling.xtc.probability = 0.5f;
+  first->sampling.dry = {
+      .multiplier = 0.8f,
+      .breakers = std::make_shared<DryBreakers>(DryBreakers{{5, {{}, {6, 7}}}, {9, {{}}}})};
+  first->sampling.banned = {{1, 2}, {3}};
+  first->sampling.order = {SamplerKind::kPenalties, SamplerKind::kTemperature, SamplerKind::kXtc};
   first->min_tokens = 2;
   first->stop_tokens = {7, 8};
   auto second = std::make_shared<AttestedRequest>();
@@ -62,6 +68,13 @@ TEST(AttestationJson, is_read_as_it_was_written) {
   ASSERT_EQ(first.sampling.logit_bias.size(), 2);
   EXPECT_EQ(first.sampling.logit_bias[0].second, -std::numeric_limits<float>::infinity());
   EXPECT_EQ(first.sampling.logit_bias[1], (std::pair<TokenId, float>{6, 0.1f}));
+  EXPECT_EQ(first.sampling.xtc.probability, 0.5f);
+  EXPECT_EQ(first.sampling.dry.multiplier, 0.8f);
+  EXPECT_EQ(sorted_breakers(first.sampling.dry),
+            (std::vector<std::vector<TokenId>>{{5}, {5, 6, 7}, {9}}));
+  EXPECT_EQ(first.sampling.banned, (std::vector<std::vector<TokenId>>{{1, 2}, {3}}));
+  EXPECT_EQ(first.sampling.order,
+            (std::vector{SamplerKind::kPenalties, SamplerKind::kTemperature, SamplerKind::kXtc}));
   EXPECT_EQ(first.min_tokens, 2);
   EXPECT_EQ(first.stop_tokens, (std::vector<TokenId>{7, 8}));
   EXPECT_FALSE(first.is_constrained);
@@ -120,6 +133,16 @@ TEST(AttestationJson, errors_name_the_field) {
              .get_object()["logit_bias"] = json::array{5};
        },
        "logit_bias[0]"},
+      {[](json::object& a) {
+         attest_of(a)["prompts"].get_array()[0].get_object()["sampling"].get_object()["samplers"] =
+             "ez";
+       },
+       "samplers holds 'ez'"},
+      {[](json::object& a) {
+         attest_of(a)["prompts"].get_array()[0].get_object()["sampling"].get_object()["banned"] =
+             json::array{json::array()};
+       },
+       "banned[0] must be a list of token ids"},
       {[](json::object& a) {
          attest_of(a)["choices"].get_array()[0].get_object()["links"].get_array().pop_back();
        },

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "server/fake_service.h"
@@ -174,11 +175,24 @@ TEST(CompletionJson, lists_have_limits) {
   EXPECT_EQ(refused_fields(R"("logit_bias":{)" + biases + "}"), "logit_bias");
 }
 
-TEST(CompletionJson, logit_bias_maps_ids_to_numbers_up_to_100) {
+TEST(CompletionJson, logit_bias_maps_tokens_to_numbers_up_to_100) {
   for (const char* bias :
-       {R"({"a":1})", R"({"":1})", R"({"-1":1})", R"({"1 ":1})", R"({"4294967296":1})",
-        R"({"1":"a"})", R"({"1":101})", R"({"1":-100.5})", R"({"1":1e999})", R"({"1":null})"})
+       {R"({"":1})", R"({"-1":1})", R"({"4294967296":1})", R"({"99999999999999999999":1})",
+        R"({"1":"a"})", R"({"1":101})", R"({"1":-100.5})", R"({"1":1e999})", R"({"1":null})",
+        R"({"1":true})", R"([1])", R"([[1,2,3]])", R"([["",1]])", R"([[-1,1]])"})
     EXPECT_EQ(refused_fields(std::string(R"("logit_bias":)") + bias), "logit_bias") << bias;
+}
+
+TEST(CompletionJson, logit_bias_takes_ids_and_texts_as_an_object_or_as_pairs) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<TokenId, float>> ids = {{5, 2.0f}, {7, kNever}};
+  const std::vector<std::pair<std::string, float>> texts = {{"a b", -1.5f}, {"1 ", 3.0f}};
+  for (const char* bias :
+       {R"({"5":2,"a b":-1.5,"7":false,"1 ":3})", R"([[5,2],["a b",-1.5],[7,false],["1 ",3]])"}) {
+    const auto request = parse_fields(std::string(R"("logit_bias":)") + bias);
+    EXPECT_EQ(request.engine.sampling.logit_bias, ids) << bias;
+    EXPECT_EQ(request.sampling_texts.biases, texts) << bias;
+  }
 }
 
 TEST(CompletionJson, logprobs_are_given_for_up_to_20) {

@@ -12,13 +12,13 @@ namespace kvik {
 namespace {
 
 CompletionCall parse(const std::string& fields) {
-  auto call = parse_native_call(FakeService(), ParsedBody(R"({"prompt":"a")" + fields + "}"));
+  auto call = parse_native_call(ParsedBody(R"({"prompt":"a")" + fields + "}"));
   EXPECT_TRUE(call.has_value()) << fields << ": " << (call ? "" : call.error().message);
   return call ? std::move(*call) : CompletionCall{.requests = {CompletionRequest{}}};
 }
 
 std::string refused(const std::string& fields) {
-  const auto call = parse_native_call(FakeService(), ParsedBody("{" + fields + "}"));
+  const auto call = parse_native_call(ParsedBody("{" + fields + "}"));
   return call ? "accepted" : call.error().param;
 }
 
@@ -33,6 +33,8 @@ TEST(NativeRequest, has_llama_cpps_defaults) {
   EXPECT_EQ(request.engine.sampling.top_k, 40u);
   EXPECT_FLOAT_EQ(request.engine.sampling.top_p, 0.95f);
   EXPECT_FLOAT_EQ(request.engine.sampling.min_p, 0.05f);
+  EXPECT_EQ(request.engine.sampling.penalty_last_n, 64u);
+  EXPECT_FALSE(request.engine.sampling.order);
 }
 
 TEST(NativeRequest, reads_llama_cpps_names) {
@@ -53,7 +55,12 @@ TEST(NativeRequest, reads_llama_cpps_names) {
 }
 
 TEST(NativeRequest, minus_one_means_no_limit_and_a_random_seed) {
-  const CompletionCall call = parse(R"(,"n_predict":-1,"seed":-1)");
+  const CompletionCall call =
+      parse(R"(,"n_predict":-1,"seed":-1,"top_k":-1,"repeat_last_n":-1,"dry_penalty_last_n":-1)");
+  const SamplingParams& sampling = call.requests.front().engine.sampling;
+  EXPECT_EQ(sampling.top_k, 0u);
+  EXPECT_EQ(sampling.penalty_last_n, UINT32_MAX);
+  EXPECT_EQ(sampling.dry.last_n, UINT32_MAX);
   EXPECT_FALSE(call.requests.front().max_tokens);
   EXPECT_FALSE(call.requests.front().seed);
 }

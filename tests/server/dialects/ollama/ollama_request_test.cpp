@@ -79,14 +79,24 @@ TEST_F(OllamaRequest, a_top_p_of_zero_is_greedy) {
   EXPECT_FLOAT_EQ(sampling.top_p, 1);
 }
 
-TEST_F(OllamaRequest, repeat_last_n_of_zero_turns_the_penalty_off) {
-  const auto penalty = [&](const char* n) {
-    return with_options(std::string(R"("repeat_penalty":1.5,"repeat_last_n":)") + n)
-        .engine.sampling.repetition_penalty;
+TEST_F(OllamaRequest, repeat_last_n_is_64_or_as_given) {
+  const auto sampling = [&](const char* n) {
+    return with_options(std::string(R"("repeat_penalty":1.5)") + n).engine.sampling;
   };
-  EXPECT_FLOAT_EQ(penalty("0"), 1);
-  EXPECT_FLOAT_EQ(penalty("-1"), 1.5f);
-  EXPECT_FLOAT_EQ(penalty("64"), 1.5f);
+  EXPECT_EQ(sampling("").penalty_last_n, 64u);
+  EXPECT_EQ(sampling(R"(,"repeat_last_n":9)").penalty_last_n, 9u);
+  EXPECT_EQ(sampling(R"(,"repeat_last_n":-1)").penalty_last_n, UINT32_MAX);
+  EXPECT_FALSE(has_penalties(sampling(R"(,"repeat_last_n":0)")));
+}
+
+TEST_F(OllamaRequest, options_have_its_other_samplers) {
+  const SamplingParams sampling =
+      with_options(R"("typical_p":0.7,"mirostat":2,"mirostat_tau":4,"mirostat_eta":0.25)")
+          .engine.sampling;
+  EXPECT_FLOAT_EQ(sampling.typical_p, 0.7f);
+  EXPECT_EQ(sampling.mirostat.version, 2u);
+  EXPECT_FLOAT_EQ(sampling.mirostat.tau, 4);
+  EXPECT_FLOAT_EQ(sampling.mirostat.eta, 0.25f);
 }
 
 TEST_F(OllamaRequest, an_option_of_a_wrong_type_is_named) {

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+#include "server/dialects/json_fields.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// Readers of sampling fields, with the names of llama.cpp and vLLM. Errors: kInvalidArgument,
+// kUnsupported, with the field in `param`.
+
+// Reads the fields of all sampling_fields(). `repetition_name`: the dialect's name of
+// repetition_penalty.
+Result<void> read_sampling_numbers(const JsonFields& fields, SamplingParams& sampling,
+                                   std::string_view repetition_name = "repetition_penalty");
+
+// Reads read_sampling_numbers(), `samplers`, `dry_sequence_breakers`, and the texts and tokens that
+// may not appear: `bad_words`, `banned_strings`, `banned_tokens`.
+Result<void> read_samplers(const JsonFields& fields, CompletionRequest& request,
+                           std::string_view repetition_name = "repetition_penalty");
+
+// Reads `logit_bias`: an object, or an array of pairs. Tokens are ids or texts; false: never.
+Result<void> read_logit_bias(const JsonFields& fields, CompletionRequest& request);
+
+}  // namespace kvik
