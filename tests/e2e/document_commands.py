@@ -154,11 +154,12 @@ def kvik(arguments):
             arguments = arguments[:at] + arguments[at + 2:]
         start("kvik", [binary, *small(arguments), "--port", str(port)], port, lambda: is_answering(port, scheme))
         return 0
-    if arguments[:2] in (["cache", "verify"], ["cache", "clear"], ["cache", "gc"]):
+    if arguments[:1] == ["cache"] and arguments[1] in ("verify", "clear", "gc", "import", "warm"):
         stop("kvik")  # as the document says
     if arguments[:1] in (["ps"], ["launch"]):
         arguments = with_url_of_server(arguments)
-        os.environ["KVIK_KV_MEMORY"] = "64MiB"  # of a server that `kvik launch` starts
+    if arguments[:1] == ["launch"] or arguments[:2] == ["cache", "warm"]:
+        os.environ["KVIK_KV_MEMORY"] = "64MiB"  # of a server that they start
     if arguments[:1] == ["run"]:
         is_chat = not sys.stdin.isatty() and "-p" not in arguments and len([a for a in arguments[1:] if not a.startswith("-")]) == 1
         has_input = not os.path.samestat(os.fstat(0), os.stat("/dev/null"))

@@ -158,7 +158,9 @@ class Folder:
         with open(os.path.join(HERE, "texts/harbor.txt"), encoding="utf-8") as file:
             text = file.read()
         schema = {"type": "object", "required": ["name", "age"], "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
-        for name, content in (("text.txt", text), ("notes.txt", text[:200]), ("keys.txt", "key-alice alice\nkey-admin admin operator\n"),
+        chat = {"messages": [{"role": "system", "content": "You know the harbor."}, {"role": "user", "content": "When does it open?"}]}
+        for name, content in (("request.json", json.dumps(chat)), ("system.txt", text[:300]), ("secret.txt", "0123456789abcdef\n"),
+                              ("text.txt", text), ("notes.txt", text[:200]), ("keys.txt", "key-alice alice\nkey-admin admin operator\n"),
                               ("person.schema.json", json.dumps(schema)),
                               ("person.json", json.dumps({"type": "object", "properties": {"name": {"type": "string"}}}))):
             self.write(name, content)
