@@ -141,6 +141,13 @@ class Chat(PrefixFile):
         body = {"messages": [self.SYSTEM, {"role": "user", "content": QUESTION}], "tools": [tool], "max_tokens": 8, "temperature": 0}
         self.expect_prefix("demo", "/v1/chat/completions", body, n // 32 * 32)
 
+    def test_a_chat_template_of_the_server_is_given_too(self):
+        template = self.written("template", "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}")
+        n = self.export("demo", {"messages": [self.SYSTEM]}, "--chat-template", template)
+        self.import_file()
+        body = {"messages": [self.SYSTEM, {"role": "user", "content": QUESTION}], "max_tokens": 8, "temperature": 0}
+        self.expect_prefix("demo", "/v1/chat/completions", body, n // 32 * 32, "--chat-template", template)
+
     def test_a_wrong_body_is_refused(self):
         for content, said in (('{"messages": ', "prompt: "), ('{"messages": []}', "messages"), ('{"model": "x"}', "messages")):
             said_here = self.refusal("export", "demo", self.file, "--prompt", self.written("prompt", content), code=2)

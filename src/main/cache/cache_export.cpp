@@ -21,6 +21,7 @@
 #include "main/model_flags.h"
 #include "main/read_input.h"
 #include "main/scratch_folder.h"
+#include "main/serve/chat_template_file.h"
 #include "tier/disk_tier.h"
 #include "tier/prefix_file/export_prefix.h"
 
@@ -34,8 +35,9 @@ struct CacheExportOptions {
   std::string prompt;  // path
   std::string format;  // empty: by the content
   std::string out;
-  std::string disk;  // empty: a folder that is removed at the end
-  std::string key;   // path; empty: not signed
+  std::string chat_template;  // path; empty: the model's own
+  std::string disk;           // empty: a folder that is removed at the end
+  std::string key;            // path; empty: not signed
 };
 
 // Waits for the prompt to be computed. The engine thread calls it.
@@ -107,6 +109,10 @@ uint64_t snapshot_bytes(const KvFootprint& kv, uint64_t n_ctx) {
 Result<int> export_cache(CacheExportOptions options) {
   TRY_ASSIGN(std::string key, read_signing_key(options.key));
   TRY_ASSIGN(const std::string content, read_input(options.prompt));
+  ServingOptions serving;
+  if (!options.chat_template.empty()) {
+    TRY_ASSIGN(serving.chat.chat_template, read_chat_template(options.chat_template));
+  }
   TRY_ASSIGN(NewFile out, NewFile::create(options.out, kPrivateFile));
   std::optional<ScratchFolder> scratch;
   if (options.disk.empty()) {
@@ -124,7 +130,8 @@ Result<int> export_cache(CacheExportOptions options) {
   SharedPrefix prefix;
   Prefilled usage;
   {
-    TRY_ASSIGN(const auto instance, Instance::create(std::move(ready.loaded), ready.engine));
+    TRY_ASSIGN(const auto instance,
+               Instance::create(std::move(ready.loaded), ready.engine, serving));
     TRY_ASSIGN(prefix,
                read_shared_prefix(instance->service(), prompt_format(options.format, content),
                                   content, options.prompt));
@@ -154,26 +161,30 @@ void add_cache_export(CommandLine& line, const Flags& cache) {
   Flags flags = line.add(cache, "export", "Compute a prompt and write its pages to a file",
                          [options] { return finish(export_cache(*options)); });
   add_model_flags(flags, options->model);
-  flags.add("Prefix",
-            {
-                Flag("OUT", &options->out,
-                     "the file to write, such as agent.kvp; it appears only when it is complete")
-                    .required(),
-                Flag("--prompt", &options->prompt,
-                     "file with the prompt: a text, or the body of a request in JSON (messages and "
-                     "tools); - reads stdin")
-                    .called("FILE")
-                    .required(),
-                Flag("--format", &options->format,
-                     "what --prompt is: a text, or a body of /v1/chat/completions, /v1/messages or "
-                     "/v1/responses (default: chat if it begins with '{', else text)")
-                    .one_of({"text", "chat", "messages", "responses"}),
-                Flag("--disk", as_path(options->disk),
-                     "a folder of --disk that may have some of the pages and keeps them (default: "
-                     "a temporary folder beside OUT)")
-                    .called("DIR"),
-                signing_key_flag(options->key, "sign the file with the secret in this file"),
-            });
+  flags.add(
+      "Prefix",
+      {
+          Flag("OUT", &options->out,
+               "the file to write, such as agent.kvp; it appears only when it is complete")
+              .required(),
+          Flag("--prompt", &options->prompt,
+               "file with the prompt: a text, or the body of a request in JSON (messages and "
+               "tools); - reads stdin")
+              .called("FILE")
+              .required(),
+          Flag("--format", &options->format,
+               "what --prompt is: a text, or a body of /v1/chat/completions, /v1/messages or "
+               "/v1/responses (default: chat if it begins with '{', else text)")
+              .one_of({"text", "chat", "messages", "responses"}),
+          Flag("--chat-template", &options->chat_template,
+               "file with a Jinja chat template that replaces the model's own, as the server's")
+              .called("FILE"),
+          Flag("--disk", as_path(options->disk),
+               "a folder of --disk that may have some of the pages and keeps them (default: "
+               "a temporary folder beside OUT)")
+              .called("DIR"),
+          signing_key_flag(options->key, "sign the file with the secret in this file"),
+      });
   flags.examples({
       "kvik cache export model.gguf agent.kvp --prompt request.json",
       "kvik cache export model.gguf agent.kvp --prompt system.txt --key secret.txt",

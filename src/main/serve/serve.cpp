@@ -4,11 +4,9 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
-#include "base/file/input_file.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/process/interrupts.h"
@@ -26,6 +24,7 @@
 #include "main/exit_code.h"
 #include "main/models/hub_options.h"
 #include "main/serve/api_keys.h"
+#include "main/serve/chat_template_file.h"
 #include "main/serve/plan_server.h"
 #include "main/serve/router_list.h"
 #include "main/serve/router_options.h"
@@ -36,7 +35,6 @@
 #include "server/operate/merge_metrics.h"
 #include "server/server.h"
 #include "service/model_servers.h"
-#include "template/chat_template.h"
 
 namespace kvik {
 namespace {
@@ -64,17 +62,6 @@ Result<Sharing> sharing_of(const std::string& wanted, std::optional<std::vector<
   }
   if (keys && wanted == "key") isolate_tenants(*keys);
   return keys && (wanted.empty() || wanted == "two") ? Sharing::kTwo : Sharing::kAll;
-}
-
-// Reads and checks a chat template. Errors: kNotFound, kCorrupt (the template does not parse).
-Result<std::string> read_template(const std::string& path) {
-  TRY_ASSIGN(const InputFile file, InputFile::open(path));
-  std::string source(file.size(), '\0');
-  TRY(file.read(0, std::as_writable_bytes(std::span(source))));
-  const auto parsed = ChatTemplate::parse(source);
-  if (parsed) return source;
-  return fail(parsed.error().code,
-              fmt::format("--chat-template {}: {}", path, parsed.error().message));
 }
 
 std::string address_of(const ServerOptions& options, const ListenSocket& socket) {
@@ -251,7 +238,7 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
     options.serving.chat.answer_file = options.tiers.disk + "/answers";
   }
   if (!options.chat_template_file.empty()) {
-    TRY_ASSIGN(options.serving.chat.chat_template, read_template(options.chat_template_file));
+    TRY_ASSIGN(options.serving.chat.chat_template, read_chat_template(options.chat_template_file));
   }
   EngineOptions engine_options{.max_running = options.max_running,
                                .max_queue = options.max_queue,
