@@ -182,6 +182,7 @@ Result<void> Engine::check(const Request& request) const {
     CHECK(!banned.empty());
     for (const TokenId id : banned) TRY(check_id(id, "a ban is given to", "banned_tokens"));
   }
+  for (const TokenId id : request.script) TRY(check_id(id, "the answer holds", "script"));
   if (request.max_chunk == 0) {
     return fail(ErrorCode::kInvalidArgument, "chunks of 0 tokens, expected at least 1",
                 "max_chunk");

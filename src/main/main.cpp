@@ -29,10 +29,10 @@ int run_command(std::vector<std::string> arguments) {
     CommandLine line("kvik",
                      "Kvik: an LLM inference engine and server with a shared, exact KV cache",
                      version_text(environment("KVIK_ISA")));
-    for (const auto add :
-         {add_run, add_serve, add_ps, add_launch, add_bench, add_show, add_logits, add_tokenize,
-          add_cache, add_plan, add_perplexity, add_quantize, add_adapter, add_explain,
-          add_verify, add_constrain, add_pull, add_list, add_rm, add_cp}) {
+    for (const auto add : {add_run,        add_serve,    add_ps,       add_launch,  add_bench,
+                           add_show,       add_logits,   add_tokenize, add_cache,   add_plan,
+                           add_perplexity, add_quantize, add_adapter,  add_explain, add_verify,
+                           add_constrain,  add_pull,     add_list,     add_rm,      add_cp}) {
       add(line);
     }
     return line.run(std::move(arguments));

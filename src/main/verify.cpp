@@ -26,7 +26,7 @@ struct VerifyOptions {
   std::vector<std::string> files;
 };
 
-struct AnswerFile {
+struct StoredAnswer {
   std::string path;
   AttestedAnswer answer;
 };
@@ -37,8 +37,8 @@ std::unexpected<Error> in_file(const std::string& path, Error error) {
 }
 
 // Reads all answers. They are computed by one engine, so they must have the same KV type.
-Result<std::vector<AnswerFile>> read_answers(const std::vector<std::string>& paths) {
-  std::vector<AnswerFile> files;
+Result<std::vector<StoredAnswer>> read_answers(const std::vector<std::string>& paths) {
+  std::vector<StoredAnswer> files;
   for (const std::string& path : paths) {
     TRY_ASSIGN(const std::string text, read_whole(path, kMaxAnswerBytes));
     auto answer = read_attested_answer(text);
@@ -80,7 +80,7 @@ std::optional<std::string> other_model(const AttestedAnswer& answer, const std::
 }
 
 // Verifies all choices. Prints a line for each that differs; returns their number.
-Result<uint32_t> verify_choices(Replay& replay, const AnswerFile& file) {
+Result<uint32_t> verify_choices(Replay& replay, const StoredAnswer& file) {
   uint32_t n_different = 0, index = 0;
   uint64_t n_tokens = 0;
   bool is_constrained = false;
@@ -103,13 +103,13 @@ Result<uint32_t> verify_choices(Replay& replay, const AnswerFile& file) {
 }
 
 Result<int> verify(VerifyOptions options) {
-  TRY_ASSIGN(const std::vector<AnswerFile> files, read_answers(options.files));
+  TRY_ASSIGN(const std::vector<StoredAnswer> files, read_answers(options.files));
   options.model.kv_type = *kv_type_from_name(files.front().answer.kv_type);
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   const std::string model = loaded.model->fingerprint(), numerics = loaded.model->numerics();
   const std::string adapter = loaded.adapter ? loaded.adapter->digest() : "";
   uint64_t n_ctx = 0;
-  for (const AnswerFile& file : files) n_ctx = std::max(n_ctx, longest_sequence(file.answer));
+  for (const StoredAnswer& file : files) n_ctx = std::max(n_ctx, longest_sequence(file.answer));
   if (n_ctx > loaded.n_ctx) {
     return fail(ErrorCode::kContextLength,
                 fmt::format("the answers have up to {} tokens, the context has {} (--ctx)", n_ctx,
@@ -117,7 +117,7 @@ Result<int> verify(VerifyOptions options) {
   }
   TRY_ASSIGN(const auto replay, Replay::create(loaded, static_cast<uint32_t>(n_ctx)));
   bool is_equal = true;
-  for (const AnswerFile& file : files) {
+  for (const StoredAnswer& file : files) {
     if (const auto reason = other_model(file.answer, model, adapter)) {
       streams::print("{}: {}\n", file.path, *reason);
       is_equal = false;

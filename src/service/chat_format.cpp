@@ -10,6 +10,7 @@
 
 #include "base/blanks.h"
 #include "service/template_values.h"
+#include "service/tools/forbid_calls.h"
 
 namespace kvik {
 namespace {
@@ -200,23 +201,6 @@ std::optional<uint64_t> ChatFormat::reasoning_budget(const ReasoningOptions& req
   return reasoning_budget_;
 }
 
-// Text that looks like a call is then text. Marks that are tokens of their own cannot occur.
-void ChatFormat::forbid_calls(AnswerSyntax& syntax) const {
-  const auto is_mark = [this](TokenId id) {
-    const TokenKind kind = tokenizer_.kind(id);
-    return kind == TokenKind::kControl || kind == TokenKind::kUserDefined;
-  };
-  for (const ToolFormat* format : syntax.calls) {
-    for (const CallSteps::Begin& begin : format->reading.begins) {
-      const TextRange all{0, begin.mark.size()};
-      const auto ids = tokenizer_.tokenize_chat(begin.mark, std::span(&all, 1));
-      const auto first = std::ranges::find_if(ids, is_mark);
-      if (first != ids.end()) syntax.forbidden_tokens.push_back(*first);
-    }
-  }
-  syntax.calls.clear();
-}
-
 AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
   AnswerSyntax syntax;
   syntax.reasoning_marks = &find_reasoning_marks(source_);
@@ -228,13 +212,9 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     if (syntax.calls.empty() || (in_words && needs_.format != &hermes_format())) {
       syntax.calls.insert(syntax.calls.begin(), &hermes_format());
     }
-    if (request.forbids_calls) {
-      forbid_calls(syntax);
-    } else {
-      syntax.call_syntax = &find_syntax(*syntax.calls.front(), source_);
-      syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
-      syntax.reads_bare_calls = !syntax.has_channels;
-    }
+    syntax.call_syntax = &find_syntax(*syntax.calls.front(), source_);
+    syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
+    syntax.reads_bare_calls = !syntax.has_channels;
   }
   std::vector<std::string_view> marks = {syntax.reasoning_marks->begin_reasoning,
                                          syntax.reasoning_marks->end_reasoning};
@@ -249,6 +229,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     std::ranges::copy(special_ids(mark), std::back_inserter(syntax.shown_tokens));
   }
   std::ranges::sort(syntax.shown_tokens);
+  if (request.forbids_calls) forbid_calls(tokenizer_, syntax);
   return syntax;
 }
 

@@ -25,7 +25,7 @@ struct ChatFormatOptions {
   JsonStyle::Language schema_language = JsonStyle::Language::kCanonical;
   // memory for the exact tokens of answers (AnswerMemory); 0: none are remembered
   uint64_t answer_memory_bytes = uint64_t{16} << 20;
-  std::string answer_file = {};  // path of the AnswerFile; empty: none
+  std::string answer_folder = {};  // folder of the AnswerFile; empty: there is none
 };
 
 // Renders conversations as prompts with the model's chat template. A model without one gets a plain
@@ -62,7 +62,6 @@ class ChatFormat {
   Result<jinja::Text> render_adapted(const ChatRequest& request) const;
   Result<jinja::Text> render(const ChatRequest& request, const Given& given) const;
   AnswerSyntax syntax_of(const ChatRequest& request) const;
-  void forbid_calls(AnswerSyntax& syntax) const;
   std::vector<TokenId> special_ids(std::string_view mark) const;
   std::optional<uint64_t> reasoning_budget(const ReasoningOptions& requested) const;
   // The generation prompt, up to the mark that opens the reasoning, and the rest.

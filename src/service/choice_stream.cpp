@@ -125,6 +125,7 @@ bool ChoiceStream::ends_after_call() {
   constexpr uint32_t kMaxClosing = 16;
   if (!output().max_calls || !parts_ || parts_->n_calls() < *output().max_calls) return false;
   is_ended_by_calls_ = !parts_->is_closing_call() || ++n_after_calls_ > kMaxClosing;
+  is_cut_in_calls_ = parts_->is_in_calls();
   return is_ended_by_calls_;
 }
 
@@ -145,7 +146,8 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   }
   pending_.stop_string = stops_.matched();
   pending_.ended_itself = reason == FinishReason::kStop && !stops_.matched() && !is_ended_by_calls_;
-  // Closing marks that are missing are no loss.
+  if (chain_) pending_.end_link = chain_->end(pending_.ended_itself);
+  // The last call is complete, although its closing marks are missing.
   const bool is_complete = stops_.matched() || (reason == FinishReason::kLength && n_after_calls_);
   send(std::move(text), is_complete ? FinishReason::kStop : reason);
   if (options_.memory && !state_->abandoned) remember(reason);
@@ -198,8 +200,7 @@ void ChoiceStream::remember(FinishReason reason) {
   const bool is_whole = reason == FinishReason::kStop ||
                         (reason == FinishReason::kLength && !may_call) ||
                         (reason == FinishReason::kExhausted && !may_call);
-  const bool is_in_calls = is_ended_by_calls_ && parts_->is_in_calls();
-  const bool is_cut = stops_.matched() || is_in_calls || has_extra_calls();
+  const bool is_cut = stops_.matched() || is_cut_in_calls_ || has_extra_calls();
   if (!is_whole || is_cut) return;
   Message message = text_message("assistant", kvik::text_of(all_parts_, AnswerPart::Kind::kText));
   for (const AnswerPart& part : all_parts_) {
@@ -228,7 +229,8 @@ void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {
   pending_.text = std::exchange(echo_, {}) + text;
   if (parts_) {
     using Ending = AnswerSplitter::Ending;
-    const Ending ending = finish == FinishReason::kLength ? Ending::kCut : Ending::kWhole;
+    const bool is_cut = finish == FinishReason::kLength || is_ended_by_calls_;
+    const Ending ending = is_cut ? Ending::kCut : Ending::kWhole;
     pending_.parts =
         finish ? parts_->push_last(pending_.text, ending) : parts_->push(pending_.text);
     keep_allowed_calls(pending_.parts);

@@ -48,8 +48,8 @@ class ChoiceStream final : public EventSink {
     // Remembers the answer; null: it is not remembered.
     std::shared_ptr<AnswerMemory> memory = {};
     AnswerOrigin origin = {};
-    // Set if OutputOptions::attests is: the request, by which the chain of logits begins.
-    std::shared_ptr<const AttestedRequest> attested = {};
+    // Set if OutputOptions::attests is: hash_of() the AttestedRequest.
+    std::optional<Hash128> attested = {};
   };
   // Borrows the tokenizer.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
@@ -91,6 +91,7 @@ class ChoiceStream final : public EventSink {
   uint32_t n_begun_calls_ = 0;
   uint32_t n_after_calls_ = 0;      // tokens after the last call that is allowed
   bool is_ended_by_calls_ = false;  // the last allowed call ended the choice
+  bool is_cut_in_calls_ = false;    // its text ends inside calls
   // The answer so far, if it is to be remembered.
   std::vector<TokenId> ids_;
   std::vector<AnswerPart> all_parts_;

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
-#include "model/adapter.h"
+#include "engine/request/adapter_digest.h"
 #include "service/adapters/adapter_registry.h"
 #include "service/answer_size.h"
 #include "service/check_request.h"
@@ -71,8 +72,10 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       grammar_compiler_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)),
       dry_breakers_(tokenizer) {
-  if (answers_->is_on() && !chat.answer_file.empty())
-    answer_file_.emplace(chat.answer_file, card_.weights.digest, answers_);
+  if (!answers_->is_on() || chat.answer_folder.empty()) return;
+  const std::string& fingerprint = card_.weights.digest;
+  answer_file_.emplace(fmt::format("{}/answers-{:.16}", chat.answer_folder, fingerprint),
+                       AnswerFile::Model{fingerprint, card_.n_vocab}, answers_);
 }
 
 // Sets the adapter that `model` names. Errors: kNotFound if it is neither the served model nor one
@@ -158,6 +161,8 @@ Result<void> Service::prepare(CompletionRequest& request) {
     const auto& more = request.output.answer_syntax.end_tokens;
     out.stop_tokens.insert(out.stop_tokens.end(), more.begin(), more.end());
   }
+  for (const TokenId id : request.output.answer_syntax.forbidden_tokens)
+    out.sampling.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   out.sampling.seed = request.seed ? *request.seed : random_seed();
@@ -175,7 +180,7 @@ AttestedRequest attested(const Request& request) {
           .sampling = request.sampling,
           .min_tokens = request.min_tokens,
           .stop_tokens = request.stop_tokens,
-          .adapter = request.adapter ? request.adapter->digest() : "",
+          .adapter = digest_of(request.adapter.get()),
           .is_constrained = request.constraint != nullptr};
 }
 
@@ -224,8 +229,10 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
   state->usage.restored_tokens = request.n_restored;
   auto completion =
       std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state, std::move(relaxed));
+  std::optional<Hash128> attested_hash;
   if (request.output.attests) {
     completion->attest(attested(to_run));
+    attested_hash = hash_of(*completion->attested());
     to_run.trace = Request::Trace::kOn;
   }
   const auto output = std::make_shared<const OutputOptions>(std::move(request.output));
@@ -249,7 +256,7 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
                               .echoed = echo,
                               .memory = request.origin ? answers_ : nullptr,
                               .origin = request.origin.value_or(AnswerOrigin{}),
-                              .attested = completion->attested()});
+                              .attested = attested_hash});
     const bool is_last = choice + 1 == request.n;
     // If one is rejected, destroying the handle cancels the earlier ones.
     TRY_ASSIGN(const RequestId id,

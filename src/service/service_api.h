@@ -18,6 +18,7 @@
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
 #include "service/answer_parts.h"
+#include "service/attest/attested_request.h"
 #include "service/attest/logits_chain.h"
 #include "service/chat_request.h"
 #include "service/embedding.h"
@@ -106,6 +107,8 @@ struct CompletionChunk {
   std::optional<FinishReason> finish;      // set in a choice's last chunk
   std::optional<std::string> stop_string;  // the stop string that ended the choice
   bool ended_itself = false;               // a stop token ended the choice
+  // If links are requested, in the last chunk: LogitsChain::end().
+  LogitsChain::Link end_link = 0;
 };
 
 // Receives the output of one completion. Called on the engine thread; must not block. Every choice

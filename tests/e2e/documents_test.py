@@ -159,7 +159,7 @@ class Folder:
             text = file.read()
         schema = {"type": "object", "required": ["name", "age"], "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
         chat = {"messages": [{"role": "system", "content": "You know the harbor."}, {"role": "user", "content": "When does it open?"}]}
-        for name, content in (("request.json", json.dumps(chat)), ("system.txt", text[:300]), ("secret.txt", "0123456789abcdef\n"),
+        for name, content in (("request.json", json.dumps(chat)), ("answer.json", attested_answer()), ("system.txt", text[:300]), ("secret.txt", "0123456789abcdef\n"),
                               ("text.txt", text), ("notes.txt", text[:200]), ("keys.txt", "key-alice alice\nkey-admin admin operator\n"),
                               ("person.schema.json", json.dumps(schema)),
                               ("person.json", json.dumps({"type": "object", "properties": {"name": {"type": "string"}}}))):
@@ -185,6 +185,13 @@ class Folder:
             self.run("stop kvik redis-server")
         finally:
             self.temporary.cleanup()
+
+
+@functools.cache
+def attested_answer():
+    """Returns an answer of the demo model for `kvik verify`, as JSON."""
+    with Server("demo", "--kv-memory", "64MiB", "--ctx", "512") as server:
+        return server.post("/v1/completions", {"prompt": "ROMEO:", "max_tokens": 8, "kvik": {"attest": True}}).body.decode()
 
 
 @functools.cache

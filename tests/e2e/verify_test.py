@@ -109,8 +109,13 @@ class Verify(unittest.TestCase):
         for part, value in (("prompt", [*prompt["prompt"][:-1], prompt["prompt"][-1] + 1]), ("min_tokens", 3), ("constrained", True),
                             ("stop_token_ids", [9])):
             changes[part] = change((*of_prompt, part), value)
-        for name, value in (("seed", 4), ("top_k", 7), ("temperature", 0.5), ("logit_bias", [[3, None]])):
-            changes[name] = change((*of_prompt, "sampling", name), value)
+        changes["seed"] = change((*of_prompt, "seed"), "4")
+        for name, value in (("top_k", 7), ("temperature", 0.5), ("logit_bias", [[3, None]])):
+            changes[name] = change(("kvik", "attest", "sampling", name), value)
+        shorter = copy.deepcopy(answer)
+        shorter["choices"][0]["token_ids"].pop()
+        shorter["kvik"]["attest"]["choices"][0]["links"].pop()
+        changes["11 tokens are not the whole answer"] = shorter
         self.check(answer)
         for expected, changed in changes.items():
             with self.subTest(expected):
@@ -144,10 +149,13 @@ class Verify(unittest.TestCase):
         other_type["kvik"]["attest"]["kv_type"] = "int3"
         bf16 = copy.deepcopy(answer)
         bf16["kvik"]["attest"]["kv_type"] = "bf16"
+        scripted = copy.deepcopy(answer)
+        scripted["choices"][0]["token_ids"][0] = 2**32 - 1
+        scripted["kvik"]["attest"]["prompts"][0]["constrained"] = True
         foreign = copy.deepcopy(answer)
         foreign["kvik"]["attest"]["prompts"][0]["prompt"] = [10**6]
         for texts, expected in (([""], "expected an answer as a JSON object"), (['{"choices": []}'], "there is no kvik.attest"),
-                                ([other_type], "'int3', expected f32"), ([answer, bf16], "verify them separately"), ([foreign], "prompt")):
+                                ([other_type], "'int3', expected f32"), ([answer, bf16], "verify them separately"), ([foreign], "prompt"), ([scripted], "the answer holds token 4294967295")):
             with self.subTest(expected):
                 status, out, errors = self.verify(*texts)
                 self.assertEqual((status, out, errors.count("\n")), (2, "", 1), errors)

@@ -13,7 +13,7 @@
 #include "service/tools/tool_format.h"
 #include "support/toy_tokenizer.h"
 
-// What ends a choice with tool calls, and which answers are remembered.
+// The end of choices with tool calls, and the answers that are remembered.
 namespace kvik {
 namespace {
 
@@ -38,14 +38,15 @@ class ChoiceStreamTest : public testing::Test {
  protected:
   // Gives the text to a choice, byte by byte, until it ends. Returns the text that it took.
   std::string run(const std::string& text, std::optional<uint32_t> max_calls,
-                  FinishReason reason = FinishReason::kStop, std::vector<std::string> stops = {}) {
+                  FinishReason reason = FinishReason::kStop, std::vector<std::string> stops = {},
+                  const ToolFormat& format = hermes_format()) {
     sink = std::make_shared<RecordingSink>();
     memory = std::make_shared<AnswerMemory>(1 << 20);
     auto output = std::make_shared<OutputOptions>();
     output->stop = std::move(stops);
     output->max_calls = max_calls;
     output->answer_begin = AnswerBegin::kText;
-    output->answer_syntax.calls = {&hermes_format()};
+    output->answer_syntax.calls = {&format};
     output->answer_syntax.tools = std::make_shared<ToolSchemas>();
     auto state = std::make_shared<CompletionState>();
     state->sink = sink;
@@ -115,6 +116,18 @@ TEST_F(ChoiceStreamTest, waits_for_the_closing_mark_only_a_while) {
   EXPECT_EQ(n_calls(sink->parts), 1);
   EXPECT_EQ(sink->finish, FinishReason::kStop);
   EXPECT_EQ(remembered(called()), "") << "the tokens cannot be continued";
+}
+
+TEST_F(ChoiceStreamTest, drops_what_comes_after_the_call_in_a_list_of_calls) {
+  const ToolFormat* format = find_tool_format("mistral");
+  ASSERT_TRUE(format);
+  const std::string list = R"([TOOL_CALLS][{"name": "f", "arguments": {}})";
+  for (const std::string_view rest : {R"(, {"name": "f", "arguments": {}}])", " and so on", "]"}) {
+    run(list + std::string(rest), 1, FinishReason::kStop, {}, *format);
+    EXPECT_EQ(n_calls(sink->parts), 1) << rest;
+    EXPECT_EQ(text_of(sink->parts, AnswerPart::Kind::kText), "") << rest;
+    EXPECT_EQ(remembered(called()).empty(), rest != "]") << rest;
+  }
 }
 
 TEST_F(ChoiceStreamTest, is_complete_without_the_closing_mark) {

@@ -51,10 +51,20 @@ Result<int> collect(const std::string& folder) {
   return kExitOk;
 }
 
+// Removes the files of remembered answers (AnswerFile).
+void remove_answers(const std::string& folder) {
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("answers-")) std::filesystem::remove(entry.path(), failed);
+  }
+}
+
 Result<int> clear(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   const TierSize before = tier->size();
   TRY(tier->clear());
+  remove_answers(folder);
   streams::print("{} pages removed, {} freed\n", before.n_pages, format_bytes(before.n_bytes));
   return kExitOk;
 }
@@ -74,7 +84,8 @@ void add_cache(CommandLine& line) {
       {"verify", "Read and check every page; exit code 1 if one is damaged", verify,
        "kvik cache verify pages/"},
       {"gc", "Remove damaged pages and free unused disk space", collect, "kvik cache gc pages/"},
-      {"clear", "Remove all pages", clear, "kvik cache clear pages/"},
+      {"clear", "Remove all pages, and the answers that were remembered", clear,
+       "kvik cache clear pages/"},
   };
   auto folder = std::make_shared<std::string>();
   Flags command = line.add(

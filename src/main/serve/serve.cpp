@@ -235,7 +235,7 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
   if (!options.tiers.disk.empty()) {
     responses = ResponseFile::open_or_warn(options.tiers.disk + "/responses.sqlite");
     options.server.responses = responses.get();
-    options.serving.chat.answer_file = options.tiers.disk + "/answers";
+    options.serving.chat.answer_folder = options.tiers.disk;
   }
   if (!options.chat_template_file.empty()) {
     TRY_ASSIGN(options.serving.chat.chat_template, read_chat_template(options.chat_template_file));

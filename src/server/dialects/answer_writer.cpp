@@ -17,6 +17,7 @@ void CompletionChoice::append(CompletionChunk chunk) {
   finish = chunk.finish;
   stop_string = std::move(chunk.stop_string);
   ended_itself = chunk.ended_itself;
+  end_link = chunk.end_link;
 }
 
 Usage sum_of(std::span<const Usage> usages) {

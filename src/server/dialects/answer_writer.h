@@ -17,7 +17,7 @@
 
 namespace kvik {
 
-// What an answer depends on, so that `kvik verify` can compute it again.
+// The inputs of an answer, from which `kvik verify` can compute it again.
 struct Attestation {
   std::string model, numerics, kv_type;                          // as in AttestedAnswer
   std::vector<std::shared_ptr<const AttestedRequest>> requests;  // one per prompt
@@ -53,6 +53,7 @@ struct CompletionChoice {
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;
   bool ended_itself = false;  // a stop token ended it
+  LogitsChain::Link end_link = 0;
 
   void append(CompletionChunk chunk);
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/hash.h"
@@ -267,14 +266,12 @@ Result<CompletionCall> with_prompt(const ServiceApi& service, ChatRequest chat,
   CompletionRequest& request = call.requests.front();
   if (call.restores_answers && !client.empty()) chat.owner = owner_of(client, request);
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
-  call.session = session_name(call.session.id, chat.messages);
+  call.session = session_name(call.session.id, chat);
   request.prompt = std::move(prompt.ids);
   request.engine.pins = std::move(prompt.pins);
   if (prompt.last_message_end) request.engine.message_ends = {*prompt.last_message_end};
   request.output.answer_begin = prompt.answer_begin;
   request.output.answer_syntax = std::move(prompt.answer_syntax);
-  for (const TokenId id : request.output.answer_syntax.forbidden_tokens)
-    request.engine.sampling.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
   request.output.reasoning_budget = prompt.reasoning_budget;
   request.n_restored = prompt.n_restored;
   request.origin = std::move(prompt.origin);

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "server/dialects/json_fields.h"
-#include "server/dialects/sessions/session_book.h"
+#include "server/dialects/sessions/session_name.h"
 #include "service/service_api.h"
 
 namespace kvik {

@@ -53,6 +53,7 @@ void append_chunk(CompletionChunk& to, CompletionChunk& from) {
   to.finish = from.finish;
   to.stop_string = std::move(from.stop_string);
   to.ended_itself = from.ended_itself;
+  to.end_link = from.end_link;
 }
 
 }  // namespace

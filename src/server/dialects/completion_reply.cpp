@@ -73,8 +73,7 @@ std::optional<CompletionChunk> CompletionReply::take() {
   return chunk;
 }
 
-void CompletionReply::take_usages() {
-  usages_ = mailbox().take_usages();
+void CompletionReply::note_usages() {
   if (usages_ && running_.on_usages) running_.on_usages(*usages_);
 }
 
@@ -101,10 +100,13 @@ CompletionChunk StreamedCompletion::cut(CompletionChunk& chunk) {
   event.text = std::exchange(chunk.text, {});
   event.parts = std::exchange(chunk.parts, {});
   event.token_ids = std::exchange(chunk.token_ids, {});
+  event.links = std::exchange(chunk.links, {});
   event.logprobs.assign(std::move_iterator(first), std::move_iterator(last));
   if (n_cut_ < all.size()) return event;
   event.finish = chunk.finish;
   event.stop_string = std::move(chunk.stop_string);
+  event.ended_itself = chunk.ended_itself;
+  event.end_link = chunk.end_link;
   return event;
 }
 
@@ -125,8 +127,9 @@ bool StreamedCompletion::take_output() {
     if (n_cut_ == chunk_->logprobs.size() || has_ended_) chunk_.reset();
     return true;
   }
-  take_usages();
+  usages_ = mailbox().take_usages();
   if (!usages_) return false;
+  note_usages();
   writer().end(*usages_, events_);
   has_ended_ = true;
   return true;
@@ -138,8 +141,9 @@ PendingReply::State WholeCompletion::advance(std::string&) {
     if (!error_) error_ = error_of(chunk->finish);
     choices_[chunk->choice].append(std::move(*chunk));
   }
-  take_usages();
+  usages_ = mailbox().take_usages();
   has_memory_ = !mailbox().has_overflowed();
+  if (!error_ && has_memory_) note_usages();
   return usages_ || error_ || !has_memory_ ? State::kDone : State::kRunning;
 }
 
@@ -147,7 +151,7 @@ HttpResponse WholeCompletion::response() {
   if (error_) return error_response(*error_);
   if (!has_memory_) return error_response(no_memory());
   ByteShare share = mailbox().take_share();
-  const size_t weight_bytes = 2 * share.n_bytes();
+  const size_t weight_bytes = 2 * share.n_bytes() + attested_bytes();
   auto body = std::make_unique<JsonBody>(weight_bytes, std::move(share));
   WholeAnswer answer{.choices = std::move(choices_),
                      .usages = usages_.value_or(std::vector<Usage>())};

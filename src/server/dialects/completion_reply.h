@@ -20,10 +20,11 @@ struct RunningCompletions {
   std::vector<std::unique_ptr<Completion>> completions;
   std::vector<std::string> relaxed;   // Completion::relaxed() of all of them
   ByteShare share;                    // memory that the engine holds for them
+  size_t attested_bytes = 0;          // of the share: what the answer repeats of attested requests
   bool has_room = true;               // false: the share had no room
   std::vector<std::string> left_out;  // CompletionCall::left_out
   std::string form_param;             // StructuredOutput::param; empty: none
-  // called once when all are done; empty: not called
+  // called once when all have ended without an error; empty: not called
   std::function<void(std::span<const Usage>)> on_usages = {};
 
   RunningCompletions() = default;
@@ -53,9 +54,10 @@ class CompletionReply : public PendingReply {
   std::optional<Error> error_of(std::optional<FinishReason> finish) const;
   CompletionMailbox& mailbox() const { return *running_.mailbox; }
   std::optional<CompletionChunk> take();
-  // Sets usages_ if all are done.
-  void take_usages();
+  // Reports usages_, if all are done. Call once.
+  void note_usages();
   AnswerWriter& writer() { return *writer_; }
+  size_t attested_bytes() const { return running_.attested_bytes; }
 
   std::optional<std::vector<Usage>> usages_;  // one per prompt, when all are done
 

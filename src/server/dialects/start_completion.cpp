@@ -66,8 +66,9 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
 
 // Returns a function that adds a finished request to its session.
 std::function<void(std::span<const Usage>)> session_recorder(std::shared_ptr<KeyAccount> account,
-                                                             SessionName name, FindText find_text) {
-  return [account = std::move(account), name = std::move(name),
+                                                             SessionName name, uint32_t n_choices,
+                                                             FindText find_text) {
+  return [account = std::move(account), name = std::move(name), n_choices,
           find_text = std::move(find_text)](std::span<const Usage> usages) {
     const Usage& usage = usages.front();
     std::string_view part;
@@ -76,7 +77,7 @@ std::function<void(std::span<const Usage>)> session_recorder(std::shared_ptr<Key
       const auto text = find_text(0, *usage.cache.position);
       if (text) part = changing_part(*text);
     }
-    account->sessions().add(name, usage, part, unix_seconds());
+    account->sessions().add(name, usage, n_choices, part, unix_seconds());
   };
 }
 
@@ -106,10 +107,14 @@ CacheReach reach_of(const ApiKey* key) {
   return key->cache_salt.empty() ? CacheReach::kOtherTenants : CacheReach::kOwnSalt;
 }
 
-// Returns the bytes of an attested prompt: of its tokens, as JSON values and as text.
-size_t attested_bytes(size_t prompt_tokens) {
-  constexpr size_t kToken = 48;
-  return prompt_tokens * kToken;
+// Returns the bytes of an attested request: of its numbers, as JSON values and as text.
+size_t attested_bytes(const AttestedRequest& request) {
+  constexpr size_t kNumber = 48, kList = 64;
+  size_t n_bytes = (request.prompt.size() + 2 * request.sampling.logit_bias.size()) * kNumber;
+  for (const auto& ids : request.sampling.banned) n_bytes += kList + ids.size() * kNumber;
+  for (const auto& ids : sorted_breakers(request.sampling.dry))
+    n_bytes += kList + ids.size() * kNumber;
+  return n_bytes;
 }
 
 // Returns the memory of a prompt for each of its choices, without pages: tokens in the engine and
@@ -162,7 +167,6 @@ std::optional<size_t> buffer_bytes(const ServerOptions& options, const Completio
 Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall& call,
                                   const ApiKey* key) {
   const uint64_t n_ctx = context.service.card().n_ctx_max;
-  const bool is_attested = call.requests.front().output.attests;
   TRY(check_before(call, n_ctx));
   RunningCompletions running;
   running.mailbox = std::make_shared<CompletionMailbox>(
@@ -185,9 +189,11 @@ Result<RunningCompletions> submit(const HandlerContext& context, CompletionCall&
     first_choice += shape.n;
     size += answer_size(shape, n_prompt, n_new);
     TRY(check_answer_size(size, shape));
-    const size_t attested = is_attested ? attested_bytes(n_prompt) : 0;
+    const auto attested = running.completions.back()->attested();
+    const size_t n_attested = attested ? attested_bytes(*attested) : 0;
+    running.attested_bytes += n_attested;
     running.has_room =
-        running.has_room && running.share.grow(running_bytes(shape, n_prompt) + attested);
+        running.has_room && running.share.grow(running_bytes(shape, n_prompt) + n_attested);
     if (!running.has_room) break;
   }
   return running;
@@ -227,6 +233,7 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
     envelope.find_text = find_text;
   }
   SessionName session = std::move(call.session);
+  const uint32_t n_choices = call.requests.front().n;
   const auto& form = call.requests.front().form;
   std::string form_param =
       form ? with_dialect_param(dialect, {.code = {}, .message = {}, .param = form->param}).param
@@ -237,8 +244,8 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   }
   if (!running->has_room) return error_response(no_memory());
   if (is_of_session) {
-    running->on_usages =
-        session_recorder(context.accounts.of(key), std::move(session), std::move(find_text));
+    running->on_usages = session_recorder(context.accounts.of(key), std::move(session), n_choices,
+                                          std::move(find_text));
   }
   running->left_out = std::move(call.left_out);
   running->form_param = std::move(form_param);

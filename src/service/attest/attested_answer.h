@@ -14,6 +14,7 @@ struct AttestedChoice {
   std::vector<TokenId> ids;
   std::vector<LogitsChain::Link> links;  // one per token
   bool ended_itself = false;             // a stop token followed
+  LogitsChain::Link end = 0;             // LogitsChain::end()
 };
 
 // An answer as a client stored it, with everything that it depends on.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/token_id.h"
 #include "engine/request/request.h"
 
@@ -21,6 +22,9 @@ struct AttestedRequest {
   // verified, but not the choice among them.
   bool is_constrained = false;
 };
+
+// Returns a hash of everything in the request.
+Hash128 hash_of(const AttestedRequest& request);
 
 // Returns the token sequences of a DRY sampler's breakers in ascending order; none if it is off.
 std::vector<std::vector<TokenId>> sorted_breakers(const DryParams& dry);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -99,7 +100,7 @@ std::optional<AnswerMemory::Stored> next_answer(AnswerDecoder& in) {
 
 }  // namespace
 
-AnswerFile::AnswerFile(std::string path, std::string model, std::shared_ptr<AnswerMemory> memory,
+AnswerFile::AnswerFile(std::string path, Model model, std::shared_ptr<AnswerMemory> memory,
                        Duration pause)
     : path_(std::move(path)), model_(std::move(model)), memory_(std::move(memory)), pause_(pause) {
   if (const auto loaded = load(); !loaded && loaded.error().code != ErrorCode::kNotFound)
@@ -121,9 +122,8 @@ AnswerFile::~AnswerFile() {
 
 Result<void> AnswerFile::load() {
   TRY(prepare_private_file(path_));
-  // A text takes as many bytes here as in memory, and a number no more.
-  constexpr uint64_t kMost = uint64_t{4} << 30;
-  TRY_ASSIGN(const std::string bytes, read_whole(path_, kMost));
+  constexpr uint64_t kHead = 1024;
+  TRY_ASSIGN(const std::string bytes, read_whole(path_, 2 * memory_->max_bytes() + kHead));
   constexpr size_t kChecksum = 32;
   const bool is_long = bytes.size() >= kBegin.size() + kChecksum;
   const std::string_view all = bytes;
@@ -131,13 +131,17 @@ Result<void> AnswerFile::load() {
   if (!checked.starts_with(kBegin) || checksum_of(checked) != all.substr(checked.size()))
     return fail(ErrorCode::kCorrupt, fmt::format("'{}' is damaged, and is replaced", path_));
   AnswerDecoder in(checked.substr(kBegin.size()));
-  if (in.text() != model_) {
+  if (in.text() != model_.fingerprint) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("'{}' is that of another model, and is replaced", path_));
   }
+  const auto is_foreign = [this](TokenId id) { return id >= model_.n_vocab; };
   while (!in.is_at_end()) {
     auto stored = next_answer(in);
-    if (!stored) return fail(ErrorCode::kCorrupt, fmt::format("'{}' ends within an answer", path_));
+    if (!stored || std::ranges::any_of(stored->answer->ids, is_foreign)) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' holds an answer that this model cannot give", path_));
+    }
     memory_->remember(stored->client, stored->key, *stored->answer);
   }
   return {};
@@ -147,7 +151,7 @@ void AnswerFile::save() {
   const uint64_t n_changes = memory_->n_changes();
   if (n_changes == n_saved_changes_) return;
   AnswerEncoder out;
-  out.text(model_);
+  out.text(model_.fingerprint);
   for (const AnswerMemory::Stored& stored : memory_->all()) put(out, stored);
   std::string bytes = std::move(out).take();
   bytes += checksum_of(bytes);

@@ -15,14 +15,18 @@ namespace kvik {
 // Keeps the answers of a memory in a file, so that conversations continue the cached prefix after a
 // restart. They are read when the file is opened. A thread writes all of them a minute after a
 // change, and the destructor writes the last changes; a killed process loses those of the last
-// minute. The file has a checksum and names its model, whose token ids it holds: a damaged file,
-// and that of another model, is ignored and replaced.
+// minute. The file has a checksum and the fingerprint of the model: a damaged file, and one of
+// another model, is ignored and replaced.
 class AnswerFile {
  public:
   static constexpr std::chrono::seconds kPause{60};
 
-  // `model`: fingerprint. A file that cannot be read or written is logged.
-  AnswerFile(std::string path, std::string model, std::shared_ptr<AnswerMemory> memory,
+  struct Model {
+    std::string fingerprint;
+    uint32_t n_vocab = 0;
+  };
+  // A file that cannot be read or written is logged.
+  AnswerFile(std::string path, Model model, std::shared_ptr<AnswerMemory> memory,
              Duration pause = kPause);
   ~AnswerFile();
 
@@ -31,7 +35,8 @@ class AnswerFile {
   void save();
   void save_changes();
 
-  const std::string path_, model_;
+  const std::string path_;
+  const Model model_;
   const std::shared_ptr<AnswerMemory> memory_;
   const Duration pause_;
   uint64_t n_saved_changes_ = 0;  // AnswerMemory::n_changes() that the file has

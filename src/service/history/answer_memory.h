@@ -53,6 +53,7 @@ class AnswerMemory {
   explicit AnswerMemory(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
   bool is_on() const { return max_bytes_ > 0; }
+  uint64_t max_bytes() const { return max_bytes_; }
 
   // Replaces an answer with the same key. An answer larger than a quarter of the memory is ignored.
   void remember(std::string_view client, const ConversationKey& key, RememberedAnswer answer);

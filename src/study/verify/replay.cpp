@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/quantity.h"
 #include "model/adapter.h"
 
 namespace kvik {
@@ -15,7 +16,8 @@ constexpr uint32_t kMaxStepTokens = 512;
 // Records the tokens of a replay and the chain of their logits.
 class RecordingSink final : public EventSink {
  public:
-  RecordingSink(const AttestedRequest& request, uint32_t choice) : chain_(request, choice) {}
+  RecordingSink(const AttestedRequest& request, uint32_t choice)
+      : chain_(hash_of(request), choice) {}
 
   void on_trace(const TokenTrace& trace) override {
     replayed_.links.push_back(chain_.add(trace.id, trace.logits));
@@ -27,6 +29,7 @@ class RecordingSink final : public EventSink {
   void on_finish(FinishReason reason, const Usage&) override { finish_ = reason; }
 
   const AttestedChoice& replayed() const { return replayed_; }
+  LogitsChain::Link end(bool ended_itself) const { return chain_.end(ended_itself); }
   std::optional<FinishReason> finish() const { return finish_; }
 
  private:
@@ -51,10 +54,13 @@ std::optional<ReplayDifference> difference(const AttestedChoice& answer,
                                 : "the logits differ at token {}";
     return ReplayDifference{i, fmt::format(fmt::runtime(reason), i)};
   }
-  if (answer.ended_itself && replayed.ids.size() > answer.ids.size()) {
+  const size_t n = answer.ids.size();
+  if (replayed.ids.size() > n) {
     return ReplayDifference{
-        answer.ids.size(),
-        fmt::format("the answer ends after token {}, the replay goes on", answer.ids.size() - 1)};
+        n, fmt::format("the answer ends after {}, the replay goes on", counted(n, "token"))};
+  }
+  if (answer.end != replay.end(answer.ended_itself)) {
+    return ReplayDifference{n, fmt::format("{} are not the whole answer", counted(n, "token"))};
   }
   return std::nullopt;
 }
@@ -93,7 +99,6 @@ Result<std::optional<ReplayDifference>> Replay::verify(const AttestedRequest& at
   } else if (answer.ended_itself) {
     ++request.max_tokens;
   }
-  if (request.max_tokens == 0) return std::nullopt;
   TRY(engine_->check(request));
   const auto sink = std::make_shared<RecordingSink>(attested, choice);
   engine_->submit(RequestId{n_verified_++}, std::move(request), sink);

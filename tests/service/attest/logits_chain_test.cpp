@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "service/attest/attested_request.h"
+
 namespace kvik {
 namespace {
 
@@ -23,7 +25,7 @@ AttestedRequest some_request() {
 
 Links links_of(const AttestedRequest& request, uint32_t choice, const std::vector<TokenId>& ids,
                std::vector<float> logits) {
-  LogitsChain chain(request, choice);
+  LogitsChain chain(hash_of(request), choice);
   Links links;
   for (const TokenId id : ids) {
     links.push_back(chain.add(id, logits));
@@ -44,6 +46,14 @@ TEST(LogitsChain, differs_from_the_first_changed_token_on) {
   EXPECT_EQ(links[0], changed[0]);
   EXPECT_NE(links[1], changed[1]);
   EXPECT_NE(links[2], changed[2]);
+}
+
+TEST(LogitsChain, has_an_end_that_depends_on_all_of_it) {
+  LogitsChain chain(hash_of(some_request()), 0);
+  std::set<LogitsChain::Link> seen = {chain.end(true), chain.end(false)};
+  chain.add(4, std::vector<float>{0.5f});
+  seen.insert({chain.end(true), chain.end(false)});
+  EXPECT_EQ(seen.size(), 4);
 }
 
 TEST(LogitsChain, depends_on_every_bit_of_the_logits) {

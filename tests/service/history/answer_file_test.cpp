@@ -25,14 +25,14 @@ class AnswerFileTest : public testing::Test {
   // Writes three answers of two clients.
   void write() {
     const auto answers = memory();
-    const AnswerFile file(path, "model", answers);
+    const AnswerFile file(path, {"model", 10}, answers);
     answers->remember("a", key_of("1"), {.ids = {1, 2, 3}, .opening = "<think>", .reasoning = "x"});
     answers->remember("a", key_of("2"), {.ids = {4}, .opening = "", .reasoning = ""});
     answers->remember("b", key_of("3"), {.ids = {}, .opening = "", .reasoning = "\n\0y"});
   }
   size_t n_read(const std::string& model = "model") const {
     const auto answers = memory();
-    const AnswerFile file(path, model, answers);
+    const AnswerFile file(path, {model, 10}, answers);
     return answers->all().size();
   }
   std::string bytes() const {
@@ -48,7 +48,7 @@ class AnswerFileTest : public testing::Test {
 TEST_F(AnswerFileTest, answers_are_read_as_they_were_written) {
   write();
   const auto answers = memory();
-  const AnswerFile file(path, "model", answers);
+  const AnswerFile file(path, {"model", 10}, answers);
   EXPECT_EQ(answers->all().size(), 3);
   const auto first = answers->find(key_of("1"));
   ASSERT_TRUE(first);
@@ -61,7 +61,7 @@ TEST_F(AnswerFileTest, answers_are_read_as_they_were_written) {
 TEST_F(AnswerFileTest, the_order_of_use_is_kept) {
   write();
   const auto answers = memory(2400);  // for four of them
-  const AnswerFile file(path, "model", answers);
+  const AnswerFile file(path, {"model", 10}, answers);
   for (const char* const text : {"4", "5"})
     answers->remember("a", key_of(text), {.ids = {1}, .opening = "", .reasoning = ""});
   EXPECT_FALSE(answers->find(key_of("1"))) << "it was used before the second one";
@@ -70,7 +70,7 @@ TEST_F(AnswerFileTest, the_order_of_use_is_kept) {
 
 TEST_F(AnswerFileTest, changes_are_written_while_it_is_open) {
   const auto answers = memory();
-  const AnswerFile file(path, "model", answers, std::chrono::milliseconds(1));
+  const AnswerFile file(path, {"model", 10}, answers, std::chrono::milliseconds(1));
   answers->remember("a", key_of("1"), {.ids = {1}, .opening = "", .reasoning = ""});
   while (!std::filesystem::exists(path)) std::this_thread::yield();
   EXPECT_EQ(std::filesystem::status(path).permissions(),
@@ -78,7 +78,7 @@ TEST_F(AnswerFileTest, changes_are_written_while_it_is_open) {
 }
 
 TEST_F(AnswerFileTest, is_not_written_without_a_change) {
-  { const AnswerFile file(path, "model", memory()); }
+  { const AnswerFile file(path, {"model", 10}, memory()); }
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
@@ -88,7 +88,7 @@ TEST_F(AnswerFileTest, that_of_another_model_is_ignored_and_replaced) {
   EXPECT_EQ(n_read(), 3) << "nothing was remembered, so it is not replaced yet";
   {
     const auto answers = memory();
-    const AnswerFile file(path, "other", answers);
+    const AnswerFile file(path, {"other", 10}, answers);
     answers->remember("a", key_of("1"), {.ids = {1}, .opening = "", .reasoning = ""});
   }
   EXPECT_EQ(n_read(), 0);
@@ -110,9 +110,16 @@ TEST_F(AnswerFileTest, damaged_files_are_ignored) {
   EXPECT_EQ(n_read(), 3);
 }
 
+TEST_F(AnswerFileTest, tokens_beyond_the_vocabulary_are_refused) {
+  write();
+  const auto answers = memory();
+  const AnswerFile file(path, {"model", 4}, answers);
+  EXPECT_FALSE(answers->find(key_of("2"))) << "it has token 4";
+}
+
 TEST_F(AnswerFileTest, a_folder_that_is_missing_costs_only_the_file) {
   const auto answers = memory();
-  const AnswerFile file(folder.path() + "/none/answers", "model", answers);
+  const AnswerFile file(folder.path() + "/none/answers", {"model", 10}, answers);
   answers->remember("a", key_of("1"), {.ids = {1}, .opening = "", .reasoning = ""});
   EXPECT_TRUE(answers->find(key_of("1")));
 }

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { count, percent } from "../format";
 import { authorization } from "../key";
 import { liveStore } from "../live";
@@ -37,17 +37,21 @@ export function Sessions() {
   const { link, view } = useStore(liveStore);
   const [sessions, setSessions] = useState<Session[]>([]);
   const done = view ? view.found_tokens + view.computed_tokens + view.running : 0;
+  const timer = useRef(0);
   useEffect(() => {
-    if (link !== "up") return undefined;
-    const timer = setTimeout(() => void getSessions().then(setSessions, () => undefined), kPauseMs);
-    return () => clearTimeout(timer);
+    if (link !== "up" || timer.current) return; // one request a second, also while the counts change all the time
+    timer.current = window.setTimeout(() => {
+      timer.current = 0;
+      void getSessions().then(setSessions, () => undefined);
+    }, kPauseMs);
   }, [link, done]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   if (sessions.length === 0) return null;
   return (
     <section class="card sessions" aria-labelledby="sessions-title">
       <div class="card-head">
         <h2 id="sessions-title">Sessions</h2>
-        <span class="muted">lost: computed again, although an earlier request had computed it</span>
+        <span class="muted">lost: computed for the request before, and not reused</span>
       </div>
       <div class="scroll">
         <table>

@@ -61,13 +61,12 @@ json::object sampling_json(const SamplingParams& sampling) {
   if (sampling.order) out["samplers"] = order_text(*sampling.order);
   if (const auto breakers = sorted_breakers(sampling.dry); !breakers.empty())
     out["dry_breakers"] = lists_json(breakers);
-  out["seed"] = sampling.seed;
   return out;
 }
 
 json::object request_json(const AttestedRequest& request) {
   json::object out{{"prompt", ids_json(request.prompt)},
-                   {"sampling", sampling_json(request.sampling)},
+                   {"seed", std::to_string(request.sampling.seed)},
                    {"min_tokens", request.min_tokens},
                    {"stop_token_ids", ids_json(request.stop_tokens)}};
   if (!request.adapter.empty()) out["adapter"] = request.adapter;
@@ -75,11 +74,14 @@ json::object request_json(const AttestedRequest& request) {
   return out;
 }
 
+std::string link_text(LogitsChain::Link link) { return fmt::format("{:016x}", link); }
+
 json::object choice_json(const CompletionChoice& choice) {
   json::array links;
-  for (const LogitsChain::Link link : choice.links)
-    links.emplace_back(fmt::format("{:016x}", link));
-  return {{"ended", choice.ended_itself}, {"links", std::move(links)}};
+  for (const LogitsChain::Link link : choice.links) links.emplace_back(link_text(link));
+  return {{"ended", choice.ended_itself},
+          {"end", link_text(choice.end_link)},
+          {"links", std::move(links)}};
 }
 
 std::unexpected<Error> is_missing(const JsonFields& fields, std::string_view name) {
@@ -175,17 +177,25 @@ Result<SamplingParams> read_sampling(const JsonFields& fields) {
   TRY_ASSIGN(sampling.order, read_order(fields));
   TRY_ASSIGN(const auto breakers, read_lists(fields, "dry_breakers"));
   sampling.dry.breakers = breakers_of(breakers);
-  TRY_ASSIGN(sampling.seed, needed(fields, "seed", fields.count<uint64_t>("seed")));
   TRY(check_sampling(sampling));
   return sampling;
 }
 
-Result<AttestedRequest> read_request(const JsonFields& fields) {
+Result<uint64_t> read_seed(const JsonFields& fields) {
+  TRY_ASSIGN(const std::string text, needed(fields, "seed", fields.string("seed")));
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc{} && end == text.data() + text.size()) return seed;
+  return refuse("seed", fmt::format("{} is '{}', expected a number below 2^64 as text",
+                                    fields.path_of("seed"), printable(text)));
+}
+
+Result<AttestedRequest> read_request(const JsonFields& fields, const SamplingParams& sampling) {
   AttestedRequest request;
+  request.sampling = sampling;
   TRY_ASSIGN(request.prompt, needed_ids(fields, "prompt"));
   if (request.prompt.empty()) return refuse("prompt", "the prompt has no tokens");
-  TRY_ASSIGN(const JsonFields sampling, needed(fields, "sampling", fields.object("sampling")));
-  TRY_ASSIGN(request.sampling, read_sampling(sampling));
+  TRY_ASSIGN(request.sampling.seed, read_seed(fields));
   TRY_ASSIGN(request.min_tokens,
              needed(fields, "min_tokens", fields.count<uint32_t>("min_tokens")));
   TRY_ASSIGN(request.stop_tokens, needed_ids(fields, "stop_token_ids"));
@@ -211,6 +221,13 @@ Result<AttestedChoice> read_choice(const JsonFields& attested, const JsonFields&
   AttestedChoice out;
   TRY_ASSIGN(out.ids, needed_ids(choice, "token_ids"));
   TRY_ASSIGN(out.ended_itself, needed(attested, "ended", attested.flag("ended")));
+  if (out.ids.empty() && !out.ended_itself)
+    return refuse("token_ids", fmt::format("{} is empty", choice.path_of("token_ids")));
+  const json::value* end = attested.find("end");
+  const auto end_link = end ? parse_link(*end) : std::nullopt;
+  if (!end_link)
+    return refuse("end", fmt::format("{} must be 16 hexadecimal digits", attested.path_of("end")));
+  out.end = *end_link;
   TRY_ASSIGN(const json::array* links, needed_list(attested, "links"));
   if (links->size() != out.ids.size()) {
     return refuse("links", fmt::format("{} has {} entries, expected {}, the number of tokens",
@@ -230,7 +247,8 @@ Result<void> read_choices_into(const JsonFields& answer, const JsonFields& attes
                                AttestedAnswer& out) {
   TRY_ASSIGN(const json::array* choices, needed_list(answer, "choices"));
   TRY_ASSIGN(const json::array* attested_choices, needed_list(attested, "choices"));
-  if (choices->size() != attested_choices->size() || choices->size() % out.prompts.size() != 0) {
+  const bool is_alike = choices->size() == attested_choices->size();
+  if (!is_alike || choices->empty() || choices->size() % out.prompts.size() != 0) {
     return refuse("choices",
                   fmt::format("there are {} choices and {} attested ones of {} prompts, expected "
                               "equal numbers for each prompt",
@@ -250,13 +268,12 @@ Result<void> read_choices_into(const JsonFields& answer, const JsonFields& attes
 
 json::object attestation_json(const Attestation& attestation, const WholeAnswer& answer) {
   json::array prompts, choices;
+  const SamplingParams& sampling = attestation.requests.front()->sampling;
   for (const auto& request : attestation.requests) prompts.push_back(request_json(*request));
   for (const CompletionChoice& choice : answer.choices) choices.push_back(choice_json(choice));
-  return {{"model", attestation.model},
-          {"numerics", attestation.numerics},
-          {"kv_type", attestation.kv_type},
-          {"prompts", std::move(prompts)},
-          {"choices", std::move(choices)}};
+  return {{"model", attestation.model},     {"numerics", attestation.numerics},
+          {"kv_type", attestation.kv_type}, {"sampling", sampling_json(sampling)},
+          {"prompts", std::move(prompts)},  {"choices", std::move(choices)}};
 }
 
 Result<AttestedAnswer> read_attested_answer(std::string_view text) {
@@ -279,11 +296,13 @@ Result<AttestedAnswer> read_attested_answer(std::string_view text) {
   TRY_ASSIGN(out.model, needed(*attested, "model", attested->string("model")));
   TRY_ASSIGN(out.numerics, needed(*attested, "numerics", attested->string("numerics")));
   TRY_ASSIGN(out.kv_type, needed(*attested, "kv_type", attested->string("kv_type")));
+  TRY_ASSIGN(const JsonFields sampled, needed(*attested, "sampling", attested->object("sampling")));
+  TRY_ASSIGN(const SamplingParams sampling, read_sampling(sampled));
   TRY_ASSIGN(const json::array* prompts, needed_list(*attested, "prompts"));
   if (prompts->empty()) return refuse("kvik.attest.prompts", "kvik.attest.prompts is empty");
   for (size_t i = 0; i < prompts->size(); ++i) {
     TRY_ASSIGN(const JsonFields fields, element(*attested, "prompts", *prompts, i));
-    TRY_ASSIGN(AttestedRequest request, read_request(fields));
+    TRY_ASSIGN(AttestedRequest request, read_request(fields, sampling));
     out.prompts.push_back({.request = std::move(request), .choices = {}});
   }
   TRY(read_choices_into(answer, *attested, out));

@@ -11,8 +11,10 @@ namespace kvik {
 
 // Returns "kvik": {"attest": …} of an answer:
 //   model, numerics, kv_type: as in AttestedAnswer
-//   prompts: for each prompt {prompt, sampling, min_tokens, stop_token_ids, adapter, constrained}
-//   choices: for each choice {links, ended}; its tokens are its token_ids
+//   sampling: the parameters of all prompts
+//   prompts: for each prompt {prompt, seed, min_tokens, stop_token_ids, adapter, constrained}. The
+//     seed is a text, because many JSON readers round large integers
+//   choices: for each choice {links, ended, end}; its tokens are its token_ids
 boost::json::object attestation_json(const Attestation& attestation, const WholeAnswer& answer);
 
 // Reads an answer of /v1/completions or /v1/chat/completions with that object. Errors:

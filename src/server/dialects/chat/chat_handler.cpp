@@ -22,7 +22,10 @@ Result<std::string> render(const ServiceApi& service, const RequestBody& body) {
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request,
                   const RequestBody& body) {
   return start_completion(context, request, parse_chat_call(context.service, body),
-                          {"chatcmpl-", {{"prompt", "messages"}}, make_chat_writer, true});
+                          {.id_prefix = "chatcmpl-",
+                           .renamed = {{"prompt", "messages"}},
+                           .make_writer = make_chat_writer,
+                           .can_attest = true});
 }
 
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest&,

@@ -182,7 +182,7 @@ Result<void> read_functions(const JsonFields& fields, CacheMarks& marks, ChatReq
     TRY(add_tool(tool, owned_json(tool), marks, chat));
   }
   const json::value* wish = fields.find("function_call");
-  if (!wish) return {};
+  if (!wish || fields.find("tool_choice")) return {};
   if (wish->is_string() && wish->get_string() == "auto") return {};
   if (wish->is_string() && wish->get_string() == "none") {
     chat.forbids_calls = true;

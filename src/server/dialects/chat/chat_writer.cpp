@@ -102,8 +102,7 @@ void ChatWriter::whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBod
   body.text("]");
   if (envelope_.wants_prompt_logprobs && !answer->choices.empty())
     add_prompt_logprobs(answer, 0, body);
-  body.once(
-      [this, answer](std::string& out) { out += closed(openai_end(envelope_, *answer)); });
+  body.once([this, answer](std::string& out) { out += closed(openai_end(envelope_, *answer)); });
 }
 
 void ChatWriter::add_choice(const std::shared_ptr<const WholeAnswer>& answer, size_t i,

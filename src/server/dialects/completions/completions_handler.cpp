@@ -7,7 +7,10 @@ namespace kvik {
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body) {
   return start_completion(context, request, parse_completions_call(context.service, body),
-                          {"cmpl-", {}, make_completions_writer, true});
+                          {.id_prefix = "cmpl-",
+                           .renamed = {},
+                           .make_writer = make_completions_writer,
+                           .can_attest = true});
 }
 
 }  // namespace kvik

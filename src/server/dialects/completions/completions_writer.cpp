@@ -83,8 +83,7 @@ class CompletionsWriter final : public AnswerWriter {
     body.text(opened(envelope_json(envelope_, kObject)) + ",\"choices\":[");
     for (size_t i = 0; i < answer->choices.size(); ++i) add_choice(answer, i, body);
     body.text("]");
-    body.once(
-        [this, answer](std::string& out) { out += closed(openai_end(envelope_, *answer)); });
+    body.once([this, answer](std::string& out) { out += closed(openai_end(envelope_, *answer)); });
   }
 
   void chunk(const CompletionChunk& chunk, Events& events) override {

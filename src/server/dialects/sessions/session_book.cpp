@@ -54,8 +54,8 @@ SessionBook::Session& SessionBook::use(const std::string& id, int64_t now_s) {
   return session;
 }
 
-void SessionBook::add(const SessionName& name, const Usage& usage, std::string_view part,
-                      int64_t now_s) {
+void SessionBook::add(const SessionName& name, const Usage& usage, uint32_t n_choices,
+                      std::string_view part, int64_t now_s) {
   const MutexLock lock(mutex_);
   Session& session = use(name.id, now_s);
   SessionSummary& sum = session.sum;
@@ -76,8 +76,10 @@ void SessionBook::add(const SessionName& name, const Usage& usage, std::string_v
   } else if (all.size() == kConversations) {
     all.pop_back();
   }
-  // K and V of the last token of an answer are not computed.
-  const uint64_t n_answer = usage.completion_tokens > 0 ? usage.completion_tokens - 1 : 0;
+  // K and V of the last token of an answer are not computed. The next request contains only one of
+  // several choices.
+  const bool has_answer = n_choices == 1 && usage.completion_tokens > 0;
+  const uint64_t n_answer = has_answer ? usage.completion_tokens - 1 : 0;
   all.push_front({.digest = name.conversation,
                   .n_known = usage.prompt_tokens + n_answer,
                   .prompt_tokens = usage.prompt_tokens,

@@ -8,16 +8,10 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "server/dialects/sessions/session_name.h"
 #include "service/service_api.h"
 
 namespace kvik {
-
-// The session and the conversation of a request. An agent may hold several conversations in one
-// session: its own, those of sub-agents, and short ones that find a title.
-struct SessionName {
-  std::string id;            // empty: the request belongs to none
-  std::string conversation;  // digest of its first messages
-};
 
 // The sum of the finished requests of one session.
 struct SessionSummary {
@@ -27,9 +21,10 @@ struct SessionSummary {
   uint64_t reused_tokens = 0;    // of the prompts, from the cache
   uint64_t restored_tokens = 0;  // Usage::restored_tokens
   uint64_t generated_tokens = 0;
-  // Prompt tokens that were computed although K and V had been computed for the request before in
-  // the same conversation, and their causes: a part that clients change (changing_part()), else
-  // "reasoning" if the answer's reasoning is not in the prompt any more, else the MissReason.
+  // Tokens with K and V of the request before in the same conversation that the prompt is long
+  // enough for, but did not reuse, and their causes: a part that clients change (changing_part()),
+  // else "reasoning" if the answer's reasoning is not in the prompt any more, else the MissReason.
+  // At most so many were computed again: text that the client has left out counts as well.
   uint64_t lost_tokens = 0;
   std::map<std::string, uint64_t, std::less<>> lost_to = {};
   int64_t first_s = 0, last_s = 0;  // Unix time of the first and the last request
@@ -41,12 +36,13 @@ class SessionBook {
   static constexpr size_t kSessions = 64;
   static constexpr size_t kConversations = 16;  // of a session, for their lost tokens
 
-  // Returns how many tokens of the prompt were lost.
+  // Returns how many tokens were lost.
   uint64_t lost_tokens(const SessionName& name, const Usage& usage) const;
 
-  // Adds a finished request. `part`: the changing part at which its prompt left the cached prefix;
-  // empty: unknown.
-  void add(const SessionName& name, const Usage& usage, std::string_view part, int64_t now_s);
+  // Adds a finished request with that many choices. `part`: the changing part at which its prompt
+  // left the cached prefix; empty: unknown.
+  void add(const SessionName& name, const Usage& usage, uint32_t n_choices, std::string_view part,
+           int64_t now_s);
 
   // Returns all sessions, the last used first.
   std::vector<SessionSummary> all() const;

@@ -10,13 +10,18 @@ namespace {
 
 constexpr size_t kMaxIdBytes = 128;
 
-std::string without_reminders(std::string text) {
+// Takes time in proportion to the text.
+std::string without_reminders(std::string_view text) {
   constexpr std::string_view kBegin = "<system-reminder>", kEnd = "</system-reminder>";
-  for (size_t begin = text.find(kBegin); begin != text.npos; begin = text.find(kBegin, begin)) {
+  std::string kept;
+  for (;;) {
+    const size_t begin = text.find(kBegin);
+    kept += text.substr(0, begin);
+    if (begin == text.npos) return kept;
     const size_t end = text.find(kEnd, begin);
-    text.erase(begin, end == text.npos ? text.npos : end + kEnd.size() - begin);
+    if (end == text.npos) return kept;
+    text.remove_prefix(end + kEnd.size());
   }
-  return text;
 }
 
 bool is_uuid(std::string_view text) {
@@ -29,10 +34,12 @@ bool is_uuid(std::string_view text) {
 
 }  // namespace
 
-SessionName session_name(std::string_view given_id, std::span<const Message> messages) {
-  const auto first = std::ranges::find(messages, "user", &Message::role);
-  if (first == messages.end()) return {};
+SessionName session_name(std::string_view given_id, const ChatRequest& chat) {
+  const auto first = std::ranges::find(chat.messages, "user", &Message::role);
+  if (first == chat.messages.end()) return {};
   Sha256 hash;
+  hash.add_number(chat.tools.empty());
+  hash.add_number(chat.messages.front().role == "user");
   hash.add_text(without_reminders(text_of(*first)));
   const Sha256Digest digest = hash.finish();
   SessionName name;

@@ -31,6 +31,8 @@ json::object some_answer() {
   first->stop_tokens = {7, 8};
   auto second = std::make_shared<AttestedRequest>();
   second->prompt = {4};
+  second->sampling = first->sampling;
+  second->sampling.seed = 7;
   second->adapter = "ab12";
   second->is_constrained = true;
   const Attestation attestation{"model", "numerics", "int8/int4", {first, second}};
@@ -40,6 +42,7 @@ json::object some_answer() {
     choice.token_ids = {10 + i, 20 + i};
     choice.links = {i, UINT64_MAX - i};
     choice.ended_itself = i % 2 == 1;
+    choice.end_link = 100 + i;
     answer.choices.push_back(std::move(choice));
   }
   json::object out{{"kvik", {{"attest", attestation_json(attestation, answer)}}}};
@@ -79,6 +82,8 @@ TEST(AttestationJson, is_read_as_it_was_written) {
   EXPECT_EQ(first.stop_tokens, (std::vector<TokenId>{7, 8}));
   EXPECT_FALSE(first.is_constrained);
   const AttestedRequest& second = answer->prompts[1].request;
+  EXPECT_EQ(second.sampling.seed, 7);
+  EXPECT_EQ(second.sampling.temperature, 0.7f);
   EXPECT_EQ(second.adapter, "ab12");
   EXPECT_TRUE(second.is_constrained);
   for (uint32_t i = 0; i < 4; ++i) {
@@ -87,6 +92,7 @@ TEST(AttestationJson, is_read_as_it_was_written) {
     EXPECT_EQ(choice.ids, (std::vector<TokenId>{10 + i, 20 + i}));
     EXPECT_EQ(choice.links, (std::vector<LogitsChain::Link>{i, UINT64_MAX - i}));
     EXPECT_EQ(choice.ended_itself, i % 2 == 1);
+    EXPECT_EQ(choice.end, 100 + i);
   }
 }
 
@@ -114,17 +120,11 @@ TEST(AttestationJson, errors_name_the_field) {
          attest_of(a)["prompts"].get_array()[0].get_object()["prompt"] = json::array{-1};
        },
        "kvik.attest.prompts[0].prompt"},
-      {[](json::object& a) {
-         attest_of(a)["prompts"].get_array()[1].get_object().erase("sampling");
-       },
-       "kvik.attest.prompts[1].sampling is missing"},
-      {[](json::object& a) {
-         attest_of(a)["prompts"].get_array()[1].get_object()["sampling"].get_object()["top_p"] = 2;
-       },
-       "top_p is 2"},
-      {[](json::object& a) {
-         attest_of(a)["prompts"].get_array()[1].get_object()["sampling"].get_object().erase("seed");
-       },
+      {[](json::object& a) { attest_of(a)["prompts"].get_array()[1].get_object()["seed"] = "x"; },
+       "seed is 'x'"},
+      {[](json::object& a) { attest_of(a).erase("sampling"); }, "kvik.attest.sampling is missing"},
+      {[](json::object& a) { attest_of(a)["sampling"].get_object()["top_p"] = 2; }, "top_p is 2"},
+      {[](json::object& a) { attest_of(a)["prompts"].get_array()[1].get_object().erase("seed"); },
        "seed is missing"},
       {[](json::object& a) {
          attest_of(a)["prompts"]
@@ -133,14 +133,10 @@ TEST(AttestationJson, errors_name_the_field) {
              .get_object()["logit_bias"] = json::array{5};
        },
        "logit_bias[0]"},
-      {[](json::object& a) {
-         attest_of(a)["prompts"].get_array()[0].get_object()["sampling"].get_object()["samplers"] =
-             "ez";
-       },
+      {[](json::object& a) { attest_of(a)["sampling"].get_object()["samplers"] = "ez"; },
        "samplers holds 'ez'"},
       {[](json::object& a) {
-         attest_of(a)["prompts"].get_array()[0].get_object()["sampling"].get_object()["banned"] =
-             json::array{json::array()};
+         attest_of(a)["sampling"].get_object()["banned"] = json::array{json::array()};
        },
        "banned[0] must be a list of token ids"},
       {[](json::object& a) {
@@ -153,6 +149,18 @@ TEST(AttestationJson, errors_name_the_field) {
        "links[1] must be 16 hexadecimal digits"},
       {[](json::object& a) { attest_of(a)["choices"].get_array()[2].get_object().erase("ended"); },
        "ended is missing"},
+      {[](json::object& a) { attest_of(a)["choices"].get_array()[2].get_object()["end"] = 5; },
+       "end must be 16 hexadecimal digits"},
+      {[](json::object& a) {
+         a["choices"] = json::array();
+         attest_of(a)["choices"] = json::array();
+       },
+       "there are 0 choices"},
+      {[](json::object& a) {
+         a["choices"].get_array()[0].get_object()["token_ids"] = json::array();
+         attest_of(a)["choices"].get_array()[0].get_object()["links"] = json::array();
+       },
+       "token_ids is empty"},
   };
   for (const auto& [change, message] : cases) {
     json::object answer = some_answer();

@@ -28,13 +28,19 @@ CacheReport missed(MissReason reason, uint32_t position) {
 
 CacheReport diverged(uint32_t position) { return missed(MissReason::kDiverged, position); }
 
+ChatRequest chat(std::vector<Message> messages) {
+  ChatRequest request;
+  request.messages = std::move(messages);
+  return request;
+}
+
 TEST(SessionBook, adds_the_requests_of_a_session) {
   SessionBook book;
-  book.add({"a", "x"}, used(100, 0, 10), "", 5);
+  book.add({"a", "x"}, used(100, 0, 10), 1, "", 5);
   Usage second = used(150, 109, 20);
   second.restored_tokens = 7;
-  book.add({"a", "x"}, second, "", 9);
-  book.add({"b", "x"}, used(30, 0, 1), "", 10);
+  book.add({"a", "x"}, second, 1, "", 9);
+  book.add({"b", "x"}, used(30, 0, 1), 1, "", 10);
   const auto all = book.all();
   ASSERT_EQ(all.size(), 2);
   EXPECT_EQ(all[0].id, "b");
@@ -54,7 +60,7 @@ TEST(SessionBook, lost_tokens_were_known_and_are_computed_again) {
   SessionBook book;
   const SessionName name{"a", "x"};
   EXPECT_EQ(book.lost_tokens(name, used(100, 0, 10)), 0) << "the first request";
-  book.add(name, used(100, 0, 10), "", 0);  // 109 tokens are known
+  book.add(name, used(100, 0, 10), 1, "", 0);  // 109 tokens are known
   EXPECT_EQ(book.lost_tokens(name, used(150, 109, 1)), 0);
   EXPECT_EQ(book.lost_tokens(name, used(150, 60, 1)), 49);
   EXPECT_EQ(book.lost_tokens(name, used(80, 60, 1)), 19) << "a shorter prompt";
@@ -66,10 +72,10 @@ TEST(SessionBook, lost_tokens_were_known_and_are_computed_again) {
 TEST(SessionBook, names_what_tokens_were_lost_to) {
   SessionBook book;
   const SessionName name{"a", "x"};
-  book.add(name, used(100, 0, 10), "", 0);
-  book.add(name, used(150, 20, 10, diverged(20)), "date", 0);                   // 89
-  book.add(name, used(200, 150, 10, diverged(150)), "", 0);                     // 9
-  book.add(name, used(300, 200, 1, missed(MissReason::kEvicted, 200)), "", 0);  // 9
+  book.add(name, used(100, 0, 10), 1, "", 0);
+  book.add(name, used(150, 20, 10, diverged(20)), 1, "date", 0);                   // 89
+  book.add(name, used(200, 150, 10, diverged(150)), 1, "", 0);                     // 9
+  book.add(name, used(300, 200, 1, missed(MissReason::kEvicted, 200)), 1, "", 0);  // 9
   const SessionSummary sum = book.all().front();
   EXPECT_EQ(sum.lost_tokens, 107);
   EXPECT_EQ(sum.lost_to, (std::map<std::string, uint64_t, std::less<>>{
@@ -81,18 +87,25 @@ TEST(SessionBook, names_reasoning_that_is_left_out) {
   const SessionName name{"a", "x"};
   Usage first = used(100, 0, 50);
   first.reasoning_tokens = 30;
-  book.add(name, first, "", 0);
-  book.add(name, used(180, 98, 1, diverged(98)), "", 0);
+  book.add(name, first, 1, "", 0);
+  book.add(name, used(180, 98, 1, diverged(98)), 1, "", 0);
   EXPECT_EQ(book.all().front().lost_to.begin()->first, "reasoning");
-  book.add(name, used(300, 100, 1, diverged(100)), "", 0);
+  book.add(name, used(300, 100, 1, diverged(100)), 1, "", 0);
   EXPECT_EQ(book.all().front().lost_to.count("diverged"), 1) << "the last answer had none";
+}
+
+TEST(SessionBook, expects_no_answer_of_several_choices) {
+  SessionBook book;
+  const SessionName name{"a", "x"};
+  book.add(name, used(100, 0, 400), 4, "", 0);
+  EXPECT_EQ(book.lost_tokens(name, used(600, 100, 1)), 0);
 }
 
 TEST(SessionBook, is_bounded) {
   SessionBook book;
   for (size_t i = 0; i < SessionBook::kSessions + 5; ++i) {
-    book.add({std::to_string(i), "x"}, used(10, 0, 1), "", 0);
-    book.add({"0", std::to_string(i)}, used(10, 0, 1), "", 0);
+    book.add({std::to_string(i), "x"}, used(10, 0, 1), 1, "", 0);
+    book.add({"0", std::to_string(i)}, used(10, 0, 1), 1, "", 0);
   }
   const auto all = book.all();
   ASSERT_EQ(all.size(), SessionBook::kSessions);
@@ -104,29 +117,34 @@ TEST(SessionBook, is_bounded) {
 }
 
 TEST(SessionName, is_the_given_id_or_the_conversation) {
-  const std::vector<Message> messages = {text_message("system", "It is Monday."),
-                                         text_message("user", "Hello"),
-                                         text_message("assistant", "Hi")};
-  const std::vector<Message> later = {text_message("system", "It is Tuesday."),
-                                      text_message("user", "Hello")};
+  const ChatRequest messages =
+      chat({text_message("system", "It is Monday."), text_message("user", "Hello"),
+            text_message("assistant", "Hi")});
+  const ChatRequest later =
+      chat({text_message("system", "It is Tuesday."), text_message("user", "Hello")});
   const SessionName name = session_name("", messages);
   EXPECT_EQ(name.id.size(), 16);
   EXPECT_EQ(name.id, name.conversation);
   EXPECT_EQ(session_name("", later).id, name.id);
   EXPECT_EQ(session_name("mine", later).id, "mine");
   EXPECT_EQ(session_name("mine", later).conversation, name.conversation);
-  EXPECT_NE(session_name("", std::vector{text_message("user", "Hallo")}).id, name.id);
-  EXPECT_EQ(session_name("", std::vector{text_message("system", "x")}).id, "");
+  EXPECT_NE(session_name("", chat({text_message("system", "x"), text_message("user", "Hallo")})).id,
+            name.id);
+  EXPECT_NE(session_name("", chat({text_message("user", "Hello")})).id, name.id);
+  EXPECT_EQ(session_name("", chat({text_message("system", "x")})).id, "");
   EXPECT_EQ(session_name(std::string(1000, 'x'), messages).id.size(), 128);
 }
 
 TEST(SessionName, does_not_depend_on_reminders) {
   const auto of = [](std::string text) {
-    return session_name("", std::vector{text_message("user", std::move(text))}).conversation;
+    return session_name("", chat({text_message("user", std::move(text))})).conversation;
   };
   EXPECT_EQ(of("Mend it."), of("<system-reminder>Today is Monday.</system-reminder>Mend it."));
   EXPECT_EQ(of("Mend it."), of("Mend it.<system-reminder>a</system-reminder><system-reminder>b"));
   EXPECT_NE(of("Mend it."), of("Mend that."));
+  std::string many;  // an hour's work, if it took quadratic time
+  for (int i = 0; i < 200'000; ++i) many += "<system-reminder></system-reminder>";
+  EXPECT_EQ(of("Mend it."), of(many + "Mend it."));
 }
 
 TEST(SessionName, is_found_in_claude_codes_user_id) {
