@@ -95,11 +95,11 @@ TEST_F(Commands, set_refuses_what_the_api_refuses_in_its_words) {
 }
 
 TEST_F(Commands, set_refuses_what_is_none_of_its_kind) {
-  after({"/set temperature hot", "/set top_k 1.5", "/set top_k -1", "/set stats maybe",
+  after({"/set temperature hot", "/set top_k 1.5", "/set top_k -2", "/set stats maybe",
          "/set humour on"});
   EXPECT_TRUE(console.shows("temperature is 'hot', expected a number.\n"));
   EXPECT_TRUE(console.shows("top_k is '1.5', expected an integer.\n"));
-  EXPECT_TRUE(console.shows("top_k is '-1', expected an integer.\n"));
+  EXPECT_TRUE(console.shows("top_k is '-2', expected an integer.\n"));
   EXPECT_TRUE(console.shows("stats is 'maybe', expected on or off.\n"));
   EXPECT_TRUE(console.shows("there is not a setting 'humour'; expected one of temperature"));
 }
@@ -240,14 +240,24 @@ TEST_F(Commands, a_tilde_is_the_users_home) {
   EXPECT_THAT(content("chat.json"), HasSubstr("\"Hello\""));
 }
 
+TEST_F(Commands, a_count_of_minus_one_is_off_or_all_as_in_requests) {
+  service.scripts = {says("x")};
+  after({"/set top_k -1", "/set repeat_last_n 9", "/set repeat_last_n -1", "Hello"});
+  ASSERT_EQ(service.requests.size(), 1u);
+  EXPECT_EQ(service.requests.at(0).engine.sampling.top_k, 0u);
+  EXPECT_EQ(service.requests.at(0).engine.sampling.penalty_last_n, UINT32_MAX);
+  EXPECT_TRUE(console.shows("repeat_last_n is -1.\n"));
+}
+
 // --- completion ---
 
 TEST(Completions, offer_commands_then_settings) {
   EXPECT_THAT(completions("/sa"), ElementsAre("/save "));
   EXPECT_THAT(completions("/s"),
               UnorderedElementsAre("/set ", "/show", "/system ", "/save ", "/stats"));
-  EXPECT_THAT(completions("/set t"), UnorderedElementsAre("/set temperature ", "/set top_k ",
-                                                          "/set top_p ", "/set thinking "));
+  EXPECT_THAT(completions("/set t"),
+              UnorderedElementsAre("/set temperature ", "/set top_k ", "/set top_p ",
+                                   "/set typical_p ", "/set top_n_sigma ", "/set thinking "));
   EXPECT_THAT(completions("/set "), Contains("/set stats "));
   EXPECT_THAT(completions("Hello"), IsEmpty());
   EXPECT_THAT(completions(""), Not(IsEmpty()));
