@@ -89,6 +89,10 @@ void add_all() {
     add("min_p:0.05", n_vocab, {.temperature = 0.8f, .min_p = 0.05f});
     add("penalties", n_vocab,
         {.temperature = 0.8f, .repetition_penalty = 1.1f, .frequency_penalty = 0.5f});
+    add("typical_p:0.95", n_vocab, {.temperature = 0.8f, .typical_p = 0.95f});
+    add("top_k:40 xtc:0.5", n_vocab,
+        {.temperature = 0.8f, .top_k = 40, .xtc = {.probability = 0.5f}});
+    add("mirostat:2", n_vocab, {.temperature = 0.8f, .mirostat = {.version = 2}});
     benchmark::RegisterBenchmark(("top_logprobs:5/" + std::to_string(n_vocab)).c_str(),
                                  [=](benchmark::State& state) {
                                    std::vector<float> logits(n_vocab);
