@@ -96,8 +96,8 @@ Result<uint32_t> verify_choices(Replay& replay, const StoredAnswer& file) {
     }
   }
   if (n_different > 0) return n_different;
-  streams::print("{}: equal: {} and the logits that they were sampled from{}\n", file.path,
-                 counted(n_tokens, "token"),
+  streams::print("{}: equal: {} of {} and the logits that they were sampled from{}\n", file.path,
+                 counted(n_tokens, "token"), counted(index, "choice"),
                  is_constrained ? " (a constraint chose among them, which is not verified)" : "");
   return 0u;
 }

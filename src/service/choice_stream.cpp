@@ -176,11 +176,13 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
     state_->sink->on_done(all);
 }
 
-// Drops calls beyond max_calls. Calls without markup are recognized only at the end of an answer,
-// so there may be more than were allowed.
+// Drops calls beyond max_calls, and text after the last one that is allowed. Calls without markup
+// are recognized only at the end of an answer, so there may be more than were allowed.
 void ChoiceStream::keep_allowed_calls(std::vector<AnswerPart>& parts) {
   if (!output().max_calls) return;
   std::erase_if(parts, [this](const AnswerPart& part) {
+    const bool is_after = n_begun_calls_ >= *output().max_calls;
+    if (is_after && part.kind == AnswerPart::Kind::kText) return has_dropped_text_ = true;
     if (part.kind == AnswerPart::Kind::kCall) ++n_begun_calls_;
     const bool is_of_call =
         part.kind == AnswerPart::Kind::kCall || part.kind == AnswerPart::Kind::kArguments;
@@ -200,7 +202,8 @@ void ChoiceStream::remember(FinishReason reason) {
   const bool is_whole = reason == FinishReason::kStop ||
                         (reason == FinishReason::kLength && !may_call) ||
                         (reason == FinishReason::kExhausted && !may_call);
-  const bool is_cut = stops_.matched() || is_cut_in_calls_ || has_extra_calls();
+  const bool is_cut =
+      stops_.matched() || is_cut_in_calls_ || has_extra_calls() || has_dropped_text_;
   if (!is_whole || is_cut) return;
   Message message = text_message("assistant", kvik::text_of(all_parts_, AnswerPart::Kind::kText));
   for (const AnswerPart& part : all_parts_) {

@@ -137,6 +137,20 @@ std::vector<TokenId> Service::take_prompt(CompletionRequest& request) const {
   return prompt_tokens(std::get<std::string>(request.prompt));
 }
 
+namespace {
+
+// Bans the tokens, and those with a bias of −∞: a constraint takes precedence over a ban.
+void ban_tokens(const std::vector<TokenId>& ids, SamplingParams& sampling) {
+  for (const TokenId id : ids) sampling.banned.push_back({id});
+  std::erase_if(sampling.logit_bias, [&](const std::pair<TokenId, float>& bias) {
+    if (bias.second != -std::numeric_limits<float>::infinity()) return false;
+    sampling.banned.push_back({bias.first});
+    return true;
+  });
+}
+
+}  // namespace
+
 // Fills in the engine request from the other fields.
 Result<void> Service::prepare(CompletionRequest& request) {
   Request& out = request.engine;
@@ -161,8 +175,7 @@ Result<void> Service::prepare(CompletionRequest& request) {
     const auto& more = request.output.answer_syntax.end_tokens;
     out.stop_tokens.insert(out.stop_tokens.end(), more.begin(), more.end());
   }
-  for (const TokenId id : request.output.answer_syntax.forbidden_tokens)
-    out.sampling.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
+  ban_tokens(request.output.answer_syntax.forbidden_tokens, out.sampling);
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   out.sampling.seed = request.seed ? *request.seed : random_seed();

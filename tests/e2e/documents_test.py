@@ -20,6 +20,7 @@ import unittest
 import kvik
 from document_blocks import blocks_of, json_values
 from launch_test import AGENTS
+from server import Server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ADAPTERS = tempfile.TemporaryDirectory()

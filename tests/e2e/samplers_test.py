@@ -122,6 +122,20 @@ class Samplers(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("'x' is not an integer of at least -1", done.stderr.decode())
 
+    def test_llama_cpps_name_of_the_repetition_penalty(self):
+        texts = [self.server.text(PROMPT, seed=1, temperature=1, max_tokens=24, **fields)
+                 for fields in ({}, {"repeat_penalty": 2}, {"repetition_penalty": 2})]
+        self.assertNotEqual(texts[0], texts[1])
+        self.assertEqual(texts[1], texts[2])
+        refused = self.server.post("/v1/completions", {"prompt": "x", "repeat_penalty": "x"})
+        self.assertEqual((refused.status, refused.json["error"]["param"]), (400, "repeat_penalty"))
+
+    def test_a_constraint_takes_precedence_over_tokens_that_never_come(self):
+        (first,) = self.server.post("/tokenize", {"content": "a", "add_special": False}).json["tokens"]
+        body = {"prompt": "x", "max_tokens": 3, "guided_choice": ["a"], "logit_bias": {str(first): False}}
+        answer = self.server.post("/v1/completions", body)
+        self.assertEqual((answer.status, answer.json.get("choices", [{}])[0].get("text")), (200, "a"), answer.body[:300])
+
 
 if __name__ == "__main__":
     unittest.main()

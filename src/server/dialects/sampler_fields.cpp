@@ -242,7 +242,11 @@ Result<void> read_sampling_numbers(const JsonFields& fields, SamplingParams& sam
 
 Result<void> read_samplers(const JsonFields& fields, CompletionRequest& request,
                            std::string_view repetition_name) {
+  constexpr std::string_view kRepeatPenalty = "repeat_penalty";
   constexpr TextBounds kBreakers{RequestBounds::kDryBreakers, RequestBounds::kDryBreakerBytes};
+  // llama.cpp's name is understood on every route.
+  if (!fields.find(repetition_name) && fields.find(kRepeatPenalty))
+    repetition_name = kRepeatPenalty;
   TRY(read_sampling_numbers(fields, request.engine.sampling, repetition_name));
   TRY(read_order(fields, request.engine.sampling));
   TRY(read_banned(fields, request));

@@ -129,11 +129,12 @@ Result<void> AnswerFile::load() {
   const std::string_view all = bytes;
   const std::string_view checked = all.substr(0, is_long ? all.size() - kChecksum : 0);
   if (!checked.starts_with(kBegin) || checksum_of(checked) != all.substr(checked.size()))
-    return fail(ErrorCode::kCorrupt, fmt::format("'{}' is damaged, and is replaced", path_));
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'{}' is damaged: the next answers replace it", path_));
   AnswerDecoder in(checked.substr(kBegin.size()));
   if (in.text() != model_.fingerprint) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("'{}' is that of another model, and is replaced", path_));
+                fmt::format("'{}' is that of another model: the next answers replace it", path_));
   }
   const auto is_foreign = [this](TokenId id) { return id >= model_.n_vocab; };
   while (!in.is_at_end()) {

@@ -95,6 +95,8 @@ Result<std::optional<ReplayDifference>> Replay::verify(const AttestedRequest& at
   request.cache_salt = fmt::format("answer {}", n_verified_);  // no pages of an earlier answer
   request.max_tokens = static_cast<uint32_t>(answer.ids.size());
   if (attested.is_constrained) {
+    // The sampled tokens are replaced, so nothing may keep one from being sampled.
+    request.sampling = {.temperature = 0};
     request.script = answer.ids;
   } else if (answer.ended_itself) {
     ++request.max_tokens;

@@ -24,6 +24,17 @@ std::string without_reminders(std::string_view text) {
   }
 }
 
+// Returns an id of at most kMaxIdBytes. That of a longer one ends with its hash.
+std::string shortened(std::string_view id) {
+  constexpr size_t kHashBytes = 8;
+  if (id.size() <= kMaxIdBytes) return valid_utf8(id);
+  Sha256 hash;
+  hash.add_text(id);
+  const Sha256Digest digest = hash.finish();
+  return valid_utf8(id.substr(0, kMaxIdBytes - 1 - 2 * kHashBytes)) + "-" +
+         to_hex(std::span(digest).first(kHashBytes));
+}
+
 bool is_uuid(std::string_view text) {
   constexpr std::string_view kForm = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
   return std::ranges::equal(text, kForm, [](char c, char form) {
@@ -44,7 +55,7 @@ SessionName session_name(std::string_view given_id, const ChatRequest& chat) {
   const Sha256Digest digest = hash.finish();
   SessionName name;
   name.conversation = to_hex(std::span(digest).first(8));
-  name.id = given_id.empty() ? name.conversation : valid_utf8(given_id.substr(0, kMaxIdBytes));
+  name.id = given_id.empty() ? name.conversation : shortened(given_id);
   return name;
 }
 

@@ -132,7 +132,9 @@ TEST(SessionName, is_the_given_id_or_the_conversation) {
             name.id);
   EXPECT_NE(session_name("", chat({text_message("user", "Hello")})).id, name.id);
   EXPECT_EQ(session_name("", chat({text_message("system", "x")})).id, "");
-  EXPECT_EQ(session_name(std::string(1000, 'x'), messages).id.size(), 128);
+  const std::string long_id(1000, 'x');
+  EXPECT_EQ(session_name(long_id, messages).id.size(), 128);
+  EXPECT_NE(session_name(long_id, messages).id, session_name(long_id + "y", messages).id);
 }
 
 TEST(SessionName, does_not_depend_on_reminders) {
