@@ -127,10 +127,7 @@ TEST(AttestationJson, errors_name_the_field) {
       {[](json::object& a) { attest_of(a)["prompts"].get_array()[1].get_object().erase("seed"); },
        "seed is missing"},
       {[](json::object& a) {
-         attest_of(a)["prompts"]
-             .get_array()[0]
-             .get_object()["sampling"]
-             .get_object()["logit_bias"] = json::array{5};
+         attest_of(a)["sampling"].get_object()["logit_bias"] = json::array{5};
        },
        "logit_bias[0]"},
       {[](json::object& a) { attest_of(a)["sampling"].get_object()["samplers"] = "ez"; },
