@@ -146,8 +146,8 @@ export function App() {
             <Tiles />
             <MapPanel />
             <div class="pair"><Sequences /><Steps /></div>
-            <Sessions />
             <Charts />
+            <Sessions />
             <SingleModel />
           </div>
         </Boundary>
