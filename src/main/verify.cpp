@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,8 +65,7 @@ std::optional<std::string> other_model(const AttestedAnswer& answer, const std::
                                        const std::string& adapter) {
   if (answer.model != model) {
     return fmt::format(
-        "another model computed the answer: its fingerprint is {}, that of MODEL is "
-        "{}",
+        "another model computed the answer: its fingerprint is {}, that of MODEL is {}",
         printable(answer.model), model);
   }
   for (const AttestedAnswer::Prompt& prompt : answer.prompts) {
@@ -92,7 +92,7 @@ Result<uint32_t> verify_choices(Replay& replay, const StoredAnswer& file) {
       if (!difference) return in_file(file.path, difference.error());
       if (!*difference) continue;
       ++n_different;
-      streams::print("{}: choice {}: {}\n", file.path, index, (*difference)->text);
+      streams::print("{}: choice {}: {}\n", file.path, index, **difference);
     }
   }
   if (n_different > 0) return n_different;

@@ -74,7 +74,7 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       dry_breakers_(tokenizer) {
   if (!answers_->is_on() || chat.answer_folder.empty()) return;
   const std::string& fingerprint = card_.weights.digest;
-  answer_file_.emplace(fmt::format("{}/answers-{:.16}", chat.answer_folder, fingerprint),
+  answer_file_.emplace(AnswerFile::path_in(chat.answer_folder, fingerprint),
                        AnswerFile::Model{fingerprint, card_.n_vocab}, answers_);
 }
 

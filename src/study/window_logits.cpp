@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
+
+#include "study/single_sequence.h"
 
 namespace kvik {
 namespace {
-
-constexpr uint32_t kMaxStepTokens = 512;
 
 class CallingSink final : public EventSink {
  public:
@@ -30,13 +29,7 @@ class CallingSink final : public EventSink {
 Result<std::unique_ptr<WindowLogits>> WindowLogits::create(LoadedModel& loaded, uint32_t n_ctx) {
   std::unique_ptr<WindowLogits> windows(new WindowLogits);
   windows->adapter_ = loaded.adapter;
-  const EngineOptions options{.kv_budget_bytes = loaded.kv().budget(n_ctx + 64, 2),
-                              .kv_type = loaded.kv_type,
-                              .n_ctx_max = n_ctx + 1,
-                              .max_step_tokens = std::min(n_ctx, kMaxStepTokens),
-                              .max_running = 1};
-  TRY_ASSIGN(windows->engine_,
-             Engine::create(std::move(loaded.model), *loaded.backend, options, windows->clock_));
+  TRY_ASSIGN(windows->engine_, single_sequence_engine(loaded, n_ctx + 1, windows->clock_));
   return windows;
 }
 

@@ -1,6 +1,6 @@
 """Sends BFCL questions to Qwen2.5-Coder 1.5B: forced calls, voluntary calls, and no calls if no tool fits. Runs with ./test --models.
 
-KVIK_BFCL_QUESTIONS is the number of questions per category (default: 8; 0: all). docs/guides/frameworks.md has the results of 20.
+KVIK_BFCL_QUESTIONS is the number of questions per category (default: 20; 0: all).
 """
 import os
 import re
@@ -11,7 +11,7 @@ import packages
 import trained
 from server import Server
 
-QUESTIONS = int(os.environ.get("KVIK_BFCL_QUESTIONS", "8")) or None
+QUESTIONS = int(os.environ.get("KVIK_BFCL_QUESTIONS", "20")) or None
 
 
 class Bfcl(unittest.TestCase):
@@ -34,13 +34,17 @@ class Bfcl(unittest.TestCase):
         self.assertGreaterEqual(getattr(tally, count), at_least * tally.n, tally.wrong)
 
     def test_required_simple(self):
-        self.check("simple_python", "required", 0.85)
+        self.check("simple_python", "required", 0.95)
 
     def test_required_multiple(self):
-        self.check("multiple", "required", 0.85)
+        self.check("multiple", "required", 0.95)
+
+    @unittest.expectedFailure
+    def test_required_parallel(self):
+        """Qwen2.5-Coder 1.5B makes only one call by itself (see below), as it does without constraints."""
+        self.check("parallel", "required", 0.85)
 
     def test_required_parallel_calls_are_wanted_ones_and_none_comes_twice(self):
-        """The model makes only one of the wanted calls, as it does without constraints, so not all of them are required."""
         self.check("parallel", "required", 0.85, "n_wanted")
 
     def test_required_calls_end_where_the_model_ends(self):
@@ -53,7 +57,7 @@ class Bfcl(unittest.TestCase):
             self.assertEqual((free["text"], free["finish_reason"]), ("", "stop"))
 
     def test_auto_simple(self):
-        self.check("simple_python", "auto", 0.85)
+        self.check("simple_python", "auto", 0.90)
 
     def test_auto_irrelevance_invents_no_call(self):
         """Every call in the answer is text that the model generated."""

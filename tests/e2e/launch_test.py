@@ -282,7 +282,7 @@ class OwnServer(Case):
 
 
 class Warm(Case):
-    """`kvik cache warm`, with a fake agent that asks what it is told to."""
+    """`kvik cache warm`, with a fake agent that asks the question in its arguments."""
     SYSTEM = "You are an agent that works in a folder. " * 20
     ASK = f"""
 body = {{"model": "demo", "max_tokens": 4, "system": {SYSTEM!r}, "messages": [{{"role": "user", "content": sys.argv[-1]}}]}}

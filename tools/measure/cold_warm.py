@@ -93,7 +93,7 @@ def main():
     parser.add_argument("url")
     parser.add_argument("--model")
     parser.add_argument("--restart", help="shell command that restarts the server and waits for it")
-    parser.add_argument("--against", help="URL of another server, whose cold answers are compared as well")
+    parser.add_argument("--against", help="URL of another server; its cold answers are compared as well")
     for name, default in (("beside", 3), ("prompts", 6), ("tokens", 64), ("logprobs", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()

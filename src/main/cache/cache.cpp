@@ -8,6 +8,7 @@
 #include "main/cache/cache_commands.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "service/history/answer_file.h"
 #include "tier/disk_tier.h"
 
 namespace kvik {
@@ -51,20 +52,11 @@ Result<int> collect(const std::string& folder) {
   return kExitOk;
 }
 
-// Removes the files of remembered answers (AnswerFile).
-void remove_answers(const std::string& folder) {
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("answers-")) std::filesystem::remove(entry.path(), failed);
-  }
-}
-
 Result<int> clear(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   const TierSize before = tier->size();
   TRY(tier->clear());
-  remove_answers(folder);
+  AnswerFile::remove_all(folder);
   streams::print("{} pages removed, {} freed\n", before.n_pages, format_bytes(before.n_bytes));
   return kExitOk;
 }

@@ -115,18 +115,28 @@ Result<void> read_user(const JsonFields& fields, std::string_view name,
                                     request.engine.tenant.size(), RequestBounds::kTenantBytes));
 }
 
-Result<bool> restores_answers(const JsonFields& fields) {
+namespace {
+
+// Reads a flag of the object "kvik".
+Result<bool> own_flag(const JsonFields& fields, std::string_view name, bool otherwise) {
   TRY_ASSIGN(const auto own, fields.object("kvik"));
-  if (!own) return true;
-  TRY_ASSIGN(const auto restores, own->flag("restore_answers"));
-  return restores.value_or(true);
+  if (!own) return otherwise;
+  TRY_ASSIGN(const auto flag, own->flag(name));
+  return flag.value_or(otherwise);
+}
+
+}  // namespace
+
+Result<bool> restores_answers(const JsonFields& fields) {
+  return own_flag(fields, "restore_answers", true);
 }
 
 Result<bool> wants_cache_explained(const JsonFields& fields) {
-  TRY_ASSIGN(const auto own, fields.object("kvik"));
-  if (!own) return false;
-  TRY_ASSIGN(const auto explain, own->flag("explain_cache"));
-  return explain.value_or(false);
+  return own_flag(fields, "explain_cache", false);
+}
+
+Result<bool> wants_attestation(const JsonFields& fields) {
+  return own_flag(fields, "attest", false);
 }
 
 }  // namespace kvik

@@ -29,4 +29,7 @@ Result<bool> restores_answers(const JsonFields& fields);
 // Reads "kvik": {"explain_cache": true}: the answer then explains what the cache did.
 Result<bool> wants_cache_explained(const JsonFields& fields);
 
+// Reads "kvik": {"attest": true}: the answer then holds what `kvik verify` needs.
+Result<bool> wants_attestation(const JsonFields& fields);
+
 }  // namespace kvik

@@ -52,14 +52,6 @@ Result<void> read_flag(const JsonFields& fields, std::string_view name, bool& ou
   return {};
 }
 
-// Reads "kvik": {"attest": true}: the answer then holds what `kvik verify` needs.
-Result<bool> wants_attestation(const JsonFields& fields) {
-  TRY_ASSIGN(const auto own, fields.object("kvik"));
-  if (!own) return false;
-  TRY_ASSIGN(const auto attest, own->flag("attest"));
-  return attest.value_or(false);
-}
-
 Result<uint32_t> read_n(const JsonFields& fields) {
   TRY_ASSIGN(const auto n, fields.count<uint32_t>("n"));
   TRY_ASSIGN(const auto best_of, fields.count<uint32_t>("best_of"));
@@ -112,6 +104,9 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   call.session.id = std::move(session).value_or("");
   CompletionRequest& request = call.requests.emplace_back();
   TRY(read_samplers(fields, request));
+  const json::value* bias = fields.find("logit_bias");
+  if (bias && bias->is_array() && bias->get_array().empty())
+    return refuse("logit_bias", "logit_bias is an empty array, expected an object or pairs");
   TRY(read_logit_bias(fields, request));
   TRY_ASSIGN(request.seed, read_seed(fields));
   TRY_ASSIGN(const auto min_tokens, fields.count<uint64_t>("min_tokens"));

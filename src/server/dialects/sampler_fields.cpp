@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/printable.h"
 #include "service/request_bounds.h"
 #include "service/sampling/sampling_fields.h"
 
@@ -72,8 +73,9 @@ std::unexpected<Error> unknown_sampler(std::string_view name) {
                             name.substr(0, 40)));
 }
 
-// Reads the order of the samplers: names, or a string of letters.
-Result<void> read_order(const JsonFields& fields, SamplingParams& sampling) {
+}  // namespace
+
+Result<void> read_sampler_order(const JsonFields& fields, SamplingParams& sampling) {
   const json::value* value = fields.find("samplers");
   if (!value) return {};
   std::vector<SamplerKind> order;
@@ -103,6 +105,15 @@ Result<void> read_order(const JsonFields& fields, SamplingParams& sampling) {
   sampling.order = std::move(order);
   return {};
 }
+
+std::string sampler_letters(std::span<const SamplerKind> order) {
+  std::string letters;
+  for (const SamplerKind kind : order)
+    letters += std::ranges::find(kSamplers, std::optional(kind), &SamplerName::kind)->letter;
+  return letters;
+}
+
+namespace {
 
 struct TextBounds {
   size_t n_texts, n_bytes;
@@ -177,15 +188,14 @@ Result<void> read_number(const JsonFields& fields, std::string_view name, const 
   return {};
 }
 
-// Returns the id; std::nullopt if the text is not an integer. A negative number is an invalid id.
-std::optional<Result<TokenId>> parse_token_id(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  if (error != std::errc() || number < 0 || number > std::numeric_limits<TokenId>::max())
-    return refuse("logit_bias", fmt::format("logit_bias has the key {}, which is not a token id",
-                                            text.substr(0, 40)));
-  return static_cast<TokenId>(number);
+// Returns the id that a key of an object holds.
+Result<TokenId> parse_token_id(std::string_view text) {
+  TokenId id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error == std::errc() && end == text.data() + text.size()) return id;
+  return refuse("logit_bias", fmt::format("logit_bias has the key '{}', expected token ids: texts "
+                                          "are given as pairs, [[\"text\", 1.5]]",
+                                          printable(text.substr(0, 40))));
 }
 
 Result<float> read_bias(const json::value& value) {
@@ -248,7 +258,7 @@ Result<void> read_samplers(const JsonFields& fields, CompletionRequest& request,
   if (!fields.find(repetition_name) && fields.find(kRepeatPenalty))
     repetition_name = kRepeatPenalty;
   TRY(read_sampling_numbers(fields, request.engine.sampling, repetition_name));
-  TRY(read_order(fields, request.engine.sampling));
+  TRY(read_sampler_order(fields, request.engine.sampling));
   TRY(read_banned(fields, request));
   TRY(check_no_others(fields));
   TRY_ASSIGN(request.sampling_texts.dry_breakers,
@@ -265,14 +275,9 @@ Result<void> read_logit_bias(const JsonFields& fields, CompletionRequest& reques
   if (object->size() > RequestBounds::kBiases) return too_many_biases(object->size());
   for (const auto& entry : *object) {
     const std::string_view key(entry.key().data(), entry.key().size());
+    TRY_ASSIGN(const TokenId id, parse_token_id(key));
     TRY_ASSIGN(const float bias, read_bias(entry.value()));
-    const auto id = parse_token_id(key);
-    if (!id) {
-      TRY(add_text_bias(key, bias, request));
-      continue;
-    }
-    TRY(*id);
-    request.engine.sampling.logit_bias.emplace_back(**id, bias);
+    request.engine.sampling.logit_bias.emplace_back(id, bias);
   }
   return {};
 }

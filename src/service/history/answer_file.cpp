@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/file/atomic_file.h"
 #include "base/file/private_files.h"
+#include "base/file/record.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process/thread.h"
@@ -21,72 +24,27 @@ namespace {
 
 constexpr std::string_view kBegin = "kvik answers 1\n";
 
-// Serializes numbers and texts, each text preceded by its length.
-class AnswerEncoder {
- public:
-  void number(uint64_t number) { append(std::as_bytes(std::span(&number, 1))); }
-  void text(std::string_view text) {
-    number(text.size());
-    bytes_ += text;
-  }
-  void append(std::span<const std::byte> bytes) {
-    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  std::string take() && { return std::move(bytes_); }
-
- private:
-  std::string bytes_{kBegin};
-};
-
-class AnswerDecoder {
- public:
-  explicit AnswerDecoder(std::string_view bytes) : rest_(bytes) {}
-
-  // Returns the next n bytes; none, and is_whole() is false, if there are fewer.
-  std::string_view next(uint64_t n) {
-    if (n > rest_.size()) is_whole_ = false;
-    if (!is_whole_) return {};
-    const std::string_view bytes = rest_.substr(0, n);
-    rest_.remove_prefix(n);
-    return bytes;
-  }
-  uint64_t number() {
-    uint64_t number = 0;
-    const std::string_view bytes = next(sizeof(number));
-    if (is_whole_) std::memcpy(&number, bytes.data(), sizeof(number));
-    return number;
-  }
-  std::string text() { return std::string(next(number())); }
-
-  bool is_whole() const { return is_whole_; }
-  bool is_at_end() const { return rest_.empty(); }
-
- private:
-  std::string_view rest_;
-  bool is_whole_ = true;
-};
-
 std::string checksum_of(std::string_view bytes) {
   const Hash128 hash = xxh3_128(std::as_bytes(std::span(bytes)));
   return fmt::format("{:016x}{:016x}", hash.high, hash.low);
 }
 
-void put(AnswerEncoder& out, const AnswerMemory::Stored& stored) {
+void put(RecordWriter& out, const AnswerMemory::Stored& stored) {
   out.text(stored.client);
-  out.append(stored.key);
+  out.bytes(stored.key);
   out.number(stored.answer->ids.size());
-  out.append(std::as_bytes(std::span(stored.answer->ids)));
+  out.bytes(std::as_bytes(std::span(stored.answer->ids)));
   out.text(stored.answer->opening);
   out.text(stored.answer->reasoning);
 }
 
-std::optional<AnswerMemory::Stored> next_answer(AnswerDecoder& in) {
+std::optional<AnswerMemory::Stored> next_answer(RecordReader& in) {
   AnswerMemory::Stored stored;
   stored.client = in.text();
-  const std::string_view key = in.next(sizeof(ConversationKey));
+  const std::string_view key = in.bytes(sizeof(ConversationKey));
   const uint64_t n_ids = in.number();
   const std::string_view ids =
-      n_ids <= UINT32_MAX ? in.next(n_ids * sizeof(TokenId)) : in.next(UINT64_MAX);
+      n_ids <= UINT32_MAX ? in.bytes(n_ids * sizeof(TokenId)) : in.bytes(UINT64_MAX);
   RememberedAnswer answer;
   answer.opening = in.text();
   answer.reasoning = in.text();
@@ -98,7 +56,21 @@ std::optional<AnswerMemory::Stored> next_answer(AnswerDecoder& in) {
   return stored;
 }
 
+constexpr std::string_view kNameBegin = "answers-";
+
 }  // namespace
+
+std::string AnswerFile::path_in(const std::string& folder, std::string_view fingerprint) {
+  return fmt::format("{}/{}{:.16}", folder, kNameBegin, fingerprint);
+}
+
+void AnswerFile::remove_all(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().starts_with(kNameBegin))
+      std::filesystem::remove(entry.path(), ignored);
+  }
+}
 
 AnswerFile::AnswerFile(std::string path, Model model, std::shared_ptr<AnswerMemory> memory,
                        Duration pause)
@@ -131,13 +103,13 @@ Result<void> AnswerFile::load() {
   if (!checked.starts_with(kBegin) || checksum_of(checked) != all.substr(checked.size()))
     return fail(ErrorCode::kCorrupt,
                 fmt::format("'{}' is damaged: the next answers replace it", path_));
-  AnswerDecoder in(checked.substr(kBegin.size()));
+  RecordReader in(checked.substr(kBegin.size()));
   if (in.text() != model_.fingerprint) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("'{}' is that of another model: the next answers replace it", path_));
   }
   const auto is_foreign = [this](TokenId id) { return id >= model_.n_vocab; };
-  while (!in.is_at_end()) {
+  while (in.n_left() > 0) {
     auto stored = next_answer(in);
     if (!stored || std::ranges::any_of(stored->answer->ids, is_foreign)) {
       return fail(ErrorCode::kCorrupt,
@@ -151,10 +123,10 @@ Result<void> AnswerFile::load() {
 void AnswerFile::save() {
   const uint64_t n_changes = memory_->n_changes();
   if (n_changes == n_saved_changes_) return;
-  AnswerEncoder out;
+  RecordWriter out;
   out.text(model_.fingerprint);
   for (const AnswerMemory::Stored& stored : memory_->all()) put(out, stored);
-  std::string bytes = std::move(out).take();
+  std::string bytes = std::string(kBegin) + std::move(out).take();
   bytes += checksum_of(bytes);
   const auto written = write_atomically(path_, bytes, kPrivateFile);
   if (written) n_saved_changes_ = n_changes;

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/clock.h"
@@ -20,6 +22,11 @@ namespace kvik {
 class AnswerFile {
  public:
   static constexpr std::chrono::seconds kPause{60};
+
+  // Returns the path of a model's file in a folder.
+  static std::string path_in(const std::string& folder, std::string_view fingerprint);
+  // Removes the files of all models from a folder.
+  static void remove_all(const std::string& folder);
 
   struct Model {
     std::string fingerprint;

@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/quantity.h"
-#include "model/adapter.h"
+#include "study/single_sequence.h"
 
 namespace kvik {
 namespace {
-
-constexpr uint32_t kMaxStepTokens = 512;
 
 // Records the tokens of a replay and the chain of their logits.
 class RecordingSink final : public EventSink {
@@ -39,28 +36,24 @@ class RecordingSink final : public EventSink {
 };
 
 // Returns the first difference. The replay may have one token more than the answer.
-std::optional<ReplayDifference> difference(const AttestedChoice& answer,
-                                           const RecordingSink& replay) {
+std::optional<std::string> difference(const AttestedChoice& answer, const RecordingSink& replay) {
   const AttestedChoice& replayed = replay.replayed();
   for (size_t i = 0; i < answer.ids.size(); ++i) {
-    if (i == replayed.ids.size())
-      return ReplayDifference{i, fmt::format("the replay ends after {} tokens", i)};
+    if (i == replayed.ids.size()) return fmt::format("the replay ends after {} tokens", i);
     if (answer.ids[i] != replayed.ids[i]) {
-      return ReplayDifference{
-          i, fmt::format("token {} is {}, the replay has {}", i, answer.ids[i], replayed.ids[i])};
+      return fmt::format("token {} is {}, the replay has {}", i, answer.ids[i], replayed.ids[i]);
     }
     if (answer.links[i] == replayed.links[i]) continue;
     const char* reason = i == 0 ? "the logits, or the recorded request, differ at token {}"
                                 : "the logits differ at token {}";
-    return ReplayDifference{i, fmt::format(fmt::runtime(reason), i)};
+    return fmt::format(fmt::runtime(reason), i);
   }
   const size_t n = answer.ids.size();
   if (replayed.ids.size() > n) {
-    return ReplayDifference{
-        n, fmt::format("the answer ends after {}, the replay goes on", counted(n, "token"))};
+    return fmt::format("the answer ends after {}, the replay goes on", counted(n, "token"));
   }
   if (answer.end != replay.end(answer.ended_itself)) {
-    return ReplayDifference{n, fmt::format("{} are not the whole answer", counted(n, "token"))};
+    return fmt::format("{} are not the whole answer", counted(n, "token"));
   }
   return std::nullopt;
 }
@@ -70,19 +63,12 @@ std::optional<ReplayDifference> difference(const AttestedChoice& answer,
 Result<std::unique_ptr<Replay>> Replay::create(LoadedModel& loaded, uint32_t n_ctx) {
   std::unique_ptr<Replay> replay(new Replay);
   replay->adapter_ = loaded.adapter;
-  const EngineOptions options{.kv_budget_bytes = loaded.kv().budget(n_ctx + 64, 2),
-                              .kv_type = loaded.kv_type,
-                              .n_ctx_max = n_ctx,
-                              .max_step_tokens = std::min(n_ctx, kMaxStepTokens),
-                              .max_running = 1};
-  TRY_ASSIGN(replay->engine_,
-             Engine::create(std::move(loaded.model), *loaded.backend, options, replay->clock_));
+  TRY_ASSIGN(replay->engine_, single_sequence_engine(loaded, n_ctx, replay->clock_));
   return replay;
 }
 
-Result<std::optional<ReplayDifference>> Replay::verify(const AttestedRequest& attested,
-                                                       uint32_t choice,
-                                                       const AttestedChoice& answer) {
+Result<std::optional<std::string>> Replay::verify(const AttestedRequest& attested, uint32_t choice,
+                                                  const AttestedChoice& answer) {
   Request request;
   request.prompt = attested.prompt;
   request.sampling = attested.sampling;

@@ -15,12 +15,6 @@
 
 namespace kvik {
 
-// The first difference between an answer and its replay.
-struct ReplayDifference {
-  size_t at = 0;     // index of the token in the answer
-  std::string text;  // "token 17 is 423, the replay has 9"
-};
-
 // Computes attested answers again: alone, without cached pages, drafts or other sequences. Use from
 // one thread.
 class Replay {
@@ -28,10 +22,11 @@ class Replay {
   // Takes the model of `loaded` for sequences of up to n_ctx tokens and borrows its backend.
   static Result<std::unique_ptr<Replay>> create(LoadedModel& loaded, uint32_t n_ctx);
 
-  // Computes a choice again; std::nullopt if everything is equal. Errors: kInvalidArgument if the
-  // engine cannot compute the request.
-  Result<std::optional<ReplayDifference>> verify(const AttestedRequest& request, uint32_t choice,
-                                                 const AttestedChoice& answer);
+  // Computes a choice again. Returns the first difference in words, such as "token 17 is 423, the
+  // replay has 9"; std::nullopt if everything is equal. Errors: kInvalidArgument if the engine
+  // cannot compute the request.
+  Result<std::optional<std::string>> verify(const AttestedRequest& request, uint32_t choice,
+                                            const AttestedChoice& answer);
 
  private:
   Replay() = default;

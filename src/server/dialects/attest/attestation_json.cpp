@@ -6,8 +6,6 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <charconv>
-#include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -27,12 +25,9 @@ json::array ids_json(const std::vector<TokenId>& ids) {
   return json::array(ids.begin(), ids.end());
 }
 
-// A bias of −∞ becomes null, as JSON has no infinity.
 json::array biases_json(const SamplingParams& sampling) {
   json::array out;
-  for (const auto& [id, bias] : sampling.logit_bias) {
-    out.push_back(json::array{id, std::isfinite(bias) ? json::value(bias) : json::value(nullptr)});
-  }
+  for (const auto& [id, bias] : sampling.logit_bias) out.push_back(json::array{id, bias});
   return out;
 }
 
@@ -42,15 +37,6 @@ json::array lists_json(const std::vector<std::vector<TokenId>>& lists) {
   return out;
 }
 
-// llama.cpp's letters of the samplers, by SamplerKind.
-constexpr std::string_view kSamplerLetters = "edskypmxt";
-
-std::string order_text(const std::vector<SamplerKind>& order) {
-  std::string text;
-  for (const SamplerKind kind : order) text += kSamplerLetters[static_cast<size_t>(kind)];
-  return text;
-}
-
 json::object sampling_json(const SamplingParams& sampling) {
   json::object out;
   for (const SamplingField& field : sampling_fields()) {
@@ -58,7 +44,7 @@ json::object sampling_json(const SamplingParams& sampling) {
   }
   if (!sampling.logit_bias.empty()) out["logit_bias"] = biases_json(sampling);
   if (!sampling.banned.empty()) out["banned"] = lists_json(sampling.banned);
-  if (sampling.order) out["samplers"] = order_text(*sampling.order);
+  if (sampling.order) out["samplers"] = sampler_letters(*sampling.order);
   if (const auto breakers = sorted_breakers(sampling.dry); !breakers.empty())
     out["dry_breakers"] = lists_json(breakers);
   return out;
@@ -121,11 +107,10 @@ Result<std::vector<std::pair<TokenId, float>>> read_biases(const JsonFields& fie
     const std::string path = fields.path_of("logit_bias", i);
     const json::value& pair = (*list)[i];
     if (!pair.is_array() || pair.get_array().size() != 2)
-      return wrong_type(path, "a list of a token id and a number or null", pair);
+      return wrong_type(path, "a list of a token id and a number", pair);
     TRY_ASSIGN(const TokenId id, read_token_id(path, pair.get_array()[0]));
-    const json::value& value = pair.get_array()[1];
-    const auto bias = value.is_null() ? -std::numeric_limits<double>::infinity() : as_finite(value);
-    if (!bias) return wrong_type(path, "a list of a token id and a number or null", pair);
+    const auto bias = as_finite(pair.get_array()[1]);
+    if (!bias) return wrong_type(path, "a list of a token id and a number", pair);
     biases.emplace_back(id, static_cast<float>(*bias));
   }
   return biases;
@@ -146,22 +131,6 @@ Result<std::vector<std::vector<TokenId>>> read_lists(const JsonFields& fields,
   return lists;
 }
 
-Result<std::optional<std::vector<SamplerKind>>> read_order(const JsonFields& fields) {
-  TRY_ASSIGN(const auto letters, fields.string("samplers"));
-  if (!letters) return std::optional<std::vector<SamplerKind>>();
-  std::vector<SamplerKind> order;
-  for (const char letter : *letters) {
-    const size_t kind = kSamplerLetters.find(letter);
-    if (kind == kSamplerLetters.npos) {
-      return refuse("samplers",
-                    fmt::format("{} holds '{}', expected letters of {}", fields.path_of("samplers"),
-                                printable(*letters), kSamplerLetters));
-    }
-    order.push_back(static_cast<SamplerKind>(kind));
-  }
-  return std::optional(std::move(order));
-}
-
 std::shared_ptr<const DryBreakers> breakers_of(const std::vector<std::vector<TokenId>>& lists) {
   if (lists.empty()) return nullptr;
   DryBreakers breakers;
@@ -174,7 +143,7 @@ Result<SamplingParams> read_sampling(const JsonFields& fields) {
   TRY(read_sampling_numbers(fields, sampling));
   TRY_ASSIGN(sampling.logit_bias, read_biases(fields));
   TRY_ASSIGN(sampling.banned, read_lists(fields, "banned"));
-  TRY_ASSIGN(sampling.order, read_order(fields));
+  TRY(read_sampler_order(fields, sampling));
   TRY_ASSIGN(const auto breakers, read_lists(fields, "dry_breakers"));
   sampling.dry.breakers = breakers_of(breakers);
   TRY(check_sampling(sampling));

@@ -14,6 +14,7 @@
 
 #include "base/file/file_descriptor.h"
 #include "base/file/private_files.h"
+#include "base/file/record.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process/thread.h"
@@ -46,50 +47,6 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-
-// Serializes texts, each preceded by its length.
-class RecordWriter {
- public:
-  void text(std::string_view text) {
-    number(text.size());
-    bytes_ += text;
-  }
-  void number(uint64_t number) {
-    bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number));
-  }
-  std::string take() && { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-class RecordReader {
- public:
-  explicit RecordReader(std::string_view bytes) : rest_(bytes) {}
-
-  std::string text() {
-    const uint64_t n = number();
-    if (n > rest_.size()) is_whole_ = false;
-    if (!is_whole_) return {};
-    std::string text(rest_.substr(0, n));
-    rest_.remove_prefix(n);
-    return text;
-  }
-  uint64_t number() {
-    uint64_t number = 0;
-    if (rest_.size() < sizeof(number)) is_whole_ = false;
-    if (!is_whole_) return 0;
-    std::memcpy(&number, rest_.data(), sizeof(number));
-    rest_.remove_prefix(sizeof(number));
-    return number;
-  }
-  bool is_whole() const { return is_whole_; }
-  size_t n_left() const { return rest_.size(); }
-
- private:
-  std::string_view rest_;
-  bool is_whole_ = true;
-};
 
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 

@@ -177,22 +177,22 @@ TEST(CompletionJson, lists_have_limits) {
 
 TEST(CompletionJson, logit_bias_maps_tokens_to_numbers_up_to_100) {
   for (const char* bias :
-       {R"({"":1})", R"({"-1":1})", R"({"4294967296":1})", R"({"99999999999999999999":1})",
-        R"({"1":"a"})", R"({"1":101})", R"({"1":-100.5})", R"({"1":1e999})", R"({"1":null})",
-        R"({"1":true})", R"([1])", R"([[1,2,3]])", R"([["",1]])", R"([[-1,1]])"})
+       {R"({"a":1})", R"({"":1})", R"({"-1":1})", R"({"1 ":1})", R"({"4294967296":1})",
+        R"({"99999999999999999999":1})", R"([])", R"({"1":"a"})", R"({"1":101})", R"({"1":-100.5})",
+        R"({"1":1e999})", R"({"1":null})", R"({"1":true})", R"([1])", R"([[1,2,3]])", R"([["",1]])",
+        R"([[-1,1]])"})
     EXPECT_EQ(refused_fields(std::string(R"("logit_bias":)") + bias), "logit_bias") << bias;
 }
 
-TEST(CompletionJson, logit_bias_takes_ids_and_texts_as_an_object_or_as_pairs) {
+TEST(CompletionJson, logit_bias_takes_ids_as_an_object_and_texts_too_as_pairs) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const std::vector<std::pair<TokenId, float>> ids = {{5, 2.0f}, {7, kNever}};
   const std::vector<std::pair<std::string, float>> texts = {{"a b", -1.5f}, {"1 ", 3.0f}};
-  for (const char* bias :
-       {R"({"5":2,"a b":-1.5,"7":false,"1 ":3})", R"([[5,2],["a b",-1.5],[7,false],["1 ",3]])"}) {
-    const auto request = parse_fields(std::string(R"("logit_bias":)") + bias);
-    EXPECT_EQ(request.engine.sampling.logit_bias, ids) << bias;
-    EXPECT_EQ(request.sampling_texts.biases, texts) << bias;
-  }
+  const auto of_object = parse_fields(R"("logit_bias":{"5":2,"7":false})");
+  EXPECT_EQ(of_object.engine.sampling.logit_bias, ids);
+  const auto of_pairs = parse_fields(R"("logit_bias":[[5,2],["a b",-1.5],[7,false],["1 ",3]])");
+  EXPECT_EQ(of_pairs.engine.sampling.logit_bias, ids);
+  EXPECT_EQ(of_pairs.sampling_texts.biases, texts);
 }
 
 TEST(CompletionJson, logprobs_are_given_for_up_to_20) {
