@@ -110,7 +110,7 @@ class Verify(unittest.TestCase):
                             ("stop_token_ids", [9])):
             changes[part] = change((*of_prompt, part), value)
         changes["seed"] = change((*of_prompt, "seed"), "4")
-        for name, value in (("top_k", 7), ("temperature", 0.5), ("logit_bias", [[3, None]])):
+        for name, value in (("top_k", 7), ("temperature", 0.5), ("logit_bias", [[3, -100]])):
             changes[name] = change(("kvik", "attest", "sampling", name), value)
         shorter = copy.deepcopy(answer)
         shorter["choices"][0]["token_ids"].pop()
