@@ -159,7 +159,7 @@ class Documents(Package):
             return set(output("bash", "-c", script, os.path.join(DOCUMENTS, "completions/kvik"), *words, cwd=self.folder()).split())
         self.assertEqual(complete("kvik", ""), self.commands())
         self.assertEqual(complete("kvik", "ser"), {"serve"})
-        self.assertEqual(complete("kvik", "cache", ""), {"stat", "verify", "gc", "clear"})
+        self.assertEqual(complete("kvik", "cache", ""), {"stat", "verify", "gc", "clear", "export", "import", "warm"})
         self.assertEqual(complete("kvik", "serve", "--kv-m"), {"--kv-memory"})
         self.assertEqual(complete("kvik", "serve", "--share", ""), {"two", "all", "key"})
         self.assertEqual(complete("kvik", "adapter", "merge", "--pu"), {"--pure"})
