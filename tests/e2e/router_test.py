@@ -107,6 +107,18 @@ class Router(unittest.TestCase):
             live = server.request("GET", "/props?model=demo")
             self.assertEqual(live.json["model_alias"], "demo")
 
+    def test_watching_loads_no_model(self):
+        with Server("demo", MODELS[0], *KV) as server:
+            for path in ("/kvik/live", "/kvik/sessions"):
+                for query in ("", "?model=demo"):
+                    refused = server.get(path + query)
+                    self.assertEqual(refused.status, 503, path)
+                    self.assertIn(f"{path} does not load a model", refused.json["error"]["message"])
+            self.assertEqual({m["state"] for m in server.get("/v1/models").json["data"]}, {"unloaded"})
+            server.complete([1, 2, 3], model="demo", max_tokens=1)
+            self.assertEqual(server.get("/kvik/sessions?model=demo").json, {"sessions": []})
+            self.assertEqual(server.get("/kvik/sessions?model=" + MODELS[0]).status, 503)
+
     def test_metrics_show_every_model_under_its_name(self):
         with Server("demo", MODELS[0], *KV, "--memory", "8GiB") as server:
             for name in ("demo", MODELS[0]):

@@ -67,7 +67,11 @@ void apply_keep_alive(ModelServers& models, const std::string& model, const json
                                    std::chrono::duration<double>(std::min(*seconds, kMost))));
 }
 
-// Shows the state of a loaded model's engine. Neither loads the model nor keeps it loaded.
+// These show the state of a model's server. Neither loads the model nor keeps it loaded.
+bool is_observation(std::string_view path) {
+  return path == "/kvik/live" || path == "/kvik/sessions";
+}
+
 Reply watch_model(const HandlerContext& context, const HttpRequest& request) {
   const ModelServers& models = context.options.router->models;
   const std::string requested = query_value(request.query, "model");
@@ -89,13 +93,13 @@ Reply watch_model(const HandlerContext& context, const HttpRequest& request) {
                        .answer_share = std::move(answer_share),
                        .id = request.id,
                        .errors = Router::error_shape(request.path),
-                       .takes_events = true,
+                       .takes_events = request.path == "/kvik/live",
                        .port = status.port});
   }
-  return error_response(
-      model_fault({ErrorCode::kUnavailable,
-                   fmt::format("{}; /kvik/live does not load a model, POST /v1/models/load does",
-                               name.empty() ? "no model is loaded" : name + " is not loaded")}));
+  return error_response(model_fault(
+      {ErrorCode::kUnavailable,
+       fmt::format("{}; {} does not load a model, POST /v1/models/load does",
+                   name.empty() ? "no model is loaded" : name + " is not loaded", request.path)}));
 }
 
 }  // namespace
@@ -124,7 +128,7 @@ std::string upstream_request(const HttpRequest& request, std::string_view body) 
 Reply proxy_request(const HandlerContext& context, const HttpRequest& request,
                     const RequestBody& body) {
   if (request.method == "HEAD") return HttpResponse{.status = 200, .body = ""};
-  if (request.path == "/kvik/live") return watch_model(context, request);
+  if (is_observation(request.path)) return watch_model(context, request);
   ModelServers& models = context.options.router->models;
   const bool has_body = !request.body.empty();
   std::string model = query_value(request.query, "model");
