@@ -45,8 +45,10 @@ class AddressSpace(unittest.TestCase):
         ended, done = set(), set()
         for mib in range(40, 300, 6):
             code, output = self.limited(mib, "run", "demo", "-p", "ROMEO:", "--max-tokens", 2, "--threads", 1)
-            # Below this limit the system cannot load the program and prints its own message.
-            if code == 127 or (code < 0 and not output):
+            # Below this limit the system cannot load the program, or the C++ runtime cannot reserve memory for exceptions, and they print their own
+            # messages. That must not happen again where the program has reported an error itself.
+            is_before_main = code < 0 and output in ([], ["terminate called without an active exception"]) and not ended | done
+            if code == 127 or is_before_main:
                 continue
             self.assertIn(code, (0, 1), (mib, output))
             if code == 0:
