@@ -1,4 +1,4 @@
-"""A proxy that records requests and their answers."""
+"""A proxy that records requests and their answers, and may change the requests."""
 import http.client
 import http.server
 import threading
@@ -18,9 +18,11 @@ class Exchange:
 
 
 class Recorder:
-    """with Recorder(server.port) as recorder: … recorder.port … recorder.exchanges"""
+    """with Recorder(server.port) as recorder: … recorder.port … recorder.exchanges
 
-    def __init__(self, target_port):
+    change: function(path, body) → body as it is sent on, and recorded."""
+
+    def __init__(self, target_port, change=lambda path, body: body):
         self.exchanges = []
         recorder = self
 
@@ -28,7 +30,7 @@ class Recorder:
             protocol_version = "HTTP/1.1"
 
             def pass_on(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                body = change(self.path, self.rfile.read(int(self.headers.get("Content-Length", 0))))
                 exchange = Exchange(self.command, self.path, body)
                 recorder.exchanges.append(exchange)
                 upstream = http.client.HTTPConnection("127.0.0.1", target_port, timeout=300)
