@@ -165,6 +165,7 @@ void AnswerSplitter::end_bare_calls(Ending ending) {
     return;
   }
   note_call();
+  has_bare_calls_ = true;
   n_calls_ += static_cast<uint32_t>(calls.size());
   std::ranges::move(calls, std::back_inserter(parts_));
 }

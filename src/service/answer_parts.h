@@ -61,6 +61,8 @@ class AnswerSplitter {
   // marks that close it are complete.
   bool is_in_calls() const { return calls_.has_value(); }
   bool is_closing_call() const { return calls_ && calls_->is_between_calls(); }
+  // Returns whether the answer ended with calls that lack the markup of a format.
+  bool has_bare_calls() const { return has_bare_calls_; }
 
   // Returns the reasoning spans so far, in order. may_reason() returns whether more may follow.
   const std::vector<ReasoningSpan>& reasoning() const { return reasoning_; }
@@ -110,6 +112,7 @@ class AnswerSplitter {
   uint32_t n_calls_ = 0;
   bool is_beginning_ = true;  // neither text nor a call has come yet
   bool is_after_call_ = false;
+  bool has_bare_calls_ = false;
   bool is_new_message_ = false;    // the next text begins another harmony message
   std::vector<AnswerPart> parts_;  // result of the current push
 };

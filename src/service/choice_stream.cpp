@@ -195,7 +195,8 @@ bool ChoiceStream::has_extra_calls() const {
 }
 
 // Remembers an answer of which the client received everything. One that was cut may end in a part
-// of a call.
+// of a call. Calls without markup are not remembered: templates write them with it, and a model
+// that finds its own form in the prompt repeats it.
 void ChoiceStream::remember(FinishReason reason) {
   const bool has_calls = std::ranges::count(all_parts_, AnswerPart::Kind::kCall, &AnswerPart::kind);
   const bool may_call = has_calls || output().answer_syntax.tools;
@@ -204,7 +205,7 @@ void ChoiceStream::remember(FinishReason reason) {
                         (reason == FinishReason::kExhausted && !may_call);
   const bool is_cut =
       stops_.matched() || is_cut_in_calls_ || has_extra_calls() || has_dropped_text_;
-  if (!is_whole || is_cut) return;
+  if (!is_whole || is_cut || (parts_ && parts_->has_bare_calls())) return;
   Message message = text_message("assistant", kvik::text_of(all_parts_, AnswerPart::Kind::kText));
   for (const AnswerPart& part : all_parts_) {
     if (part.kind != AnswerPart::Kind::kCall) continue;

@@ -47,7 +47,8 @@ class ChoiceStreamTest : public testing::Test {
     output->max_calls = max_calls;
     output->answer_begin = AnswerBegin::kText;
     output->answer_syntax.calls = {&format};
-    output->answer_syntax.tools = std::make_shared<ToolSchemas>();
+    output->answer_syntax.tools = tools;
+    output->answer_syntax.reads_bare_calls = reads_bare_calls;
     auto state = std::make_shared<CompletionState>();
     state->sink = sink;
     state->n_running = 1;
@@ -82,6 +83,9 @@ class ChoiceStreamTest : public testing::Test {
   }
 
   const ToyTokenizer tokenizer{""};
+  const std::shared_ptr<const ToolSchemas> tools = std::make_shared<const ToolSchemas>(
+      std::vector<Json>{*parse_json(R"({"type": "function", "function": {"name": "f"}})")});
+  bool reads_bare_calls = false;
   const ConversationKey before = conversation_key({.client = "owner", .scope = ""});
   std::shared_ptr<RecordingSink> sink;
   std::shared_ptr<AnswerMemory> memory;
@@ -149,6 +153,17 @@ TEST_F(ChoiceStreamTest, remembers_only_what_the_client_got_whole) {
   EXPECT_EQ(remembered(text_message("assistant", "Yes, of")), "") << "a call may have begun";
   run("Yes.", std::nullopt, FinishReason::kCancelled);
   EXPECT_EQ(remembered(text_message("assistant", "Yes.")), "");
+}
+
+TEST_F(ChoiceStreamTest, remembers_no_calls_without_markup) {
+  run(std::string(kCall), std::nullopt);
+  EXPECT_EQ(remembered(called()), kCall);
+  reads_bare_calls = true;
+  run(std::string(kCall), std::nullopt);
+  EXPECT_EQ(remembered(called()), kCall);
+  run("```json\n{\"name\": \"f\", \"arguments\": {}}\n```", std::nullopt);
+  EXPECT_EQ(n_calls(sink->parts), 1u);
+  EXPECT_EQ(remembered(called()), "");
 }
 
 }  // namespace
