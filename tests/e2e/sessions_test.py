@@ -1,5 +1,7 @@
 """Tests GET /kvik/sessions: what sessions reused, computed and lost, as agents send their requests."""
+import json
 import os
+import pathlib
 import tempfile
 import unittest
 
@@ -7,6 +9,7 @@ import kvik  # noqa: F401, needed because it adds tools/ to the path
 from server import Server
 
 SESSION = "0a1b2c3d-1111-2222-3333-444455556666"
+RECORDED = json.loads((pathlib.Path(__file__).resolve().parents[1] / "agents/moving_parts.json").read_text())
 RULES = "You are a careful programmer. Read files before you change them, and run the tests afterwards. " * 3
 
 
@@ -69,6 +72,45 @@ class Sessions(unittest.TestCase):
         self.assertEqual(self.lost("Today is 2026-11-28.\n" + RULES, "Today is 2026-11-29.\n" + RULES), ["date"])
         self.assertEqual(self.lost("You have 9412 tokens left.\n" + RULES, "You have 8377 tokens left.\n" + RULES), ["token_count"])
         self.assertEqual(self.lost("Be brief.\n" + RULES, "Be exact.\n" + RULES), ["diverged"])
+
+    def test_recorded_moving_parts_of_agents_are_named(self):
+        server = self.serve()
+        for i, entry in enumerate(RECORDED):
+            with self.subTest(agent=entry["agent"], about=entry["about"]):
+                common = {"prompt_cache_key": f"session-{i}", "kvik": {"explain_cache": True}, "cache_salt": f"entry-{i}"}
+                rest = [{"role": "user", "content": "Mend the parser. " + RULES}]
+                for version in ("before", "after"):
+                    request = entry[version] | {"messages": entry[version]["messages"] + rest}
+                    answer = self.ask(server, "/v1/chat/completions", request | common)
+                (explained,) = answer["kvik"]["cache"]
+                self.assertEqual(explained["miss"].get("looks_like"), entry["looks_like"], explained["miss"])
+                if entry["within_session"]:
+                    session = self.sessions(server)[0]
+                    self.assertEqual((session["id"], session["requests"]), (f"session-{i}", 2))
+                    self.assertEqual(list(session["lost_to"]), [entry["looks_like"]], session)
+                    self.assertGreater(session["lost_tokens"], 50)
+
+    def test_tools_in_another_order_are_named(self):
+        server = self.serve()
+        tools = [{"type": "function", "function": {"name": name, "description": RULES, "parameters": {"type": "object", "properties": {}}}}
+                 for name in ("read", "write")]
+        for version in (tools, tools[::-1]):
+            self.ask(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": "Mend it."}], "tools": version})
+        (session,) = self.sessions(server)
+        self.assertEqual(list(session["lost_to"]), ["tool_order"])
+
+    def test_sessions_of_agents_are_told_apart(self):
+        server = self.serve()
+        context = "<system-reminder>\nThis is the Qwen Code. We are setting up the context for our chat.\n</system-reminder>"
+        for task in ("Mend the parser.", "Mend the printer."):  # Qwen Code
+            self.ask(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": context}, {"role": "user", "content": task}]})
+        self.assertEqual([s["requests"] for s in self.sessions(server)], [1, 1])
+        for session in ("ses_a", "ses_b"):  # opencode finds a title in a request of its own
+            for first in ("Generate a title for this conversation:\n", f"Mend the parser of {session}."):
+                answer = server.post("/v1/chat/completions", {"max_tokens": 2, "messages": [{"role": "user", "content": first}]},
+                                     headers={"x-session-id": session})
+                self.assertEqual(answer.status, 200, answer.body)
+        self.assertEqual([(s["id"], s["requests"], s["lost_tokens"]) for s in self.sessions(server)[:2]], [("ses_b", 2, 0), ("ses_a", 2, 0)])
 
     def test_a_key_sees_its_own_sessions(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -89,7 +89,7 @@ class Tree:
 
     def _walk(self):
         for folder, folders, files in os.walk(self.root):
-            folders[:] = [f for f in folders if f not in self.SKIPPED and not re.fullmatch(r"build(-.*)?", f)]
+            folders[:] = [f for f in folders if f not in self.SKIPPED and not re.fullmatch(r"build(-.*)?|\.unit-.*", f)]
             for name in files:
                 yield os.path.relpath(os.path.join(folder, name), self.root).replace(os.sep, "/")
 
@@ -359,7 +359,7 @@ def vague_comments(texts, recorded):
 
 # A file name in a comment or document. `*`, `{a,b}` and words in capitals stand for others (see stale_paths).
 FILE_NAME = re.compile(r"(?<![\w.*/{}<>$~@-])(?:[\w-]+/)*[\w-]+\.(?:cpp|h|inl|cu|cuh|py|mjs|cmake|md)\b(?![\w(])")
-FOREIGN_FILES = re.compile(r"(?:.*/|.*_)?llama\.cpp|ggml-common\.h|convert_lora_to_gguf\.py|vllm/.*|doc/xxhash_spec\.md|setup\.py")
+FOREIGN_FILES = re.compile(r"(?:.*/|.*_)?llama\.cpp|ggml-common\.h|convert_lora_to_gguf\.py|vllm/.*|doc/xxhash_spec\.md|setup\.py|AGENTS\.md|CLAUDE\.md|QWEN\.md")
 
 
 def missing_files(path, text, paths):

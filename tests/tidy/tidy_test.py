@@ -265,6 +265,14 @@ class EveryRuleCanFail(unittest.TestCase):
         self.rejects(rule, "src/a.h", one + "// So it is.\n", "// Pages.\n")
         self.accepts(rule, "src/a.h", one, one + 'int n = "A page, whose";\n')
 
+    def test_folders_of_builds_and_killed_tests_are_not_read(self):
+        with tempfile.TemporaryDirectory() as root:
+            for path in ("src/a.h", "build-fuzz/b.h", "web/.unit-x7Qz/c.mjs", "web/node_modules/d.ts"):
+                os.makedirs(os.path.join(root, os.path.dirname(path)))
+                with open(os.path.join(root, path), "w", encoding="utf-8"):
+                    pass
+            self.assertEqual(rules.Tree(root).paths, ["src/a.h"])
+
     def test_missing_files(self):
         def rule(path, text):
             return rules.missing_files(path, text, ["src/kv/a.h", "src/kv/b.cpp", "docs/c.md", "tools/d.py", "models/demo.gguf"])

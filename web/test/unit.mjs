@@ -6,6 +6,9 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
+for (const name of readdirSync(web)) {  // of a run that was killed
+  if (name.startsWith(".unit-")) rmSync(`${web}/${name}`, { recursive: true });
+}
 const out = mkdtempSync(`${web}/.unit-`);
 try {
   await build({

@@ -232,7 +232,8 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
     envelope.explain_cache = reach_of(key);
     envelope.find_text = find_text;
   }
-  SessionName session = std::move(call.session);
+  SessionName session =
+      with_session_header(std::move(call.session), request.header("x-session-id"));
   const uint32_t n_choices = call.requests.front().n;
   const auto& form = call.requests.front().form;
   std::string form_param =

@@ -36,7 +36,8 @@ export function readSessions(json: unknown): Session[] {
 
 const kCauses: Record<string, string> = {
   diverged: "changed text", evicted: "eviction", reasoning: "reasoning left out", date: "a date", id: "an id",
-  token_count: "a token count", reminder: "a reminder", tool: "a tool", no_snapshot: "no snapshot",
+  token_count: "a token count", reminder: "a reminder", tool: "a tool", tool_order: "the order of tools", git_status: "the state of the repository",
+  working_directory: "the folder", environment: "the environment", instructions: "instructions", no_snapshot: "no snapshot",
 };
 
 // Returns what tokens were lost to, in words.

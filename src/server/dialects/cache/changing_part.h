@@ -14,11 +14,15 @@ struct TextAround {
 
 // Returns the name of the part to which the token seems to belong, if it is one that clients change
 // from request to request; otherwise an empty view:
-//   "date"         a date or a time of day: "Today's date: 2026-11-22"
-//   "token_count"  "Token usage: 41230/200000"
-//   "id"           a random number, as in "cch=3f9a1" or a UUID
-//   "reminder"     between <system-reminder> and </system-reminder>
-//   "tool"         the definition of a tool: others, or in another order
+//   "working_directory"  the folder in which an agent works: "<cwd>/srv/story</cwd>"
+//   "git_status"         branch, changed files and last commits: "Current branch: main"
+//   "date"               a date or a time of day: "Today's date: 2026-11-22"
+//   "token_count"        "Token usage: 41230/200000"
+//   "id"                 a random number, as in "cch=3f9a1" or a UUID
+//   "instructions"       the text of AGENTS.md, CLAUDE.md or QWEN.md
+//   "environment"        other lines of <env>, <environment_context> and the like
+//   "reminder"           between <system-reminder> and </system-reminder>
+//   "tool"               the definition of a tool: others, or in another order
 std::string_view changing_part(const TextAround& text);
 
 }  // namespace kvik

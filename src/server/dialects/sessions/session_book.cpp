@@ -4,12 +4,19 @@
 
 namespace kvik {
 
+namespace {
+
+constexpr auto conversation_of = [](const auto& conversation) -> const std::string& {
+  return conversation.name.conversation;
+};
+
+}  // namespace
+
 const SessionBook::Conversation* SessionBook::find(const SessionName& name) const {
   const auto session = std::ranges::find(
       sessions_, name.id, [](const Session& s) -> const std::string& { return s.sum.id; });
   if (session == sessions_.end()) return nullptr;
-  const auto found =
-      std::ranges::find(session->conversations, name.conversation, &Conversation::digest);
+  const auto found = std::ranges::find(session->conversations, name.conversation, conversation_of);
   return found == session->conversations.end() ? nullptr : &*found;
 }
 
@@ -22,8 +29,8 @@ uint64_t SessionBook::lost_of(const Conversation* before, const Usage& usage) {
 
 // Templates leave out the reasoning of earlier turns, so that the prompt differs from the end of
 // the earlier prompt on. That end may be the mark that opens the reasoning.
-std::string SessionBook::cause_of(const Conversation& before, const Usage& usage,
-                                  std::string_view part) {
+std::string SessionBook::cause_of(const Conversation& before, const SessionName& name,
+                                  const Usage& usage, std::string_view part) {
   constexpr uint32_t kOpening = 8;
   const auto position = usage.cache.position;
   if (before.has_reasoning && usage.cache.miss == MissReason::kDiverged && position &&
@@ -31,6 +38,9 @@ std::string SessionBook::cause_of(const Conversation& before, const Usage& usage
       *position <= before.prompt_tokens + kOpening) {
     return "reasoning";
   }
+  const bool is_reordered =
+      before.name.tools != name.tools && before.name.tool_set == name.tool_set;
+  if (part == "tool" && is_reordered) return "tool_order";
   return std::string(part.empty() ? name_of(usage.cache.miss) : part);
 }
 
@@ -66,11 +76,11 @@ void SessionBook::add(const SessionName& name, const Usage& usage, uint32_t n_ch
   sum.generated_tokens += usage.completion_tokens;
   sum.last_s = now_s;
   std::list<Conversation>& all = session.conversations;
-  const auto before = std::ranges::find(all, name.conversation, &Conversation::digest);
+  const auto before = std::ranges::find(all, name.conversation, conversation_of);
   if (before != all.end()) {
     if (const uint64_t n_lost = lost_of(&*before, usage)) {
       sum.lost_tokens += n_lost;
-      sum.lost_to[cause_of(*before, usage, part)] += n_lost;
+      sum.lost_to[cause_of(*before, name, usage, part)] += n_lost;
     }
     all.erase(before);
   } else if (all.size() == kConversations) {
@@ -80,7 +90,7 @@ void SessionBook::add(const SessionName& name, const Usage& usage, uint32_t n_ch
   // several choices.
   const bool has_answer = n_choices == 1 && usage.completion_tokens > 0;
   const uint64_t n_answer = has_answer ? usage.completion_tokens - 1 : 0;
-  all.push_front({.digest = name.conversation,
+  all.push_front({.name = name,
                   .n_known = usage.prompt_tokens + n_answer,
                   .prompt_tokens = usage.prompt_tokens,
                   .has_reasoning = usage.reasoning_tokens > 0});

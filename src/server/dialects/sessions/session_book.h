@@ -23,6 +23,7 @@ struct SessionSummary {
   uint64_t generated_tokens = 0;
   // Tokens with K and V of the request before in the same conversation that the prompt is long
   // enough for, but did not reuse, and their causes: a part that clients change (changing_part()),
+  // or "tool_order" if that is a tool and the request has the same tools in another order,
   // else "reasoning" if the answer's reasoning is not in the prompt any more, else the MissReason.
   // At most so many were computed again: text that the client has left out counts as well.
   uint64_t lost_tokens = 0;
@@ -50,7 +51,7 @@ class SessionBook {
  private:
   // The last request of a conversation.
   struct Conversation {
-    std::string digest;
+    SessionName name;
     uint64_t n_known = 0;  // tokens with K and V
     uint32_t prompt_tokens = 0;
     bool has_reasoning = false;
@@ -63,8 +64,8 @@ class SessionBook {
   const Conversation* find(const SessionName& name) const REQUIRES(mutex_);
   Session& use(const std::string& id, int64_t now_s) REQUIRES(mutex_);
   static uint64_t lost_of(const Conversation* before, const Usage& usage);
-  static std::string cause_of(const Conversation& before, const Usage& usage,
-                              std::string_view part);
+  static std::string cause_of(const Conversation& before, const SessionName& name,
+                              const Usage& usage, std::string_view part);
 
   mutable Mutex mutex_;
   std::list<Session> sessions_ GUARDED_BY(mutex_);  // last used first

@@ -82,6 +82,25 @@ TEST(SessionBook, names_what_tokens_were_lost_to) {
                              {"date", 89}, {"diverged", 9}, {"evicted", 9}}));
 }
 
+TEST(SessionBook, names_tools_in_another_order) {
+  const auto name_of = [](const std::vector<std::string>& tools) {
+    ChatRequest request = chat({text_message("user", "Hello")});
+    for (const std::string& tool : tools) {
+      const Json function{Json::Fields{{"name", Json{tool}}}};
+      request.tools.push_back(Json{Json::Fields{{"function", function}}});
+    }
+    return session_name("a", request);
+  };
+  SessionBook book;
+  book.add(name_of({"read", "write"}), used(100, 0, 1), 1, "", 0);
+  book.add(name_of({"write", "read"}), used(120, 20, 1, diverged(20)), 1, "tool", 0);
+  EXPECT_EQ(book.all().front().lost_to.begin()->first, "tool_order");
+  book.add(name_of({"write", "edit"}), used(140, 30, 1, diverged(30)), 1, "tool", 0);
+  EXPECT_EQ(book.all().front().lost_to.count("tool"), 1) << "other tools";
+  book.add(name_of({"edit", "write"}), used(160, 10, 1, diverged(10)), 1, "date", 0);
+  EXPECT_EQ(book.all().front().lost_to.count("date"), 1) << "before the tools";
+}
+
 TEST(SessionBook, names_reasoning_that_is_left_out) {
   SessionBook book;
   const SessionName name{"a", "x"};
@@ -147,6 +166,28 @@ TEST(SessionName, does_not_depend_on_reminders) {
   std::string many;  // an hour's work, if it took quadratic time
   for (int i = 0; i < 200'000; ++i) many += "<system-reminder></system-reminder>";
   EXPECT_EQ(of("Mend it."), of(many + "Mend it."));
+}
+
+TEST(SessionName, messages_that_are_only_reminders_do_not_name_a_conversation) {
+  const auto of = [](const std::string& task) {
+    return session_name("", chat({text_message("user", "<system-reminder>a</system-reminder>\n"),
+                                  text_message("user", task)}));
+  };
+  EXPECT_EQ(of("Mend it.").id, session_name("", chat({text_message("user", "Mend it.")})).id);
+  EXPECT_NE(of("Mend it.").id, of("Mend that.").id);
+  EXPECT_NE(of("").id, "");
+}
+
+TEST(SessionName, a_header_names_a_session_that_the_body_does_not) {
+  const ChatRequest messages = chat({text_message("user", "Hello")});
+  const SessionName unnamed = session_name("", messages);
+  EXPECT_EQ(with_session_header(unnamed, "ses_1").id, "ses_1");
+  EXPECT_EQ(with_session_header(unnamed, "ses_1").conversation, unnamed.conversation);
+  EXPECT_EQ(with_session_header(unnamed, std::string(1000, 'x')).id.size(), 128);
+  EXPECT_EQ(with_session_header(unnamed, std::nullopt).id, unnamed.id);
+  EXPECT_EQ(with_session_header(unnamed, "").id, unnamed.id);
+  EXPECT_EQ(with_session_header(session_name("mine", messages), "ses_1").id, "mine");
+  EXPECT_EQ(with_session_header({}, "ses_1").id, "");
 }
 
 TEST(SessionName, is_found_in_claude_codes_user_id) {
