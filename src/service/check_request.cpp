@@ -94,6 +94,29 @@ Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
 
 }  // namespace
 
+Result<void> check_tokens_left(const Request& request, uint32_t n_vocab) {
+  std::vector<TokenId> forbidden;
+  for (const auto& [id, bias] : request.sampling.logit_bias) {
+    if (bias == -std::numeric_limits<float>::infinity()) forbidden.push_back(id);
+  }
+  for (const std::vector<TokenId>& banned : request.sampling.banned) {
+    if (banned.size() == 1) forbidden.push_back(banned.front());
+  }
+  if (forbidden.empty()) return {};
+  if (request.min_tokens > 0) {
+    forbidden.insert(forbidden.end(), request.stop_tokens.begin(), request.stop_tokens.end());
+  }
+  if (forbidden.size() < n_vocab) return {};
+  std::ranges::sort(forbidden);
+  const auto repeated = std::ranges::unique(forbidden);
+  if (forbidden.size() - repeated.size() < n_vocab) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("logit_bias, banned tokens and min_tokens forbid all {} tokens of the "
+                          "vocabulary, expected that one is left",
+                          n_vocab),
+              "logit_bias");
+}
+
 bool is_name_of(const ModelCard& card, std::string_view name) {
   return is_same_model(name, card.id.text()) ||
          std::ranges::any_of(card.aliases, [&](const std::string& alias) {

@@ -9,6 +9,7 @@
 #include "engine/request/adapter_digest.h"
 #include "service/adapters/adapter_registry.h"
 #include "service/answer_size.h"
+#include "service/attest/choice_count.h"
 #include "service/check_request.h"
 #include "service/choice_stream.h"
 #include "service/pooling_stream.h"
@@ -232,6 +233,7 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
         form.vocabulary, std::move(form.grammar), std::move(lead));
     relaxed = std::move(form.relaxed);
   }
+  if (!to_run.constraint) TRY(check_tokens_left(to_run, card_.n_vocab));
   limit_reasoning(request);
   // New tokens count only for answers that are not streamed; this is not known here, so they are
   // counted as 0.
@@ -245,7 +247,7 @@ Result<std::unique_ptr<Completion>> Service::complete(CompletionRequest request,
   std::optional<Hash128> attested_hash;
   if (request.output.attests) {
     completion->attest(attested(to_run));
-    attested_hash = hash_of(*completion->attested());
+    attested_hash = with_choices(hash_of(*completion->attested()), request.n);
     to_run.trace = Request::Trace::kOn;
   }
   const auto output = std::make_shared<const OutputOptions>(std::move(request.output));

@@ -136,6 +136,20 @@ class Samplers(unittest.TestCase):
         answer = self.server.post("/v1/completions", body)
         self.assertEqual((answer.status, answer.json.get("choices", [{}])[0].get("text")), (200, "a"), answer.body[:300])
 
+    def test_a_request_that_forbids_all_tokens_is_refused(self):
+        with Server("synthetic:test-llama") as server:
+            (prompt, n_vocab) = ("x", 260)
+            never = {str(id): False for id in range(n_vocab)}
+            for path, body in (("/v1/completions", {"logit_bias": never}), ("/completion", {"logit_bias": never}),
+                               ("/v1/completions", {"logit_bias": {k: v for k, v in never.items() if int(k) >= 200}, "banned_tokens": list(range(200))}),
+                               ("/api/generate", {"options": {"logit_bias": never}})):
+                with self.subTest(path):
+                    answer = server.post(path, {"prompt": prompt, "max_tokens": 3, **body})
+                    self.assertEqual(answer.status, 400, answer.body)
+                    self.assertIn(b"forbid all 260 tokens of the vocabulary, expected that one is left", answer.body)
+            del never["65"]
+            self.assertEqual(server.post("/v1/completions", {"prompt": prompt, "max_tokens": 3, "logit_bias": never}).status, 200)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -143,6 +143,38 @@ class Verify(unittest.TestCase):
                 self.assertIn(status, (1, 2), (changed, out, errors))
                 self.assertNotIn("equal", out)
 
+    def test_choices_that_are_left_out_are_found(self):
+        answer = self.ask(prompt=["To be", "ROMEO:"], n=2, max_tokens=4, temperature=1)
+        self.check(answer)
+        left_out = copy.deepcopy(answer)
+        for choices in (left_out["choices"], left_out["kvik"]["attest"]["choices"]):
+            del choices[3], choices[1]
+        status, out, errors = self.verify(left_out)
+        self.assertEqual((status, out), (2, ""))
+        self.assertIn("there are 2 choices and 2 attested ones of 2 prompts, expected 4 of 2", errors)
+        left_out["kvik"]["attest"]["n"] = 1  # the chains begin with the number
+        status, out, errors = self.verify(left_out)
+        self.assertEqual((status, out.count("differ at token 0"), errors), (1, 2, ""), out)
+        del left_out["kvik"]["attest"]["n"]
+        self.assertIn("kvik.attest.n is missing", self.verify(left_out)[2])
+
+    def test_one_unreadable_file_does_not_stop_the_others(self):
+        answer = self.ask(prompt="To be", max_tokens=4)
+        status, out, errors = self.verify(answer, "no JSON", answer)
+        self.assertEqual((status, out.count(": equal: "), errors.count("\n")), (2, 2, 1), out + errors)
+        self.assertIn("1.json: expected an answer as a JSON object", errors)
+        changed = copy.deepcopy(answer)
+        changed["choices"][0]["token_ids"][0] ^= 1
+        status, out, errors = self.verify("no JSON", changed)
+        self.assertEqual((status, errors.count("\n")), (1, 1), out + errors)
+        run = subprocess.run([kvik.BINARY, "verify", "demo", os.path.join(self.folder.name, "absent.json")], capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stdout), (2, ""), run.stderr)
+
+    def test_a_file_that_is_too_long_is_refused(self):
+        status, out, errors = self.verify("[" + "0," * (17 << 20) + "0]")
+        self.assertEqual((status, out), (2, ""))
+        self.assertIn("is longer than 33554432 bytes", errors)
+
     def test_bad_files_get_one_sentence(self):
         answer = self.ask(prompt="To be", max_tokens=2)
         other_type = copy.deepcopy(answer)
@@ -155,11 +187,14 @@ class Verify(unittest.TestCase):
         foreign = copy.deepcopy(answer)
         foreign["kvik"]["attest"]["prompts"][0]["prompt"] = [10**6]
         for texts, expected in (([""], "expected an answer as a JSON object"), (['{"choices": []}'], "there is no kvik.attest"),
-                                ([other_type], "'int3', expected f32"), ([answer, bf16], "verify them separately"), ([foreign], "prompt"), ([scripted], "the answer holds token 4294967295")):
+                                ([other_type], "'int3', expected f32"), ([foreign], "prompt"), ([scripted], "the answer holds token 4294967295")):
             with self.subTest(expected):
                 status, out, errors = self.verify(*texts)
                 self.assertEqual((status, out, errors.count("\n")), (2, "", 1), errors)
                 self.assertIn(expected, errors)
+        status, out, errors = self.verify(answer, bf16)
+        self.assertEqual((status, out.count(": equal: ")), (2, 1), errors)
+        self.assertIn("verify them separately", errors)
         status, out, errors = self.verify(answer, model="synthetic:test-llama")
         self.assertEqual((status, errors), (1, ""))
         self.assertIn("another model", out)
@@ -167,12 +202,14 @@ class Verify(unittest.TestCase):
     def test_requests_that_cannot_be_attested(self):
         turn = {"role": "user", "content": "a"}
         for path, body in (("/v1/completions", {"prompt": "a", "stream": True}), ("/v1/messages", {"messages": [turn], "max_tokens": 1}),
-                           ("/v1/responses", {"input": "a"}),
+                           ("/v1/responses", {"input": "a"}), ("/completion", {"prompt": "a"}),
+                           ("/api/generate", {"prompt": "a"}), ("/api/chat", {"messages": [turn]}),
                            ("/v1/completions", {"prompt": "a", "echo": True}), ("/v1/completions", {"prompt": "a", "kvik": {"attest": 1}})):
             with self.subTest(path):
                 answer = self.server.post(path, {**ATTEST, **body})
                 self.assertEqual(answer.status, 400, answer.body[:300])
-                self.assertIn("kvik.attest", answer.json["error"]["message"])
+                error = answer.json["error"]
+                self.assertIn("kvik.attest", error if isinstance(error, str) else error["message"])
 
 
 if __name__ == "__main__":

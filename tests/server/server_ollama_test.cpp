@@ -247,7 +247,8 @@ TEST_F(ServerOllama, an_answer_that_fails_ends_its_stream_with_an_error) {
   say({"Hel"}, FinishReason::kFailed);
   const auto lines = stream(kChat, std::string(kHi) + "}");
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(string_at(lines[1], "/error"), "the engine could not finish this completion");
+  EXPECT_TRUE(string_at(lines[1], "/error")
+                  .starts_with("the engine could not finish this completion: the logits"));
 }
 
 TEST_F(ServerOllama, a_silent_stream_is_kept_open_by_blanks) {

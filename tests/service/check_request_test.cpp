@@ -199,5 +199,25 @@ TEST(CheckRequest, another_model_is_not_found) {
   EXPECT_THAT(checked.error().message, HasSubstr("'tiny'"));
 }
 
+TEST(CheckRequest, a_token_is_left_to_sample) {
+  constexpr uint32_t kVocab = 8;
+  Request request;
+  for (TokenId id = 0; id < kVocab; ++id) request.sampling.logit_bias.emplace_back(id, -100);
+  EXPECT_TRUE(check_tokens_left(request, kVocab)) << "-100 is a number";
+  for (auto& [id, bias] : request.sampling.logit_bias) bias = id < 6 ? -kInf : 0;
+  request.sampling.banned = {{6}, {6}, {7, 7}};
+  EXPECT_TRUE(check_tokens_left(request, kVocab)) << "7 is left";
+  request.stop_tokens = {7};
+  EXPECT_TRUE(check_tokens_left(request, kVocab)) << "it ends the answer";
+  request.min_tokens = 1;
+  const auto stopped = check_tokens_left(request, kVocab);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(stopped.error().message, HasSubstr("forbid all 8 tokens of the vocabulary"));
+  request.min_tokens = 0;
+  request.sampling.banned = {{6}, {7}};
+  EXPECT_FALSE(check_tokens_left(request, kVocab));
+}
+
 }  // namespace
 }  // namespace kvik

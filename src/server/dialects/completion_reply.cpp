@@ -24,7 +24,9 @@ bool says_something(const CompletionChunk& chunk) {
 
 std::optional<Error> CompletionReply::error_of(std::optional<FinishReason> finish) const {
   if (finish == FinishReason::kFailed)
-    return Error{ErrorCode::kIo, "the engine could not finish this completion"};
+    return Error{ErrorCode::kIo,
+                 "the engine could not finish this completion: the logits are not finite, banned "
+                 "tokens leave none to sample, or there is no memory"};
   if (finish == FinishReason::kCancelled)
     return Error{ErrorCode::kUnavailable, "this completion was cut off: the server is stopping"};
   if (finish == FinishReason::kExhausted) return exhausted_error(running_.form_param);

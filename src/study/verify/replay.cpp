@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/quantity.h"
+#include "service/attest/choice_count.h"
 #include "study/single_sequence.h"
 
 namespace kvik {
@@ -13,8 +14,8 @@ namespace {
 // Records the tokens of a replay and the chain of their logits.
 class RecordingSink final : public EventSink {
  public:
-  RecordingSink(const AttestedRequest& request, uint32_t choice)
-      : chain_(hash_of(request), choice) {}
+  RecordingSink(const AttestedRequest& request, uint32_t choice, uint32_t n_choices)
+      : chain_(with_choices(hash_of(request), n_choices), choice) {}
 
   void on_trace(const TokenTrace& trace) override {
     replayed_.links.push_back(chain_.add(trace.id, trace.logits));
@@ -68,6 +69,7 @@ Result<std::unique_ptr<Replay>> Replay::create(LoadedModel& loaded, uint32_t n_c
 }
 
 Result<std::optional<std::string>> Replay::verify(const AttestedRequest& attested, uint32_t choice,
+                                                  uint32_t n_choices,
                                                   const AttestedChoice& answer) {
   Request request;
   request.prompt = attested.prompt;
@@ -88,7 +90,7 @@ Result<std::optional<std::string>> Replay::verify(const AttestedRequest& atteste
     ++request.max_tokens;
   }
   TRY(engine_->check(request));
-  const auto sink = std::make_shared<RecordingSink>(attested, choice);
+  const auto sink = std::make_shared<RecordingSink>(attested, choice, n_choices);
   engine_->submit(RequestId{n_verified_++}, std::move(request), sink);
   while (!sink->finish()) engine_->step();
   if (*sink->finish() == FinishReason::kFailed)

@@ -22,11 +22,11 @@ class Replay {
   // Takes the model of `loaded` for sequences of up to n_ctx tokens and borrows its backend.
   static Result<std::unique_ptr<Replay>> create(LoadedModel& loaded, uint32_t n_ctx);
 
-  // Computes a choice again. Returns the first difference in words, such as "token 17 is 423, the
-  // replay has 9"; std::nullopt if everything is equal. Errors: kInvalidArgument if the engine
-  // cannot compute the request.
+  // Computes one of n_choices choices again. Returns the first difference in words, such as "token
+  // 17 is 423, the replay has 9"; std::nullopt if everything is equal. Errors: kInvalidArgument if
+  // the engine cannot compute the request.
   Result<std::optional<std::string>> verify(const AttestedRequest& request, uint32_t choice,
-                                            const AttestedChoice& answer);
+                                            uint32_t n_choices, const AttestedChoice& answer);
 
  private:
   Replay() = default;

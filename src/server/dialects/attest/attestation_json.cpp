@@ -216,14 +216,18 @@ Result<void> read_choices_into(const JsonFields& answer, const JsonFields& attes
                                AttestedAnswer& out) {
   TRY_ASSIGN(const json::array* choices, needed_list(answer, "choices"));
   TRY_ASSIGN(const json::array* attested_choices, needed_list(attested, "choices"));
-  const bool is_alike = choices->size() == attested_choices->size();
-  if (!is_alike || choices->empty() || choices->size() % out.prompts.size() != 0) {
+  TRY_ASSIGN(const uint32_t n_prompts,
+             needed(attested, "n_prompts", attested.count<uint32_t>("n_prompts")));
+  TRY_ASSIGN(const uint32_t n_each, needed(attested, "n", attested.count<uint32_t>("n")));
+  const uint64_t n_all = uint64_t{n_prompts} * n_each;
+  if (n_all == 0 || n_prompts != out.prompts.size() || choices->size() != n_all ||
+      attested_choices->size() != n_all) {
     return refuse("choices",
                   fmt::format("there are {} choices and {} attested ones of {} prompts, expected "
-                              "equal numbers for each prompt",
-                              choices->size(), attested_choices->size(), out.prompts.size()));
+                              "{} of {}",
+                              choices->size(), attested_choices->size(), out.prompts.size(), n_all,
+                              n_prompts));
   }
-  const size_t n_each = choices->size() / out.prompts.size();
   for (size_t i = 0; i < choices->size(); ++i) {
     TRY_ASSIGN(const JsonFields of_answer, element(answer, "choices", *choices, i));
     TRY_ASSIGN(const JsonFields of_attest, element(attested, "choices", *attested_choices, i));
@@ -240,9 +244,14 @@ json::object attestation_json(const Attestation& attestation, const WholeAnswer&
   const SamplingParams& sampling = attestation.requests.front()->sampling;
   for (const auto& request : attestation.requests) prompts.push_back(request_json(*request));
   for (const CompletionChoice& choice : answer.choices) choices.push_back(choice_json(choice));
-  return {{"model", attestation.model},     {"numerics", attestation.numerics},
-          {"kv_type", attestation.kv_type}, {"sampling", sampling_json(sampling)},
-          {"prompts", std::move(prompts)},  {"choices", std::move(choices)}};
+  return {{"model", attestation.model},
+          {"numerics", attestation.numerics},
+          {"kv_type", attestation.kv_type},
+          {"sampling", sampling_json(sampling)},
+          {"n_prompts", attestation.requests.size()},
+          {"n", answer.choices.size() / attestation.requests.size()},
+          {"prompts", std::move(prompts)},
+          {"choices", std::move(choices)}};
 }
 
 Result<AttestedAnswer> read_attested_answer(std::string_view text) {

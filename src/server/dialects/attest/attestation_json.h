@@ -14,6 +14,7 @@ namespace kvik {
 //   sampling: the parameters of all prompts
 //   prompts: for each prompt {prompt, seed, min_tokens, stop_token_ids, adapter, constrained}. The
 //     seed is a text, because many JSON readers round large integers
+//   n_prompts, n: the number of prompts, and of the choices of each
 //   choices: for each choice {links, ended, end}; its tokens are its token_ids
 boost::json::object attestation_json(const Attestation& attestation, const WholeAnswer& answer);
 
