@@ -154,6 +154,14 @@ class Chat(PrefixFile):
             self.assertIn(said, said_here)
         self.assertNotIn("prefix.kvp", os.listdir(self.folder))
 
+    def test_a_prompt_without_end_is_refused(self):
+        said = self.refusal("export", "demo", self.file, "--prompt", "/dev/zero", code=2)
+        self.assertIn("'/dev/zero' is longer than 33554432 bytes", said)
+        long = self.written("long", "word " * (17 << 20 >> 2))
+        said = self.refusal("export", "demo", self.file, "--prompt", long, "--ctx", 1024, code=2)
+        self.assertRegex(said, r"has 22282240 bytes, expected at most 16777216 for a context of 1024 tokens")
+        self.assertNotIn("prefix.kvp", os.listdir(self.folder))
+
 
 class Refusals(PrefixFile):
     def setUp(self):

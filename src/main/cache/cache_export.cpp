@@ -22,6 +22,7 @@
 #include "main/read_input.h"
 #include "main/scratch_folder.h"
 #include "main/serve/chat_template_file.h"
+#include "service/request_bounds.h"
 #include "tier/disk_tier.h"
 #include "tier/prefix_file/export_prefix.h"
 
@@ -124,6 +125,12 @@ Result<int> export_cache(CacheExportOptions options) {
                                               .max_bytes = kNoSizeLimit}));
   TRY_ASSIGN(auto ready,
              load_for_one(options.model, {}, {{.kind = TierKind::kDisk, .tier = tier.get()}}));
+  const uint64_t max_bytes = RequestBounds::body_bytes(ready.loaded.n_ctx);
+  if (content.size() > max_bytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has {} bytes, expected at most {} for a context of {} tokens",
+                            options.prompt, content.size(), max_bytes, ready.loaded.n_ctx));
+  }
   const CacheIdentity identity = identity_of(*ready.loaded.model, ready.loaded.kv_type);
   const KvFootprint kv = ready.loaded.kv();
   ready.engine.kv_budget_bytes += snapshot_bytes(kv, ready.loaded.n_ctx);

@@ -57,6 +57,7 @@ Result<CompletionCall> read_native_call(const JsonFields& fields, std::string_vi
   request.output.return_token_ids = tokens.value_or(false) || request.engine.n_logprobs;
   TRY_ASSIGN(request.model, fields.string("model"));
   TRY(read_cache_fields(fields, request));
+  TRY_ASSIGN(request.output.attests, wants_attestation(fields));
   TRY_ASSIGN(request.form, read_answer_form(fields, body));
   return call;
 }

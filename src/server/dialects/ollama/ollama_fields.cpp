@@ -28,6 +28,7 @@ constexpr uint32_t kRepeatLastN = 64;
 
 Result<void> read_sampling_options(const JsonFields& options, CompletionRequest& request) {
   TRY(read_samplers(options, request, "repeat_penalty"));
+  TRY(read_logit_bias(options, request));
   SamplingParams& sampling = request.engine.sampling;
   // Only the most likely token is within a top_p of 0.
   if (sampling.top_p == 0) {
@@ -109,6 +110,10 @@ Result<CompletionCall> read_ollama_call(const JsonFields& fields, std::string_vi
   TRY_ASSIGN(call.restores_answers, restores_answers(fields));
   CompletionRequest& request = call.requests.emplace_back();
   TRY(read_cache_fields(fields, request));
+  TRY_ASSIGN(request.output.attests, wants_attestation(fields));
+  if (fields.find("logit_bias")) {
+    return refuse("logit_bias", "logit_bias is not read here: put it into options");
+  }
   TRY(read_options(fields, request));
   TRY_ASSIGN(request.engine.n_logprobs, read_ollama_logprobs(fields));
   TRY_ASSIGN(request.form, read_format_form(fields, body));

@@ -54,6 +54,12 @@ TEST(NativeRequest, reads_llama_cpps_names) {
   EXPECT_EQ(request.engine.sampling.logit_bias, biases);
 }
 
+TEST(NativeRequest, an_attestation_is_not_ignored) {
+  EXPECT_TRUE(parse(R"(,"kvik":{"attest":true})").requests.front().output.attests);
+  EXPECT_FALSE(parse("").requests.front().output.attests);
+  EXPECT_EQ(refused(R"("prompt":"a","kvik":{"attest":1})"), "kvik.attest");
+}
+
 TEST(NativeRequest, minus_one_means_no_limit_and_a_random_seed) {
   const CompletionCall call =
       parse(R"(,"n_predict":-1,"seed":-1,"top_k":-1,"repeat_last_n":-1,"dry_penalty_last_n":-1)");

@@ -269,6 +269,19 @@ TEST_F(OllamaRequest, texts_to_embed_are_cut_to_the_context) {
   EXPECT_TRUE(sizes(R"("input":[])").empty());
 }
 
+TEST_F(OllamaRequest, biases_are_read_in_options) {
+  const std::vector<std::pair<TokenId, float>> biases = {{7, 1.5f}, {9, -100.0f}};
+  EXPECT_EQ(with_options(R"("logit_bias":{"7":1.5,"9":-100})").engine.sampling.logit_bias, biases);
+  EXPECT_EQ(generate_error(R"("prompt":"a","logit_bias":{"7":1})").message,
+            "logit_bias is not read here: put it into options");
+  EXPECT_EQ(generate_error(R"("prompt":"a","options":{"logit_bias":3})").param, "logit_bias");
+}
+
+TEST_F(OllamaRequest, an_attestation_is_not_ignored) {
+  EXPECT_TRUE(generate(R"("prompt":"a","kvik":{"attest":true})").output.attests);
+  EXPECT_FALSE(generate(R"("prompt":"a")").output.attests);
+}
+
 TEST_F(OllamaRequest, texts_to_embed_are_strings) {
   const auto error = [&](const char* text, const char* field) {
     const auto parsed = parse_embed_call(service, ParsedBody(text), field);
