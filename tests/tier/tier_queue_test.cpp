@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "kv/plain_memory.h"
 #include "tier/stored_pages.h"
 
@@ -333,6 +334,25 @@ TEST(TierQueue, a_tier_that_still_fails_is_not_queried) {
   EXPECT_EQ(rig.queue().counters().misses_timed_out, 4u);
   rig.tier().set_dead(false);
   EXPECT_EQ(rig.take_all_when_back(tokens_of(pages)).size(), 4u);
+}
+
+TEST(TierQueue, the_log_says_once_that_a_tier_cannot_be_read) {
+  log::init("info");
+  Rig rig;
+  const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
+  rig.save(pages);
+  testing::internal::CaptureStderr();
+  rig.tier().set_dead(true);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(rig.take_all(rig.fetch(tokens_of(pages))).empty());
+  const std::string failing = testing::internal::GetCapturedStderr();
+  testing::internal::CaptureStderr();
+  rig.tier().set_dead(false);
+  EXPECT_EQ(rig.take_all_when_back(tokens_of(pages)).size(), 4u);
+  const std::string back = testing::internal::GetCapturedStderr();
+  const std::string said = "cannot be read; prompts are computed without it";
+  ASSERT_NE(failing.find(said), failing.npos) << failing;
+  EXPECT_EQ(failing.find(said), failing.rfind(said)) << failing;
+  EXPECT_NE(back.find("can be read again"), back.npos) << back;
 }
 
 TEST(TierQueue, a_cancelled_fetch_makes_way_for_the_next) {

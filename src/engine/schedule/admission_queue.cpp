@@ -60,6 +60,8 @@ std::unique_ptr<Sequence> AdmissionQueue::take(const Sequence& sequence) {
 }
 
 uint32_t AdmissionQueue::n_held() const {
+  // They wait for a place in the batch, and the working set is asked when there is one.
+  if (running_.size() >= options_.max_running) return 0;
   return static_cast<uint32_t>(std::ranges::count_if(waiting_, [](const auto& waiting) {
     return waiting->queue.hold == QueueState::Hold::kHeld;
   }));

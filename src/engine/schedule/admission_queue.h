@@ -60,7 +60,7 @@ class AdmissionQueue {
 
   const Sequences& all() const { return waiting_; }
   size_t size() const { return waiting_.size(); }
-  uint32_t n_held() const;  // sequences that the WorkingSet held last
+  uint32_t n_held() const;  // sequences that the WorkingSet holds; 0: the batch is full
 
  private:
   static constexpr uint32_t kFetchAhead = 4;  // sequences whose pages are fetched at the same time

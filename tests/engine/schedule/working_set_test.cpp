@@ -16,7 +16,8 @@ constexpr uint32_t kTurnTokens = 32;
 // Conversations in a cache of a few pages. A second passes before each request.
 class Crowd {
  public:
-  explicit Crowd(uint32_t n_pages) : rig_(n_pages, {.max_step_tokens = 512}) {
+  explicit Crowd(uint32_t n_pages, uint32_t max_running = 16)
+      : rig_(n_pages, {.max_step_tokens = 512, .max_running = max_running}) {
     rig_.cost_ms = [](const StepWork& work) { return 5.0 + work.n_rows; };
   }
 
@@ -79,6 +80,21 @@ TEST(WorkingSet, a_new_conversation_waits_for_pages_that_are_expected_to_be_used
   Sequence* next = crowd.send(1, 4, 10);
   crowd.rig().step();
   EXPECT_EQ(next->usage.cached_tokens, 4 * kTurnTokens);
+}
+
+TEST(WorkingSet, nothing_is_held_while_the_batch_is_full) {
+  Crowd crowd(10, 2);
+  crowd.learn();
+  crowd.finish(crowd.send(1, 4));
+  crowd.send(2, 1, 1000);
+  crowd.rig().step();
+  Sequence* fresh = crowd.send(3, 4);
+  crowd.rig().step();
+  EXPECT_EQ(crowd.rig().scheduler().n_held(), 1u);
+  crowd.send(1, 4, 10);  // fills the batch of two
+  crowd.rig().step();
+  EXPECT_FALSE(crowd.runs(fresh));
+  EXPECT_EQ(crowd.rig().scheduler().n_held(), 0u) << "it waits for a place";
 }
 
 TEST(WorkingSet, pages_unused_for_longer_than_the_usual_pause_are_taken) {
