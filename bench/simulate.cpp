@@ -9,14 +9,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <span>
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "engine/agent_gaps.h"
 #include "engine/simulator.h"
 #include "eviction_replay.h"
 #include "request_trace.h"
@@ -287,25 +285,12 @@ int main(int argc, char** argv) {
     has_traces = true;
   }
   if (const auto flag = std::ranges::find(wanted, "--agents-each"); flag != wanted.end()) {
-    constexpr double kShortestS = 0.001, kLongestS = 86'400;
-    std::vector<double> gaps_s;
-    for (const std::string& text : std::span(flag + 1, wanted.end())) {
-      double gap_s = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), gap_s);
-      const bool is_number = error == std::errc{} && end == text.data() + text.size();
-      if (!is_number || !(gap_s >= kShortestS && gap_s <= kLongestS)) {
-        fmt::print(stderr,
-                   "bench_simulate: --agents-each is '{}', expected seconds from {} to {}\n", text,
-                   kShortestS, kLongestS);
-        return 2;
-      }
-      gaps_s.push_back(gap_s);
-    }
-    if (gaps_s.empty()) {
-      fmt::print(stderr, "bench_simulate: --agents-each has no value, expected seconds\n");
+    const auto gaps_s = kvik::read_agent_gaps({flag + 1, wanted.end()});
+    if (!gaps_s) {
+      fmt::print(stderr, "bench_simulate: {}\n", gaps_s.error().message);
       return 2;
     }
-    for (const double gap_s : gaps_s) kvik::run_agents(gap_s);
+    for (const double gap_s : *gaps_s) kvik::run_agents(gap_s);
     return 0;
   }
   if (has_traces && wanted.empty()) return 0;
