@@ -121,8 +121,10 @@ bool is_in_working_directory(const TextAround& text) {
   constexpr std::array<std::string_view, 4> kAgentFolders = {"/.claude/", "/.codex/", "/.qwen/",
                                                              "/.config/opencode/"};
   constexpr std::string_view kNoPath = "\n\t <>\"'`()";
-  const std::string all = text.before + text.after;
-  const size_t at = text.before.size() + (text.after.starts_with(" /") ? 1 : 0);
+  // All that is known: a path may be longer than `before`.
+  const std::string all = text.earlier + text.before + text.after;
+  const size_t at =
+      text.earlier.size() + text.before.size() + (text.after.starts_with(" /") ? 1 : 0);
   const auto [path, before] = word_around(all, at, [&](char c) { return !kNoPath.contains(c); });
   if (!path.starts_with('/') && !path.contains(":\\")) return false;
   const std::string_view words = before.substr(0, before.find_last_not_of(' ') + 1);

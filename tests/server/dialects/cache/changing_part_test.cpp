@@ -99,6 +99,8 @@ TEST(ChangingPart, what_agents_tell_about_their_folder_is_recognized) {
         std::pair("Contents of /srv/", "notes.txt")}) {
     EXPECT_EQ(changing_part({before, after, ""}), "") << before << "|" << after;
   }
+  EXPECT_EQ(changing_part({"user-", "other/memory/`", "memory at `/srv/me/.claude/projects/-srv-"}),
+            "working_directory");
   EXPECT_EQ(changing_part({"Platform: ", "linux\n", "<env>\n"}), "environment");
   EXPECT_EQ(changing_part({"Platform: ", "linux\n", "<env>\n</env>\n"}), "");
   EXPECT_EQ(changing_part({"\n M ", "parser.cpp", "x\nCurrent branch: main\n"}), "git_status");
@@ -182,7 +184,7 @@ TEST(ChangingPart, ordinary_text_is_no_part_of_an_agent) {
   EXPECT_LT(named.n_values * 200, named.n_places);
 }
 
-// What users, a model and its tools wrote in recorded sessions.
+// Reads the messages of a user, a model and its tools in recorded sessions.
 TEST(ChangingPart, texts_of_recorded_tasks_are_no_part_of_an_agent) {
   const std::filesystem::path folder = KVIK_SOURCE_DIR "/../shared/data/traces/swe_agent";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " does not exist";
