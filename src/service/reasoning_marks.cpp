@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "service/reasoning_beginnings.h"
+
 namespace kvik {
 namespace {
 
@@ -25,6 +27,12 @@ const ReasoningMarks& find_reasoning_marks(std::string_view chat_template) {
     if (chat_template.contains(known.marker)) return known.format;
   }
   return kThinkTags;
+}
+
+std::vector<std::string_view> reasoning_beginnings() {
+  std::vector<std::string_view> all = {kThinkTags.begin_reasoning};
+  for (const KnownReasoningMarks& known : kKnown) all.push_back(known.format.begin_reasoning);
+  return all;
 }
 
 }  // namespace kvik

@@ -234,6 +234,9 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
   if (chat.forced || request.form) syntax.reads_bare_calls = false;
   const bool is_other = request.form && !is_json_form(*request.form);
   const bool may_call = !chat.tools.empty() && !syntax.calls.empty();
+  // Tags of a structural tag may be spelled with the tokens that the model has for calls.
+  const bool is_tag = is_other && request.form->kind == StructuredOutput::Kind::kRules;
+  if (is_tag && may_call && !syntax.has_channels) request.form->marks = syntax.shown_tokens;
   const bool is_wanted = !chat.strict.empty() || request.form;
   if (!chat.forced && (is_other || !may_call || !is_wanted)) return {};
   ToolCallRequirements requirements{.tools = chat.tools,

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "server/dialects/raw_json.h"
 #include "service/request_bounds.h"
+#include "service/structural_tag/structural_tag.h"
 
 namespace kvik {
 namespace {
@@ -94,6 +95,13 @@ Result<MaybeForm> json_object_form(const json::value& value, std::string_view pa
   return make_form(Kind::kJsonObject, "", param);
 }
 
+// The object is read from the text of the body later, as schemas are. vLLM's clients send its text.
+Result<MaybeForm> structural_tag_form(const json::value& tag, std::string_view param) {
+  if (tag.is_string()) return make_form(Kind::kRules, std::string(view(tag.get_string())), param);
+  if (!tag.is_object()) return wrong_type(param, "a structural tag: an object or its text", tag);
+  return make_form(Kind::kRules, "", param);
+}
+
 // Reads {"type": …} of OpenAI's two dialects and of Anthropic's. `named` contains the description
 // of a schema.
 Result<MaybeForm> typed_form(const json::object& format, const json::object* named,
@@ -106,10 +114,12 @@ Result<MaybeForm> typed_form(const json::object& format, const json::object* nam
       return schema_form(*schema, fmt::format("{}.schema", param));
     return make_form(Kind::kJsonObject, "", param);
   }
+  if (type == "structural_tag") return make_form(Kind::kRules, "", param);
   if (type != "json_schema")
-    return refuse(
-        fmt::format("{}.type", param),
-        fmt::format("{}.type must be \"text\", \"json_object\" or \"json_schema\"", param));
+    return refuse(fmt::format("{}.type", param),
+                  fmt::format("{}.type must be \"text\", \"json_object\", \"json_schema\" or "
+                              "\"structural_tag\"",
+                              param));
   const std::string inner = named == &format ? param : fmt::format("{}.json_schema", param);
   const json::value* schema = named ? named->if_contains("schema") : nullptr;
   if (!schema)
@@ -156,11 +166,12 @@ Result<MaybeForm> structured_outputs_form(const json::value& value, std::string_
                                                       {"json_object", json_object_form},
                                                       {"regex", regex_form},
                                                       {"choice", choice_form},
-                                                      {"grammar", grammar_form}});
+                                                      {"grammar", grammar_form},
+                                                      {"structural_tag", structural_tag_form}});
   if (!value.is_object()) return wrong_type(param, "an object", value);
   const JsonFields fields(value.get_object(), std::string(param));
-  for (const std::string_view name : {"structural_tag", "whitespace_pattern"})
-    if (fields.find(name)) return unsupported(fmt::format("{}.{}", param, name));
+  if (fields.find("whitespace_pattern"))
+    return unsupported(fmt::format("{}.whitespace_pattern", param));
   return read_one_of(fields, kReaders, fmt::format("{}.", param));
 }
 
@@ -169,10 +180,14 @@ Result<MaybeForm> with_style_and_schema(const JsonFields& fields, MaybeForm form
   TRY_ASSIGN(const JsonStyle style, read_json_style(fields));
   if (!form) return form;
   form->style = style;
-  if (form->kind != Kind::kJsonSchema || !form->text.empty()) return form;
-  const std::string_view schema = raw_value(body, form->param);
-  TRY(check_bytes(schema.size(), form->param));
-  form->text = schema;
+  const bool is_tag = form->kind == Kind::kRules;
+  if (form->text.empty() && (is_tag || form->kind == Kind::kJsonSchema)) {
+    const std::string_view object = raw_value(body, form->param);
+    TRY(check_bytes(object.size(), form->param));
+    form->text = object;
+  }
+  if (!is_tag) return form;
+  TRY_ASSIGN(form->rules, structural_tag_rules(std::exchange(form->text, {}), form->param));
   return form;
 }
 

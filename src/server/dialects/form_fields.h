@@ -18,7 +18,7 @@ Result<JsonStyle> read_json_style(const JsonFields& fields);
 
 // Completions and chats: `response_format`, vLLM's `structured_outputs` and `guided_json`,
 // `guided_regex`, `guided_choice`, `guided_grammar`, llama.cpp's `json_schema` and `grammar`. Two
-// constraints at once are rejected.
+// constraints at once are rejected. Structural tags are translated into rules of a grammar.
 Result<std::optional<StructuredOutput>> read_answer_form(const JsonFields& fields,
                                                          std::string_view body);
 

@@ -61,12 +61,19 @@ class TreeBuilder {
     }
     std::vector<Node> parts;
     for (const GrammarNode& part : node.parts) {
-      TRY_ASSIGN(const Node made, make(part));
-      parts.push_back(made);
+      auto made = make(part);
+      if (!made) return located(std::move(made.error()), node.text);
+      parts.push_back(*made);
     }
     if (node.kind == kSequence) return builder_.sequence(parts);
     if (node.kind == kChoice) return builder_.choice(parts);
     return builder_.repeat(parts.front(), node.min, node.max);
+  }
+
+  // Returns the error of a node whose place in the request is known.
+  static std::unexpected<Error> located(Error error, std::string_view place) {
+    if (!place.empty()) error.message = fmt::format("{}: {}", place, error.message);
+    return std::unexpected(std::move(error));
   }
 
   static Result<void> check_text(std::string_view text) {

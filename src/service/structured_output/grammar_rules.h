@@ -14,7 +14,7 @@ struct GrammarNode {
     kText,      // the literal `text`, in UTF-8
     kPattern,   // `text`: a regular expression whose dot matches line breaks too
     kSchema,    // `text`: a JSON schema
-    kSequence,  // all `parts` in order
+    kSequence,  // all `parts` in order; `text` may name their place in a request, for errors
     kChoice,    // one of `parts`
     kRepeat,    // the only part, `min` to `max` times
     kRule,      // reference to rule number `rule`

@@ -52,7 +52,7 @@ struct StructuredOutput {
     kChoice,      // `choices`: one of them
     kGbnf,        // `text`: a GBNF grammar, as in llama.cpp
     kLark,        // `text`: a Lark grammar, as in LLGuidance
-    kRules,       // `rules`: tool calls
+    kRules,       // `rules`: tool calls, structural tags
   };
   // kRelaxed: schema keywords that cannot be enforced are ignored and reported
   // (Completion::relaxed).

@@ -43,21 +43,6 @@ const Json::List* list_of(const Json* data) {
   return data ? std::get_if<Json::List>(&data->value) : nullptr;
 }
 
-// Escapes the syntax characters of regular expressions.
-std::string escaped(std::string_view text) {
-  constexpr std::string_view kSyntax = "^$\\.*+?()[]{}|";
-  std::string pattern;
-  for (const char byte : text) {
-    if (byte == '\n') {
-      pattern += "\\n";
-      continue;
-    }
-    if (kSyntax.contains(byte)) pattern += '\\';
-    pattern += byte;
-  }
-  return pattern;
-}
-
 // Returns whether the schema or a nested one has a reference for which `is_asked` returns true.
 template <class IsAsked>
 bool any_reference(const Json& schema, const IsAsked& is_asked) {
@@ -278,14 +263,29 @@ std::optional<GrammarNode> Writer::write() {
 
 }  // namespace
 
+std::string literal_pattern(std::string_view text) {
+  constexpr std::string_view kSyntax = "^$\\.*+?()[]{}|";
+  std::string pattern;
+  for (const char byte : text) {
+    if (byte == '\n') {
+      pattern += "\\n";
+      continue;
+    }
+    if (kSyntax.contains(byte)) pattern += '\\';
+    pattern += byte;
+  }
+  return pattern;
+}
+
 std::string bare_opening_pattern(std::string_view name) {
-  return fmt::format("\\{{\\s{{0,8}}\"name\"\\s{{0,8}}:\\s{{0,8}}{}", escaped(json_string(name)));
+  return fmt::format("\\{{\\s{{0,8}}\"name\"\\s{{0,8}}:\\s{{0,8}}{}",
+                     literal_pattern(json_string(name)));
 }
 
 GrammarNode text_excluding(const std::vector<std::string_view>& marks, std::string_view first,
                            const std::vector<std::string>& patterns) {
   std::string ahead;
-  for (const std::string_view mark : marks) ahead += fmt::format("(?!.*{})", escaped(mark));
+  for (const std::string_view mark : marks) ahead += fmt::format("(?!.*{})", literal_pattern(mark));
   for (const std::string& pattern : patterns) ahead += fmt::format("(?!.*{})", pattern);
   if (first.empty()) return GrammarNode::of_pattern(ahead + ".*");
   return GrammarNode::of_pattern(fmt::format("(|{}\\s*{}.*)", ahead, first));

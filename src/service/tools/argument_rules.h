@@ -23,6 +23,9 @@ GrammarNode free_arguments(const CallSyntax& syntax);
 // Returns a node for the arguments as one JSON object.
 GrammarNode json_arguments(const Json* parameters);
 
+// Returns a regular expression that matches exactly this text.
+std::string literal_pattern(std::string_view text);
+
 // Returns a regular expression for the beginning of a call without markup: {"name": "NAME"
 std::string bare_opening_pattern(std::string_view name);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <string>
 
 #include "service/request_bounds.h"
@@ -175,6 +176,34 @@ TEST(FormFields, an_invalid_constraint_fails_with_its_field) {
   EXPECT_EQ(refused_param(R"("guided_whitespace_pattern":" ")"), "guided_whitespace_pattern");
   EXPECT_EQ(refused_param(R"("structured_outputs":{"structural_tag":"x"})"),
             "structured_outputs.structural_tag");
+  EXPECT_EQ(refused_param(R"("structured_outputs":{"structural_tag":["x"]})"),
+            "structured_outputs.structural_tag");
+  EXPECT_EQ(refused_param(R"("structured_outputs":{"whitespace_pattern":"x"})"),
+            "structured_outputs.whitespace_pattern");
+  EXPECT_EQ(refused_param(R"("response_format":{"type":"structural_tag","structures":[]})"),
+            "response_format.structures");
+}
+
+TEST(FormFields, a_structural_tag_becomes_the_rules_of_a_grammar) {
+  const std::string tag =
+      R"({"type":"structural_tag","triggers":["<a"],
+          "structures":[{"begin":"<a>","schema":{"const":0.10},"end":"</a>"}]})";
+  const StructuredOutput form = form_of("\"response_format\":" + tag);
+  EXPECT_EQ(form.kind, Kind::kRules);
+  EXPECT_EQ(form.param, "response_format");
+  EXPECT_FALSE(form.rules.rules.empty());
+  const std::string text = boost::json::serialize(boost::json::string(tag));
+  for (const std::string& other : {"\"structured_outputs\":{\"structural_tag\":" + tag + "}",
+                                   "\"structured_outputs\":{\"structural_tag\":" + text + "}"}) {
+    const StructuredOutput same = form_of(other);
+    EXPECT_EQ(same.kind, Kind::kRules);
+    EXPECT_EQ(same.param, "structured_outputs.structural_tag");
+    EXPECT_EQ(same.rules.rules.size(), form.rules.rules.size());
+  }
+  EXPECT_EQ(form_of("\"text\":{\"format\":" + tag + "}", read_text_form).param, "text.format");
+  EXPECT_EQ(form_of("\"output_config\":{\"format\":" + tag + "}", read_output_form).param,
+            "output_config.format");
+  EXPECT_EQ(refused_param("\"response_format\":" + tag + R"(,"guided_regex":"a")"), "guided_regex");
 }
 
 TEST(FormFields, two_constraints_at_once_are_rejected) {
@@ -186,6 +215,10 @@ TEST(FormFields, two_constraints_at_once_are_rejected) {
 
 TEST(FormFields, a_constraint_that_is_too_long_is_rejected) {
   const std::string text(RequestBounds::kFormBytes + 1, 'a');
+  EXPECT_EQ(refused_param(R"("structured_outputs":{"structural_tag":")" + text + "\"}"),
+            "structured_outputs.structural_tag");
+  EXPECT_EQ(refused_param(R"("response_format":{"type":"structural_tag","x":")" + text + "\"}"),
+            "response_format");
   EXPECT_EQ(refused_param(R"("guided_regex":")" + text + "\""), "guided_regex");
   EXPECT_EQ(refused_param(R"("guided_choice":[")" + text + "\"]"), "guided_choice");
   std::string many = "\"a\"";
