@@ -3,6 +3,7 @@
 #include "server/dialects/key_accounts.h"
 #include "server/dialects/ollama/model_pulls.h"
 #include "server/dialects/request_body.h"
+#include "server/dialects/responses/background_responses.h"
 #include "server/dialects/responses/responses_store.h"
 #include "server/http/byte_ledger.h"
 #include "server/http/http_counts.h"
@@ -22,6 +23,7 @@ struct HandlerContext {
   const KeyAccounts& accounts;
   ResponseStore& responses;
   ModelPulls& pulls;
+  BackgroundResponses& background;
 };
 
 // Returns all metrics of a server that is no router, as a page. Defined in metrics.cpp.
@@ -43,7 +45,7 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
                        const RequestBody& body);
 Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body);
-// Returns or deletes a stored response, or lists its input items.
+// Returns, cancels or deletes a stored response, or lists its input items.
 Reply handle_response(const HandlerContext& context, const HttpRequest& request);
 Reply handle_messages(const HandlerContext& context, const HttpRequest& request,
                       const RequestBody& body);

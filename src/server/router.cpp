@@ -33,7 +33,7 @@ const Route* find_route(std::string_view path) {
 bool is_allowed(const Route& route, std::string_view method) {
   const auto takes = [&](std::string_view one) {
     return std::ranges::any_of(routes(), [&](const Route& other) {
-      return other.path == route.path && other.method == one;
+      return other.prefix() == route.prefix() && other.method == one;
     });
   };
   return takes(method) || (method == "HEAD" && takes("GET"));
@@ -43,7 +43,7 @@ bool is_allowed(const Route& route, std::string_view method) {
 std::string methods_of(const Route& route) {
   std::string methods;
   for (const Route& other : routes()) {
-    if (other.path != route.path) continue;
+    if (other.prefix() != route.prefix() || methods.contains(other.method)) continue;
     methods += fmt::format("{}{}", methods.empty() ? "" : ", ", other.method);
   }
   return methods;

@@ -34,11 +34,19 @@ constexpr BodyField kInfill[] = {{"input_prefix", "string", true}, {"input_suffi
                                  {"input_extra", "array"},         {"prompt", "string"},
                                  {"n_predict", "integer"},         {"stream", "boolean"}};
 constexpr BodyField kTemplate[] = {{"messages", "array", true}, {"tools", "array"}};
-constexpr BodyField kResponses[] = {
-    {"input", "", true},     {"model", "string"},      {"instructions", "string"},
-    {"tools", "array"},      {"tool_choice", ""},      {"previous_response_id", "string"},
-    {"store", "boolean"},    {"stream", "boolean"},    {"include", "array"},
-    {"reasoning", "object"}, {"truncation", "string"}, {"max_output_tokens", "integer"}};
+constexpr BodyField kResponses[] = {{"input", "", true},
+                                    {"model", "string"},
+                                    {"instructions", "string"},
+                                    {"tools", "array"},
+                                    {"tool_choice", ""},
+                                    {"previous_response_id", "string"},
+                                    {"store", "boolean"},
+                                    {"stream", "boolean"},
+                                    {"background", "boolean"},
+                                    {"include", "array"},
+                                    {"reasoning", "object"},
+                                    {"truncation", "string"},
+                                    {"max_output_tokens", "integer"}};
 constexpr BodyField kMessages[] = {{"messages", "array", true}, {"model", "string"},
                                    {"max_tokens", "integer"},   {"system", ""},
                                    {"tools", "array"},          {"tool_choice", "object"},
@@ -103,6 +111,12 @@ constexpr Route kRoutes[] = {
      "GET",
      handle_response,
      "Lists the input items of a stored response",
+     {},
+     kHeavy},
+    {"/v1/responses/{id}/cancel",
+     "POST",
+     handle_response,
+     "Cancels a response that is computed in the background",
      {},
      kHeavy},
     {"/v1/responses/{id}", "DELETE", handle_response, "Deletes a stored response", {}, kHeavy},

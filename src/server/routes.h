@@ -14,7 +14,7 @@ struct BodyField {
   bool is_required = false;
 };
 
-// A method of a path. The rows of one path have the same handler and traits.
+// A method of a path. The rows of one prefix have the same handler and traits.
 struct Route {
   enum class Access { kKeyed, kOpen };
   enum class Drain { kServes, kRefuses };  // behavior of a draining server

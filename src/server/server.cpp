@@ -123,6 +123,7 @@ class Server::Impl {
     if (!thread_.joinable()) return;
     stop_accepting();
     state_.active_counts.wait_for_no_requests(at_most);
+    state_.background.stop();
     asio::post(io_, [this] { abort_all(); });
     state_.active_counts.wait_for_no_connections(state_.options.abort_grace);
     asio::post(io_, [this] {

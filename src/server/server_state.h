@@ -66,7 +66,7 @@ struct ServerState {
         router(context(service), is_draining) {}
 
   HandlerContext context(ServiceApi& service) {
-    return {service, options, counts, memory, accounts, responses, pulls};
+    return {service, options, counts, memory, accounts, responses, pulls, background};
   }
 
   // Returns the bounds of stored responses. With API keys, one key may use a quarter of the memory.
@@ -78,18 +78,19 @@ struct ServerState {
 
   const ServerOptions options;
   const size_t body_limit_bytes;
-  HttpMemory memory;                      // any thread
-  OldestFirst<Connection> waiting;        // connections without a whole request
-  OldestFirst<Connection> writing;        // connections that send an answer in pieces
-  std::atomic<bool> is_draining{false};   // any thread
-  bool is_aborting = false;               // true: only final events are sent
-  ActiveCounts active_counts;             // any thread
-  HttpCounts counts;                      // any thread
-  const KeyAccounts accounts;             // any thread
-  ResponseStore responses;                // any thread
-  ModelPulls pulls;                       // any thread
-  const Router router;                    // any thread
-  std::unique_ptr<AccessLog> access_log;  // null: none
+  HttpMemory memory;                     // any thread
+  OldestFirst<Connection> waiting;       // connections without a whole request
+  OldestFirst<Connection> writing;       // connections that send an answer in pieces
+  std::atomic<bool> is_draining{false};  // any thread
+  bool is_aborting = false;              // true: only final events are sent
+  ActiveCounts active_counts;            // any thread
+  HttpCounts counts;                     // any thread
+  const KeyAccounts accounts;            // any thread
+  ResponseStore responses;               // any thread
+  BackgroundResponses background{[this](int n) { active_counts.add_requests(n); }};  // any thread
+  ModelPulls pulls;                                                                  // any thread
+  const Router router;                                                               // any thread
+  std::unique_ptr<AccessLog> access_log;                                             // null: none
   // Large bodies are parsed and tokenized here: a 32 MiB prompt must not delay other streams.
   Offload offload;
   // Long work that only its own client waits for: one low-priority thread, so that the engine's

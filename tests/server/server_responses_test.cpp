@@ -169,7 +169,7 @@ TEST_F(ServerResponses, unsupported_fields_are_rejected_by_name) {
            Case{R"("max_output_tokens":"x")", "max_output_tokens"},
            Case{R"("previous_response_id":"resp_1")", "previous_response_id"},
            Case{R"("conversation":"c")", "conversation"},
-           Case{R"("background":true)", "background"},
+           Case{R"("background":"yes")", "background"},
            Case{R"("tools":[{"type":"function"}])", "tools"},
            Case{R"("tools":[{}])", "tools"},
            Case{R"("tool_choice":"perhaps")", "tool_choice"},

@@ -256,7 +256,10 @@ Reply start(const HandlerContext& context, const HttpRequest& request, Completio
   if (call.is_stream)
     return std::make_unique<StreamedCompletion>(std::move(id), std::move(writer),
                                                 std::move(*running));
-  return std::make_unique<WholeCompletion>(std::move(id), std::move(writer), std::move(*running));
+  auto whole =
+      std::make_unique<WholeCompletion>(std::move(id), std::move(writer), std::move(*running));
+  if (dialect.detach) return dialect.detach(std::move(whole));
+  return whole;
 }
 
 // A completion whose constraint must be compiled, or whose adapter must be loaded first. Borrows

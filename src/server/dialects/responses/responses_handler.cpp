@@ -24,6 +24,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kPath = "/v1/responses/";
 constexpr std::string_view kInputItems = "/input_items";
+constexpr std::string_view kCancel = "/cancel";
 
 std::string owner_of(const HandlerContext& context, const HttpRequest& request,
                      std::string_view salt) {
@@ -93,13 +94,91 @@ void add_items(const json::array& items, ResponseStore::Record& record) {
   }
 }
 
+StoredResponses earlier_responses(const HandlerContext& context, const std::string& owner,
+                                  StoredItemParser& memory) {
+  StoredResponses kept = stored_responses(context.responses, owner, memory);
+  kept.is_running = [&context, owner](std::string_view id) {
+    return context.background.is_running(owner, id);
+  };
+  return kept;
+}
+
+// A response that goes on without its connection: its id and JSON are known when it begins.
+struct Detached {
+  std::string id;
+  json::object response;
+  std::shared_ptr<const ResponseStore::Record> record;
+};
+
+// Stores the response as one in progress, lets it go on, and returns its JSON.
+Reply detach(ResponseStore& store, BackgroundResponses& background,
+             const std::shared_ptr<Detached>& detached, std::unique_ptr<PendingReply> reply) {
+  const auto record_with = [detached](const json::object& response) {
+    ResponseStore::Record record = *detached->record;
+    record.response = json::serialize(response);
+    return record;
+  };
+  ResponseStore::Record begun = record_with(detached->response);
+  std::string body = begun.response;
+  const std::string owner = begun.owner;
+  // First, since it may be complete as soon as it runs.
+  store.put_unfinished(detached->id, std::move(begun));
+  const auto store_unfinished = [&store, detached, record_with](const HttpError* error) {
+    json::object response = detached->response;
+    response["status"] = error ? "failed" : "cancelled";
+    if (error) response["error"] = response_error(*error);
+    store.put(detached->id, record_with(response));
+  };
+  const auto is_added = background.add(
+      detached->id,
+      {.owner = owner, .reply = std::move(reply), .store_unfinished = store_unfinished});
+  if (is_added) return HttpResponse{.status = 200, .body = std::move(body)};
+  store.erase(owner, detached->id);
+  return error_response(is_added.error());
+}
+
+Reply send_stored(const HandlerContext& context, std::string response) {
+  ByteShare share(context.memory.answers);
+  // and the copy that is sent
+  if (!share.grow(2 * response.size())) return error_response(no_memory());
+  auto source = std::make_unique<JsonBody>(response.size(), std::move(share));
+  source->text(std::move(response));
+  return HttpResponse{.status = 200, .body = "", .source = std::move(source)};
+}
+
+Reply unknown_response(std::string_view id) {
+  return error_response(Error{ErrorCode::kNotFound,
+                              fmt::format("the response '{}' is not stored", printable(id)),
+                              "response_id"});
+}
+
+// Cancels a response, unless it has ended, and returns it.
+Reply cancel_response(const HandlerContext& context, const std::string& owner,
+                      std::string_view id) {
+  context.background.cancel(owner, id);
+  auto stored = context.responses.response(owner, id);
+  if (!stored) return unknown_response(id);
+  StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
+  const auto response = memory.parse(*stored);
+  if (!response) return error_response(no_memory());
+  if (at(*response->if_object(), "background") != true) {
+    return error_response(Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("the response '{}' was not created with background: true, so it cannot be "
+                    "cancelled",
+                    printable(id)),
+        "response_id"});
+  }
+  return send_stored(context, std::move(*stored));
+}
+
 }  // namespace
 
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request,
                        const RequestBody& body) {
   StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
   auto call = parse_responses_call(context.service, body, [&](const std::string& salt) {
-    return stored_responses(context.responses, owner_of(context, request, salt), memory);
+    return earlier_responses(context, owner_of(context, request, salt), memory);
   });
   if (!memory.has_room) return error_response(no_memory());
   if (!call) {
@@ -110,6 +189,7 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
   ResponsesAsked asked{.echo = std::move(call->echo),
                        .includes_encrypted_reasoning = call->includes_encrypted_reasoning,
                        .custom_tools = std::move(call->custom_tools)};
+  std::shared_ptr<Detached> detached;
   if (call->is_stored) {
     // The record from which a conversation continues: the input of this answer, and its output.
     // Shared, because functions that hold it are copied.
@@ -118,25 +198,41 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
     record->previous = std::move(call->previous);
     add_items(std::exchange(call->items, {}), *record);
     call->call.stored_bytes = record->n_bytes();
+    if (call->is_background) {
+      detached = std::make_shared<Detached>();
+      detached->record = std::make_shared<const ResponseStore::Record>(*record);
+      call->call.stored_bytes *= 2;
+    }
     asked.keep = [&store = context.responses, record](const json::object& response) {
       record->response = json::serialize(response);
       add_items(response.at("output").as_array(), *record);
       store.put(std::string(text_at(response, "id")), std::move(*record));
     };
   }
-  return start_completion(context, request, std::move(call->call),
-                          {"resp_",
-                           {{"prompt", "input"}, {"max_tokens", "max_output_tokens"}},
-                           [asked = std::move(asked)](AnswerEnvelope envelope) {
-                             return make_responses_writer(std::move(envelope), asked);
-                           }});
+  AnswerDialect dialect{
+      .id_prefix = "resp_",
+      .renamed = {{"prompt", "input"}, {"max_tokens", "max_output_tokens"}},
+      .make_writer = [asked = std::move(asked), detached](AnswerEnvelope envelope) {
+        if (detached) {
+          detached->id = envelope.id;
+          detached->response = response_in_progress(envelope, asked);
+        }
+        return make_responses_writer(std::move(envelope), asked);
+      }};
+  if (detached) {
+    dialect.detach = [&store = context.responses, &background = context.background,
+                      detached](std::unique_ptr<PendingReply> reply) {
+      return detach(store, background, detached, std::move(reply));
+    };
+  }
+  return start_completion(context, request, std::move(call->call), dialect);
 }
 
 Reply handle_count_input(const HandlerContext& context, const HttpRequest& request,
                          const RequestBody& body) {
   StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
   const auto call = parse_responses_call(context.service, body, [&](const std::string& salt) {
-    return stored_responses(context.responses, owner_of(context, request, salt), memory);
+    return earlier_responses(context, owner_of(context, request, salt), memory);
   });
   if (!memory.has_room) return error_response(no_memory());
   if (!call) return error_response(call.error());
@@ -148,36 +244,34 @@ Reply handle_count_input(const HandlerContext& context, const HttpRequest& reque
 Reply handle_response(const HandlerContext& context, const HttpRequest& request) {
   std::string_view id = std::string_view(request.path).substr(kPath.size());
   const bool is_list = id.ends_with(kInputItems);
+  const bool is_cancel = id.ends_with(kCancel);
   if (is_list) id.remove_suffix(kInputItems.size());
+  if (is_cancel) id.remove_suffix(kCancel.size());
+  const bool is_post = request.method == "POST";
+  if (is_cancel != is_post || (is_list && request.method == "DELETE")) {
+    return error_response(HttpFault{
+        405, fmt::format("{} does not take {}", printable(request.path), request.method)});
+  }
   const std::string owner = owner_of(context, request, query_value(request.query, "cache_salt"));
-  const auto unknown = [&]() -> Reply {
-    return error_response(Error{ErrorCode::kNotFound,
-                                fmt::format("the response '{}' is not stored", printable(id)),
-                                "response_id"});
-  };
+  if (is_cancel) return cancel_response(context, owner, id);
   if (is_list) {
-    if (request.method == "DELETE") return error_response(HttpFault{405, "items are not deleted"});
     StoredItemParser memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
     const auto items = input_items(context.responses, owner, id, memory);
     if (!memory.has_room) return error_response(no_memory());
-    if (!items) return unknown();
+    if (!items) return unknown_response(id);
     const auto page = item_page(*items, request.query);
     if (!page) return error_response(page.error());
     return HttpResponse{.status = 200, .body = json::serialize(*page)};
   }
   if (request.method == "DELETE") {
-    if (!context.responses.erase(owner, id)) return unknown();
+    const bool has_run = context.background.discard(owner, id);
+    if (!context.responses.erase(owner, id) && !has_run) return unknown_response(id);
     const json::object out{{"id", id}, {"object", "response"}, {"deleted", true}};
     return HttpResponse{.status = 200, .body = json::serialize(out)};
   }
   auto stored = context.responses.response(owner, id);
-  if (!stored) return unknown();
-  ByteShare share(context.memory.answers);
-  // and the copy that is sent
-  if (!share.grow(2 * stored->size())) return error_response(no_memory());
-  auto source = std::make_unique<JsonBody>(stored->size(), std::move(share));
-  source->text(std::move(*stored));
-  return HttpResponse{.status = 200, .body = "", .source = std::move(source)};
+  if (!stored) return unknown_response(id);
+  return send_stored(context, std::move(*stored));
 }
 
 }  // namespace kvik

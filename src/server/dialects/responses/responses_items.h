@@ -21,6 +21,8 @@ struct StoredResponses {
   // longer exist.
   std::function<std::optional<boost::json::array>(std::string_view id)> conversation;
   std::function<std::optional<boost::json::value>(std::string_view item_id)> item;
+  // Returns whether the response is still computed in the background.
+  std::function<bool(std::string_view id)> is_running = {};
 };
 // The same for the cache salt of a request.
 using StoredResponsesForSalt = std::function<StoredResponses(const std::string& salt)>;

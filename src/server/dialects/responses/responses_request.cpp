@@ -35,6 +35,10 @@ Result<json::array> read_previous(const JsonFields& fields, const StoredResponse
   TRY_ASSIGN(const auto id, fields.string("previous_response_id"));
   if (!id) return json::array();
   out.previous = *id;
+  if (kept.is_running && kept.is_running(*id)) {
+    return refuse("previous_response_id",
+                  fmt::format("the response '{}' is still in progress", printable(*id)));
+  }
   auto items = kept.conversation ? kept.conversation(*id) : std::nullopt;
   if (items) return std::move(*items);
   return refuse("previous_response_id",
@@ -69,11 +73,20 @@ Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view
 Result<void> refuse_unsupported(const JsonFields& fields) {
   for (const std::string_view name : {"conversation", "prompt"})
     if (fields.find(name)) return unsupported(name);
-  TRY_ASSIGN(const auto background, fields.flag("background"));
-  if (background.value_or(false)) return unsupported("background");
   TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
   if (n_top.value_or(0) > 0) return unsupported("top_logprobs");
   return {};
+}
+
+Result<bool> read_background(const JsonFields& fields, bool is_stored) {
+  TRY_ASSIGN(const auto background, fields.flag("background"));
+  if (!background.value_or(false)) return false;
+  if (!is_stored)
+    return refuse("background", "background is true, but store is false: the response is not kept");
+  TRY_ASSIGN(const auto stream, fields.flag("stream"));
+  if (!stream.value_or(false)) return true;
+  return fail(ErrorCode::kUnsupported,
+              "background with stream is not supported: poll GET /v1/responses/{id}", "background");
 }
 
 // Limits the size of metadata, which every answer repeats, to more than OpenAI allows.
@@ -205,6 +218,7 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const Requ
   ResponsesCall out;
   TRY_ASSIGN(const auto store, fields.flag("store"));
   out.is_stored = store.value_or(true);
+  TRY_ASSIGN(out.is_background, read_background(fields, out.is_stored));
   TRY(check_metadata(fields));
   TRY_ASSIGN(out.includes_encrypted_reasoning, includes_encrypted_reasoning(fields));
   TRY_ASSIGN(const bool is_cut, truncates(fields));
@@ -221,6 +235,7 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const Requ
   TRY_ASSIGN(out.call, is_cut ? with_fitting_prompt(service, chat, body.client, out.call)
                               : with_prompt(service, chat, body.client, out.call));
   out.echo = echo_of(fields, out.is_stored);
+  if (out.is_background) out.echo["background"] = true;
   out.call.kept_bytes = json::serialize(out.echo).size();
   return out;
 }

@@ -19,6 +19,7 @@ struct ResponsesCall {
   boost::json::array items;  // items of the input, without the earlier conversation
   std::string previous;      // previous_response_id
   bool is_stored = true;
+  bool is_background = false;  // answered at once, and computed without the connection
   bool includes_encrypted_reasoning = false;        // reasoning.encrypted_content is included
   std::set<std::string, std::less<>> custom_tools;  // tools whose calls are texts
 };
@@ -30,8 +31,8 @@ struct ResponsesCall {
 //   reasoning.effort       → reasoning effort for the template
 //   truncation: "auto"     → removes the oldest messages after the system's until it fits
 //
-// Unsupported features (conversation, background, prompt) are rejected. Errors: kInvalidArgument,
-// kUnsupported, with the field in `param`.
+// Unsupported features (conversation, prompt, a stream with background) are rejected. Errors:
+// kInvalidArgument, kUnsupported, with the field in `param`.
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, const RequestBody& body,
                                            const StoredResponsesForSalt& kept_for = {});
 

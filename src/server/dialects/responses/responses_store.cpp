@@ -96,6 +96,11 @@ void ResponseStore::put(const std::string& id, Record record) {
   add(id, std::move(record));
 }
 
+void ResponseStore::put_unfinished(const std::string& id, Record record) {
+  const MutexLock lock(mutex_);
+  add(id, std::move(record));
+}
+
 void ResponseStore::add(const std::string& id, Record record) {
   if (entries_.contains(id)) return;
   const std::string owner = record.owner;

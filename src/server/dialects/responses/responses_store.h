@@ -40,6 +40,8 @@ class ResponseStore {
     size_t n_bytes() const;
   };
   void put(const std::string& id, Record record);
+  // Likewise, but only in memory: the response is still in progress.
+  void put_unfinished(const std::string& id, Record record);
 
   std::optional<std::string> response(std::string_view owner, std::string_view id);
   bool erase(std::string_view owner, std::string_view id);

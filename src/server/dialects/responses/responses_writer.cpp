@@ -35,6 +35,22 @@ json::object usage_of(const AnswerEnvelope& envelope, std::span<const Usage> usa
   return out;
 }
 
+json::object response_with(const AnswerEnvelope& envelope, const ResponsesAsked& asked,
+                           std::string_view status, json::array output) {
+  json::object out{{"id", envelope.id},
+                   {"object", "response"},
+                   {"created_at", envelope.created_s},
+                   {"status", status},
+                   {"background", false},
+                   {"error", nullptr},
+                   {"incomplete_details", nullptr},
+                   {"model", envelope.model},
+                   {"output", std::move(output)}};
+  for (const auto& item : asked.echo) out[item.key()] = item.value();
+  out["usage"] = nullptr;
+  return out;
+}
+
 using Item = OutputItem;
 
 class ResponsesWriter final : public AnswerWriter {
@@ -84,18 +100,7 @@ class ResponsesWriter final : public AnswerWriter {
 json::object ResponsesWriter::response_json(std::string_view status) const {
   json::array output;
   for (const Item& item : items_) output.emplace_back(item.json());
-  json::object out{{"id", envelope_.id},
-                   {"object", "response"},
-                   {"created_at", envelope_.created_s},
-                   {"status", status},
-                   {"background", false},
-                   {"error", nullptr},
-                   {"incomplete_details", nullptr},
-                   {"model", envelope_.model},
-                   {"output", std::move(output)}};
-  for (const auto& item : asked_.echo) out[item.key()] = item.value();
-  out["usage"] = nullptr;
-  return out;
+  return response_with(envelope_, asked_, status, std::move(output));
 }
 
 json::object ResponsesWriter::ended_json(std::span<const Usage> usages) const {
@@ -266,17 +271,14 @@ void ResponsesWriter::end(std::span<const Usage> usages, Events& events) {
 std::string ResponsesWriter::error(const Error& error) const {
   const HttpError http = http_error(error);
   json::object response = response_json("failed");
-  // Clients require a code here; an error without one is called as OpenAI calls those of its class.
-  const std::string_view code = !http.code.empty()   ? http.code
-                                : http.status >= 500 ? "server_error"
-                                                     : "invalid_prompt";
-  response["error"] = {{"code", code}, {"message", http.message}};
+  const json::object reason = response_error(http);
+  response["error"] = reason;
   const json::object failed{{"type", "response.failed"},
                             {"sequence_number", n_events_},
                             {"response", std::move(response)}};
   const json::object thrown{{"type", "error"},
                             {"sequence_number", n_events_ + 1},
-                            {"code", code},
+                            {"code", reason.at("code")},
                             {"message", http.message},
                             {"param", nullptr}};
   return event_of("response.failed", json::serialize(failed)) +
@@ -284,6 +286,18 @@ std::string ResponsesWriter::error(const Error& error) const {
 }
 
 }  // namespace
+
+json::object response_in_progress(const AnswerEnvelope& envelope, const ResponsesAsked& asked) {
+  return response_with(envelope, asked, kInProgress, {});
+}
+
+// Clients require a code; an error without one is called as OpenAI calls those of its class.
+json::object response_error(const HttpError& error) {
+  const std::string_view code = !error.code.empty()   ? error.code
+                                : error.status >= 500 ? "server_error"
+                                                      : "invalid_prompt";
+  return {{"code", code}, {"message", error.message}};
+}
 
 std::unique_ptr<AnswerWriter> make_responses_writer(AnswerEnvelope envelope, ResponsesAsked asked) {
   return std::make_unique<ResponsesWriter>(std::move(envelope), std::move(asked));

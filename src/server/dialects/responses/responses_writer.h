@@ -8,6 +8,7 @@
 #include <string>
 
 #include "server/dialects/answer_writer.h"
+#include "server/http/http_message.h"
 
 namespace kvik {
 
@@ -20,6 +21,12 @@ struct ResponsesAsked {
   // Called once with the whole answer if it is to be stored.
   std::function<void(const boost::json::object& response)> keep = {};
 };
+
+// Returns the JSON of a response in progress, without output.
+boost::json::object response_in_progress(const AnswerEnvelope& envelope,
+                                         const ResponsesAsked& asked);
+// Returns the error of a failed response.
+boost::json::object response_error(const HttpError& error);
 
 // Returns the writer of OpenAI's /v1/responses: reasoning, messages and tool calls as separate
 // items, in order.

@@ -52,6 +52,18 @@ TEST(ResponseStore, an_archive_holds_what_the_store_holds) {
   EXPECT_THAT(archive.ids(), ElementsAre());
 }
 
+TEST(ResponseStore, a_response_in_progress_is_in_memory_only) {
+  ListedArchive archive;
+  ResponseStore store(kLarge, &archive);
+  store.put_unfinished("a", record("begun"));
+  EXPECT_EQ(store.response("me", "a"), "begun");
+  EXPECT_EQ(store.response("you", "a"), std::nullopt);
+  EXPECT_THAT(archive.ids(), ElementsAre());
+  store.put("a", record("ended"));
+  EXPECT_EQ(store.response("me", "a"), "ended");
+  EXPECT_THAT(archive.ids(), ElementsAre("a"));
+}
+
 TEST(ResponseStore, a_store_begins_with_what_its_archive_has) {
   ListedArchive archive;
   {
