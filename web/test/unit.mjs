@@ -2,12 +2,13 @@
 // Node's own test runner runs them.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
-for (const name of readdirSync(web)) {  // of a run that was killed
-  if (name.startsWith(".unit-")) rmSync(`${web}/${name}`, { recursive: true });
+const kOldMs = 3_600_000;
+for (const path of readdirSync(web).filter((name) => name.startsWith(".unit-")).map((name) => `${web}/${name}`)) {
+  if (Date.now() - statSync(path).mtimeMs > kOldMs) rmSync(path, { recursive: true }); // of a run that was killed
 }
 const out = mkdtempSync(`${web}/.unit-`);
 try {
