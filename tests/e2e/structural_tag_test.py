@@ -154,6 +154,23 @@ class StructuralTags(unittest.TestCase):
         self.assertGreater(n_tags, 5)
         self.assertGreater(n_commas, 5)
 
+    def test_a_tag_in_the_form_of_a_call_is_a_call_if_the_request_has_tools(self):
+        parameters = {"type": "object", "properties": {"unit": {"enum": ["celsius", "kelvin"]}}, "required": ["unit"]}
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": parameters}}]
+        call = {"begin": '<tool_call>\n{"name": "weather", "arguments": ', "end": "}\n</tool_call>",
+                "content": {"type": "json_schema", "json_schema": parameters}}
+        form = {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<tool_call>"], "tags": [call],
+                                                     "at_least_one": True, "stop_after_first": True}}
+        for seed in range(4):
+            body = request(seed, response_format=form)
+            text, finish = self.choices(body)[0]
+            self.assertEqual(finish, "stop")
+            self.assertRegex(text, r'^<tool_call>\n{"name": "weather", "arguments": {"unit": ?"(celsius|kelvin)"}}\n</tool_call>$')
+            message = self.server.post("/v1/chat/completions", {**body, "tools": tools}).json["choices"][0]["message"]
+            self.assertFalse(message["content"])
+            self.assertEqual(message["tool_calls"][0]["function"]["name"], "weather")
+            self.assertIn(json.loads(message["tool_calls"][0]["function"]["arguments"])["unit"], ("celsius", "kelvin"))
+
     def test_bad_tags_are_refused(self):
         cases = {
             "structures": {"structures": [], "triggers": [","]},

@@ -22,8 +22,8 @@ struct AnswerDialect {
   // to.
   std::function<std::unique_ptr<AnswerWriter>(AnswerEnvelope)> make_writer;
   bool can_attest = false;  // its answers can hold an attestation
-  // If present, it receives the answer and returns the reply; the answer goes on without the
-  // connection. Not for streams.
+  // If present, it receives the running answer and returns the reply. The answer is then
+  // independent of the connection. Not for streams.
   std::function<Reply(std::unique_ptr<PendingReply>)> detach = {};
 };
 

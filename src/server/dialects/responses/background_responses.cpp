@@ -142,6 +142,10 @@ void BackgroundResponses::stop() {
   std::map<std::string, Shared, std::less<>> left;
   {
     const MutexLock lock(mutex_);
+    // One that is being added is still in use.
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) {
+      return std::ranges::none_of(running_, [](const auto& one) { return one.second->is_busy; });
+    });
     left.swap(running_);
   }
   HttpError error = http_error(is_stopping());

@@ -103,14 +103,14 @@ StoredResponses earlier_responses(const HandlerContext& context, const std::stri
   return kept;
 }
 
-// A response that goes on without its connection: its id and JSON are known when it begins.
+// A response that is computed in the background, and its JSON while it is in progress.
 struct Detached {
   std::string id;
   json::object response;
   std::shared_ptr<const ResponseStore::Record> record;
 };
 
-// Stores the response as one in progress, lets it go on, and returns its JSON.
+// Stores the response as one in progress, computes it in the background, and returns its JSON.
 Reply detach(ResponseStore& store, BackgroundResponses& background,
              const std::shared_ptr<Detached>& detached, std::unique_ptr<PendingReply> reply) {
   const auto record_with = [detached](const json::object& response) {
