@@ -128,13 +128,14 @@ class StructuralTags(unittest.TestCase):
     def test_a_tag_alone_and_tags_with_a_separator(self):
         tag = {"type": "tag", "begin": "<l>", "content": {"type": "any_text"}, "end": ["\n", "."]}
         either = {"type": "sequence", "elements": [tag, {"type": "or", "elements": [
-            {"type": "const_string", "value": "yes"}, {"type": "regex", "pattern": "no{1,3}"}]}]}
+            {"type": "const_string", "value": "yes"}, {"type": "regex", "pattern": "no{1,3}"},
+            {"type": "grammar", "grammar": 'root ::= "(" [xy] ")"'}]}]}
         listed = {"type": "tags_with_separator", "separator": ", ", "at_least_one": True, "tags": [
             {"begin": "(", "content": {"type": "json_schema", "json_schema": {"enum": [1, 2]}}, "end": ")"}]}
         for seed in range(8):
             (text, finish), = self.choices(request(seed, response_format={"type": "structural_tag", "format": either}))
             if finish == "stop":
-                self.assertRegex(text, r"^<l>[^\n.]*[\n.](yes|no{1,3})$")
+                self.assertRegex(text, r"^<l>[^\n.]*[\n.](yes|no{1,3}|\([xy]\))$")
             (text, finish), = self.choices(request(seed, response_format={"type": "structural_tag", "format": listed}))
             self.assertRegex(text, r"^\([12]\)(, \([12]\))*" if finish == "length" else r"^\([12]\)(, \([12]\))*$")
 

@@ -204,8 +204,12 @@ class GbnfParser {
 
 Result<Grammar> parse_gbnf(std::string_view text, const Limits& limits) {
   Builder builder(limits);
-  TRY_ASSIGN(const Node root, GbnfParser(text, builder).parse());
+  TRY_ASSIGN(const Node root, add_gbnf(builder, text));
   return builder.finish(root);
+}
+
+Result<Node> add_gbnf(Builder& builder, std::string_view text) {
+  return GbnfParser(text, builder).parse();
 }
 
 }  // namespace kvik::constrain

@@ -420,8 +420,12 @@ class LarkParser {
 
 Result<Grammar> parse_lark(std::string_view text, const SchemaOptions& options) {
   Builder builder(options.limits, options.whitespace, options.numbers());
-  TRY_ASSIGN(const Node start, LarkParser(text, builder, options).parse());
+  TRY_ASSIGN(const Node start, add_lark(builder, text, options));
   return builder.finish(start);
+}
+
+Result<Node> add_lark(Builder& builder, std::string_view text, const SchemaOptions& options) {
+  return LarkParser(text, builder, options).parse();
 }
 
 }  // namespace kvik::constrain

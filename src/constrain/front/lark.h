@@ -17,5 +17,7 @@ namespace kvik::constrain {
 // Errors: kInvalidArgument or kUnsupported (tokens, templates, attributes of rules, options) with
 // the line number; those of Builder::finish().
 Result<Grammar> parse_lark(std::string_view text, const SchemaOptions& options);
+// Adds a Lark grammar to another grammar, and returns its start. Returns the errors of parsing.
+Result<Node> add_lark(Builder& builder, std::string_view text, const SchemaOptions& options);
 
 }  // namespace kvik::constrain

@@ -89,6 +89,7 @@ class FormatReader {
   Node read_const_string(const Value& format, const Tail& tail);
   Node read_json_schema(const Value& format, const Tail& tail);
   Node read_regex(const Value& format, const Tail& tail);
+  Node read_grammar(const Value& format, const Tail& tail);
   Node read_any_text(const Value& format, const Tail& tail);
   Node read_sequence(const Value& format, const Tail& tail);
   Node read_or(const Value& format, const Tail& tail);
@@ -121,6 +122,7 @@ std::span<const FormatReader::FormatType> FormatReader::types() {
       {"const_string", &Self::read_const_string, {"value"}},
       {"json_schema", &Self::read_json_schema, {"json_schema", "style"}},
       {"regex", &Self::read_regex, {"pattern"}},
+      {"grammar", &Self::read_grammar, {"grammar"}},
       {"any_text", &Self::read_any_text, {"excludes", "excluded_str"}},
       {"sequence", &Self::read_sequence, {"elements"}},
       {"or", &Self::read_or, {"elements"}},
@@ -150,12 +152,13 @@ Node FormatReader::read(const Value& format, const Tail& tail) {
   const auto type = std::ranges::find(types(), name, &FormatType::name);
   if (type == types().end()) {
     const std::string path = format.path() + ".type";
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{} is {}, a format that is not supported; expected one of {}", path,
-                            quoted_text(name),
-                            "const_string, json_schema, regex, any_text, sequence, or, tag, "
-                            "triggered_tags, tags_with_separator, optional, plus, star, repeat"),
-                path);
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{} is {}, a format that is not supported; expected one of {}", path,
+                    quoted_text(name),
+                    "const_string, json_schema, regex, grammar, any_text, sequence, or, tag, "
+                    "triggered_tags, tags_with_separator, optional, plus, star, repeat"),
+        path);
   }
   TRY(format.check_members(type->members));
   return (this->*type->read)(format, tail);
@@ -196,6 +199,12 @@ Node FormatReader::read_regex(const Value& format, const Tail& tail) {
   auto grouped = GrammarNode::of_pattern(fmt::format("(?-s:{})", text));
   return ended(
       at_path(pattern.path(), GrammarNode::sequence({std::move(alone), std::move(grouped)})), tail);
+}
+
+Node FormatReader::read_grammar(const Value& format, const Tail& tail) {
+  TRY_ASSIGN(const Value grammar, format.member("grammar"));
+  TRY_ASSIGN(std::string text, grammar.text());
+  return ended(at_path(grammar.path(), GrammarNode::of_grammar(std::move(text))), tail);
 }
 
 // Returns a node for free text up to one of its marks; nullopt: without marks.

@@ -6,8 +6,11 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "constrain/front/gbnf.h"
 #include "constrain/front/grammar_text.h"
+#include "constrain/front/lark.h"
 #include "constrain/pattern/pattern.h"
+#include "service/structured_output/structured_output.h"
 
 namespace kvik {
 namespace {
@@ -52,6 +55,11 @@ class TreeBuilder {
         TRY_ASSIGN(const auto schema, constrain::add_json_schema(builder_, node.text, options_));
         return schema.start;
       }
+      case kGrammar:
+        TRY(check_text(node.text));
+        if (grammar_kind(node.text) == StructuredOutput::Kind::kGbnf)
+          return constrain::add_gbnf(builder_, node.text);
+        return constrain::add_lark(builder_, node.text, options_);
       case kRule:
         return made_[node.rule];
       case kSequence:

@@ -14,6 +14,7 @@ struct GrammarNode {
     kText,      // the literal `text`, in UTF-8
     kPattern,   // `text`: a regular expression whose dot matches line breaks too
     kSchema,    // `text`: a JSON schema
+    kGrammar,   // `text`: a GBNF or Lark grammar
     kSequence,  // all `parts` in order; `text` may name their place in a request, for errors
     kChoice,    // one of `parts`
     kRepeat,    // the only part, `min` to `max` times
@@ -35,6 +36,9 @@ struct GrammarNode {
   }
   static GrammarNode of_schema(std::string schema) {
     return {.kind = Kind::kSchema, .text = std::move(schema)};
+  }
+  static GrammarNode of_grammar(std::string grammar) {
+    return {.kind = Kind::kGrammar, .text = std::move(grammar)};
   }
   static GrammarNode sequence(std::vector<GrammarNode> parts) {
     return {.kind = Kind::kSequence, .parts = std::move(parts)};

@@ -108,6 +108,20 @@ TEST_F(StructuralTags, plain_formats) {
   EXPECT_FALSE(takes_format(R"({"type": "any_text", "excludes": ["no", "n["]})", "is n[1"));
 }
 
+TEST_F(StructuralTags, grammars_in_both_languages) {
+  // Both have rules of the same names, and one is recursive.
+  const std::string both = R"({"type": "sequence", "elements": [
+      {"type": "tag", "begin": "[", "end": "]", "content": {"type": "grammar",
+       "grammar": "root ::= item (\",\" item)*\nitem ::= [0-9]+ | \"(\" root \")\""}},
+      {"type": "grammar", "grammar": "start: item\nitem: /[ab]/ \"!\""}]})";
+  EXPECT_TRUE(takes_format(both, "[1,(2,(3)),4]a!"));
+  EXPECT_FALSE(takes_format(both, "[1,(2,(3),4]a!"));
+  EXPECT_FALSE(takes_format(both, "[1]1!"));
+  const Error wrong = format_refusal(R"({"type": "grammar", "grammar": "root ::= x"})");
+  EXPECT_THAT(wrong.message, HasSubstr("here.format.grammar: "));
+  EXPECT_FALSE(compile(R"({"format": {"type": "grammar", "grammar": ""}})").has_value());
+}
+
 TEST_F(StructuralTags, combined_formats) {
   const std::string sequence = R"({"type": "sequence", "elements": [
       {"type": "const_string", "value": "x"}, {"type": "or", "elements": [
@@ -268,7 +282,7 @@ TEST_F(StructuralTags, errors_of_schemas_and_expressions_name_their_place) {
 }
 
 TEST_F(StructuralTags, formats_that_a_grammar_cannot_express_are_named) {
-  for (const char* type : {"grammar", "qwen_xml_parameter", "any_tokens", "dispatch"}) {
+  for (const char* type : {"qwen_xml_parameter", "any_tokens", "dispatch"}) {
     const Error error = format_refusal(fmt::format(R"({{"type": "{}"}})", type));
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
     EXPECT_THAT(error.message, HasSubstr(fmt::format("'{}'", type)));
