@@ -41,7 +41,7 @@ def turns(name, agent, folder, work):
         tool, arguments = agent.read(str(work / file))
         task = f"Call the tool {tool} with the arguments {json.dumps(arguments)}. Then tell me the number in its result."
         again = i > 0
-        yield {"claude": ["-p", task, *brief, "--tools", tool, "--allowedTools", tool, *(["--continue"] if again else [])],
+        yield {"claude": ["-p", task, "--max-turns", "3", *brief, "--tools", tool, "--allowedTools", tool, *(["--continue"] if again else [])],
                "codex": ["exec", *(["resume", "--last"] if again else []), "-c", f'model_instructions_file="{folder}/instructions.txt"', "--disable", "multi_agent",
                          "--disable", "goals", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", task],
                "opencode": ["run", *(["--continue"] if again else []), "--title", "Numbers", task],
