@@ -45,7 +45,7 @@ def turns(name, agent, folder, work):
                "codex": ["exec", *(["resume", "--last"] if again else []), "-c", f'model_instructions_file="{folder}/instructions.txt"', "--disable", "multi_agent",
                          "--disable", "goals", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", task],
                "opencode": ["run", *(["--continue"] if again else []), "--title", "Numbers", task],
-               "qwen": ["--yolo", "--bare", *brief, "--exclude-tools", "run_shell_command,edit,notebook_edit,get_goal,update_goal",
+               "qwen": ["--yolo", "--bare", "--max-session-turns", "3", *brief, "--exclude-tools", "run_shell_command,edit,notebook_edit,get_goal,update_goal",
                         *(["--continue"] if again else []), "-p", task]}[name]
 
 
@@ -92,7 +92,7 @@ def record(options):
             command, extra = agent.configure(home, work, url)
             if name == "opencode":
                 config = json.loads((work / "opencode.json").read_text())
-                config["agent"] = {"build": {"prompt": INSTRUCTIONS, "tools": {"*": False, agent.read("")[0]: True}}}
+                config["agent"] = {"build": {"steps": 3, "prompt": INSTRUCTIONS, "tools": {"*": False, agent.read("")[0]: True}}}
                 (work / "opencode.json").write_text(json.dumps(config))
             program = command[:1]
             kept = command[1:len(command) - len(agent_session.arguments(name))]  # flags of the guide's command

@@ -53,6 +53,12 @@ Result<NewFile> NewFile::create(const std::string& path, unsigned mode) {
     errno = EISDIR;
     return file.error();
   }
+  if (fs::exists(file.target_, ignored) && !fs::is_regular_file(file.target_, ignored)) {
+    return fail(ErrorCode::kIo,
+                fmt::format("cannot write '{}': it is a device, pipe or socket, expected a file or "
+                            "a new name",
+                            path));
+  }
   file.file_ = FileDescriptor(
       ::open(folder_of(file.target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
   if (!file.file_.is_open()) {

@@ -92,6 +92,16 @@ TEST_F(NewFileTest, names_a_folder_that_is_not_there_and_a_folder_in_its_place) 
   EXPECT_THAT(folder.error().message, HasSubstr("Is a directory"));
 }
 
+TEST_F(NewFileTest, replaces_no_pipe_and_no_device) {
+  const std::string pipe = folder_.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/full")}) {
+    const auto file = NewFile::create(path, 0644);
+    ASSERT_FALSE(file.has_value()) << path;
+    EXPECT_THAT(file.error().message, HasSubstr("it is a device, pipe or socket"));
+  }
+}
+
 TEST_F(NewFileTest, a_full_disk_is_an_error_and_leaves_no_file) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit old{};

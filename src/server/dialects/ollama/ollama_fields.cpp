@@ -102,6 +102,18 @@ Result<void> check_no_images(const JsonFields& fields) {
   return check_medium("image", "images");
 }
 
+// Refuses the constraints of other dialects, which would not hold.
+Result<void> check_no_other_forms(const JsonFields& fields) {
+  for (const char* name : {"response_format", "structured_outputs", "guided_json", "guided_regex",
+                           "guided_choice", "guided_grammar", "json_schema", "grammar"}) {
+    if (fields.find(name)) {
+      return refuse(name,
+                    fmt::format("{} is not read here: use format, \"json\" or a schema", name));
+    }
+  }
+  return {};
+}
+
 Result<CompletionCall> read_ollama_call(const JsonFields& fields, std::string_view body) {
   CompletionCall call;
   TRY_ASSIGN(const auto stream, fields.flag("stream"));
@@ -114,6 +126,7 @@ Result<CompletionCall> read_ollama_call(const JsonFields& fields, std::string_vi
   if (fields.find("logit_bias")) {
     return refuse("logit_bias", "logit_bias is not read here: put it into options");
   }
+  TRY(check_no_other_forms(fields));
   TRY(read_options(fields, request));
   TRY_ASSIGN(request.engine.n_logprobs, read_ollama_logprobs(fields));
   TRY_ASSIGN(request.form, read_format_form(fields, body));

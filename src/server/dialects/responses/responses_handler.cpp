@@ -122,7 +122,7 @@ Reply detach(ResponseStore& store, BackgroundResponses& background,
   std::string body = begun.response;
   const std::string owner = begun.owner;
   // First, since it may be complete as soon as it runs.
-  store.put_unfinished(detached->id, std::move(begun));
+  if (!store.put_unfinished(detached->id, std::move(begun))) return error_response(no_memory());
   const auto store_unfinished = [&store, detached, record_with](const HttpError* error) {
     json::object response = detached->response;
     response["status"] = error ? "failed" : "cancelled";

@@ -40,7 +40,7 @@ void ResponseStore::begin_with(ResponseArchive& archive) {
   std::vector<std::string> ids;
   archive.load(bounds_, [&](std::string id, Record record) {
     const MutexLock lock(mutex_);
-    add(id, std::move(record));
+    add(id, std::move(record), true);
     ids.push_back(std::move(id));
   });
   const MutexLock lock(mutex_);
@@ -80,28 +80,52 @@ void ResponseStore::drop(Entries::iterator entry) {
 }
 
 void ResponseStore::make_room(const std::string& owner) {
-  while (bytes_[owner] > bounds_.bytes_of_key) {
+  // Drops the oldest finished record that matches. Returns false if there is none.
+  const auto drop_oldest = [&](const auto& matches) REQUIRES(mutex_) {
     const auto oldest = std::ranges::find_if(order_, [&](const std::string& id) REQUIRES(mutex_) {
-      return entries_.find(id)->second.record.owner == owner;
+      const Entry& entry = entries_.find(id)->second;
+      return entry.is_finished && matches(entry.record);
     });
+    if (oldest == order_.end()) return false;
     drop(entries_.find(*oldest));
+    return true;
+  };
+  const auto is_of_owner = [&](const Record& record) { return record.owner == owner; };
+  while (bytes_[owner] > bounds_.bytes_of_key && drop_oldest(is_of_owner)) {
   }
-  while (n_bytes_ > bounds_.total_bytes) drop(entries_.find(order_.front()));
+  while (n_bytes_ > bounds_.total_bytes && drop_oldest([](const Record&) { return true; })) {
+  }
+}
+
+// Returns the bytes of records in progress; owner: empty for those of all owners.
+size_t ResponseStore::unfinished_bytes(std::string_view owner) const {
+  size_t n = 0;
+  for (const auto& [id, entry] : entries_) {
+    const bool counts = owner.empty() || entry.record.owner == owner;
+    if (counts && !entry.is_finished) n += entry.record.n_bytes();
+  }
+  return n;
 }
 
 void ResponseStore::put(const std::string& id, Record record) {
   const MutexLock lock(mutex_);
   if (const auto known = entries_.find(id); known != entries_.end()) drop(known);
   if (archive_) archive_->put(id, record);
-  add(id, std::move(record));
+  add(id, std::move(record), true);
 }
 
-void ResponseStore::put_unfinished(const std::string& id, Record record) {
+bool ResponseStore::put_unfinished(const std::string& id, Record record) {
   const MutexLock lock(mutex_);
-  add(id, std::move(record));
+  shrink(record);
+  const size_t bytes = record.n_bytes();
+  // The other half is for those that have ended.
+  if (unfinished_bytes(record.owner) + bytes > bounds_.bytes_of_key / 2) return false;
+  if (unfinished_bytes("") + bytes > bounds_.total_bytes / 2) return false;
+  add(id, std::move(record), false);
+  return true;
 }
 
-void ResponseStore::add(const std::string& id, Record record) {
+void ResponseStore::add(const std::string& id, Record record, bool is_finished) {
   if (entries_.contains(id)) return;
   const std::string owner = record.owner;
   shrink(record);
@@ -112,7 +136,7 @@ void ResponseStore::add(const std::string& id, Record record) {
     if (!item.empty()) holders_[holder_key(owner, item)] = id;
   }
   order_.push_back(id);
-  entries_.emplace(id, Entry{std::move(record), std::prev(order_.end())});
+  entries_.emplace(id, Entry{std::move(record), std::prev(order_.end()), is_finished});
   make_room(owner);
 }
 

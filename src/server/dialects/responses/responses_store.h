@@ -40,8 +40,9 @@ class ResponseStore {
     size_t n_bytes() const;
   };
   void put(const std::string& id, Record record);
-  // Likewise, but only in memory: the response is still in progress.
-  void put_unfinished(const std::string& id, Record record);
+  // Likewise, but only in memory, because the response is still in progress. It is not evicted
+  // before put(). Returns whether the bounds allow another record of this kind.
+  [[nodiscard]] bool put_unfinished(const std::string& id, Record record);
 
   std::optional<std::string> response(std::string_view owner, std::string_view id);
   bool erase(std::string_view owner, std::string_view id);
@@ -60,11 +61,13 @@ class ResponseStore {
   struct Entry {
     Record record;
     Order::iterator place;
+    bool is_finished;
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
 
   Entries::iterator find(std::string_view owner, std::string_view id) REQUIRES(mutex_);
-  void add(const std::string& id, Record record) REQUIRES(mutex_);
+  void add(const std::string& id, Record record, bool is_finished) REQUIRES(mutex_);
+  size_t unfinished_bytes(std::string_view owner) const REQUIRES(mutex_);
   void begin_with(ResponseArchive& archive);
   void drop(Entries::iterator entry) REQUIRES(mutex_);
   void make_room(const std::string& owner) REQUIRES(mutex_);

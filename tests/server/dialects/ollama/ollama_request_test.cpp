@@ -277,6 +277,14 @@ TEST_F(OllamaRequest, biases_are_read_in_options) {
   EXPECT_EQ(generate_error(R"("prompt":"a","options":{"logit_bias":3})").param, "logit_bias");
 }
 
+TEST_F(OllamaRequest, constraints_of_other_dialects_are_not_ignored) {
+  for (const char* name : {"response_format", "guided_regex", "grammar"}) {
+    const std::string field = std::string("\"prompt\":\"a\",\"") + name + "\":\"x\"";
+    EXPECT_EQ(generate_error(field).message,
+              std::string(name) + " is not read here: use format, \"json\" or a schema");
+  }
+}
+
 TEST_F(OllamaRequest, an_attestation_is_not_ignored) {
   EXPECT_TRUE(generate(R"("prompt":"a","kvik":{"attest":true})").output.attests);
   EXPECT_FALSE(generate(R"("prompt":"a")").output.attests);

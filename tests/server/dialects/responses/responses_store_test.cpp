@@ -55,13 +55,26 @@ TEST(ResponseStore, an_archive_holds_what_the_store_holds) {
 TEST(ResponseStore, a_response_in_progress_is_in_memory_only) {
   ListedArchive archive;
   ResponseStore store(kLarge, &archive);
-  store.put_unfinished("a", record("begun"));
+  EXPECT_TRUE(store.put_unfinished("a", record("begun")));
   EXPECT_EQ(store.response("me", "a"), "begun");
   EXPECT_EQ(store.response("you", "a"), std::nullopt);
   EXPECT_THAT(archive.ids(), ElementsAre());
   store.put("a", record("ended"));
   EXPECT_EQ(store.response("me", "a"), "ended");
   EXPECT_THAT(archive.ids(), ElementsAre("a"));
+}
+
+TEST(ResponseStore, responses_in_progress_are_not_evicted) {
+  ResponseStore store({.total_bytes = 4000, .bytes_of_key = 4000});
+  const std::string text(700, 'a');
+  EXPECT_TRUE(store.put_unfinished("a", record(text)));
+  EXPECT_FALSE(store.put_unfinished("b", record(std::string(1500, 'b')))) << "more than half";
+  for (const char* id : {"c", "d", "e", "f", "g"}) store.put(id, record(text));
+  EXPECT_EQ(store.response("me", "a"), text);
+  EXPECT_EQ(store.response("me", "c"), std::nullopt);
+  EXPECT_EQ(store.response("me", "g"), text);
+  store.put("a", record("ended"));
+  EXPECT_TRUE(store.put_unfinished("b", record(text))) << "there is room again";
 }
 
 TEST(ResponseStore, a_store_begins_with_what_its_archive_has) {
