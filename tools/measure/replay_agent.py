@@ -47,7 +47,8 @@ def ask(url, prompt, n):
             ids += new
         computed = event.get("timings", {}).get("prompt_n", computed)
     connection.close()
-    return ids, first - begin, time.perf_counter() - begin, computed
+    end = time.perf_counter()
+    return ids, (first or end) - begin, end - begin, computed
 
 
 def main():

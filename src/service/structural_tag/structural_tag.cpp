@@ -101,6 +101,7 @@ class FormatReader {
   Node read_star(const Value& format, const Tail& tail);
   Node read_repeat(const Value& format, const Tail& tail);
 
+  Result<Nodes> elements_of(const Value& format, const Tail& others, const Tail& last);
   Node schema(const Value& value);
   Result<std::vector<Tag>> tags_of(const Value& format, std::string_view name);
   Node tag_after(const Tag& tag, size_t n_read, const Tail& tail);
@@ -239,26 +240,26 @@ Node FormatReader::read_any_text(const Value& format, const Tail& tail) {
   return GrammarNode::choice(std::move(either));
 }
 
-Node FormatReader::read_sequence(const Value& format, const Tail& tail) {
+// Returns a node for each element. `last` follows the last one, `others` follows the others.
+Result<Nodes> FormatReader::elements_of(const Value& format, const Tail& others, const Tail& last) {
   TRY_ASSIGN(const Value elements, format.member("elements"));
   TRY(elements.check_array(1, kMaxTags));
   Nodes all;
   const size_t n = elements.json().size();
   for (size_t i = 0; i < n; ++i) {
-    TRY_ASSIGN(GrammarNode node, read(elements.item(i), i + 1 == n ? tail : Tail{}));
+    TRY_ASSIGN(GrammarNode node, read(elements.item(i), i + 1 == n ? last : others));
     all.push_back(std::move(node));
   }
+  return all;
+}
+
+Node FormatReader::read_sequence(const Value& format, const Tail& tail) {
+  TRY_ASSIGN(Nodes all, elements_of(format, {}, tail));
   return GrammarNode::sequence(std::move(all));
 }
 
 Node FormatReader::read_or(const Value& format, const Tail& tail) {
-  TRY_ASSIGN(const Value elements, format.member("elements"));
-  TRY(elements.check_array(1, kMaxTags));
-  Nodes all;
-  for (size_t i = 0; i < elements.json().size(); ++i) {
-    TRY_ASSIGN(GrammarNode node, read(elements.item(i), tail));
-    all.push_back(std::move(node));
-  }
+  TRY_ASSIGN(Nodes all, elements_of(format, tail, tail));
   return GrammarNode::choice(std::move(all));
 }
 
