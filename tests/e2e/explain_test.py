@@ -145,9 +145,14 @@ class Explain(unittest.TestCase):
         self.fail(str(pairs))
 
     def test_wrong_calls_are_refused_in_a_sentence(self):
-        done = kvik.run("explain", MODEL, "-p", "a" * 5000, "--out", os.devnull)
+        with tempfile.TemporaryDirectory() as folder:
+            done = kvik.run("explain", MODEL, "-p", "a" * 5000, "--out", os.path.join(folder, "page.html"))
+            self.assertEqual(os.listdir(folder), [])
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"expected room for", done.stderr)
+        done = kvik.run("explain", MODEL, "--max-tokens", 17, "--out", os.devnull)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"cannot write '/dev/null': it is a device, pipe or socket", done.stderr)
         done = kvik.run("explain", MODEL, "--max-tokens", 3)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"--max-tokens is 3, expected at least 4", done.stderr)
