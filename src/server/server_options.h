@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,6 +70,10 @@ struct ServerOptions {
   std::vector<PlannedMemory> memory_plan = {};  // planned memory for /metrics; empty: not known
 
   std::optional<Prices> prices;  // absent: answers state no cost
+
+  // Called with 1 and -1 when a response that is computed without a connection begins and ends, on
+  // any thread. Empty: not called.
+  std::function<void(int)> on_background = {};
 
   // Beyond the limit, connections that have not sent a whole request are closed, the oldest first;
   // otherwise new ones are rejected with 503, except for health probes.

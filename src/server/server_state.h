@@ -87,10 +87,13 @@ struct ServerState {
   HttpCounts counts;                     // any thread
   const KeyAccounts accounts;            // any thread
   ResponseStore responses;               // any thread
-  BackgroundResponses background{[this](int n) { active_counts.add_requests(n); }};  // any thread
-  ModelPulls pulls;                                                                  // any thread
-  const Router router;                                                               // any thread
-  std::unique_ptr<AccessLog> access_log;                                             // null: none
+  BackgroundResponses background{[this](int n) {
+    active_counts.add_requests(n);
+    if (options.on_background) options.on_background(n);
+  }};                                     // any thread
+  ModelPulls pulls;                       // any thread
+  const Router router;                    // any thread
+  std::unique_ptr<AccessLog> access_log;  // null: none
   // Large bodies are parsed and tokenized here: a 32 MiB prompt must not delay other streams.
   Offload offload;
   // Long work that only its own client waits for: one low-priority thread, so that the engine's

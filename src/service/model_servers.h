@@ -25,6 +25,10 @@ inline constexpr std::string_view kContextVariable = "X_KVIK_CONTEXT";
 // metrics, without its end. Sent for each line.
 inline constexpr std::string_view kCountersVariable = "X_KVIK_COUNTERS";
 
+// Variable in which the server of a model reports how many responses it computes without a
+// connection. Sent when the first begins and the last ends.
+inline constexpr std::string_view kBackgroundVariable = "X_KVIK_BACKGROUND";
+
 // Name of the socket that a router passes to the server of a model, in LISTEN_FDNAMES of
 // sd_listen_fds(3).
 inline constexpr std::string_view kRouterSocketName = "kvik-router";
@@ -43,7 +47,7 @@ struct ModelStatus {
   uint64_t planned_bytes = 0;      // memory while it is loaded; 0: not known yet
   uint32_t n_ctx = 0;              // context in tokens; 0: it was not loaded yet
   uint64_t kept_bytes = 0;         // memory of the KV pages kept while it is not loaded
-  uint32_t n_uses = 0;             // requests that use it or wait for it
+  uint32_t n_uses = 0;             // requests that use it or wait for it, with a connection
   uint64_t n_loads = 0;            // how often it was loaded
   uint64_t n_crashes = 0;          // how often its process ended unexpectedly
   double load_s = 0;               // duration of the last load, in seconds

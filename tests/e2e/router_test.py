@@ -266,6 +266,19 @@ class Router(unittest.TestCase):
             wait_for(lambda: not children_of(server), "unloading")
             self.assertEqual(server.complete([1, 2], max_tokens=1)["model"], "demo")
 
+    def test_a_response_in_the_background_keeps_its_model_loaded(self):
+        with Server("demo", *KV, "--threads", "1", "--keep-alive", "200ms", env={"KVIK_ISA": "scalar"}) as server:
+            body = {"model": "demo", "input": "Speak, my lord.", "background": True, "max_output_tokens": 900, "ignore_eos": True}
+            begun = server.post("/v1/responses", body)
+            self.assertEqual(begun.status, 200, begun.body)
+            child = children_of(server)
+            time.sleep(1)
+            self.assertEqual(children_of(server), child)
+            poll = f"/v1/responses/{begun.json['id']}?model=demo"
+            wait_for(lambda: server.get(poll).json["status"] == "incomplete", "the end of the response")
+            self.assertEqual(children_of(server), child, "one process computed it")
+            wait_for(lambda: not children_of(server), "unloading")
+
     def test_the_config_file_has_a_section_for_each_model(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
             config.write('[serve]\nkv-memory = "64MiB"\n\n[models.small]\npath = "demo"\nctx = 256\nalias = ["tiny"]\n\n'

@@ -30,7 +30,8 @@ bool ModelEntry::has_waiting() const {
 }
 
 std::optional<TimePoint> ModelEntry::expires_at() const {
-  if (state != ModelState::kLoaded || !waiters.empty() || !keep_alive) return std::nullopt;
+  const bool is_used = !waiters.empty() || has_background;
+  if (state != ModelState::kLoaded || is_used || !keep_alive) return std::nullopt;
   return last_used + *keep_alive;
 }
 
@@ -57,7 +58,7 @@ ModelStatus ModelEntry::shown(TimePoint now) const {
 }
 
 void ModelEntry::begin_load(TimePoint now) {
-  is_planned = false;
+  is_planned = has_background = false;
   counters.clear();
   progress = 0;
   status.clear();
@@ -136,6 +137,10 @@ bool ModelEntry::take_message(const std::string& name, const std::string& value,
   constexpr size_t kMaxCounterBytes = size_t{4} << 20;
   if (name == kCountersVariable && counters.size() + value.size() < kMaxCounterBytes)
     counters += value + '\n';
+  if (name == kBackgroundVariable) {
+    has_background = value != "0";
+    last_used = now;
+  }
   if (name == kContextVariable) std::from_chars(value.data(), value.data() + value.size(), n_ctx);
   return name == "READY" && value == "1" && state == ModelState::kLoading;
 }

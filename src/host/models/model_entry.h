@@ -35,9 +35,11 @@ struct ModelEntry {
   std::optional<ModelProcess> process;
   uint16_t port = 0;
   double progress = 0;
-  std::string status;          // reported by the process last
-  std::string counters;        // reported by the process at its end
-  uint32_t n_ctx = 0;          // reported by the process; 0: not yet
+  std::string status;    // reported by the process last
+  std::string counters;  // reported by the process at its end
+  uint32_t n_ctx = 0;    // reported by the process; 0: not yet
+  // The process computes responses without a connection, as it reported.
+  bool has_background = false;
   std::optional<Error> error;  // kFailed
   uint32_t n_failures = 0;     // in a row
   TimePoint retry_at;          // kFailed: when it may be tried again
@@ -55,7 +57,9 @@ struct ModelEntry {
   bool has_admitted() const;
   bool has_waiting() const;
   // Returns whether the model is loaded and could be unloaded.
-  bool is_idle() const { return state == ModelState::kLoaded && !has_admitted(); }
+  bool is_idle() const {
+    return state == ModelState::kLoaded && !has_admitted() && !has_background;
+  }
   // Returns when the model is unloaded if it stays unused; std::nullopt: not by time.
   std::optional<TimePoint> expires_at() const;
 

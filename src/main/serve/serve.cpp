@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/printable.h"
 #include "base/process/interrupts.h"
 #include "base/process/service_manager.h"
@@ -225,6 +226,24 @@ void report_counters(const ServiceManager& manager, std::string_view counters) {
   }
 }
 
+// Tells the router whether the server computes responses without a connection: the model must stay
+// loaded. Any thread.
+class BackgroundReport {
+ public:
+  explicit BackgroundReport(const ServiceManager& manager) : manager_(manager) {}
+
+  void add(int change) {
+    const MutexLock lock(mutex_);  // also while sending: the newest state must come last
+    const int before = std::exchange(n_, n_ + change);
+    if ((before == 0) != (n_ == 0)) manager_.notify(fmt::format("{}={}", kBackgroundVariable, n_));
+  }
+
+ private:
+  const ServiceManager& manager_;
+  Mutex mutex_;
+  int n_ GUARDED_BY(mutex_) = 0;
+};
+
 // Serves the model of `options` on a bound socket until a signal ends it.
 Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
                         const ServiceManager& manager, Parent parent) {
@@ -253,6 +272,9 @@ Result<int> serve_model(ServeOptions options, const ListenSocket& socket,
   options.server.memory_limit_bytes = options.request_memory;
   options.server.prices = prices_of(options);
   Interrupts::catch_first();
+  BackgroundReport background(manager);
+  if (parent == Parent::kRouter)
+    options.server.on_background = [&background](int n) { background.add(n); };
   TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server, socket));
   const std::string address = address_of(options.server, socket);
   log::info("listening on {}", address);

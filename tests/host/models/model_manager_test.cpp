@@ -280,6 +280,22 @@ TEST_F(Manager, AnIdleModelIsUnloadedAfterItsTime) {
   wait_for(0, ModelState::kUnloaded);
 }
 
+TEST_F(Manager, AModelWithResponsesInTheBackgroundIsInUse) {
+  std::string script = serves("READY=1\\nX_KVIK_BACKGROUND=2");
+  script.replace(script.find("signal.pause()"), std::string("signal.pause()").size(),
+                 "signal.sigtimedwait([signal.SIGUSR1], 1)\n"
+                 "to.send(b\"X_KVIK_BACKGROUND=0\")\n"
+                 "signal.pause()");
+  start({{"a", script}, {"b", serves()}}, kBytes, std::chrono::milliseconds(30));
+  EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
+  const auto b = manager_->use("b", nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(state(0), ModelState::kLoaded);
+  EXPECT_FALSE(manager_->list()[0].unload_s);
+  EXPECT_FALSE(b->readiness().port);
+  EXPECT_TRUE(wait(*b).port) << "a has reported the end of its responses";
+}
+
 TEST_F(Manager, AProcessThatIgnoresSigtermIsKilled) {
   start({{"a", "trap \"\" TERM; " + serves()}}, kBytes);
   EXPECT_TRUE(wait(*manager_->use("a", nullptr)).port);
