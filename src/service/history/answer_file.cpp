@@ -51,7 +51,7 @@ std::optional<AnswerMemory::Stored> next_answer(RecordReader& in) {
   if (!in.is_whole()) return std::nullopt;
   std::memcpy(stored.key.data(), key.data(), key.size());
   answer.ids.resize(n_ids);
-  std::memcpy(answer.ids.data(), ids.data(), ids.size());
+  if (n_ids > 0) std::memcpy(answer.ids.data(), ids.data(), ids.size());
   stored.answer = std::make_shared<const RememberedAnswer>(std::move(answer));
   return stored;
 }
