@@ -1,10 +1,9 @@
 // Computes the sums of a split from the levels of weights and of V, for quantized pages. Part of
 // attention_int8.inl.
 
-// The V of a page, and data of the same size to prefetch.
+// The V of a page.
 struct ValuePage {
   const int8_t* levels;
-  const std::byte* ahead;
   uint32_t levels_at;  // offset, in a row, of the levels of the page's tokens
 };
 
@@ -17,8 +16,9 @@ struct ValuePages {
 // N blocks of 16 dimensions.
 template <uint32_t kPlane, uint32_t M, uint32_t N>
 inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
-                       IntSums (&sums)[M][N]) {
+                       ReadAhead& ahead, IntSums (&sums)[M][N]) {
   for (uint32_t i = 0; i < list.n; ++i) {
+    ReadAhead::Steps steps = ahead.take(kPageTokens / 4 * N);
     const ValuePage& page = list.pages[i];
     const size_t offset = first_block * kValueBlockBytes;
 #pragma GCC unroll 8
@@ -28,7 +28,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
       for (uint32_t n = 0; n < N; ++n) {
         const size_t at = offset + n * kValueBlockBytes + group * 64;
         values[n] = load_values(page.levels + at);
-        __builtin_prefetch(page.ahead + at, 0, 2);
+        steps.step(group * N + n);
       }
 #pragma GCC unroll 16
       for (uint32_t m = 0; m < M; ++m) {
@@ -44,8 +44,8 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
 // Writes the sums of row m, times the scale of quanta[m], to out + m · out_stride.
 template <uint32_t M, uint32_t N>
 inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
-                            const QuantScale* quanta, uint32_t first_block, float* out,
-                            uint32_t out_stride) {
+                            const QuantScale* quanta, uint32_t first_block, ReadAhead& ahead,
+                            float* out, uint32_t out_stride) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -54,7 +54,7 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
   }
   if constexpr (kLevelPlanes == 2) {
     if (lists[0].n > 0) {
-      add_values<0>(levels, lists[0], first_block, sums);
+      add_values<0>(levels, lists[0], first_block, ahead, sums);
 #pragma GCC unroll 16
       for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
@@ -62,7 +62,7 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
       }
     }
   }
-  add_values<kLevelPlanes - 1>(levels, lists[1], first_block, sums);
+  add_values<kLevelPlanes - 1>(levels, lists[1], first_block, ahead, sums);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
@@ -75,25 +75,25 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
 
 template <uint32_t M>
 inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2],
-                              const QuantScale* quanta, Range blocks, float* out,
+                              const QuantScale* quanta, Range blocks, ReadAhead& ahead, float* out,
                               uint32_t out_stride) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t i = blocks.begin;
   for (; i + kMost <= blocks.end; i += kMost) {
-    weigh_int8_tile<M, kMost>(levels, lists, quanta, i, out, out_stride);
+    weigh_int8_tile<M, kMost>(levels, lists, quanta, i, ahead, out, out_stride);
   }
-  for (; i < blocks.end; ++i) weigh_int8_tile<M, 1>(levels, lists, quanta, i, out, out_stride);
+  for (; i < blocks.end; ++i)
+    weigh_int8_tile<M, 1>(levels, lists, quanta, i, ahead, out, out_stride);
 }
 
 // Computes the split's sums for all pairs of a chunk, in some blocks of dimensions, from the levels
 // of the weights and the V of pages [begin, end) of the split.
 inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
-                              const ChunkLevels& weights, Range dim_blocks) {
+                              const ChunkLevels& weights, Range dim_blocks, ReadAhead& ahead) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
   ValuePages lists[2];
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const ValuePage values = {.levels = split.values[page],
-                              .ahead = split.ahead_of_values[page],
                               .levels_at = levels_of_page(page * kPageTokens)};
     if (weights.planes == LevelPlanes::kBoth &&
         uses_first_plane(levels, chunk.size(), page / 2 * 2 * kPageTokens)) {
@@ -102,7 +102,7 @@ inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit&
     lists[1].pages[lists[1].n++] = values;
   }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    weigh_int8_blocks<m.value>(levels, lists, weights.quanta, dim_blocks,
+    weigh_int8_blocks<m.value>(levels, lists, weights.quanta, dim_blocks, ahead,
                                block.split.sums + size_t{chunk.begin} * block.padded_dim(),
                                block.padded_dim());
   });

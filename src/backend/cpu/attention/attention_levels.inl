@@ -17,10 +17,8 @@ constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;
 
 // Levels of the pages of a split, and the scales of its tokens: [groups][kSplitTokens].
 struct LevelSplit {
-  const uint8_t* keys[kSplitPages];             // [2][key_dims / 4][16 tokens][4], level + 128
-  const int8_t* values[kSplitPages];            // [value_dims / 16][32 / 4][16 of d][4]
-  const std::byte* ahead_of_keys[kSplitPages];  // data of the same size to prefetch
-  const std::byte* ahead_of_values[kSplitPages];
+  const uint8_t* keys[kSplitPages];   // [2][key_dims / 4][16 tokens][4], level + 128
+  const int8_t* values[kSplitPages];  // [value_dims / 16][32 / 4][16 of d][4]
   float* key_scales;
   float* value_scales;
 };
@@ -57,7 +55,6 @@ inline void take_latent_values(const Block& block, uint32_t page, uint8_t* room,
   auto* values = reinterpret_cast<int8_t*>(room);
   transpose_latent_levels(layout, out.keys[page], values);
   out.values[page] = values;
-  out.ahead_of_values[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(values));
   out.value_scales = out.key_scales;
 }
 
@@ -67,7 +64,6 @@ inline void take_latent_int8_page(const Block& block, uint32_t page, const std::
   const std::byte* scales = data + size_t{key_dims(layout)} * kPageTokens;
   constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
   out.keys[page] = reinterpret_cast<const uint8_t*>(data);
-  out.ahead_of_keys[page] = data;
   for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
     __builtin_memcpy(out.key_scales + g * kSplitTokens + page * kPageTokens,
                      scales + g * kScaleBytes, kScaleBytes);
@@ -86,24 +82,13 @@ inline const std::byte* take_int8_keys(const KvBlockLayout& layout, uint32_t pag
   return scales + kInt8ScaleBytes;
 }
 
-// Prefetches the scales of K and V, because prefetching levels does not include them.
-[[gnu::always_inline]] inline void fetch_int8_scales(const KvBlockLayout& layout,
-                                                     const std::byte* data) {
-  const std::byte* of_keys = data + size_t{key_dims(layout)} * kPageTokens;
-  fetch(of_keys, kInt8ScaleBytes);
-  fetch(of_keys + kInt8ScaleBytes + size_t{value_dims(layout)} * kPageTokens, kInt8ScaleBytes);
-}
-
 inline void take_int8_page(const Block& block, uint32_t page, const std::byte* data,
                            LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
   const std::byte* values = take_int8_keys(layout, page, data, out);
   const std::byte* scales = values + size_t{value_dims(layout)} * kPageTokens;
   out.values[page] = reinterpret_cast<const int8_t*>(values);
-  out.ahead_of_keys[page] = values;
-  out.ahead_of_values[page] = block.keys_ahead(page, values);
   __builtin_memcpy(out.value_scales + page * kPageTokens, scales, kInt8ScaleBytes);
-  if (const std::byte* next = block.keys_ahead(page, nullptr)) fetch_int8_scales(layout, next);
 }
 
 // Unpacks n vectors of 64 bytes to 2 · nibble + offset. The low nibbles of vector i go to out + i ·
@@ -204,12 +189,8 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
   const KvBlockLayout& layout = block.task.layout;
   uint8_t* values = layout.keys_by_channel ? take_channel_keys(layout, page, data, room, out)
                                            : take_int4_keys(layout, page, data, room, out);
-  // The levels of K take twice the bytes of its nibbles, so as many bytes prefetched from the next
-  // page include most of its V.
-  out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
   if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);
   take_int4_values(layout, page, data + layout.k_bytes(), values, out);
-  out.ahead_of_values[page] = reinterpret_cast<const std::byte*>(values);
 }
 
 // Takes K in place and unpacks V to `room`.
@@ -218,9 +199,6 @@ inline void take_int8_int4_page(const Block& block, uint32_t page, const std::by
   const KvBlockLayout& layout = block.task.layout;
   const std::byte* values = take_int8_keys(layout, page, data, out);
   take_int4_values(layout, page, values, room, out);
-  const std::byte* ahead = block.keys_ahead(page, data);
-  out.ahead_of_keys[page] = ahead;
-  out.ahead_of_values[page] = ahead + (values - data);
 }
 
 // Prepares pages [begin, end) of the split, which are those that some pair attends to.
